@@ -1,0 +1,211 @@
+package slidegate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Claim is one limit that a request faces: this key, this limit, this cost.
+type Claim struct {
+	Limit Limit
+	Key   string
+	Cost  int64
+}
+
+// Claims is a request over any limits and keys, all or nothing; For makes it.
+type Claims struct {
+	limiter *Limiter
+	group   string
+	claims  []Claim
+}
+
+// For returns a request over limits that are given now, each with its own key and cost: per user and per tenant and a
+// global budget, or a limit from the user's plan. The limiter's own limits have no part in it.
+func (l *Limiter) For(claims ...Claim) Claims { return Claims{limiter: l, claims: claims} }
+
+// InGroup names the group that the claims belong to. It is part of their address: the same key in another group has
+// other counts. A store made of several nodes keeps a group on one of them; there, claims on several keys need one.
+func (c Claims) InGroup(group string) Claims {
+	c.group = group
+	return c
+}
+
+// Allow asks for the claims' costs, all or none.
+func (c Claims) Allow(ctx context.Context) (Decision, error) { return c.call().decide(ctx, OpTake) }
+
+// AllowUpTo asks for as much of every claim's cost as all limits admit now, at least one: the same for each of them.
+func (c Claims) AllowUpTo(ctx context.Context) (Decision, error) {
+	return c.call().decide(ctx, OpTakeUpTo)
+}
+
+// Peek tells what Allow would answer, and charges nothing.
+func (c Claims) Peek(ctx context.Context) (Decision, error) { return c.call().decide(ctx, OpPeek) }
+
+// Wait waits until the claims' costs are admitted, and takes them; see Limiter.WaitN.
+func (c Claims) Wait(ctx context.Context) error { return c.call().wait(ctx) }
+
+// Reserve takes the claims' costs as an estimate, to be settled when the true ones are known; see Reservation.
+func (c Claims) Reserve(ctx context.Context) (Reservation, Decision, error) {
+	return c.call().reserve(ctx)
+}
+
+// Refund gives the claims' costs back, the oldest live units first; see Limiter.Refund.
+func (c Claims) Refund(ctx context.Context) (Decision, error) {
+	return c.call().decide(ctx, OpGiveBack)
+}
+
+// Reset forgets what the claims' keys have used.
+func (c Claims) Reset(ctx context.Context) error {
+	_, err := c.call().decide(ctx, OpReset)
+	return err
+}
+
+func (c Claims) call() *call {
+	call := newCall(c.limiter, len(c.claims))
+	call.batch[0].Group = c.group
+	if len(c.claims) == 0 {
+		call.fail(fmt.Errorf("slidegate: %w: For needs at least one claim", ErrLimit))
+	}
+	for _, claim := range c.claims {
+		bound, err := c.limiter.bound.bind(claim.Limit)
+		if err != nil {
+			call.fail(err)
+			continue
+		}
+		call.add(Charge{Limit: bound, Key: claim.Key, Cost: claim.Cost})
+	}
+	return call
+}
+
+// call is a request on its way: its memory is used again, so that a request over several limits allocates only what
+// it hands out. Whoever gets one ends it with decide, wait or reserve.
+type call struct {
+	limiter *Limiter
+	err     error     // the first thing wrong with the request
+	batch   []Request // always one
+	charges []Charge
+	answers []Answer
+	place   []int // for each charge that was asked for, its place among charges: the same address is charged once
+}
+
+var calls = sync.Pool{New: func() any { return &call{batch: make([]Request, 1)} }}
+
+func newCall(l *Limiter, n int) *call {
+	c := calls.Get().(*call)
+	c.limiter = l
+	c.charges = slices.Grow(c.charges[:0], n)
+	c.place = c.place[:0]
+	return c
+}
+
+// end gives the call's memory back, without the caller's keys in it.
+func (c *call) end() {
+	clear(c.charges)
+	c.batch[0] = Request{}
+	c.limiter, c.err = nil, nil
+	calls.Put(c)
+}
+
+func (c *call) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// add joins a charge to the request. The costs of charges with the same address add up.
+func (c *call) add(charge Charge) {
+	if charge.Cost < 0 || charge.Cost > rule.MaxQuota {
+		c.fail(fmt.Errorf("slidegate: %w: must be 0 to %d, not %d; to give units back use Refund, Settle or Cancel",
+			ErrCost, int64(rule.MaxQuota), charge.Cost))
+		return
+	}
+	for i := range c.charges {
+		same := &c.charges[i]
+		if same.Key != charge.Key || same.Limit.prefix != charge.Limit.prefix || same.At != charge.At {
+			continue
+		}
+		if same.Limit.rule != charge.Limit.rule {
+			c.fail(fmt.Errorf("slidegate: %w: %q and %q are asked for one key; give them different names",
+				ErrConflict, same.Limit.limit, charge.Limit.limit))
+		}
+		same.Cost = min(same.Cost+charge.Cost, rule.MaxQuota)
+		c.place = append(c.place, i)
+		return
+	}
+	c.place = append(c.place, len(c.charges))
+	c.charges = append(c.charges, charge)
+}
+
+// apply sends the request to the store once. The answers stay in c until end.
+func (c *call) apply(ctx context.Context, op Op) error {
+	if c.err != nil {
+		return c.err
+	}
+	if most := c.limiter.traits.MaxCharges; len(c.charges) > most {
+		return fmt.Errorf("slidegate: %w: %d charges at once, the %s store decides at most %d atomically",
+			ErrStore, len(c.charges), c.limiter.traits.Name, most)
+	}
+	c.answers = slices.Grow(c.answers[:0], len(c.charges))[:len(c.charges)]
+	request := &c.batch[0]
+	request.Op, request.Charges, request.Answers = op, c.charges, c.answers
+	return c.limiter.store.Apply(ctx, c.batch)
+}
+
+// decision makes a decision of the answers that apply got.
+func (c *call) decision() Decision {
+	index, allowed := deciding(c.answers)
+	first := slices.Index(c.place, index)
+	d := decisionOf(&c.answers[index], c.charges[index].Limit)
+	d.Allowed, d.Index = allowed, first
+	if len(c.place) > 1 {
+		d.Answers = make([]Answer, len(c.place))
+		for i, at := range c.place {
+			d.Answers[i] = c.answers[at]
+		}
+	}
+	return d
+}
+
+func (c *call) decide(ctx context.Context, op Op) (Decision, error) {
+	defer c.end()
+	if err := c.apply(ctx, op); err != nil {
+		return Decision{}, err
+	}
+	return c.decision(), nil
+}
+
+func (c *call) wait(ctx context.Context) error {
+	defer c.end()
+	for {
+		err := c.apply(ctx, c.waitOp())
+		if err != nil {
+			return err
+		}
+		d := c.decision()
+		if d.Allowed && c.batch[0].Op == OpPeek {
+			if err = c.apply(ctx, OpTake); err != nil {
+				return err
+			}
+			d = c.decision()
+		}
+		if d.Allowed {
+			return nil
+		}
+		if err := pause(ctx, d.RetryAfter); err != nil {
+			return err
+		}
+	}
+}
+
+// waitOp is how a waiter asks: where refusals count, it must not ask for real before it is its turn, for each refusal
+// would put that off.
+func (c *call) waitOp() Op {
+	if slices.ContainsFunc(c.charges, func(charge Charge) bool { return charge.Limit.rule.CountDenied }) {
+		return OpPeek
+	}
+	return OpTake
+}

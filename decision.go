@@ -1,0 +1,80 @@
+package slidegate
+
+import (
+	"math"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Flags tell how a decision came about, where it was not the plain way; see rule.Flags.
+type Flags = rule.Flags
+
+// Never is the RetryAfter of a cost that the limit will never admit, because it exceeds the quota.
+const Never = time.Duration(math.MaxInt64)
+
+// Decision is the answer to a request: allowed or not, what remains, when to come back. With several limits, the fields
+// come from the one that decided: when refused, the one with the latest RetryAfter; when admitted, the one with the least
+// Remaining.
+type Decision struct {
+	Allowed bool
+	// Flags tell whether the store decided in the plain way, or a cache, a fallback or an inherited count had a part in it.
+	Flags Flags
+	// Index is the place of the deciding limit among the request's limits, and Limit its name, or its text if it has none.
+	Index int
+	Limit string
+	// Quota is the deciding limit's quota, Remaining what is left of it right after this decision.
+	Quota     int64
+	Remaining int64
+	// Granted is how many units were charged: the cost when allowed, less than that from AllowUpTo, 0 when refused.
+	Granted int64
+	// RetryAfter is how long to wait until the same cost is admitted if nothing else arrives: exactly then, and not a
+	// microsecond earlier. It is 0 when allowed and Never when the cost exceeds the quota.
+	RetryAfter time.Duration
+	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives.
+	ResetAfter time.Duration
+	// At is the time that decided, by the store's clock.
+	At Micros
+	// Answers holds what each limit said, in the order of the limits, when there are several; else it is nil.
+	Answers []Answer
+}
+
+// Never reports that the cost can never be admitted.
+func (d *Decision) Never() bool { return d.RetryAfter == Never }
+
+// Time returns At as a time.Time.
+func (d *Decision) Time() time.Time { return time.UnixMicro(d.At) }
+
+// decisionOf makes a decision of one limit's answer.
+func decisionOf(a *Answer, limit *BoundLimit) Decision {
+	d := Decision{
+		Allowed: a.Allowed, Flags: a.Flags, Limit: limit.label, Quota: a.Quota, Remaining: a.Remaining,
+		Granted: a.Granted, ResetAfter: time.Duration(a.ResetAfter) * time.Microsecond, At: a.At,
+	}
+	if a.RetryAfter != 0 {
+		d.RetryAfter = duration(a.RetryAfter)
+	}
+	return d
+}
+
+func duration(m Micros) time.Duration {
+	if m == rule.Never {
+		return Never
+	}
+	return time.Duration(m) * time.Microsecond
+}
+
+// deciding returns the place of the answer that decides, and whether the request is allowed.
+func deciding(answers []Answer) (index int, allowed bool) {
+	allowed = true
+	for i := range answers {
+		allowed = allowed && answers[i].Allowed
+	}
+	for i := range answers {
+		a, best := &answers[i], &answers[index]
+		if allowed && a.Remaining < best.Remaining || !allowed && !a.Allowed && (best.Allowed || a.RetryAfter > best.RetryAfter) {
+			index = i
+		}
+	}
+	return index, allowed
+}

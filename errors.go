@@ -1,0 +1,40 @@
+package slidegate
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// A refusal is a Decision, never an error: an error means that the answer is unknown, or that the question was wrong.
+// No error text contains a key.
+var (
+	// ErrLimit is wrapped by every error about a limit that cannot be.
+	ErrLimit = rule.ErrLimit
+	// ErrCost is wrapped by every error about a cost below 0 or above 2^53-1.
+	ErrCost = errors.New("invalid cost")
+	// ErrConflict means that one request named the same limit and key twice with different quotas or choices.
+	ErrConflict = errors.New("one address with two different limits")
+	// ErrStore means that the store lacks something that the request or the limit needs.
+	ErrStore = errors.New("not supported by this store")
+	// ErrNever is returned by Wait when no waiting helps: the cost exceeds the quota.
+	ErrNever = errors.New("cost exceeds what the limit ever admits")
+	// ErrReservation means that a reservation cannot be settled as asked.
+	ErrReservation = errors.New("invalid reservation")
+)
+
+// DeadlineError is returned by Wait, at once, when the context would end before the request is admitted. It is a
+// context.DeadlineExceeded to errors.Is.
+type DeadlineError struct {
+	RetryAfter time.Duration // how long it would have taken
+	cause      error
+}
+
+func (e *DeadlineError) Error() string {
+	return fmt.Sprintf("slidegate: admitted only in %v, after the deadline", e.RetryAfter)
+}
+
+// Unwrap returns context.DeadlineExceeded.
+func (e *DeadlineError) Unwrap() error { return e.cause }

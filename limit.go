@@ -1,0 +1,94 @@
+package slidegate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Algorithm is how a limit counts; the zero value is SlidingWindow.
+type Algorithm = rule.Algorithm
+
+// The algorithms. docs/guarantees.md says what each promises in any window.
+const (
+	SlidingWindow = rule.SlidingWindow
+	SlidingLog    = rule.SlidingLog
+	FixedWindow   = rule.FixedWindow
+	TokenBucket   = rule.TokenBucket
+)
+
+// Overlap is how the oldest part of a sliding window counts, which the window covers only partly; the zero value is
+// OverlapUp.
+type Overlap = rule.Overlap
+
+// The overlaps.
+const (
+	OverlapUp    = rule.Up    // weighted by what is covered, rounded up
+	OverlapDown  = rule.Down  // weighted by what is covered, rounded down
+	OverlapWhole = rule.Whole // counted in full: the quota is then never exceeded in any window
+)
+
+// Anchor is where windows start; the zero value is AnchorClock.
+type Anchor = rule.Anchor
+
+// The anchors.
+const (
+	AnchorClock = rule.Clock // multiples of the window since the Unix epoch
+	AnchorFirst = rule.First // the key's first admitted request, and again after it was idle
+)
+
+// Limit is a quota of units per window, and how it is counted. Quota and Window are required, the rest has defaults.
+// It is a plain value, comparable, and safe to share. New and Limiter.For check it.
+type Limit struct {
+	// Name tells limits apart that face the same key, in state, headers and metrics. Two limits of the same name, shape
+	// and key share their counts, so a limit per user and one per tenant want different names. It may be empty.
+	Name string
+	// Quota is how many units a window admits, 1 to 2^53-1 (10,000 for SlidingLog, which stores every one).
+	Quota int64
+	// Window is how far back the limit looks, 1ms to five years, in whole microseconds.
+	Window time.Duration
+	// Algorithm is how units are counted.
+	Algorithm Algorithm
+	// Segments cuts a sliding window into equal parts, 1 (the default) to 64; more parts follow the traffic more closely
+	// and take 8 bytes each. The window must divide into them in whole microseconds. SlidingWindow only.
+	Segments int
+	// Overlap is how the partly covered oldest part counts. SlidingWindow only.
+	Overlap Overlap
+	// Anchor is where windows start. SlidingWindow and FixedWindow only.
+	Anchor Anchor
+	// CountDenied makes refused requests use quota too, so that a client that hammers stays out.
+	CountDenied bool
+	// Burst is how many units a bucket holds; 0 means Quota. TokenBucket only.
+	Burst int64
+}
+
+// PerSecond returns a limit of quota units in any second, counted by a sliding window.
+func PerSecond(quota int64) Limit { return Limit{Quota: quota, Window: time.Second} }
+
+// PerMinute returns a limit of quota units in any minute, counted by a sliding window.
+func PerMinute(quota int64) Limit { return Limit{Quota: quota, Window: time.Minute} }
+
+// PerHour returns a limit of quota units in any hour, counted by a sliding window.
+func PerHour(quota int64) Limit { return Limit{Quota: quota, Window: time.Hour} }
+
+// Check returns an error that wraps ErrLimit and names the field and the fix, or nil if l can be used.
+func (l Limit) Check() error {
+	_, err := l.compile()
+	return err
+}
+
+// compile turns l into the integers that decisions are made of.
+func (l Limit) compile() (rule.Limit, error) {
+	if l.Window%time.Microsecond != 0 {
+		return rule.Limit{}, fmt.Errorf("slidegate: %w: window: %v is not a whole number of microseconds", ErrLimit, l.Window)
+	}
+	r, err := rule.Limit{
+		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountDenied: l.CountDenied,
+		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: l.Window.Microseconds(),
+	}.Normal()
+	if err != nil {
+		return rule.Limit{}, fmt.Errorf("slidegate: %w", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,190 @@
+package slidegate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Limiter decides requests by limits, over a Store. It is safe for concurrent use. The zero value is not usable; New
+// makes it.
+type Limiter struct {
+	store  Store
+	one    OneTaker // the store, if it can and there is exactly one limit
+	traits Traits
+	opts   Options
+	limits []*BoundLimit
+	bound  *boundLimits
+}
+
+// Options are what a Limiter has besides its store. The zero value is useful with limits that are given per call.
+type Options struct {
+	// Namespace keeps the state of this limiter apart from that of others on the same store.
+	Namespace string
+	// Limits are what every key faces, all at once: all admit and all are charged, or none is.
+	Limits []Limit
+}
+
+// New returns a limiter in which every key faces all the limits.
+func New(store Store, limits ...Limit) (*Limiter, error) {
+	return NewWith(store, Options{Limits: limits})
+}
+
+// NewWith returns a limiter with options. A wrong limit, or one that the store cannot keep exactly, is an error.
+func NewWith(store Store, opts Options) (*Limiter, error) {
+	if store == nil {
+		return nil, fmt.Errorf("slidegate: store: must not be nil; memstore.New makes one that needs nothing")
+	}
+	return newLimiter(store, opts, &boundLimits{namespace: opts.Namespace, store: store})
+}
+
+func newLimiter(store Store, opts Options, bound *boundLimits) (*Limiter, error) {
+	l := &Limiter{store: store, traits: store.Traits(), opts: opts, bound: bound}
+	for _, limit := range opts.Limits {
+		b, err := bound.bind(limit)
+		if err != nil {
+			return nil, err
+		}
+		l.limits = append(l.limits, b)
+	}
+	if len(l.limits) > l.traits.MaxCharges {
+		return nil, fmt.Errorf("slidegate: %w: %d limits at once, the %s store decides at most %d atomically",
+			ErrStore, len(l.limits), l.traits.Name, l.traits.MaxCharges)
+	}
+	if len(l.limits) == 1 {
+		l.one, _ = store.(OneTaker)
+	}
+	return l, nil
+}
+
+// With returns a limiter of other limits on the same store and namespace: one for each plan, say. A limit of the same
+// name and shape shares its counts with this limiter's, so a key that changes plans keeps what it has used.
+func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
+	opts := l.opts
+	opts.Limits = limits
+	return newLimiter(l.store, opts, l.bound)
+}
+
+// Limits returns the limits that every key faces.
+func (l *Limiter) Limits() []Limit { return append([]Limit(nil), l.opts.Limits...) }
+
+// Allow asks for one unit.
+func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
+	return l.AllowN(ctx, key, 1)
+}
+
+// AllowN asks for n units, all or none. A cost of 0 is a peek.
+func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
+	if l.one == nil || uint64(n) > rule.MaxQuota {
+		return l.keyCall(key, n).decide(ctx, OpTake)
+	}
+	answer, err := l.one.TakeOne(ctx, Charge{Limit: l.limits[0], Key: key, Cost: n})
+	if err != nil {
+		return Decision{}, err
+	}
+	return decisionOf(&answer, l.limits[0]), nil
+}
+
+// AllowUpTo asks for as much of n units as the limits admit now, at least one. Decision.Granted is how much that was.
+func (l *Limiter) AllowUpTo(ctx context.Context, key string, n int64) (Decision, error) {
+	return l.keyCall(key, n).decide(ctx, OpTakeUpTo)
+}
+
+// Peek tells what Allow would answer, and charges nothing.
+func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
+	return l.PeekN(ctx, key, 1)
+}
+
+// PeekN tells what AllowN would answer, and charges nothing.
+func (l *Limiter) PeekN(ctx context.Context, key string, n int64) (Decision, error) {
+	return l.keyCall(key, n).decide(ctx, OpPeek)
+}
+
+// Wait waits until one unit is admitted, and takes it; see WaitN.
+func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(ctx, key, 1) }
+
+// WaitN waits until n units are admitted, and takes them. It returns at once with ErrNever when they never can be, and
+// with a *DeadlineError when ctx would end first. Who waits for the same key is not served in order of arrival.
+func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
+	return l.keyCall(key, n).wait(ctx)
+}
+
+// Reserve takes an estimate of n units now, to be settled when the true cost is known; see Reservation.
+func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation, Decision, error) {
+	return l.keyCall(key, n).reserve(ctx)
+}
+
+// Refund gives n units back to key, the oldest live ones first, whoever took them. What has left the window cannot be
+// given back. Use Reserve and Cancel to give back just what one request took.
+func (l *Limiter) Refund(ctx context.Context, key string, n int64) (Decision, error) {
+	return l.keyCall(key, n).decide(ctx, OpGiveBack)
+}
+
+// Reset forgets what key has used.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	_, err := l.keyCall(key, 0).decide(ctx, OpReset)
+	return err
+}
+
+// keyCall is a call over the limiter's own limits, all for the same key and cost.
+func (l *Limiter) keyCall(key string, n int64) *call {
+	c := newCall(l, len(l.limits))
+	if len(l.limits) == 0 {
+		c.fail(fmt.Errorf("slidegate: %w: this limiter has none; give some to New, or use For", ErrLimit))
+	}
+	for _, limit := range l.limits {
+		c.add(Charge{Limit: limit, Key: key, Cost: n})
+	}
+	return c
+}
+
+// boundLimits remembers what Bind made of limits, so that limits given per call cost a map look-up.
+type boundLimits struct {
+	namespace string
+	store     Store
+
+	mu    sync.Mutex
+	known atomic.Pointer[map[Limit]*BoundLimit]
+}
+
+// maxBound is how many limits are remembered; further ones still work and are bound anew at each call.
+const maxBound = 4096
+
+func (b *boundLimits) bind(limit Limit) (*BoundLimit, error) {
+	if known := b.known.Load(); known != nil {
+		if bound, ok := (*known)[limit]; ok {
+			return bound, nil
+		}
+	}
+	bound, err := Bind(b.namespace, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.store.Check(bound); err != nil {
+		return nil, err
+	}
+	return b.remember(limit, bound), nil
+}
+
+func (b *boundLimits) remember(limit Limit, bound *BoundLimit) *BoundLimit {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	grown := map[Limit]*BoundLimit{}
+	if known := b.known.Load(); known != nil {
+		if earlier, ok := (*known)[limit]; ok {
+			return earlier
+		}
+		if len(*known) >= maxBound {
+			return bound
+		}
+		for l, k := range *known {
+			grown[l] = k
+		}
+	}
+	grown[limit] = bound
+	b.known.Store(&grown)
+	return bound
+}

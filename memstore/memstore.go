@@ -1,0 +1,2 @@
+// Package memstore keeps the state of limits in the memory of the process.
+package memstore

@@ -1,0 +1,303 @@
+package rule
+
+// View is a state seen at a moment: what a decision is made from. Look makes it; it holds for the state it was made
+// of until that is charged, and Charge keeps it up to date.
+type View struct {
+	Now   Micros // the caller's moment
+	At    Micros // the moment that decides: later than Now if the state's own is
+	Room  int64  // the largest cost that passes; negative when overdrawn
+	Moved bool   // the state was more than a window ahead of Now and is taken as if it had been made now
+
+	start  Micros // window algorithms: where the current part starts,
+	shift  int    // and by how many parts the counts are behind it
+	debt   wide   // token-bucket: what is missing from a full bucket, in 1/quota microseconds
+	live   int64  // sliding-log: how many units count,
+	behind Micros // and by how much their times are to be moved back
+}
+
+// Answer is what one limit says to one request. A Store returns one for each charge.
+type Answer struct {
+	// Allowed tells whether this limit admits. When another limit of the same request refused, nothing was charged.
+	Allowed bool
+	Flags   Flags
+	// Granted is how many units were charged by an admission or taken back by giving back.
+	Granted int64
+	Quota   int64
+	// Remaining is how many units were left right after.
+	Remaining int64
+	// RetryAfter is how long after the caller's moment the same cost is admitted if nothing else arrives: exactly
+	// then, and not a microsecond earlier. It is 0 when allowed and Never when the cost exceeds the capacity.
+	RetryAfter Micros
+	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives.
+	ResetAfter Micros
+	// At is the moment that decided.
+	At Micros
+}
+
+// Flags tell how an answer came about, where it was not the plain way.
+type Flags uint8
+
+// The flags.
+const (
+	// Inherited: the store was full of live keys, and this one took over counts that may not be its own. It can
+	// only have been refused for that, never admitted.
+	Inherited Flags = 1 << iota
+	// ClockMoved: the state was more than a window ahead of the clock and was moved back with its counts.
+	ClockMoved
+	// Cached: refused from a local cache; Remaining and ResetAfter are as of the store's last answer.
+	Cached
+	// FallbackOpen, FallbackClosed and FallbackLocal: the store did not answer in time, and the failure policy decided.
+	FallbackOpen
+	FallbackClosed
+	FallbackLocal
+)
+
+// Op is what a request does with its charges.
+type Op uint8
+
+// The operations.
+const (
+	Take     Op = iota // charge the cost to every limit if all admit, else to none
+	TakeUpTo           // charge as much of the cost as all admit, at least 1, else nothing
+	Peek               // tell what Take would answer, and change nothing
+	Charge             // charge the cost whatever the limits say
+	GiveBack           // take the cost back from the moment At, or from the oldest units
+	Reset              // forget the key
+)
+
+// Oldest is the At of a GiveBack that takes the oldest live units, whenever they were charged.
+const Oldest = Micros(0)
+
+// Item is one limit's part in a request, with the state that the store loaded for it.
+type Item struct {
+	Limit *Limit
+	State *State
+	Cost  int64  // 0 to MaxQuota
+	At    Micros // GiveBack only
+
+	Changed bool // set by Decide: State differs from what was loaded and must be stored
+
+	view View
+}
+
+// Look sees s at now. It changes nothing.
+func (l *Limit) Look(s *State, now Micros) View {
+	switch l.Algorithm {
+	case SlidingLog:
+		return l.lookLog(s, now)
+	case TokenBucket:
+		return l.lookBucket(s, now)
+	default:
+		return l.lookWindow(s, now)
+	}
+}
+
+// Admits tells whether cost passes.
+func (l *Limit) Admits(v *View, cost int64) bool { return cost <= v.Room && cost <= l.Capacity() }
+
+// Charge adds cost to s as of v, whether it fits or not, and keeps v up to date.
+func (l *Limit) Charge(s *State, v *View, cost int64) {
+	switch l.Algorithm {
+	case SlidingLog:
+		l.chargeLog(s, v, cost)
+	case TokenBucket:
+		l.chargeBucket(s, v, cost)
+	default:
+		l.chargeWindow(s, v, cost)
+	}
+}
+
+// wait returns how long after v.Now a cost fits that does not fit now and that is at most the capacity.
+func (l *Limit) wait(s *State, v *View, cost int64) Micros {
+	switch l.Algorithm {
+	case SlidingLog:
+		return l.waitLog(s, v, cost)
+	case TokenBucket:
+		return l.waitBucket(v, cost)
+	default:
+		return l.waitWindow(s, v, cost)
+	}
+}
+
+// RetryAfter returns when cost is admitted that v does not admit.
+func (l *Limit) RetryAfter(s *State, v *View, cost int64) Micros {
+	if cost > l.Capacity() {
+		return Never
+	}
+	return l.wait(s, v, cost)
+}
+
+// ResetAfter returns when nothing is used any more.
+func (l *Limit) ResetAfter(s *State, v *View) Micros {
+	capacity := l.Capacity()
+	if v.Room >= capacity {
+		// No whole unit is missing; of a bucket, a part of one may be.
+		if l.Algorithm == TokenBucket {
+			return l.waitBucket(v, capacity)
+		}
+		return 0
+	}
+	return l.wait(s, v, capacity)
+}
+
+// Answer derives what a caller is told from a state after the decision. A port of the rule that decided elsewhere
+// hands its few integers back as s, and calls this with Look(s, now).
+func (l *Limit) Answer(s *State, v *View, cost, granted int64, allowed bool) Answer {
+	a := Answer{
+		Allowed: allowed, Granted: granted, Quota: l.Quota, Remaining: max(0, v.Room),
+		ResetAfter: l.ResetAfter(s, v), At: v.At,
+	}
+	if !allowed {
+		a.RetryAfter = l.RetryAfter(s, v, cost)
+	}
+	if v.Moved {
+		a.Flags |= ClockMoved
+	}
+	return a
+}
+
+// Decide charges cost to s at now and reports what happened. It is pure: it returns the next state and leaves s alone.
+func (l *Limit) Decide(s State, now Micros, cost int64) (State, Answer) {
+	next := s.Clone()
+	a, _ := l.TakeOne(&next, now, cost)
+	return next, a
+}
+
+// TakeOne is the commonest request, Take with a single charge. It changes s in place and tells whether it did.
+func (l *Limit) TakeOne(s *State, now Micros, cost int64) (a Answer, changed bool) {
+	v := l.Look(s, now)
+	if l.Admits(&v, cost) {
+		if cost > 0 {
+			l.Charge(s, &v, cost)
+		}
+		return l.Answer(s, &v, cost, cost, true), cost > 0
+	}
+	changed = l.refuse(s, &v, cost)
+	return l.Answer(s, &v, cost, 0, false), changed
+}
+
+// refuse does to s what a refusal does: nothing, unless refusals count. A state that the clock left far ahead is
+// written back too, for else it would move along with the clock and the time to retry would never come.
+func (l *Limit) refuse(s *State, v *View, cost int64) (changed bool) {
+	switch {
+	case l.CountDenied && cost > 0 && cost <= l.Capacity():
+		if l.Algorithm == TokenBucket {
+			l.drainBucket(s, v)
+		} else {
+			l.Charge(s, v, cost)
+		}
+		return true
+	case v.Moved:
+		l.settle(s, v)
+		return true
+	}
+	return false
+}
+
+// settle writes to s what v saw, and charges nothing.
+func (l *Limit) settle(s *State, v *View) {
+	switch l.Algorithm {
+	case SlidingLog:
+		l.settleLog(s, v)
+	case TokenBucket:
+		l.setDebt(s, v, v.debt)
+	default:
+		l.rollWindow(s, v)
+	}
+}
+
+// giveBack takes cost back and returns how much there was to take.
+func (l *Limit) giveBack(s *State, v *View, cost int64, at Micros) int64 {
+	switch l.Algorithm {
+	case SlidingLog:
+		return l.giveBackLog(s, v, cost, at)
+	case TokenBucket:
+		return l.giveBackBucket(s, v, cost, at)
+	default:
+		return l.giveBackWindow(s, v, cost, at)
+	}
+}
+
+// Decide applies one request to the states of its items, all at the same moment, and writes an answer for each. What
+// it does to several limits at once is here and nowhere else. No two items may share a state.
+func Decide(op Op, items []Item, now Micros, answers []Answer) {
+	for i := range items {
+		it := &items[i]
+		it.view, it.Changed = it.Limit.Look(it.State, now), false
+	}
+	switch op {
+	case Take:
+		take(items, answers)
+	case TakeUpTo:
+		takeUpTo(items, answers)
+	case Peek:
+		for i := range items {
+			it := &items[i]
+			answers[i] = it.answer(0, it.Limit.Admits(&it.view, it.Cost))
+		}
+	default:
+		for i := range items {
+			answers[i] = items[i].apply(op)
+		}
+	}
+}
+
+func take(items []Item, answers []Answer) {
+	all := true
+	for i := range items {
+		all = all && items[i].Limit.Admits(&items[i].view, items[i].Cost)
+	}
+	for i := range items {
+		it := &items[i]
+		switch allowed := it.Limit.Admits(&it.view, it.Cost); {
+		case !allowed:
+			it.Changed = it.Limit.refuse(it.State, &it.view, it.Cost)
+			answers[i] = it.answer(0, false)
+		case all:
+			if it.Cost > 0 {
+				it.Limit.Charge(it.State, &it.view, it.Cost)
+				it.Changed = true
+			}
+			answers[i] = it.answer(it.Cost, true)
+		default: // another limit refused
+			answers[i] = it.answer(0, true)
+		}
+	}
+}
+
+// takeUpTo grants the least that any limit has room for. Where that is nothing, it is a refusal of a cost of 1.
+func takeUpTo(items []Item, answers []Answer) {
+	grant := int64(MaxQuota)
+	for i := range items {
+		grant = min(grant, items[i].Cost, max(1, items[i].view.Room))
+	}
+	for i := range items {
+		items[i].Cost = grant
+	}
+	take(items, answers)
+}
+
+func (it *Item) apply(op Op) Answer {
+	l, s := it.Limit, it.State
+	var units int64
+	switch op {
+	case Charge:
+		units = it.Cost
+		it.Changed = units > 0
+		if it.Changed {
+			l.Charge(s, &it.view, units)
+		}
+	case GiveBack:
+		units = l.giveBack(s, &it.view, it.Cost, it.At)
+		it.Changed = units > 0
+	case Reset:
+		it.Changed = true
+		s.Clear()
+	}
+	it.view = l.Look(s, it.view.Now)
+	return it.answer(units, true)
+}
+
+func (it *Item) answer(granted int64, allowed bool) Answer {
+	return it.Limit.Answer(it.State, &it.view, it.Cost, granted, allowed)
+}

@@ -1,0 +1,220 @@
+// Package rule is the decision rule of Slidegate: given a limit, the state of one key, a moment and a cost, it says
+// whether the request passes and what the state is afterwards. It is integers only, reads no clock, takes no lock and
+// starts no goroutine, so every store can compute the same answers from it. People who write stores import it; people
+// who use limiters do not need to.
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Micros is a moment (since the Unix epoch) or a length of time, in microseconds: the resolution that Redis and
+// PostgreSQL share.
+type Micros = int64
+
+// The accepted ranges. Check refuses what lies outside, so that no product in the rule overflows and every port of
+// the rule is exact.
+const (
+	MaxQuota    = 1<<53 - 1                         // the largest quota, burst and cost, and where counts saturate
+	MaxLogQuota = 10_000                            // the largest quota of a sliding log, which stores every unit
+	MinWindow   = Micros(1_000)                     // one millisecond
+	MaxWindow   = Micros(5 * 366 * 86_400 * 1e6)    // five years
+	MaxSegments = 64                                // the most parts that a sliding window is cut into
+	MaxNow      = Micros(1<<53 - 1 - 2*(MaxWindow)) // the latest moment, in the year 2245
+	Never       = Micros(math.MaxInt64)             // a RetryAfter that no waiting satisfies
+	Absent      = Micros(math.MinInt64 / 2)         // the Start of a window state that was never charged
+)
+
+// ErrLimit is wrapped by every error about a limit that cannot be.
+var ErrLimit = errors.New("invalid limit")
+
+// Algorithm is how a limit counts.
+type Algorithm uint8
+
+// The algorithms.
+const (
+	SlidingWindow Algorithm = iota // a weighted counter over the window's parts; the default
+	SlidingLog                     // every unit's time is kept: exact
+	FixedWindow                    // one counter that starts afresh; doubles at the edge by design
+	TokenBucket                    // a bucket that refills continuously, for traffic that may burst
+)
+
+// Overlap is how the oldest part of a sliding window counts, which the window covers only partly.
+type Overlap uint8
+
+// The overlaps.
+const (
+	Up    Overlap = iota // weighted by what is covered, rounded up; the default
+	Down                 // weighted by what is covered, rounded down
+	Whole                // counted in full: no window ever holds more than the quota
+)
+
+// Anchor is where windows start.
+type Anchor uint8
+
+// The anchors.
+const (
+	Clock Anchor = iota // multiples of the part since the Unix epoch; the default
+	First               // the key's first admitted request, and again after it was idle
+)
+
+// Limit is a quota of units per window, and how it is counted. The zero value is not usable: take a Limit through
+// Normal before deciding with it. It is a plain value, safe to copy and to share.
+type Limit struct {
+	Algorithm   Algorithm
+	Overlap     Overlap // sliding-window only
+	Anchor      Anchor  // sliding-window and fixed-window only
+	CountDenied bool    // whether a refused request uses quota
+	Segments    int     // sliding-window only: 1 to MaxSegments; 0 means 1
+	Quota       int64   // units per window
+	Burst       int64   // token-bucket only: how many units the bucket holds; 0 means Quota
+	Window      Micros
+}
+
+// Shape is the part of a limit that decides what its state looks like. State belongs to a shape: a changed quota,
+// burst, overlap or count_denied applies to the counts that are there, a changed shape starts empty.
+type Shape struct {
+	Algorithm Algorithm
+	Anchor    Anchor
+	Segments  int
+	Window    Micros
+}
+
+// Shape returns the shape of l.
+func (l *Limit) Shape() Shape {
+	return Shape{Algorithm: l.Algorithm, Anchor: l.Anchor, Segments: l.Segments, Window: l.Window}
+}
+
+// String names the shape in a fixed, unambiguous way that stores may build addresses from.
+func (s Shape) String() string {
+	switch s.Algorithm {
+	case SlidingWindow:
+		return fmt.Sprintf("%s-%d-%d-%s", s.Algorithm, s.Window, s.Segments, s.Anchor)
+	case FixedWindow:
+		return fmt.Sprintf("%s-%d-%s", s.Algorithm, s.Window, s.Anchor)
+	default:
+		return fmt.Sprintf("%s-%d", s.Algorithm, s.Window)
+	}
+}
+
+// Limit returns the shape as a limit of quota 1: enough to read a state of that shape whose limit is not at hand.
+func (s Shape) Limit() Limit {
+	return Limit{Algorithm: s.Algorithm, Anchor: s.Anchor, Segments: s.Segments, Window: s.Window, Quota: 1, Burst: 1}
+}
+
+// Capacity is the most that one request can ever take: the quota, or the burst of a token bucket.
+func (l *Limit) Capacity() int64 {
+	if l.Algorithm == TokenBucket {
+		return l.Burst
+	}
+	return l.Quota
+}
+
+// Parts is how many counts the state of l holds: 0 for the algorithms that keep none.
+func (l *Limit) Parts() int {
+	switch l.Algorithm {
+	case SlidingWindow:
+		return l.Segments + 1
+	case FixedWindow:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// Normal returns l with its defaults filled in, or an error that names the field and what would be accepted.
+func (l Limit) Normal() (Limit, error) {
+	if l.Algorithm == SlidingWindow && l.Segments == 0 {
+		l.Segments = 1
+	}
+	if l.Algorithm != SlidingWindow && l.Segments == 1 {
+		l.Segments = 0
+	}
+	if l.Algorithm == TokenBucket && l.Burst == 0 {
+		l.Burst = l.Quota
+	}
+	if err := l.check(); err != nil {
+		return Limit{}, fmt.Errorf("%w: %w", ErrLimit, err)
+	}
+	return l, nil
+}
+
+func (l *Limit) check() error {
+	switch {
+	case l.Algorithm > TokenBucket:
+		return fmt.Errorf("algorithm: unknown value %d", l.Algorithm)
+	case l.Overlap > Whole:
+		return fmt.Errorf("overlap: unknown value %d", l.Overlap)
+	case l.Anchor > First:
+		return fmt.Errorf("anchor: unknown value %d", l.Anchor)
+	case l.Quota < 1 || l.Quota > MaxQuota:
+		return fmt.Errorf("quota: must be 1 to %d, not %d", int64(MaxQuota), l.Quota)
+	case l.Window < MinWindow || l.Window > MaxWindow:
+		return fmt.Errorf("window: must be 1ms to 5 years (43920h), not %dus", l.Window)
+	case l.Algorithm == SlidingLog && l.Quota > MaxLogQuota:
+		return fmt.Errorf("quota: a sliding-log keeps every unit and takes at most %d, not %d; "+
+			"sliding-window with overlap whole gives the same hard cap in constant memory", MaxLogQuota, l.Quota)
+	}
+	if err := l.checkUnused(); err != nil {
+		return err
+	}
+	switch l.Algorithm {
+	case SlidingWindow:
+		return l.checkSegments()
+	case TokenBucket:
+		return l.checkBurst()
+	}
+	return nil
+}
+
+// checkUnused refuses a choice that the algorithm would silently ignore.
+func (l *Limit) checkUnused() error {
+	switch {
+	case l.Segments != 0 && l.Algorithm != SlidingWindow:
+		return fmt.Errorf("segments: %d applies to sliding-window only, not to %s; leave it out", l.Segments, l.Algorithm)
+	case l.Overlap != Up && l.Algorithm != SlidingWindow:
+		return fmt.Errorf("overlap: %s applies to sliding-window only, not to %s; leave it out", l.Overlap, l.Algorithm)
+	case l.Anchor != Clock && l.Algorithm != SlidingWindow && l.Algorithm != FixedWindow:
+		return fmt.Errorf("anchor: %s applies to sliding-window and fixed-window only, not to %s; leave it out",
+			l.Anchor, l.Algorithm)
+	case l.Burst != 0 && l.Algorithm != TokenBucket:
+		return fmt.Errorf("burst: %d applies to token-bucket only, not to %s; leave it out", l.Burst, l.Algorithm)
+	}
+	return nil
+}
+
+func (l *Limit) checkSegments() error {
+	if l.Segments < 1 || l.Segments > MaxSegments {
+		return fmt.Errorf("segments: must be 1 to %d, not %d", MaxSegments, l.Segments)
+	}
+	n := Micros(l.Segments)
+	if l.Window%n == 0 {
+		return nil
+	}
+	fewer, more := n-1, n+1
+	for l.Window%fewer != 0 {
+		fewer--
+	}
+	for more <= MaxSegments && l.Window%more != 0 {
+		more++
+	}
+	either := fmt.Sprintf("%d", fewer)
+	if more <= MaxSegments {
+		either += fmt.Sprintf(" or %d", more)
+	}
+	return fmt.Errorf("segments: a window of %dus does not divide into %d parts of whole microseconds; "+
+		"take %s segments, or a window of %dus", l.Window, n, either, l.Window/n*n+n)
+}
+
+func (l *Limit) checkBurst() error {
+	if l.Burst < 1 || l.Burst > MaxQuota {
+		return fmt.Errorf("burst: must be 1 to %d, not %d", int64(MaxQuota), l.Burst)
+	}
+	if product(l.Burst, l.Window).above(product(l.Quota, MaxWindow)) {
+		return fmt.Errorf("burst: a bucket of %d that refills %d per %dus needs more than five years to fill; "+
+			"take a smaller burst or a larger quota", l.Burst, l.Quota, l.Window)
+	}
+	return nil
+}

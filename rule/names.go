@@ -1,0 +1,73 @@
+package rule
+
+import (
+	"fmt"
+	"strings"
+)
+
+var (
+	algorithmNames = []string{"sliding-window", "sliding-log", "fixed-window", "token-bucket"}
+	overlapNames   = []string{"up", "down", "whole"}
+	anchorNames    = []string{"clock", "first"}
+)
+
+// String returns the algorithm's name, as flags and configurations spell it.
+func (a Algorithm) String() string { return nameOf(algorithmNames, int(a)) }
+
+// String returns the overlap's name, as flags and configurations spell it.
+func (o Overlap) String() string { return nameOf(overlapNames, int(o)) }
+
+// String returns the anchor's name, as flags and configurations spell it.
+func (a Anchor) String() string { return nameOf(anchorNames, int(a)) }
+
+// MarshalText makes an Algorithm readable in JSON, YAML and flags.
+func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// MarshalText makes an Overlap readable in JSON, YAML and flags.
+func (o Overlap) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// MarshalText makes an Anchor readable in JSON, YAML and flags.
+func (a Anchor) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads the name of an algorithm.
+func (a *Algorithm) UnmarshalText(text []byte) error {
+	i, err := indexOf("algorithm", algorithmNames, string(text))
+	if err == nil {
+		*a = Algorithm(i)
+	}
+	return err
+}
+
+// UnmarshalText reads the name of an overlap.
+func (o *Overlap) UnmarshalText(text []byte) error {
+	i, err := indexOf("overlap", overlapNames, string(text))
+	if err == nil {
+		*o = Overlap(i)
+	}
+	return err
+}
+
+// UnmarshalText reads the name of an anchor.
+func (a *Anchor) UnmarshalText(text []byte) error {
+	i, err := indexOf("anchor", anchorNames, string(text))
+	if err == nil {
+		*a = Anchor(i)
+	}
+	return err
+}
+
+func nameOf(names []string, i int) string {
+	if i >= len(names) {
+		return fmt.Sprintf("unknown(%d)", i)
+	}
+	return names[i]
+}
+
+func indexOf(field string, names []string, name string) (int, error) {
+	for i, n := range names {
+		if n == name {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %s: must be one of %s, not %q", ErrLimit, field, strings.Join(names, ", "), name)
+}

@@ -1,0 +1,217 @@
+package rule
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"sort"
+	"unsafe"
+)
+
+// Log holds the times of a sliding log's units. The zero value is empty.
+//
+// The newest time is kept in full. The older ones lie in a ring that grows as it fills, each as the low 4 bytes of its
+// time, or the low 6 where the window is longer than 71 minutes. That is enough to tell them apart: every charge first
+// drops what has expired, so an older unit is always less than a window behind the newest.
+//
+// The ring is one block of bytes of which only the address is kept, 8 bytes and not the 24 of a slice: a ringHeader,
+// then the times.
+type Log struct {
+	last Micros // the newest time plus one; 0 when there is none
+	ring *byte  // nil until there is a second unit
+}
+
+type ringHeader struct{ capacity, oldest, count, width uint16 }
+
+const headerSize = int(unsafe.Sizeof(ringHeader{}))
+
+// LogOf returns a log of the given times, which must not decrease and of which the newest quota are kept.
+func LogOf(times []Micros, window Micros, quota int64) Log {
+	var g Log
+	for _, t := range times[max(0, len(times)-int(quota)):] {
+		g.add(t, 1, window, quota)
+	}
+	return g
+}
+
+// LogFrom puts together again what Words took apart.
+func LogFrom(last Micros, ring *byte) Log { return Log{last, ring} }
+
+// Words takes a log apart into the two words that a store keeps.
+func (g Log) Words() (last Micros, ring *byte) { return g.last, g.ring }
+
+// Times returns the times of all units, the oldest first.
+func (g *Log) Times() []Micros {
+	times := make([]Micros, g.len())
+	for i := range times {
+		times[i] = g.fromNewest(int64(len(times) - 1 - i))
+	}
+	return times
+}
+
+func (g *Log) empty() bool         { return g.last == 0 }
+func (g *Log) newest() Micros      { return g.last - 1 }
+func (g *Log) header() *ringHeader { return (*ringHeader)(unsafe.Pointer(g.ring)) }
+
+func (g *Log) older() int {
+	if g.ring == nil {
+		return 0
+	}
+	return int(g.header().count)
+}
+
+func (g *Log) len() int {
+	if g.empty() {
+		return 0
+	}
+	return 1 + g.older()
+}
+
+// slot returns the bytes of the older unit that comes i-th, counted from the oldest.
+func (g *Log) slot(i int) []byte {
+	h := g.header()
+	width, capacity := int(h.width), int(h.capacity)
+	at := int(h.oldest) + i
+	if at >= capacity {
+		at -= capacity
+	}
+	at = headerSize + at*width
+	return unsafe.Slice(g.ring, headerSize+capacity*width)[at : at+width]
+}
+
+// fromNewest returns the time of the unit that has i newer ones.
+func (g *Log) fromNewest(i int64) Micros {
+	if i == 0 {
+		return g.newest()
+	}
+	b := g.slot(g.older() - int(i))
+	low, mask := uint64(binary.LittleEndian.Uint32(b)), uint64(math.MaxUint32)
+	if len(b) == 6 {
+		low |= uint64(binary.LittleEndian.Uint16(b[4:])) << 32
+		mask = 1<<48 - 1
+	}
+	return g.newest() - Micros((uint64(g.newest())-low)&mask)
+}
+
+// liveAfter returns how many units are later than t.
+func (g *Log) liveAfter(t Micros) int64 {
+	n := g.len()
+	if n == 0 || g.newest() <= t {
+		return 0
+	}
+	if g.fromNewest(int64(n-1)) > t {
+		return int64(n)
+	}
+	return int64(sort.Search(n, func(i int) bool { return g.fromNewest(int64(i)) <= t }))
+}
+
+// keep forgets all but the n newest units.
+func (g *Log) keep(n int64) {
+	drop := g.len() - int(n)
+	if drop <= 0 {
+		return
+	}
+	if g.ring != nil {
+		h := g.header()
+		gone := min(drop, int(h.count))
+		h.oldest = uint16((int(h.oldest) + gone) % int(h.capacity))
+		h.count -= uint16(gone)
+	}
+	if n == 0 {
+		g.last = 0
+	}
+}
+
+// add appends n units of time at, which is not before the newest, and keeps the newest quota units; n is at most quota.
+// Every unit that is there must be less than a window older than at.
+func (g *Log) add(at Micros, n int64, window Micros, quota int64) {
+	if n == 0 {
+		return
+	}
+	g.keep(quota - n)
+	if !g.empty() {
+		g.reserve(g.older()+int(n), window, quota)
+		g.push(g.newest())
+	} else if n > 1 {
+		g.reserve(int(n)-1, window, quota)
+	}
+	for range n - 1 {
+		g.push(at)
+	}
+	g.last = at + 1
+}
+
+func (g *Log) push(t Micros) {
+	b := g.slot(g.older())
+	binary.LittleEndian.PutUint32(b, uint32(t))
+	if len(b) == 6 {
+		binary.LittleEndian.PutUint16(b[4:], uint16(t>>32))
+	}
+	g.header().count++
+}
+
+// reserve makes room for n older units. It grows in steps of an eighth: a unit must not cost more than 8 bytes.
+func (g *Log) reserve(n int, window Micros, quota int64) {
+	if g.ring != nil && int(g.header().capacity) >= n {
+		return
+	}
+	width := 4
+	if window > math.MaxUint32 {
+		width = 6
+	}
+	older := g.older()
+	size := headerSize + max(n, min(n+n/8, int(quota)-1))*width
+	block := append([]byte(nil), make([]byte, size)...) // its capacity is what the allocator hands out anyway
+	block = block[:cap(block)]
+	grown := Log{last: g.last, ring: unsafe.SliceData(block)}
+	*grown.header() = ringHeader{
+		capacity: uint16(min((len(block)-headerSize)/width, math.MaxUint16)),
+		count:    uint16(older), width: uint16(width),
+	}
+	for i := range older {
+		copy(grown.slot(i), g.slot(i))
+	}
+	*g = grown
+}
+
+// remove takes out n units of time at, of which there are at least n.
+func (g *Log) remove(at Micros, n int64, window Micros) {
+	times := g.Times()
+	first, _ := slices.BinarySearch(times, at)
+	*g = LogOf(slices.Delete(times, first, first+int(n)), window, MaxLogQuota)
+}
+
+// moveBack makes every time earlier by the same amount.
+func (g *Log) moveBack(by, window Micros) {
+	times := g.Times()
+	for i := range times {
+		times[i] -= by
+	}
+	*g = LogOf(times, window, MaxLogQuota)
+}
+
+// cover raises every unit of g, counted from the newest, to at least that of other.
+func (g *Log) cover(other *Log, window Micros) {
+	ours, theirs := g.Times(), other.Times()
+	if len(ours) < len(theirs) {
+		ours, theirs = theirs, ours
+	}
+	for i := range theirs {
+		unit := &ours[len(ours)-1-i]
+		*unit = max(*unit, theirs[len(theirs)-1-i])
+	}
+	if n := len(ours); n > 0 {
+		expired := ours[n-1] - window
+		ours = slices.DeleteFunc(ours, func(t Micros) bool { return t <= expired })
+	}
+	*g = LogOf(ours, window, MaxLogQuota)
+}
+
+func (g Log) clone() Log {
+	if g.ring != nil {
+		h := g.header()
+		block := slices.Clone(unsafe.Slice(g.ring, headerSize+int(h.capacity)*int(h.width)))
+		g.ring = unsafe.SliceData(block)
+	}
+	return g
+}

@@ -1,0 +1,74 @@
+package rule
+
+import "slices"
+
+// State is what is remembered of one key under one limit. The zero value is a key never seen. Which fields are in use
+// follows from the limit's shape; the others stay zero. The functions of this package change a State in place, and its
+// Counts in the slice that is there, so a store can lend them its own memory; Clone first where the old one is needed.
+type State struct {
+	Start  Micros  // window algorithms: the start of the current part, or Absent; token-bucket: the arrival time
+	Rest   int64   // token-bucket: what the arrival time leaves over, in 1/quota microseconds
+	Counts []int64 // window algorithms: Parts() of them, the current part first
+	Log    Log     // sliding-log
+}
+
+// Clone returns a State that shares no memory with s.
+func (s State) Clone() State {
+	s.Counts = slices.Clone(s.Counts)
+	s.Log = s.Log.clone()
+	return s
+}
+
+// Clear makes s the state of a key never seen, keeping the memory of its counts.
+func (s *State) Clear() {
+	clear(s.Counts)
+	*s = State{Start: Absent, Counts: s.Counts}
+}
+
+// absentWindow reports that a window state was never charged.
+func (s *State) absentWindow() bool { return len(s.Counts) == 0 || s.Start == Absent }
+
+// Expires returns the first moment from which s decides like a state never seen, so that a store may forget it
+// there, and not before, without changing any decision. It is 0 for a state that is not there.
+func (l *Limit) Expires(s *State) Micros {
+	switch l.Algorithm {
+	case SlidingLog:
+		if s.Log.empty() {
+			return 0
+		}
+		return s.Log.newest() + l.Window
+	case TokenBucket:
+		if s.Rest > 0 {
+			return s.Start + 1
+		}
+		return s.Start
+	default:
+		if s.absentWindow() {
+			return 0
+		}
+		return s.Start + Micros(l.Parts())*l.part()
+	}
+}
+
+// Used returns how many units of the capacity are in use at now, more than the capacity if it was overdrawn.
+func (l *Limit) Used(s *State, now Micros) int64 {
+	v := l.Look(s, now)
+	return l.Capacity() - v.Room
+}
+
+// Cover raises s until it is nowhere below other: whatever is asked of it from now on, s admits no more than other
+// would. A store that must forget a live key covers it with something that it keeps, so that forgetting can only refuse.
+func (l *Limit) Cover(s, other *State, now Micros) {
+	switch l.Algorithm {
+	case SlidingLog:
+		s.Log.cover(&other.Log, l.Window)
+	case TokenBucket:
+		if other.Start > s.Start {
+			s.Start, s.Rest = other.Start, other.Rest
+		} else if other.Start == s.Start {
+			s.Rest = max(s.Rest, other.Rest)
+		}
+	default:
+		l.coverWindow(s, other, now)
+	}
+}

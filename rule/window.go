@@ -1,0 +1,180 @@
+package rule
+
+// The window algorithms. A sliding window of S segments keeps S+1 counts, one for each part of the window and one for
+// the oldest part, which the window covers only partly. A fixed window is the same with a single count.
+
+// part is the length of one part.
+func (l *Limit) part() Micros {
+	if l.Segments <= 1 {
+		return l.Window
+	}
+	return l.Window / Micros(l.Segments)
+}
+
+// startAt is where the current part of a state starts that begins at now.
+func (l *Limit) startAt(now Micros) Micros {
+	if l.Anchor == First {
+		return now
+	}
+	return now - now%l.part()
+}
+
+// lookWindow places a state at now: where the current part starts, and by how many parts the counts have shifted.
+// It changes nothing, because a refusal must not.
+func (l *Limit) lookWindow(s *State, now Micros) View {
+	v := View{Now: now, At: now, start: s.Start}
+	ahead := s.Start - now
+	switch part := l.part(); {
+	case s.absentWindow():
+		v.start, v.shift = l.startAt(now), l.Parts()
+	case ahead > l.Window: // the clock had jumped ahead: the counts stay, the window comes back
+		v.start, v.Moved = l.startAt(now), true
+	case ahead > 0: // an older moment than the state's own is taken as that
+		v.At = s.Start
+	case -ahead >= part:
+		passed := -ahead / part
+		if passed >= Micros(l.Parts()) {
+			v.start, v.shift = l.startAt(now), l.Parts()
+		} else {
+			v.start, v.shift = s.Start+passed*part, int(passed)
+		}
+	}
+	v.Room = l.Quota - l.usedWindow(s, &v)
+	return v
+}
+
+// usedWindow is what counts against the quota at v.
+func (l *Limit) usedWindow(s *State, v *View) int64 {
+	oldest := l.Parts() - 1 - v.shift
+	if oldest < 0 {
+		return 0
+	}
+	if l.Algorithm == FixedWindow {
+		return s.Counts[0]
+	}
+	var used int64
+	for _, count := range s.Counts[:oldest] {
+		used += count
+	}
+	part := l.part()
+	return used + l.weigh(s.Counts[oldest], v.start+part-v.At, part)
+}
+
+// weigh is how much a count counts of which covered/part lies in the window.
+func (l *Limit) weigh(count int64, covered, part Micros) int64 {
+	switch {
+	case count == 0 || covered == part || l.Overlap == Whole:
+		return count
+	case l.Overlap == Down:
+		q, _ := product(count, covered).over(part)
+		return q
+	default:
+		return product(count, covered).overUp(part)
+	}
+}
+
+// chargeWindow writes the roll to v and adds n to the current part.
+func (l *Limit) chargeWindow(s *State, v *View, n int64) {
+	if len(s.Counts) == 0 {
+		s.Counts = make([]int64, l.Parts())
+	}
+	l.rollWindow(s, v)
+	before := s.Counts[0]
+	s.Counts[0] = min(before+n, MaxQuota)
+	v.Room -= s.Counts[0] - before
+}
+
+func (l *Limit) rollWindow(s *State, v *View) {
+	if v.shift > 0 {
+		copy(s.Counts[v.shift:], s.Counts)
+		clear(s.Counts[:v.shift])
+	}
+	s.Start, v.shift = v.start, 0
+}
+
+// waitWindow solves for the first moment at which n fits. As time goes on, whole parts become the oldest part one
+// after the other and the oldest one fades, so what is used only falls: the first part in which n fits holds the answer.
+func (l *Limit) waitWindow(s *State, v *View, n int64) Micros {
+	part := l.part()
+	if l.Algorithm == FixedWindow {
+		return v.start + part - v.Now
+	}
+	target := l.Quota - n
+	oldest := l.Parts() - 1 - v.shift
+	var whole int64
+	for _, count := range s.Counts[:oldest] {
+		whole += count
+	}
+	for start := v.start; oldest >= 0; start += part {
+		count, room := s.Counts[oldest], target-whole
+		if room >= 0 {
+			if count <= room {
+				return start - v.Now
+			}
+			if covered := l.widest(count, room, part); covered > 0 {
+				return start + part - covered - v.Now
+			}
+		}
+		if oldest--; oldest >= 0 {
+			whole -= s.Counts[oldest]
+		}
+	}
+	return v.start + Micros(l.Parts()-v.shift)*part - v.Now
+}
+
+// widest is the longest stretch of its part that a count may be covered by and still weigh at most room, which is
+// less than count; 0 if it weighs more however little is covered.
+func (l *Limit) widest(count, room int64, part Micros) Micros {
+	switch l.Overlap {
+	case Whole:
+		return 0
+	case Down:
+		covered, _ := product(room+1, part).minus(wide{0, 1}).over(count)
+		return covered
+	default:
+		covered, _ := product(room, part).over(count)
+		return covered
+	}
+}
+
+// giveBackWindow removes up to n units from the part that moment at lies in, or from the oldest parts on.
+func (l *Limit) giveBackWindow(s *State, v *View, n int64, at Micros) int64 {
+	if s.absentWindow() {
+		return 0
+	}
+	newest, oldest := 0, l.Parts()-1 // the parts to take from, as they are after the roll
+	if at != Oldest {
+		if at < v.start {
+			newest = int(min((v.start-at-1)/l.part()+1, Micros(l.Parts())))
+		}
+		oldest = min(oldest, newest)
+	}
+	var given int64
+	for i := oldest; i >= max(newest, v.shift) && given < n; i-- {
+		taken := min(n-given, s.Counts[i-v.shift])
+		s.Counts[i-v.shift] -= taken
+		given += taken
+	}
+	if given > 0 {
+		l.rollWindow(s, v)
+	}
+	return given
+}
+
+// coverWindow rolls both to now, lets s start where the later one starts (a state that starts later fades later) and
+// takes the larger of each pair of counts.
+func (l *Limit) coverWindow(s, other *State, now Micros) {
+	if other.absentWindow() {
+		return
+	}
+	if len(s.Counts) == 0 {
+		s.Start, s.Counts = Absent, make([]int64, l.Parts())
+	}
+	theirs := l.lookWindow(other, now)
+	ours := l.lookWindow(s, now)
+	ours.start = max(ours.start, theirs.start)
+	l.rollWindow(s, &ours)
+	for i := range s.Counts[theirs.shift:] {
+		s.Counts[theirs.shift+i] = max(s.Counts[theirs.shift+i], other.Counts[i])
+	}
+}
