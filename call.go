@@ -159,8 +159,10 @@ func (c *call) apply(ctx context.Context, op Op) error {
 func (c *call) decision() Decision {
 	index, allowed := deciding(c.answers)
 	first := slices.Index(c.place, index)
-	d := decisionOf(&c.answers[index], c.charges[index].Limit)
-	d.Allowed, d.Index = allowed, first
+	a := &c.answers[index]
+	var d Decision
+	d.fill(c.charges[index].Limit, allowed, a.Flags, a.Granted, a.Remaining, a.RetryAfter, a.ResetAfter, a.At)
+	d.Index = first
 	if len(c.place) > 1 {
 		d.Answers = make([]Answer, len(c.place))
 		for i, at := range c.place {

@@ -45,16 +45,14 @@ func (d *Decision) Never() bool { return d.RetryAfter == Never }
 // Time returns At as a time.Time.
 func (d *Decision) Time() time.Time { return time.UnixMicro(d.At) }
 
-// decisionOf makes a decision of one limit's answer.
-func decisionOf(a *Answer, limit *BoundLimit) Decision {
-	d := Decision{
-		Allowed: a.Allowed, Flags: a.Flags, Limit: limit.label, Quota: a.Quota, Remaining: a.Remaining,
-		Granted: a.Granted, ResetAfter: time.Duration(a.ResetAfter) * time.Microsecond, At: a.At,
+// fill makes d of one limit's answer, in place: a Decision is too large to be copied without need.
+func (d *Decision) fill(limit *BoundLimit, allowed bool, flags Flags, granted, remaining int64, retryAfter, resetAfter, at Micros) {
+	d.Allowed, d.Flags = allowed, flags
+	d.Limit, d.Quota, d.Remaining = limit.label, limit.rule.Quota, remaining
+	if allowed {
+		d.Granted = granted
 	}
-	if a.RetryAfter != 0 {
-		d.RetryAfter = duration(a.RetryAfter)
-	}
-	return d
+	d.RetryAfter, d.ResetAfter, d.At = duration(retryAfter), duration(resetAfter), at
 }
 
 func duration(m Micros) time.Duration {

@@ -72,20 +72,25 @@ func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
 func (l *Limiter) Limits() []Limit { return append([]Limit(nil), l.opts.Limits...) }
 
 // Allow asks for one unit.
-func (l *Limiter) Allow(ctx context.Context, key string) (Decision, error) {
-	return l.AllowN(ctx, key, 1)
+func (l *Limiter) Allow(ctx context.Context, key string) (d Decision, err error) {
+	if l.one == nil {
+		return l.keyCall(key, 1).decide(ctx, OpTake)
+	}
+	limit := l.limits[0]
+	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeOne(ctx, limit, key, 1)
+	d.fill(limit, allowed, flags, 1, remaining, retryAfter, resetAfter, at)
+	return d, err
 }
 
 // AllowN asks for n units, all or none. A cost of 0 is a peek.
-func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (Decision, error) {
+func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (d Decision, err error) {
 	if l.one == nil || uint64(n) > rule.MaxQuota {
 		return l.keyCall(key, n).decide(ctx, OpTake)
 	}
-	answer, err := l.one.TakeOne(ctx, Charge{Limit: l.limits[0], Key: key, Cost: n})
-	if err != nil {
-		return Decision{}, err
-	}
-	return decisionOf(&answer, l.limits[0]), nil
+	limit := l.limits[0]
+	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeOne(ctx, limit, key, n)
+	d.fill(limit, allowed, flags, n, remaining, retryAfter, resetAfter, at)
+	return d, err
 }
 
 // AllowUpTo asks for as much of n units as the limits admit now, at least one. Decision.Granted is how much that was.

@@ -61,9 +61,12 @@ type Store interface {
 }
 
 // OneTaker is what a Store may be besides: a way to decide the commonest request, OpTake with a single charge and no
-// group, without a batch. It answers as Apply would. A Limiter uses it where it is there.
+// group, without a batch. It answers as Apply would; what is granted is the cost, if allowed. A Limiter uses it where it
+// is there. The answer comes as plain numbers because those stay in registers: as an Answer it would be copied through
+// memory at every step, which takes longer than all the rest of a decision in memory.
 type OneTaker interface {
-	TakeOne(ctx context.Context, charge Charge) (Answer, error)
+	TakeOne(ctx context.Context, limit *BoundLimit, key string, cost int64) (
+		allowed bool, flags Flags, remaining int64, retryAfter, resetAfter, at Micros, err error)
 }
 
 // Request is one question to a Store: one operation over one or more charges, all or nothing.

@@ -1,2 +1,203 @@
-// Package memstore keeps the state of limits in the memory of the process.
+// Package memstore keeps the state of limits in the memory of the process: no server, no allocation per decision, a
+// bounded number of keys, and nothing per key for the garbage collector to look at, except in sliding logs. It is the
+// store to begin with, and the one that others fall back to.
 package memstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Options are the choices of a Store. The zero value is a store of about a million keys.
+type Options struct {
+	// MaxKeys is about how many keys are held at once, a key counted once for each limit it faces. 0 means 1,048,576.
+	//
+	// Memory grows with the keys that are there, from 16 KB up to 32 bytes times MaxKeys for sliding windows of one segment
+	// and for fixed windows, 64 bytes where their counts are too large to be packed, 48 for token buckets, 16 times
+	// (segments + 3) for windows of more segments, and for sliding logs 32 and 4 to 8 for each unit in use.
+	//
+	// When all places for a new key are held by live ones, it takes the place of the least-used one and begins with the
+	// counts of what was forgotten, so a flood of new keys can only ever cause refusals, and the answer says Inherited.
+	MaxKeys int
+	// RefuseWhenFull makes a decision about a new key an error, ErrFull, instead.
+	RefuseWhenFull bool
+	// MaxShapes is how many different shapes of limits (algorithm, window, segments, anchor) there may be; each takes at
+	// least 16 KB. 0 means 256.
+	MaxShapes int
+	// Now is the clock, in microseconds since the Unix epoch, for replaying recorded traffic and for tests. It must be safe
+	// for concurrent use. nil means the monotonic clock, set by the wall clock when the store is made.
+	Now func() slidegate.Micros
+}
+
+// The most that Options accept.
+const (
+	MostKeys   = 1 << 30
+	MostShapes = 1 << 16
+)
+
+// MaxCharges is how many limits one request may face at once.
+const MaxCharges = 64
+
+// Errors of a Store.
+var (
+	// ErrFull is returned for a new key when Options.RefuseWhenFull is set and there is no place for it.
+	ErrFull = errors.New("memstore: full of live keys")
+	// ErrShapes is returned for a limit of a new shape when there are Options.MaxShapes already.
+	ErrShapes = errors.New("memstore: too many shapes of limits")
+)
+
+// Store is a slidegate.Store in memory. It is safe for concurrent use. The zero value is not usable; New makes it.
+//
+// Keys are not stored, only a hash of 64 bits, SipHash-1-3 under a random key: among a million live keys, the chance
+// that any two of them share their counts is about 1 in 40 million, and nobody who does not know the random key can
+// choose keys that do. Apply and TakeOne never block for long and do not look at their context.
+type Store struct {
+	opts     Options
+	key      hashKey
+	wallBase slidegate.Micros
+	base     time.Time
+
+	plans  [1024]atomic.Pointer[plan] // by the limit's ID; a miss is worked out again
+	mu     sync.Mutex                 // guards tables
+	tables map[rule.Shape]*table
+	work   sync.Pool // of *job
+
+	slots     atomic.Int64 // allocated, in all tables
+	evictions atomic.Int64 // live keys that lost their place to new ones
+}
+
+// New returns an empty store.
+func New(opts Options) (*Store, error) {
+	s, err := newStore(opts)
+	if err == nil {
+		rand.Read(s.key[:]) //nolint:errcheck // it never fails: see crypto/rand
+	}
+	return s, err
+}
+
+func newStore(opts Options) (*Store, error) {
+	if opts.MaxKeys == 0 {
+		opts.MaxKeys = 1 << 20
+	}
+	if opts.MaxShapes == 0 {
+		opts.MaxShapes = 256
+	}
+	if opts.MaxKeys < 0 || opts.MaxKeys > MostKeys {
+		return nil, fmt.Errorf("memstore: MaxKeys: must be 1 to %d, or 0 for the default, not %d", MostKeys, opts.MaxKeys)
+	}
+	if opts.MaxShapes < 0 || opts.MaxShapes > MostShapes {
+		return nil, fmt.Errorf("memstore: MaxShapes: must be 1 to %d, or 0 for the default, not %d", MostShapes, opts.MaxShapes)
+	}
+	base := time.Now()
+	s := &Store{opts: opts, wallBase: base.UnixMicro(), base: base, tables: map[rule.Shape]*table{}}
+	s.work.New = func() any { return new(job) }
+	return s, nil
+}
+
+// now reads the clock. Only the monotonic one: it is half the price of the wall clock, and cannot be set back.
+func (s *Store) now() slidegate.Micros {
+	if s.opts.Now != nil {
+		return min(max(0, s.opts.Now()), rule.MaxNow)
+	}
+	return s.wallBase + int64(time.Since(s.base))/int64(time.Microsecond)
+}
+
+// Traits tells what the store can do.
+func (s *Store) Traits() slidegate.Traits {
+	return slidegate.Traits{Name: "memory", MaxCharges: MaxCharges}
+}
+
+// Check accepts every limit.
+func (s *Store) Check(*slidegate.BoundLimit) error { return nil }
+
+// Apply decides a batch of requests.
+func (s *Store) Apply(_ context.Context, batch []slidegate.Request) error {
+	var first error
+	for i := range batch {
+		r := &batch[i]
+		r.Err = s.apply(r)
+		if r.Err != nil && first == nil {
+			first = r.Err
+		}
+	}
+	return first
+}
+
+func (s *Store) apply(r *slidegate.Request) error {
+	if len(r.Charges) == 0 || len(r.Charges) > MaxCharges || len(r.Answers) < len(r.Charges) {
+		return fmt.Errorf("memstore: %w: a request has 1 to %d charges and an answer for each, not %d and %d",
+			slidegate.ErrStore, MaxCharges, len(r.Charges), len(r.Answers))
+	}
+	if len(r.Charges) > 1 || r.Op != slidegate.OpTake {
+		return s.applyLocked(r)
+	}
+	c := &r.Charges[0]
+	p, err := s.planOf(c.Limit)
+	if err == nil {
+		a := &r.Answers[0]
+		a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err = s.takeOne(p, p.hash(r.Group, c.Key), c.Cost)
+		if a.Granted = 0; a.Allowed {
+			a.Granted = c.Cost
+		}
+	}
+	return err
+}
+
+// plan is what the store works out once about a limit.
+type plan struct {
+	bound *slidegate.BoundLimit
+	limit *rule.Limit
+	table *table
+	// The hash of everything that comes before the key: with the empty group, and before any group.
+	ungrouped, prefix sip
+}
+
+func (s *Store) planOf(bound *slidegate.BoundLimit) (*plan, error) {
+	if p := s.plans[bound.ID()%uint64(len(s.plans))].Load(); p != nil && p.bound == bound {
+		return p, nil
+	}
+	return s.newPlan(bound)
+}
+
+func (s *Store) newPlan(bound *slidegate.BoundLimit) (*plan, error) {
+	limit := bound.Rule()
+	t, err := s.tableOf(limit.Shape())
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{bound: bound, limit: limit, table: t, prefix: newSip(s.key).field(bound.Prefix())}
+	p.ungrouped = p.prefix.field("")
+	s.plans[bound.ID()%uint64(len(s.plans))].Store(p)
+	return p, nil
+}
+
+// hash returns the hash of an address, which is none of the reserved ones.
+func (p *plan) hash(group, key string) uint64 {
+	h := p.ungrouped
+	if group != "" {
+		h = p.prefix.field(group)
+	}
+	return max(h.sum(key), reserved)
+}
+
+func (s *Store) tableOf(shape rule.Shape) (*table, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t, ok := s.tables[shape]; ok {
+		return t, nil
+	}
+	if len(s.tables) >= s.opts.MaxShapes {
+		return nil, fmt.Errorf("%w: there are %d already; use fewer different windows, or raise MaxShapes", ErrShapes, len(s.tables))
+	}
+	t := newTable(s, shape)
+	s.tables[shape] = t
+	return t, nil
+}

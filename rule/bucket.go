@@ -35,6 +35,9 @@ func (l *Limit) chargeBucket(s *State, v *View, n int64) {
 	debt := v.debt.plus(product(n, l.Window))
 	if deepest := l.deepestDebt(); debt.above(deepest) {
 		debt = deepest
+		if v.debt.above(deepest) { // by a clock that stepped back or a limit that changed: a charge never makes it less
+			debt = v.debt
+		}
 	}
 	l.setDebt(s, v, debt)
 }
@@ -69,6 +72,9 @@ func (l *Limit) giveBackBucket(s *State, v *View, n int64, at Micros) int64 {
 		return 0
 	}
 	given := min(n, v.debt.overUp(l.Window))
+	if given == 0 {
+		return 0
+	}
 	if back := product(given, l.Window); v.debt.above(back) {
 		l.setDebt(s, v, v.debt.minus(back))
 	} else {

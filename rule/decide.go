@@ -15,14 +15,14 @@ type View struct {
 	behind Micros // and by how much their times are to be moved back
 }
 
-// Answer is what one limit says to one request. A Store returns one for each charge.
+// Answer is what one limit says to one request. A Store returns one for each charge. It is small enough to be returned in
+// registers, with an error beside it.
 type Answer struct {
 	// Allowed tells whether this limit admits. When another limit of the same request refused, nothing was charged.
 	Allowed bool
 	Flags   Flags
 	// Granted is how many units were charged by an admission or taken back by giving back.
 	Granted int64
-	Quota   int64
 	// Remaining is how many units were left right after.
 	Remaining int64
 	// RetryAfter is how long after the caller's moment the same cost is admitted if nothing else arrives: exactly
@@ -144,7 +144,7 @@ func (l *Limit) ResetAfter(s *State, v *View) Micros {
 // hands its few integers back as s, and calls this with Look(s, now).
 func (l *Limit) Answer(s *State, v *View, cost, granted int64, allowed bool) Answer {
 	a := Answer{
-		Allowed: allowed, Granted: granted, Quota: l.Quota, Remaining: max(0, v.Room),
+		Allowed: allowed, Granted: granted, Remaining: max(0, v.Room),
 		ResetAfter: l.ResetAfter(s, v), At: v.At,
 	}
 	if !allowed {
@@ -294,7 +294,9 @@ func (it *Item) apply(op Op) Answer {
 		it.Changed = true
 		s.Clear()
 	}
+	moved := it.view.Moved && op != Reset // writing moved it back, which the answer must still tell
 	it.view = l.Look(s, it.view.Now)
+	it.view.Moved = it.view.Moved || moved
 	return it.answer(units, true)
 }
 

@@ -101,7 +101,11 @@ func (s Shape) String() string {
 
 // Limit returns the shape as a limit of quota 1: enough to read a state of that shape whose limit is not at hand.
 func (s Shape) Limit() Limit {
-	return Limit{Algorithm: s.Algorithm, Anchor: s.Anchor, Segments: s.Segments, Window: s.Window, Quota: 1, Burst: 1}
+	l := Limit{Algorithm: s.Algorithm, Anchor: s.Anchor, Segments: s.Segments, Window: s.Window, Quota: 1}
+	if s.Algorithm == TokenBucket {
+		l.Burst = 1
+	}
+	return l
 }
 
 // Capacity is the most that one request can ever take: the quota, or the burst of a token bucket.

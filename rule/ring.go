@@ -17,19 +17,26 @@ import (
 // The ring is one block of bytes of which only the address is kept, 8 bytes and not the 24 of a slice: a ringHeader,
 // then the times.
 type Log struct {
-	last Micros // the newest time plus one; 0 when there is none
+	last Micros // the newest time plus logBase; 0 when there is none
 	ring *byte  // nil until there is a second unit
 }
 
 type ringHeader struct{ capacity, oldest, count, width uint16 }
 
+// logBase keeps last above 0 for every time that can be: moving a state back can make its times as early as a window
+// before the epoch.
+const logBase = MaxWindow + 1
+
 const headerSize = int(unsafe.Sizeof(ringHeader{}))
 
-// LogOf returns a log of the given times, which must not decrease and of which the newest quota are kept.
+// LogOf returns a log of the given times, which must not decrease and of which the newest quota are kept, without those
+// that have expired by the newest.
 func LogOf(times []Micros, window Micros, quota int64) Log {
 	var g Log
 	for _, t := range times[max(0, len(times)-int(quota)):] {
-		g.add(t, 1, window, quota)
+		if t > times[len(times)-1]-window {
+			g.add(t, 1, window, quota)
+		}
 	}
 	return g
 }
@@ -50,7 +57,7 @@ func (g *Log) Times() []Micros {
 }
 
 func (g *Log) empty() bool         { return g.last == 0 }
-func (g *Log) newest() Micros      { return g.last - 1 }
+func (g *Log) newest() Micros      { return g.last - logBase }
 func (g *Log) header() *ringHeader { return (*ringHeader)(unsafe.Pointer(g.ring)) }
 
 func (g *Log) older() int {
@@ -138,7 +145,7 @@ func (g *Log) add(at Micros, n int64, window Micros, quota int64) {
 	for range n - 1 {
 		g.push(at)
 	}
-	g.last = at + 1
+	g.last = at + logBase
 }
 
 func (g *Log) push(t Micros) {
@@ -150,17 +157,18 @@ func (g *Log) push(t Micros) {
 	g.header().count++
 }
 
-// reserve makes room for n older units. It grows in steps of an eighth: a unit must not cost more than 8 bytes.
+// reserve makes room for n older units. It grows in steps of an eighth, or a sixteenth where a time takes 6 bytes: a unit
+// must not cost more than 8, with what the allocator rounds up.
 func (g *Log) reserve(n int, window Micros, quota int64) {
 	if g.ring != nil && int(g.header().capacity) >= n {
 		return
 	}
-	width := 4
+	width, spare := 4, n/8
 	if window > math.MaxUint32 {
-		width = 6
+		width, spare = 6, n/16
 	}
 	older := g.older()
-	size := headerSize + max(n, min(n+n/8, int(quota)-1))*width
+	size := headerSize + max(n, min(n+spare, int(quota)-1))*width
 	block := append([]byte(nil), make([]byte, size)...) // its capacity is what the allocator hands out anyway
 	block = block[:cap(block)]
 	grown := Log{last: g.last, ring: unsafe.SliceData(block)}
@@ -190,9 +198,10 @@ func (g *Log) moveBack(by, window Micros) {
 	*g = LogOf(times, window, MaxLogQuota)
 }
 
-// cover raises every unit of g, counted from the newest, to at least that of other.
-func (g *Log) cover(other *Log, window Micros) {
-	ours, theirs := g.Times(), other.Times()
+// cover raises every unit of g, counted from the newest, to at least that of other, both as they are at now. A unit that
+// the newest would put out of the window is raised into it: the one whose it was may not be that far yet.
+func (g *Log) cover(other *Log, window, now Micros) {
+	ours, theirs := g.liveAt(now, window), other.liveAt(now, window)
 	if len(ours) < len(theirs) {
 		ours, theirs = theirs, ours
 	}
@@ -200,11 +209,25 @@ func (g *Log) cover(other *Log, window Micros) {
 		unit := &ours[len(ours)-1-i]
 		*unit = max(*unit, theirs[len(theirs)-1-i])
 	}
-	if n := len(ours); n > 0 {
-		expired := ours[n-1] - window
-		ours = slices.DeleteFunc(ours, func(t Micros) bool { return t <= expired })
+	for i := range ours {
+		ours[i] = max(ours[i], ours[len(ours)-1]-window+1)
 	}
 	*g = LogOf(ours, window, MaxLogQuota)
+}
+
+// liveAt returns the times of the units that count at now, moved back if they are more than a window ahead.
+func (g *Log) liveAt(now, window Micros) []Micros {
+	times := g.Times()
+	if len(times) == 0 {
+		return nil
+	}
+	if ahead := g.newest() - now; ahead > window {
+		for i := range times {
+			times[i] -= ahead
+		}
+	}
+	expired := max(now, times[len(times)-1]) - window
+	return slices.DeleteFunc(times, func(t Micros) bool { return t <= expired })
 }
 
 func (g Log) clone() Log {

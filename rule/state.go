@@ -41,7 +41,7 @@ func (l *Limit) Expires(s *State) Micros {
 		if s.Rest > 0 {
 			return s.Start + 1
 		}
-		return s.Start
+		return max(0, s.Start)
 	default:
 		if s.absentWindow() {
 			return 0
@@ -61,7 +61,7 @@ func (l *Limit) Used(s *State, now Micros) int64 {
 func (l *Limit) Cover(s, other *State, now Micros) {
 	switch l.Algorithm {
 	case SlidingLog:
-		s.Log.cover(&other.Log, l.Window)
+		s.Log.cover(&other.Log, l.Window, now)
 	case TokenBucket:
 		if other.Start > s.Start {
 			s.Start, s.Rest = other.Start, other.Rest

@@ -132,6 +132,9 @@ func (l *Limit) widest(count, room int64, part Micros) Micros {
 		covered, _ := product(room+1, part).minus(wide{0, 1}).over(count)
 		return covered
 	default:
+		if room == 0 {
+			return 0
+		}
 		covered, _ := product(room, part).over(count)
 		return covered
 	}

@@ -1,0 +1,98 @@
+package memstore
+
+import (
+	"math/bits"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// layout is how the state of the commonest shapes is packed into one word, which a compare-and-swap can change: the
+// number of the window, then a bit that tells owners of a slot apart, then the previous count, then the current one.
+//
+// Nothing in a word wraps around: a window number or a count that does not fit is told by pack, and the keys of that
+// segment move to the wide form. The window number counts from the table's first use and has room for 4.4 years; the
+// rest of the word is shared by the counts. At a window of 1 ms a count goes to 4095, at 1 s to 131071, at 1 h to 8388607.
+type layout struct {
+	window    rule.Micros
+	parts     int   // 2, or 1 for a fixed window
+	first     int64 // the window that has number 0
+	countBits uint
+	maxCount  int64
+	indexAt   uint // where the window number begins
+	maxIndex  uint64
+	// owner is the bit that changes when a slot passes from one live key to another, so that whoever read the old key's
+	// word cannot swap it for a word of the new one.
+	owner uint64
+}
+
+const (
+	horizon = rule.Micros(1) << 47
+	// locked is the word of a slot that somebody is working on under the segment's lock. It is no packed state, for its
+	// window number is out of range.
+	locked = ^uint64(0)
+)
+
+// packable tells whether states of this shape can be packed: two counts at most, and windows that start at multiples
+// of their length.
+func packable(shape rule.Shape) bool {
+	return shape.Anchor == rule.Clock &&
+		(shape.Algorithm == rule.FixedWindow || shape.Algorithm == rule.SlidingWindow && shape.Segments == 1)
+}
+
+func newLayout(limit *rule.Limit, now rule.Micros) layout {
+	indexBits := uint(bits.Len64(uint64(horizon/limit.Window) + 14)) // windows of years want a few numbers too
+	countBits := min((63-indexBits)/2, 53)
+	return layout{
+		window: limit.Window, parts: limit.Parts(),
+		first:     max(0, now/limit.Window-2),
+		countBits: countBits, maxCount: 1<<countBits - 1,
+		indexAt: 64 - indexBits, maxIndex: 1<<indexBits - 2,
+		owner: 1 << (2 * countBits),
+	}
+}
+
+// unpack reads a word into s, whose Counts have room for two.
+func (y *layout) unpack(word uint64, s *rule.State) {
+	s.Start = (y.first + int64(word>>y.indexAt)) * y.window
+	s.Counts[0] = int64(word) & y.maxCount
+	if y.parts == 2 {
+		s.Counts[1] = int64(word>>y.countBits) & y.maxCount
+	}
+}
+
+// pack returns s as a word, or false if it does not fit.
+func (y *layout) pack(s *rule.State) (word uint64, ok bool) {
+	if s.Start == rule.Absent {
+		return 0, true
+	}
+	index := s.Start/y.window - y.first
+	if index < 0 || uint64(index) > y.maxIndex || s.Counts[0] > y.maxCount {
+		return 0, false
+	}
+	word = uint64(index)<<y.indexAt | uint64(s.Counts[0])
+	if y.parts == 2 {
+		if s.Counts[1] > y.maxCount {
+			return 0, false
+		}
+		word |= uint64(s.Counts[1]) << y.countBits
+	}
+	return word, true
+}
+
+// expired tells whether a word decides like one that is not there.
+func (y *layout) expired(word uint64, now rule.Micros) bool {
+	if word&(y.owner-1) == 0 {
+		return true
+	}
+	return (y.first+int64(word>>y.indexAt)+int64(y.parts))*y.window <= now
+}
+
+// fits tells whether a state can be packed after up to cost more units at now.
+func (y *layout) fits(s *rule.State, now rule.Micros, cost int64) bool {
+	for _, start := range [...]rule.Micros{now, s.Start} {
+		if index := start/y.window - y.first; start != rule.Absent && (index < 0 || uint64(index) > y.maxIndex) {
+			return false
+		}
+	}
+	return s.Counts[0]+cost <= y.maxCount
+}

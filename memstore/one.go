@@ -1,0 +1,56 @@
+package memstore
+
+import (
+	"context"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// TakeOne decides a request of one charge without a batch.
+func (s *Store) TakeOne(_ context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	p, err := s.planOf(limit)
+	if err != nil {
+		return false, 0, 0, 0, 0, 0, err
+	}
+	return s.takeOne(p, p.hash("", key), cost)
+}
+
+// takeOne decides the commonest request: without any lock if the key is there, its state fits one word and the case is a
+// common one. All it has goes through registers.
+func (s *Store) takeOne(p *plan, h uint64, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	t := p.table
+	g := t.entry(h).packed.Load()
+	if g == nil {
+		return s.takeOneLocked(p, h, cost)
+	}
+	slot := g.find(h)
+	if slot == nil {
+		return s.takeOneLocked(p, h, cost)
+	}
+	y := &t.layout
+	for {
+		word := slot.word.Load()
+		if word == locked || slot.hash.Load() != h {
+			return s.takeOneLocked(p, h, cost)
+		}
+		now := s.now() // after the word was read: whoever wrote it had read the clock before
+		index := word >> (y.indexAt & 63)
+		verdict, shift, current, previous, remaining, retryAfter, resetAfter := p.limit.TakePair(
+			(y.first+int64(index))*y.window, int64(word)&y.maxCount, int64(word>>(y.countBits&63))&y.maxCount, now, cost)
+		switch {
+		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
+			return verdict == rule.Admitted, 0, remaining, retryAfter, resetAfter, now, nil
+		case verdict == rule.Uncommon || current > y.maxCount || index+shift > y.maxIndex:
+			return s.takeOneLocked(p, h, cost)
+		}
+		next := (index+shift)<<(y.indexAt&63) | word&y.owner | uint64(previous)<<(y.countBits&63) | uint64(current)
+		if slot.word.CompareAndSwap(word, next) {
+			return true, 0, remaining, 0, resetAfter, now, nil
+		}
+	}
+}

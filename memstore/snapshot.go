@@ -1,0 +1,171 @@
+package memstore
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// A snapshot is a stream of bytes, in this order: a magic text with a version, the hash key, the time of the snapshot,
+// then for each shape its fields and its slots, and last a checksum of all that. Numbers are varints, times are in
+// microseconds since the Unix epoch. Slots of keys are saved by their hash alone. A floor is saved with what it covers:
+// a set, in all segments whose hashes begin like that of the segment it was in.
+
+const magic = "slidegate memory 1\n"
+
+// ErrSnapshot is wrapped by every error about bytes that are not a whole snapshot.
+var ErrSnapshot = errors.New("memstore: not a snapshot, or a damaged one")
+
+// The kinds of records.
+const (
+	recordEnd   = 0
+	recordShape = 1
+	recordKey   = 2 // a key of the last shape
+	recordFloor = 3 // a floor of the last shape
+)
+
+var checksums = crc32.MakeTable(crc32.Castagnoli)
+
+// Snapshot writes all live state to w, so that Restore can go on from there after a restart. The store stays in use
+// meanwhile: each key is saved as it is at some moment during the call. The bytes contain the secret of the hash, but
+// no keys.
+func (s *Store) Snapshot(w io.Writer) error {
+	sum := crc32.New(checksums)
+	e := &encoder{w: bufio.NewWriter(io.MultiWriter(w, sum))}
+	e.bytes([]byte(magic))
+	e.bytes(s.key[:])
+	e.int(s.now())
+	s.mu.Lock()
+	tables := make([]*table, 0, len(s.tables))
+	for _, t := range s.tables {
+		tables = append(tables, t)
+	}
+	s.mu.Unlock()
+	for _, t := range tables {
+		t.snapshot(e)
+	}
+	e.int(recordEnd)
+	e.flush()
+	if e.err == nil {
+		_, e.err = w.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
+	}
+	if e.err != nil {
+		return fmt.Errorf("memstore: writing a snapshot: %w", e.err)
+	}
+	return nil
+}
+
+func (t *table) snapshot(e *encoder) {
+	e.int(recordShape)
+	e.int(int64(t.shape.Algorithm))
+	e.int(int64(t.shape.Anchor))
+	e.int(int64(t.shape.Segments))
+	e.int(t.shape.Window)
+	// Segments split while this goes on, but what they cover stays: the next one begins where this one ends.
+	for at := uint64(0); ; {
+		g := t.segment(at)
+		head := g.header()
+		head.mu.Lock()
+		if head.dead {
+			head.mu.Unlock()
+			continue
+		}
+		slots := t.copySlots(g, at)
+		depth := head.depth
+		head.mu.Unlock()
+		for i := range slots {
+			slots[i].encode(e, t)
+		}
+		if depth == 0 {
+			return
+		}
+		if at += 1 << (64 - depth); at == 0 || e.err != nil {
+			return
+		}
+	}
+}
+
+// savedSlot is one slot of a snapshot.
+type savedSlot struct {
+	hash  uint64
+	set   int
+	first uint64
+	depth uint8
+	state rule.State
+}
+
+// copySlots copies the live slots of a segment, so that its lock need not be held while they are written.
+func (t *table) copySlots(g segment, first uint64) []savedSlot {
+	now := t.store.now()
+	var saved []savedSlot
+	for i := range t.sets * setSlots {
+		h := g.hash(i)
+		if h == unused {
+			continue
+		}
+		var s rule.State
+		if g.read(t, i, &s) && t.limit.Expires(&s) > now {
+			s.Log = s.Clone().Log
+			saved = append(saved, savedSlot{hash: h, set: i / setSlots, first: first, depth: g.header().depth, state: s})
+		}
+	}
+	return saved
+}
+
+func (v *savedSlot) encode(e *encoder, t *table) {
+	if v.hash == floorHash {
+		e.int(recordFloor)
+		e.int(int64(v.set))
+		e.int(int64(v.depth))
+		e.bytes(binary.LittleEndian.AppendUint64(nil, v.first))
+	} else {
+		e.int(recordKey)
+		e.bytes(binary.LittleEndian.AppendUint64(nil, v.hash))
+	}
+	switch t.shape.Algorithm {
+	case rule.SlidingLog:
+		times := v.state.Log.Times()
+		e.int(int64(len(times)))
+		before := rule.Micros(0)
+		for _, at := range times {
+			e.int(at - before)
+			before = at
+		}
+	case rule.TokenBucket:
+		e.int(v.state.Start)
+		e.int(v.state.Rest)
+	default:
+		e.int(v.state.Start)
+		for _, count := range v.state.Counts {
+			e.int(count)
+		}
+	}
+}
+
+type encoder struct {
+	w   *bufio.Writer
+	buf []byte
+	err error
+}
+
+func (e *encoder) bytes(b []byte) {
+	if e.err == nil {
+		_, e.err = e.w.Write(b)
+	}
+}
+
+func (e *encoder) int(n int64) {
+	e.buf = binary.AppendVarint(e.buf[:0], n)
+	e.bytes(e.buf)
+}
+
+func (e *encoder) flush() {
+	if e.err == nil {
+		e.err = e.w.Flush()
+	}
+}

@@ -1,0 +1,160 @@
+package memstore
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// tallSegment holds the same states as packedSegment in twice the memory, without bounds on counts and times. It takes
+// over where a state cannot be packed. Who is there and in the current window is decided about without the lock, by a
+// swap of the word that holds the current count. The other words change under the lock alone, while the word is
+// `locked`, so who reads them between two looks at the same word has read what belongs to it.
+type tallSegment struct {
+	segmentHeader
+	_     [tallHeader - unsafe.Sizeof(segmentHeader{})]byte
+	slots [packedSets * setSlots]tallSlot
+}
+
+// tallSlot is a slot. Its word is the current count, above it the low bits of the window's number and the bit that
+// tells owners of a slot apart.
+type tallSlot struct{ hash, word, start, previous atomic.Uint64 }
+
+const (
+	tallHeader = 2*segmentBytes - packedSets*setSlots*unsafe.Sizeof(tallSlot{})
+	tallCount  = uint64(rule.MaxQuota)
+	tallIndex  = 53       // where the window's number begins, 9 bits of it
+	tallOwner  = 1 << 62  // the bit above is never set, so no word is `locked`
+	tallNumber = 1<<9 - 1 //
+)
+
+func newTallSegment(depth uint8) *tallSegment {
+	g := new(tallSegment)
+	g.depth, g.order = depth, segmentOrder.Add(1)
+	return g
+}
+
+// find returns the number of h's slot, or -1.
+func (g *tallSegment) find(h uint64) int {
+	set, home := setOf(h, packedSets)
+	for i := range setSlots {
+		at := set*setSlots + (home+i)%setSlots
+		switch g.slots[at].hash.Load() {
+		case h:
+			return at
+		case unused:
+			return -1
+		}
+	}
+	return -1
+}
+
+// take decides about a key that is there. It returns Uncommon when it is not, or when the case is not a common one.
+func (g *tallSegment) take(p *plan, h uint64, cost int64) (
+	verdict rule.Verdict, remaining int64, retryAfter, resetAfter, at rule.Micros,
+) {
+	i := g.find(h)
+	if i < 0 {
+		return rule.Uncommon, 0, 0, 0, 0
+	}
+	slot := &g.slots[i]
+	for {
+		word := slot.word.Load()
+		start, previous := slot.start.Load(), slot.previous.Load()
+		if word == locked || slot.word.Load() != word || slot.hash.Load() != h {
+			return rule.Uncommon, 0, 0, 0, 0
+		}
+		now := p.table.store.now()
+		verdict, shift, current, _, remaining, retryAfter, resetAfter := p.limit.TakePair(
+			int64(start), int64(word&tallCount), int64(previous), now, cost)
+		switch {
+		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
+			return verdict, remaining, retryAfter, resetAfter, now
+		case verdict == rule.Uncommon || shift > 0 || current > rule.MaxQuota:
+			return rule.Uncommon, 0, 0, 0, 0
+		}
+		if slot.word.CompareAndSwap(word, word&^tallCount|uint64(current)) {
+			return verdict, remaining, retryAfter, resetAfter, now
+		}
+	}
+}
+
+func (g *tallSegment) header() *segmentHeader { return &g.segmentHeader }
+func (g *tallSegment) hash(i int) uint64      { return g.slots[i].hash.Load() }
+
+// load reads the rest of a slot whose word is this.
+func (g *tallSegment) load(i int, word uint64, s *rule.State) {
+	slot := &g.slots[i]
+	s.Start = int64(slot.start.Load())
+	s.Counts[0] = int64(word & tallCount)
+	if len(s.Counts) == 2 {
+		s.Counts[1] = int64(slot.previous.Load())
+	}
+}
+
+func (g *tallSegment) read(t *table, i int, s *rule.State) bool {
+	word := g.slots[i].word.Load()
+	if word == locked {
+		return false
+	}
+	s.Counts = append(s.Counts[:0], 0, 0)[:t.layout.parts]
+	g.load(i, word, s)
+	return true
+}
+
+func (g *tallSegment) claim(t *table, i int, c *claim) {
+	c.word = g.slots[i].word.Swap(locked)
+	c.ownState(t)
+	g.load(i, c.word, &c.state)
+}
+
+func (g *tallSegment) claimFree(t *table, i int, now rule.Micros, c *claim) bool {
+	slot := &g.slots[i]
+	c.word = slot.word.Load()
+	if c.word == locked {
+		return false
+	}
+	if slot.hash.Load() != unused {
+		c.ownState(t)
+		g.load(i, c.word, &c.state)
+		if t.limit.Expires(&c.state) > now {
+			return false
+		}
+	}
+	// A state that has expired is only ever charged under the lock.
+	slot.word.Store(locked)
+	c.ownState(t)
+	return true
+}
+
+func (g *tallSegment) put(t *table, i int, h uint64, c *claim) {
+	owner := c.word & tallOwner
+	if g.slots[i].hash.Load() != h {
+		owner ^= tallOwner
+	}
+	g.store(t, i, h, &c.state, owner)
+}
+
+func (g *tallSegment) release(i int, c *claim) { g.slots[i].word.Store(c.word) }
+
+func (g *tallSegment) set(t *table, i int, h uint64, s *rule.State) { g.store(t, i, h, s, 0) }
+
+// store writes a slot that nobody else may write now.
+func (g *tallSegment) store(t *table, i int, h uint64, s *rule.State, owner uint64) {
+	slot := &g.slots[i]
+	number := uint64(0)
+	if s.Start != rule.Absent {
+		number = uint64(s.Start/t.shape.Window) & tallNumber
+	}
+	slot.hash.Store(h)
+	slot.start.Store(uint64(s.Start))
+	if len(s.Counts) == 2 {
+		slot.previous.Store(uint64(s.Counts[1]))
+	}
+	slot.word.Store(owner | number<<tallIndex | uint64(s.Counts[0]))
+}
+
+func (g *tallSegment) drain(_ *table, i int, s *rule.State) {
+	g.load(i, g.slots[i].word.Swap(locked), s)
+}

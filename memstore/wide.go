@@ -1,0 +1,144 @@
+package memstore
+
+import (
+	"github.com/slidegate/slidegate/rule"
+)
+
+// wideSegment holds states of any shape, under its lock. There is no pointer per key in it, except to the rings of
+// sliding logs.
+type wideSegment struct {
+	segmentHeader
+	hashes  []uint64
+	words   []int64  // stride of them for each slot
+	rings   []*byte  // sliding-log only
+	claimed []uint32 // for each set, which slots are claimed
+}
+
+func newWideSegment(t *table, depth uint8) *wideSegment {
+	slots := t.sets * setSlots
+	w := &wideSegment{
+		hashes: make([]uint64, slots), words: make([]int64, slots*t.stride), claimed: make([]uint32, t.sets),
+	}
+	if t.shape.Algorithm == rule.SlidingLog {
+		w.rings = make([]*byte, slots)
+	}
+	w.depth, w.order = depth, segmentOrder.Add(1)
+	return w
+}
+
+// load makes s the state in slot i. Its counts stay where they are: to change them is to change the slot.
+func (w *wideSegment) load(t *table, i int, s *rule.State) {
+	words := w.words[i*t.stride:][:t.stride:t.stride]
+	switch t.shape.Algorithm {
+	case rule.SlidingLog:
+		*s = rule.State{Log: rule.LogFrom(words[0], w.rings[i])}
+	case rule.TokenBucket:
+		*s = rule.State{Start: words[0], Rest: words[1]}
+	default:
+		*s = rule.State{Start: words[0], Counts: words[1:]}
+	}
+}
+
+// store makes slot i hold s.
+func (w *wideSegment) store(t *table, i int, s *rule.State) {
+	words := w.words[i*t.stride:][:t.stride]
+	switch t.shape.Algorithm {
+	case rule.SlidingLog:
+		words[0], w.rings[i] = s.Log.Words()
+	case rule.TokenBucket:
+		words[0], words[1] = s.Start, s.Rest
+	default:
+		words[0] = s.Start
+		copy(words[1:], s.Counts)
+	}
+}
+
+// find returns the slot of h, or -1.
+func (w *wideSegment) find(t *table, h uint64) int {
+	set, home := setOf(h, t.sets)
+	hashes := w.hashes[set*setSlots:][:setSlots]
+	for i := range setSlots {
+		at := (home + i) % setSlots
+		switch hashes[at] {
+		case h:
+			return set*setSlots + at
+		case unused:
+			return -1
+		}
+	}
+	return -1
+}
+
+// take decides about a key that is there. It returns false when it is not, or not any more.
+func (w *wideSegment) take(t *table, h uint64, limit *rule.Limit, cost int64) (a rule.Answer, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := w.find(t, h)
+	if w.dead || i < 0 {
+		return a, false
+	}
+	var s rule.State
+	w.load(t, i, &s)
+	a, changed := limit.TakeOne(&s, t.store.now(), cost)
+	if changed {
+		w.store(t, i, &s)
+	}
+	return a, true
+}
+
+func (w *wideSegment) header() *segmentHeader { return &w.segmentHeader }
+func (w *wideSegment) hash(i int) uint64      { return w.hashes[i] }
+
+func (w *wideSegment) isClaimed(i int) bool { return w.claimed[i/setSlots]>>(i%setSlots)&1 == 1 }
+func (w *wideSegment) flipClaim(i int)      { w.claimed[i/setSlots] ^= 1 << (i % setSlots) }
+
+func (w *wideSegment) read(t *table, i int, s *rule.State) bool {
+	if w.isClaimed(i) {
+		return false
+	}
+	var there rule.State
+	w.load(t, i, &there)
+	counts := append(s.Counts[:0], there.Counts...)
+	*s = there
+	s.Counts = counts
+	return true
+}
+
+func (w *wideSegment) claim(t *table, i int, c *claim) {
+	w.flipClaim(i)
+	w.load(t, i, &c.state)
+}
+
+func (w *wideSegment) claimFree(t *table, i int, now rule.Micros, c *claim) bool {
+	if w.isClaimed(i) {
+		return false
+	}
+	if w.hashes[i] != unused {
+		w.load(t, i, &c.state)
+		if t.limit.Expires(&c.state) > now {
+			return false
+		}
+	}
+	w.flipClaim(i)
+	c.ownState(t)
+	return true
+}
+
+func (w *wideSegment) put(t *table, i int, h uint64, c *claim) {
+	w.flipClaim(i)
+	w.hashes[i] = h
+	w.store(t, i, &c.state)
+}
+
+func (w *wideSegment) release(i int, _ *claim) { w.flipClaim(i) }
+
+func (w *wideSegment) set(t *table, i int, h uint64, s *rule.State) {
+	if w.isClaimed(i) {
+		w.flipClaim(i)
+	}
+	w.hashes[i] = h
+	own := s.Clone()
+	w.store(t, i, &own)
+}
+
+func (w *wideSegment) drain(t *table, i int, s *rule.State) { w.load(t, i, s) }

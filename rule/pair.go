@@ -1,0 +1,72 @@
+package rule
+
+// Verdict is how TakePair decided.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Uncommon Verdict = iota // not decided here
+	Refused
+	Admitted
+)
+
+// TakePair is the commonest decision of all: a take of cost at now over a window of one segment that starts at start,
+// or over a fixed one, which has no previous count. It is the same rule as in window.go, for a store that is in a hurry;
+// a test holds the two together. The new state is shift windows further on, 0 or 1, and is to be stored when admitted.
+//
+// It leaves to TakeOne what is not common: a state that is not of this window or the one before, a refusal that counts,
+// a cost above the quota. Numbers in, numbers out: a struct of more than four fields would go through memory here.
+func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost int64) (
+	verdict Verdict, shift uint64, newCurrent, newPrevious, remaining int64, retryAfter, resetAfter Micros,
+) {
+	window := l.Window
+	since := now - start
+	if since >= window {
+		since -= window
+		start += window
+		shift, previous, current = 1, current, 0
+		if l.Algorithm == FixedWindow {
+			previous = 0
+		}
+	}
+	if uint64(since) >= uint64(window) {
+		return Uncommon, 0, 0, 0, 0, 0, 0
+	}
+	room := l.Quota - current
+	if previous > 0 {
+		room -= l.weigh(previous, window-since, window)
+	}
+	switch {
+	case cost <= room:
+		current += cost
+		room -= cost
+		verdict = Admitted
+	case cost > l.Quota || l.CountDenied:
+		return Uncommon, 0, 0, 0, 0, 0, 0
+	default:
+		verdict = Refused
+		retryAfter = l.waitPair(start, current, previous, cost) - now
+	}
+	if room < l.Quota {
+		if resetAfter = start + 2*window - now; current == 0 || l.Overlap == Down || l.Algorithm == FixedWindow {
+			resetAfter = l.waitPair(start, current, previous, l.Quota) - now
+		}
+	}
+	return verdict, shift, current, previous, max(0, room), retryAfter, resetAfter
+}
+
+// waitPair returns the first moment at which cost fits that does not fit now.
+func (l *Limit) waitPair(start Micros, current, previous, cost int64) Micros {
+	end := start + l.Window
+	if l.Algorithm == FixedWindow {
+		return end
+	}
+	target := l.Quota - cost
+	if room := target - current; room >= 0 {
+		return end - l.widest(previous, room, l.Window)
+	}
+	if current <= target {
+		return end
+	}
+	return end + l.Window - l.widest(current, target, l.Window)
+}
