@@ -78,8 +78,11 @@ func (l *Limiter) Allow(ctx context.Context, key string) (d Decision, err error)
 	}
 	limit := l.limits[0]
 	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeOne(ctx, limit, key, 1)
+	if err != nil {
+		return d, err
+	}
 	d.fill(limit, allowed, flags, 1, remaining, retryAfter, resetAfter, at)
-	return d, err
+	return d, nil
 }
 
 // AllowN asks for n units, all or none. A cost of 0 is a peek.
@@ -89,8 +92,11 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (d Decision, 
 	}
 	limit := l.limits[0]
 	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeOne(ctx, limit, key, n)
+	if err != nil {
+		return d, err
+	}
 	d.fill(limit, allowed, flags, n, remaining, retryAfter, resetAfter, at)
-	return d, err
+	return d, nil
 }
 
 // AllowUpTo asks for as much of n units as the limits admit now, at least one. Decision.Granted is how much that was.

@@ -41,9 +41,13 @@ const (
 //     decided in order where they share an address; across addresses the order is free.
 //   - One clock decides: a store with a server uses the server's clock, read once a request, inside the critical section.
 //     Time never goes backwards for a key, as rule has it.
-//   - A refusal writes nothing, unless the limit counts refusals. A peek writes nothing.
-//   - A store may forget a state once rule's Expires has come, never before. When it must forget a live one to stay
-//     within its bounds, the key that takes the place inherits what was forgotten, and its answers carry rule.Inherited.
+//   - A refusal writes nothing, unless the limit counts refusals or the state was left ahead by a clock that jumped
+//     (rule.ClockMoved). A peek writes nothing.
+//   - A store may forget a state once rule's Expires has come, never before; should the clock then step back, it does not
+//     matter whether the state is still there. When a store must forget a live state to stay within its bounds, the key
+//     that takes the place inherits what was forgotten, and its answers carry rule.Inherited.
+//   - A store whose keys live on several nodes refuses a request over several of them with an error that wraps ErrStore,
+//     unless its group puts them on one node.
 type Store interface {
 	// Apply decides a batch of requests. For each it fills Answers and sets Err to nil, or sets Err. It returns the first
 	// of those errors, so a caller with one request need only look at what is returned.

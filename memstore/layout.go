@@ -15,7 +15,7 @@ import (
 type layout struct {
 	window    rule.Micros
 	parts     int   // 2, or 1 for a fixed window
-	first     int64 // the window that has number 0
+	first     int64 // the window that would have number 0, which stands for a state that is not there
 	countBits uint
 	maxCount  int64
 	indexAt   uint // where the window number begins
@@ -44,7 +44,7 @@ func newLayout(limit *rule.Limit, now rule.Micros) layout {
 	countBits := min((63-indexBits)/2, 53)
 	return layout{
 		window: limit.Window, parts: limit.Parts(),
-		first:     max(0, now/limit.Window-2),
+		first:     now/limit.Window - 3,
 		countBits: countBits, maxCount: 1<<countBits - 1,
 		indexAt: 64 - indexBits, maxIndex: 1<<indexBits - 2,
 		owner: 1 << (2 * countBits),
@@ -53,7 +53,10 @@ func newLayout(limit *rule.Limit, now rule.Micros) layout {
 
 // unpack reads a word into s, whose Counts have room for two.
 func (y *layout) unpack(word uint64, s *rule.State) {
-	s.Start = (y.first + int64(word>>y.indexAt)) * y.window
+	s.Start = rule.Absent
+	if index := word >> y.indexAt; index > 0 {
+		s.Start = (y.first + int64(index)) * y.window
+	}
 	s.Counts[0] = int64(word) & y.maxCount
 	if y.parts == 2 {
 		s.Counts[1] = int64(word>>y.countBits) & y.maxCount
@@ -66,7 +69,7 @@ func (y *layout) pack(s *rule.State) (word uint64, ok bool) {
 		return 0, true
 	}
 	index := s.Start/y.window - y.first
-	if index < 0 || uint64(index) > y.maxIndex || s.Counts[0] > y.maxCount {
+	if !y.numbers(index) || s.Counts[0] > y.maxCount {
 		return 0, false
 	}
 	word = uint64(index)<<y.indexAt | uint64(s.Counts[0])
@@ -79,6 +82,9 @@ func (y *layout) pack(s *rule.State) (word uint64, ok bool) {
 	return word, true
 }
 
+// numbers tells whether a window can have this number.
+func (y *layout) numbers(index int64) bool { return index > 0 && uint64(index) <= y.maxIndex }
+
 // expired tells whether a word decides like one that is not there.
 func (y *layout) expired(word uint64, now rule.Micros) bool {
 	if word&(y.owner-1) == 0 {
@@ -90,7 +96,7 @@ func (y *layout) expired(word uint64, now rule.Micros) bool {
 // fits tells whether a state can be packed after up to cost more units at now.
 func (y *layout) fits(s *rule.State, now rule.Micros, cost int64) bool {
 	for _, start := range [...]rule.Micros{now, s.Start} {
-		if index := start/y.window - y.first; start != rule.Absent && (index < 0 || uint64(index) > y.maxIndex) {
+		if start != rule.Absent && !y.numbers(start/y.window-y.first) {
 			return false
 		}
 	}

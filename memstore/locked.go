@@ -66,22 +66,10 @@ func (j *job) end() {
 	j.store.work.Put(j)
 }
 
-// takeOneLocked is takeOne for what is not common: a key that is not there yet, a state that is not packed.
+// takeOneLocked is takeOne for what is not common, such as a key that is not there yet.
 func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
 	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
 ) {
-	e := p.table.entry(h)
-	if g := e.tall.Load(); g != nil {
-		verdict, remaining, retryAfter, resetAfter, at := g.take(p, h, cost)
-		if verdict != rule.Uncommon {
-			return verdict == rule.Admitted, 0, remaining, retryAfter, resetAfter, at, nil
-		}
-	}
-	if g := e.wide.Load(); g != nil {
-		if a, found := g.take(p.table, h, p.limit, cost); found {
-			return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
-		}
-	}
 	j := s.newJob(slidegate.OpTake, 1)
 	defer j.end()
 	c := &j.claims[0]

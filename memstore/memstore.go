@@ -20,9 +20,9 @@ import (
 type Options struct {
 	// MaxKeys is about how many keys are held at once, a key counted once for each limit it faces. 0 means 1,048,576.
 	//
-	// Memory grows with the keys that are there, from 16 KB up to 32 bytes times MaxKeys for sliding windows of one segment
-	// and for fixed windows, 64 bytes where their counts are too large to be packed, 48 for token buckets, 16 times
-	// (segments + 3) for windows of more segments, and for sliding logs 32 and 4 to 8 for each unit in use.
+	// Memory grows with the keys that are there, from 16 KB up to 40 bytes times MaxKeys for sliding windows of one segment
+	// and for fixed windows, 80 where their counts are too large to be packed, 60 for token buckets, 20 times (segments + 3)
+	// for windows of more segments, and for sliding logs 60 and 4 to 8 for each unit in use.
 	//
 	// When all places for a new key are held by live ones, it takes the place of the least-used one and begins with the
 	// counts of what was forgotten, so a flood of new keys can only ever cause refusals, and the answer says Inherited.
@@ -157,7 +157,7 @@ type plan struct {
 	limit *rule.Limit
 	table *table
 	// The hash of everything that comes before the key: with the empty group, and before any group.
-	ungrouped, prefix sip
+	ungrouped, prefix hasher
 }
 
 func (s *Store) planOf(bound *slidegate.BoundLimit) (*plan, error) {
@@ -173,7 +173,7 @@ func (s *Store) newPlan(bound *slidegate.BoundLimit) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{bound: bound, limit: limit, table: t, prefix: newSip(s.key).field(bound.Prefix())}
+	p := &plan{bound: bound, limit: limit, table: t, prefix: newHasher(s.key).field(bound.Prefix())}
 	p.ungrouped = p.prefix.field("")
 	s.plans[bound.ID()%uint64(len(s.plans))].Store(p)
 	return p, nil

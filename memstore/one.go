@@ -24,9 +24,13 @@ func (s *Store) takeOne(p *plan, h uint64, cost int64) (
 	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
 ) {
 	t := p.table
-	g := t.entry(h).packed.Load()
+	e := t.entry(h)
+	g := e.packed.Load()
 	if g == nil {
-		return s.takeOneLocked(p, h, cost)
+		if g := e.tall.Load(); g != nil {
+			return s.takeTall(g, p, h, cost)
+		}
+		return s.takeWide(e.wide.Load(), p, h, cost)
 	}
 	slot := g.find(h)
 	if slot == nil {
@@ -35,11 +39,11 @@ func (s *Store) takeOne(p *plan, h uint64, cost int64) (
 	y := &t.layout
 	for {
 		word := slot.word.Load()
-		if word == locked || slot.hash.Load() != h {
+		index := word >> (y.indexAt & 63)
+		if index-1 >= y.maxIndex || slot.hash.Load() != h { // locked, or not there, or another's
 			return s.takeOneLocked(p, h, cost)
 		}
 		now := s.now() // after the word was read: whoever wrote it had read the clock before
-		index := word >> (y.indexAt & 63)
 		verdict, shift, current, previous, remaining, retryAfter, resetAfter := p.limit.TakePair(
 			(y.first+int64(index))*y.window, int64(word)&y.maxCount, int64(word>>(y.countBits&63))&y.maxCount, now, cost)
 		switch {

@@ -57,7 +57,7 @@ func (r *record) restore() {
 		return
 	}
 	// Any hash will do that belongs to the set.
-	low := (uint64(r.set)<<32 + uint64(r.table.sets) - 1) / uint64(r.table.sets)
+	low := max(reserved, (uint64(r.set)<<32+uint64(r.table.sets)-1)/uint64(r.table.sets))
 	for at, end := r.hash, r.hash+1<<(64-r.depth)-1; ; {
 		depth := r.table.segment(at).header().depth
 		r.restoreAt(at | low)

@@ -9,17 +9,17 @@ import (
 // hashKey is the secret of the hash: 128 random bits, saved with a snapshot so that restored state is found again.
 type hashKey [16]byte
 
-// sip is the state of SipHash-1-3, a keyed hash that was made for hash tables under attack: without the key, nobody
+// hasher is the state of SipHash-1-3, a keyed hash that was made for hash tables under attack: without the key, nobody
 // can tell which inputs collide. The part of an address that comes before the key is absorbed once per limit, not once
 // per decision.
-type sip struct{ v0, v1, v2, v3 uint64 }
+type hasher struct{ v0, v1, v2, v3 uint64 }
 
-func newSip(key hashKey) sip {
+func newHasher(key hashKey) hasher {
 	k0, k1 := binary.LittleEndian.Uint64(key[:8]), binary.LittleEndian.Uint64(key[8:])
-	return sip{k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573}
+	return hasher{k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573}
 }
 
-func (s sip) round() sip {
+func (s hasher) round() hasher {
 	s.v0 += s.v1
 	s.v2 += s.v3
 	s.v1 = bits.RotateLeft64(s.v1, 13) ^ s.v0
@@ -33,7 +33,7 @@ func (s sip) round() sip {
 	return s
 }
 
-func (s sip) word(w uint64) sip {
+func (s hasher) word(w uint64) hasher {
 	s.v3 ^= w
 	s = s.round()
 	s.v0 ^= w
@@ -41,7 +41,7 @@ func (s sip) word(w uint64) sip {
 }
 
 // field absorbs a field in whole words, its length first, so that it cannot run into what follows.
-func (s sip) field(text string) sip {
+func (s hasher) field(text string) hasher {
 	s = s.word(uint64(len(text)))
 	for ; len(text) >= 8; text = text[8:] {
 		s = s.word(load64(text))
@@ -53,7 +53,7 @@ func (s sip) field(text string) sip {
 }
 
 // sum absorbs the last part of the input and returns the hash. It is written out, because a decision waits for it.
-func (s sip) sum(text string) uint64 {
+func (s hasher) sum(text string) uint64 {
 	v0, v1, v2, v3 := s.v0, s.v1, s.v2, s.v3
 	last := uint64(len(text)) << 56
 	for more := true; more; {

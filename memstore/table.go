@@ -147,9 +147,10 @@ func setOf(h uint64, sets int) (set, home int) {
 	return int(uint64(uint32(h)) * uint64(sets) >> 32), int(h>>32) & (setSlots - 4)
 }
 
-// canSplit tells whether the bound on keys leaves room for one more segment.
+// canSplit tells whether the bound on keys leaves room for one more segment. With five slots for two keys, a set is
+// hardly ever full before the store is.
 func (t *table) canSplit(depth uint8) bool {
-	return depth < maxDepth && t.store.slots.Load()+t.segmentSlots() <= 2*int64(t.store.opts.MaxKeys)
+	return depth < maxDepth && t.store.slots.Load()+t.segmentSlots() <= int64(t.store.opts.MaxKeys)*5/2
 }
 
 // split replaces the segment of h by two of the same form, unless somebody else did, or the bound on keys was reached.

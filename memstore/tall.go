@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -35,47 +36,47 @@ func newTallSegment(depth uint8) *tallSegment {
 	return g
 }
 
-// find returns the number of h's slot, or -1.
-func (g *tallSegment) find(h uint64) int {
+// find returns the slot of h, or nil if it is not there. It needs no lock; without it, nil may be out of date.
+func (g *tallSegment) find(h uint64) *tallSlot {
 	set, home := setOf(h, packedSets)
+	slots := (*[setSlots]tallSlot)(g.slots[set*setSlots:])
 	for i := range setSlots {
-		at := set*setSlots + (home+i)%setSlots
-		switch g.slots[at].hash.Load() {
+		slot := &slots[(home+i)%setSlots]
+		switch slot.hash.Load() {
 		case h:
-			return at
+			return slot
 		case unused:
-			return -1
+			return nil
 		}
 	}
-	return -1
+	return nil
 }
 
-// take decides about a key that is there. It returns Uncommon when it is not, or when the case is not a common one.
-func (g *tallSegment) take(p *plan, h uint64, cost int64) (
-	verdict rule.Verdict, remaining int64, retryAfter, resetAfter, at rule.Micros,
+// takeTall is takeOne over a tall segment.
+func (s *Store) takeTall(g *tallSegment, p *plan, h uint64, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
 ) {
-	i := g.find(h)
-	if i < 0 {
-		return rule.Uncommon, 0, 0, 0, 0
+	slot := g.find(h)
+	if slot == nil {
+		return s.takeOneLocked(p, h, cost)
 	}
-	slot := &g.slots[i]
 	for {
 		word := slot.word.Load()
 		start, previous := slot.start.Load(), slot.previous.Load()
 		if word == locked || slot.word.Load() != word || slot.hash.Load() != h {
-			return rule.Uncommon, 0, 0, 0, 0
+			return s.takeOneLocked(p, h, cost)
 		}
-		now := p.table.store.now()
+		now := s.now()
 		verdict, shift, current, _, remaining, retryAfter, resetAfter := p.limit.TakePair(
 			int64(start), int64(word&tallCount), int64(previous), now, cost)
 		switch {
 		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
-			return verdict, remaining, retryAfter, resetAfter, now
+			return verdict == rule.Admitted, 0, remaining, retryAfter, resetAfter, now, nil
 		case verdict == rule.Uncommon || shift > 0 || current > rule.MaxQuota:
-			return rule.Uncommon, 0, 0, 0, 0
+			return s.takeOneLocked(p, h, cost)
 		}
 		if slot.word.CompareAndSwap(word, word&^tallCount|uint64(current)) {
-			return verdict, remaining, retryAfter, resetAfter, now
+			return true, 0, remaining, 0, resetAfter, now, nil
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -69,21 +70,25 @@ func (w *wideSegment) find(t *table, h uint64) int {
 	return -1
 }
 
-// take decides about a key that is there. It returns false when it is not, or not any more.
-func (w *wideSegment) take(t *table, h uint64, limit *rule.Limit, cost int64) (a rule.Answer, ok bool) {
+// takeWide is takeOne over a wide segment.
+func (s *Store) takeWide(w *wideSegment, p *plan, h uint64, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	t := p.table
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	i := w.find(t, h)
 	if w.dead || i < 0 {
-		return a, false
+		w.mu.Unlock()
+		return s.takeOneLocked(p, h, cost)
 	}
-	var s rule.State
-	w.load(t, i, &s)
-	a, changed := limit.TakeOne(&s, t.store.now(), cost)
+	var state rule.State
+	w.load(t, i, &state)
+	a, changed := p.limit.TakeOne(&state, s.now(), cost)
 	if changed {
-		w.store(t, i, &s)
+		w.store(t, i, &state)
 	}
-	return a, true
+	w.mu.Unlock()
+	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
 }
 
 func (w *wideSegment) header() *segmentHeader { return &w.segmentHeader }

@@ -208,8 +208,12 @@ func (l *Limit) checkSegments() error {
 	if more <= MaxSegments {
 		either += fmt.Sprintf(" or %d", more)
 	}
+	window := l.Window/n*n + n
+	if window > MaxWindow {
+		window -= n
+	}
 	return fmt.Errorf("segments: a window of %dus does not divide into %d parts of whole microseconds; "+
-		"take %s segments, or a window of %dus", l.Window, n, either, l.Window/n*n+n)
+		"take %s segments, or a window of %dus", l.Window, n, either, window)
 }
 
 func (l *Limit) checkBurst() error {

@@ -31,7 +31,8 @@ func (x wide) above(y wide) bool {
 // over returns x/d and what is left, for quotients that fit 63 bits: the ranges of a Limit see to that.
 func (x wide) over(d int64) (quotient, rest int64) {
 	if x.hi == 0 {
-		return int64(x.lo / uint64(d)), int64(x.lo % uint64(d))
+		q := x.lo / uint64(d)
+		return int64(q), int64(x.lo - q*uint64(d))
 	}
 	q, r := bits.Div64(x.hi, x.lo, uint64(d))
 	return int64(q), int64(r)

@@ -1,0 +1,178 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// limitsOfAllForms are limits of every form in which state is kept.
+func limitsOfAllForms(quota int64) []slidegate.Limit {
+	return []slidegate.Limit{
+		{Quota: quota, Window: time.Minute},
+		{Quota: quota, Window: time.Minute, Algorithm: slidegate.FixedWindow},
+		{Quota: quota, Window: time.Minute, Overlap: slidegate.OverlapWhole},
+		{Quota: quota, Window: time.Minute, Anchor: slidegate.AnchorFirst, Overlap: slidegate.OverlapWhole},
+		{Quota: quota, Window: time.Minute, Segments: 6},
+		{Quota: quota, Window: time.Minute, Algorithm: slidegate.SlidingLog},
+		{Quota: quota, Window: time.Minute, Algorithm: slidegate.TokenBucket},
+		{Quota: quota, Window: time.Minute, CountDenied: true},
+		{Quota: quota << 30, Window: time.Millisecond}, // too large to be packed
+	}
+}
+
+// A store that is full of live keys must not admit what a store without bounds would refuse. The oracle is told only of
+// what the store admitted, so if it refuses, the store gave a key more than the rule does.
+func TestFullStoreOnlyEverRefuses(t *testing.T) {
+	for _, limit := range limitsOfAllForms(5) {
+		t.Run(limit.String(), func(t *testing.T) {
+			clock := storetest.NewClock(1_767_225_600_000_000)
+			store := open(t, memstore.Options{MaxKeys: 1, Now: clock.Now})
+			limiter := newLimiter(t, store, limit)
+			exact := limit
+			if limit.Anchor == slidegate.AnchorFirst {
+				// A key that was forgotten starts its windows anew, which the rule with the old start is no measure for. But
+				// whatever the start, no window may hold more than the quota.
+				exact = slidegate.Limit{Quota: limit.Quota, Window: limit.Window, Algorithm: slidegate.SlidingLog}
+			}
+			oracle := newLimiter(t, storetest.NewReference(clock), exact)
+			const seed = 1
+			random := rand.New(rand.NewPCG(seed, 0))
+			unit := max(1, limit.Quota/5)
+			inherited := 0
+			for i := range 40_000 {
+				key := fmt.Sprint(random.IntN(4000))
+				if i%3 == 0 {
+					key = fmt.Sprint(random.IntN(20)) // some keep coming back
+				}
+				cost := unit * (1 + random.Int64N(2))
+				d := allow(t, limiter, key, cost)
+				if d.Flags&rule.Inherited != 0 {
+					inherited++
+				}
+				if exact := allowIf(t, oracle, key, cost, d.Allowed); d.Allowed && !exact.Allowed {
+					t.Fatalf("request %d (seed %d): admitted, but the key has used its quota", i, seed)
+				}
+				clock.Advance(random.Int64N(max(2, limit.Window.Microseconds()/1000)))
+			}
+			if inherited == 0 {
+				t.Fatal("the store was never full: the test shows nothing")
+			}
+		})
+	}
+}
+
+// allowIf charges the oracle if the store admitted, and only looks otherwise.
+func allowIf(t *testing.T, l *slidegate.Limiter, key string, cost int64, charge bool) slidegate.Decision {
+	t.Helper()
+	if charge {
+		return allow(t, l, key, cost)
+	}
+	d, err := l.PeekN(context.Background(), key, cost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// A flood of new keys must not push a refused key back in, grow the store, or give any key more than its quota.
+func TestFlood(t *testing.T) {
+	for _, limit := range limitsOfAllForms(3)[:8] {
+		t.Run(limit.String(), func(t *testing.T) {
+			clock := storetest.NewClock(1_767_225_600_000_000)
+			store := open(t, memstore.Options{MaxKeys: 1000, Now: clock.Now})
+			limiter := newLimiter(t, store, limit)
+			for range 4 {
+				allow(t, limiter, "victim", 1)
+			}
+			before := store.Stats().Bytes
+			admitted := map[string]int{}
+			for i := range 60_000 {
+				key := fmt.Sprint("new", i/2)
+				if allow(t, limiter, key, 1).Allowed {
+					admitted[key]++
+				}
+			}
+			for key, n := range admitted {
+				if n > 3 {
+					t.Fatalf("%s was admitted %d times", key, n)
+				}
+			}
+			if d := allow(t, limiter, "victim", 1); d.Allowed {
+				t.Error("the flood let a refused key back in")
+			}
+			stats := store.Stats()
+			if stats.Slots > 2500+1000 || stats.Bytes > 64*before+1<<20 {
+				t.Errorf("grew to %+v from %d bytes", stats, before)
+			}
+			if stats.Evictions == 0 {
+				t.Error("the store was never full: the test shows nothing")
+			}
+		})
+	}
+}
+
+// A larger quota on the same shape must not push out a key that has used up a smaller one.
+func TestPlansShareAFullStore(t *testing.T) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	store := open(t, memstore.Options{MaxKeys: 1, Now: clock.Now})
+	free := newLimiter(t, store, slidegate.PerMinute(3))
+	pro := newLimiter(t, store, slidegate.PerMinute(1000))
+	for i := range 50 {
+		allow(t, free, fmt.Sprint("free", i), 3)
+	}
+	for i := range 20_000 {
+		allow(t, pro, fmt.Sprint("pro", i%8000), 1)
+	}
+	for i := range 50 {
+		if allow(t, free, fmt.Sprint("free", i), 1).Allowed {
+			t.Errorf("free key %d is back in", i)
+		}
+	}
+}
+
+func TestRefuseWhenFull(t *testing.T) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	store := open(t, memstore.Options{MaxKeys: 1, RefuseWhenFull: true, Now: clock.Now})
+	limiter := newLimiter(t, store, slidegate.PerMinute(3))
+	var full error
+	for i := 0; i < 5000 && full == nil; i++ {
+		_, full = limiter.Allow(context.Background(), fmt.Sprint(i))
+	}
+	if !errors.Is(full, memstore.ErrFull) {
+		t.Fatalf("no ErrFull but %v", full)
+	}
+	if d := allow(t, limiter, "0", 1); !d.Allowed || d.Remaining != 1 {
+		t.Errorf("a key that is there is not served: %+v", d)
+	}
+	clock.Advance(2 * time.Minute.Microseconds())
+	if d := allow(t, limiter, "one more", 1); !d.Allowed || d.Flags != 0 {
+		t.Errorf("no room after all keys expired: %+v", d)
+	}
+}
+
+// When the keys of a full store have expired, nothing of them is left to inherit.
+func TestFloorExpires(t *testing.T) {
+	for _, limit := range limitsOfAllForms(3) {
+		clock := storetest.NewClock(1_767_225_600_000_000)
+		store := open(t, memstore.Options{MaxKeys: 1, Now: clock.Now})
+		limiter := newLimiter(t, store, limit)
+		for i := range 5000 {
+			allow(t, limiter, fmt.Sprint(i), 1)
+		}
+		clock.Advance(3 * limit.Window.Microseconds())
+		for i := range 20 {
+			if d := allow(t, limiter, fmt.Sprint("later", i), 1); d.Flags != 0 || d.Remaining != limit.Quota-1 {
+				t.Fatalf("%s: after everything expired: %+v", limit, d)
+			}
+		}
+	}
+}

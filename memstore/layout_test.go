@@ -1,0 +1,73 @@
+package memstore
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// What pack accepts, unpack gives back: no field runs into another, and none wraps around.
+func TestPackIsExactOrRefuses(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 0))
+	const now = rule.Micros(1_767_225_600_000_000)
+	for _, window := range []time.Duration{
+		time.Millisecond, 7 * time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 366 * 24 * time.Hour, 5 * 366 * 24 * time.Hour,
+	} {
+		for _, algorithm := range []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow} {
+			limit, err := rule.Limit{Algorithm: algorithm, Quota: 1, Window: window.Microseconds()}.Normal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			y := newLayout(&limit, now)
+			packed := 0
+			for range 20_000 {
+				s := rule.State{Counts: make([]int64, limit.Parts())}
+				for i := range s.Counts {
+					s.Counts[i] = random.Int64() >> (10 + random.IntN(54))
+				}
+				start := now + (random.Int64()>>(11+random.IntN(50)))*(1-2*random.Int64N(2))
+				s.Start = max(0, start) / limit.Window * limit.Window
+				word, ok := y.pack(&s)
+				if !ok {
+					continue
+				}
+				packed++
+				got := rule.State{Counts: make([]int64, limit.Parts())}
+				y.unpack(word|y.owner, &got)
+				if word == locked || word&y.owner != 0 || got.Start != s.Start || got.Counts[0] != s.Counts[0] || got.Counts[len(got.Counts)-1] != s.Counts[len(s.Counts)-1] {
+					t.Fatalf("%v: %+v became %+v", window, s, got)
+				}
+			}
+			if packed < 100 {
+				t.Errorf("%v: only %d states could be packed", window, packed)
+			}
+		}
+	}
+}
+
+func TestSegmentsFillTheirAllocations(t *testing.T) {
+	if got := unsafe.Sizeof(packedSegment{}); got != segmentBytes {
+		t.Errorf("a packed segment has %d bytes", got)
+	}
+	if got := unsafe.Sizeof(tallSegment{}); got != 2*segmentBytes {
+		t.Errorf("a tall segment has %d bytes", got)
+	}
+	if got := unsafe.Offsetof(packedSegment{}.slots) % 64; got != 0 {
+		t.Errorf("slots begin %d bytes into a cache line", got)
+	}
+}
+
+// The hashes that choose a set for a restored floor must lead to that set.
+func TestEverySetCanBeReached(t *testing.T) {
+	for sets := 1; sets <= packedSets; sets++ {
+		for set := range sets {
+			low := max(reserved, (uint64(set)<<32+uint64(sets)-1)/uint64(sets))
+			if got, _ := setOf(low, sets); got != set {
+				t.Errorf("set %d of %d: reached %d", set, sets, got)
+			}
+		}
+	}
+}

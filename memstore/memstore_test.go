@@ -1,0 +1,127 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+func open(t testing.TB, opts memstore.Options) *memstore.Store {
+	t.Helper()
+	store, err := memstore.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func newLimiter(t testing.TB, store slidegate.Store, limits ...slidegate.Limit) *slidegate.Limiter {
+	t.Helper()
+	limiter, err := slidegate.New(store, limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}
+
+func allow(t testing.TB, l *slidegate.Limiter, key string, n int64) slidegate.Decision {
+	t.Helper()
+	d, err := l.AllowN(context.Background(), key, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+		return open(t, memstore.Options{Now: clock.Now})
+	})
+}
+
+func TestOptions(t *testing.T) {
+	for _, opts := range []memstore.Options{{MaxKeys: -1}, {MaxKeys: memstore.MostKeys + 1}, {MaxShapes: -1}, {MaxShapes: memstore.MostShapes + 1}} {
+		if _, err := memstore.New(opts); err == nil {
+			t.Errorf("%+v was accepted", opts)
+		}
+	}
+}
+
+func TestMaxShapes(t *testing.T) {
+	store := open(t, memstore.Options{MaxShapes: 2})
+	for i := range 3 {
+		limiter := newLimiter(t, store, slidegate.Limit{Quota: 1, Window: time.Duration(i+1) * time.Second})
+		_, err := limiter.Allow(context.Background(), "key")
+		if refused := errors.Is(err, memstore.ErrShapes); refused != (i == 2) {
+			t.Errorf("shape %d: %v", i, err)
+		}
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	ctx := context.Background()
+	for _, limit := range []slidegate.Limit{
+		slidegate.PerMinute(5),
+		slidegate.PerMinute(1_000_000),
+		{Quota: 5, Window: time.Minute, Segments: 60},
+		{Quota: 5, Window: time.Minute, Algorithm: slidegate.SlidingLog},
+		{Quota: 5, Window: time.Minute, Algorithm: slidegate.TokenBucket},
+		{Quota: 5, Window: time.Minute, Algorithm: slidegate.FixedWindow},
+	} {
+		limiter := newLimiter(t, open(t, memstore.Options{}), limit)
+		for range 10 {
+			allow(t, limiter, "key", 1)
+		}
+		if n := testing.AllocsPerRun(1000, func() {
+			if _, err := limiter.Allow(ctx, "key"); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations a decision", limit, n)
+		}
+	}
+}
+
+// While the table grows by splits, every key must be found where it was put: each has a quota of one, and many ask for
+// it at the same time.
+func TestGrowthUnderLoad(t *testing.T) {
+	for _, limit := range []slidegate.Limit{
+		slidegate.PerHour(1),
+		{Quota: 1, Window: time.Hour, Algorithm: slidegate.TokenBucket},
+		{Quota: 1 << 40, Window: time.Hour}, // of which every request takes all: not to be packed
+	} {
+		limiter := newLimiter(t, open(t, memstore.Options{}), limit)
+		const workers, keys = 8, 30_000
+		var admitted atomic.Int64
+		var wg sync.WaitGroup
+		for w := range workers {
+			wg.Go(func() {
+				for i := range keys {
+					// The workers run through the keys in different orders.
+					key := fmt.Sprint((i*(2*w+1) + w*977) % keys)
+					if d, err := limiter.AllowN(context.Background(), key, limit.Quota); err == nil && d.Allowed {
+						admitted.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		seen := 0
+		for i := range keys {
+			if !allow(t, limiter, fmt.Sprint(i), limit.Quota).Allowed {
+				seen++
+			}
+		}
+		if int(admitted.Load()) != seen || seen != keys {
+			t.Errorf("%s: %d keys, %d admissions, %d refused afterwards", limit, keys, admitted.Load(), seen)
+		}
+	}
+}

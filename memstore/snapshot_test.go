@@ -1,0 +1,221 @@
+package memstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+func snapshot(t testing.TB, store *memstore.Store) []byte {
+	t.Helper()
+	var saved bytes.Buffer
+	if err := store.Snapshot(&saved); err != nil {
+		t.Fatal(err)
+	}
+	return saved.Bytes()
+}
+
+// A restored store answers as the one that was saved would have.
+func TestSnapshotForgetsNothing(t *testing.T) {
+	for _, limit := range limitsOfAllForms(5) {
+		t.Run(limit.String(), func(t *testing.T) {
+			clock := storetest.NewClock(1_767_225_600_000_000)
+			store := open(t, memstore.Options{Now: clock.Now})
+			before := newLimiter(t, store, limit)
+			random := rand.New(rand.NewPCG(1, 0))
+			unit := max(1, limit.Quota/5)
+			for range 20_000 {
+				allow(t, before, fmt.Sprint(random.IntN(1500)), unit*random.Int64N(3))
+				clock.Advance(random.Int64N(max(2, limit.Window.Microseconds()/20_000)))
+			}
+			saved := snapshot(t, store)
+			clock.Advance(limit.Window.Microseconds() / 3) // the restart takes time
+			restored, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := newLimiter(t, restored, limit)
+			denied := 0
+			for i := range 5000 {
+				want, got := allow(t, before, fmt.Sprint(i), 2*unit), allow(t, after, fmt.Sprint(i), 2*unit)
+				if fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Fatalf("key %d: %+v, want %+v", i, got, want)
+				}
+				if !got.Allowed {
+					denied++
+				}
+			}
+			if limit.Window > time.Second && denied == 0 {
+				t.Error("nothing was refused: the test shows nothing")
+			}
+		})
+	}
+}
+
+// What a full store had to forget must not come back by way of a snapshot, into a store of any size.
+func TestSnapshotKeepsFloors(t *testing.T) {
+	for _, limit := range limitsOfAllForms(3) {
+		for _, size := range []int{1, 100_000} {
+			clock := storetest.NewClock(1_767_225_600_000_000)
+			store := open(t, memstore.Options{MaxKeys: 1, Now: clock.Now})
+			limiter := newLimiter(t, store, limit)
+			for i := range 6000 { // all keys use up what they are given
+				for allow(t, limiter, fmt.Sprint(i), max(1, limit.Quota/3)).Allowed {
+				}
+			}
+			restored, err := memstore.Restore(bytes.NewReader(snapshot(t, store)), memstore.Options{MaxKeys: size, Now: clock.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := newLimiter(t, restored, limit)
+			for i := range 6000 {
+				// The last unit of some may be left, which the floor had refused them; three were never.
+				if allow(t, after, fmt.Sprint(i), limit.Quota).Allowed {
+					t.Fatalf("%s: key %d has its quota back in a store of %d", limit, i, size)
+				}
+			}
+		}
+	}
+}
+
+func TestRestoreIntoLessRoom(t *testing.T) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	store := open(t, memstore.Options{Now: clock.Now})
+	limiter := newLimiter(t, store, slidegate.PerMinute(1))
+	for i := range 20_000 {
+		allow(t, limiter, fmt.Sprint(i), 1)
+	}
+	small, err := memstore.Restore(bytes.NewReader(snapshot(t, store)), memstore.Options{MaxKeys: 1000, Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := newLimiter(t, small, slidegate.PerMinute(1))
+	for i := range 20_000 {
+		if allow(t, after, fmt.Sprint(i), 1).Allowed {
+			t.Fatalf("key %d was let in again", i)
+		}
+	}
+}
+
+// By the real clock too, a restart forgets nothing: times are saved as wall times.
+func TestSnapshotByTheRealClock(t *testing.T) {
+	store := open(t, memstore.Options{})
+	limiter := newLimiter(t, store, slidegate.PerHour(2))
+	allow(t, limiter, "key", 2)
+	restored, err := memstore.Restore(bytes.NewReader(snapshot(t, store)), memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := allow(t, newLimiter(t, restored, slidegate.PerHour(2)), "key", 1); d.Allowed {
+		t.Errorf("forgotten: %+v", d)
+	}
+}
+
+func TestRestoreRefusesDamage(t *testing.T) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	store := open(t, memstore.Options{Now: clock.Now})
+	for _, limit := range limitsOfAllForms(5) {
+		limiter := newLimiter(t, store, limit)
+		for i := range 5 {
+			allow(t, limiter, fmt.Sprint(i), 1)
+		}
+	}
+	saved := snapshot(t, store)
+	for n := range saved {
+		if _, err := memstore.Restore(bytes.NewReader(saved[:n]), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
+			t.Fatalf("cut off after %d bytes: %v", n, err)
+		}
+		damaged := bytes.Clone(saved)
+		damaged[n] ^= 0x10
+		if _, err := memstore.Restore(bytes.NewReader(damaged), memstore.Options{}); err == nil {
+			t.Fatalf("byte %d of %d was changed, and nobody noticed", n, len(saved))
+		}
+	}
+	if _, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{}); err != nil {
+		t.Fatalf("undamaged: %v", err)
+	}
+}
+
+type brokenWriter struct{ left int }
+
+func (w *brokenWriter) Write(p []byte) (int, error) {
+	if w.left -= len(p); w.left < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(p), nil
+}
+
+func TestSnapshotReportsWriteErrors(t *testing.T) {
+	store := open(t, memstore.Options{})
+	limiter := newLimiter(t, store, slidegate.PerHour(2))
+	for i := range 2000 {
+		allow(t, limiter, fmt.Sprint(i), 1)
+	}
+	size := len(snapshot(t, store))
+	for _, room := range []int{0, size / 2, size - 1} {
+		if err := store.Snapshot(&brokenWriter{room}); !errors.Is(err, io.ErrShortWrite) {
+			t.Errorf("a writer that takes %d of %d bytes: %v", room, size, err)
+		}
+	}
+}
+
+// Snapshots are taken while the store is in use and grows.
+func TestSnapshotUnderLoad(t *testing.T) {
+	store := open(t, memstore.Options{})
+	limiter := newLimiter(t, store, slidegate.PerHour(1))
+	for i := range 2000 {
+		allow(t, limiter, fmt.Sprint("before", i), 1)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 30_000 {
+			if _, err := limiter.Allow(context.Background(), fmt.Sprint("during", i)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for range 5 {
+		restored, err := memstore.Restore(bytes.NewReader(snapshot(t, store)), memstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := newLimiter(t, restored, slidegate.PerHour(1))
+		for i := range 2000 {
+			if allow(t, after, fmt.Sprint("before", i), 1).Allowed {
+				t.Fatalf("key %d is missing from a snapshot", i)
+			}
+		}
+	}
+	<-done
+}
+
+func FuzzRestore(f *testing.F) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	for _, limit := range limitsOfAllForms(5) {
+		store := open(f, memstore.Options{MaxKeys: 1, Now: clock.Now})
+		limiter := newLimiter(f, store, limit)
+		for i := range 3 {
+			allow(f, limiter, fmt.Sprint(i), 1)
+		}
+		f.Add(snapshot(f, store))
+	}
+	f.Fuzz(func(t *testing.T, saved []byte) {
+		store, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{MaxKeys: 1, Now: clock.Now})
+		if err != nil {
+			return
+		}
+		for _, limit := range limitsOfAllForms(5) {
+			allow(t, newLimiter(t, store, limit), "key", 1)
+		}
+	})
+}

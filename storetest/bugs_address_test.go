@@ -1,0 +1,101 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Bugs in what state belongs to.
+
+func keyBugs() []bug {
+	rekeying := func(name string, rekey func(key string) string) bug {
+		return bug{name, "keys", misaddressing(func(_ *string, c *slidegate.Charge) { c.Key = rekey(c.Key) })}
+	}
+	joining := func(name, separator string) bug {
+		return bug{name, "keys", misaddressing(func(group *string, c *slidegate.Charge) {
+			*group, c.Key = "", *group+separator+c.Key
+		})}
+	}
+	return []bug{
+		rekeying("ends keys at a NUL", func(key string) string { return strings.SplitN(key, "\x00", 2)[0] }),
+		rekeying("folds the case of keys", strings.ToLower),
+		rekeying("repairs keys that are not UTF-8", func(key string) string { return strings.ToValidUTF8(key, "\ufffd") }),
+		rekeying("trims keys", strings.TrimSpace),
+		rekeying("looks at the hash tag only", func(key string) string {
+			if start := strings.IndexByte(key, '{'); start >= 0 {
+				if end := strings.IndexByte(key[start+1:], '}'); end > 0 {
+					return key[start+1:][:end]
+				}
+			}
+			return key
+		}),
+		rekeying("cuts keys at 64 KiB", func(key string) string { return key[:min(len(key), 1<<16)] }),
+		rekeying("cuts keys at 255 bytes", func(key string) string { return key[:min(len(key), 255)] }),
+		rekeying("composes accents", strings.NewReplacer("e\u0301", "\u00e9").Replace),
+		joining("joins group and key without anything", ""),
+		joining("joins group and key with a colon", ":"),
+		joining("joins group and key with a NUL", "\x00"),
+		{"ignores the group", "keys", misaddressing(func(group *string, _ *slidegate.Charge) { *group = "" })},
+		{"joins namespace and name with a colon", "keys", rebinding(func(namespace string, l *slidegate.Limit) string {
+			l.Name = namespace + ":" + l.Name
+			return ""
+		})},
+		{"ignores the name", "keys", rebinding(func(namespace string, l *slidegate.Limit) string {
+			l.Name = ""
+			return namespace
+		})},
+	}
+}
+
+// rebinding opens stores that give limits another place than their own.
+func rebinding(rebind func(namespace string, l *slidegate.Limit) string) Open {
+	return misaddressing(func(_ *string, c *slidegate.Charge) {
+		limit := c.Limit.Limit()
+		namespace := rebind(c.Limit.Namespace(), &limit)
+		bound, err := slidegate.Bind(namespace, limit)
+		if err != nil {
+			panic(err)
+		}
+		c.Limit = bound
+	})
+}
+
+func stateBugs() []bug {
+	owning := func(name string, owner func(l slidegate.Limit) string) bug {
+		return bug{name, "state", misaddressing(func(_ *string, c *slidegate.Charge) { c.Key += owner(c.Limit.Limit()) })}
+	}
+	return []bug{
+		owning("loses counts when the quota changes", func(l slidegate.Limit) string { return fmt.Sprint("#", l.Quota) }),
+		owning("loses counts when the overlap changes", func(l slidegate.Limit) string { return fmt.Sprint("#", l.Overlap) }),
+		owning("loses counts when the burst changes", func(l slidegate.Limit) string { return fmt.Sprint("#", l.Burst) }),
+		owning("loses counts when refusals begin to count", func(l slidegate.Limit) string {
+			return fmt.Sprint("#", l.CountDenied)
+		}),
+		{"takes windows for one another that start elsewhere", "state", deciding(sharingAnchors)},
+	}
+}
+
+// sharingAnchors copies the state of a limit with the other anchor over, and back.
+func sharingAnchors(r *Reference, request *slidegate.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	charge := request.Charges[0]
+	limit := charge.Limit.Limit()
+	own := address(charge.Limit.Prefix(), request.Group, charge.Key)
+	other := own
+	if charge.Limit.Rule().Parts() > 0 {
+		limit.Anchor = slidegate.AnchorFirst - limit.Anchor
+		bound, err := slidegate.Bind(charge.Limit.Namespace(), limit)
+		if err != nil {
+			panic(err)
+		}
+		other = address(bound.Prefix(), request.Group, charge.Key)
+	}
+	if state, there := r.states[other]; there {
+		r.states[own] = state
+	}
+	r.decideLocked(request, r.clock.Now())
+	r.states[other] = r.states[own]
+}

@@ -1,0 +1,276 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Bugs in what a single request is answered: traits, rule, clock, TakeOne, giving back, reading, expiry.
+
+type oddTraits struct {
+	*Reference
+	traits slidegate.Traits
+	check  func(limit *slidegate.BoundLimit) error
+}
+
+func (o oddTraits) Traits() slidegate.Traits { return o.traits }
+
+func (o oddTraits) Check(limit *slidegate.BoundLimit) error {
+	if o.check == nil {
+		return nil
+	}
+	return o.check(limit)
+}
+
+func traitBugs() []bug {
+	odd := func(traits slidegate.Traits, check func(limit *slidegate.BoundLimit) error) Open {
+		return func(_ testing.TB, clock *Clock) slidegate.Store { return oddTraits{NewReference(clock), traits, check} }
+	}
+	sane := slidegate.Traits{Name: "odd", MaxCharges: 10}
+	asked := 0
+	return []bug{
+		{"admits no charge", "traits", odd(slidegate.Traits{Name: "odd"}, nil)},
+		{"has no name", "traits", odd(slidegate.Traits{MaxCharges: 1}, nil)},
+		{"refuses limits with an error of its own", "traits", odd(sane, func(limit *slidegate.BoundLimit) error {
+			if limit.Rule().CountDenied {
+				return errors.New("odd: no")
+			}
+			return nil
+		})},
+		{"refuses every limit", "traits", odd(sane, func(*slidegate.BoundLimit) error { return slidegate.ErrStore })},
+		{"refuses limits now and then", "traits", odd(sane, func(*slidegate.BoundLimit) error {
+			if asked++; asked%3 == 0 {
+				return slidegate.ErrStore
+			}
+			return nil
+		})},
+	}
+}
+
+func ruleBugs() []bug {
+	return []bug{
+		{"forgets a key when time goes backwards", "rule", preparing(
+			func(r *Reference, l *rule.Limit, address string, now slidegate.Micros) {
+				state := r.states[address]
+				if l.Parts() > 0 && len(state.Counts) > 0 && state.Start > now {
+					delete(r.states, address)
+				}
+			})},
+		{"rounds the time to retry up to milliseconds", "rule", misanswering(
+			func(_ slidegate.Op, _ slidegate.Charge, a *slidegate.Answer, _ slidegate.Micros) {
+				if a.RetryAfter != rule.Never {
+					a.RetryAfter = (a.RetryAfter + 999) / 1000 * 1000
+				}
+			})},
+		{"counts the time to reset from its own moment", "rule", misanswering(
+			func(_ slidegate.Op, _ slidegate.Charge, a *slidegate.Answer, now slidegate.Micros) {
+				a.ResetAfter -= a.At - now
+			})},
+		{"rounds large numbers", "rule", misanswering(
+			func(_ slidegate.Op, _ slidegate.Charge, a *slidegate.Answer, _ slidegate.Micros) {
+				a.Remaining = int64(float32(a.Remaining))
+			})},
+		{"admits one too many in a millisecond", "rule", misreading(func(request *slidegate.Request) {
+			for i := range request.Charges {
+				if c := &request.Charges[i]; c.Limit.Rule().Window == rule.MinWindow && c.Cost > 1 {
+					c.Cost--
+				}
+			}
+		})},
+		{"does not tell that the clock was moved", "rule", misanswering(
+			func(_ slidegate.Op, _ slidegate.Charge, a *slidegate.Answer, _ slidegate.Micros) {
+				a.Flags &^= rule.ClockMoved
+			})},
+		{"confuses take and take up to", "rule", misreading(func(request *slidegate.Request) {
+			if request.Op == slidegate.OpTakeUpTo {
+				request.Op = slidegate.OpTake
+			}
+		})},
+	}
+}
+
+func clockBugs() []bug {
+	return []bug{
+		{"reads the clock once a charge", "clock", misanswering(
+			func(_ slidegate.Op, _ slidegate.Charge, a *slidegate.Answer, now slidegate.Micros) { a.At = now })},
+		{"reads the clock before it has the lock", "clock", deciding(readingFirst)},
+	}
+}
+
+func readingFirst(r *Reference, request *slidegate.Request) {
+	now := r.clock.Now()
+	yield()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.decideLocked(request, now)
+}
+
+// yield lets the others go first, so that a race that can be lost is lost.
+func yield() {
+	for range 10 {
+		runtime.Gosched()
+	}
+}
+
+func oneTakerBugs() []bug {
+	taking := func(takeOne func(r *Reference, request *slidegate.Request)) Open {
+		return func(_ testing.TB, clock *Clock) slidegate.Store {
+			r := NewReference(clock)
+			return &planted{r, r.Apply, func(_ context.Context, batch []slidegate.Request) error {
+				takeOne(r, &batch[0])
+				return nil
+			}}
+		}
+	}
+	return []bug{
+		{"keeps other counts for TakeOne", "one-taker", taking(func(r *Reference, request *slidegate.Request) {
+			request.Group = "one"
+			r.decide(request)
+		})},
+		{"does not count refusals in TakeOne", "one-taker", taking(func(r *Reference, request *slidegate.Request) {
+			request.Op = slidegate.OpPeek
+			if r.decide(request); request.Answers[0].Allowed {
+				request.Op = slidegate.OpTake
+				r.decide(request)
+			}
+		})},
+	}
+}
+
+func giveBackBugs() []bug {
+	return append(verbBugs("give-back"), []bug{
+		{"gives back to the current part", "give-back", misreading(func(request *slidegate.Request) {
+			for i := range request.Charges {
+				if request.Charges[i].At != rule.Oldest {
+					request.Charges[i].At = rule.MaxNow
+				}
+			}
+		})},
+		{"forgets counts and keeps their moment", "give-back", deciding(func(r *Reference, request *slidegate.Request) {
+			if r.decide(request); request.Op != slidegate.OpReset {
+				return
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, charge := range request.Charges {
+				roll(r, charge.Limit.Rule(), address(charge.Limit.Prefix(), request.Group, charge.Key), r.clock.Now())
+			}
+		})},
+		{"gives credit", "give-back", deciding(func(r *Reference, request *slidegate.Request) {
+			r.decide(request)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for i, charge := range request.Charges {
+				state := r.states[address(charge.Limit.Prefix(), request.Group, charge.Key)]
+				if request.Op == slidegate.OpGiveBack && len(state.Counts) > 0 {
+					state.Counts[0] -= charge.Cost - request.Answers[i].Granted
+				}
+			}
+		})},
+		{"says that it gave back more than was there", "give-back", misanswering(
+			func(op slidegate.Op, charge slidegate.Charge, a *slidegate.Answer, _ slidegate.Micros) {
+				if op == slidegate.OpGiveBack {
+					a.Granted = charge.Cost
+				}
+			})},
+	}...)
+}
+
+func limiterBugs() []bug { return verbBugs("limiter") }
+
+// verbBugs are operations that do not do what they say, which more than one check has to find.
+func verbBugs(check string) []bug {
+	return []bug{
+		{"gives back the oldest units always", check, misreading(func(request *slidegate.Request) {
+			for i := range request.Charges {
+				request.Charges[i].At = rule.Oldest
+			}
+		})},
+		{"charges no more than fits", check, misreading(func(request *slidegate.Request) {
+			if request.Op == slidegate.OpCharge {
+				request.Op = slidegate.OpTake
+			}
+		})},
+		{"forgets to reset", check, misreading(func(request *slidegate.Request) {
+			if request.Op == slidegate.OpReset {
+				request.Op = slidegate.OpPeek
+			}
+		})},
+	}
+}
+
+// roll writes a state as if it had been charged nothing: what a store does that rolls first and decides then.
+func roll(r *Reference, l *rule.Limit, address string, now slidegate.Micros) {
+	state := r.states[address].Clone()
+	view := l.Look(&state, now)
+	l.Charge(&state, &view, 0)
+	r.states[address] = state
+}
+
+func readOnlyBugs() []bug {
+	rolling := func(when func(request *slidegate.Request) bool) Open {
+		return deciding(func(r *Reference, request *slidegate.Request) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			now := r.clock.Now()
+			r.decideLocked(request, now)
+			for _, charge := range request.Charges {
+				if when(request) {
+					roll(r, charge.Limit.Rule(), address(charge.Limit.Prefix(), request.Group, charge.Key), now)
+				}
+			}
+		})
+	}
+	return []bug{
+		{"writes when it peeks", "read-only", rolling(func(request *slidegate.Request) bool {
+			return request.Op == slidegate.OpPeek
+		})},
+		{"writes when it refuses", "read-only", rolling(func(request *slidegate.Request) bool {
+			return request.Op == slidegate.OpTake && !request.Answers[0].Allowed
+		})},
+		{"writes when it refuses less than asked", "read-only", rolling(func(request *slidegate.Request) bool {
+			return request.Op == slidegate.OpTakeUpTo && !request.Answers[0].Allowed
+		})},
+		{"writes when it gives nothing back", "read-only", rolling(func(request *slidegate.Request) bool {
+			return request.Op == slidegate.OpGiveBack && request.Answers[0].Granted == 0
+		})},
+		{"writes when it takes nothing", "read-only", rolling(func(request *slidegate.Request) bool {
+			return request.Op == slidegate.OpTake && request.Charges[0].Cost == 0
+		})},
+	}
+}
+
+func expiryBugs() []bug {
+	forgetting := func(gone func(l *rule.Limit, state *rule.State, now slidegate.Micros) bool) Open {
+		return preparing(func(r *Reference, l *rule.Limit, address string, now slidegate.Micros) {
+			if state, there := r.states[address]; there && gone(l, &state, now) {
+				delete(r.states, address)
+			}
+		})
+	}
+	var written []string
+	return []bug{
+		{"forgets a microsecond early", "expiry", forgetting(func(l *rule.Limit, s *rule.State, now slidegate.Micros) bool {
+			return now >= l.Expires(s)-1
+		})},
+		{"forgets after one window", "expiry", forgetting(func(l *rule.Limit, s *rule.State, now slidegate.Micros) bool {
+			return l.Parts() > 0 && len(s.Counts) > 0 && now >= s.Start+l.Window
+		})},
+		{"forgets overdrawn buckets after one window", "expiry", forgetting(
+			func(l *rule.Limit, s *rule.State, now slidegate.Micros) bool {
+				return l.Algorithm == rule.TokenBucket && now >= l.Expires(s)-l.Window
+			})},
+		{"forgets the key that was written longest ago when there are many", "expiry", preparing(
+			func(r *Reference, _ *rule.Limit, address string, _ slidegate.Micros) {
+				if written = append(written, address); len(r.states) > 10 {
+					delete(r.states, written[0])
+					written = written[1:]
+				}
+			})},
+	}
+}

@@ -1,0 +1,211 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Bugs in what is all or nothing, for one request by itself and for many at once.
+
+func severalBugs() []bug {
+	return []bug{
+		{"charges limit by limit", "several-limits", deciding(func(r *Reference, request *slidegate.Request) {
+			for i := range request.Charges {
+				r.decide(part(request, i))
+			}
+		})},
+		{"charges and gives back when a later limit refuses", "several-limits", deciding(givingBackLater)},
+		{"counts the refusals of others", "several-limits", deciding(func(r *Reference, request *slidegate.Request) {
+			r.decide(request)
+			if request.Op != slidegate.OpTake || allowed(request) {
+				return
+			}
+			for i, charge := range request.Charges {
+				if charge.Limit.Rule().CountDenied && request.Answers[i].Allowed {
+					charged := part(request, i)
+					charged.Op = slidegate.OpCharge
+					r.decide(charged)
+				}
+			}
+		})},
+		{"grants each limit what it has", "several-limits", deciding(func(r *Reference, request *slidegate.Request) {
+			for i := range request.Charges {
+				if request.Op != slidegate.OpTakeUpTo {
+					r.decide(request)
+					return
+				}
+				r.decide(part(request, i))
+			}
+		})},
+		{"sees only the first four limits", "several-limits", deciding(func(r *Reference, request *slidegate.Request) {
+			few := *request
+			few.Charges = request.Charges[:min(4, len(request.Charges))]
+			few.Answers = request.Answers[:len(few.Charges)]
+			r.decide(&few)
+			for i := len(few.Charges); i < len(request.Charges); i++ {
+				r.decide(part(request, i))
+			}
+		})},
+	}
+}
+
+func allowed(request *slidegate.Request) bool {
+	for _, answer := range request.Answers {
+		if !answer.Allowed {
+			return false
+		}
+	}
+	return true
+}
+
+// givingBackLater undoes what it charged, which leaves a trace: the window has begun.
+func givingBackLater(r *Reference, request *slidegate.Request) {
+	if request.Op != slidegate.OpTake {
+		r.decide(request)
+		return
+	}
+	for i := range request.Charges {
+		one := part(request, i)
+		if r.decide(one); one.Answers[0].Allowed {
+			continue
+		}
+		for j := range i {
+			back := newRequest(slidegate.OpGiveBack, request.Group, request.Charges[j])
+			back.Charges[0].At = request.Answers[j].At
+			r.decide(&back)
+		}
+		refused := *request
+		refused.Op = slidegate.OpPeek
+		r.decide(&refused)
+		return
+	}
+}
+
+func raceBugs() []bug {
+	return []bug{
+		{"looks first and charges later", "race", deciding(lookingFirst)},
+		{"writes back what it read before", "race", deciding(func(r *Reference, request *slidegate.Request) {
+			writingBack(r, request)
+		})},
+		{"loses what is given back at once", "race", deciding(func(r *Reference, request *slidegate.Request) {
+			if request.Op == slidegate.OpGiveBack {
+				writingBack(r, request)
+			} else {
+				r.decide(request)
+			}
+		})},
+		{"grants a part without a lock", "race", deciding(func(r *Reference, request *slidegate.Request) {
+			if request.Op == slidegate.OpTakeUpTo {
+				writingBack(r, request)
+			} else {
+				r.decide(request)
+			}
+		})},
+	}
+}
+
+// lookingFirst is the commonest race of all: between the look and the charge, others have looked too.
+func lookingFirst(r *Reference, request *slidegate.Request) {
+	if request.Op != slidegate.OpTake {
+		r.decide(request)
+		return
+	}
+	look := newRequest(slidegate.OpPeek, request.Group, request.Charges...)
+	r.decide(&look)
+	yield()
+	if allowed(&look) {
+		look.Op = slidegate.OpCharge
+		r.decide(&look)
+	}
+	copy(request.Answers, look.Answers)
+}
+
+// writingBack decides on copies without the lock.
+func writingBack(r *Reference, request *slidegate.Request) {
+	items := make([]rule.Item, len(request.Charges))
+	names := make([]string, len(request.Charges))
+	r.mu.Lock()
+	for i, charge := range request.Charges {
+		names[i] = address(charge.Limit.Prefix(), request.Group, charge.Key)
+		state := r.states[names[i]].Clone()
+		items[i] = rule.Item{Limit: charge.Limit.Rule(), State: &state, Cost: charge.Cost, At: charge.At}
+	}
+	now := r.clock.Now()
+	r.mu.Unlock()
+	yield()
+	rule.Decide(request.Op, items, now, request.Answers)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range items {
+		if items[i].Changed {
+			r.states[names[i]] = *items[i].State
+		}
+	}
+}
+
+func raceSeveralBugs() []bug {
+	return []bug{
+		{"looks first and charges later", "race-several-limits", deciding(lookingFirst)},
+		{"writes back what it read before", "race-several-limits", deciding(writingBack)},
+		{"lets others look between two charges", "race-several-limits", plant(lettingLook)},
+		{"stuck when two name their keys in opposite orders", "race-several-limits", openLocking},
+	}
+}
+
+// lettingLook has a lock for those who write, which those who look do not take.
+func lettingLook(r *Reference) applyFunc {
+	var writers sync.Mutex
+	return func(ctx context.Context, batch []slidegate.Request) error {
+		request := &batch[0]
+		if request.Op != slidegate.OpTake || len(request.Charges) == 1 {
+			return r.Apply(ctx, batch)
+		}
+		writers.Lock()
+		defer writers.Unlock()
+		look := newRequest(slidegate.OpPeek, request.Group, request.Charges...)
+		if r.decide(&look); !allowed(&look) {
+			return r.Apply(ctx, batch)
+		}
+		for i := range request.Charges {
+			r.decide(part(request, i))
+			yield()
+		}
+		request.Err = nil
+		return nil
+	}
+}
+
+// openLocking opens stores that lock the keys of a request one after the other, in the order of its charges.
+func openLocking(_ testing.TB, clock *Clock) slidegate.Store {
+	var (
+		mu    sync.Mutex
+		locks = map[string]chan struct{}{}
+		r     = NewReference(clock)
+	)
+	lockOf := func(name string) chan struct{} {
+		mu.Lock()
+		defer mu.Unlock()
+		if locks[name] == nil {
+			locks[name] = make(chan struct{}, 1)
+		}
+		return locks[name]
+	}
+	return &planted{Reference: r, apply: func(ctx context.Context, batch []slidegate.Request) error {
+		for _, charge := range batch[0].Charges {
+			lock := lockOf(address(charge.Limit.Prefix(), batch[0].Group, charge.Key))
+			select {
+			case lock <- struct{}{}:
+				defer func() { <-lock }()
+			case <-ctx.Done():
+				batch[0].Err = ctx.Err()
+				return ctx.Err()
+			}
+			yield()
+		}
+		return r.Apply(ctx, batch)
+	}}
+}

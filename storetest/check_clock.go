@@ -1,0 +1,88 @@
+package storetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// checkClock: a request is decided at one moment, which is read while nobody else decides about its keys. For this the
+// clock moves on at every look, so the reference, which would look too, is not asked.
+func checkClock(t testing.TB, s *suite) {
+	p := s.pair(t)
+	p.clock.tick.Store(1)
+	checkReadOnce(p)
+	if p.store.Traits().ServerClock {
+		t.Log("not checked: that the clock is read inside the critical section; the server reads its own")
+		return
+	}
+	for i, algorithm := range []slidegate.Algorithm{slidegate.FixedWindow, slidegate.SlidingWindow} {
+		limit := slidegate.Limit{Name: fmt.Sprintf("inside-%d", i), Quota: 10_000, Window: 24 * time.Hour, Algorithm: algorithm}
+		if bound := p.bind(limit); bound != nil {
+			checkReadInside(p, bound)
+		}
+	}
+}
+
+// checkReadOnce: all answers of a request carry the same moment, one that the clock showed meanwhile.
+func checkReadOnce(p *pair) {
+	limits := p.bindAll(small()...)
+	limits = limits[:min(len(limits), p.store.Traits().MaxCharges)]
+	for round := range p.suite.times(20) {
+		var charges []slidegate.Charge
+		for _, limit := range limits {
+			charges = append(charges, slidegate.Charge{Limit: limit, Key: fmt.Sprintf("once-%d", round), Cost: 1})
+		}
+		before := p.clock.Now()
+		answers, err := decide(context.Background(), p.store.Apply, slidegate.OpTake, "group", charges...)
+		if err != nil {
+			p.fatalf("the store failed: %v", err)
+		}
+		after := p.clock.Now()
+		for _, answer := range answers {
+			if answer.At != answers[0].At {
+				p.fatalf("one request was decided at %d and at %d; the clock is to be read once", answers[0].At, answer.At)
+			}
+			if answer.At <= before || answer.At >= after {
+				p.fatalf("decided at %d, asked between %d and %d", answer.At, before, after)
+			}
+		}
+	}
+}
+
+// checkReadInside: what remains tells in which order requests were decided, and their moments must be in that order. A
+// store that reads its clock and then waits for its turn decides by a moment that is past.
+func checkReadInside(p *pair, limit *slidegate.BoundLimit) {
+	var (
+		mu  sync.Mutex
+		all []slidegate.Answer
+	)
+	p.race(16, func(ctx context.Context, worker int) error {
+		for i := range p.suite.times(20) {
+			answer, err := take(ctx, p.store, slidegate.Charge{Limit: limit, Key: "key", Cost: 1}, (worker+i)%2 == 0)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			all = append(all, answer)
+			mu.Unlock()
+		}
+		return nil
+	})
+	slices.SortFunc(all, func(a, b slidegate.Answer) int { return cmp.Compare(b.Remaining, a.Remaining) })
+	for i := 1; i < len(all); i++ {
+		if all[i].Remaining == all[i-1].Remaining {
+			p.fatalf("two requests were both told that %d remain", all[i].Remaining)
+		}
+		if all[i].At < all[i-1].At {
+			p.fatalf("request %d of a key was decided at %d, the one before it at %d: the clock was read before the turn",
+				i+1, all[i].At, all[i-1].At)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package storetest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// checkErrors: what a store does with the batch it is given, when all goes well and when the context ends.
+func checkErrors(t testing.TB, s *suite) {
+	p := s.pair(t)
+	limit := p.bind(slidegate.Limit{Name: "errors", Quota: 1_000, Window: time.Hour})
+	if limit == nil {
+		t.Skip("the store refuses a plain limit")
+	}
+	checkBorrows(p, limit)
+	ended := func(end func(context.Context) (context.Context, context.CancelFunc)) {
+		ctx, cancel := end(context.Background())
+		cancel()
+		checkEnded(p, limit, ctx)
+	}
+	ended(context.WithCancel)
+	ended(func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithDeadline(ctx, time.Unix(1, 0))
+	})
+	for range s.times(20) {
+		checkEndsMeanwhile(p, limit)
+	}
+}
+
+// checkBorrows: the store changes nothing in a batch but answers and errors, and lets go of it when it returns.
+func checkBorrows(p *pair, limit *slidegate.BoundLimit) {
+	p.t.Helper()
+	for _, op := range []slidegate.Op{
+		slidegate.OpTake, slidegate.OpTakeUpTo, slidegate.OpPeek, slidegate.OpCharge, slidegate.OpGiveBack, slidegate.OpReset,
+	} {
+		// The places for answers are cut from a longer slice: those next to them are the caller's.
+		places := []slidegate.Answer{unfilled, unfilled, unfilled}
+		charge := slidegate.Charge{Limit: limit, Key: "borrowed", Cost: 2_000}
+		request := slidegate.Request{
+			Op: op, Group: "group", Charges: []slidegate.Charge{charge}, Answers: places[1:2], Err: errStale,
+		}
+		batch := []slidegate.Request{request}
+		if err := p.store.Apply(context.Background(), batch); err != nil {
+			p.fatalf("the store failed: %v", err)
+		}
+		if err := answered(&batch[0]); err != nil {
+			p.fatalf("%v", err)
+		}
+		if places[0] != unfilled || places[2] != unfilled {
+			p.fatalf("the store wrote answers next to their places")
+		}
+		if batch[0].Charges[0] != charge || batch[0].Op != op || batch[0].Group != "group" {
+			p.fatalf("the store changed the request: %s", describe(batch[0].Op, batch[0].Group, batch[0].Charges))
+		}
+		places[1] = unfilled
+		if _, err := decide(context.Background(), p.store.Apply, op, "group", charge); err != nil {
+			p.fatalf("the store failed: %v", err)
+		}
+		if places[1] != unfilled {
+			p.fatalf("the store still writes to a batch that it has returned")
+		}
+	}
+}
+
+// checkEnded: with a context that has ended, each request has an answer or the context's error, and soon.
+func checkEnded(p *pair, limit *slidegate.BoundLimit, ctx context.Context) {
+	p.t.Helper()
+	batch, key := secretBatch(limit)
+	var err error
+	p.soon("the context has ended", func() { err = p.store.Apply(ctx, batch) })
+	checkOutcome(p, ctx, err, batch, key)
+	if taker, ok := p.store.(slidegate.OneTaker); ok {
+		var answer slidegate.Answer
+		p.soon("the context has ended", func() { answer, err = takeOne(ctx, taker, batch[0].Charges[0]) })
+		if err != nil {
+			checkContextError(p, ctx, err, key)
+		} else if answer.At != p.clock.Now() {
+			p.fatalf("TakeOne returned neither an error nor an answer: %+v", answer)
+		}
+	}
+	checkUsable(p, limit, key)
+}
+
+// checkEndsMeanwhile ends the context while the store is at work, so that some are answered and some are not.
+func checkEndsMeanwhile(p *pair, limit *slidegate.BoundLimit) {
+	p.t.Helper()
+	batch, key := secretBatch(limit)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var err error
+	go cancel()
+	p.soon("the context ended while it was at work", func() { err = p.store.Apply(ctx, batch) })
+	checkOutcome(p, ctx, err, batch, key)
+	checkUsable(p, limit, key)
+}
+
+// secretBatch has a key that nobody may read in an error.
+func secretBatch(limit *slidegate.BoundLimit) (batch []slidegate.Request, key string) {
+	key = "secret-" + rand.Text()
+	for _, op := range []slidegate.Op{slidegate.OpTake, slidegate.OpPeek, slidegate.OpTakeUpTo, slidegate.OpGiveBack} {
+		for _, group := range []string{"", key} {
+			batch = append(batch, newRequest(op, group, slidegate.Charge{Limit: limit, Key: key, Cost: 1}))
+		}
+	}
+	return batch, key
+}
+
+func checkOutcome(p *pair, ctx context.Context, err error, batch []slidegate.Request, key string) {
+	p.t.Helper()
+	var first error
+	for i := range batch {
+		request := &batch[i]
+		if request.Err == nil || request.Err == errStale {
+			if wrong := answered(request); wrong != nil {
+				p.fatalf("request %d of a batch whose context has ended has neither an error nor an answer: %v", i+1, wrong)
+			}
+			continue
+		}
+		checkContextError(p, ctx, request.Err, key)
+		if first == nil {
+			first = request.Err
+		}
+	}
+	switch {
+	case (err == nil) != (first == nil):
+		p.fatalf("Apply returned %v, and the first Err is %v", err, first)
+	case err != nil && (err.Error() != first.Error() || !errors.Is(err, first)):
+		p.fatalf("Apply returned %q, which is not the first Err, %q", err, first)
+	}
+}
+
+func checkContextError(p *pair, ctx context.Context, err error, key string) {
+	p.t.Helper()
+	if !errors.Is(err, ctx.Err()) {
+		p.fatalf("the context has ended, and the error is another: %v", err)
+	}
+	spellings := []string{
+		key, hex.EncodeToString([]byte(key)), base64.StdEncoding.EncodeToString([]byte(key)), fmt.Sprint([]byte(key)),
+	}
+	if text := strings.ToLower(err.Error()); slices.ContainsFunc(spellings, func(s string) bool {
+		return strings.Contains(text, strings.ToLower(s))
+	}) {
+		p.fatalf("an error contains a key: %v", err)
+	}
+}
+
+// checkUsable: whatever became of requests whose context ended, the key can be used afterwards. What was charged is
+// unknown, so it is reset first.
+func checkUsable(p *pair, limit *slidegate.BoundLimit, key string) {
+	p.t.Helper()
+	for _, group := range []string{"", key} {
+		charge := slidegate.Charge{Limit: limit, Key: key, Cost: 1}
+		p.both(slidegate.OpReset, group, charge)
+		p.both(slidegate.OpTake, group, charge)
+	}
+}

@@ -1,0 +1,83 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// noisy is how many other keys are written while a key lies idle.
+const noisy = 20
+
+// checkExpiry: a store may forget a state at its end and not before, so forgetting never changes an answer. The reference
+// forgets nothing. Other keys are written in between, to make the store clean up.
+func checkExpiry(t testing.TB, s *suite) {
+	p := s.pair(t)
+	for i, limit := range append(small(), extremes()...) {
+		q := p.sequence(i, everyOp, limit)
+		if q == nil {
+			continue
+		}
+		limit.Name = fmt.Sprintf("noise-%d", i)
+		noise := p.bind(limit)
+		p.moveTo(epoch)
+		for round := range s.times(12) {
+			q.idle(noise, round)
+		}
+	}
+}
+
+// idle charges a key, leaves it alone for some time and asks about it at moments around its end, at which a store that
+// forgets too early, or too little, is found out.
+func (q *sequence) idle(noise *slidegate.BoundLimit, round int) {
+	q.t.Helper()
+	limit := q.subjects[0].variants[0]
+	key := fmt.Sprintf("idle-%d", round)
+	if round%4 == 3 { // overdrawn: a bucket then needs longer than a window
+		q.one(slidegate.OpCharge, limit, key, limit.Rule().Capacity())
+	}
+	q.one(slidegate.OpTakeUpTo, limit, key, 1+limit.Rule().Capacity()/2)
+	end, there := q.reference.expires(limit, "", key)
+	if !there || end > rule.MaxNow-1 {
+		return
+	}
+	if half := (end - q.clock.Now()) / 2; half > 0 {
+		q.moveBy(half)
+		q.noise(noise, fmt.Sprintf("%d-half-way", round))
+	}
+	q.moveTo(end - 1)
+	q.noise(noise, fmt.Sprintf("%d-before", round))
+	q.one(slidegate.OpPeek, limit, key, limit.Rule().Capacity())
+	switch round % 3 {
+	case 0:
+		q.one(slidegate.OpTake, limit, key, 1)
+		return
+	case 1:
+		q.moveTo(end)
+	case 2:
+		q.moveTo(end + 1)
+	}
+	q.one(slidegate.OpPeek, limit, key, limit.Rule().Capacity())
+	q.noise(noise, fmt.Sprintf("%d-after", round))
+	q.one(slidegate.OpTake, limit, key, 1)
+}
+
+// noise writes keys that nobody asks about again.
+func (q *sequence) noise(limit *slidegate.BoundLimit, name string) {
+	q.t.Helper()
+	if limit == nil {
+		return
+	}
+	batch := make([]slidegate.Request, 0, noisy)
+	for i := range noisy {
+		batch = append(batch, newRequest(slidegate.OpTake, "", slidegate.Charge{
+			Limit: limit, Key: fmt.Sprintf("noise-%s-%d", name, i), Cost: 1,
+		}))
+	}
+	if err := q.store.Apply(context.Background(), batch); err != nil {
+		q.fatalf("the store failed: %v", err)
+	}
+}

@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// checkLimiter: a Limiter over the store does in every verb what a Limiter over the reference does.
+func checkLimiter(t testing.TB, s *suite) {
+	p := s.pair(t)
+	for i, limit := range small() {
+		limit.Name, limit.Quota = fmt.Sprintf("limiter-%d", i), 10
+		if p.bind(limit) == nil {
+			continue
+		}
+		p.title = limit.String()
+		ours, theirs := newLimiterScript(p, p.store, limit), newLimiterScript(p, p.reference, limit)
+		for _, step := range limiterSteps() {
+			p.clock.Advance(step.after.Microseconds())
+			got, gotErr := step.run(ours)
+			want, wantErr := step.run(theirs)
+			if gotErr != nil || wantErr != nil {
+				p.fatalf("%s failed: %v; with the reference: %v", step.name, gotErr, wantErr)
+			}
+			got.Flags &^= rule.Inherited
+			if !reflect.DeepEqual(got, want) {
+				p.fatalf("%s decides otherwise\n store:     %+v\n reference: %+v", step.name, got, want)
+			}
+		}
+		checkWait(p, ours.limiter, limit)
+	}
+}
+
+// limiterScript is a limiter and what a caller would remember of it.
+type limiterScript struct {
+	ctx         context.Context
+	limiter     *slidegate.Limiter
+	elsewhere   *slidegate.Limiter // the limiter of another process, which settles what this one reserved
+	reservation slidegate.Reservation
+}
+
+func newLimiterScript(p *pair, store slidegate.Store, limit slidegate.Limit) *limiterScript {
+	p.t.Helper()
+	s := &limiterScript{ctx: context.Background()}
+	for _, limiter := range []**slidegate.Limiter{&s.limiter, &s.elsewhere} {
+		made, err := slidegate.NewWith(store, slidegate.Options{Namespace: p.namespace, Limits: []slidegate.Limit{limit}})
+		if err != nil {
+			p.fatalf("no limiter: %v", err)
+		}
+		*limiter = made
+	}
+	return s
+}
+
+func (s *limiterScript) peek(err error) (slidegate.Decision, error) {
+	if err != nil {
+		return slidegate.Decision{}, err
+	}
+	return s.limiter.Peek(s.ctx, "user")
+}
+
+func (s *limiterScript) reserve(n int64) (d slidegate.Decision, err error) {
+	s.reservation, d, err = s.limiter.Reserve(s.ctx, "user", n)
+	return d, err
+}
+
+type limiterStep struct {
+	name  string
+	after time.Duration
+	run   func(s *limiterScript) (slidegate.Decision, error)
+}
+
+func limiterSteps() []limiterStep {
+	type decision = slidegate.Decision
+	return []limiterStep{
+		{"Allow", 0, func(s *limiterScript) (decision, error) { return s.limiter.Allow(s.ctx, "user") }},
+		{"AllowN", time.Second, func(s *limiterScript) (decision, error) { return s.limiter.AllowN(s.ctx, "user", 3) }},
+		{"Allow another", 0, func(s *limiterScript) (decision, error) { return s.limiter.AllowN(s.ctx, "other", 10) }},
+		{"AllowUpTo", time.Second, func(s *limiterScript) (decision, error) { return s.limiter.AllowUpTo(s.ctx, "user", 100) }},
+		{"Allow when full", 0, func(s *limiterScript) (decision, error) { return s.limiter.Allow(s.ctx, "user") }},
+		{"Never", 0, func(s *limiterScript) (decision, error) { return s.limiter.AllowN(s.ctx, "user", 11) }},
+		{"Reserve when full", 0, func(s *limiterScript) (decision, error) { return s.reserve(2) }},
+		{"Refund", time.Second, func(s *limiterScript) (decision, error) { return s.limiter.Refund(s.ctx, "user", 8) }},
+		{"Peek", 0, func(s *limiterScript) (decision, error) { return s.limiter.PeekN(s.ctx, "user", 9) }},
+		{"Reset", 0, func(s *limiterScript) (decision, error) { return s.peek(s.limiter.Reset(s.ctx, "user")) }},
+		{"Allow and reserve", 0, func(s *limiterScript) (decision, error) { return s.limiter.AllowN(s.ctx, "user", 3) }},
+		{"Reserve", 20 * time.Second, func(s *limiterScript) (decision, error) { return s.reserve(6) }},
+		{"Settle for less", 15 * time.Second, func(s *limiterScript) (decision, error) {
+			return s.peek(s.elsewhere.Settle(s.ctx, s.reservation, 2))
+		}},
+		{"Reserve again", time.Second, func(s *limiterScript) (decision, error) { return s.reserve(5) }},
+		{"Settle for more", time.Second, func(s *limiterScript) (decision, error) {
+			return s.peek(s.elsewhere.Settle(s.ctx, s.reservation, 14))
+		}},
+		{"Reset an overdrawn key", time.Second, func(s *limiterScript) (decision, error) {
+			return s.peek(s.limiter.Reset(s.ctx, "user"))
+		}},
+		{"Reserve all", time.Second, func(s *limiterScript) (decision, error) { return s.reserve(10) }},
+		{"Cancel", time.Second, func(s *limiterScript) (decision, error) {
+			return s.peek(s.elsewhere.Cancel(s.ctx, s.reservation))
+		}},
+		{"Reserve and leave", time.Second, func(s *limiterScript) (decision, error) { return s.reserve(10) }},
+		{"Cancel too late", 3 * time.Minute, func(s *limiterScript) (decision, error) {
+			return s.peek(s.limiter.Cancel(s.ctx, s.reservation))
+		}},
+	}
+}
+
+// checkWait: Wait returns at once where it can, and otherwise as soon as the store's clock has come to the moment.
+func checkWait(p *pair, limiter *slidegate.Limiter, limit slidegate.Limit) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), p.suite.patience)
+	defer cancel()
+	if err := limiter.WaitN(ctx, "waiter", limit.Quota); err != nil {
+		p.fatalf("Wait failed with the whole quota free: %v", err)
+	}
+	if err := limiter.WaitN(ctx, "waiter", limit.Quota+1); !errors.Is(err, slidegate.ErrNever) {
+		p.fatalf("Wait for more than the quota returned %v, not ErrNever", err)
+	}
+	short, cancelShort := context.WithTimeout(ctx, time.Millisecond)
+	defer cancelShort()
+	if err := limiter.WaitN(short, "waiter", limit.Quota); !errors.Is(err, context.DeadlineExceeded) {
+		p.fatalf("Wait beyond the deadline returned %v, not context.DeadlineExceeded", err)
+	}
+	limit.Window = divisible(time.Millisecond, limit.Segments)
+	quick, err := limiter.With(limit)
+	if err != nil {
+		p.fatalf("no limiter: %v", err)
+	}
+	if err := quick.WaitN(ctx, "waiter", limit.Quota); err != nil {
+		p.fatalf("Wait failed with the whole quota free: %v", err)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- quick.WaitN(ctx, "waiter", limit.Quota) }()
+	p.clock.Advance(3 * limit.Window.Microseconds())
+	if err := <-waited; err != nil {
+		p.fatalf("Wait failed when its time had come: %v", err)
+	}
+}

@@ -1,0 +1,150 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// checkRaceSeveralLimits: requests over several limits stay all or nothing when many come at once, in any order of their
+// charges, and nobody waits for ever.
+func checkRaceSeveralLimits(t testing.TB, s *suite) {
+	p := s.pair(t)
+	if p.store.Traits().MaxCharges == 1 {
+		t.Skip("Traits.MaxCharges is 1: the store decides no request over several limits")
+	}
+	for round := range s.times(5) {
+		raceMixedLimits(p, round)
+		raceOppositeKeys(p, round)
+	}
+	raceNewKeys(p)
+	raceLookers(p)
+}
+
+// raceMixedLimits: limits of different algorithms, of which one is the tightest.
+func raceMixedLimits(p *pair, round int) {
+	p.t.Helper()
+	limits := p.bindAll(
+		slidegate.Limit{Name: "tight", Quota: 20, Window: time.Minute},
+		slidegate.Limit{Name: "log", Quota: 50, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+		slidegate.Limit{Name: "bucket", Quota: 40, Window: time.Minute, Algorithm: slidegate.TokenBucket},
+		slidegate.Limit{Name: "fixed", Quota: 30, Window: time.Hour, Algorithm: slidegate.FixedWindow, CountDenied: true},
+	)
+	var charges []slidegate.Charge
+	for _, limit := range limits[:min(len(limits), p.store.Traits().MaxCharges)] {
+		charges = append(charges, slidegate.Charge{Limit: limit, Key: fmt.Sprintf("mixed-%d", round), Cost: 1})
+	}
+	granted := raceCharges(p, "mixed", 4, charges)
+	expectAll(p, "mixed", charges, granted)
+}
+
+// raceOppositeKeys: one limit, two keys, which half of the workers name the other way round.
+func raceOppositeKeys(p *pair, round int) {
+	p.t.Helper()
+	limit := p.bind(slidegate.Limit{Name: "opposite", Quota: 30, Window: time.Hour})
+	if limit == nil {
+		return
+	}
+	charges := []slidegate.Charge{
+		{Limit: limit, Key: fmt.Sprintf("x-%d", round), Cost: 1}, {Limit: limit, Key: fmt.Sprintf("y-%d", round), Cost: 1},
+	}
+	expectAll(p, "opposite", charges, raceCharges(p, "opposite", 4, charges))
+}
+
+// raceNewKeys: the first requests of keys that do not exist yet race to make them.
+func raceNewKeys(p *pair) {
+	p.t.Helper()
+	limits := p.bindAll(slidegate.Limit{Name: "new-a", Quota: 3, Window: time.Hour, Anchor: slidegate.AnchorFirst},
+		slidegate.Limit{Name: "new-b", Quota: 5, Window: time.Hour, Algorithm: slidegate.SlidingLog})
+	for round := range p.suite.times(25) {
+		var charges []slidegate.Charge
+		for _, limit := range limits {
+			charges = append(charges, slidegate.Charge{Limit: limit, Key: fmt.Sprintf("new-%d", round), Cost: 1})
+		}
+		if len(charges) > 0 {
+			expectAll(p, "new", charges, raceCharges(p, "new", 1, charges))
+		}
+	}
+}
+
+// raceLookers: two limits are always charged together, so whoever looks at both at once must see the same in both.
+func raceLookers(p *pair) {
+	p.t.Helper()
+	limits := p.bindAll(slidegate.Limit{Name: "seen-a", Quota: 10_000, Window: time.Hour},
+		slidegate.Limit{Name: "seen-b", Quota: 10_000, Window: time.Hour, Segments: 6})
+	if len(limits) < 2 {
+		return
+	}
+	charges := []slidegate.Charge{{Limit: limits[0], Key: "seen", Cost: 1}, {Limit: limits[1], Key: "seen", Cost: 1}}
+	p.race(workers, func(ctx context.Context, worker int) error {
+		for i := range p.suite.times(40) {
+			op := slidegate.OpTake
+			if (worker+i)%2 == 0 {
+				op = slidegate.OpPeek
+			}
+			answers, err := decide(ctx, p.store.Apply, op, "seen", charges...)
+			if err != nil {
+				return err
+			}
+			if answers[0].Remaining != answers[1].Remaining {
+				return fmt.Errorf("another request was decided between two charges of one: %d and %d remain of limits "+
+					"that are always charged together", answers[0].Remaining, answers[1].Remaining)
+			}
+		}
+		return nil
+	})
+}
+
+// raceCharges has every worker ask for all charges at once, each other one in the opposite order, and returns how many
+// requests were granted.
+func raceCharges(p *pair, group string, each int, charges []slidegate.Charge) int64 {
+	p.t.Helper()
+	var granted atomic.Int64
+	p.race(workers, func(ctx context.Context, worker int) error {
+		mine := slices.Clone(charges)
+		if worker%2 == 0 {
+			slices.Reverse(mine)
+		}
+		for range each {
+			answers, err := decide(ctx, p.store.Apply, slidegate.OpTake, group, mine...)
+			if err != nil {
+				return err
+			}
+			granted.Add(answers[0].Granted)
+			for _, a := range answers {
+				if a.Granted != answers[0].Granted {
+					return fmt.Errorf("one limit granted %d and another %d", answers[0].Granted, a.Granted)
+				}
+			}
+		}
+		return nil
+	})
+	return granted.Load()
+}
+
+// expectAll: the tightest limit decided, and all of them were charged the same.
+func expectAll(p *pair, group string, charges []slidegate.Charge, granted int64) {
+	p.t.Helper()
+	tightest := charges[0].Limit.Rule().Quota
+	for _, charge := range charges {
+		tightest = min(tightest, charge.Limit.Rule().Quota)
+	}
+	if granted != tightest {
+		p.fatalf("%d requests were granted at once, and the tightest limit has a quota of %d", granted, tightest)
+	}
+	answers, err := decide(context.Background(), p.store.Apply, slidegate.OpPeek, group, charges...)
+	if err != nil {
+		p.fatalf("the store failed: %v", err)
+	}
+	for i, charge := range charges {
+		if want := charge.Limit.Rule().Quota - granted; answers[i].Remaining != want {
+			p.fatalf("%d requests were granted, and of %v remain %d and not %d",
+				granted, charge.Limit.Limit(), answers[i].Remaining, want)
+		}
+	}
+}

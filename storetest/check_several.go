@@ -1,0 +1,115 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// checkSeveralLimits: a request over several limits is charged to all of them or to none.
+func checkSeveralLimits(t testing.TB, s *suite) {
+	p := s.pair(t)
+	most := p.store.Traits().MaxCharges
+	if most == 1 {
+		t.Skip("Traits.MaxCharges is 1: the store decides no request over several limits")
+	}
+	checkRefusalChargesNobody(p)
+	checkCountsOwnRefusals(p)
+	checkWithoutGroup(p)
+	all := catalogue()
+	for i := range s.times(25) {
+		// Neighbours in the catalogue differ in one choice, those far apart in the algorithm.
+		limits := []slidegate.Limit{all[i], all[len(all)-1-i], all[len(all)-7-i/2], small()[i%6]}
+		if q := p.sequence(i, everyOp, limits...); q != nil {
+			q.group, q.most = "group", min(4, most)
+			q.play(60)
+		}
+	}
+	if q := p.sequence(1_000, everyOp, all[:min(most, 10)]...); q != nil && most > 4 {
+		q.group, q.most = "group", 10
+		q.play(s.times(50))
+	}
+}
+
+// checkRefusalChargesNobody: when one limit refuses, the others are left as they were, in whatever order they stand and
+// also where nothing was there yet.
+func checkRefusalChargesNobody(p *pair) {
+	p.t.Helper()
+	for i, other := range small() {
+		p.turnPage()
+		other.Name = "other"
+		full, limit := p.bind(slidegate.Limit{Name: "full", Quota: 2, Window: time.Hour}), p.bind(other)
+		if full == nil || limit == nil {
+			continue
+		}
+		group := "refusal-" + string(rune('a'+i))
+		charge := func(limit *slidegate.BoundLimit, key string, cost int64) slidegate.Charge {
+			return slidegate.Charge{Limit: limit, Key: key, Cost: cost}
+		}
+		expect := func(key string, used int64) {
+			p.t.Helper()
+			if a := p.both(slidegate.OpPeek, group, charge(limit, key, 1))[0]; a.Remaining != other.Quota-used {
+				p.fatalf("a refused request left %d of %d units of another limit", a.Remaining, other.Quota-used)
+			}
+		}
+		p.both(slidegate.OpTake, group, charge(full, "x", 2), charge(limit, "known", 2))
+		for _, key := range []string{"known", "unknown"} {
+			p.both(slidegate.OpTake, group, charge(full, "x", 1), charge(limit, key, 3))
+			p.both(slidegate.OpTake, group, charge(limit, key, 3), charge(full, "x", 1))
+			p.both(slidegate.OpTakeUpTo, group, charge(limit, key, 3), charge(full, "x", 5))
+		}
+		expect("known", 2)
+		expect("unknown", 0)
+		// Had the refusal started the unknown key's window, that would end earlier than the reference has it.
+		p.moveBy(limit.Rule().Window / 3)
+		p.both(slidegate.OpTake, group, charge(limit, "unknown", 1))
+		expect("unknown", 1)
+	}
+}
+
+// checkCountsOwnRefusals: a limit that counts refusals counts those that it made itself.
+func checkCountsOwnRefusals(p *pair) {
+	p.t.Helper()
+	p.turnPage()
+	plain := p.bind(slidegate.Limit{Name: "plain", Quota: 1, Window: time.Hour})
+	counts := p.bind(slidegate.Limit{Name: "counts", Quota: 5, Window: time.Hour, Segments: 6, CountDenied: true})
+	if plain == nil || counts == nil {
+		return
+	}
+	take := func(ofPlain, ofCounts int64) []slidegate.Answer {
+		p.t.Helper()
+		return p.both(slidegate.OpTake, "own", slidegate.Charge{Limit: plain, Key: "x", Cost: ofPlain},
+			slidegate.Charge{Limit: counts, Key: "x", Cost: ofCounts})
+	}
+	take(1, 1)
+	if a := take(1, 2); a[0].Allowed || !a[1].Allowed || a[1].Remaining != 4 {
+		p.fatalf("plain refused and the other counted that: %+v", a)
+	}
+	if a := take(0, 5); !a[0].Allowed || a[1].Allowed || a[1].Remaining != 0 {
+		p.fatalf("the limit that counts its refusals did not count its own: %+v", a)
+	}
+}
+
+// checkWithoutGroup: a request over several keys needs no group where one node holds them all. A store of several nodes
+// says that it needs one.
+func checkWithoutGroup(p *pair) {
+	p.t.Helper()
+	p.turnPage()
+	limits := p.bindAll(slidegate.Limit{Name: "a", Quota: 3, Window: time.Hour},
+		slidegate.Limit{Name: "b", Quota: 2, Window: time.Hour})
+	if len(limits) < 2 {
+		return
+	}
+	charges := []slidegate.Charge{{Limit: limits[0], Key: "x", Cost: 1}, {Limit: limits[1], Key: "y", Cost: 1}}
+	_, err := decide(context.Background(), p.store.Apply, slidegate.OpPeek, "", charges...)
+	if errors.Is(err, slidegate.ErrStore) {
+		p.t.Logf("not checked: several keys without a group: %v", err)
+		return
+	}
+	for range 3 {
+		p.both(slidegate.OpTake, "", charges...)
+	}
+}

@@ -1,0 +1,102 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// checkState: state belongs to namespace, name, key and shape. A limit of another shape starts empty; quota, burst,
+// overlap and whether refusals count may change, and what was counted stays.
+func checkState(t testing.TB, s *suite) {
+	p := s.pair(t)
+	checkShapesApart(p)
+	checkPlansShare(p)
+	checkShrunkLog(p)
+}
+
+// checkShapesApart: limits of one name and key whose shapes differ, in each of the ways in which they can.
+func checkShapesApart(p *pair) {
+	p.t.Helper()
+	p.title = "shapes"
+	first := slidegate.AnchorFirst
+	limits := p.bindAll(
+		slidegate.Limit{Quota: 1_000_000, Window: time.Hour},
+		slidegate.Limit{Quota: 1_000_000, Window: time.Hour, Anchor: first},
+		slidegate.Limit{Quota: 1_000_000, Window: time.Hour, Segments: 2},
+		slidegate.Limit{Quota: 1_000_000, Window: time.Hour, Segments: 20},
+		slidegate.Limit{Quota: 1_000_000, Window: 2 * time.Hour},
+		slidegate.Limit{Quota: 1_000_000, Window: 2 * time.Hour, Segments: 2},
+		slidegate.Limit{Quota: 1_000_000, Window: time.Hour, Algorithm: slidegate.FixedWindow},
+		slidegate.Limit{Quota: 1_000_000, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: first},
+		slidegate.Limit{Quota: 1_000_000, Window: 2 * time.Hour, Algorithm: slidegate.FixedWindow},
+		slidegate.Limit{Quota: 10_000, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+		slidegate.Limit{Quota: 10_000, Window: 2 * time.Hour, Algorithm: slidegate.SlidingLog},
+		slidegate.Limit{Quota: 1_000_000, Window: time.Hour, Algorithm: slidegate.TokenBucket},
+		slidegate.Limit{Quota: 1_000_000, Window: 2 * time.Hour, Algorithm: slidegate.TokenBucket},
+	)
+	var subjects []subject
+	for _, limit := range limits {
+		subjects = append(subjects, subject{limit, "", "shapes"})
+	}
+	checkApart(p, subjects)
+}
+
+// checkPlansShare: a key that changes plans keeps what it has used, forth and back.
+func checkPlansShare(p *pair) {
+	p.t.Helper()
+	p.title = "plans"
+	for _, limit := range small() {
+		p.turnPage()
+		limit.Name = "plan"
+		larger, variant := limit, variantOf(limit)
+		larger.Quota = 100
+		plans := p.bindAll(limit, larger, variant)
+		if len(plans) < 3 {
+			continue
+		}
+		p.one(slidegate.OpTake, plans[0], "plans", 10)
+		// A bucket's debt is a time, in which another rate refills another amount; the others count units.
+		want := larger.Quota - 10
+		if limit.Algorithm == slidegate.TokenBucket {
+			want = 100 - 34 // ten units are 20 seconds; 100 a minute refill 33 1/3 in that time
+		}
+		if a := p.one(slidegate.OpPeek, plans[1], "plans", 1); a.Remaining != want {
+			p.fatalf("after 10 units and a change of quota to %d, %d remain and not %d", larger.Quota, a.Remaining, want)
+		}
+		for range 3 {
+			for _, plan := range plans {
+				p.one(slidegate.OpTake, plan, "plans", 7)
+				p.moveBy(plan.Rule().Window / 7)
+				p.one(slidegate.OpPeek, plan, "plans", 1)
+			}
+		}
+	}
+}
+
+// checkShrunkLog: a log whose quota shrinks keeps its newest units.
+func checkShrunkLog(p *pair) {
+	p.t.Helper()
+	p.turnPage()
+	p.title = "shrunk log"
+	log := slidegate.Limit{Name: "shrunk", Quota: 6, Window: time.Hour, Algorithm: slidegate.SlidingLog}
+	smaller := log
+	smaller.Quota = 3
+	limits := p.bindAll(log, smaller)
+	if len(limits) < 2 {
+		return
+	}
+	for range 6 {
+		p.one(slidegate.OpTake, limits[0], "key", 1)
+		p.moveBy(time.Minute.Microseconds())
+	}
+	// The three that are left came at minutes 3, 4 and 5; it is minute 6, and the first of them goes at minute 63.
+	refused := p.one(slidegate.OpTake, limits[1], "key", 1)
+	if want := (57 * time.Minute).Microseconds(); refused.Allowed || refused.RetryAfter != want {
+		p.fatalf("after the quota shrank the answer is %+v, not a refusal for %dus", refused, want)
+	}
+	p.moveBy(refused.RetryAfter)
+	p.one(slidegate.OpTake, limits[1], "key", 1)
+	p.one(slidegate.OpPeek, limits[0], "key", 1)
+}

@@ -1,0 +1,49 @@
+package storetest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+)
+
+// checkTraits: what a store says about itself makes sense and stays the same, and it keeps at least the plainest limit.
+func checkTraits(t testing.TB, s *suite) {
+	p := s.pair(t)
+	traits := p.store.Traits()
+	if traits.Name == "" || strings.ContainsAny(traits.Name, " \t\n") {
+		t.Errorf("Traits.Name is %q; metrics and logs need one word", traits.Name)
+	}
+	if traits.MaxCharges < 1 {
+		t.Errorf("Traits.MaxCharges is %d; every request has a charge", traits.MaxCharges)
+	}
+	if traits.RoundTrips < 0 {
+		t.Errorf("Traits.RoundTrips is %d", traits.RoundTrips)
+	}
+	if again := p.store.Traits(); again != traits {
+		t.Errorf("Traits changed from %+v to %+v", traits, again)
+	}
+	checkAccepts(p)
+}
+
+// checkAccepts: a store refuses a limit with ErrStore, always or never, and not all of them.
+func checkAccepts(p *pair) {
+	for _, limit := range catalogue() {
+		bound := p.bind(limit)
+		again, err := slidegate.Bind(p.namespace+"-again", limit)
+		if err != nil {
+			p.t.Fatalf("the suite's own limit is wrong: %v", err)
+		}
+		err = p.store.Check(again)
+		if err != nil && !errors.Is(err, slidegate.ErrStore) {
+			p.t.Errorf("Check refuses %v with an error that does not wrap ErrStore: %v", limit, err)
+		}
+		if accepted := bound != nil; accepted != (err == nil) {
+			p.t.Errorf("Check does not say the same of %v twice", limit)
+		}
+	}
+	if p.bind(slidegate.PerMinute(100)) == nil {
+		p.t.Errorf("Check refuses %v; a store that keeps not even that cannot be checked", slidegate.PerMinute(100))
+	}
+}

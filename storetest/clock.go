@@ -1,0 +1,41 @@
+package storetest
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Clock is a clock that stands still until it is told to move. It is safe for concurrent use. The zero value stands at
+// the Unix epoch.
+type Clock struct {
+	now  atomic.Int64
+	tick atomic.Int64 // how far every look moves it on; if at all, looking also takes long
+}
+
+// NewClock returns a clock that stands at now.
+func NewClock(now slidegate.Micros) *Clock {
+	c := &Clock{}
+	c.Set(now)
+	return c
+}
+
+// Now returns the time.
+func (c *Clock) Now() slidegate.Micros {
+	tick := c.tick.Load()
+	if tick == 0 {
+		return c.now.Load()
+	}
+	now := c.now.Add(tick)
+	for range now * 7 % 17 { // some longer than others: whoever looks before it is their turn is overtaken now
+		runtime.Gosched()
+	}
+	return now
+}
+
+// Set moves the clock to a moment, which may be an earlier one.
+func (c *Clock) Set(now slidegate.Micros) { c.now.Store(now) }
+
+// Advance moves the clock by a length of time, back if it is negative, and returns the new time.
+func (c *Clock) Advance(by slidegate.Micros) slidegate.Micros { return c.now.Add(by) }

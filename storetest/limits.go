@@ -1,0 +1,95 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+const (
+	year     = 365 * 24 * time.Hour
+	fiveYear = time.Duration(rule.MaxWindow) * time.Microsecond // the longest window
+)
+
+// catalogue returns a limit for every combination of choices. Quotas and windows are dealt out in turn, from lists whose
+// lengths have no common factor, so that each choice meets small and huge ones.
+func catalogue() []slidegate.Limit {
+	quotas := []int64{10, 1, 1_000_003, 3, 1 << 40, 100, rule.MaxQuota}
+	windows := []time.Duration{time.Minute, time.Millisecond, time.Second, year, time.Hour}
+	var limits []slidegate.Limit
+	deal := func(l slidegate.Limit) {
+		n := len(limits)
+		l.Quota, l.Window = quotas[n%len(quotas)], divisible(windows[n%len(windows)], l.Segments)
+		limits = append(limits, l)
+	}
+	for _, denied := range []bool{false, true} {
+		for _, anchor := range []slidegate.Anchor{slidegate.AnchorClock, slidegate.AnchorFirst} {
+			for _, overlap := range []slidegate.Overlap{slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole} {
+				for _, segments := range []int{1, 2, 6, 60} {
+					deal(slidegate.Limit{Segments: segments, Overlap: overlap, Anchor: anchor, CountDenied: denied})
+				}
+			}
+			deal(slidegate.Limit{Algorithm: slidegate.FixedWindow, Anchor: anchor, CountDenied: denied})
+		}
+		deal(slidegate.Limit{Algorithm: slidegate.TokenBucket, CountDenied: denied})
+	}
+	return append(limits, extremes()...)
+}
+
+// extremes are limits at the edges of what is accepted, and those that the dealing in catalogue cannot make.
+func extremes() []slidegate.Limit {
+	const log, bucket, fixed = slidegate.SlidingLog, slidegate.TokenBucket, slidegate.FixedWindow
+	return []slidegate.Limit{
+		{Algorithm: log, Quota: 1, Window: time.Millisecond},
+		{Algorithm: log, Quota: 7, Window: time.Second, CountDenied: true},
+		{Algorithm: log, Quota: 20, Window: 2 * time.Hour}, // longer than the 71 minutes that 32 bits hold
+		{Algorithm: log, Quota: rule.MaxLogQuota, Window: fiveYear},
+		{Algorithm: bucket, Quota: 1_000_003, Window: time.Minute, Burst: 17},
+		{Algorithm: bucket, Quota: 7, Window: time.Second, Burst: 1},
+		{Algorithm: bucket, Quota: 3, Window: time.Second, Burst: 40, CountDenied: true},
+		{Algorithm: bucket, Quota: 1 << 40, Window: year},
+		{Algorithm: bucket, Quota: rule.MaxQuota, Window: time.Millisecond},
+		{Algorithm: bucket, Quota: rule.MaxQuota, Window: fiveYear},
+		{Algorithm: bucket, Quota: 1, Window: fiveYear},
+		{Algorithm: fixed, Quota: rule.MaxQuota, Window: fiveYear},
+		{Quota: 1 << 40, Window: year},
+		{Quota: rule.MaxQuota, Window: fiveYear},
+		{Quota: rule.MaxQuota, Window: fiveYear, Segments: 60, Overlap: slidegate.OverlapDown},
+		{Quota: 5, Window: 64 * time.Millisecond, Segments: rule.MaxSegments},
+	}
+}
+
+// small are limits in which a few units make a difference: one of each way of counting.
+func small() []slidegate.Limit {
+	return []slidegate.Limit{
+		{Quota: 30, Window: time.Minute},
+		{Quota: 30, Window: time.Minute, Segments: 6, Overlap: slidegate.OverlapWhole, Anchor: slidegate.AnchorFirst},
+		{Quota: 30, Window: time.Minute, Segments: 60, Overlap: slidegate.OverlapDown, CountDenied: true},
+		{Algorithm: slidegate.SlidingLog, Quota: 30, Window: time.Minute},
+		{Algorithm: slidegate.FixedWindow, Quota: 30, Window: time.Minute},
+		{Algorithm: slidegate.TokenBucket, Quota: 30, Window: time.Minute},
+	}
+}
+
+// variantOf returns a limit that shares its state with l and differs in all that may differ.
+func variantOf(l slidegate.Limit) slidegate.Limit {
+	if l.Algorithm == slidegate.SlidingWindow {
+		l.Overlap = (l.Overlap + 1) % 3
+	}
+	if l.Algorithm == slidegate.TokenBucket {
+		l.Burst = max(l.Burst, l.Quota)/2 + 1
+	}
+	l.Quota = l.Quota/2 + 1
+	l.CountDenied = !l.CountDenied
+	return l
+}
+
+// partOf is the length of a limit's part; algorithms without parts have one.
+func partOf(l *rule.Limit) slidegate.Micros { return l.Window / slidegate.Micros(max(1, l.Segments)) }
+
+// divisible makes a window a little longer, if need be, so that it divides into whole microseconds.
+func divisible(window time.Duration, segments int) time.Duration {
+	part := time.Duration(max(1, segments)) * time.Microsecond
+	return (window + part - 1) / part * part
+}

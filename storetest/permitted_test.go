@@ -1,0 +1,150 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// TestPermittedPasses holds the suite to the contract from the other side: it must not fail a store for what the
+// contract leaves to it.
+func TestPermittedPasses(t *testing.T) {
+	for _, store := range []struct {
+		name  string
+		short bool // the difference is not in the decisions, so a few are enough
+		open  Open
+	}{
+		{"forgets at the end", false, openForgetting},
+		{"lends its memory to the rule", false, deciding(decidingInPlace)},
+		{"decides one charge at a time", true, openPlain(slidegate.Traits{Name: "one", MaxCharges: 1}, nil)},
+		{"needs a group", true, openPlain(slidegate.Traits{Name: "nodes", MaxCharges: 20}, nil)},
+		{"has a server's clock", true, openServerClock},
+		{"refuses some limits", true, openPlain(slidegate.Traits{Name: "some", MaxCharges: 3}, func(l *rule.Limit) bool {
+			return l.Algorithm != rule.SlidingLog && l.Quota < 1<<40 && l.Segments < 60
+		})},
+		{"does not look at the context", true, plant(func(r *Reference) applyFunc {
+			return func(_ context.Context, batch []slidegate.Request) error { return r.Apply(context.Background(), batch) }
+		})},
+		{"reads the clock once a batch", true, plant(decidingAtOnce)},
+	} {
+		for _, c := range checks {
+			t.Run(store.name+"/"+c.name, func(t *testing.T) {
+				s := &suite{open: store.open, short: store.short || testing.Short(), patience: time.Minute}
+				r := record(t, func(t testing.TB) { c.run(t, s) })
+				if r.Failed() {
+					t.Fatalf("a store that %s fails the check %s: %s", store.name, c.name, r.text())
+				}
+				if r.Skipped() {
+					t.Log(r.text())
+				}
+			})
+		}
+	}
+}
+
+// openForgetting opens stores that forget everything at the first moment at which they may. Every so often they clean up
+// what nobody asks about; what is asked about they look at each time.
+func openForgetting(t testing.TB, clock *Clock) slidegate.Store {
+	limits := map[string]*rule.Limit{}
+	forget := func(r *Reference, name string, now slidegate.Micros) {
+		if state, there := r.states[name]; there && limits[name].Expires(&state) <= now {
+			delete(r.states, name)
+		}
+	}
+	return preparing(func(r *Reference, limit *rule.Limit, name string, now slidegate.Micros) {
+		limits[name] = limit
+		forget(r, name, now)
+		if len(limits)%100 != 0 {
+			return
+		}
+		for name := range limits {
+			forget(r, name, now)
+		}
+	})(t, clock)
+}
+
+// decidingInPlace hands the rule the states themselves and not copies: what the rule does not call changed it must
+// have left alone.
+func decidingInPlace(r *Reference, request *slidegate.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	items := make([]rule.Item, len(request.Charges))
+	for i, charge := range request.Charges {
+		state := r.states[address(charge.Limit.Prefix(), request.Group, charge.Key)]
+		items[i] = rule.Item{Limit: charge.Limit.Rule(), State: &state, Cost: charge.Cost, At: charge.At}
+	}
+	rule.Decide(request.Op, items, r.clock.Now(), request.Answers)
+	for i, charge := range request.Charges {
+		r.states[address(charge.Limit.Prefix(), request.Group, charge.Key)] = *items[i].State
+	}
+}
+
+// decidingAtOnce decides a whole batch under one lock, at one moment.
+func decidingAtOnce(r *Reference) applyFunc {
+	return func(_ context.Context, batch []slidegate.Request) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		now := r.clock.Now()
+		for i := range batch {
+			batch[i].Err = nil
+			r.decideLocked(&batch[i], now)
+		}
+		return nil
+	}
+}
+
+// openServerClock opens stores that read the test's clock before they ask the server, as they must when it stands in for
+// the server's own.
+func openServerClock(t testing.TB, clock *Clock) slidegate.Store {
+	return served{deciding(readingFirst)(t, clock)}
+}
+
+type served struct{ slidegate.Store }
+
+func (s served) Traits() slidegate.Traits {
+	return slidegate.Traits{Name: "server", ServerClock: true, MaxCharges: 10, RoundTrips: 1}
+}
+
+// plain is a store with nothing that it need not have.
+type plain struct {
+	reference *Reference
+	traits    slidegate.Traits
+	accepts   func(l *rule.Limit) bool
+}
+
+func openPlain(traits slidegate.Traits, accepts func(l *rule.Limit) bool) Open {
+	return func(_ testing.TB, clock *Clock) slidegate.Store { return plain{NewReference(clock), traits, accepts} }
+}
+
+func (p plain) Traits() slidegate.Traits { return p.traits }
+
+func (p plain) Check(limit *slidegate.BoundLimit) error {
+	if p.accepts == nil || p.accepts(limit.Rule()) {
+		return nil
+	}
+	return fmt.Errorf("plain: %w: not that one", slidegate.ErrStore)
+}
+
+// Apply panics when it is asked what it said it cannot do.
+func (p plain) Apply(ctx context.Context, batch []slidegate.Request) error {
+	for i := range batch {
+		request := &batch[i]
+		if len(request.Charges) > p.traits.MaxCharges {
+			panic("more charges than Traits.MaxCharges")
+		}
+		for _, charge := range request.Charges {
+			if err := p.Check(charge.Limit); err != nil {
+				panic(err)
+			}
+		}
+		if p.traits.Name == "nodes" && request.Group == "" && len(request.Charges) > 1 {
+			request.Err = fmt.Errorf("plain: %w: several keys need a group", slidegate.ErrStore)
+			return request.Err
+		}
+	}
+	return p.reference.Apply(ctx, batch)
+}

@@ -1,0 +1,112 @@
+package storetest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Reference is the slowest obvious Store: one lock, one map, the rule. It never forgets anything, so it is for tests
+// only. It is safe for concurrent use. The zero value is not usable; NewReference makes it.
+type Reference struct {
+	clock *Clock
+
+	mu     sync.Mutex
+	states map[string]rule.State // by address
+}
+
+// NewReference returns an empty store that decides by clock.
+func NewReference(clock *Clock) *Reference {
+	return &Reference{clock: clock, states: map[string]rule.State{}}
+}
+
+// Apply decides the requests one after the other.
+func (r *Reference) Apply(ctx context.Context, batch []slidegate.Request) error {
+	var first error
+	for i := range batch {
+		request := &batch[i]
+		if request.Err = contextError(ctx); request.Err == nil {
+			r.decide(request)
+		} else if first == nil {
+			first = request.Err
+		}
+	}
+	return first
+}
+
+// TakeOne decides a request of a single charge.
+func (r *Reference) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	var answers [1]slidegate.Answer
+	err = r.Apply(ctx, []slidegate.Request{{
+		Op: slidegate.OpTake, Charges: []slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: answers[:],
+	}})
+	a := answers[0]
+	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
+}
+
+// Check accepts every limit: the rule decides here, not a port of it.
+func (r *Reference) Check(*slidegate.BoundLimit) error { return nil }
+
+// Traits tells what the store can do.
+func (r *Reference) Traits() slidegate.Traits {
+	return slidegate.Traits{Name: "reference", MaxCharges: 1_000}
+}
+
+// decide reads the clock only when it has the lock: a request that read it before would decide by a moment that others
+// have left behind.
+func (r *Reference) decide(request *slidegate.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.decideLocked(request, r.clock.Now())
+}
+
+// decideLocked lends the rule copies of the states and keeps those that changed.
+func (r *Reference) decideLocked(request *slidegate.Request, now slidegate.Micros) {
+	addresses := make([]string, len(request.Charges))
+	states := make([]rule.State, len(request.Charges))
+	items := make([]rule.Item, len(request.Charges))
+	for i, charge := range request.Charges {
+		addresses[i] = address(charge.Limit.Prefix(), request.Group, charge.Key)
+		states[i] = r.states[addresses[i]].Clone()
+		items[i] = rule.Item{Limit: charge.Limit.Rule(), State: &states[i], Cost: charge.Cost, At: charge.At}
+	}
+	rule.Decide(request.Op, items, now, request.Answers)
+	for i := range items {
+		if items[i].Changed {
+			r.states[addresses[i]] = states[i]
+		}
+	}
+}
+
+// expires returns the moment from which any store may have forgotten what is at an address, and whether there is anything.
+func (r *Reference) expires(limit *slidegate.BoundLimit, group, key string) (at slidegate.Micros, there bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	state, ok := r.states[address(limit.Prefix(), group, key)]
+	if !ok {
+		return 0, false
+	}
+	at = limit.Rule().Expires(&state)
+	return at, at > 0
+}
+
+// address joins a state's address so that no two are joined alike: no prefix begins with another, the group is preceded
+// by its length, and the key is what is left.
+func address(prefix, group, key string) string {
+	joined := binary.AppendUvarint([]byte(prefix), uint64(len(group)))
+	joined = append(joined, group...)
+	return string(append(joined, key...))
+}
+
+func contextError(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("storetest: %w", err)
+	}
+	return nil
+}

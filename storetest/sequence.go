@@ -1,0 +1,191 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// sequence plays random requests on a pair: small steps and large ones, forwards and back, and to the very moments at
+// which answers change.
+type sequence struct {
+	*pair
+	random *rand.Rand
+	mix    []slidegate.Op // the operations, each as often as it is to come up
+	// subjects are what is asked about. A limit comes in variants that share its state.
+	subjects []sequenceSubject
+	group    string
+	most     int // how many charges a request has at most
+
+	last  slidegate.Answer
+	times []slidegate.Micros // when units were charged
+}
+
+type sequenceSubject struct {
+	variants []*slidegate.BoundLimit
+	keys     []string
+}
+
+var (
+	// everyOp is mostly takes, as traffic is.
+	everyOp = []slidegate.Op{
+		slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake,
+		slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTakeUpTo, slidegate.OpTakeUpTo,
+		slidegate.OpPeek, slidegate.OpPeek, slidegate.OpCharge, slidegate.OpGiveBack, slidegate.OpGiveBack, slidegate.OpReset,
+	}
+	// givingBack is mostly corrections.
+	givingBack = []slidegate.Op{
+		slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpGiveBack, slidegate.OpGiveBack, slidegate.OpGiveBack,
+		slidegate.OpCharge, slidegate.OpReset,
+	}
+	// onlyTake is all that a OneTaker can do.
+	onlyTake = []slidegate.Op{slidegate.OpTake}
+)
+
+// sequence prepares a sequence over limits, three keys each. It is nil when the store refuses them all.
+func (p *pair) sequence(index int, mix []slidegate.Op, limits ...slidegate.Limit) *sequence {
+	p.t.Helper()
+	p.turnPage()
+	q := &sequence{pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, most: 1}
+	for i, limit := range limits {
+		limit.Name = fmt.Sprintf("sequence-%d-%d", index, i)
+		variants := p.bindAll(limit, variantOf(limit))
+		if len(variants) > 0 {
+			q.subjects = append(q.subjects, sequenceSubject{variants, []string{"a", "b", "c"}})
+		}
+	}
+	if len(q.subjects) == 0 {
+		return nil
+	}
+	p.title = fmt.Sprintf("sequence %d", index)
+	return q
+}
+
+// play makes n requests.
+func (q *sequence) play(n int) {
+	q.t.Helper()
+	for range n {
+		q.step(q.store.Apply)
+	}
+}
+
+// step moves the clock and makes one request.
+func (q *sequence) step(apply applyFunc) {
+	q.t.Helper()
+	charges := q.charges()
+	q.move(charges[0])
+	op := q.mix[q.random.IntN(len(q.mix))]
+	answers := q.bothWith(apply, op, q.group, charges...)
+	for i, answer := range answers {
+		q.last = answer
+		if answer.Granted > 0 && charges[i].Cost > 0 {
+			q.times = append(q.times, answer.At)
+		}
+	}
+}
+
+// charges draws one charge, or several on different limits in any order.
+func (q *sequence) charges() []slidegate.Charge {
+	n := 1 + q.random.IntN(min(q.most, len(q.subjects)))
+	charges := make([]slidegate.Charge, 0, n)
+	for _, i := range q.random.Perm(len(q.subjects))[:n] {
+		s := q.subjects[i]
+		limit := s.variants[0]
+		if q.random.IntN(8) == 0 {
+			limit = s.variants[len(s.variants)-1]
+		}
+		charges = append(charges, slidegate.Charge{
+			Limit: limit, Key: s.keys[q.random.IntN(len(s.keys))], Cost: q.cost(limit.Rule()), At: q.moment(),
+		})
+	}
+	return charges
+}
+
+// cost draws a cost: ones, nothing, what just fits and what just does not, and more than there can be.
+func (q *sequence) cost(l *rule.Limit) int64 {
+	capacity := l.Capacity()
+	var cost int64
+	switch q.random.IntN(16) {
+	case 0:
+		cost = 0
+	case 1:
+		cost = capacity
+	case 2:
+		cost = capacity + 1
+	case 3:
+		cost = capacity / 2
+	case 4:
+		cost = q.last.Remaining
+	case 5:
+		cost = q.last.Remaining + 1
+	case 6:
+		cost = rule.MaxQuota
+	case 7, 8, 9, 10:
+		cost = 1 + q.random.Int64N(capacity/4+1)
+	default:
+		cost = 1
+	}
+	return min(cost, rule.MaxQuota)
+}
+
+// moment draws a time to give back at: mostly one at which something was charged.
+func (q *sequence) moment() slidegate.Micros {
+	switch n := len(q.times); {
+	case n == 0 || q.random.IntN(4) == 0:
+		return rule.Oldest
+	case q.random.IntN(8) == 0:
+		return q.times[q.random.IntN(n)] + q.random.Int64N(3) - 1
+	default:
+		return q.times[n-1-q.random.IntN(min(n, 6))]
+	}
+}
+
+// move moves the clock, within the range of moments that the rule accepts.
+func (q *sequence) move(charge slidegate.Charge) {
+	q.t.Helper()
+	const earliest = slidegate.Micros(1_000_000_000_000_000) // in 2001: far enough from the zero that means no moment
+	if next := q.nextMoment(charge); next >= earliest && next <= rule.MaxNow {
+		q.moveTo(next)
+	}
+}
+
+func (q *sequence) nextMoment(charge slidegate.Charge) slidegate.Micros {
+	l, now := charge.Limit.Rule(), q.clock.Now()
+	part, around := partOf(l), q.random.Int64N(3)-1
+	switch q.random.IntN(24) {
+	case 0, 1:
+		return now + 1
+	case 2, 3, 4:
+		return now + q.random.Int64N(part/4+1)
+	case 5, 6:
+		return now - now%part + part + around
+	case 7:
+		return now + part + around
+	case 8, 9:
+		if q.last.RetryAfter == rule.Never {
+			return now
+		}
+		return now + max(0, q.last.RetryAfter-q.random.Int64N(2))
+	case 10:
+		return now + max(0, q.last.ResetAfter-q.random.Int64N(2))
+	case 11:
+		return now + l.Window + around
+	case 12:
+		return now + 2*l.Window + q.random.Int64N(l.Window)
+	case 13, 14:
+		if end, there := q.reference.expires(charge.Limit, q.group, charge.Key); there && end > now {
+			return end + around
+		}
+		return now
+	case 15:
+		return now - 1
+	case 16:
+		return now - q.random.Int64N(part)
+	case 17:
+		return now - l.Window - q.random.Int64N(l.Window)
+	default:
+		return now
+	}
+}
