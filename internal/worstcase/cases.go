@@ -1,0 +1,89 @@
+package worstcase
+
+import (
+	"fmt"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Case is one row of the table: a limit, with windows that start by the clock and, where that is a choice, with the
+// first request.
+type Case struct {
+	Name   string
+	When   string // when to choose it
+	Limits []rule.Limit
+}
+
+// segmentsInTable are the numbers of segments that the table shows: the classic pair of counters, and finer ones.
+var segmentsInTable = []int{1, 2, 6, 60}
+
+// whenUp, whenDown and whenWhole say when to choose a sliding window, by overlap and by place in segmentsInTable.
+var (
+	whenUp = []string{
+		"the default: least memory, fair to steady traffic",
+		"half a window is never over",
+		"a good middle: 5/6 of a window are never over",
+		"59/60 of a window are never over",
+	}
+	whenDown = []string{
+		"to answer as limiters do that round down",
+		"the same", "the same", "the same",
+	}
+	whenWhole = []string{
+		"a hard cap in the least memory; a client at its limit gets half the quota on average",
+		"a hard cap; a client at its limit gets 2/3 on average",
+		"a hard cap; a client at its limit gets 6/7 on average",
+		"a hard cap for any quota; a client at its limit gets 60/61 on average",
+	}
+)
+
+// Cases returns the rows of the table for a quota.
+func Cases(quota int64) []Case {
+	var cases []Case
+	for _, overlap := range []rule.Overlap{rule.Up, rule.Down, rule.Whole} {
+		when := [][]string{whenUp, whenDown, whenWhole}[overlap]
+		for i, segments := range segmentsInTable {
+			l := rule.Limit{Algorithm: rule.SlidingWindow, Overlap: overlap, Segments: segments, Quota: quota}
+			name := fmt.Sprintf("`%s`, `%s`, %d segments", l.Algorithm, overlap, segments)
+			if segments == 1 {
+				name = fmt.Sprintf("`%s`, `%s`, 1 segment", l.Algorithm, overlap)
+			}
+			cases = append(cases, Case{Name: name, When: when[i], Limits: bothAnchors(l)})
+		}
+	}
+	burst := max(1, quota/10)
+	return append(cases,
+		Case{
+			Name: "`sliding-log`", When: "a hard cap, exact to the microsecond, for quotas up to 10,000",
+			Limits: []rule.Limit{normal(rule.Limit{Algorithm: rule.SlidingLog, Quota: quota})},
+		},
+		Case{
+			Name: "`fixed-window`", When: "to compare with or to migrate from one",
+			Limits: bothAnchors(rule.Limit{Algorithm: rule.FixedWindow, Quota: quota}),
+		},
+		Case{
+			Name: "`token-bucket`, burst = quota", When: "traffic that may burst, refilled evenly",
+			Limits: []rule.Limit{normal(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota})},
+		},
+		Case{
+			Name: "`token-bucket`, burst = quota/10", When: "the same with small bursts: close to the quota in any window",
+			Limits: []rule.Limit{normal(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: burst})},
+		},
+	)
+}
+
+func bothAnchors(l rule.Limit) []rule.Limit {
+	byClock, byFirst := l, l
+	byClock.Anchor, byFirst.Anchor = rule.Clock, rule.First
+	return []rule.Limit{normal(byClock), normal(byFirst)}
+}
+
+// normal fills in the window and the defaults. The limits here are constants, so one that is refused is a bug.
+func normal(l rule.Limit) rule.Limit {
+	l.Window = Window
+	l, err := l.Normal()
+	if err != nil {
+		panic(err)
+	}
+	return l
+}

@@ -1,0 +1,131 @@
+// Package worstcase looks for the worst that a client can do to a limit: it searches for the moments and amounts to
+// ask for at which the decision rule admits the most units in some window, or more than the quota in the shortest
+// stretch. What it finds is the table of docs/guarantees.md, which a test here holds to what the search finds. It is
+// a tool for this project's own tests: no other package imports it.
+package worstcase
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Window is the window of every limit that is searched. It divides into every number of segments in the table, and
+// its smallest part is long enough for the largest quota that rounding to microseconds shows nowhere.
+const Window = rule.Micros(60_000_000)
+
+// epoch is the moment that schedules count from: a multiple of the window, so that moment 0 begins a part.
+const epoch = 28_000_000 * Window
+
+// Step is one thing that the adversary does.
+type Step struct {
+	At    rule.Micros // when it asks, since the schedule began
+	Until rule.Micros // if later than At: asks on until then or the next step, each time the moment that much is free
+	Late  rule.Micros // by how much its reading of the clock is older than that, as if it had waited for a lock
+	Ask   int64       // how much it asks for at once
+	All   bool        // whether it asks for all or nothing, and so may be refused on purpose
+}
+
+// maxRun is how often a single step takes. Runs of many small requests are slow to play and no better than fewer larger
+// ones: what counts is the room that is left over, and that is taken by a step of its own.
+const maxRun = 50
+
+// Schedule is what the adversary does against one key that was never seen before. Its steps are in order of At.
+type Schedule []Step
+
+// String writes the schedule in one line, for test logs and failures.
+func (s Schedule) String() string {
+	var b strings.Builder
+	for i, step := range s {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		verb := "up to"
+		if step.All {
+			verb = "exactly"
+		}
+		fmt.Fprintf(&b, "at %dus %s %d", step.At, verb, step.Ask)
+		if step.Until > step.At {
+			fmt.Fprintf(&b, " until %dus", step.Until)
+		}
+		if step.Late > 0 {
+			fmt.Fprintf(&b, " (late by %dus)", step.Late)
+		}
+	}
+	return b.String()
+}
+
+// Admission is some units that were admitted, at the moment that decided.
+type Admission struct {
+	At    rule.Micros
+	Units int64
+}
+
+// player runs schedules against a limit and keeps its memory from one to the next: a search runs many thousands.
+type player struct {
+	limit      rule.Limit
+	state      rule.State
+	items      [1]rule.Item
+	answers    [1]rule.Answer
+	admissions []Admission
+	asked      int // how many times the last schedule asked
+}
+
+func newPlayer(l rule.Limit) *player { return &player{limit: l} }
+
+// Play returns what l admits to s, in order of time.
+func Play(l rule.Limit, s Schedule) []Admission { return newPlayer(l).play(s) }
+
+// play returns what is admitted, in memory that the next call uses again.
+func (p *player) play(s Schedule) []Admission {
+	p.state.Clear()
+	p.admissions, p.asked = p.admissions[:0], 0
+	for i, step := range s {
+		if step.Until > step.At {
+			until := min(step.Until, span)
+			if i+1 < len(s) {
+				until = min(until, s[i+1].At)
+			}
+			p.takeGreedily(step.At, until, step.Ask)
+			continue
+		}
+		op := rule.TakeUpTo
+		if step.All {
+			op = rule.Take
+		}
+		p.do(op, step.At-step.Late, step.Ask)
+	}
+	byTime := func(a, b Admission) int { return cmp.Compare(a.At, b.At) }
+	if !slices.IsSortedFunc(p.admissions, byTime) { // only late readings can do that
+		slices.SortStableFunc(p.admissions, byTime)
+	}
+	return p.admissions
+}
+
+// takeGreedily takes that much whenever it is free, the moment it is. It peeks before it takes, because where refusals
+// count a refusal would only hurt it.
+func (p *player) takeGreedily(now, until rule.Micros, ask int64) {
+	ask = min(ask, p.limit.Capacity())
+	for taken := 0; now <= until && taken < maxRun; {
+		if peek := p.do(rule.Peek, now, ask); !peek.Allowed {
+			now += peek.RetryAfter
+			continue
+		}
+		p.do(rule.Take, now, ask)
+		taken++
+	}
+}
+
+func (p *player) do(op rule.Op, now rule.Micros, cost int64) rule.Answer {
+	p.asked++
+	p.items[0] = rule.Item{Limit: &p.limit, State: &p.state, Cost: cost}
+	rule.Decide(op, p.items[:], epoch+now, p.answers[:])
+	answer := p.answers[0]
+	if op != rule.Peek && answer.Allowed && answer.Granted > 0 {
+		p.admissions = append(p.admissions, Admission{At: answer.At - epoch, Units: answer.Granted})
+	}
+	return answer
+}

@@ -1,0 +1,234 @@
+package worstcase
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Goal is what the adversary tries to achieve. The zero value is not usable; MostIn and Shortest make it.
+type Goal struct {
+	length   rule.Micros // the stretch to fill,
+	shortest bool        // or, instead, the shortest stretch that holds more than the quota
+}
+
+// MostIn is the goal of being admitted as much as possible in some stretch of the given length.
+func MostIn(length rule.Micros) Goal { return Goal{length: length} }
+
+// Shortest is the goal of being admitted more than the quota in as short a stretch as possible.
+func Shortest() Goal { return Goal{shortest: true} }
+
+// score says how well the goal is reached, and how near it is to being reached better: more is better. Without the
+// second the search would be lost wherever many schedules are equally good, as they all are against a hard cap.
+type score struct {
+	reached int64 // units, or microseconds below zero
+	near    int64
+}
+
+func (s score) compare(other score) int {
+	return cmp.Or(cmp.Compare(s.reached, other.reached), cmp.Compare(s.near, other.near))
+}
+
+func (g Goal) score(admissions []Admission, quota int64) score {
+	if g.shortest {
+		return score{reached: -shortestOrNone(admissions, quota), near: MostWithin(admissions, 2*Window)}
+	}
+	most := MostWithin(admissions, g.length)
+	return score{reached: most, near: -shortestOrNone(admissions, most)}
+}
+
+// none is longer than any stretch.
+const none = rule.Micros(math.MaxInt64)
+
+func shortestOrNone(admissions []Admission, units int64) rule.Micros {
+	if length := ShortestOver(admissions, units); length > 0 {
+		return length
+	}
+	return none
+}
+
+// Effort is how hard to search. The zero value does not search at all. The same effort finds the same.
+type Effort struct {
+	Seed     uint64
+	Restarts int  // how many random schedules to improve, besides the known strategies
+	Climb    int  // how many changes to try on each
+	Blind    bool // leaves out the known strategies: what is found then, the search found by itself
+}
+
+// Finding is the best that a search found.
+type Finding struct {
+	Most     int64       // the most units in a stretch, if that was the goal
+	Shortest rule.Micros // the shortest stretch over the quota, if that was the goal; 0 if there is none
+	Schedule Schedule    // what the adversary does to get there
+	Tries    int         // how many schedules were tried
+}
+
+// Search looks for the schedule that does best against l. It restarts from known strategies and from random ones, and
+// improves each by random changes that are kept unless they make it worse.
+func Search(l rule.Limit, g Goal, e Effort) Finding {
+	c := &climber{
+		player: newPlayer(l), goal: g, rand: rand.New(rand.NewPCG(e.Seed, 0x51de6a7e)),
+		part: l.Window / max(1, rule.Micros(l.Segments)), capacity: l.Capacity(),
+	}
+	var starts []Schedule
+	if !e.Blind {
+		starts = strategies(c.part, l.Window, l.Quota)
+	}
+	for range e.Restarts {
+		starts = append(starts, c.random())
+	}
+	var best Schedule
+	most := score{-none, -none}
+	for _, start := range starts {
+		if s, score := c.climb(start, e.Climb); score.compare(most) > 0 {
+			best, most = s, score
+		}
+	}
+	f := Finding{Schedule: best, Tries: c.tries}
+	switch {
+	case !g.shortest:
+		f.Most = most.reached
+	case most.reached > -none:
+		f.Shortest = -most.reached
+	}
+	return f
+}
+
+// climber improves schedules. It owns the memory that is used again for each of them.
+type climber struct {
+	*player
+	goal     Goal
+	rand     *rand.Rand
+	part     rule.Micros
+	capacity int64
+	tries    int
+}
+
+// maxSteps keeps schedules short enough to be run often and to be understood.
+const maxSteps = 8
+
+// span is the time that schedules fill: enough for a window to become stale and two more to be filled.
+const span = 4 * Window
+
+func (c *climber) score(s Schedule) score {
+	c.tries++
+	return c.goal.score(c.play(s), c.limit.Quota)
+}
+
+// climb returns the best that n random changes make of start. A change that makes no difference is kept too, because
+// the way to a better schedule often leads over many that are equally good; but not if it only makes a slow one slower.
+func (c *climber) climb(start Schedule, n int) (Schedule, score) {
+	best := slices.Clone(start)
+	most, asked := c.score(best), c.asked
+	next := make(Schedule, 0, maxSteps+1)
+	for range n {
+		next = append(next[:0], best...)
+		for again := true; again; again = c.rand.IntN(3) == 0 {
+			next = c.change(next)
+		}
+		score := c.score(next)
+		if better := score.compare(most); better > 0 || better == 0 && c.asked <= max(asked, maxSteps) {
+			best, next = next, best
+			most, asked = score, c.asked
+		}
+	}
+	return best, most
+}
+
+// random returns a schedule of a few random steps.
+func (c *climber) random() Schedule {
+	s := make(Schedule, 0, maxSteps+1)
+	for range 2 + c.rand.IntN(4) {
+		s = append(s, c.randomStep())
+	}
+	return inOrder(s)
+}
+
+func (c *climber) randomStep() Step {
+	return Step{At: c.rand.Int64N(span), Ask: c.randomAsk()}
+}
+
+// randomAsk prefers the amounts at which something happens: one unit, everything, all but a few.
+func (c *climber) randomAsk() int64 {
+	switch c.rand.IntN(4) {
+	case 0:
+		return 1
+	case 1:
+		return 1 + c.rand.Int64N(c.capacity)
+	case 2:
+		return max(1, c.capacity-c.rand.Int64N(3))
+	default:
+		return c.capacity
+	}
+}
+
+// randomLength is as likely to be a few microseconds as a few windows.
+func (c *climber) randomLength() rule.Micros {
+	return rule.Micros(math.Exp(c.rand.Float64() * math.Log(float64(2*Window))))
+}
+
+// change makes one random change to s.
+func (c *climber) change(s Schedule) Schedule {
+	if len(s) == 0 {
+		return append(s, c.randomStep())
+	}
+	i := c.rand.IntN(len(s))
+	step := &s[i]
+	switch n := c.rand.IntN(16); {
+	case n < 4:
+		step.At += c.randomLength() * c.sign()
+	case n < 8:
+		step.At = c.landmark(s, step.At)
+	case n < 10:
+		step.Ask = c.randomAsk()
+	case n == 10:
+		step.Ask = max(1, step.Ask+c.sign())
+	case n == 11:
+		step.Until = 0
+		if c.rand.IntN(3) == 0 { // runs are slow to play, and rarely better than one request at the end
+			step.Until = step.At + c.randomLength()
+		}
+	case n == 12:
+		step.All = !step.All
+	case n == 13:
+		step.Late = 0
+		if c.rand.IntN(2) == 0 {
+			step.Late = min(c.randomLength(), Window)
+		}
+	case n == 14 && len(s) < maxSteps:
+		s = append(s, c.randomStep())
+	case n == 15 && len(s) > 1:
+		s = slices.Delete(s, i, i+1)
+	}
+	return inOrder(s)
+}
+
+// landmark returns a moment at which something happens, give or take a microsecond or two: where a part begins, or
+// some parts, a window or nothing at all after another step.
+func (c *climber) landmark(s Schedule, at rule.Micros) rule.Micros {
+	other := s[c.rand.IntN(len(s))].At
+	moment := other
+	switch c.rand.IntN(4) {
+	case 0:
+		moment = at - at%c.part + c.part*c.rand.Int64N(2)
+	case 1:
+		moment = other + Window*c.sign()
+	case 2:
+		moment = other + c.part*(1+c.rand.Int64N(Window/c.part+1))*c.sign()
+	}
+	return moment + c.rand.Int64N(5) - 2
+}
+
+func (c *climber) sign() int64 { return 1 - 2*c.rand.Int64N(2) }
+
+// inOrder sorts the steps and keeps them within the time that schedules fill.
+func inOrder(s Schedule) Schedule {
+	for i := range s {
+		s[i].At = min(max(s[i].At, 0), span)
+	}
+	slices.SortStableFunc(s, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
+	return s
+}
