@@ -1,0 +1,172 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// config is what the command line asks for.
+type config struct {
+	quick     bool
+	big       bool
+	markdown  bool
+	rounds    int
+	keys      int
+	procs     []int
+	scenarios []string
+	libraries []library
+}
+
+var allScenarios = []string{"hot", "uniform", "zipf", "memory", "gc", "expiry", "flood"}
+
+// bigKeys is how many keys -big adds.
+const bigKeys = 10_000_000
+
+const mostKeys = 100_000_000
+
+// parse reads the command line. Errors are already written to w when it returns.
+func parse(args []string, w io.Writer) (config, error) {
+	var c config
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(w)
+	flags.BoolVar(&c.quick, "quick", false, "a short run that shows that everything works; its figures mean little")
+	flags.BoolVar(&c.big, "big", false, "also measure 10,000,000 keys; by estimate an hour and 8 GB of memory")
+	flags.IntVar(&c.rounds, "rounds", 9, "how often each library is timed; medians are reported (3 with -quick)")
+	flags.IntVar(&c.keys, "keys", 1_000_000, "how many keys the scenarios with many keys have (20000 with -quick)")
+	procs := flags.String("procs", defaultProcs(), "the numbers of processors to measure with")
+	scenarios := flags.String("scenario", "all", "what to measure: all, or some of "+strings.Join(allScenarios, ","))
+	only := flags.String("only", "", "which libraries to measure, such as slidegate,go-limiter; all if empty")
+	format := flags.String("format", "text", "how to print tables: text or markdown")
+	if err := flags.Parse(args); err != nil {
+		return c, err
+	}
+	if c.quick {
+		c.shorten(flags)
+	}
+	err := c.check(flags.Args(), *procs, *scenarios, *only, *format)
+	if err != nil {
+		fmt.Fprintf(w, "bench: %v\n", err)
+	}
+	return c, err
+}
+
+// shorten makes a quick run of what was not asked for otherwise.
+func (c *config) shorten(flags *flag.FlagSet) {
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if !given["rounds"] {
+		c.rounds = 3
+	}
+	if !given["keys"] {
+		c.keys = 20_000
+	}
+}
+
+// check reads the flags that are lists, and refuses what cannot be measured.
+func (c *config) check(rest []string, procs, scenarios, only, format string) (err error) {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q", rest[0])
+	case c.rounds < 1 || c.rounds > 1000:
+		return fmt.Errorf("-rounds: must be 1 to 1000, not %d", c.rounds)
+	case c.keys < 1000 || c.keys > mostKeys:
+		return fmt.Errorf("-keys: must be 1000 to %d, not %d", mostKeys, c.keys)
+	case c.quick && c.big:
+		return fmt.Errorf("-quick and -big exclude each other")
+	case format != "text" && format != "markdown":
+		return fmt.Errorf("-format: must be text or markdown, not %q", format)
+	}
+	c.markdown = format == "markdown"
+	if c.procs, err = parseProcs(procs); err != nil {
+		return err
+	}
+	if c.scenarios, err = parseScenarios(scenarios); err != nil {
+		return err
+	}
+	c.libraries, err = selected(splitList(only))
+	return err
+}
+
+// splitList takes a list apart, and leaves out what is empty.
+func splitList(text string) []string {
+	var items []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// defaultProcs is one processor and, where there are more, two.
+func defaultProcs() string {
+	if runtime.NumCPU() == 1 {
+		return "1"
+	}
+	return "1,2"
+}
+
+func parseProcs(text string) ([]int, error) {
+	var procs []int
+	for _, item := range splitList(text) {
+		n, err := strconv.Atoi(item)
+		if err != nil || n < 1 || n > runtime.NumCPU() {
+			return nil, fmt.Errorf("-procs: must be numbers from 1 to the %d processors of this machine, not %q", runtime.NumCPU(), item)
+		}
+		if !slices.Contains(procs, n) {
+			procs = append(procs, n)
+		}
+	}
+	if len(procs) == 0 {
+		return nil, fmt.Errorf("-procs: must not be empty")
+	}
+	return procs, nil
+}
+
+func parseScenarios(text string) ([]string, error) {
+	items := splitList(text)
+	if len(items) == 0 {
+		return nil, fmt.Errorf("-scenario: must not be empty; there are all, %s", strings.Join(allScenarios, ", "))
+	}
+	for _, item := range items {
+		if item == "all" {
+			return allScenarios, nil
+		}
+		if !slices.Contains(allScenarios, item) {
+			return nil, fmt.Errorf("-scenario: unknown scenario %q; there are all, %s", item, strings.Join(allScenarios, ", "))
+		}
+	}
+	return items, nil
+}
+
+// wants tells whether any of the scenarios was asked for.
+func (c *config) wants(scenarios ...string) bool {
+	return slices.ContainsFunc(scenarios, func(s string) bool { return slices.Contains(c.scenarios, s) })
+}
+
+// roundTime is how long one timed round is meant to take.
+func (c *config) roundTime() time.Duration {
+	if c.quick {
+		return 10 * time.Millisecond
+	}
+	return 400 * time.Millisecond
+}
+
+// fitting returns the libraries that can hold n keys in the memory of a usual machine.
+func (c *config) fitting(n int) []library {
+	return rowsWhere(c.libraries, func(l *library) bool { return !l.heavy || n < bigKeys/2 })
+}
+
+// keyCounts are the numbers of keys to measure with.
+func (c *config) keyCounts() []int {
+	if c.big && c.keys != bigKeys {
+		return []int{c.keys, bigKeys}
+	}
+	return []int{c.keys}
+}

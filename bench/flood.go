@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// A flood is an attacker who brings one new key after the other. A bounded limiter must neither run out of memory nor
+// let anybody in again who was refused.
+const (
+	floodQuota  = 5
+	floodFactor = 10 // how many new keys there are for each key that the store is to hold
+)
+
+// floodResult is what one library made of it.
+type floodResult struct {
+	half, end    footprint // when half of the keys have come, and all of them; less what was there before
+	victims      int       // keys that had used their quota before the flood
+	stillDenied  int       // how many of them are refused afterwards
+	most         int       // the most that any one key was admitted
+	refusedEarly int       // new keys that were refused at once
+}
+
+// bounded tells whether the memory stopped growing: what is not bounded doubles in the second half of the flood. A log
+// still grows a little there, for keys that come back fill it up to the quota.
+func (f *floodResult) bounded() bool {
+	const slack = 64 << 10
+	return f.end.heap <= f.half.heap+f.half.heap/4+slack
+}
+
+func (f *floodResult) holds() bool {
+	return f.bounded() && f.stillDenied == f.victims && f.most <= floodQuota
+}
+
+func (r *run) floodTables() ([]*table, error) {
+	bound := max(1000, r.keys/10)
+	if r.big {
+		bound = bigKeys / floodFactor
+	}
+	t := &table{
+		title: fmt.Sprintf("Flood: %s new keys against a store for %s, quota %d", count(floodFactor*bound), count(bound), floodQuota),
+		columns: []string{"library", "MB at half", "MB at end", "memory bounded", "denied keys still denied", "most admitted to a key",
+			"new keys refused", "verdict"},
+	}
+	flood := newKeys(bound, floodFactor*bound)
+	for _, l := range rowsWhere(r.fitting(floodFactor*bound), func(l *library) bool { return !l.aside }) {
+		r.say("flood: %s", l.name)
+		f, err := r.flood(&l, bound, flood)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", l.name, err)
+		}
+		verdict := "PASS"
+		if !f.holds() {
+			verdict = "FAIL"
+			if l.family == own {
+				r.fail("flood: %s: bounded %v, %d of %d still denied, at most %d of %d admitted",
+					l.name, f.bounded(), f.stillDenied, f.victims, f.most, floodQuota)
+			}
+		}
+		t.add(l.name, megabytes(f.half.heap), megabytes(f.end.heap), yesNo(f.bounded()), fmt.Sprintf("%d of %d", f.stillDenied, f.victims),
+			fmt.Sprint(f.most), fmt.Sprint(f.refusedEarly), verdict)
+	}
+	t.note("One request in five comes from a key that was there before, and one new key in a hundred asks %d times in a row. Only "+
+		"Slidegate and throttled's LRU have a bound to set.", floodQuota+2)
+	return []*table{t}, nil
+}
+
+// flood sends the keys, and counts what each was admitted.
+func (r *run) flood(l *library, bound int, flood keys) (*floodResult, error) {
+	admitted := make([]uint8, flood.n)
+	victims := newKeys(0, min(1000, bound/10))
+	before := measureMemory()
+	opened, err := l.open(spec{quota: floodQuota, window: quotaWindow, keys: bound})
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	for range floodQuota + 1 {
+		drive(opened, victims, 0, victims.n)
+	}
+	f := &floodResult{victims: victims.n}
+	ask := func(i int) bool {
+		passed := opened.Allow(flood.at(i))
+		if passed && admitted[i] < 255 {
+			admitted[i]++
+		}
+		return passed
+	}
+	random := rand.New(rand.NewPCG(1, 5))
+	for i := range flood.n {
+		if i == flood.n/2 {
+			f.half = measureMemory().less(before)
+		}
+		if !ask(i) {
+			f.refusedEarly++
+		}
+		if random.IntN(4) == 0 {
+			ask(random.IntN(i + 1))
+		}
+		for again := floodQuota + 1; i%100 == 0 && again > 0; again-- {
+			ask(i)
+		}
+	}
+	f.end = measureMemory().less(before) // admitted was there before
+	f.most = int(slices.Max(admitted))
+	f.stillDenied = victims.n - drive(opened, victims, 0, victims.n)
+	return f, nil
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f", float64(n)/(1<<20)) }
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}

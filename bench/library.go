@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// limiter is one library under test, with everything it keeps. Allow must be safe for concurrent use.
+type limiter interface {
+	Allow(key string) bool
+	// Close ends what the library runs in the background, without which it would never be collected.
+	Close()
+}
+
+// staysOpen is for the limiters that have nothing to close.
+type staysOpen struct{}
+
+func (staysOpen) Close() {}
+
+// spec is what a limiter is opened for. Every library gets the same one.
+type spec struct {
+	quota  int64         // units in a window
+	window time.Duration // what the quota is for
+	keys   int           // how many keys the limiter must be able to hold
+	sweep  time.Duration // how often to look for expired keys, where that can be set; 0 means the library's default
+}
+
+// library is a row of the tables.
+type library struct {
+	name      string
+	family    string // rows of one library have the same family
+	algorithm string
+	open      func(spec) (limiter, error)
+
+	aside    bool // the row does more than decide, so it is no peer to be compared with
+	ownQuota bool // the row cannot take every quota, so it may refuse where the others admit
+	givesUp  bool // the row answers some contended requests with an error, which counts as a refusal
+	heavy    bool // the row needs so much memory that it is left out where there are very many keys
+	expires  bool // the row has a part in the expiry scenario
+	hotKeys  int  // how many keys share the load on one hot key; 0 means 1
+}
+
+const own = "slidegate" // the family that the others are compared with
+
+func (l *library) peer() bool { return l.family != own && !l.aside }
+
+// libraries returns all rows, in the order of the tables.
+func libraries() []library {
+	return slices.Concat(slidegateRows(), []library{
+		{name: "x/time/rate, mutex map", family: "x/time/rate", algorithm: "token bucket", open: openRateMutex},
+		{name: "x/time/rate, sync.Map", family: "x/time/rate", algorithm: "token bucket", open: openRateSyncMap},
+		{name: "httprate, counter", family: "httprate", algorithm: "sliding window", open: openHTTPRate, expires: true},
+		{name: "httprate, with headers", family: "httprate", algorithm: "sliding window", open: openHTTPRateHeaders, aside: true},
+		{name: "go-limiter", family: "go-limiter", algorithm: "fixed window", open: openGoLimiter, expires: true},
+		{name: "ulule/limiter", family: "ulule", algorithm: "fixed window", open: openUlule, expires: true},
+		{name: "throttled", family: "throttled", algorithm: "GCRA", open: openThrottled, givesUp: true},
+		{name: "throttled, LRU", family: "throttled", algorithm: "GCRA", open: openThrottledLRU, givesUp: true},
+		{name: "tollbooth", family: "tollbooth", algorithm: "token bucket", open: openTollbooth},
+		{name: "slidingwindow, sync.Map", family: "slidingwindow", algorithm: "sliding window", open: openSlidingWindow},
+	})
+}
+
+// families returns the names that -only takes.
+func families() []string {
+	var names []string
+	for _, l := range libraries() {
+		if !slices.Contains(names, l.family) {
+			names = append(names, l.family)
+		}
+	}
+	return names
+}
+
+// selected returns the rows of the families in only, or all rows if it is empty.
+func selected(only []string) ([]library, error) {
+	for _, name := range only {
+		if !slices.Contains(families(), name) {
+			return nil, fmt.Errorf("-only: unknown library %q; there are %s", name, strings.Join(families(), ", "))
+		}
+	}
+	all := libraries()
+	if len(only) == 0 {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(l library) bool { return !slices.Contains(only, l.family) }), nil
+}
+
+// nothing is a limiter that admits everything: what is left is the cost of the harness itself.
+type nothing struct{ staysOpen }
+
+func (nothing) Allow(key string) bool { return key != "" }
+
+// rowsWhere picks some of the libraries.
+func rowsWhere(all []library, keep func(*library) bool) []library {
+	var some []library
+	for i := range all {
+		if keep(&all[i]) {
+			some = append(some, all[i])
+		}
+	}
+	return some
+}

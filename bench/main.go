@@ -1,0 +1,81 @@
+// Command bench compares Slidegate with the rate limiters that Go programs use today: the same keys in the same order,
+// in the same run, each library through its own public interface. It prints tables, with the ratio to the fastest peer.
+// README.md says how each library is driven and how to read the figures.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// Main is the whole program. It returns the exit status: 0, 1 when a check failed, 2 when the flags are wrong.
+func Main(args []string, out, progress io.Writer) int {
+	c, err := parse(args, progress)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		return 2
+	}
+	r := &run{config: c, out: out, progress: progress}
+	fmt.Fprintln(out, machine())
+	if err := r.scenariosInTurn(); err != nil {
+		fmt.Fprintf(progress, "bench: %v\n", err)
+		return 1
+	}
+	for _, failure := range r.failures {
+		fmt.Fprintf(progress, "bench: FAIL: %s\n", failure)
+	}
+	if len(r.failures) > 0 {
+		return 1
+	}
+	return 0
+}
+
+// run is one run of the program.
+type run struct {
+	config
+	out      io.Writer
+	progress io.Writer
+	failures []string // checks that did not hold, so that the figures cannot be trusted
+}
+
+func (r *run) fail(format string, values ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, values...))
+}
+
+func (r *run) say(format string, values ...any) { fmt.Fprintf(r.progress, "# "+format+"\n", values...) }
+
+// scenariosInTurn runs one scenario after the other, so that only one holds its stores at a time.
+func (r *run) scenariosInTurn() error {
+	r.floorTable().print(r.out, r.markdown)
+	steps := []struct {
+		names  []string
+		tables func() ([]*table, error)
+	}{
+		{[]string{"hot"}, r.hotTables},
+		{[]string{"uniform", "zipf"}, r.manyKeysTables},
+		{[]string{"memory", "gc"}, r.residentTables},
+		{[]string{"memory"}, r.logTables},
+		{[]string{"expiry"}, r.expiryTables},
+		{[]string{"flood"}, r.floodTables},
+	}
+	for _, step := range steps {
+		if !r.wants(step.names...) {
+			continue
+		}
+		tables, err := step.tables()
+		if err != nil {
+			return err
+		}
+		for _, t := range tables {
+			t.print(r.out, r.markdown)
+		}
+	}
+	return nil
+}

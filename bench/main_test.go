@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// Every scenario must run to its end and hold its own checks, at sizes that take seconds.
+func TestScenarios(t *testing.T) {
+	for _, scenario := range allScenarios {
+		for _, format := range []string{"text", "markdown"} {
+			if format == "markdown" && scenario != "hot" {
+				continue
+			}
+			t.Run(scenario+" "+format, func(t *testing.T) {
+				var out, progress bytes.Buffer
+				args := []string{"-quick", "-rounds", "1", "-keys", "2000", "-scenario", scenario, "-format", format}
+				if status := Main(args, &out, &progress); status != 0 {
+					t.Fatalf("exit status %d\n%s\n%s", status, progress.String(), out.String())
+				}
+				first, _, _ := strings.Cut(out.String(), "\n")
+				if !strings.Contains(first, "ratios within a table are what counts") {
+					t.Errorf("the first line is %q", first)
+				}
+				if !strings.Contains(out.String(), "\nslidegate ") && !strings.Contains(out.String(), "| slidegate ") &&
+					!strings.Contains(out.String(), "\nslidegate, sliding-log ") {
+					t.Errorf("no row for slidegate in\n%s", out.String())
+				}
+			})
+		}
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"-nonsense", "not defined"},
+		{"-rounds 0", "-rounds"},
+		{"-rounds many", "-rounds"},
+		{"-keys 5", "-keys"},
+		{"-procs 0", "-procs"},
+		{"-procs one", "-procs"},
+		{"-procs ,", "-procs"},
+		{"-procs 4096", "-procs"},
+		{"-scenario cold", `"cold"`},
+		{"-scenario ,", "-scenario"},
+		{"-only leaky", `"leaky"`},
+		{"-format html", `"html"`},
+		{"-quick -big", "exclude"},
+		{"extra", `"extra"`},
+	} {
+		var out, progress bytes.Buffer
+		if status := Main(strings.Fields(c.args), &out, &progress); status != 2 {
+			t.Errorf("%s: exit status %d, want 2", c.args, status)
+		}
+		if !strings.Contains(progress.String(), c.want) {
+			t.Errorf("%s: says %q, which lacks %q", c.args, progress.String(), c.want)
+		}
+		if out.Len() > 0 {
+			t.Errorf("%s: printed %q", c.args, out.String())
+		}
+	}
+}
+
+func TestQuickKeepsWhatWasAskedFor(t *testing.T) {
+	c, err := parse([]string{"-quick", "-rounds", "7"}, &bytes.Buffer{})
+	if err != nil || c.rounds != 7 || c.keys != 20_000 {
+		t.Errorf("rounds %d, keys %d, error %v", c.rounds, c.keys, err)
+	}
+}
+
+func TestOnly(t *testing.T) {
+	c, err := parse([]string{"-only", "slidegate, go-limiter"}, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range c.libraries {
+		if l.family != "slidegate" && l.family != "go-limiter" {
+			t.Errorf("%s was not asked for", l.name)
+		}
+	}
+	if len(c.libraries) != len(slidegateRows())+1 {
+		t.Errorf("%d rows", len(c.libraries))
+	}
+}
+
+// A limiter that does not do what the load wants must be noticed, or its time would be taken for a good one.
+func TestWrongAnswersAreNoticed(t *testing.T) {
+	open := func(spec) (limiter, error) { return nothing{}, nil }
+	r := &run{config: config{quick: true, rounds: 1, procs: []int{1}}, progress: &bytes.Buffer{}}
+	r.libraries = []library{{name: "admits all", family: "other", open: open}}
+	if _, err := r.hotTables(); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.failures) != 1 || !strings.Contains(r.failures[0], "hot key, denied") {
+		t.Errorf("failures: %q", r.failures)
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+)
+
+// residentTables measures what keys cost while they are merely there: memory, and the work of the garbage collector.
+func (r *run) residentTables() ([]*table, error) {
+	var tables []*table
+	for _, n := range r.keyCounts() {
+		t, err := r.residentTable(n)
+		if err != nil {
+			return nil, err
+		}
+		tables = append(tables, t)
+	}
+	return tables, nil
+}
+
+func (r *run) residentTable(n int) (*table, error) {
+	t := &table{
+		title:   fmt.Sprintf("Memory and garbage collection: %s keys, one unit used", count(n)),
+		columns: []string{"library", "algorithm", "heap B/key", "ratio", "resident B/key", "forgotten", "GC wall ms", "GC CPU ms"},
+		names:   2,
+	}
+	libraries, all := r.fitting(n), newKeys(0, n)
+	wall, cpu := collection()
+	t.add("(no limiter)", "", "", "", "", "", wall.text(), cpu.text())
+	measured := make([]resident, len(libraries))
+	least := 0.0
+	for i := range libraries {
+		l := &libraries[i]
+		r.say("memory, %s keys: %s", count(n), l.name)
+		var err error
+		if measured[i], err = measureResident(l, all); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.name, err)
+		}
+		if l.peer() && (least == 0 || measured[i].heap < least) {
+			least = measured[i].heap
+		}
+	}
+	for i, m := range measured {
+		l := &libraries[i]
+		t.add(l.name, l.algorithm, fmt.Sprintf("%.1f", m.heap), ratio(m.heap, least), fmt.Sprintf("%.1f", m.resident),
+			m.forgotten, m.wall.text(), m.cpu.text())
+	}
+	t.note("The bytes of the keys are not counted. Libraries that store keys point into the list that the keys come from; in a "+
+		"program each such key would keep another %d bytes alive.", (keyBytes+7)/8*8)
+	t.note("httprate is in its first window; from the second one on it holds two maps, and twice the memory.")
+	t.note("Ratio is to the peer that needs the least; GC is the median of 3 runs of runtime.GC.")
+	return t, nil
+}
+
+// resident is what keys cost while they are there.
+type resident struct {
+	heap, resident float64 // bytes for each key
+	forgotten      string  // how many keys a bounded store did not keep; empty where there is no way to tell
+	wall, cpu      millis
+}
+
+// millis is a time in milliseconds, and below 0 where it is not known.
+type millis float64
+
+func (m millis) text() string {
+	if m < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", float64(m))
+}
+
+// residentQuota is so small that a token bucket refills nothing while it is looked at.
+const residentQuota = 4
+
+// remembers is a limiter that can be asked what a key has used.
+type remembers interface{ used(key string) int64 }
+
+func measureResident(l *library, all keys) (m resident, err error) {
+	before := measureMemory()
+	opened, err := l.open(spec{quota: residentQuota, window: quotaWindow, keys: all.n})
+	if err != nil {
+		return m, err
+	}
+	defer opened.Close()
+	drive(opened, all, 0, all.n)
+	took := measureMemory().less(before)
+	m.heap = float64(took.heap) / float64(all.n)
+	m.resident = float64(took.resident) / float64(all.n)
+	m.wall, m.cpu = collection()
+	if asked, ok := opened.(remembers); ok {
+		forgotten := 0
+		for i := range all.n {
+			if asked.used(all.at(i)) != 1 {
+				forgotten++
+			}
+		}
+		m.forgotten = fmt.Sprint(forgotten)
+	}
+	runtime.KeepAlive(opened)
+	return m, nil
+}
+
+// collection returns how long a garbage collection takes, by the clock and on the processors.
+func collection() (wall, cpu millis) {
+	var walls, cpus []float64
+	known := true
+	for range 3 {
+		cpuBefore, _ := cpuTime()
+		start := time.Now()
+		runtime.GC()
+		walls = append(walls, float64(time.Since(start))/1e6)
+		cpuAfter, ok := cpuTime()
+		known = known && ok
+		cpus = append(cpus, float64(cpuAfter-cpuBefore)/1e6)
+	}
+	if !known {
+		return millis(median(walls)), -1
+	}
+	return millis(median(walls)), millis(median(cpus))
+}
+
+// logTables measures the exact log, which grows as it is used, against a ring that is allocated in full for each key.
+func (r *run) logTables() ([]*table, error) {
+	const quota = 100
+	t := &table{
+		title:   fmt.Sprintf("Memory: exact logs, quota %d", quota),
+		columns: []string{"log", "keys", "units used", "heap B/key", "ratio"},
+	}
+	logs := rowsWhere(r.libraries, func(l *library) bool { return l.family == own && l.algorithm == "exact log" })
+	if len(logs) == 0 {
+		return nil, nil
+	}
+	keyCount := max(1000, r.keys/10)
+	all := newKeys(0, keyCount)
+	r.say("memory: logs of %s keys", count(keyCount))
+	ring := measureRing(all, quota)
+	for _, units := range []int{1, 10, quota} {
+		heap, err := measureLog(&logs[0], all, quota, units)
+		if err != nil {
+			return nil, err
+		}
+		t.add(logs[0].name, count(keyCount), fmt.Sprint(units), fmt.Sprintf("%.1f", heap), ratio(heap, ring))
+	}
+	t.add("a ring of the quota, 24 B a unit", count(keyCount), "any", fmt.Sprintf("%.1f", ring), "1.00x")
+	t.note("The ring is what limiters do that allocate a time.Time for each unit of the quota when they first see a key; it is " +
+		"measured as a map of such slices, without the rest of a limiter.")
+	return []*table{t}, nil
+}
+
+func measureLog(l *library, all keys, quota int64, units int) (heap float64, err error) {
+	before := measureMemory()
+	opened, err := l.open(spec{quota: quota, window: quotaWindow, keys: all.n})
+	if err != nil {
+		return 0, err
+	}
+	drive(opened, all, 0, all.n*units)
+	took := measureMemory().less(before)
+	runtime.KeepAlive(opened)
+	return float64(took.heap) / float64(all.n), nil
+}
+
+func measureRing(all keys, quota int) (heap float64) {
+	before := measureMemory()
+	rings := map[string][]time.Time{}
+	for i := range all.n {
+		rings[all.at(i)] = make([]time.Time, quota)
+	}
+	took := measureMemory().less(before)
+	runtime.KeepAlive(rings)
+	return float64(took.heap) / float64(all.n)
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// The quota of what must never be refused. It is as large as the largest that people set, and no round asks one key for
+// more.
+const (
+	ampleQuota  = 8_000_000
+	scantQuota  = 100
+	quotaWindow = time.Hour
+)
+
+// hotTables measures one key that everybody asks for: always admitted, and always refused.
+func (r *run) hotTables() ([]*table, error) {
+	allowed, denied := r.hotLoad("hot key, allowed"), r.hotLoad("hot key, denied")
+	allowed.most = ampleQuota / 10 * 9
+	allowed.least, allowed.utmost = 0.999, 1
+	denied.least, denied.utmost = 0, 0.001
+	s := results{}
+	for _, procs := range r.procs { // A fresh store for each, so that the quota is never used up.
+		groups := []*group{
+			{spec: spec{quota: ampleQuota, window: quotaWindow}, loads: []load{allowed}},
+			{spec: spec{quota: scantQuota, window: quotaWindow}, loads: []load{denied}, fill: hotKeys, times: 2 * scantQuota},
+		}
+		for _, g := range groups {
+			g.procs, g.libraries = []int{procs}, r.libraries
+			if err := r.timeGroup(g, s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	t1, t2 := r.timeTable(&allowed, r.libraries, s), r.timeTable(&denied, r.libraries, s)
+	t1.note("The sliding-log row takes turns on two keys with 10,000 a millisecond each, the most that a log can be asked for.")
+	return []*table{t1, t2}, nil
+}
+
+// hotKeys are the keys that everybody asks for: most libraries are asked for the first one only.
+var hotKeys = newKeys(0, 2)
+
+func (r *run) hotLoad(name string) load {
+	return load{name: name, lists: func(l *library) []keys {
+		n := max(1, l.hotKeys)
+		return perGoroutine(slices.Max(r.procs), func(uint64) keys { return keys{hotKeys.block, n} })
+	}}
+}
+
+// manyKeysTables measures many keys, all of them in the store before the time runs.
+func (r *run) manyKeysTables() ([]*table, error) {
+	var tables []*table
+	for _, n := range r.keyCounts() {
+		g := r.manyKeysGroup(n)
+		s := results{}
+		if err := r.timeGroup(g, s); err != nil {
+			return nil, err
+		}
+		for i := range g.loads {
+			tables = append(tables, r.timeTable(&g.loads[i], g.libraries, s))
+		}
+	}
+	return tables, nil
+}
+
+func (r *run) manyKeysGroup(n int) *group {
+	r.say("making %s keys", count(n))
+	all := newKeys(0, n)
+	g := &group{
+		libraries: r.fitting(n), spec: spec{quota: ampleQuota, window: quotaWindow, keys: n},
+		fill: all, times: 1, procs: r.procs,
+	}
+	length := max(n, 1<<16)
+	add := func(name string, order func(int, uint64) keys) {
+		lists := perGoroutine(slices.Max(r.procs), func(seed uint64) keys { return order(length, seed) })
+		g.loads = append(g.loads, load{
+			name: fmt.Sprintf("%s keys, %s", count(n), name), least: 0.999, utmost: 1,
+			lists: func(*library) []keys { return lists },
+		})
+	}
+	if r.wants("uniform") {
+		add("uniform", all.uniform)
+	}
+	if r.wants("zipf") {
+		add(fmt.Sprintf("zipf %g", zipfS), all.zipf)
+	}
+	return g
+}
+
+// timeTable makes the table of one load, and checks that what was measured is what was meant.
+func (r *run) timeTable(l *load, libraries []library, s results) *table {
+	t := &table{title: "Time: " + l.name, columns: []string{"library", "algorithm"}, names: 2}
+	fastest := make([]float64, len(r.procs))
+	for i, procs := range r.procs {
+		t.columns = append(t.columns, fmt.Sprintf("%d CPU ns/op", procs), "ratio")
+		fastest[i] = fastestPeer(libraries, l, procs, s)
+	}
+	t.columns = append(t.columns, "allocs/op", "allowed", "spread")
+	for i := range libraries {
+		row := &libraries[i]
+		cells := []string{row.name, row.algorithm}
+		var allocs, spread float64
+		lowest, highest := 1.0, 0.0
+		for j, procs := range r.procs {
+			got := s.at(cell{row.name, l.name, procs})
+			ns := median(got.nanos)
+			cells = append(cells, nanos(ns), ratio(ns, fastest[j]))
+			allocs, spread = max(allocs, median(got.allocs)), max(spread, got.spread())
+			lowest, highest = min(lowest, got.share()), max(highest, got.share())
+		}
+		if least := leastOf(row, l); lowest < least || highest > l.utmost {
+			r.fail("%s: %s: %.4f to %.4f of the requests were admitted, not %g to %g",
+				l.name, row.name, lowest, highest, least, l.utmost)
+		}
+		t.add(append(cells, allocations(allocs), percent(lowest), fmt.Sprintf("±%.0f%%", 50*spread))...)
+	}
+	t.note("Medians of %d interleaved rounds: processor time with 1 CPU, time on the clock with more. Ratio is to the fastest peer; "+
+		"spread is half the interquartile range, of the worse column.", r.rounds)
+	return t
+}
+
+// leastOf is the part of the requests that a row must admit.
+func leastOf(row *library, l *load) float64 {
+	switch {
+	case row.ownQuota:
+		return 0
+	case row.givesUp:
+		return l.least * 0.9
+	}
+	return l.least
+}
+
+// fastestPeer returns the time of the fastest library that is not Slidegate and only decides.
+func fastestPeer(libraries []library, l *load, procs int, s results) float64 {
+	fastest := math.Inf(1)
+	for i := range libraries {
+		if row := &libraries[i]; row.peer() {
+			fastest = min(fastest, median(s.at(cell{row.name, l.name, procs}).nanos))
+		}
+	}
+	if math.IsInf(fastest, 1) {
+		return 0
+	}
+	return fastest
+}
+
+func allocations(n float64) string {
+	if n < 0.005 {
+		return "0"
+	}
+	return fmt.Sprintf("%.2f", n)
+}
+
+func percent(part float64) string {
+	switch {
+	case part == 1:
+		return "100%"
+	case part == 0:
+		return "0%"
+	}
+	return fmt.Sprintf("%.2f%%", 100*part)
+}

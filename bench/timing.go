@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// load is what the limiters are asked for in one timed round.
+type load struct {
+	name string
+	// lists has one list of keys for each goroutine.
+	lists func(*library) []keys
+	// most is how many operations a round may have at most; 0 means as many as fit the time.
+	most int
+	// The part of requests that must be admitted lies between these; otherwise something else was measured than was meant.
+	least, utmost float64
+}
+
+// group is a set of loads that are timed on the same store, one after the other.
+type group struct {
+	libraries []library
+	spec      spec
+	fill      keys // which keys are there before anything is timed
+	times     int  // how often each of them has been asked for
+	loads     []load
+	procs     []int
+}
+
+// cell says which figure of a table a sample belongs to.
+type cell struct {
+	library, load string
+	procs         int
+}
+
+// samples is what the rounds of a cell gave.
+type samples struct {
+	ops    int // in one round; calibrated so that it takes about the round's time
+	rounds int
+	nanos  []float64
+	allocs []float64
+	asked  int64
+	passed int64
+}
+
+// results are the samples of all cells.
+type results map[cell]*samples
+
+func (s results) at(c cell) *samples {
+	if s[c] == nil {
+		s[c] = &samples{}
+	}
+	return s[c]
+}
+
+// timeGroup times all libraries, the rounds interleaved: round 1 of all, round 2 of all, and so on, so that whatever
+// else the machine does meanwhile meets all of them. Every round has a fresh store, and no other store is there. The
+// round before the first one only finds out how many operations make a round.
+func (r *run) timeGroup(g *group, s results) error {
+	for round := 0; round <= r.rounds; round++ {
+		r.say("%s: round %d of %d", g.loads[0].name, round, r.rounds)
+		for i := range g.libraries {
+			l := &g.libraries[(i+round)%len(g.libraries)]
+			if err := r.timeOnce(g, l, round, s); err != nil {
+				return fmt.Errorf("%s: %w", l.name, err)
+			}
+			debug.FreeOSMemory() // so that the next one finds nothing of this one
+		}
+	}
+	return nil
+}
+
+func (r *run) timeOnce(g *group, l *library, round int, s results) error {
+	opened, err := l.open(g.spec)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU()))
+	for range g.times {
+		drive(opened, g.fill, 0, g.fill.n)
+	}
+	for _, procs := range g.procs {
+		runtime.GOMAXPROCS(procs)
+		for _, load := range g.loads {
+			lists := load.lists(l)[:procs]
+			into := s.at(cell{l.name, load.name, procs})
+			if round == 0 {
+				into.ops = calibrate(opened, lists, r.roundTime(), load.most)
+				continue
+			}
+			into.add(timed(opened, lists, into.rounds*into.ops, into.ops))
+		}
+	}
+	return nil
+}
+
+// drive asks the limiter for ops keys of the list, from the given place on and round again. It returns how many passed.
+func drive(l limiter, list keys, from, ops int) (passed int) {
+	at := from % list.n
+	for range ops {
+		if l.Allow(list.at(at)) {
+			passed++
+		}
+		if at++; at == list.n {
+			at = 0
+		}
+	}
+	return passed
+}
+
+// sample is what one timed round gave.
+type sample struct {
+	elapsed time.Duration
+	mallocs uint64
+	ops     int
+	passed  int64
+}
+
+// timed asks for about ops keys in all, from one goroutine for each list.
+func timed(l limiter, lists []keys, from, ops int) sample {
+	each := max(1, ops/len(lists))
+	passed := make([]int, len(lists))
+	begin := make(chan struct{})
+	var done sync.WaitGroup
+	for i, list := range lists {
+		done.Go(func() {
+			<-begin
+			passed[i] = drive(l, list, from, each)
+		})
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	watch := startWatch(len(lists))
+	close(begin)
+	done.Wait()
+	elapsed := watch.elapsed()
+	runtime.ReadMemStats(&after)
+	s := sample{elapsed: elapsed, mallocs: after.Mallocs - before.Mallocs, ops: each * len(lists)}
+	for _, n := range passed {
+		s.passed += int64(n)
+	}
+	return s
+}
+
+// stopwatch measures a round. With a single processor it takes the time that the processor worked for this process,
+// which does not change with what else runs on the machine. With several it takes the time on the clock, for a processor
+// that waits for another one does not work, and yet the caller waits.
+type stopwatch struct {
+	start time.Time
+	cpu   time.Duration
+	byCPU bool
+}
+
+func startWatch(procs int) stopwatch {
+	w := stopwatch{start: time.Now()}
+	if procs == 1 {
+		w.cpu, w.byCPU = cpuTime()
+	}
+	return w
+}
+
+func (w *stopwatch) elapsed() time.Duration {
+	if w.byCPU {
+		cpu, _ := cpuTime()
+		return cpu - w.cpu
+	}
+	return time.Since(w.start)
+}
+
+// calibrate finds out how many operations take about the given time.
+func calibrate(l limiter, lists []keys, length time.Duration, most int) int {
+	if most == 0 {
+		most = 1 << 24
+	}
+	ops := 1 << 10
+	for {
+		s := timed(l, lists, 0, ops)
+		if s.elapsed >= length/20 || ops*4 > most {
+			fitting := int(float64(s.ops) * float64(length) / float64(max(s.elapsed, 1)))
+			return max(1<<10, min(fitting, most))
+		}
+		ops *= 4
+	}
+}
+
+func (s *samples) add(one sample) {
+	s.rounds++
+	s.nanos = append(s.nanos, float64(one.elapsed)/float64(one.ops))
+	s.allocs = append(s.allocs, float64(one.mallocs)/float64(one.ops))
+	s.asked += int64(one.ops)
+	s.passed += one.passed
+}
+
+// share is the part of the requests that was admitted.
+func (s *samples) share() float64 { return float64(s.passed) / float64(max(s.asked, 1)) }
+
+// spread is how far apart the middle half of the rounds lies, as a part of the median.
+func (s *samples) spread() float64 {
+	return (quantile(s.nanos, 0.75) - quantile(s.nanos, 0.25)) / max(median(s.nanos), 1e-9)
+}
