@@ -1,0 +1,45 @@
+# The commands of the project. `make` lists them.
+.DEFAULT_GOAL := help
+GO ?= go
+FUZZTIME ?= 30s
+
+.PHONY: help test check lint bench bench-quick bench-big fuzz guarantees cover
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: ## all tests, with the race detector, and the benchmarks' own tests
+	$(GO) test -race -timeout 8m ./...
+	cd bench && $(GO) test -timeout 4m ./...
+
+check: lint test ## what CI runs
+
+lint: ## formatting, vet, staticcheck, and a build for 32 bits
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w" $$unformatted; exit 1; fi
+	$(GO) vet ./...
+	cd bench && $(GO) vet ./...
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+	cd bench && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
+	GOARCH=386 $(GO) build ./...
+
+bench: ## side by side with the libraries people use today, a million keys; about half an hour
+	cd bench && $(GO) run .
+
+bench-quick: ## the same in short, to see that it runs; its figures mean little
+	cd bench && $(GO) run . -quick
+
+bench-big: ## also with ten million keys; about an hour and 8 GB of memory
+	cd bench && $(GO) run . -big
+
+fuzz: ## fuzz every target for FUZZTIME each
+	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v ^./bench/); do \
+	  for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' $$file); do \
+	    echo "$$target in $$(dirname $$file)"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
+	  done; done
+
+guarantees: ## search for the worst cases again and write the table in docs/guarantees.md
+	$(GO) test ./internal/worstcase -update
+
+cover: ## test coverage by package
+	$(GO) test -cover ./...

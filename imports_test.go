@@ -1,0 +1,120 @@
+package slidegate_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/slidegate/slidegate"
+
+// floors says how high in the house a package stands. A package imports only what stands lower: never a sibling on its
+// own floor, and nothing above. What is not listed is found by its first folder.
+var floors = map[string]int{
+	"rule":      0,
+	".":         1,
+	"clientip":  2, // a leaf that the middleware, replay and the server use
+	"config":    2,
+	"memstore":  3,
+	"storetest": 3,
+	"httplimit": 3,
+	"grpclimit": 3,
+	"layer":     3,
+	"internal":  3,
+	"replay":    4,
+	"server":    4,
+	"cmd":       5,
+}
+
+// standardOnly are the packages that must not make anybody download anything.
+var standardOnly = []string{".", "rule", "memstore", "storetest"}
+
+func floorOf(t *testing.T, pkg string) int {
+	t.Helper()
+	top, _, _ := strings.Cut(pkg, "/")
+	if strings.HasSuffix(top, "store") {
+		return floors["memstore"]
+	}
+	floor, ok := floors[top]
+	if !ok {
+		t.Fatalf("package %s has no floor: say in this test where in the house it stands", pkg)
+	}
+	return floor
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for pkg, imports := range packages(t) {
+		for _, imported := range imports {
+			inside, ours := strings.CutPrefix(imported, module)
+			if !ours {
+				standard := !strings.Contains(strings.Split(imported, "/")[0], ".")
+				if !standard && slices.Contains(standardOnly, pkg) {
+					t.Errorf("%s imports %s, but is to need the standard library alone", pkg, imported)
+				}
+				continue
+			}
+			other := path.Clean("./" + inside)
+			if floorOf(t, other) >= floorOf(t, pkg) && !within(pkg, other) {
+				t.Errorf("%s imports %s, which does not stand below it", pkg, other)
+			}
+		}
+	}
+}
+
+// within tells whether other is a part of pkg that pkg has for itself, or the other way round.
+func within(pkg, other string) bool {
+	return pkg != "." && other != "." && (strings.HasPrefix(other, pkg+"/") || strings.HasPrefix(pkg, other+"/"))
+}
+
+// packages returns what each package of the module imports, tests left out.
+func packages(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return enter(file)
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg := path.Dir(filepath.ToSlash(file))
+		for _, spec := range parsed.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			found[pkg] = append(found[pkg], imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 3 {
+		t.Fatalf("found only the packages %v: the test does not look where they are", found)
+	}
+	return found
+}
+
+// enter skips what is not part of the module.
+func enter(dir string) error {
+	base := filepath.Base(dir)
+	if dir != "." && (base == "testdata" || strings.HasPrefix(base, ".")) {
+		return filepath.SkipDir
+	}
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil && dir != "." {
+		return filepath.SkipDir
+	}
+	return nil
+}
