@@ -1,5 +1,10 @@
 package rule
 
+import (
+	"math"
+	"math/bits"
+)
+
 // Verdict is how TakePair decided.
 type Verdict uint8
 
@@ -34,7 +39,11 @@ func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost
 	}
 	room := l.Quota - current
 	if previous > 0 {
-		room -= l.weigh(previous, window-since, window)
+		if hi, lo := bits.Mul64(uint64(previous), uint64(window-since)); hi == 0 && lo <= math.MaxInt64 && l.Overlap == Up {
+			room -= int64((lo + uint64(window) - 1) / uint64(window)) // weigh, with one division and no call
+		} else {
+			room -= l.weigh(previous, window-since, window)
+		}
 	}
 	switch {
 	case cost <= room:

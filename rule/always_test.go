@@ -1,0 +1,140 @@
+package rule
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// tb is what the checks need of a test: *testing.T and *rapid.T both are one.
+type tb interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func sprint(field string, got, want int64) string {
+	return fmt.Sprintf("%s is %d, want %d", field, got, want)
+}
+
+func normal(t tb, l Limit) Limit {
+	t.Helper()
+	n, err := l.Normal()
+	if err != nil {
+		t.Fatalf("the limit %+v: %v", l, err)
+	}
+	return n
+}
+
+// checkAnswer holds for every answer, whatever was asked.
+func checkAnswer(t tb, l *Limit, a *Answer) {
+	t.Helper()
+	if a.Remaining < 0 || a.Remaining > l.Capacity() {
+		t.Fatalf("remaining %d is not in 0 to %d: %+v", a.Remaining, l.Capacity(), a)
+	}
+	if a.Granted < 0 || a.Granted > MaxQuota || a.ResetAfter < 0 {
+		t.Fatalf("the answer makes no sense for %+v: %+v", l, a)
+	}
+	if l.Algorithm != TokenBucket && (a.ResetAfter == 0) != (a.Remaining == l.Capacity()) {
+		t.Fatalf("everything is free exactly when nothing resets: %+v", a)
+	}
+}
+
+// checkState holds for every state, whatever happened to it.
+func checkState(t tb, l *Limit, s *State) {
+	t.Helper()
+	if n := len(s.Counts); n != 0 && n != l.Parts() {
+		t.Fatalf("%d counts where the limit has %d", n, l.Parts())
+	}
+	for _, count := range s.Counts {
+		if count < 0 || count > MaxQuota {
+			t.Fatalf("a count out of range: %v", s.Counts)
+		}
+	}
+	if s.Start != Absent && (s.Start < 0 || s.Start > MaxQuota) || s.Rest < 0 || s.Rest > MaxQuota {
+		t.Fatalf("a start or rest that a port cannot hold exactly: %d, %d", s.Start, s.Rest)
+	}
+	if l.Parts() > 0 && l.Anchor == Clock && !s.absentWindow() && s.Start%l.part() != 0 {
+		t.Fatalf("start %d is not a multiple of the part %d", s.Start, l.part())
+	}
+	if n := s.Log.len(); n > MaxLogQuota {
+		t.Fatalf("a log of %d units", n)
+	}
+}
+
+// checkTimes demands of an answer, given s right after it, that its times are true to the microsecond: the cost passes
+// after RetryAfter and not before, and so does the whole capacity after ResetAfter.
+func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
+	t.Helper()
+	view := l.Look(s, now)
+	if view.Moved {
+		return // Seen far ahead of the clock, but nothing was written: such a state stays ahead as time goes on.
+	}
+	switch {
+	case a.Allowed && a.RetryAfter != 0:
+		t.Fatalf("allowed, and yet to be retried after %d", a.RetryAfter)
+	case a.Allowed:
+	case cost > l.Capacity():
+		if a.RetryAfter != Never {
+			t.Fatalf("cost %d exceeds the capacity %d, but may be retried after %d", cost, l.Capacity(), a.RetryAfter)
+		}
+	case a.RetryAfter <= 0 || a.RetryAfter == Never:
+		t.Fatalf("cost %d refused at %d, to be retried after %d", cost, now, a.RetryAfter)
+	case !admitted(l, s, now+a.RetryAfter, cost):
+		t.Fatalf("cost %d refused at %d is still refused after %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
+	case admitted(l, s, now+a.RetryAfter-1, cost):
+		t.Fatalf("cost %d refused at %d is admitted before %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
+	}
+	if !admitted(l, s, now+a.ResetAfter, l.Capacity()) {
+		t.Fatalf("at %d, after %d not everything is free: %+v, %+v", now, a.ResetAfter, l, s)
+	}
+	if a.ResetAfter > 0 && admitted(l, s, now+a.ResetAfter-1, l.Capacity()) {
+		t.Fatalf("at %d, before %d everything is free already: %+v, %+v", now, a.ResetAfter, l, s)
+	}
+}
+
+// admitted asks for cost at now, on a copy of s. Peek and Take must agree on it.
+func admitted(l *Limit, s *State, now Micros, cost int64) bool {
+	taken, peeked := s.Clone(), s.Clone()
+	a, _ := l.TakeOne(&taken, now, cost)
+	answers := make([]Answer, 1)
+	Decide(Peek, []Item{{Limit: l, State: &peeked, Cost: cost}}, now, answers)
+	if answers[0].Allowed != a.Allowed {
+		panic(fmt.Sprintf("peek and take disagree on %d at %d under %+v: %+v", cost, now, l, s))
+	}
+	return a.Allowed
+}
+
+// checksGiven tells whether -rapid.checks was given on the command line.
+var checksGiven = sync.OnceValue(func() (given bool) {
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	return given
+})
+
+// property checks prop on n random cases: a tenth of that with -short, and SLIDEGATE_LONG times that where this is set.
+// A failure prints the seed that repeats it.
+func property(t *testing.T, n int, prop func(*rapid.T)) {
+	t.Helper()
+	if testing.Short() {
+		n = max(1, n/10)
+	}
+	if times, err := strconv.Atoi(os.Getenv("SLIDEGATE_LONG")); err == nil {
+		n *= times
+	}
+	if !checksGiven() {
+		setFlag(t, "rapid.checks", strconv.Itoa(n))
+	}
+	setFlag(t, "rapid.nofailfile", "true")
+	rapid.Check(t, prop)
+}
+
+func setFlag(t *testing.T, name, value string) {
+	t.Helper()
+	if err := flag.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,227 @@
+package rule
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// May a store forget a state once it has expired, and one that it had to forget earlier once another covers it?
+
+// drawUsed returns a state that a random script left, and the moment of its last step.
+func drawUsed(t *rapid.T, l *Limit, origin Micros) (s State, now Micros) {
+	now = origin
+	var last Answer
+	for range rapid.IntRange(0, 12).Draw(t, "steps") {
+		st := drawStep(t, l, &s, now, &last)
+		last, _, _ = ask(t, l, &s, st)
+		now = st.at
+	}
+	return s, now
+}
+
+// Kept or forgotten: from its expiry on a state decides like one never seen, whatever is asked of it.
+func TestExpiredIsLikeNeverSeen(t *testing.T) {
+	property(t, 2_000, func(t *rapid.T) {
+		l := drawLimit(t)
+		kept, _ := drawUsed(t, &l, drawOrigin(t, &l))
+		expires := l.Expires(&kept)
+		if expires > MaxNow {
+			return
+		}
+		var forgotten State
+		now, last := max(0, expires), Answer{}
+		for range rapid.IntRange(1, 5).Draw(t, "later") {
+			st := drawStep(t, &l, &forgotten, now, &last)
+			st.at = max(st.at, expires)
+			before := kept.Clone()
+			a, _, _ := ask(t, &l, &kept, st)
+			b, _, _ := ask(t, &l, &forgotten, st)
+			if a != b {
+				t.Fatalf("%+v\nexpires at %d: %+v\nasked: %+v\nkept:      %+v\nforgotten: %+v", l, expires, before, st, a, b)
+			}
+			now, last = st.at, a
+		}
+	})
+}
+
+// Nothing expires while any of it still counts, and where counts leave all at once it expires right then.
+func TestExpiresNotBeforeItIsFree(t *testing.T) {
+	property(t, 2_000, func(t *rapid.T) {
+		l := drawLimit(t)
+		s, now := drawUsed(t, &l, drawOrigin(t, &l))
+		v := l.Look(&s, now)
+		if v.Moved {
+			return // Its expiry is as far ahead as it is itself.
+		}
+		expires, free := l.Expires(&s), now+l.ResetAfter(&s, &v)
+		if expires < free && free > now {
+			t.Fatalf("%+v\n%+v expires at %d, but at %d some still count until %d", l, s, expires, now, free)
+		}
+		atOnce := l.Algorithm == SlidingLog || l.Algorithm == TokenBucket
+		if atOnce && free > now && expires != free {
+			t.Fatalf("%+v\n%+v expires at %d, but is free at %d", l, s, expires, free)
+		}
+		shape := l.Shape().Limit()
+		if of := shape.Expires(&s); of != expires {
+			t.Fatalf("expires at %d by its limit and at %d by its shape", expires, of)
+		}
+	})
+}
+
+func TestExpiresOfNothing(t *testing.T) {
+	for _, l := range everyChoice() {
+		l.Quota, l.Window = 5, Micros(max(1, l.Segments))*second
+		l = normal(t, l)
+		var s State
+		if e := l.Expires(&s); e != 0 {
+			t.Errorf("%s: a key never seen expires at %d", nameOfChoice(l), e)
+		}
+		l.TakeOne(&s, 100*second, 1)
+		if e := l.Expires(&s); e <= 100*second {
+			t.Errorf("%s: expires at %d", nameOfChoice(l), e)
+		}
+		s.Clear()
+		if e := l.Expires(&s); e != 0 {
+			t.Errorf("%s: a key forgotten expires at %d", nameOfChoice(l), e)
+		}
+	}
+}
+
+// Once s covers other, s never has more room than either had.
+func TestCover(t *testing.T) {
+	property(t, 2_000, func(t *rapid.T) {
+		l := drawLimit(t)
+		now := drawOrigin(t, &l)
+		s, other := drawNear(t, &l, now), drawNear(t, &l, now)
+		if l.Algorithm == TokenBucket && rapid.Bool().Draw(t, "same time") {
+			other.Start = s.Start
+		}
+		if l.Algorithm == TokenBucket && (l.Look(&s, now).Moved || l.Look(&other, now).Moved) {
+			return // Nothing but the quota tells that a bucket is ahead, and Cover goes by the shape alone.
+		}
+		covered, untouched := s.Clone(), other.Clone()
+		byShape := s.Clone()
+		l.Cover(&covered, &other, now)
+		if !sameState(&other, &untouched) {
+			t.Fatalf("covering changed what was covered, from %+v to %+v", untouched, other)
+		}
+		shape := l.Shape().Limit()
+		if shape.Cover(&byShape, &other, now); !sameState(&covered, &byShape) {
+			t.Fatalf("covered is %+v by its limit and %+v by its shape", covered, byShape)
+		}
+		checkState(t, &l, &covered)
+		if l.Look(&covered, now).Moved && !sameState(&covered, &s) {
+			t.Fatalf("%+v: covered is ahead of %d still: %+v", l, now, covered)
+		}
+		// A state ahead of the clock is taken as if it had been made now: it does not run ahead for ever.
+		settle(&l, &s, now)
+		settle(&l, &other, now)
+		if free := resetAfter(&l, &covered, now); free < resetAfter(&l, &s, now) || free < resetAfter(&l, &other, now) {
+			t.Fatalf("%+v: %+v covers %+v and %+v, and is free before them, after %d", l, covered, s, other, free)
+		}
+		for range 8 {
+			later := clamp(now+draw(t, "later", 0, 3*l.Window), 0, MaxNow)
+			room := l.Look(&covered, later).Room
+			if of := min(l.Look(&s, later).Room, l.Look(&other, later).Room); room > of {
+				t.Fatalf("%+v, covered at %d\ns:       %+v %v\nother:   %+v %v\ncovered: %+v %v\nat %d it has room for %d, one of them for %d",
+					l, now, s, s.Log.Times(), other, other.Log.Times(), covered, covered.Log.Times(), later, room, of)
+			}
+		}
+	})
+}
+
+// A log that the clock left ahead covers one that is not: all four units still count, until the last of both has gone.
+func TestCoverByALogAhead(t *testing.T) {
+	l := normal(t, Limit{Algorithm: SlidingLog, Quota: 5, Window: 10 * second})
+	for _, ahead := range []Micros{0, 9 * second, 10 * second, 11 * second, 5_000 * second} {
+		s := State{Log: LogOf([]Micros{100*second + ahead}, l.Window, l.Quota)}
+		other := State{Log: LogOf([]Micros{92 * second, 93 * second, 94 * second, 95 * second}, l.Window, l.Quota)}
+		l.Cover(&s, &other, 100*second)
+		if used := l.Used(&s, 100*second); used != 4 {
+			t.Errorf("ahead by %d: %d units are used, want 4", ahead, used)
+		}
+		if used := l.Used(&s, 100*second+max(10*second, ahead+10*second)); used != 0 {
+			t.Errorf("ahead by %d: %d units are used in the end", ahead, used)
+		}
+	}
+}
+
+// What is covered keeps its age: the units of [60s, 120s) are gone at 180s, whoever has them.
+func TestCoverKeepsTheAge(t *testing.T) {
+	l := normal(t, Limit{Quota: 10, Window: minute, Overlap: Whole})
+	var s, other State
+	l.TakeOne(&other, 70*second, 4)
+	l.Cover(&s, &other, 130*second)
+	for at, want := range map[Micros]int64{130 * second: 4, 180*second - 1: 4, 180 * second: 0} {
+		if used := l.Used(&s, at); used != want {
+			t.Errorf("at %d, %d units are used, want %d", at, used, want)
+		}
+	}
+}
+
+// drawNear returns a state as it may be at now: used lately, a while ago or, by a clock that stepped back, a little later.
+func drawNear(t *rapid.T, l *Limit, now Micros) (s State) {
+	if rapid.IntRange(0, 3).Draw(t, "script") == 0 {
+		s, _ = drawUsed(t, l, now)
+		return s
+	}
+	own := clamp(now+draw(t, "ahead", 0, l.Window)-draw(t, "behind", 0, 2*l.Window), 0, MaxNow)
+	if rapid.IntRange(0, 9).Draw(t, "jumped") == 9 {
+		own = clamp(own+l.Window+draw(t, "jump", 0, l.Window), 0, MaxNow)
+	}
+	switch l.Algorithm {
+	case SlidingLog:
+		times := make([]Micros, rapid.Int64Range(0, min(l.Quota, 20)).Draw(t, "units"))
+		for i := range times {
+			times[i] = own - spread(t, "unit", 0, l.Window-1)
+		}
+		slices.Sort(times)
+		s.Log = LogOf(times, l.Window, l.Quota)
+	case TokenBucket:
+		s.Start, s.Rest = own, draw(t, "rest", 0, l.Quota-1)
+	default:
+		s = drawCounts(t, l)
+		s.Start = l.startAt(own)
+	}
+	return s
+}
+
+func resetAfter(l *Limit, s *State, now Micros) Micros {
+	v := l.Look(s, now)
+	return l.ResetAfter(s, &v)
+}
+
+func settle(l *Limit, s *State, now Micros) {
+	if v := l.Look(s, now); v.Moved {
+		l.settle(s, &v)
+	}
+}
+
+// Covering with nothing changes nothing, and covering nothing is as good as being it.
+func TestCoverNothing(t *testing.T) {
+	property(t, 1_500, func(t *rapid.T) {
+		l := drawLimit(t)
+		now := drawOrigin(t, &l)
+		s := drawNear(t, &l, now)
+		settle(&l, &s, now)
+		var nothing, covered State
+		before := s.Clone()
+		if l.Cover(&s, &nothing, now); l.Used(&before, now) != l.Used(&s, now) {
+			t.Fatalf("%+v: covered nothing, and went from %+v to %+v", l, before, s)
+		}
+		l.Cover(&covered, &s, now)
+		for range 4 {
+			later := clamp(now+draw(t, "later", 0, 3*l.Window), 0, MaxNow)
+			a, b := l.Used(&covered, later), l.Used(&s, later)
+			// A window from the first request on begins anew when it is taken over, so there it may be more.
+			if a < b || a > b && l.Anchor == Clock {
+				t.Fatalf("%+v: %+v covers %+v, and uses %d instead of %d at %d", l, covered, s, a, b, later)
+			}
+		}
+		if len(s.Counts) > 0 && len(covered.Counts) > 0 && &s.Counts[0] == &covered.Counts[0] {
+			t.Fatalf("the two share memory")
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package rule
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+// Does anything at all make the rule panic, count below nothing or above everything, or tell a time that is not true?
+
+// FuzzDecide reads a limit and a script from bytes, plays it and checks what must hold for all of them.
+func FuzzDecide(f *testing.F) {
+	for algorithm := range byte(4) {
+		for choices := range byte(12) {
+			f.Add(append([]byte{algorithm, choices, choices * 5, 2, choices, 1, 0, 2, 9}, seedScript(algorithm+choices)...))
+		}
+	}
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := &source{data}
+		if l, ok := r.limit(); ok {
+			fuzzScript(t, &l, r)
+		}
+	})
+}
+
+// seedScript returns bytes that make an ordinary script, a different one for each n.
+func seedScript(n byte) (script []byte) {
+	for i := range byte(40) {
+		script = append(script, i*(n+7), i*i+n, n^i*31)
+	}
+	return script
+}
+
+func fuzzScript(t *testing.T, l *Limit, r *source) {
+	var s State
+	var list admissions
+	var last Answer
+	now := r.number(0, MaxNow)
+	for steps := 0; len(r.data) > 0 && steps < 100; steps++ {
+		st := r.step(l, &s, now, &last)
+		before := s.Clone()
+		a, changed, cost := ask(t, l, &s, st)
+		if !changed && !sameState(&before, &s) {
+			t.Fatalf("reported as unchanged: %+v to %+v", before, s)
+		}
+		checkAnswer(t, l, &a)
+		checkState(t, l, &s)
+		checkTimes(t, l, &s, st.at, cost, &a)
+		if int64(s.Log.len()) > l.Quota {
+			t.Fatalf("%d units in the log of quota %d", s.Log.len(), l.Quota)
+		}
+		switch {
+		case st.op == Reset, st.op == GiveBack, a.Flags&ClockMoved != 0:
+			list = nil // from here on it may admit again what it admitted before
+		case (st.op == Take || st.op == TakeUpTo) && a.Granted > 0:
+			list.add(a.At, a.Granted)
+		}
+		now, last = st.at, a
+	}
+	if stretch := hardStretch(l); stretch > 0 && list.most(stretch) > l.Quota {
+		t.Fatalf("%+v: %d in one stretch of %d: %v", l, list.most(stretch), stretch, list)
+	}
+}
+
+// source is the bytes that a fuzzing run has left; when they are used up it goes on with zeros.
+type source struct{ data []byte }
+
+func (r *source) byte() byte {
+	if len(r.data) == 0 {
+		return 0
+	}
+	b := r.data[0]
+	r.data = r.data[1:]
+	return b
+}
+
+// number reads a number from least to most: near one of them, near a power of two, or any.
+func (r *source) number(least, most int64) int64 {
+	kind := r.byte()
+	near := int64(kind >> 2)
+	switch kind & 3 {
+	case 0:
+		return min(least+near, most)
+	case 1:
+		return max(most-near, least)
+	case 2:
+		return clamp(int64(1)<<min(near, 53)+int64(r.byte()%3)-1, least, most)
+	}
+	var bytes [8]byte
+	r.data = r.data[copy(bytes[:], r.data):]
+	return least + int64(binary.LittleEndian.Uint64(bytes[:])%uint64(most-least+1))
+}
+
+func (r *source) limit() (l Limit, ok bool) {
+	l.Algorithm = Algorithm(r.byte() % 4)
+	choices := r.byte()
+	l.CountDenied = choices&1 == 1
+	parts := Micros(1)
+	switch l.Algorithm {
+	case SlidingWindow:
+		l.Overlap, l.Anchor = Overlap(choices>>1%3), Anchor(choices>>3&1)
+		l.Segments = 1 + int(r.byte()%MaxSegments)
+		parts = Micros(l.Segments)
+	case FixedWindow:
+		l.Anchor = Anchor(choices >> 3 & 1)
+	}
+	l.Window = parts * r.number((MinWindow+parts-1)/parts, MaxWindow/parts)
+	l.Quota = r.number(1, MaxQuota)
+	if l.Algorithm == SlidingLog {
+		l.Quota = 1 + l.Quota%100
+	}
+	if l.Algorithm == TokenBucket {
+		l.Burst = r.number(0, MaxQuota)
+	}
+	l, err := l.Normal()
+	return l, err == nil // all but a burst that takes too long to fill is in range by now
+}
+
+func (r *source) step(l *Limit, s *State, now Micros, last *Answer) step {
+	how := r.byte()
+	st := step{at: now, op: [8]Op{Take, Take, Take, TakeUpTo, Peek, Charge, GiveBack, Reset}[how&7]}
+	beside := Micros(r.byte()%3) - 1
+	switch how >> 3 & 7 {
+	case 0:
+		st.at = now + beside
+	case 1:
+		if last.RetryAfter != Never {
+			st.at = now + last.RetryAfter + beside
+		}
+	case 2:
+		st.at = now + last.ResetAfter + beside
+	case 3:
+		st.at = ownTime(l, s, now) + beside + Micros(r.byte()%67)*max(1, l.part())
+	case 4:
+		st.at = ownTime(l, s, now) - l.Window + beside
+	case 5:
+		st.at = r.number(0, MaxNow)
+	default:
+		st.at = now + r.number(0, l.Window)
+	}
+	st.at = clamp(st.at, 0, MaxNow)
+	switch room := max(0, l.Look(s, st.at).Room); how >> 6 {
+	case 0:
+		st.cost = 1
+	case 1:
+		st.cost = clamp(room+Micros(r.byte()%3)-1, 0, MaxQuota)
+	case 2:
+		st.cost = r.number(0, l.Capacity())
+	default:
+		st.cost = r.number(0, MaxQuota)
+	}
+	if st.op == GiveBack {
+		st.back = [3]Micros{Oldest, last.At, ownTime(l, s, now)}[r.byte()%3]
+	}
+	return st
+}

@@ -1,0 +1,43 @@
+package rule
+
+import "testing"
+
+// Is a store's own memory used where it lends some, and none besides?
+
+func TestCountsStayInLentMemory(t *testing.T) {
+	l := normal(t, Limit{Quota: 10, Window: minute, Segments: 3})
+	lent := []int64{7, 7, 7, 7} // what an earlier key left there is not looked at while the state is absent
+	s := State{Start: Absent, Counts: lent}
+	if a, changed := l.TakeOne(&s, 60*second, 4); !changed || a.Remaining != 6 {
+		t.Fatalf("a new key has %d left, changed %v", a.Remaining, changed)
+	}
+	l.TakeOne(&s, 80*second, 3)
+	if &s.Counts[0] != &lent[0] || lent[0] != 3 || lent[1] != 4 || lent[2] != 0 || lent[3] != 0 {
+		t.Errorf("the lent counts are %v, the state's %v", lent, s.Counts)
+	}
+	s.Clear()
+	if &s.Counts[0] != &lent[0] || lent[0] != 0 || lent[1] != 0 || s.Start != Absent {
+		t.Errorf("cleared, the lent counts are %v, the state %+v", lent, s)
+	}
+}
+
+func TestDecisionsDoNotAllocate(t *testing.T) {
+	for _, choice := range everyChoice() {
+		l := choice
+		l.Quota, l.Window = 100, Micros(max(1, l.Segments))*second
+		l = normal(t, l)
+		var s State
+		now := 1_000 * second
+		l.TakeOne(&s, now, 100) // from here on it has all the memory it needs
+		items, answers := []Item{{Limit: &l, State: &s, Cost: 1}}, make([]Answer, 1)
+		if n := testing.AllocsPerRun(200, func() {
+			now += l.Window / 30
+			l.TakeOne(&s, now, 5)
+			for _, op := range []Op{Take, Peek, Charge} {
+				Decide(op, items, now, answers)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations for four decisions", nameOfChoice(l), n)
+		}
+	}
+}

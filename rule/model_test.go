@@ -1,0 +1,159 @@
+package rule
+
+// The model: the same rule once more, slow and obvious, and sharing nothing with the implementation but its types. It
+// keeps plain lists of what was charged when, works everything out from them each time, and calculates in math/big.
+
+// charged is one charge that a model remembers.
+type charged struct {
+	at    Micros
+	units int64
+}
+
+// model is what is remembered of one key. It is asked about a moment by place, which may move all that is remembered
+// back in time; whoever wants to keep the old one copies it first.
+type model interface {
+	copy() model
+	// place returns the moment that decides when the caller's moment is now, after moving back a model that is more than
+	// a window ahead.
+	place(l *Limit, now Micros) (at Micros, moved bool)
+	// room returns what is free at the moment that decides; less than 0 when overdrawn.
+	room(l *Limit, at Micros) int64
+	// charge adds n units, deny does what a refusal of n units does that counts.
+	charge(l *Limit, at Micros, n int64)
+	deny(l *Limit, at Micros, n int64)
+	// back takes up to n units out that were charged at moment, or the oldest, and returns how many there were.
+	back(l *Limit, at Micros, n int64, moment Micros) int64
+	// written is called after a decision that stores the model, of which it may then forget what no longer counts.
+	written(l *Limit, at Micros)
+}
+
+func newModel(l *Limit) model {
+	switch l.Algorithm {
+	case SlidingLog:
+		return &logModel{}
+	case TokenBucket:
+		return &bucketModel{}
+	default:
+		return &windowModel{}
+	}
+}
+
+// asked is one limit's part in a request to models.
+type asked struct {
+	limit  *Limit
+	model  model
+	cost   int64
+	moment Micros // GiveBack only
+
+	now    Micros // of the request
+	at     Micros
+	room   int64
+	moved  bool
+	placed model // the model as it is at now; it becomes model when the decision stores it
+}
+
+// decideModels is Decide for models. The answers have no RetryAfter and ResetAfter: checkModelTimes is for those.
+func decideModels(op Op, asks []asked, now Micros) []Answer {
+	answers := make([]Answer, len(asks))
+	all := true
+	upTo := int64(MaxQuota)
+	for i := range asks {
+		k := &asks[i]
+		k.now, k.placed = now, k.model.copy()
+		k.at, k.moved = k.placed.place(k.limit, now)
+		k.room = k.placed.room(k.limit, k.at)
+		upTo = min(upTo, k.cost, max(k.room, 1))
+	}
+	for i := range asks {
+		if op == TakeUpTo {
+			asks[i].cost = upTo
+		}
+		all = all && asks[i].admits()
+	}
+	for i := range asks {
+		k := &asks[i]
+		switch op {
+		case Take, TakeUpTo:
+			answers[i] = k.take(all)
+		case Peek:
+			answers[i] = k.answer(k.admits(), 0)
+		case Charge:
+			if k.cost > 0 {
+				k.placed.charge(k.limit, k.at, k.cost)
+				k.store()
+			}
+			answers[i] = k.answer(true, k.cost)
+		case GiveBack:
+			given := k.placed.back(k.limit, k.at, k.cost, k.moment)
+			if given > 0 {
+				k.store()
+			}
+			answers[i] = k.answer(true, given)
+		case Reset:
+			k.placed, k.moved = newModel(k.limit), false
+			k.store()
+			answers[i] = k.answer(true, 0)
+		}
+	}
+	return answers
+}
+
+func (k *asked) admits() bool { return k.cost <= k.room && k.cost <= k.limit.Capacity() }
+
+func (k *asked) take(all bool) Answer {
+	switch {
+	case !k.admits():
+		if k.limit.CountDenied && k.cost > 0 && k.cost <= k.limit.Capacity() {
+			k.placed.deny(k.limit, k.at, k.cost)
+			k.store()
+		} else if k.moved {
+			k.store()
+		}
+		return k.answer(false, 0)
+	case !all:
+		return k.answer(true, 0)
+	case k.cost > 0:
+		k.placed.charge(k.limit, k.at, k.cost)
+		k.store()
+	}
+	return k.answer(true, k.cost)
+}
+
+func (k *asked) store() {
+	k.placed.written(k.limit, k.at)
+	k.model = k.placed
+}
+
+func (k *asked) answer(allowed bool, granted int64) Answer {
+	at, _ := k.placed.place(k.limit, k.now)
+	a := Answer{Allowed: allowed, Granted: granted, Remaining: max(0, k.placed.room(k.limit, at)), At: at}
+	if k.moved {
+		a.Flags = ClockMoved
+	}
+	return a
+}
+
+// checkModelTimes demands that the model agrees with the times in an answer: to the microsecond.
+func (k *asked) checkModelTimes(t tb, a *Answer) {
+	t.Helper()
+	capacity := k.limit.Capacity()
+	switch {
+	case a.Allowed && a.RetryAfter != 0, !a.Allowed && (a.RetryAfter == Never) != (k.cost > capacity):
+		t.Fatalf("cost %d of %d, retry after %d", k.cost, capacity, a.RetryAfter)
+	case !a.Allowed && a.RetryAfter != Never && !k.turnsFree(a.RetryAfter, k.cost):
+		t.Fatalf("cost %d does not begin to fit %dus after %d: %+v", k.cost, a.RetryAfter, k.now, k.placed)
+	case !k.turnsFree(a.ResetAfter, capacity):
+		t.Fatalf("everything does not begin to be free %dus after %d: %+v", a.ResetAfter, k.now, k.placed)
+	}
+}
+
+// turnsFree tells whether cost fits for the first time so long after now.
+func (k *asked) turnsFree(after Micros, cost int64) bool {
+	return k.fits(k.now+after, cost) && (after == 0 || after > 0 && !k.fits(k.now+after-1, cost))
+}
+
+func (k *asked) fits(now Micros, cost int64) bool {
+	later := k.placed.copy()
+	at, _ := later.place(k.limit, now)
+	return cost <= later.room(k.limit, at)
+}

@@ -1,0 +1,170 @@
+package rule
+
+import (
+	"math/big"
+	"slices"
+)
+
+// windowModel remembers every charge to a window algorithm. Where parts start is found by going through all of them.
+type windowModel struct{ all []charged }
+
+func (m *windowModel) copy() model { return &windowModel{slices.Clone(m.all)} }
+
+// lengths returns how long a part is, and after how many parts nothing is left of a charge.
+func (m *windowModel) lengths(l *Limit) (part, parts Micros) {
+	if l.Algorithm == FixedWindow {
+		return l.Window, 1
+	}
+	return l.Window / Micros(l.Segments), Micros(l.Segments) + 1
+}
+
+// begin is where the part starts of a key that is first seen, or first again, at that moment.
+func (m *windowModel) begin(l *Limit, at Micros) Micros {
+	if l.Anchor == First {
+		return at
+	}
+	part, _ := m.lengths(l)
+	return floorDiv(at, part) * part
+}
+
+// start returns where the part of the last charge starts.
+func (m *windowModel) start(l *Limit) Micros {
+	start := m.begin(l, m.all[0].at)
+	for _, c := range m.all[1:] {
+		start, _ = m.roll(l, start, c.at)
+	}
+	return start
+}
+
+// roll returns where the part starts that the moment at is in, and whether that was begun afresh.
+func (m *windowModel) roll(l *Limit, start, at Micros) (Micros, bool) {
+	part, parts := m.lengths(l)
+	passed := floorDiv(at-start, part)
+	if passed >= parts {
+		return m.begin(l, at), true
+	}
+	return start + passed*part, false
+}
+
+func (m *windowModel) place(l *Limit, now Micros) (at Micros, moved bool) {
+	if len(m.all) == 0 {
+		return now, false
+	}
+	start := m.start(l)
+	switch ahead := start - now; {
+	case ahead > l.Window:
+		by := start - m.begin(l, now)
+		for i := range m.all {
+			m.all[i].at -= by
+		}
+		return now, true
+	case ahead > 0:
+		return start, false
+	}
+	return now, false
+}
+
+// age returns how many parts before the one that begins at start a moment is.
+func (m *windowModel) age(l *Limit, start, moment Micros) Micros {
+	part, _ := m.lengths(l)
+	return max(0, -floorDiv(moment-start, part))
+}
+
+// ages returns, at the moment that decides, the age of every charge that may still count; the others have none.
+func (m *windowModel) ages(l *Limit, at Micros) (start Micros, ages map[int]Micros) {
+	ages = map[int]Micros{}
+	if len(m.all) == 0 {
+		return m.begin(l, at), ages
+	}
+	start, fresh := m.roll(l, m.start(l), at)
+	if fresh {
+		return start, ages
+	}
+	// What was charged before the key was last first again has been forgotten with everything else then.
+	first, from := 0, m.begin(l, m.all[0].at)
+	for i, c := range m.all[1:] {
+		if from, fresh = m.roll(l, from, c.at); fresh {
+			first = i + 1
+		}
+	}
+	_, parts := m.lengths(l)
+	for i := first; i < len(m.all); i++ {
+		if age := m.age(l, start, m.all[i].at); age < parts {
+			ages[i] = age
+		}
+	}
+	return start, ages
+}
+
+func (m *windowModel) room(l *Limit, at Micros) int64 {
+	start, ages := m.ages(l, at)
+	part, parts := m.lengths(l)
+	whole, oldest := new(big.Int), new(big.Int)
+	for i, age := range ages {
+		if age == parts-1 && l.Algorithm == SlidingWindow {
+			oldest.Add(oldest, big.NewInt(m.all[i].units))
+		} else {
+			whole.Add(whole, big.NewInt(m.all[i].units))
+		}
+	}
+	used := whole.Add(whole, weight(l.Overlap, oldest, start+part-at, part))
+	return new(big.Int).Sub(big.NewInt(l.Quota), used).Int64()
+}
+
+// weight is how much units count of whose part so much is covered.
+func weight(overlap Overlap, units *big.Int, covered, part Micros) *big.Int {
+	if overlap == Whole {
+		return units
+	}
+	share := new(big.Int).Mul(units, big.NewInt(covered))
+	quotient, rest := share.QuoRem(share, big.NewInt(part), new(big.Int))
+	if overlap == Up && rest.Sign() > 0 {
+		quotient.Add(quotient, big.NewInt(1))
+	}
+	return quotient
+}
+
+// charge adds units to the current part, whose count saturates.
+func (m *windowModel) charge(l *Limit, at Micros, n int64) {
+	_, ages := m.ages(l, at)
+	count := new(big.Int)
+	for i, age := range ages {
+		if age == 0 {
+			count.Add(count, big.NewInt(m.all[i].units))
+		}
+	}
+	m.all = append(m.all, charged{at, min(n, MaxQuota-count.Int64())})
+}
+
+func (m *windowModel) deny(l *Limit, at Micros, n int64) { m.charge(l, at, n) }
+
+func (m *windowModel) back(l *Limit, at Micros, n int64, moment Micros) (given int64) {
+	start, ages := m.ages(l, at)
+	_, parts := m.lengths(l)
+	for age := parts - 1; age >= 0; age-- {
+		if moment != Oldest && age != m.age(l, start, moment) {
+			continue
+		}
+		for i := range m.all {
+			if of, ok := ages[i]; ok && of == age {
+				taken := min(n-given, m.all[i].units)
+				m.all[i].units -= taken
+				given += taken
+			}
+		}
+	}
+	if given > 0 {
+		m.all = append(m.all, charged{at, 0}) // nothing is charged, but the state has been at this moment
+	}
+	return given
+}
+
+func (m *windowModel) written(*Limit, Micros) {}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

@@ -1,0 +1,97 @@
+package rule
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// Do names survive being written and read, and do shapes that differ have names that differ?
+
+func TestNamesRoundTrip(t *testing.T) {
+	type choices struct {
+		Algorithm Algorithm
+		Overlap   Overlap
+		Anchor    Anchor
+	}
+	names := map[string]bool{}
+	for algorithm := SlidingWindow; algorithm <= TokenBucket; algorithm++ {
+		for overlap := Up; overlap <= Whole; overlap++ {
+			for anchor := Clock; anchor <= First; anchor++ {
+				written := choices{algorithm, overlap, anchor}
+				text, err := json.Marshal(written)
+				var read choices
+				if err != nil || json.Unmarshal(text, &read) != nil || read != written {
+					t.Errorf("%+v was written as %s and read as %+v, %v", written, text, read, err)
+				}
+				names[string(text)] = true
+			}
+		}
+	}
+	if len(names) != 4*3*2 {
+		t.Errorf("%d different texts for %d different choices", len(names), 4*3*2)
+	}
+	text, _ := json.Marshal(choices{TokenBucket, Whole, First})
+	if want := `{"Algorithm":"token-bucket","Overlap":"whole","Anchor":"first"}`; string(text) != want {
+		t.Errorf("written as %s, want %s", text, want)
+	}
+}
+
+func TestUnknownNames(t *testing.T) {
+	algorithm, overlap, anchor := TokenBucket, Whole, First
+	for field, read := range map[string]func([]byte) error{
+		"algorithm: must be one of sliding-window, sliding-log, fixed-window, token-bucket": algorithm.UnmarshalText,
+		"overlap: must be one of up, down, whole":                                           overlap.UnmarshalText,
+		"anchor: must be one of clock, first":                                               anchor.UnmarshalText,
+	} {
+		for _, name := range []string{"", "UP", "leaky-bucket", "unknown(7)"} {
+			err := read([]byte(name))
+			if !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), field) {
+				t.Errorf("%q: want an error with %q, got %v", name, field, err)
+			}
+		}
+	}
+	if algorithm != TokenBucket || overlap != Whole || anchor != First {
+		t.Errorf("what could not be read changed what was there: %v, %v, %v", algorithm, overlap, anchor)
+	}
+	if a, o, n := Algorithm(9).String(), Overlap(9).String(), Anchor(9).String(); a != "unknown(9)" || o != a || n != a {
+		t.Errorf("unknown values are called %s, %s, %s", a, o, n)
+	}
+}
+
+func TestShapeNames(t *testing.T) {
+	shapes := map[string]Shape{}
+	for _, l := range everyChoice() {
+		for _, window := range []Micros{13440 * second, 134400 * second} { // both divide by all segments that are tried
+			l.Window, l.Quota = window, 5
+			shape := normalShape(t, l)
+			if other, ok := shapes[shape.String()]; ok && other != shape {
+				t.Errorf("%+v and %+v are both called %s", shape, other, shape)
+			}
+			shapes[shape.String()] = shape
+			// What is no part of the shape does not change it.
+			l.Quota, l.CountDenied = 7, !l.CountDenied
+			if l.Algorithm == TokenBucket {
+				l.Burst = 9
+			}
+			if again := normalShape(t, l); again != shape {
+				t.Errorf("%+v has another shape than with another quota: %+v", again, shape)
+			}
+			of := shape.Limit()
+			if of, err := of.Normal(); err != nil || of.Shape() != shape {
+				t.Errorf("the limit of shape %+v is %+v, %v", shape, of, err)
+			}
+		}
+	}
+	// A log, a bucket, two anchors of a fixed window, and of a sliding one with five numbers of segments; two windows.
+	if want := (1 + 1 + 2 + 2*5) * 2; len(shapes) != want {
+		t.Errorf("%d names for %d shapes", len(shapes), want)
+	}
+}
+
+func normalShape(t *testing.T, l Limit) Shape {
+	t.Helper()
+	l = normal(t, l)
+	return l.Shape()
+}

@@ -1,0 +1,142 @@
+package rule
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Which limits are refused, and does the error help?
+
+func TestWrongLimits(t *testing.T) {
+	const tooMany = MaxQuota + 1
+	for _, wrong := range []struct {
+		limit Limit
+		field string
+		says  string
+	}{
+		{Limit{}, "quota", "must be 1 to 9007199254740991, not 0"},
+		{Limit{Quota: -1, Window: second}, "quota", "not -1"},
+		{Limit{Quota: tooMany, Window: second}, "quota", "not 9007199254740992"},
+		{Limit{Quota: 1}, "window", "must be 1ms to 5 years"},
+		{Limit{Quota: 1, Window: -second}, "window", "not -1000000us"},
+		{Limit{Quota: 1, Window: MinWindow - 1}, "window", "not 999us"},
+		{Limit{Quota: 1, Window: MaxWindow + 1}, "window", "(43920h)"},
+		{Limit{Algorithm: 4, Quota: 1, Window: second}, "algorithm", "unknown value 4"},
+		{Limit{Overlap: 3, Quota: 1, Window: second}, "overlap", "unknown value 3"},
+		{Limit{Anchor: 2, Quota: 1, Window: second}, "anchor", "unknown value 2"},
+		{Limit{Segments: -1, Quota: 1, Window: second}, "segments", "must be 1 to 64, not -1"},
+		{Limit{Segments: 65, Quota: 1, Window: 65 * second}, "segments", "must be 1 to 64, not 65"},
+		{Limit{Segments: 7, Quota: 1, Window: second}, "segments", "take 5 or 8 segments, or a window of 1000006us"},
+		{Limit{Segments: 64, Quota: 1, Window: 1001}, "segments", "take 13 segments, or a window of 1024us"}, // 7 * 11 * 13
+		{Limit{Segments: 64, Quota: 1, Window: 1009}, "segments", "take 1 segments, or a window of 1024us"},  // a prime
+		{Limit{Segments: 7, Quota: 1, Window: MaxWindow}, "segments", "or a window of 158111999999996us"},    // no longer one is accepted
+		{Limit{Algorithm: SlidingLog, Quota: 10_001, Window: second}, "quota", "at most 10000, not 10001; sliding-window with overlap whole"},
+		{Limit{Algorithm: SlidingLog, Quota: 1, Window: second, Segments: 2}, "segments", "not to sliding-log"},
+		{Limit{Algorithm: SlidingLog, Quota: 1, Window: second, Overlap: Whole}, "overlap", "whole applies to sliding-window only"},
+		{Limit{Algorithm: SlidingLog, Quota: 1, Window: second, Anchor: First}, "anchor", "first applies to sliding-window and fixed-window"},
+		{Limit{Algorithm: SlidingLog, Quota: 1, Window: second, Burst: 1}, "burst", "token-bucket only, not to sliding-log"},
+		{Limit{Algorithm: FixedWindow, Quota: 1, Window: second, Segments: 60}, "segments", "not to fixed-window"},
+		{Limit{Algorithm: FixedWindow, Quota: 1, Window: second, Segments: -1}, "segments", "not to fixed-window"},
+		{Limit{Algorithm: FixedWindow, Quota: 1, Window: second, Overlap: Down}, "overlap", "leave it out"},
+		{Limit{Algorithm: FixedWindow, Quota: 1, Window: second, Burst: 1}, "burst", "leave it out"},
+		{Limit{Quota: 1, Window: second, Burst: 1}, "burst", "not to sliding-window"},
+		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Burst: -1}, "burst", "must be 1 to 9007199254740991, not -1"},
+		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Burst: tooMany}, "burst", "not 9007199254740992"},
+		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Anchor: First}, "anchor", "not to token-bucket"},
+		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Segments: 2}, "segments", "not to token-bucket"},
+		{Limit{Algorithm: TokenBucket, Quota: 1, Window: MaxWindow, Burst: 2}, "burst", "more than five years to fill"},
+		{Limit{Algorithm: TokenBucket, Quota: 1, Window: 1000, Burst: MaxQuota}, "burst", "a smaller burst or a larger quota"},
+	} {
+		got, err := wrong.limit.Normal()
+		switch {
+		case err == nil:
+			t.Errorf("%+v is accepted", wrong.limit)
+		case !errors.Is(err, ErrLimit):
+			t.Errorf("%+v: the error is no ErrLimit: %v", wrong.limit, err)
+		case !strings.HasPrefix(err.Error(), ErrLimit.Error()+": "+wrong.field+": ") || !strings.Contains(err.Error(), wrong.says):
+			t.Errorf("%+v: want an error about %s with %q, got %q", wrong.limit, wrong.field, wrong.says, err)
+		case got != Limit{}:
+			t.Errorf("%+v: a limit comes with the error: %+v", wrong.limit, got)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	for _, c := range []struct{ given, want Limit }{
+		{Limit{Quota: 5, Window: second}, Limit{Quota: 5, Window: second, Segments: 1}},
+		{Limit{Quota: 5, Window: second, Segments: 64}, Limit{Quota: 5, Window: second, Segments: 64}},
+		{Limit{Algorithm: SlidingLog, Quota: 5, Window: second, Segments: 1}, Limit{Algorithm: SlidingLog, Quota: 5, Window: second}},
+		{Limit{Algorithm: FixedWindow, Quota: 5, Window: second}, Limit{Algorithm: FixedWindow, Quota: 5, Window: second}},
+		{Limit{Algorithm: TokenBucket, Quota: 5, Window: second}, Limit{Algorithm: TokenBucket, Quota: 5, Window: second, Burst: 5}},
+		{Limit{Algorithm: TokenBucket, Quota: 5, Window: second, Burst: 9}, Limit{Algorithm: TokenBucket, Quota: 5, Window: second, Burst: 9}},
+		{Limit{Quota: MaxQuota, Window: MaxWindow}, Limit{Quota: MaxQuota, Window: MaxWindow, Segments: 1}},
+		{Limit{Quota: 1, Window: MinWindow}, Limit{Quota: 1, Window: MinWindow, Segments: 1}},
+	} {
+		got, err := c.given.Normal()
+		if err != nil || got != c.want {
+			t.Errorf("%+v becomes %+v, %v; want %+v", c.given, got, err, c.want)
+		}
+		if again, err := got.Normal(); err != nil || again != got {
+			t.Errorf("%+v becomes %+v, %v the second time", got, again, err)
+		}
+	}
+}
+
+var numbers = regexp.MustCompile(`take (\d+)(?: or (\d+))? segments, or a window of (\d+)us`)
+
+// Whatever segments are refused for, what the error suggests instead is accepted, and nothing nearer would be.
+func TestSuggestedSegmentsWork(t *testing.T) {
+	property(t, 2_000, func(t *rapid.T) {
+		l := Limit{Quota: 1, Segments: rapid.IntRange(2, MaxSegments).Draw(t, "segments"), Window: drawWindow(t, MinWindow, MaxWindow)}
+		_, err := l.Normal()
+		if err == nil {
+			return
+		}
+		found := numbers.FindStringSubmatch(err.Error())
+		if found == nil {
+			t.Fatalf("%+v: no numbers in %q", l, err)
+		}
+		var n [4]int64
+		for i := 1; i < len(found); i++ {
+			n[i], _ = strconv.ParseInt(found[i], 10, 64)
+		}
+		normal(t, Limit{Quota: 1, Segments: int(n[1]), Window: l.Window})
+		if n[2] != 0 {
+			normal(t, Limit{Quota: 1, Segments: int(n[2]), Window: l.Window})
+		}
+		normal(t, Limit{Quota: 1, Segments: l.Segments, Window: n[3]})
+		if off := n[3] - l.Window; max(off, -off) >= Micros(l.Segments) {
+			t.Fatalf("%+v: a window of %d is farther off than it need be", l, n[3])
+		}
+		next := n[2]
+		if next == 0 {
+			next = MaxSegments + 1
+		}
+		for between := n[1] + 1; between < next; between++ {
+			if _, err := (Limit{Quota: 1, Segments: int(between), Window: l.Window}).Normal(); err == nil {
+				t.Fatalf("%+v: %d segments would have been nearer than %d and %d", l, between, n[1], n[2])
+			}
+		}
+	})
+}
+
+// Every limit that is accepted can be decided with at the very edge of what it is made of.
+func TestAcceptedLimitsWorkAtTheirEdges(t *testing.T) {
+	property(t, 400, func(t *rapid.T) {
+		l := drawLimit(t)
+		var s State
+		for _, at := range []Micros{MaxNow, 0, MaxNow} {
+			for _, op := range []Op{Charge, Take, TakeUpTo, Peek, GiveBack, Reset, Take} {
+				a, _, cost := ask(t, &l, &s, step{at: at, op: op, cost: l.Capacity()})
+				checkAnswer(t, &l, &a)
+				checkState(t, &l, &s)
+				checkTimes(t, &l, &s, at, cost, &a)
+			}
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package rule
+
+import (
+	"slices"
+	"testing"
+)
+
+// Lengths of time that scripts are written in.
+const (
+	micro  = Micros(1)
+	milli  = 1_000 * micro
+	second = 1_000 * milli
+	minute = 60 * second
+)
+
+// step is one line of a script: at this moment this is asked, and this is the answer.
+type step struct {
+	set  func(*Limit) // changes the limit before the question; its shape must stay the same
+	at   Micros
+	op   Op // Take unless said
+	cost int64
+	back Micros // GiveBack only: the moment to take back from
+	want want
+}
+
+// want is what a step must answer. What is not said in it is not asked of the answer, except that flags must be exactly
+// those that are said, and that the units granted follow from the verdict where only one number makes sense.
+type want struct {
+	allowed                      bool
+	remaining                    int64
+	flags                        Flags
+	grantedIs                    *int64
+	retryIs, resetIs, decidingIs *Micros
+}
+
+func allowed(remaining int64) want { return want{allowed: true, remaining: remaining} }
+func denied(remaining int64) want  { return want{remaining: remaining} }
+
+func (w want) granted(n int64) want   { w.grantedIs = &n; return w }
+func (w want) retry(d Micros) want    { w.retryIs = &d; return w }
+func (w want) reset(d Micros) want    { w.resetIs = &d; return w }
+func (w want) deciding(m Micros) want { w.decidingIs = &m; return w }
+func (w want) moved() want            { w.flags |= ClockMoved; return w }
+
+// play runs a script against one key, from a state never seen. Besides what the script expects, every answer must keep
+// to what holds for all of them: its times are true, and a state that was not changed is the same as before.
+func play(t *testing.T, l Limit, script []step) {
+	t.Helper()
+	l = normal(t, l)
+	var s State
+	for i, st := range script {
+		if st.set != nil {
+			st.set(&l)
+			l = normal(t, l)
+		}
+		before := s.Clone()
+		a, changed, cost := ask(t, &l, &s, st)
+		if !changed && !sameState(&before, &s) {
+			t.Fatalf("step %d: reported as unchanged, but the state went from %+v to %+v", i, before, s)
+		}
+		if complaint := st.want.compare(st, &a); complaint != "" {
+			t.Fatalf("step %d, at %dus, op %d, cost %d: %s\nanswer: %+v", i, st.at, st.op, st.cost, complaint, a)
+		}
+		checkAnswer(t, &l, &a)
+		checkTimes(t, &l, &s, st.at, cost, &a)
+	}
+}
+
+// ask puts one question in every way there is to put it, demands that all agree, and returns the answer with the cost
+// that was asked for in the end, which is less than st.cost where up to that was asked for.
+func ask(t tb, l *Limit, s *State, st step) (a Answer, changed bool, cost int64) {
+	t.Helper()
+	if st.op == Take {
+		pure, one := s.Clone(), s.Clone()
+		next, pureAnswer := l.Decide(pure, st.at, st.cost)
+		oneAnswer, oneChanged := l.TakeOne(&one, st.at, st.cost)
+		defer func() {
+			if a != pureAnswer || a != oneAnswer || changed != oneChanged || !sameState(s, &next) || !sameState(s, &one) {
+				t.Fatalf("three ways to take %d at %d disagree: %+v, %+v, %+v", st.cost, st.at, a, pureAnswer, oneAnswer)
+			}
+		}()
+	}
+	items := []Item{{Limit: l, State: s, Cost: st.cost, At: st.back}}
+	answers := make([]Answer, 1)
+	Decide(st.op, items, st.at, answers)
+	return answers[0], items[0].Changed, items[0].Cost
+}
+
+func (w want) compare(st step, a *Answer) string {
+	granted := w.grantedIs
+	if granted == nil && st.op != TakeUpTo && st.op != GiveBack {
+		var n int64
+		if w.allowed && (st.op == Take || st.op == Charge) {
+			n = st.cost
+		}
+		granted = &n
+	}
+	switch {
+	case a.Allowed != w.allowed:
+		return "the verdict is wrong"
+	case a.Remaining != w.remaining:
+		return sprint("remaining", a.Remaining, w.remaining)
+	case a.Flags != w.flags:
+		return sprint("flags", int64(a.Flags), int64(w.flags))
+	case granted != nil && a.Granted != *granted:
+		return sprint("granted", a.Granted, *granted)
+	case w.retryIs != nil && a.RetryAfter != *w.retryIs:
+		return sprint("retry after", a.RetryAfter, *w.retryIs)
+	case w.resetIs != nil && a.ResetAfter != *w.resetIs:
+		return sprint("reset after", a.ResetAfter, *w.resetIs)
+	case w.decidingIs != nil && a.At != *w.decidingIs:
+		return sprint("at", a.At, *w.decidingIs)
+	}
+	return ""
+}
+
+func sameState(a, b *State) bool {
+	return a.Start == b.Start && a.Rest == b.Rest && slices.Equal(a.Counts, b.Counts) &&
+		slices.Equal(a.Log.Times(), b.Log.Times())
+}

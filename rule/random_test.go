@@ -1,0 +1,203 @@
+package rule
+
+import (
+	"math/big"
+
+	"pgregory.net/rapid"
+)
+
+// Random limits, moments and costs. They are drawn from the whole accepted range, and often from where mistakes live: at
+// boundaries and a microsecond or a unit beside them, and at the ends of the ranges.
+
+// draw returns a number from least to most. Small ones, those near the ends and those near powers of two are common.
+func draw(t *rapid.T, label string, least, most int64) int64 {
+	switch rapid.IntRange(0, 3).Draw(t, label+" kind") {
+	case 0:
+		return least + rapid.Int64Range(0, min(10, most-least)).Draw(t, label)
+	case 1:
+		return most - rapid.Int64Range(0, min(3, most-least)).Draw(t, label)
+	case 2:
+		power := int64(1) << rapid.IntRange(0, 53).Draw(t, label)
+		return clamp(power+rapid.Int64Range(-1, 1).Draw(t, label+" beside"), least, most)
+	default:
+		return spread(t, label, least, most)
+	}
+}
+
+// spread returns a number from least to most, all over that range: rapid's own are mostly small ones.
+func spread(t *rapid.T, label string, least, most int64) int64 {
+	var n int64
+	for range 7 {
+		n = n<<8 | int64(rapid.Byte().Draw(t, label))
+	}
+	return least + n%(most-least+1)
+}
+
+func clamp(n, least, most int64) int64 { return min(max(n, least), most) }
+
+// oneOf returns one of the numbers.
+func oneOf(t *rapid.T, label string, numbers ...int64) int64 {
+	return numbers[rapid.IntRange(0, len(numbers)-1).Draw(t, label)]
+}
+
+// drawLimit returns any limit there can be.
+func drawLimit(t *rapid.T) Limit {
+	l := Limit{Algorithm: Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm"))}
+	if l.Algorithm == SlidingWindow {
+		l.Overlap = Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
+	}
+	if l.Algorithm == SlidingWindow || l.Algorithm == FixedWindow {
+		l.Anchor = Anchor(rapid.IntRange(0, 1).Draw(t, "anchor"))
+	}
+	l.CountDenied = rapid.Bool().Draw(t, "count denied")
+	return drawSize(t, l)
+}
+
+// drawSize gives a limit of which the choices are made its window, segments, quota and burst.
+func drawSize(t *rapid.T, l Limit) Limit {
+	if l.Algorithm == SlidingWindow && l.Segments == 0 {
+		l.Segments = 1
+		if rapid.Bool().Draw(t, "segmented") {
+			l.Segments = rapid.IntRange(2, MaxSegments).Draw(t, "segments")
+		}
+	}
+	n := Micros(max(1, l.Segments))
+	l.Window = n * drawWindow(t, (MinWindow+n-1)/n, MaxWindow/n)
+	return drawQuota(t, l)
+}
+
+// drawWindow returns a length, often one as people choose them.
+func drawWindow(t *rapid.T, least, most Micros) Micros {
+	if rapid.Bool().Draw(t, "round window") {
+		return clamp(oneOf(t, "window", milli, second, minute, 60*minute, 24*60*minute), least, most)
+	}
+	return draw(t, "window", least, most)
+}
+
+// drawQuota gives a limit another quota, burst, overlap and count_denied over the same shape.
+func drawQuota(t *rapid.T, l Limit) Limit {
+	most := int64(MaxQuota)
+	if l.Algorithm == SlidingLog {
+		most = 40 // large ones only now and then: their models are slow
+		if rapid.IntRange(0, 99).Draw(t, "large log") == 99 {
+			most = MaxLogQuota
+		}
+	}
+	l.Quota = draw(t, "quota", 1, most)
+	if l.Algorithm == TokenBucket {
+		fills := new(big.Int).Mul(big.NewInt(l.Quota), big.NewInt(MaxWindow))
+		if fills.Quo(fills, big.NewInt(l.Window)); fills.Cmp(big.NewInt(MaxQuota)) < 0 {
+			most = fills.Int64()
+		}
+		l.Burst = draw(t, "burst", 1, most)
+	}
+	return normal(t, l)
+}
+
+// drawOrigin returns the moment at which a script starts.
+func drawOrigin(t *rapid.T, l *Limit) Micros {
+	switch rapid.IntRange(0, 2).Draw(t, "origin") {
+	case 0:
+		return spread(t, "near the epoch", 0, 2*l.Window)
+	case 1:
+		return MaxNow - spread(t, "near the end", 0, 2*l.Window)
+	default:
+		return 1_767_000_000*second + spread(t, "now", 0, l.Window)
+	}
+}
+
+// drawMoment returns when the next question is asked: at the same moment, a little or a lot later or earlier, or at one
+// of the moments at which something changes, or beside it.
+func drawMoment(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) Micros {
+	part := l.Window
+	if l.Algorithm == SlidingWindow {
+		part = l.part()
+	}
+	beside := rapid.Int64Range(-1, 1)
+	next := now
+	switch rapid.IntRange(0, 9).Draw(t, "step") {
+	case 0:
+	case 1:
+		next += beside.Draw(t, "beside")
+	case 2:
+		next += spread(t, "within a part", 0, part)
+	case 3, 4: // where a part ends that the state is in, or a later one
+		next = ownTime(l, s, now) + part*rapid.Int64Range(0, int64(l.Parts())+1).Draw(t, "parts") + beside.Draw(t, "beside")
+	case 5:
+		if last.RetryAfter != Never {
+			next += last.RetryAfter + beside.Draw(t, "beside")
+		}
+	case 6:
+		next += last.ResetAfter + beside.Draw(t, "beside")
+	case 7:
+		next += spread(t, "within a window", -l.Window, l.Window)
+	case 8: // where the state begins to be a window ahead
+		next = ownTime(l, s, now) - l.Window + beside.Draw(t, "beside")
+	case 9:
+		next += spread(t, "jump", -4*l.Window, 4*l.Window)
+	}
+	return clamp(next, 0, MaxNow)
+}
+
+// ownTime is the time that a state remembers, if it does.
+func ownTime(l *Limit, s *State, now Micros) Micros {
+	switch {
+	case l.Algorithm == SlidingLog && !s.Log.empty():
+		return s.Log.newest()
+	case l.Algorithm == TokenBucket && s.Start > 0:
+		return s.Start
+	case l.Parts() > 0 && !s.absentWindow():
+		return s.Start
+	}
+	return now
+}
+
+// drawCost returns a cost, often just what there is room for or one more.
+func drawCost(t *rapid.T, l *Limit, room int64) int64 {
+	capacity := l.Capacity()
+	switch rapid.IntRange(0, 5).Draw(t, "cost kind") {
+	case 0:
+		return 1
+	case 1:
+		return clamp(room+rapid.Int64Range(-1, 1).Draw(t, "beside room"), 0, MaxQuota)
+	case 2:
+		return clamp(capacity+rapid.Int64Range(-1, 1).Draw(t, "beside capacity"), 0, MaxQuota)
+	case 3:
+		return rapid.Int64Range(0, min(5, MaxQuota)).Draw(t, "small")
+	case 4:
+		return draw(t, "cost", 0, MaxQuota)
+	default:
+		return spread(t, "part of it", 0, capacity)
+	}
+}
+
+// drawStep returns the next question to a state.
+func drawStep(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) step {
+	st := step{at: drawMoment(t, l, s, now, last)}
+	st.cost = drawCost(t, l, l.Look(s, st.at).Room)
+	switch rapid.IntRange(0, 15).Draw(t, "op") {
+	case 0:
+		st.op = TakeUpTo
+	case 1:
+		st.op = Peek
+	case 2:
+		st.op = Charge
+	case 3, 4:
+		st.op = GiveBack
+		switch rapid.IntRange(0, 3).Draw(t, "back") {
+		case 0:
+			st.back = Oldest
+		case 1:
+			st.back = last.At
+		case 2:
+			st.back = ownTime(l, s, now)
+		default:
+			st.back = clamp(st.at-spread(t, "ago", -1, 3*l.Window), 1, MaxNow)
+		}
+	case 5:
+		if rapid.IntRange(0, 3).Draw(t, "reset") == 0 {
+			st.op = Reset
+		}
+	}
+	return st
+}

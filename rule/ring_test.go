@@ -1,0 +1,293 @@
+package rule
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Is the packed ring of a Log the same as a plain list of times, and does it keep to its size?
+
+const longestNarrow = Micros(math.MaxUint32) // the longest window whose times fit four bytes
+
+// ringPair is a Log and the plain list that it must be equal to.
+type ringPair struct {
+	log    Log
+	times  []Micros
+	window Micros
+	quota  int64
+	most   int // the most units that were ever in it
+}
+
+func (p *ringPair) check(t tb) {
+	t.Helper()
+	if got := p.log.Times(); !slices.Equal(got, p.times) {
+		t.Fatalf("window %d, quota %d\nthe ring has %v\nthe list is  %v", p.window, p.quota, got, p.times)
+	}
+	if p.log.len() != len(p.times) || p.log.empty() != (len(p.times) == 0) {
+		t.Fatalf("%d units, empty %v, but the list has %d", p.log.len(), p.log.empty(), len(p.times))
+	}
+	if n := len(p.times); n > 0 && p.log.newest() != p.times[n-1] {
+		t.Fatalf("the newest is %d, want %d", p.log.newest(), p.times[n-1])
+	}
+	if int64(p.log.len()) > p.quota {
+		t.Fatalf("%d units where the quota is %d", p.log.len(), p.quota)
+	}
+	p.most = max(p.most, len(p.times))
+	if size, most := ringBytes(&p.log), 8*p.most+ringSlack; size > most {
+		t.Fatalf("%d bytes for at most %d units at a time, more than %d", size, p.most, most)
+	}
+}
+
+// ringSlack is what a ring may take besides 8 bytes a unit: its header, and what an allocator rounds a few bytes up by.
+const ringSlack = 16
+
+// ringBytes is how long the block is that a ring lies in.
+func ringBytes(g *Log) int {
+	if g.ring == nil {
+		return 0
+	}
+	h := g.header()
+	return headerSize + int(h.capacity)*int(h.width)
+}
+
+func (p *ringPair) liveAfter(m Micros) (n int64) {
+	for _, at := range p.times {
+		if at > m {
+			n++
+		}
+	}
+	return n
+}
+
+// add does to both what a charge does: drop what has expired, then append.
+func (p *ringPair) add(at Micros, n int64) {
+	p.log.keep(p.log.liveAfter(at - p.window))
+	p.times = slices.DeleteFunc(p.times, func(m Micros) bool { return m <= at-p.window })
+	p.log.add(at, n, p.window, p.quota)
+	for range n {
+		p.times = append(p.times, at)
+	}
+	p.times = p.times[max(0, len(p.times)-int(p.quota)):]
+}
+
+func (p *ringPair) drawAdd(t *rapid.T) {
+	at := drawOrigin(t, &Limit{Window: p.window})
+	if n := len(p.times); n > 0 {
+		at = p.times[n-1]
+		switch rapid.IntRange(0, 4).Draw(t, "gap") {
+		case 0:
+		case 1:
+			at += draw(t, "gap", 0, p.window/4)
+		case 2:
+			at += spread(t, "gap", 0, p.window/p.quota)
+		case 3: // where the oldest is about to expire
+			at = max(at, p.times[0]+p.window-rapid.Int64Range(-1, 1).Draw(t, "beside"))
+		case 4: // far beyond, also where low bytes repeat
+			at += spread(t, "gap", 0, 2*p.window) + oneOf(t, "turn", 0, 1<<32, 1<<48)
+		}
+	}
+	p.add(at, clamp(draw(t, "units", 0, p.quota), 0, p.quota))
+}
+
+func (p *ringPair) drawRemove(t *rapid.T) {
+	if len(p.times) == 0 {
+		return
+	}
+	at := p.times[rapid.IntRange(0, len(p.times)-1).Draw(t, "unit")]
+	there := p.liveAfter(at-1) - p.liveAfter(at)
+	n := rapid.Int64Range(1, there).Draw(t, "units")
+	p.log.remove(at, n, p.window)
+	first := slices.Index(p.times, at)
+	p.times = slices.Delete(p.times, first, first+int(n))
+}
+
+func (p *ringPair) drawKeep(t *rapid.T) {
+	n := rapid.Int64Range(0, p.quota).Draw(t, "units")
+	p.log.keep(n)
+	p.times = slices.Clone(p.times[max(0, len(p.times)-int(n)):])
+}
+
+// drawMoveBack moves both back, as far as to before the epoch: newest to now, and now is never before it.
+func (p *ringPair) drawMoveBack(t *rapid.T) {
+	if len(p.times) == 0 {
+		return
+	}
+	by := draw(t, "by", 0, max(0, p.times[len(p.times)-1]))
+	p.log.moveBack(by, p.window)
+	for i := range p.times {
+		p.times[i] -= by
+	}
+}
+
+func drawRing(t *rapid.T) ringPair {
+	p := ringPair{quota: draw(t, "quota", 1, 30)}
+	if rapid.IntRange(0, 49).Draw(t, "large") == 49 {
+		p.quota = draw(t, "large quota", 1, MaxLogQuota)
+	}
+	p.window = oneOf(t, "window", MinWindow, minute, longestNarrow, longestNarrow+2, MaxWindow, draw(t, "window", MinWindow, MaxWindow))
+	return p
+}
+
+func TestRingSameAsList(t *testing.T) {
+	property(t, 800, func(t *rapid.T) {
+		p := drawRing(t)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			copied := p.log.clone()
+			before := copied.Times()
+			switch rapid.IntRange(0, 7).Draw(t, "step") {
+			case 4:
+				p.drawRemove(t)
+			case 5:
+				p.drawKeep(t)
+			case 6:
+				p.drawMoveBack(t)
+			case 7:
+				p.log = LogFrom(p.log.Words())
+			default:
+				p.drawAdd(t)
+			}
+			p.check(t)
+			if !slices.Equal(copied.Times(), before) {
+				t.Fatalf("a clone changed from %v to %v", before, copied.Times())
+			}
+			if n := len(p.times); n > 0 {
+				at := p.times[rapid.IntRange(0, n-1).Draw(t, "unit")] + rapid.Int64Range(-1, 1).Draw(t, "beside")
+				if got, want := p.log.liveAfter(at), p.liveAfter(at); got != want {
+					t.Fatalf("%d units after %d, want %d of %v", got, at, want, p.times)
+				}
+			}
+		}
+	})
+}
+
+// Covering another log takes the later of each two units, counted from the newest.
+func TestRingCover(t *testing.T) {
+	property(t, 500, func(t *rapid.T) {
+		p := drawRing(t)
+		other := ringPair{window: p.window, quota: p.quota}
+		for range rapid.IntRange(0, 10).Draw(t, "steps") {
+			p.drawAdd(t)
+		}
+		other.times = slices.Clone(p.times)
+		for i := range other.times { // a list like the other one, of units somewhat older or newer
+			other.times[i] = max(0, other.times[i]+spread(t, "apart", -p.window/3, p.window/3))
+		}
+		slices.Sort(other.times)
+		other.times = other.times[rapid.IntRange(0, len(other.times)).Draw(t, "without"):]
+		other.log = LogOf(other.times, p.window, p.quota)
+		var now Micros
+		for _, times := range [][]Micros{p.times, other.times} {
+			if n := len(times); n > 0 {
+				now = max(now, times[n-1])
+			}
+		}
+		p.log.cover(&other.log, p.window, now)
+		a, b := p.liveList(now), other.liveList(now)
+		for i := range min(len(a), len(b)) {
+			a[i] = max(a[i], b[i])
+		}
+		p.times = append(a, b[min(len(a), len(b)):]...)
+		slices.Reverse(p.times)
+		p.check(t)
+	})
+}
+
+// liveList returns what of the list counts at now, the newest first.
+func (p *ringPair) liveList(now Micros) (live []Micros) {
+	for _, at := range slices.Backward(p.times) {
+		if at > now-p.window {
+			live = append(live, at)
+		}
+	}
+	return live
+}
+
+// A log made of times decides like the list of them, also where some have expired long since.
+func TestLogOfTimes(t *testing.T) {
+	property(t, 1_000, func(t *rapid.T) {
+		window := oneOf(t, "window", MinWindow, minute, longestNarrow, longestNarrow+2, MaxWindow)
+		at, times := drawOrigin(t, &Limit{Window: window}), []Micros(nil)
+		for range rapid.IntRange(0, 20).Draw(t, "units") {
+			times = append(times, at)
+			at += draw(t, "gap", 0, window/2) + oneOf(t, "turn", 0, 0, 0, 0, 1<<32, 1<<48)
+		}
+		quota := rapid.Int64Range(1, 20).Draw(t, "quota")
+		log := LogOf(times, window, quota)
+		newest := slices.Clone(times[max(0, len(times)-int(quota)):])
+		for range 5 {
+			if len(times) == 0 {
+				break
+			}
+			now := times[len(times)-1] + draw(t, "later", 0, window+1)
+			want := int64(0)
+			for _, m := range newest {
+				if m > now-window {
+					want++
+				}
+			}
+			if got := log.liveAfter(now - window); got != want {
+				t.Fatalf("window %d, quota %d: %d of %v are live at %d, want %d", window, quota, got, times, now, want)
+			}
+		}
+	})
+}
+
+// Filled one by one and in strides, round and round, a ring never takes more than 8 bytes a unit.
+func TestRingTakesEightBytesAUnit(t *testing.T) {
+	for _, window := range []Micros{minute, longestNarrow, longestNarrow + 1, MaxWindow} {
+		for _, quota := range []int64{1, 2, 3, 9, 10, 100, 1_000, 5_000, 9_999, MaxLogQuota} {
+			for _, stride := range []int64{1, 2, 7, 64} {
+				fillRing(t, window, quota, min(stride, quota))
+			}
+		}
+	}
+}
+
+func fillRing(t *testing.T, window Micros, quota, stride int64) {
+	t.Helper()
+	var g Log
+	now := Micros(1_767_000_000_000_000)
+	for added := int64(0); added < 2*quota; added += stride {
+		g.add(now, stride, window, quota)
+		now++
+		units := int64(g.len())
+		if want := min(quota, added+stride); units != want {
+			t.Fatalf("window %d, quota %d: %d units after %d, want %d", window, quota, units, added+stride, want)
+		}
+		if size := ringBytes(&g); size > 8*int(units)+ringSlack {
+			t.Fatalf("window %d, quota %d: %d bytes for %d units, %.2f each", window, quota, size, units, float64(size)/float64(units))
+		}
+	}
+}
+
+// The same for a ring that is made at once, at any size.
+func TestRingTakesEightBytesAUnitAtOnce(t *testing.T) {
+	for _, window := range []Micros{longestNarrow, longestNarrow + 1} {
+		for n := int64(1); n <= MaxLogQuota; n++ {
+			g := LogOf([]Micros{0}, window, MaxLogQuota)
+			g.reserve(int(n)-1, window, MaxLogQuota)
+			if size := ringBytes(&g); size > 8*int(n)+ringSlack {
+				t.Fatalf("window %d: %d bytes for %d units at once, %.2f each", window, size, n, float64(size)/float64(n))
+			}
+		}
+	}
+}
+
+// What a store keeps of a log besides the ring itself is two words.
+func TestRingGrowsOnlyAsItFills(t *testing.T) {
+	l := normal(t, Limit{Algorithm: SlidingLog, Quota: MaxLogQuota, Window: minute, CountDenied: true})
+	var s State
+	l.TakeOne(&s, 0, 1)
+	if size := ringBytes(&s.Log); size != 0 {
+		t.Errorf("one unit takes a ring of %d bytes", size)
+	}
+	for now := range 100_000 * micro { // A client that hammers makes the state no larger than the quota.
+		l.TakeOne(&s, now, 1)
+	}
+	if size := ringBytes(&s.Log); size > 8*MaxLogQuota {
+		t.Errorf("after a hundred thousand requests, the ring takes %d bytes", size)
+	}
+}

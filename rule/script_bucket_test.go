@@ -1,0 +1,91 @@
+package rule
+
+import "testing"
+
+// The scripts of the token bucket: it holds burst units and refills quota of them per window, continuously.
+
+func TestBucket(t *testing.T) {
+	play(t, Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second, Burst: 3}, []step{
+		{at: 100 * second, cost: 3, want: allowed(0).reset(15 * second)}, // a unit comes back every 5s
+		{at: 100 * second, cost: 0, want: allowed(0)},
+		{at: 100 * second, cost: 1, want: denied(0).retry(5 * second)},
+		{at: 105*second - 1, cost: 1, want: denied(0).retry(1)},
+		{at: 105 * second, cost: 1, want: allowed(0).reset(15 * second)},
+		{at: 107_500 * milli, cost: 0, want: allowed(0).reset(12_500 * milli)}, // half a unit is no unit
+		{at: 110 * second, cost: 2, want: denied(1).retry(5 * second).reset(10 * second)},
+		{at: 110 * second, cost: 4, want: denied(1).retry(Never)},
+		{at: 120*second - 1, op: Peek, cost: 3, want: denied(2).retry(1)},
+		{at: 120 * second, cost: 3, want: allowed(0)},
+		{at: 500 * second, cost: 1, want: allowed(2).reset(5 * second)}, // it never holds more than its burst
+	})
+}
+
+func TestBucketHoldsItsQuotaUnlessSaid(t *testing.T) {
+	play(t, Limit{Algorithm: TokenBucket, Quota: 4, Window: second}, []step{
+		{at: 100 * second, cost: 5, want: denied(4).retry(Never)},
+		{at: 100 * second, cost: 4, want: allowed(0).reset(second)},
+		{at: 100 * second, cost: 4, want: denied(0).retry(second)},
+	})
+}
+
+func TestBucketCountDenied(t *testing.T) {
+	play(t, Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second, Burst: 3, CountDenied: true}, []step{
+		{at: 100 * second, cost: 2, want: allowed(1)},
+		// A refusal empties the bucket, and never more than that.
+		{at: 100 * second, cost: 2, want: denied(0).retry(10 * second).reset(15 * second)},
+		{at: 100 * second, cost: 3, want: denied(0).retry(15 * second).reset(15 * second)},
+		{at: 109 * second, cost: 2, want: denied(0).retry(10 * second).reset(15 * second)},
+		{at: 118 * second, cost: 4, want: denied(1).retry(Never)}, // what never passes does not
+		{at: 119 * second, cost: 2, want: allowed(0)},
+	})
+}
+
+// A million and three a minute: a unit takes 60,000,000/1,000,003 = 59.99982 microseconds, which nothing may round.
+func TestBucketKeepsTheRest(t *testing.T) {
+	const start = 100 * second
+	play(t, Limit{Algorithm: TokenBucket, Quota: 1_000_003, Window: minute, Burst: 2}, []step{
+		{at: start, cost: 2, want: allowed(0).reset(120)}, // 119.99964us
+		{at: start + 59, cost: 1, want: denied(0).retry(1)},
+		{at: start + 60, cost: 1, want: allowed(0).reset(120)}, // owes 180 - 60.00018 in units of 59.99982: 119.9994us
+		{at: start + 119, cost: 1, want: denied(0).retry(1)},
+		{at: start + 120, cost: 1, want: allowed(0)},
+	})
+}
+
+// Taken one by one from an empty bucket, the n-th unit comes ceil(n * 60,000,000 / 1,000,003) microseconds later. With a
+// unit rounded to 60us, the 333,334th would be 60us too late.
+func TestBucketDoesNotDrift(t *testing.T) {
+	const start, units = 100 * second, 333_334
+	l := normal(t, Limit{Algorithm: TokenBucket, Quota: 1_000_003, Window: minute, Burst: 1_000})
+	var s State
+	l.TakeOne(&s, start, 1_000)
+	now := start
+	for taken := 0; taken < units; {
+		a, _ := l.TakeOne(&s, now, 1)
+		if a.Allowed {
+			taken++
+		} else if a.RetryAfter <= 0 {
+			t.Fatalf("refused, but to be retried after %d", a.RetryAfter)
+		}
+		now += a.RetryAfter
+	}
+	if want := start + 19_999_981; now != want { // 333,334 * 60,000,000 / 1,000,003 = 19,999,980.00006
+		t.Errorf("the last unit came after %dus, want %dus", now-start, want-start)
+	}
+}
+
+func TestBucketOfManyAndFew(t *testing.T) {
+	// One unit in five years, and the largest burst that is still full within five years: one.
+	play(t, Limit{Algorithm: TokenBucket, Quota: 1, Window: MaxWindow}, []step{
+		{at: 1000 * second, cost: 1, want: allowed(0).reset(MaxWindow)},
+		{at: 1000*second + MaxWindow - 1, cost: 1, want: denied(0).retry(1)},
+		{at: 1000*second + MaxWindow, cost: 1, want: allowed(0)},
+	})
+	// So many that a microsecond refills 2^53-1 per 1000us: 9,007,199,254,740 and 991/1000.
+	play(t, Limit{Algorithm: TokenBucket, Quota: MaxQuota, Window: milli}, []step{
+		{at: 1000 * second, cost: MaxQuota, want: allowed(0).reset(milli)},
+		{at: 1000*second + 1, cost: 0, want: allowed(9_007_199_254_740)},
+		{at: 1000*second + 1, cost: 9_007_199_254_741, want: denied(9_007_199_254_740).retry(1)},
+		{at: 1000*second + 2, cost: 0, want: allowed(18_014_398_509_481)},
+	})
+}

@@ -1,0 +1,173 @@
+package rule
+
+import "testing"
+
+// What happens when the clock is not what it should be. A moment before the state's own is taken as that. A state more
+// than a window ahead was made by a clock that had jumped: it is moved back to now with its counts, and flagged.
+
+func TestClockStepsBack(t *testing.T) {
+	// A request that read its clock early must not wipe the counts of those that were faster.
+	play(t, Limit{Quota: 5, Window: minute}, []step{
+		{at: 120 * second, cost: 5, want: allowed(0)},
+		{at: 119 * second, cost: 1, want: denied(0).deciding(120 * second)},
+		{at: 120 * second, cost: 1, want: denied(0)},
+	})
+	play(t, Limit{Quota: 5, Window: minute}, []step{
+		{at: 179 * second, cost: 2, want: allowed(3).deciding(179 * second)},
+		{at: 150 * second, cost: 1, want: allowed(2).deciding(150 * second)}, // still in the state's own part
+		{at: 180 * second, cost: 1, want: allowed(1)},                        // 3 from before, in full
+		{at: 170 * second, cost: 1, want: allowed(0).deciding(180 * second)},
+		{at: 170 * second, cost: 1, want: denied(0).retry(30 * second)}, // 3*covered <= 2*60s at 200s
+	})
+	play(t, Limit{Algorithm: SlidingLog, Quota: 2, Window: 10 * second}, []step{
+		{at: 20 * second, cost: 1, want: allowed(1)},
+		{at: 15 * second, cost: 1, want: allowed(0).deciding(20 * second)}, // charged at 20s
+		{at: 15 * second, cost: 1, want: denied(0).retry(15 * second)},
+		{at: 30*second - 1, cost: 1, want: denied(0).retry(1)},
+		{at: 30 * second, cost: 2, want: allowed(0)},
+	})
+	// A bucket knows only when it will be full. A step back makes that farther away, never nearer.
+	play(t, Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second}, []step{
+		{at: 100 * second, cost: 1, want: allowed(1)},
+		{at: 95 * second, cost: 1, want: denied(0).retry(5 * second).reset(10 * second)}, // full at 105s: it owes 10s, two units
+	})
+}
+
+func TestClockOneWindowAheadIsKept(t *testing.T) {
+	play(t, Limit{Quota: 10, Window: minute}, []step{
+		{at: 130 * second, cost: 10, want: allowed(0)}, // the window [120s, 180s)
+		{at: 60 * second, cost: 1, want: denied(0).deciding(120 * second).retry(126 * second)},
+		{at: 60*second - 1, cost: 1, want: denied(0).moved().deciding(60*second - 1)},
+	})
+	play(t, Limit{Algorithm: SlidingLog, Quota: 1, Window: 10 * second}, []step{
+		{at: 20 * second, cost: 1, want: allowed(0)},
+		{at: 10 * second, cost: 1, want: denied(0).deciding(20 * second).retry(20 * second)},
+		{at: 10*second - 1, cost: 1, want: denied(0).moved().deciding(10*second - 1).retry(10 * second)},
+	})
+}
+
+func TestClockJumpedWindow(t *testing.T) {
+	script := []step{
+		{at: 6000 * second, cost: 10, want: allowed(0)},
+		// As if charged now, in the window [60s, 120s). After the refusal the time to retry comes: at 126s.
+		{at: 65 * second, cost: 1, want: denied(0).moved().retry(61 * second).reset(115 * second)},
+		{at: 66 * second, cost: 1, want: denied(0).retry(60 * second)},
+		{at: 126*second - 1, cost: 1, want: denied(0).retry(1)},
+		{at: 126 * second, cost: 1, want: allowed(0)},
+	}
+	play(t, Limit{Quota: 10, Window: minute}, script)
+
+	play(t, Limit{Quota: 10, Window: minute, Anchor: First}, []step{
+		{at: 6000 * second, cost: 4, want: allowed(6)},
+		{at: 6070 * second, cost: 3, want: allowed(3)}, // 4 in the previous window, of which 50s are covered: 3.33, so 4
+		// Moved to 65s with both counts: the previous one is covered in full again.
+		{at: 65 * second, cost: 4, want: denied(3).moved().retry(15 * second)}, // 4*covered <= 3*60s at 80s
+		{at: 80 * second, cost: 4, want: allowed(0)},
+		{at: 125 * second, cost: 3, want: allowed(0)}, // 3 + 4 in the window [65s, 125s), now the previous one
+		{at: 185 * second, cost: 7, want: allowed(0)}, // and 3 in [125s, 185s), of which all are covered
+	})
+	// An admission writes it back as well, and with its charge.
+	play(t, Limit{Quota: 10, Window: minute}, []step{
+		{at: 6000 * second, cost: 4, want: allowed(6)},
+		{at: 60 * second, cost: 3, want: allowed(3).moved()},
+		{at: 150 * second, cost: 0, want: allowed(6)}, // 7*30/60 = 3.5, so 4
+	})
+	play(t, Limit{Quota: 4, Window: 4 * second, Segments: 2, Overlap: Whole}, []step{
+		{at: 6000 * second, cost: 1, want: allowed(3)},
+		{at: 6002 * second, cost: 2, want: allowed(1)},
+		{at: 6004 * second, cost: 1, want: allowed(0)},
+		// The parts keep their order: 1 in [100s, 102s), 2 in the one before, 1 in the oldest.
+		{at: 101 * second, cost: 1, want: denied(0).moved().retry(second).reset(5 * second)},
+		{at: 102 * second, cost: 1, want: allowed(0)},
+		{at: 103 * second, cost: 2, want: denied(0).retry(second)},
+	})
+}
+
+func TestClockJumpedFixedWindow(t *testing.T) {
+	play(t, Limit{Algorithm: FixedWindow, Quota: 5, Window: 10 * second}, []step{
+		{at: 6000 * second, cost: 5, want: allowed(0)},
+		{at: 12 * second, cost: 1, want: denied(0).moved().retry(8 * second)},
+		{at: 20 * second, cost: 5, want: allowed(0)},
+	})
+}
+
+func TestClockJumpedLog(t *testing.T) {
+	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second}, []step{
+		{at: 6000 * second, cost: 2, want: allowed(1)},
+		{at: 6005 * second, cost: 1, want: allowed(0)},
+		// Moved back by 5905s: to 95s, 95s and 100s.
+		{at: 100 * second, cost: 1, want: denied(0).moved().retry(5 * second).reset(10 * second)},
+		{at: 105*second - 1, cost: 1, want: denied(0).retry(1)},
+		{at: 105 * second, cost: 1, want: allowed(1)},
+	})
+	// A peek and a cost of 0 write nothing: the next one sees the same again.
+	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second}, []step{
+		{at: 6000 * second, cost: 2, want: allowed(1)},
+		{at: 100 * second, op: Peek, cost: 2, want: denied(1).moved().retry(10 * second)},
+		{at: 101 * second, cost: 0, want: allowed(1).moved()},
+		{at: 102 * second, cost: 1, want: allowed(0).moved()},
+		{at: 103 * second, cost: 1, want: denied(0).retry(9 * second)},
+	})
+}
+
+// Soon after the epoch, moving back reaches times before it. Virtual clocks that start at 0 get there.
+func TestClockJumpedLogNearTheEpoch(t *testing.T) {
+	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second}, []step{
+		{at: 100 * second, cost: 1, want: allowed(2)},
+		{at: 101 * second, cost: 1, want: allowed(1)},
+		{at: 101*second + 2, cost: 1, want: allowed(0)},
+		// Seen from 1.000001s, the times are -1us, 0.999999s and 1.000001s.
+		{at: second + 1, op: Peek, cost: 1, want: denied(0).moved().retry(9*second - 2)},
+		// Moved back to -1.000001s, -1us and 1us.
+		{at: 1, cost: 1, want: denied(0).moved().retry(9*second - 2)},
+		{at: 2, cost: 2, want: denied(0).retry(10*second - 3)},
+		{at: 2, cost: 3, want: denied(0).retry(10*second - 1)},
+		{at: 2, op: GiveBack, cost: 1, back: 1, want: allowed(1).granted(1)},
+		{at: 2, op: GiveBack, cost: 1, back: -1, want: allowed(2).granted(1)},
+		{at: 2, op: GiveBack, cost: 1, back: -second - 1, want: allowed(3).granted(1)},
+	})
+}
+
+func TestClockJumpedBucket(t *testing.T) {
+	limit := Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second, Burst: 3}
+	play(t, limit, []step{
+		{at: 6000 * second, cost: 1, want: allowed(2)}, // full at 6005s
+		// No charges make a bucket owe more than 15s to fill and 10s beyond; a window more than that is a jump.
+		{at: 5970 * second, cost: 1, want: denied(0).retry(25 * second)}, // owes 35s and may owe 10s
+		{at: 5970*second - 1, op: Peek, cost: 1, want: denied(0).moved().retry(5 * second)},
+		{at: 100 * second, cost: 1, want: denied(0).moved().retry(5 * second).reset(15 * second)},
+		{at: 105*second - 1, cost: 1, want: denied(0).retry(1)},
+		{at: 105 * second, cost: 1, want: allowed(0)},
+	})
+	limit.CountDenied = true
+	play(t, limit, []step{
+		{at: 6000 * second, cost: 1, want: allowed(2)},
+		{at: 100 * second, cost: 1, want: denied(0).moved().retry(5 * second).reset(15 * second)},
+		{at: 105 * second, cost: 1, want: allowed(0)},
+	})
+}
+
+// Every way of writing tells that the state was moved, for a metric counts it.
+func TestClockJumpedIsFlaggedByEveryOperation(t *testing.T) {
+	for _, l := range []Limit{
+		{Quota: 3, Window: 10 * second},
+		{Algorithm: FixedWindow, Quota: 3, Window: 10 * second},
+		{Algorithm: SlidingLog, Quota: 3, Window: 10 * second},
+	} {
+		play(t, l, []step{
+			{at: 6000 * second, cost: 2, want: allowed(1)},
+			{at: 100 * second, op: Charge, cost: 1, want: allowed(0).moved()},
+			{at: 100 * second, op: Charge, cost: 1, want: allowed(0)},
+		})
+		play(t, l, []step{
+			{at: 6000 * second, cost: 2, want: allowed(1)},
+			{at: 100 * second, op: GiveBack, cost: 1, want: allowed(2).granted(1).moved()},
+			{at: 100 * second, op: GiveBack, cost: 1, want: allowed(3).granted(1)},
+		})
+		play(t, l, []step{
+			{at: 6000 * second, cost: 2, want: allowed(1)},
+			{at: 100 * second, op: TakeUpTo, cost: 5, want: allowed(0).granted(1).moved()},
+			{at: 100 * second, op: Reset, want: allowed(3)},
+		})
+	}
+}

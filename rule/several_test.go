@@ -1,0 +1,112 @@
+package rule
+
+import "testing"
+
+// What several limits answer to one request: all admit and all are charged, or none is.
+
+// several is a request over some limits with their states. One script talks to the same ones again and again.
+type several struct {
+	t      *testing.T
+	limits []Limit
+	states []State
+}
+
+func newSeveral(t *testing.T, limits ...Limit) *several {
+	t.Helper()
+	v := &several{t: t, limits: limits, states: make([]State, len(limits))}
+	for i := range limits {
+		limits[i] = normal(t, limits[i])
+	}
+	return v
+}
+
+// ask puts one question with the same cost to all limits. Every answer must be as wanted, and a state may have changed
+// only where that was reported.
+func (v *several) ask(op Op, at Micros, cost int64, wants ...want) {
+	v.t.Helper()
+	items := make([]Item, len(v.limits))
+	before := make([]State, len(v.limits))
+	for i := range v.limits {
+		items[i] = Item{Limit: &v.limits[i], State: &v.states[i], Cost: cost}
+		before[i] = v.states[i].Clone()
+	}
+	answers := make([]Answer, len(items))
+	Decide(op, items, at, answers)
+	for i, a := range answers {
+		if complaint := wants[i].compare(step{at: at, op: op, cost: cost}, &a); complaint != "" {
+			v.t.Fatalf("limit %d, at %dus, op %d, cost %d: %s\nanswer: %+v", i, at, op, cost, complaint, a)
+		}
+		if items[i].Changed == sameState(&before[i], &v.states[i]) {
+			v.t.Fatalf("limit %d, at %dus, op %d, cost %d: changed is %v", i, at, op, cost, items[i].Changed)
+		}
+		checkTimes(v.t, &v.limits[i], &v.states[i], at, items[i].Cost, &a)
+	}
+}
+
+func TestSeveralAllOrNothing(t *testing.T) {
+	v := newSeveral(t, Limit{Quota: 10, Window: minute}, Limit{Algorithm: FixedWindow, Quota: 3, Window: 10 * second})
+	v.ask(Take, 60*second, 2, allowed(8), allowed(1))
+	v.ask(Take, 61*second, 2, allowed(8).granted(0), denied(1).retry(9*second))
+	v.ask(Peek, 61*second, 1, allowed(8), allowed(1))
+	v.ask(Take, 61*second, 1, allowed(7), allowed(0))
+	v.ask(Take, 70*second, 3, allowed(4), allowed(0))
+	v.ask(Take, 80*second, 3, allowed(1), allowed(0))
+	// Now the other one refuses: 9 are used of 10.
+	v.ask(Take, 90*second, 2, denied(1), allowed(3).granted(0))
+	// More than one of them holds: never for the one, and for the other it is only a refusal.
+	v.ask(Take, 90*second, 4, denied(1), denied(3).retry(Never))
+	v.ask(Take, 90*second, 1, allowed(0), allowed(2))
+}
+
+func TestSeveralTakeUpTo(t *testing.T) {
+	v := newSeveral(t,
+		Limit{Quota: 10, Window: minute},
+		Limit{Algorithm: SlidingLog, Quota: 4, Window: 10 * second},
+		Limit{Algorithm: TokenBucket, Quota: 6, Window: minute, Burst: 7},
+	)
+	v.ask(TakeUpTo, 60*second, 9, allowed(6).granted(4), allowed(0).granted(4), allowed(3).granted(4))
+	v.ask(TakeUpTo, 60*second, 9, allowed(6).granted(0), denied(0).granted(0).retry(10*second), allowed(3).granted(0))
+	// A unit has come back to the bucket.
+	v.ask(TakeUpTo, 70*second, 9, allowed(2).granted(4), allowed(0).granted(4), allowed(0).granted(4))
+	v.ask(TakeUpTo, 70*second, 9, allowed(2).granted(0), denied(0).granted(0), denied(0).granted(0).retry(10*second))
+	v.ask(TakeUpTo, 90*second, 9, allowed(0).granted(2), allowed(2).granted(2), allowed(0).granted(2))
+}
+
+// A limit that counts refusals counts its own, not those of another.
+func TestSeveralCountDenied(t *testing.T) {
+	v := newSeveral(t,
+		Limit{Algorithm: FixedWindow, Quota: 5, Window: 10 * second, CountDenied: true},
+		Limit{Algorithm: FixedWindow, Quota: 3, Window: 10 * second, CountDenied: true},
+		Limit{Algorithm: FixedWindow, Quota: 4, Window: 10 * second},
+	)
+	v.ask(Take, 10*second, 2, allowed(3), allowed(1), allowed(2))
+	v.ask(Take, 10*second, 2, allowed(3).granted(0), denied(0), allowed(2).granted(0)) // the second now has 4 of 3
+	v.ask(Take, 10*second, 3, allowed(3).granted(0), denied(0), denied(2))             // and now 7 of 3
+	v.ask(GiveBack, 10*second, 4, allowed(5).granted(2), allowed(0).granted(4), allowed(4).granted(2))
+	v.ask(GiveBack, 10*second, 1, allowed(5).granted(0), allowed(1).granted(1), allowed(4).granted(0))
+	v.ask(Take, 10*second, 1, allowed(4), allowed(0), allowed(3))
+	// What one of them never admits is charged by none.
+	v.ask(Take, 20*second, 5, allowed(5).granted(0), denied(3).retry(Never), denied(4).retry(Never))
+	v.ask(Peek, 20*second, 3, allowed(5), allowed(3), allowed(4))
+}
+
+// Charging, giving back and resetting are done to each by itself.
+func TestSeveralOfEachVerb(t *testing.T) {
+	v := newSeveral(t, Limit{Quota: 2, Window: minute}, Limit{Algorithm: SlidingLog, Quota: 5, Window: minute})
+	v.ask(Charge, 60*second, 3, allowed(0), allowed(2))
+	v.ask(Take, 60*second, 0, denied(0), allowed(2).granted(0))
+	v.ask(GiveBack, 60*second, 2, allowed(1).granted(2), allowed(4).granted(2))
+	v.ask(Take, 60*second, 1, allowed(0), allowed(3))
+	v.ask(Reset, 60*second, 0, allowed(2), allowed(5))
+	v.ask(Take, 60*second, 2, allowed(0), allowed(3))
+}
+
+// A state that the clock left ahead is written back by a refusal of its own, and left alone by that of another.
+func TestSeveralAfterAClockJump(t *testing.T) {
+	v := newSeveral(t, Limit{Quota: 2, Window: minute}, Limit{Quota: 5, Window: minute})
+	v.ask(Take, 6000*second, 2, allowed(0), allowed(3))
+	v.ask(Take, 60*second, 1, denied(0).moved().retry(90*second), allowed(3).granted(0).moved())
+	v.ask(Take, 61*second, 1, denied(0).retry(89*second), allowed(3).granted(0).moved())
+	v.ask(Take, 150*second, 1, allowed(0), allowed(2).moved())
+	v.ask(Take, 150*second, 1, denied(0), allowed(2).granted(0))
+}

@@ -1,0 +1,97 @@
+package rule
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Are RetryAfter and ResetAfter exact, for every algorithm and every combination of choices?
+
+// everyChoice returns a limit without a size for each combination.
+func everyChoice() (limits []Limit) {
+	for _, denied := range []bool{false, true} {
+		limits = append(limits,
+			Limit{Algorithm: SlidingLog, CountDenied: denied},
+			Limit{Algorithm: TokenBucket, CountDenied: denied},
+			Limit{Algorithm: FixedWindow, Anchor: Clock, CountDenied: denied},
+			Limit{Algorithm: FixedWindow, Anchor: First, CountDenied: denied},
+		)
+		for _, overlap := range []Overlap{Up, Down, Whole} {
+			for _, anchor := range []Anchor{Clock, First} {
+				for _, segments := range []int{1, 2, 7, 60, 64} {
+					limits = append(limits, Limit{Overlap: overlap, Anchor: anchor, Segments: segments, CountDenied: denied})
+				}
+			}
+		}
+	}
+	return limits
+}
+
+func nameOfChoice(l Limit) string {
+	name := l.Algorithm.String()
+	if l.Algorithm == SlidingWindow {
+		name += fmt.Sprintf("/%s/segments-%d", l.Overlap, l.Segments)
+	}
+	if l.Algorithm == SlidingWindow || l.Algorithm == FixedWindow {
+		name += "/" + l.Anchor.String()
+	}
+	if l.CountDenied {
+		name += "/count_denied"
+	}
+	return name
+}
+
+func TestTimesAreExact(t *testing.T) {
+	for _, choice := range everyChoice() {
+		t.Run(nameOfChoice(choice), func(t *testing.T) {
+			property(t, 100, func(t *rapid.T) {
+				l := drawSize(t, choice)
+				var s State
+				now, last := drawOrigin(t, &l), Answer{}
+				for range rapid.IntRange(1, 20).Draw(t, "steps") {
+					st := drawStep(t, &l, &s, now, &last)
+					a, _, cost := ask(t, &l, &s, st)
+					checkTimes(t, &l, &s, st.at, cost, &a)
+					now, last = st.at, a
+				}
+			})
+		})
+	}
+}
+
+// The same over any counts whatever, also those that no script gets to.
+func TestTimesAreExactOverAnyCounts(t *testing.T) {
+	for _, choice := range everyChoice() {
+		if choice.Parts() == 0 {
+			continue
+		}
+		t.Run(nameOfChoice(choice), func(t *testing.T) {
+			property(t, 100, func(t *rapid.T) {
+				l := drawSize(t, choice)
+				s := drawCounts(t, &l)
+				for range 5 {
+					since := draw(t, "since", -l.Window, Micros(l.Parts()+1)*l.part())
+					now := clamp(s.Start+since, 0, MaxNow)
+					st := step{at: now, cost: drawCost(t, &l, l.Look(&s, now).Room)}
+					after := s.Clone()
+					a, _, cost := ask(t, &l, &after, st)
+					checkTimes(t, &l, &after, now, cost, &a)
+				}
+			})
+		})
+	}
+}
+
+// drawCounts returns a window state with any counts, many of them 0 and many of about the size that matters.
+func drawCounts(t *rapid.T, l *Limit) State {
+	s := State{Start: l.startAt(drawOrigin(t, l)), Counts: make([]int64, l.Parts())}
+	most := oneOf(t, "most", 3, max(1, l.Quota/int64(l.Parts())), l.Quota, MaxQuota)
+	for i := range s.Counts {
+		if rapid.Bool().Draw(t, "charged") {
+			s.Counts[i] = draw(t, "count", 0, most)
+		}
+	}
+	return s
+}
