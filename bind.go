@@ -2,6 +2,8 @@ package slidegate
 
 import (
 	"encoding/binary"
+	"maps"
+	"sync"
 	"sync/atomic"
 
 	"github.com/slidegate/slidegate/rule"
@@ -60,3 +62,69 @@ func (b *BoundLimit) Prefix() string { return b.prefix }
 
 // ID returns a number that no other BoundLimit of this process has, for stores that keep something worked out per limit.
 func (b *BoundLimit) ID() uint64 { return b.id }
+
+// boundLimits remembers what Bind made of limits, so that limits given per call cost a map look-up.
+type boundLimits struct {
+	namespace string
+	store     Store
+
+	known atomic.Pointer[map[Limit]*BoundLimit] // read without a lock, so never written to
+
+	mu     sync.Mutex
+	all    map[Limit]*BoundLimit // what is known, and what came since
+	misses int                   // how often something was looked for in all that is not known
+}
+
+// maxBound is how many limits are remembered; further ones still work and are bound anew at each call.
+const maxBound = 4096
+
+func (b *boundLimits) bind(limit Limit) (*BoundLimit, error) {
+	if known := b.known.Load(); known != nil {
+		if bound, ok := (*known)[limit]; ok {
+			return bound, nil
+		}
+	}
+	if bound, ok := b.recall(limit); ok {
+		return bound, nil
+	}
+	bound, err := Bind(b.namespace, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.store.Check(bound); err != nil {
+		return nil, err
+	}
+	return b.remember(limit, bound), nil
+}
+
+// recall finds a limit that is not known yet. All become known when as many were recalled as there are to be copied: a
+// copy for each new limit would cost more, the more there are.
+func (b *boundLimits) recall(limit Limit) (bound *BoundLimit, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	bound, ok = b.all[limit]
+	if !ok {
+		return nil, false
+	}
+	if b.misses++; b.misses >= len(b.all) {
+		known := maps.Clone(b.all)
+		b.known.Store(&known)
+		b.misses = 0
+	}
+	return bound, true
+}
+
+func (b *boundLimits) remember(limit Limit, bound *BoundLimit) *BoundLimit {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if earlier, ok := b.all[limit]; ok {
+		return earlier
+	}
+	if b.all == nil {
+		b.all = map[Limit]*BoundLimit{}
+	}
+	if len(b.all) < maxBound {
+		b.all[limit] = bound
+	}
+	return bound
+}

@@ -125,8 +125,12 @@ func (c *call) add(charge Charge) {
 	}
 	for i := range c.charges {
 		same := &c.charges[i]
-		if same.Key != charge.Key || same.Limit.prefix != charge.Limit.prefix || same.At != charge.At {
+		if same.Key != charge.Key || same.Limit.prefix != charge.Limit.prefix {
 			continue
+		}
+		if same.At != charge.At {
+			c.fail(fmt.Errorf("slidegate: %w: it has units of one key from two moments; settle them one after the other",
+				ErrReservation))
 		}
 		if same.Limit.rule != charge.Limit.rule {
 			c.fail(fmt.Errorf("slidegate: %w: %q and %q are asked for one key; give them different names",
@@ -183,6 +187,9 @@ func (c *call) decide(ctx context.Context, op Op) (Decision, error) {
 func (c *call) wait(ctx context.Context) error {
 	defer c.end()
 	for {
+		if err := ctx.Err(); err != nil { // not every store looks: whoever has gone away must not take anything
+			return err
+		}
 		err := c.apply(ctx, c.waitOp())
 		if err != nil {
 			return err

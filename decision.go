@@ -23,7 +23,8 @@ type Decision struct {
 	// Index is the place of the deciding limit among the request's limits, and Limit its name, or its text if it has none.
 	Index int
 	Limit string
-	// Quota is the deciding limit's quota, Remaining what is left of it right after this decision.
+	// Quota is the deciding limit's quota, Remaining what is left of it right after this decision. A token bucket whose
+	// burst exceeds its quota can have more remaining than that.
 	Quota     int64
 	Remaining int64
 	// Granted is how many units were charged: the cost when allowed, less than that from AllowUpTo, 0 when refused.
@@ -40,10 +41,10 @@ type Decision struct {
 }
 
 // Never reports that the cost can never be admitted.
-func (d *Decision) Never() bool { return d.RetryAfter == Never }
+func (d Decision) Never() bool { return d.RetryAfter == Never }
 
 // Time returns At as a time.Time.
-func (d *Decision) Time() time.Time { return time.UnixMicro(d.At) }
+func (d Decision) Time() time.Time { return time.UnixMicro(d.At) }
 
 // fill makes d of one limit's answer, in place: a Decision is too large to be copied without need.
 func (d *Decision) fill(limit *BoundLimit, allowed bool, flags Flags, granted, remaining int64, retryAfter, resetAfter, at Micros) {

@@ -1,6 +1,7 @@
 package slidegate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -15,7 +16,8 @@ var (
 	ErrLimit = rule.ErrLimit
 	// ErrCost is wrapped by every error about a cost below 0 or above 2^53-1.
 	ErrCost = errors.New("invalid cost")
-	// ErrConflict means that one request named the same limit and key twice with different quotas or choices.
+	// ErrConflict means that two limits have the same address, so that they would be charged to the same counts, but
+	// are not the same limit; or that a Limiter was given one limit twice.
 	ErrConflict = errors.New("one address with two different limits")
 	// ErrStore means that the store lacks something that the request or the limit needs.
 	ErrStore = errors.New("not supported by this store")
@@ -29,7 +31,6 @@ var (
 // context.DeadlineExceeded to errors.Is.
 type DeadlineError struct {
 	RetryAfter time.Duration // how long it would have taken
-	cause      error
 }
 
 func (e *DeadlineError) Error() string {
@@ -37,4 +38,4 @@ func (e *DeadlineError) Error() string {
 }
 
 // Unwrap returns context.DeadlineExceeded.
-func (e *DeadlineError) Unwrap() error { return e.cause }
+func (e *DeadlineError) Unwrap() error { return context.DeadlineExceeded }

@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"replay":    4,
 	"server":    4,
 	"cmd":       5,
+	"examples":  5,
 }
 
 // standardOnly are the packages that must not make anybody download anything.

@@ -63,13 +63,13 @@ type Limit struct {
 	Burst int64
 }
 
-// PerSecond returns a limit of quota units in any second, counted by a sliding window.
+// PerSecond returns a limit of quota units per second, counted by a sliding window of one segment.
 func PerSecond(quota int64) Limit { return Limit{Quota: quota, Window: time.Second} }
 
-// PerMinute returns a limit of quota units in any minute, counted by a sliding window.
+// PerMinute returns a limit of quota units per minute, counted by a sliding window of one segment.
 func PerMinute(quota int64) Limit { return Limit{Quota: quota, Window: time.Minute} }
 
-// PerHour returns a limit of quota units in any hour, counted by a sliding window.
+// PerHour returns a limit of quota units per hour, counted by a sliding window of one segment.
 func PerHour(quota int64) Limit { return Limit{Quota: quota, Window: time.Hour} }
 
 // Check returns an error that wraps ErrLimit and names the field and the fix, or nil if l can be used.

@@ -3,8 +3,7 @@ package slidegate
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"slices"
 
 	"github.com/slidegate/slidegate/rule"
 )
@@ -42,11 +41,17 @@ func NewWith(store Store, opts Options) (*Limiter, error) {
 }
 
 func newLimiter(store Store, opts Options, bound *boundLimits) (*Limiter, error) {
+	opts.Limits = slices.Clone(opts.Limits) // the caller may use the slice for something else
 	l := &Limiter{store: store, traits: store.Traits(), opts: opts, bound: bound}
 	for _, limit := range opts.Limits {
 		b, err := bound.bind(limit)
 		if err != nil {
 			return nil, err
+		}
+		for _, other := range l.limits {
+			if other.prefix == b.prefix {
+				return nil, fmt.Errorf("slidegate: %w: %q and %q; give them different names", ErrConflict, other.limit, b.limit)
+			}
 		}
 		l.limits = append(l.limits, b)
 	}
@@ -69,7 +74,7 @@ func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
 }
 
 // Limits returns the limits that every key faces.
-func (l *Limiter) Limits() []Limit { return append([]Limit(nil), l.opts.Limits...) }
+func (l *Limiter) Limits() []Limit { return slices.Clone(l.opts.Limits) }
 
 // Allow asks for one unit.
 func (l *Limiter) Allow(ctx context.Context, key string) (d Decision, err error) {
@@ -150,52 +155,4 @@ func (l *Limiter) keyCall(key string, n int64) *call {
 		c.add(Charge{Limit: limit, Key: key, Cost: n})
 	}
 	return c
-}
-
-// boundLimits remembers what Bind made of limits, so that limits given per call cost a map look-up.
-type boundLimits struct {
-	namespace string
-	store     Store
-
-	mu    sync.Mutex
-	known atomic.Pointer[map[Limit]*BoundLimit]
-}
-
-// maxBound is how many limits are remembered; further ones still work and are bound anew at each call.
-const maxBound = 4096
-
-func (b *boundLimits) bind(limit Limit) (*BoundLimit, error) {
-	if known := b.known.Load(); known != nil {
-		if bound, ok := (*known)[limit]; ok {
-			return bound, nil
-		}
-	}
-	bound, err := Bind(b.namespace, limit)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.store.Check(bound); err != nil {
-		return nil, err
-	}
-	return b.remember(limit, bound), nil
-}
-
-func (b *boundLimits) remember(limit Limit, bound *BoundLimit) *BoundLimit {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	grown := map[Limit]*BoundLimit{}
-	if known := b.known.Load(); known != nil {
-		if earlier, ok := (*known)[limit]; ok {
-			return earlier
-		}
-		if len(*known) >= maxBound {
-			return bound
-		}
-		for l, k := range *known {
-			grown[l] = k
-		}
-	}
-	grown[limit] = bound
-	b.known.Store(&grown)
-	return bound
 }

@@ -60,6 +60,10 @@ func (l *Limit) parseRate(words []string) ([]string, error) {
 	switch {
 	case len(words) >= 3 && (words[1] == "per" || words[1] == "/"):
 		quota, window, words = words[0], words[2], words[3:]
+	case len(words) >= 2 && strings.HasPrefix(words[1], "/"):
+		quota, window, words = words[0], words[1][1:], words[2:]
+	case len(words) >= 2 && strings.HasSuffix(words[0], "/"):
+		quota, window, words = strings.TrimSuffix(words[0], "/"), words[1], words[2:]
 	case len(words) >= 1:
 		var ok bool
 		if quota, window, ok = strings.Cut(words[0], "/"); ok {
@@ -70,13 +74,21 @@ func (l *Limit) parseRate(words []string) ([]string, error) {
 	default:
 		return nil, parseError("write a quota and a window, such as 100/1m or 5000 per 24h")
 	}
-	q, err := strconv.ParseInt(strings.ReplaceAll(quota, "_", ""), 10, 64)
-	if err != nil {
-		return nil, parseError("quota: %q is not a whole number", quota)
+	var err error
+	if l.Quota, err = parseUnits("quota", quota); err != nil {
+		return nil, err
 	}
-	l.Quota = q
 	l.Window, err = parseWindow(window)
 	return words, err
+}
+
+// parseUnits reads a number of units, which may be written in groups: 1_000_000.
+func parseUnits(field, text string) (int64, error) {
+	n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+	if err != nil {
+		return 0, parseError("%s: %q is not a whole number", field, text)
+	}
+	return n, nil
 }
 
 var windowUnits = map[string]time.Duration{
@@ -89,12 +101,15 @@ var windowUnits = map[string]time.Duration{
 }
 
 func parseWindow(text string) (time.Duration, error) {
-	if unit, ok := windowUnits[text]; ok {
+	digits := strings.TrimRightFunc(text, unicode.IsLetter)
+	unit, known := windowUnits[text[len(digits):]]
+	if !known { // "ms" is known, and not a plural
+		unit, known = windowUnits[strings.TrimSuffix(text[len(digits):], "s")]
+	}
+	if known && digits == "" {
 		return unit, nil
 	}
-	digits := strings.TrimRightFunc(text, unicode.IsLetter)
-	unit, known := windowUnits[strings.TrimSuffix(text[len(digits):], "s")]
-	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && known && n <= int64(1<<62)/int64(unit) {
+	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && known && n >= 0 && n <= int64(1<<62)/int64(unit) {
 		return time.Duration(n) * unit, nil
 	}
 	d, err := time.ParseDuration(text)
@@ -115,18 +130,15 @@ func (l *Limit) parseChoice(word string) error {
 		l.Segments = n
 		return nil
 	case "burst":
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			return parseError("burst: %q is not a whole number", value)
-		}
-		l.Burst = n
-		return nil
+		var err error
+		l.Burst, err = parseUnits("burst", value)
+		return err
 	case "overlap":
-		return l.Overlap.UnmarshalText([]byte(value))
+		return choiceError(l.Overlap.UnmarshalText([]byte(value)))
 	case "anchor":
-		return l.Anchor.UnmarshalText([]byte(value))
+		return choiceError(l.Anchor.UnmarshalText([]byte(value)))
 	case "algorithm":
-		return l.Algorithm.UnmarshalText([]byte(value))
+		return choiceError(l.Algorithm.UnmarshalText([]byte(value)))
 	case "name":
 		l.Name = value
 		return nil
@@ -166,6 +178,14 @@ func splitWords(text string) ([]string, error) {
 		text = text[end:]
 	}
 	return words, nil
+}
+
+// choiceError puts the package's name before what rule says about a choice.
+func choiceError(err error) error {
+	if err != nil {
+		err = fmt.Errorf("slidegate: %w", err)
+	}
+	return err
 }
 
 func parseError(format string, args ...any) error {

@@ -45,7 +45,8 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 
 // Settle replaces a reservation's estimate by the true cost: one number for all its charges, or one for each. What was
 // estimated too much is given back where it was charged, as far as that is still in the window. What was estimated too
-// little is charged now, beyond the quota if need be: it has been used already.
+// little is charged now, beyond the quota if need be: it has been used already. When some charges go down and others
+// up, these are two requests to the store, and an error may mean that only the first was done.
 func (l *Limiter) Settle(ctx context.Context, r Reservation, actual ...int64) error {
 	if len(r.Charges) == 0 {
 		return fmt.Errorf("slidegate: %w: it has no charges; was it refused?", ErrReservation)
@@ -70,6 +71,7 @@ func (l *Limiter) Settle(ctx context.Context, r Reservation, actual ...int64) er
 		}
 	}
 	more.fail(back.err)
+	back.fail(more.err) // nothing is given back either: the caller will settle again
 	back.batch[0].Group, more.batch[0].Group = r.Group, r.Group
 	if err := back.settle(ctx, OpGiveBack); err != nil {
 		more.end()

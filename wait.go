@@ -12,7 +12,7 @@ func pause(ctx context.Context, d time.Duration) error {
 		return fmt.Errorf("slidegate: %w", ErrNever)
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
-		return &DeadlineError{RetryAfter: d, cause: context.DeadlineExceeded}
+		return &DeadlineError{RetryAfter: d}
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -88,7 +88,7 @@ func (s *Store) applyLocked(r *slidegate.Request) error {
 		if err != nil {
 			return err
 		}
-		c.plan, c.h, c.cost, c.at = p, p.hash(r.Group, charge.Key), charge.Cost, charge.At
+		c.plan, c.h, c.cost, c.at = p, p.hashIn(r.Group, charge.Key), charge.Cost, charge.At
 	}
 	return j.decide(r.Answers)
 }
@@ -144,10 +144,9 @@ func (j *job) open() (what outcome, in *claim, now rule.Micros) {
 		c.find()
 		j.items[i] = rule.Item{Limit: c.plan.limit, State: &c.state, Cost: c.cost, At: c.at}
 	}
-	before := j.store.now()
 	for i := range j.claims {
 		if c := &j.claims[i]; c.slot < 0 {
-			if what := c.open(j.op, before); what != ready {
+			if what := c.open(j.op, j.store.now()); what != ready {
 				return what, c, 0
 			}
 		}

@@ -143,7 +143,7 @@ func (s *Store) apply(r *slidegate.Request) error {
 	p, err := s.planOf(c.Limit)
 	if err == nil {
 		a := &r.Answers[0]
-		a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err = s.takeOne(p, p.hash(r.Group, c.Key), c.Cost)
+		a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err = s.takeOne(p, p.hashIn(r.Group, c.Key), c.Cost)
 		if a.Granted = 0; a.Allowed {
 			a.Granted = c.Cost
 		}
@@ -179,13 +179,12 @@ func (s *Store) newPlan(bound *slidegate.BoundLimit) (*plan, error) {
 	return p, nil
 }
 
-// hash returns the hash of an address, which is none of the reserved ones.
-func (p *plan) hash(group, key string) uint64 {
-	h := p.ungrouped
-	if group != "" {
-		h = p.prefix.field(group)
-	}
-	return max(h.sum(key), reserved)
+// hash returns the hash of an address without a group, which is none of the reserved ones.
+func (p *plan) hash(key string) uint64 { return max(p.ungrouped.sum(key), reserved) }
+
+// hashIn returns the hash of an address in a group, which may be the empty one.
+func (p *plan) hashIn(group, key string) uint64 {
+	return max(p.prefix.field(group).sum(key), reserved)
 }
 
 func (s *Store) tableOf(shape rule.Shape) (*table, error) {

@@ -56,14 +56,16 @@ func (s hasher) field(text string) hasher {
 func (s hasher) sum(text string) uint64 {
 	v0, v1, v2, v3 := s.v0, s.v1, s.v2, s.v3
 	last := uint64(len(text)) << 56
-	for more := true; more; {
+	if len(text) >= 8 {
+		// What is left over after whole words is the upper part of the last eight bytes.
+		last |= load64(text[len(text)-8:]) >> (64 - 8*(len(text)%8))
+	} else {
+		last |= tail(text)
+	}
+	for {
 		w := last
 		if len(text) >= 8 {
 			w = load64(text)
-			text = text[8:]
-		} else {
-			w |= tail(text)
-			more = false
 		}
 		v3 ^= w
 		v0 += v1
@@ -76,6 +78,10 @@ func (s hasher) sum(text string) uint64 {
 		v3 = bits.RotateLeft64(v3, 21) ^ v0
 		v2 = bits.RotateLeft64(v2, 32)
 		v0 ^= w
+		if len(text) < 8 {
+			break
+		}
+		text = text[8:]
 	}
 	v2 ^= 0xff
 	for range 3 {

@@ -78,6 +78,7 @@ func (s *Store) takeTall(g *tallSegment, p *plan, h uint64, cost int64) (
 		if slot.word.CompareAndSwap(word, word&^tallCount|uint64(current)) {
 			return true, 0, remaining, 0, resetAfter, now, nil
 		}
+		stepBack()
 	}
 }
 

@@ -1,0 +1,115 @@
+package slidegate_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// A limit given per call is worked out once: stores keep what they know about it by its identity.
+func TestLimitsAreBoundOnce(t *testing.T) {
+	store := &recorder{Store: newReference()}
+	limit := slidegate.PerMinute(10)
+	limiter := newLimiter(t, store, limit, slidegate.PerHour(100))
+	other, err := limiter.With(limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow(t, limiter, "k", 1)
+	allow(t, other, "k", 1)
+	for range 2 {
+		if _, err := other.For(claim(limit, "k", 1)).Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := store.take()
+	for i, request := range asked {
+		if bound := request.Charges[0].Limit; bound != asked[0].Charges[0].Limit {
+			t.Errorf("request %d has another binding of %v", i, bound.Limit())
+		}
+	}
+	if len(asked) != 4 {
+		t.Errorf("%d requests, want 4", len(asked))
+	}
+}
+
+// There is no end to the limits that can be given per call: those that are not remembered any more still count.
+func TestMoreLimitsThanAreRemembered(t *testing.T) {
+	const many = 4096 + 100
+	limiter := newLimiter(t, newReference())
+	for round := range int64(2) {
+		for i := range many {
+			limit := slidegate.Limit{Name: fmt.Sprint(i), Quota: 10, Window: time.Minute}
+			d, err := limiter.For(claim(limit, "k", 1)).Allow(t.Context())
+			if err != nil || !d.Allowed || d.Limit != limit.Name || d.Remaining != 9-round {
+				t.Fatalf("limit %d, round %d: %+v, %v", i, round, d, err)
+			}
+		}
+	}
+}
+
+// Many goroutines that bring the same new limits at once agree on the bindings, and are admitted no more than the quota.
+func TestConcurrentBinding(t *testing.T) {
+	const workers, limits, quota = 8, 40, 20
+	store := &recorder{Store: newMemory(t, storetest.NewClock(noon))}
+	limiter := newLimiter(t, store)
+	var mu sync.Mutex
+	admitted := map[int]int64{}
+	var wg sync.WaitGroup
+	for worker := range workers {
+		wg.Go(func() {
+			for i := range limits * quota {
+				n := (i + worker) % limits
+				limit := slidegate.Limit{Name: fmt.Sprint(n), Quota: quota, Window: time.Hour}
+				d, err := limiter.For(claim(limit, "k", 1)).Allow(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				admitted[n] += d.Granted
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for n := range limits {
+		if admitted[n] != quota {
+			t.Errorf("limit %d admitted %d of %d", n, admitted[n], quota)
+		}
+	}
+	bound := map[*slidegate.BoundLimit]bool{}
+	for _, request := range store.take() {
+		bound[request.Charges[0].Limit] = true
+	}
+	if len(bound) != limits {
+		t.Errorf("%d bindings of %d limits", len(bound), limits)
+	}
+}
+
+func TestBind(t *testing.T) {
+	limit := slidegate.Limit{Name: "api", Quota: 10, Window: time.Minute}
+	a, err := slidegate.Bind("shop", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Limit() != limit || a.Namespace() != "shop" || a.Label() != "api" || a.Rule().Window != time.Minute.Microseconds() {
+		t.Errorf("bound %v in %q as %q, %+v", a.Limit(), a.Namespace(), a.Label(), a.Rule())
+	}
+	b, err := slidegate.Bind("shop", limit)
+	if err != nil || b.ID() == a.ID() || b.Prefix() != a.Prefix() {
+		t.Errorf("bound again: IDs %d and %d, prefixes %q and %q, %v", a.ID(), b.ID(), a.Prefix(), b.Prefix(), err)
+	}
+	c, err := slidegate.Bind("sho", slidegate.Limit{Name: "papi", Quota: 10, Window: time.Minute})
+	if err != nil || strings.HasPrefix(c.Prefix(), a.Prefix()) || strings.HasPrefix(a.Prefix(), c.Prefix()) {
+		t.Errorf("prefixes %q and %q, %v", a.Prefix(), c.Prefix(), err)
+	}
+	if _, err := slidegate.Bind("", slidegate.Limit{}); err == nil {
+		t.Error("the zero limit was bound")
+	}
+}

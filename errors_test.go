@@ -1,0 +1,172 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+func TestImpossibleCosts(t *testing.T) {
+	limit := slidegate.PerMinute(10)
+	for _, store := range []slidegate.Store{newReference(), batchOnly{newReference()}} {
+		limiter := newLimiter(t, store, limit)
+		for _, verb := range append(keyVerbs(), claimVerbs(limit)...) {
+			if verb.free {
+				continue
+			}
+			for _, cost := range []int64{-1, math.MinInt64, rule.MaxQuota + 1, math.MaxInt64} {
+				d, err := verb.ask(t.Context(), limiter, "k", cost)
+				if !errors.Is(err, slidegate.ErrCost) || !reflect.DeepEqual(d, slidegate.Decision{}) {
+					t.Errorf("%s of %d: %+v, %v", verb.name, cost, d, err)
+				}
+			}
+		}
+		if n := used(t, limiter, "k"); n != 0 {
+			t.Errorf("impossible costs were charged: %d", n)
+		}
+	}
+}
+
+func TestNoLimitsNoAnswer(t *testing.T) {
+	limiter := newLimiter(t, newReference())
+	if limits := limiter.Limits(); len(limits) != 0 {
+		t.Errorf("there are limits: %v", limits)
+	}
+	for _, verb := range append(keyVerbs(), claimVerbs()...) {
+		if d, err := verb.ask(t.Context(), limiter, "k", 1); !errors.Is(err, slidegate.ErrLimit) || d.Allowed {
+			t.Errorf("%s: %+v, %v", verb.name, d, err)
+		}
+	}
+	for _, verb := range claimVerbs(slidegate.PerMinute(10)) {
+		if _, err := verb.ask(t.Context(), limiter, "k", 1); err != nil {
+			t.Errorf("%s, with a limit: %v", verb.name, err)
+		}
+	}
+}
+
+// When the store fails, the answer is unknown: every verb says so, and says nothing else.
+func TestStoreFails(t *testing.T) {
+	down := errors.New("the store is down")
+	good := newReference()
+	limits := []slidegate.Limit{slidegate.PerMinute(10), slidegate.PerHour(100)}
+	reservation, _, err := newLimiter(t, good, limits...).Reserve(t.Context(), "k", 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle := func(costs ...int64) func(context.Context, *slidegate.Limiter, string, int64) (decision, error) {
+		return func(ctx context.Context, l *slidegate.Limiter, _ string, _ int64) (decision, error) {
+			return decision{}, l.Settle(ctx, reservation, costs...)
+		}
+	}
+	verbs := append(keyVerbs(), claimVerbs(limits...)...)
+	verbs = append(verbs, claimVerbs(limits[0])...)
+	verbs = append(verbs, verb{name: "Settle down", ask: settle(2)}, verb{name: "Settle up", ask: settle(7)},
+		verb{name: "Settle both ways", ask: settle(2, 7)}, verb{name: "Cancel", ask: settle(0)})
+	bad := broken{good, down}
+	for _, limiter := range []*slidegate.Limiter{
+		newLimiter(t, bad, limits[0]), newLimiter(t, batchOnly{bad}, limits[0]), newLimiter(t, bad, limits...),
+	} {
+		for _, verb := range verbs {
+			d, err := verb.ask(t.Context(), limiter, "k", 1)
+			if !errors.Is(err, down) || !reflect.DeepEqual(d, slidegate.Decision{}) {
+				t.Errorf("%s: %+v, %v", verb.name, d, err)
+			}
+		}
+		if r, _, _ := limiter.Reserve(t.Context(), "k", 1); !reflect.DeepEqual(r, slidegate.Reservation{}) {
+			t.Errorf("a reservation from a store that is down: %+v", r)
+		}
+	}
+}
+
+// Requests wider than the store can decide at once are refused, not cut in pieces.
+func TestTooManyClaims(t *testing.T) {
+	limiter := newLimiter(t, lonely{newReference()})
+	minute, hour := slidegate.PerMinute(10), slidegate.PerHour(100)
+	for _, verb := range claimVerbs(minute, hour) {
+		if _, err := verb.ask(t.Context(), limiter, "k", 1); !errors.Is(err, slidegate.ErrStore) {
+			t.Errorf("%s: %v, want ErrStore", verb.name, err)
+		}
+	}
+	for _, verb := range claimVerbs(minute, minute) { // the same address twice is one charge
+		if _, err := verb.ask(t.Context(), limiter, "k", 1); err != nil {
+			t.Errorf("%s: %v", verb.name, err)
+		}
+	}
+}
+
+// Keys are secrets more often than not: tokens, addresses, names. Errors end up in logs.
+const secret = "sk-live-Hunter2"
+
+func checkTellsNothing(t *testing.T, what string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: no error", what)
+	} else if strings.Contains(err.Error(), "Hunter2") {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+func TestNoVerbsErrorTellsTheKey(t *testing.T) {
+	ten, twenty, hour := exact("api", 10, time.Minute), exact("api", 20, time.Minute), slidegate.PerHour(100)
+	store := newReference()
+	none := newLimiter(t, store)
+	for _, test := range []struct {
+		what    string
+		limiter *slidegate.Limiter
+		cost    int64
+		verbs   []verb
+	}{
+		{"impossible cost", newLimiter(t, store, ten), -1, append(keyVerbs(), claimVerbs(ten)...)},
+		{"no limits", none, 1, append(keyVerbs(), claimVerbs()...)},
+		{"conflict", none, 1, claimVerbs(ten, twenty)},
+		{"wrong limit", none, 1, claimVerbs(slidegate.Limit{})},
+		{"too many", newLimiter(t, lonely{store}), 1, claimVerbs(ten, hour)},
+	} {
+		for _, verb := range test.verbs {
+			if verb.free && test.cost < 0 {
+				continue
+			}
+			_, err := verb.ask(t.Context(), test.limiter, secret, test.cost)
+			checkTellsNothing(t, test.what+", "+verb.name, err)
+		}
+	}
+}
+
+func TestNoOtherErrorTellsTheKey(t *testing.T) {
+	ctx, limit, hour := t.Context(), exact("api", 10, time.Minute), slidegate.PerHour(100)
+	store := newReference()
+	limiter := newLimiter(t, store, limit)
+	allow(t, limiter, secret, 10)
+	late, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	checkTellsNothing(t, "deadline", limiter.Wait(late, secret))
+	checkTellsNothing(t, "never", limiter.WaitN(late, secret, 11))
+
+	reservation, _, err := limiter.For(claim(limit, "", 10), claim(hour, secret, 1)).InGroup(secret).Reserve(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoilt := slidegate.Reservation{Charges: []slidegate.ReservedCharge{{Key: []byte(secret), Cost: 1}}}
+	checkTellsNothing(t, "number of costs", limiter.Settle(ctx, reservation, 1, 2, 3))
+	checkTellsNothing(t, "negative cost", limiter.Settle(ctx, reservation, -1))
+	checkTellsNothing(t, "large cost", limiter.Settle(ctx, reservation, math.MaxInt64))
+	checkTellsNothing(t, "spoilt", limiter.Cancel(ctx, spoilt))
+	checkTellsNothing(t, "too many charges", newLimiter(t, lonely{store}).Cancel(ctx, reservation))
+
+	crowded, err := memstore.New(memstore.Options{MaxShapes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = newLimiter(t, crowded).For(claim(limit, secret, 1), claim(hour, secret, 1)).Allow(ctx); err == nil {
+		t.Fatal("two shapes are not too many")
+	}
+	checkTellsNothing(t, "too many shapes", err)
+}

@@ -1,0 +1,45 @@
+package slidegate_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// Ten a second and a thousand an hour: every key faces both limits, all or nothing. The decision says which of them
+// decided, and what each of them said.
+func Example_severalLimits() {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
+	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return now.UnixMicro() }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.PerSecond(10), slidegate.PerHour(1000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		decision, err := limiter.AllowN(context.Background(), "user:42", 4)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%v by %s: %d left, retry after %v\n", decision.Allowed, decision.Limit, decision.Remaining, decision.RetryAfter)
+		for i, answer := range decision.Answers {
+			fmt.Printf("  %v: %v, %d left\n", limiter.Limits()[i], answer.Allowed, answer.Remaining)
+		}
+	}
+	// Output:
+	// true by 10/1s: 6 left, retry after 0s
+	//   10/1s: true, 6 left
+	//   1000/1h: true, 996 left
+	// true by 10/1s: 2 left, retry after 0s
+	//   10/1s: true, 2 left
+	//   1000/1h: true, 992 left
+	// false by 10/1s: 2 left, retry after 1.25s
+	//   10/1s: false, 2 left
+	//   1000/1h: true, 992 left
+}

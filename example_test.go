@@ -1,0 +1,34 @@
+package slidegate_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// A limiter needs a store and a limit. A refusal is a decision, not an error.
+func Example() {
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.PerMinute(3))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 4 {
+		decision, err := limiter.Allow(context.Background(), "user:42")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(decision.Allowed, decision.Remaining)
+	}
+	// Output:
+	// true 2
+	// true 1
+	// true 0
+	// false 0
+}

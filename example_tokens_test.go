@@ -1,0 +1,68 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// What a call to a language model costs is known only afterwards. Reserve takes an estimate, Settle replaces it by the
+// true cost, and Cancel gives all of it back.
+func Example_tokenBudget() {
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.MustParseLimit("10_000/24h name=tokens"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	for _, prompt := range []string{"short", "long", "broken", "huge", "short"} {
+		if err := complete(ctx, limiter, prompt); err != nil {
+			fmt.Printf("%s: %v\n", prompt, err)
+		}
+		left, err := limiter.Peek(ctx, "team:7")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %d left\n", prompt, left.Remaining)
+	}
+	// Output:
+	// short: 9500 left
+	// long: 6500 left
+	// broken: the model did not answer
+	// broken: 6500 left
+	// huge: 0 left
+	// short: over budget
+	// short: 0 left
+}
+
+// complete asks the model, with a budget of 2000 tokens until it is known how many they were.
+func complete(ctx context.Context, limiter *slidegate.Limiter, prompt string) error {
+	reservation, decision, err := limiter.Reserve(ctx, "team:7", 2000)
+	if err != nil {
+		return err
+	}
+	if !decision.Allowed {
+		return errors.New("over budget")
+	}
+	tokens, err := askModel(prompt)
+	if err != nil {
+		return errors.Join(err, limiter.Cancel(ctx, reservation))
+	}
+	return limiter.Settle(ctx, reservation, tokens) // charges beyond the budget, if need be: they are used
+}
+
+// askModel stands for a model, and returns how many tokens it used.
+func askModel(prompt string) (tokens int64, err error) {
+	tokens, ok := map[string]int64{"short": 500, "long": 3000, "huge": 8000}[prompt]
+	if !ok {
+		return 0, errors.New("the model did not answer")
+	}
+	return tokens, nil
+}

@@ -1,0 +1,43 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// A client that must not exceed somebody else's limit waits for its turn. When the deadline would come first, Wait says
+// so at once, and how long it would have taken.
+func ExampleLimiter_Wait() {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
+	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return now.UnixMicro() }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.MustParseLimit("2/1m sliding-log")) // never more in any minute
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for range 3 {
+		err := limiter.Wait(ctx, "partner")
+		if late, ok := errors.AsType[*slidegate.DeadlineError](err); ok {
+			fmt.Println("not within 5s: it takes", late.RetryAfter)
+			continue
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("our turn")
+	}
+	// Output:
+	// our turn
+	// our turn
+	// not within 5s: it takes 1m0s
+}

@@ -1,0 +1,229 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+func TestNewRefuses(t *testing.T) {
+	good, second := slidegate.PerMinute(10), time.Second
+	limits := func(limits ...slidegate.Limit) []slidegate.Limit { return limits }
+	for _, test := range []struct {
+		name   string
+		store  slidegate.Store
+		limits []slidegate.Limit
+		is     error
+		says   string
+	}{
+		{"no store", nil, limits(good), nil, "store:"},
+		{"the zero limit", newReference(), limits(slidegate.Limit{}), slidegate.ErrLimit, "quota:"},
+		{"no quota", newReference(), limits(good, slidegate.Limit{Window: second}), slidegate.ErrLimit, "quota:"},
+		{"no window", newReference(), limits(slidegate.Limit{Quota: 1}), slidegate.ErrLimit, "window:"},
+		{"half microseconds", newReference(), limits(slidegate.Limit{Quota: 1, Window: second + 500}), slidegate.ErrLimit, "window:"},
+		{"segments", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Segments: 7}), slidegate.ErrLimit, "segments:"},
+		{"burst", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Burst: 7}), slidegate.ErrLimit, "burst:"},
+		{"algorithm", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Algorithm: 9}), slidegate.ErrLimit, "algorithm:"},
+		{"too many at once", lonely{newReference()}, limits(good, slidegate.PerHour(100)), slidegate.ErrStore, "lonely"},
+		{
+			"what the store cannot keep", picky{newReference()},
+			limits(good, slidegate.Limit{Quota: 1, Window: second, Algorithm: slidegate.TokenBucket}), slidegate.ErrStore, "token-bucket",
+		},
+	} {
+		limiter, err := slidegate.New(test.store, test.limits...)
+		switch {
+		case err == nil || limiter != nil:
+			t.Errorf("%s: accepted", test.name)
+		case test.is != nil && !errors.Is(err, test.is):
+			t.Errorf("%s: %v: not %v", test.name, err, test.is)
+		case !strings.Contains(err.Error(), test.says):
+			t.Errorf("%s: %v: does not say %q", test.name, err, test.says)
+		}
+	}
+	if _, err := slidegate.New(lonely{newReference()}, good); err != nil {
+		t.Errorf("one limit is not too many: %v", err)
+	}
+}
+
+// A limiter's limits are its own: neither the slice that they came in nor the one that Limits returns changes them.
+func TestLimitsAreTheLimitersOwn(t *testing.T) {
+	want := []slidegate.Limit{slidegate.PerSecond(10), slidegate.PerHour(1000)}
+	given := []slidegate.Limit{slidegate.PerSecond(10), slidegate.PerHour(1000)}
+	limiter := newLimiter(t, newReference(), given...)
+	given[0] = slidegate.PerSecond(99)
+	limiter.Limits()[1] = slidegate.PerHour(99)
+	if got := limiter.Limits(); !reflect.DeepEqual(got, want) {
+		t.Errorf("Limits returns %v, want %v", got, want)
+	}
+}
+
+// step is one question to a limiter and the whole of the answer that it must give.
+type step struct {
+	after time.Duration // how much later than the step before
+	name  string
+	ask   func(ctx context.Context, l *slidegate.Limiter) (slidegate.Decision, error)
+	want  slidegate.Decision
+}
+
+func play(t *testing.T, limiter *slidegate.Limiter, clock *storetest.Clock, steps []step) {
+	t.Helper()
+	for _, step := range steps {
+		want := step.want
+		want.At = clock.Advance(step.after.Microseconds())
+		for i := range want.Answers {
+			want.Answers[i].At = want.At
+		}
+		got, err := step.ask(t.Context(), limiter)
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s:\n got  %+v\n want %+v", step.name, got, want)
+		}
+		if at := got.Time(); at.UnixMicro() != got.At {
+			t.Fatalf("%s: Time is %v, At is %d", step.name, at, got.At)
+		}
+	}
+}
+
+// asks returns a question by one of keyVerbs.
+func asks(name, key string, n int64) func(context.Context, *slidegate.Limiter) (slidegate.Decision, error) {
+	for _, verb := range keyVerbs() {
+		if verb.name == name {
+			return func(ctx context.Context, l *slidegate.Limiter) (slidegate.Decision, error) {
+				return verb.ask(ctx, l, key, n)
+			}
+		}
+	}
+	panic("no verb " + name)
+}
+
+func TestVerbs(t *testing.T) {
+	// said makes a decision about the limit below.
+	said := func(allowed bool, granted, remaining int64, retryAfter, resetAfter time.Duration) slidegate.Decision {
+		return slidegate.Decision{
+			Allowed: allowed, Limit: "api", Quota: 5,
+			Granted: granted, Remaining: remaining, RetryAfter: retryAfter, ResetAfter: resetAfter,
+		}
+	}
+	const never = slidegate.Never
+	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+		play(t, newLimiter(t, store, exact("api", 5, time.Minute)), clock, []step{
+			{0, "a free key", asks("Peek", "k", 1), said(true, 0, 5, 0, 0)},
+			{0, "one", asks("Allow", "k", 1), said(true, 1, 4, 0, time.Minute)},
+			{10 * time.Second, "several", asks("AllowN", "k", 3), said(true, 3, 1, 0, time.Minute)},
+			{10 * time.Second, "more than there is", asks("AllowN", "k", 2), said(false, 0, 1, 40*time.Second, 50*time.Second)},
+			{0, "a peek at as much", asks("PeekN", "k", 2), said(false, 0, 1, 40*time.Second, 50*time.Second)},
+			{0, "a peek at what there is", asks("Peek", "k", 1), said(true, 0, 1, 0, 50*time.Second)},
+			{0, "more than there ever is", asks("AllowN", "k", 6), said(false, 0, 1, never, 50*time.Second)},
+			{0, "a peek at that", asks("PeekN", "k", 6), said(false, 0, 1, never, 50*time.Second)},
+			{0, "the largest cost", asks("AllowN", "k", rule.MaxQuota), said(false, 0, 1, never, 50*time.Second)},
+			{0, "nothing", asks("AllowN", "k", 0), said(true, 0, 1, 0, 50*time.Second)},
+			{0, "up to more", asks("AllowUpTo", "k", 9), said(true, 1, 0, 0, time.Minute)},
+			{0, "up to more when full", asks("AllowUpTo", "k", 9), said(false, 0, 0, 40*time.Second, time.Minute)},
+			{0, "one when full", asks("Allow", "k", 1), said(false, 0, 0, 40*time.Second, time.Minute)},
+			{0, "nothing when full", asks("AllowN", "k", 0), said(true, 0, 0, 0, time.Minute)},
+			{0, "another key", asks("Allow", "other", 1), said(true, 1, 4, 0, time.Minute)},
+			{
+				40*time.Second - time.Microsecond, "too early", asks("Allow", "k", 1),
+				said(false, 0, 0, time.Microsecond, 20*time.Second+time.Microsecond),
+			},
+			{time.Microsecond, "just when said", asks("Allow", "k", 1), said(true, 1, 0, 0, time.Minute)},
+			{0, "the oldest back", asks("Refund", "k", 2), said(true, 2, 2, 0, time.Minute)},
+			{0, "more back than there is", asks("Refund", "k", 9), said(true, 3, 5, 0, 0)},
+			{0, "back to a free key", asks("Refund", "k", 9), said(true, 0, 5, 0, 0)},
+			{0, "up to less than there is", asks("AllowUpTo", "k", 3), said(true, 3, 2, 0, time.Minute)},
+			{0, "the other key again", asks("Peek", "other", 1), said(true, 0, 4, 0, 20*time.Second)},
+		})
+	})
+}
+
+func TestResetForgetsOneKey(t *testing.T) {
+	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+		limiter := newLimiter(t, store, slidegate.PerMinute(5))
+		allow(t, limiter, "a", 5)
+		allow(t, limiter, "b", 4)
+		if err := limiter.Reset(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := used(t, limiter, "a"), used(t, limiter, "b"); a != 0 || b != 4 {
+			t.Errorf("used %d and %d, want 0 and 4", a, b)
+		}
+	})
+}
+
+// A decision calls a limit by its name, or by its text if it has none.
+func TestDecisionNamesTheLimit(t *testing.T) {
+	for want, limit := range map[string]slidegate.Limit{
+		"login":              {Name: "login", Quota: 5, Window: time.Minute},
+		"5/1m":               slidegate.PerMinute(5),
+		"5/1h":               slidegate.PerHour(5),
+		"5/1s":               slidegate.PerSecond(5),
+		"5/1s overlap=whole": {Quota: 5, Window: time.Second, Overlap: slidegate.OverlapWhole},
+	} {
+		for _, store := range []slidegate.Store{newReference(), batchOnly{newReference()}} {
+			if d := allow(t, newLimiter(t, store, limit), "k", 1); d.Limit != want || d.Quota != 5 || d.Remaining != 4 {
+				t.Errorf("%q with %d of %d left, want %q with 4 of 5", d.Limit, d.Remaining, d.Quota, want)
+			}
+		}
+	}
+}
+
+// A cost of 0 is a peek on every verb that takes: nothing is written, not even where refusals count.
+func TestCostZeroChargesNothing(t *testing.T) {
+	limit := exact("", 2, time.Minute)
+	limit.CountDenied = true
+	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+		limiter := newLimiter(t, store, limit)
+		allow(t, limiter, "k", 2)
+		clock.Advance(time.Second.Microseconds())
+		for _, verb := range append(keyVerbs(), claimVerbs(limit)...) {
+			if verb.free || verb.name == "For.Reset" {
+				continue
+			}
+			if _, err := verb.ask(t.Context(), limiter, "k", 0); err != nil {
+				t.Errorf("%s: %v", verb.name, err)
+			}
+			if d, err := limiter.Peek(t.Context(), "k"); err != nil || d.RetryAfter != 59*time.Second {
+				t.Fatalf("%s of nothing moved RetryAfter from 59s to %v, %v", verb.name, d.RetryAfter, err)
+			}
+		}
+	})
+}
+
+// One question to the store is all that a decision takes, however many limits there are.
+func TestOneRoundTrip(t *testing.T) {
+	store := &recorder{Store: newReference()}
+	limits := []slidegate.Limit{slidegate.PerSecond(10), slidegate.PerMinute(100), slidegate.PerHour(1000)}
+	limiter := newLimiter(t, store, limits...)
+	for _, verb := range append(keyVerbs(), claimVerbs(limits...)...) {
+		if _, err := verb.ask(t.Context(), limiter, "k", 1); err != nil {
+			t.Fatalf("%s: %v", verb.name, err)
+		}
+		if asked := store.take(); len(asked) != 1 || len(asked[0].Charges) != 3 {
+			t.Errorf("%s asked %d times", verb.name, len(asked))
+		}
+	}
+}
+
+// Two limits of one address would be charged to the same counts, which nobody means.
+func TestNewRefusesLimitsOfOneAddress(t *testing.T) {
+	ten := slidegate.PerMinute(10)
+	for _, limits := range [][]slidegate.Limit{{ten, slidegate.PerMinute(20)}, {ten, ten}, {slidegate.PerHour(1), ten, ten}} {
+		if _, err := slidegate.New(newReference(), limits...); !errors.Is(err, slidegate.ErrConflict) {
+			t.Errorf("%v: %v", limits, err)
+		}
+	}
+	named := ten
+	named.Name = "other"
+	if _, err := slidegate.New(newReference(), ten, named, slidegate.PerHour(10)); err != nil {
+		t.Error(err)
+	}
+}

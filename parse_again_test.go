@@ -1,0 +1,127 @@
+package slidegate_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Texts in their shortest form are printed as they were written, others in that form.
+func TestLimitString(t *testing.T) {
+	for text, want := range map[string]string{
+		"100/1m":                         "100/1m",
+		"100/1m0s":                       "100/1m",
+		"10/second":                      "10/1s",
+		"5000 per 24h":                   "5000/24h",
+		"1_000 / 1h":                     "1000/1h",
+		"1/7d":                           "1/168h",
+		"1/1h0m10s":                      "1/1h0m10s",
+		"1/10m":                          "1/10m",
+		"1/100h":                         "1/100h",
+		"1/1h10m":                        "1/1h10m",
+		"1/20s":                          "1/20s",
+		"1/5ms":                          "1/5ms",
+		"1/1.5ms":                        "1/1.5ms",
+		"1/1s sliding-window overlap=up": "1/1s",
+		"1/1s anchor=clock segments=1":   "1/1s segments=1",
+		"20/1s burst=40 token-bucket":    "20/1s token-bucket burst=40",
+		"1/1s name=login count-denied":   `1/1s count-denied name="login"`,
+		`1/1s name="\x80 \"é\""`:         `1/1s name="\x80 \"é\""`,
+		"6/1m name=x anchor=first overlap=down segments=6": `6/1m segments=6 overlap=down anchor=first name="x"`,
+	} {
+		limit, err := slidegate.ParseLimit(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		} else if got := limit.String(); got != want {
+			t.Errorf("%q prints as %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Whatever limit there is, its text means that limit: in configurations, in JSON, and in reservations that go through
+// another process.
+func TestEveryLimitSurvivesItsText(t *testing.T) {
+	const seed = 1
+	random := rand.New(rand.NewPCG(seed, 0))
+	for i := range 5000 {
+		limit := randomLimit(random)
+		got, err := slidegate.ParseLimit(limit.String())
+		if err != nil || got != limit {
+			t.Fatalf("seed %d, limit %d: %#v prints as %q, which is %#v, %v", seed, i, limit, limit, got, err)
+		}
+		encoded, err := json.Marshal(map[string]slidegate.Limit{"limit": limit})
+		if err != nil {
+			t.Fatalf("seed %d, limit %d: %q: %v", seed, i, limit, err)
+		}
+		var decoded struct{ Limit slidegate.Limit }
+		if err := json.Unmarshal(encoded, &decoded); err != nil || decoded.Limit != limit {
+			t.Fatalf("seed %d, limit %d: %#v in JSON is %s, which is %#v, %v", seed, i, limit, encoded, decoded.Limit, err)
+		}
+	}
+}
+
+// randomLimit returns any limit that can be, with all choices about equally often.
+func randomLimit(random *rand.Rand) slidegate.Limit {
+	units := []time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Minute, time.Hour, day}
+	for {
+		limit := slidegate.Limit{
+			Quota:       1 + random.Int64()>>(10+random.UintN(53)),
+			Window:      time.Duration(1+random.IntN(1000)) * units[random.IntN(len(units))],
+			Algorithm:   slidegate.Algorithm(random.UintN(4)),
+			Overlap:     slidegate.Overlap(random.UintN(3)),
+			Anchor:      slidegate.Anchor(random.UintN(2)),
+			CountDenied: random.UintN(2) == 0,
+		}
+		if random.UintN(2) == 0 {
+			limit.Segments = random.IntN(65)
+		}
+		if limit.Algorithm == slidegate.TokenBucket && random.UintN(2) == 0 {
+			limit.Burst = 1 + random.Int64()>>(10+random.UintN(53))
+		}
+		name := make([]byte, random.IntN(12))
+		for i := range name {
+			name[i] = byte(random.UintN(256))
+		}
+		limit.Name = string(name)
+		if limit.Check() == nil {
+			return limit
+		}
+	}
+}
+
+// A text that is refused changes nothing, so that a configuration that is reloaded with a mistake keeps its limits.
+func TestUnmarshalTextKeepsTheLimitOnError(t *testing.T) {
+	limit := slidegate.PerMinute(100)
+	if err := limit.UnmarshalText([]byte("100/1m segments=7 overlap=sideways")); err == nil {
+		t.Error("a wrong text was accepted")
+	}
+	if limit != slidegate.PerMinute(100) {
+		t.Errorf("it changed to %v", limit)
+	}
+}
+
+func FuzzParseLimit(f *testing.F) {
+	for _, text := range []string{
+		"100/1m", "10/s", "5000 per 24h", "1 / 5ms", "1_0/7d", "1/1.5h", "20/1s token-bucket burst=40", "1/-7d",
+		"6/1m segments=6 overlap=whole anchor=first count-denied name=login", `1/s name="\xff \"x\""`, `1/s name="`, "/", "=",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		limit, err := slidegate.ParseLimit(text)
+		if err != nil {
+			return
+		}
+		printed := limit.String()
+		again, err := slidegate.ParseLimit(printed)
+		if err != nil || again != limit {
+			t.Fatalf("%q is %#v, which prints as %q, which is %#v, %v", text, limit, printed, again, err)
+		}
+		if reprinted := again.String(); reprinted != printed {
+			t.Fatalf("%q prints as %q and then as %q", text, printed, reprinted)
+		}
+	})
+}

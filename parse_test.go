@@ -1,0 +1,172 @@
+package slidegate_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+const day = 24 * time.Hour
+
+func TestParseLimitAccepts(t *testing.T) {
+	const log, fixed, bucket = slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket
+	for text, want := range map[string]slidegate.Limit{
+		// The rate.
+		"100/1m":              {Quota: 100, Window: time.Minute},
+		"100/1m0s":            {Quota: 100, Window: time.Minute},
+		"10/s":                {Quota: 10, Window: time.Second},
+		"10/second":           {Quota: 10, Window: time.Second},
+		"10 per second":       {Quota: 10, Window: time.Second},
+		"5000 per 24h":        {Quota: 5000, Window: day},
+		"5000 / 24h":          {Quota: 5000, Window: day},
+		"  5000  per\t24h \n": {Quota: 5000, Window: day},
+		"1_000/1h":            {Quota: 1000, Window: time.Hour},
+		"3/1.5h":              {Quota: 3, Window: 90 * time.Minute},
+		"3/1h30m":             {Quota: 3, Window: 90 * time.Minute},
+		"9007199254740991/1w": {Quota: 1<<53 - 1, Window: 7 * day},
+
+		// Every unit, alone and counted. Milliseconds are not minutes.
+		"1/ms": {Quota: 1, Window: time.Millisecond}, "1/millisecond": {Quota: 1, Window: time.Millisecond},
+		"1/5ms": {Quota: 1, Window: 5 * time.Millisecond}, "1/5milliseconds": {Quota: 1, Window: 5 * time.Millisecond},
+		"1/1500us": {Quota: 1, Window: 1500 * time.Microsecond}, "1/1500µs": {Quota: 1, Window: 1500 * time.Microsecond},
+		"1/sec": {Quota: 1, Window: time.Second}, "1/30s": {Quota: 1, Window: 30 * time.Second},
+		"1/30secs": {Quota: 1, Window: 30 * time.Second}, "1/30seconds": {Quota: 1, Window: 30 * time.Second},
+		"1/m": {Quota: 1, Window: time.Minute}, "1/5m": {Quota: 1, Window: 5 * time.Minute},
+		"1/min": {Quota: 1, Window: time.Minute}, "1/5minutes": {Quota: 1, Window: 5 * time.Minute},
+		"1/h": {Quota: 1, Window: time.Hour}, "1/2hours": {Quota: 1, Window: 2 * time.Hour},
+		"1/d": {Quota: 1, Window: day}, "1/7d": {Quota: 1, Window: 7 * day}, "1/1day": {Quota: 1, Window: day},
+		"1/w": {Quota: 1, Window: 7 * day}, "1/1w": {Quota: 1, Window: 7 * day}, "1/2weeks": {Quota: 1, Window: 14 * day},
+
+		// The choices, in any order.
+		"1/s sliding-window":                  {Quota: 1, Window: time.Second},
+		"1/s algorithm=sliding-log":           {Quota: 1, Window: time.Second, Algorithm: log},
+		"1/s fixed-window anchor=first":       {Quota: 1, Window: time.Second, Algorithm: fixed, Anchor: slidegate.AnchorFirst},
+		"1/s overlap=up anchor=clock":         {Quota: 1, Window: time.Second},
+		"1/s overlap=down":                    {Quota: 1, Window: time.Second, Overlap: slidegate.OverlapDown},
+		"20/1s token-bucket burst=40":         {Quota: 20, Window: time.Second, Algorithm: bucket, Burst: 40},
+		"20 per 1s burst=40 token-bucket":     {Quota: 20, Window: time.Second, Algorithm: bucket, Burst: 40},
+		"100/ 1m":                             {Quota: 100, Window: time.Minute},
+		"100 /1m":                             {Quota: 100, Window: time.Minute},
+		"10/seconds":                          {Quota: 10, Window: time.Second},
+		"1/1m segments=1":                     {Quota: 1, Window: time.Minute, Segments: 1},
+		"1/1m count-denied":                   {Quota: 1, Window: time.Minute, CountDenied: true},
+		"5/1m name=login sliding-log":         {Name: "login", Quota: 5, Window: time.Minute, Algorithm: log},
+		`5/1m name="login"`:                   {Name: "login", Quota: 5, Window: time.Minute},
+		`5/1m name="sign in" count-denied`:    {Name: "sign in", Quota: 5, Window: time.Minute, CountDenied: true},
+		`5/1m name="say \"when\"" segments=2`: {Name: `say "when"`, Quota: 5, Window: time.Minute, Segments: 2},
+		`5/1m name="\xff\x00é"`:               {Name: "\xff\x00é", Quota: 5, Window: time.Minute},
+		`5/1m name="a=b/c per d"`:             {Name: "a=b/c per d", Quota: 5, Window: time.Minute},
+		`5/1m name="overlap=down"`:            {Name: "overlap=down", Quota: 5, Window: time.Minute},
+		`5/1m name=a=b`:                       {Name: "a=b", Quota: 5, Window: time.Minute},
+		"6/1m segments=6 overlap=whole anchor=first count-denied name=login": {
+			Name: "login", Quota: 6, Window: time.Minute, Segments: 6,
+			Overlap: slidegate.OverlapWhole, Anchor: slidegate.AnchorFirst, CountDenied: true,
+		},
+	} {
+		got, err := slidegate.ParseLimit(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		} else if got != want {
+			t.Errorf("%q is %#v, want %#v", text, got, want)
+		}
+	}
+}
+
+func TestParseLimitRefusesRates(t *testing.T) {
+	checkRefused(t, map[string]string{
+		"":            "a quota and a window",
+		"   ":         "a quota and a window",
+		"100":         "a quota and a window",
+		"100 1m":      "a quota and a window",
+		"100 per":     "a quota and a window",
+		"per 1m":      "a quota and a window",
+		"/1m":         "quota:",
+		"ten/1m":      "quota:",
+		"1.5/1m":      "quota:",
+		"0/1m":        "quota:",
+		"-1/1m":       "quota:",
+		"1/1m per 2m": "quota:",
+
+		"9007199254740992/1m":      "quota:", // 2^53
+		"9223372036854775808/1m":   "quota:", // 2^63
+		"10001/1m sliding-log":     "quota:",
+		"100/":                     "window:",
+		"100/1":                    "window:",
+		"100/1x":                   "window:",
+		"100/month":                "window:",
+		"100/0s":                   "window:",
+		"100/-1m":                  "window:",
+		"100/-7d":                  "window:",
+		"100/999us":                "window:",
+		"100/1000500ns":            "window:",
+		"100/9999w":                "window:",
+		"100/9223372036854775807d": "window:",
+		"100/-62252984097165d":     "window:", // times a day it wraps around to a positive length of time
+	})
+}
+
+func TestParseLimitRefusesChoices(t *testing.T) {
+	checkRefused(t, map[string]string{
+		"1/m segments":                   "segments:",
+		"1/m segments=":                  "segments:",
+		"1/m segments=six":               "segments:",
+		"1/m segments=65":                "segments:",
+		"1/m segments=-1":                "segments:",
+		"1/s segments=7":                 "segments:",
+		"1/s sliding-log segments=2":     "segments:",
+		"1/m burst=2":                    "burst:",
+		"1/m token-bucket burst=many":    "burst:",
+		"1/m token-bucket burst=-2":      "burst:",
+		"1/1w token-bucket burst=300":    "burst:",
+		"1/m overlap=":                   "overlap:",
+		"1/m overlap=sideways":           "overlap:",
+		"1/m fixed-window overlap=whole": "overlap:",
+		"1/m anchor=last":                "anchor:",
+		"1/m token-bucket anchor=first":  "anchor:",
+		"1/m algorithm=leaky-bucket":     "algorithm:",
+		`1/m name="login`:                "name:",
+		`1/m name="\q"`:                  "name:",
+		"1/m leaky-bucket":               `"leaky-bucket" is not a choice`,
+		"1/m count-denied=false":         `"count-denied=false" is not a choice`,
+		"1/m Segments=2":                 `"Segments=2" is not a choice`,
+		"1/m name=sign in":               `"in" is not a choice`,
+		"1/m segments=2, overlap=whole":  "segments:",
+	})
+}
+
+// checkRefused: every refusal says what is wrong, by the field if it is one, so that whoever wrote the text knows where
+// to look.
+func checkRefused(t *testing.T, says map[string]string) {
+	t.Helper()
+	for text, field := range says {
+		got, err := slidegate.ParseLimit(text)
+		switch {
+		case err == nil:
+			t.Errorf("%q was accepted as %v", text, got)
+		case got != slidegate.Limit{}:
+			t.Errorf("%q: an error, and yet the limit %v", text, got)
+		case !errors.Is(err, slidegate.ErrLimit):
+			t.Errorf("%q: %v: not an ErrLimit", text, err)
+		case !strings.Contains(err.Error(), field):
+			t.Errorf("%q: %v: does not say %q", text, err, field)
+		case !strings.HasPrefix(err.Error(), "slidegate: "):
+			t.Errorf("%q: %v: does not begin with the package", text, err)
+		}
+	}
+}
+
+func TestMustParseLimit(t *testing.T) {
+	if got, want := slidegate.MustParseLimit("100/1m"), slidegate.PerMinute(100); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	defer func() {
+		if err, ok := recover().(error); !ok || !errors.Is(err, slidegate.ErrLimit) {
+			t.Errorf("a wrong constant panicked with %v, not with an ErrLimit", err)
+		}
+	}()
+	slidegate.MustParseLimit("100")
+	t.Error("a wrong constant did not panic")
+}

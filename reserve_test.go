@@ -1,0 +1,311 @@
+package slidegate_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+func reserve(t testing.TB, limiter *slidegate.Limiter, n int64) slidegate.Reservation {
+	t.Helper()
+	r, d, err := limiter.Reserve(t.Context(), "k", n)
+	if err != nil || !d.Allowed || d.Granted != n {
+		t.Fatalf("no reservation: %+v, %v", d, err)
+	}
+	return r
+}
+
+func settle(t testing.TB, limiter *slidegate.Limiter, r slidegate.Reservation, costs ...int64) {
+	t.Helper()
+	if err := limiter.Settle(t.Context(), r, costs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReserve(t *testing.T) {
+	limit := exact("tokens", 10, time.Minute)
+	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+		limiter := newLimiter(t, store, limit)
+		r := reserve(t, limiter, 7)
+		want := slidegate.Reservation{ID: r.ID, Charges: []slidegate.ReservedCharge{
+			{Limit: limit, Key: []byte("k"), Cost: 7, At: clock.Now()},
+		}}
+		if !reflect.DeepEqual(r, want) {
+			t.Errorf("reserved %+v, want %+v", r, want)
+		}
+		if other := reserve(t, limiter, 1); r.ID == "" || r.ID == other.ID {
+			t.Errorf("the IDs are %q and %q", r.ID, other.ID)
+		}
+		r, d, err := limiter.Reserve(t.Context(), "k", 3)
+		if err != nil || d.Allowed || d.RetryAfter != time.Minute || d.Remaining != 2 || d.Limit != "tokens" {
+			t.Errorf("3 of the 2 that are left: %+v, %v", d, err)
+		}
+		if !reflect.DeepEqual(r, slidegate.Reservation{}) {
+			t.Errorf("a refusal reserved %+v", r)
+		}
+		if n := used(t, limiter, "k"); n != 8 {
+			t.Errorf("%d are used, want 8", n)
+		}
+	})
+}
+
+// Settling leaves the true cost used, whichever way the estimate was wrong.
+func TestSettle(t *testing.T) {
+	for _, limit := range []slidegate.Limit{
+		slidegate.PerMinute(10),
+		{Quota: 10, Window: time.Minute, Segments: 6},
+		{Quota: 10, Window: time.Minute, Algorithm: slidegate.FixedWindow},
+		{Quota: 10, Window: 10 * time.Hour, Algorithm: slidegate.TokenBucket}, // slow enough not to refill meanwhile
+		exact("", 10, time.Minute),
+	} {
+		t.Run(limit.String(), func(t *testing.T) {
+			overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+				limiter := newLimiter(t, store, limit)
+				for _, actual := range []int64{5, 2, 0, 8, 10} {
+					r := reserve(t, limiter, 5)
+					clock.Advance(time.Second.Microseconds())
+					settle(t, limiter, r, actual)
+					if n := used(t, limiter, "k"); n != actual {
+						t.Errorf("5 reserved, %d settled: %d are used", actual, n)
+					}
+					if err := limiter.Reset(t.Context(), "k"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r := reserve(t, limiter, 10)
+				if err := limiter.Cancel(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+				if n := used(t, limiter, "k"); n != 0 {
+					t.Errorf("10 reserved and cancelled: %d are used", n)
+				}
+			})
+		})
+	}
+}
+
+// What was used beyond the quota has been used all the same: it is paid for by waiting.
+func TestSettleBeyondTheQuota(t *testing.T) {
+	limit := slidegate.Limit{Quota: 10, Window: time.Minute, Algorithm: slidegate.TokenBucket}
+	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+		limiter := newLimiter(t, store, limit)
+		settle(t, limiter, reserve(t, limiter, 5), 15)
+		d := allow(t, limiter, "k", 1)
+		if d.Allowed || d.Remaining != 0 || d.RetryAfter != 36*time.Second { // 5 too many and 1 more, of 10 a minute
+			t.Errorf("after 15 of 10 were used: %+v", d)
+		}
+		clock.Advance(d.RetryAfter.Microseconds() - 1)
+		if d := allow(t, limiter, "k", 1); d.Allowed {
+			t.Errorf("admitted a microsecond too early: %+v", d)
+		}
+		clock.Advance(1)
+		if d := allow(t, limiter, "k", 1); !d.Allowed {
+			t.Errorf("not admitted when said: %+v", d)
+		}
+	})
+}
+
+// One request may cost each of its limits something else: requests and tokens, say.
+func TestSettleSeveral(t *testing.T) {
+	requests, input, output := exact("requests", 10, time.Minute), exact("input", 100, time.Minute), exact("output", 100, time.Hour)
+	for _, test := range []struct {
+		costs []int64
+		want  []int64 // used
+	}{
+		{[]int64{1, 20, 70}, []int64{1, 20, 70}},
+		{[]int64{1, 50, 30}, []int64{1, 50, 30}},
+		{[]int64{0, 0, 0}, []int64{0, 0, 0}},
+		{[]int64{2}, []int64{2, 2, 2}},
+	} {
+		overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+			limiter := newLimiter(t, store)
+			claims := limiter.For(claim(requests, "ann", 1), claim(input, "ann", 40), claim(output, "acme", 50)).InGroup("acme")
+			r, d, err := claims.Reserve(t.Context())
+			if err != nil || !d.Allowed || len(r.Charges) != 3 || r.Group != "acme" {
+				t.Fatalf("%+v, %+v, %v", r, d, err)
+			}
+			clock.Advance(time.Second.Microseconds())
+			settle(t, limiter, r, test.costs...)
+			d, err = claims.Peek(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, quota := range []int64{10, 100, 100} {
+				if n := quota - d.Answers[i].Remaining; n != test.want[i] {
+					t.Errorf("settled %v: of limit %d, %d are used", test.costs, i, n)
+				}
+			}
+		})
+	}
+}
+
+// Units go back to the moment they were taken at, not to that of others who took some before.
+func TestCancelGivesBackItsOwn(t *testing.T) {
+	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+		limiter := newLimiter(t, store, exact("", 10, time.Minute))
+		allow(t, limiter, "k", 3)
+		clock.Advance(30 * time.Second.Microseconds())
+		r := reserve(t, limiter, 5)
+		clock.Advance(time.Second.Microseconds())
+		if err := limiter.Cancel(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		d := allow(t, limiter, "k", 0)
+		if d.Remaining != 7 || d.ResetAfter != 29*time.Second {
+			t.Errorf("the first 3 should be left, for 29s: %+v", d)
+		}
+	})
+}
+
+// What has left the window is free already: giving it back again would take from others.
+func TestCancelTooLate(t *testing.T) {
+	for _, limit := range []slidegate.Limit{
+		exact("", 10, time.Minute), slidegate.PerMinute(10), {Quota: 10, Window: time.Minute, Algorithm: slidegate.TokenBucket},
+	} {
+		overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+			limiter := newLimiter(t, store, limit)
+			r := reserve(t, limiter, 5)
+			clock.Advance(2 * time.Minute.Microseconds())
+			allow(t, limiter, "k", 4)
+			settle(t, limiter, r, 1)
+			if err := limiter.Cancel(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			if n := used(t, limiter, "k"); n != 4 {
+				t.Errorf("%v: %d are used, want 4", limit, n)
+			}
+		})
+	}
+}
+
+// A settlement that is wrong in any part is refused as a whole.
+func TestSettleRefuses(t *testing.T) {
+	a, b := exact("a", 100, time.Minute), exact("b", 100, time.Minute)
+	for name, test := range map[string]struct {
+		change func(r *slidegate.Reservation)
+		costs  []int64
+		want   error
+	}{
+		"no costs":           {nil, nil, slidegate.ErrReservation},
+		"too many costs":     {nil, []int64{1, 2, 3}, slidegate.ErrReservation},
+		"a negative cost":    {nil, []int64{-1}, slidegate.ErrCost},
+		"one negative cost":  {nil, []int64{1, -1}, slidegate.ErrCost},
+		"one too large":      {nil, []int64{1, math.MaxInt64}, slidegate.ErrCost},
+		"a limit unreadable": {func(r *slidegate.Reservation) { r.Charges[1].Limit.Quota = 0 }, []int64{1}, slidegate.ErrLimit},
+		"no charges":         {func(r *slidegate.Reservation) { *r = slidegate.Reservation{} }, []int64{1}, slidegate.ErrReservation},
+	} {
+		overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+			limiter := newLimiter(t, store, a, b)
+			r := reserve(t, limiter, 5)
+			if test.change != nil {
+				test.change(&r)
+			}
+			if err := limiter.Settle(t.Context(), r, test.costs...); !errors.Is(err, test.want) {
+				t.Errorf("%s: %v, want %v", name, err, test.want)
+			}
+			d, err := limiter.Peek(t.Context(), "k")
+			if err != nil || d.Answers[0].Remaining != 95 || d.Answers[1].Remaining != 95 {
+				t.Errorf("%s: refused, and yet %+v, %v", name, d.Answers, err)
+			}
+		})
+	}
+	limiter := newLimiter(t, newReference(), a)
+	if err := limiter.Cancel(t.Context(), slidegate.Reservation{}); !errors.Is(err, slidegate.ErrReservation) {
+		t.Errorf("cancelling nothing: %v, want ErrReservation", err)
+	}
+}
+
+// An estimate that was right costs nothing more.
+func TestSettleExactlyAsksNobody(t *testing.T) {
+	store := &recorder{Store: newReference()}
+	limiter := newLimiter(t, store, slidegate.PerMinute(10))
+	r := reserve(t, limiter, 5)
+	store.take()
+	settle(t, limiter, r, 5)
+	if asked := store.take(); len(asked) != 0 {
+		t.Errorf("the store was asked %d times", len(asked))
+	}
+	settle(t, limiter, r, 6)
+	if asked := store.take(); len(asked) != 1 || asked[0].Op != slidegate.OpCharge || asked[0].Charges[0].Cost != 1 {
+		t.Errorf("one more was asked for by %+v", asked)
+	}
+}
+
+// A reservation is a plain value: it survives JSON whatever its key, name and group are, and another process settles it.
+func TestReservationTravels(t *testing.T) {
+	limits := []slidegate.Limit{
+		{Name: "\xff\x00 \"é\"", Quota: 10, Window: time.Minute, Segments: 3},
+		{Name: "short", Quota: 10, Window: 5 * time.Millisecond, Algorithm: slidegate.FixedWindow},
+		{Quota: rule.MaxQuota, Window: time.Hour, Algorithm: slidegate.TokenBucket, Burst: 10},
+	}
+	const key, group = "\xff\xfe\x00\"{}", "tenant \"7\""
+	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+		here, there := newLimiter(t, store), newLimiter(t, store)
+		claims := here.For(claim(limits[0], key, 8), claim(limits[1], key, 8), claim(limits[2], key, 8)).InGroup(group)
+		r, d, err := claims.Reserve(t.Context())
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		encoded, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var received slidegate.Reservation
+		if err := json.Unmarshal(encoded, &received); err != nil || !reflect.DeepEqual(received, r) {
+			t.Fatalf("%+v became %+v, %v, by way of %s", r, received, err, encoded)
+		}
+		settle(t, there, received, 3)
+		d, err = claims.Peek(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, answer := range d.Answers {
+			if answer.Remaining != 7 {
+				t.Errorf("limit %d has %d left, want 7", i, answer.Remaining)
+			}
+		}
+	})
+}
+
+// Claims on one address are one charge, with one true cost.
+func TestReserveSameAddressTwice(t *testing.T) {
+	limit := slidegate.PerMinute(10)
+	limiter := newLimiter(t, newReference(), limit)
+	r, d, err := limiter.For(claim(limit, "k", 2), claim(limit, "k", 3)).Reserve(t.Context())
+	if err != nil || !d.Allowed || len(r.Charges) != 1 || r.Charges[0].Cost != 5 {
+		t.Fatalf("%+v, %+v, %v", r, d, err)
+	}
+	settle(t, limiter, r, 1)
+	if n := used(t, limiter, "k"); n != 1 {
+		t.Errorf("%d are used, want 1", n)
+	}
+}
+
+// Whoever joins reservations by hand is told if no store can settle them together, before anything is settled.
+func TestSettleJoinedReservations(t *testing.T) {
+	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+		limiter := newLimiter(t, store, slidegate.PerMinute(10))
+		first, second := reserve(t, limiter, 1), reserve(t, limiter, 2)
+		clock.Advance(time.Second.Microseconds())
+		third := reserve(t, limiter, 4)
+		joined := slidegate.Reservation{Charges: append(first.Charges, third.Charges...)}
+		if err := limiter.Cancel(t.Context(), joined); !errors.Is(err, slidegate.ErrReservation) {
+			t.Errorf("from two moments: %v, want ErrReservation", err)
+		}
+		if n := used(t, limiter, "k"); n != 7 {
+			t.Errorf("%d are used, want 7", n)
+		}
+		joined = slidegate.Reservation{Charges: append(first.Charges, second.Charges...)}
+		settle(t, limiter, joined, 0)
+		if n := used(t, limiter, "k"); n != 4 {
+			t.Errorf("%d are used, want 4", n)
+		}
+	})
+}

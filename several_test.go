@@ -1,0 +1,215 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// Two limits answer together: refused, by the one that says to come back last; admitted, by the one with the least left.
+func TestSeveralLimitsDecide(t *testing.T) {
+	const second, minute, never = time.Second, time.Minute, slidegate.Never
+	micros := func(d time.Duration) slidegate.Micros {
+		if d == never {
+			return rule.Never
+		}
+		return d.Microseconds()
+	}
+	says := func(allowed bool, granted, remaining int64, retry, reset time.Duration) slidegate.Answer {
+		return slidegate.Answer{
+			Allowed: allowed, Granted: granted, Remaining: remaining, RetryAfter: micros(retry), ResetAfter: micros(reset),
+		}
+	}
+	// by makes the decision of the limit at index, of which there are a "second" of quota 2 and a "minute" of quota 4.
+	by := func(index int, allowed bool, retry, reset time.Duration, answers ...slidegate.Answer) slidegate.Decision {
+		a := answers[index]
+		return slidegate.Decision{
+			Allowed: allowed, Index: index, Limit: []string{"second", "minute"}[index], Quota: []int64{2, 4}[index],
+			Granted: a.Granted, Remaining: a.Remaining, RetryAfter: retry, ResetAfter: reset, Answers: answers,
+		}
+	}
+	steps := []step{
+		{0, "the first", asks("Allow", "k", 1),
+			by(0, true, 0, second, says(true, 1, 1, 0, second), says(true, 1, 3, 0, minute))},
+		{0, "up to the lesser room", asks("AllowUpTo", "k", 3),
+			by(0, true, 0, second, says(true, 1, 0, 0, second), says(true, 1, 2, 0, minute))},
+		{0, "refused by one, charged to none", asks("Allow", "k", 1),
+			by(0, false, second, second, says(false, 0, 0, second, second), says(true, 0, 2, 0, minute))},
+		{second, "a second later", asks("Allow", "k", 1),
+			by(0, true, 0, second, says(true, 1, 1, 0, second), says(true, 1, 1, 0, minute))},
+		{0, "refused by both", asks("AllowN", "k", 2),
+			by(1, false, 59*second, minute, says(false, 0, 1, second, second), says(false, 0, 1, 59*second, minute))},
+		{0, "a peek at that", asks("PeekN", "k", 2),
+			by(1, false, 59*second, minute, says(false, 0, 1, second, second), says(false, 0, 1, 59*second, minute))},
+		{0, "never, by the first", asks("AllowN", "k", 3),
+			by(0, false, never, second, says(false, 0, 1, never, second), says(false, 0, 1, 59*second, minute))},
+		{second, "the last of the minute", asks("Allow", "k", 1),
+			by(1, true, 0, minute, says(true, 1, 1, 0, second), says(true, 1, 0, 0, minute))},
+		{0, "refused by the minute", asks("Allow", "k", 1),
+			by(1, false, 58*second, minute, says(true, 0, 1, 0, second), says(false, 0, 0, 58*second, minute))},
+		{0, "given back to both", asks("Refund", "k", 2),
+			by(0, true, 0, 0, says(true, 1, 2, 0, 0), says(true, 2, 2, 0, minute))},
+	}
+	limits := []slidegate.Limit{exact("second", 2, second), exact("minute", 4, minute)}
+	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+		play(t, newLimiter(t, store, limits...), clock, steps)
+	})
+	// The other way round, only the places change.
+	slices.Reverse(limits)
+	for i := range steps {
+		if d := &steps[i].want; d.Limit != "second" || !tied(d.Answers) {
+			d.Index = 1 - d.Index
+		} else {
+			d.Index, d.Limit, d.Quota = 0, "minute", 4 // as much left of both: the first one answers
+			d.Granted, d.ResetAfter = d.Answers[1].Granted, minute
+		}
+		slices.Reverse(steps[i].want.Answers)
+	}
+	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+		play(t, newLimiter(t, store, limits...), clock, steps)
+	})
+}
+
+func tied(answers []slidegate.Answer) bool {
+	return answers[0].Allowed && answers[1].Allowed && answers[0].Remaining == answers[1].Remaining
+}
+
+// claim is short for a claim.
+func claim(limit slidegate.Limit, key string, cost int64) slidegate.Claim {
+	return slidegate.Claim{Limit: limit, Key: key, Cost: cost}
+}
+
+// Per user, per tenant and a global budget: each has its own key and cost, and a refusal by one charges none.
+func TestClaimsAreAllOrNothing(t *testing.T) {
+	user, tenant, global := exact("user", 5, time.Minute), exact("tenant", 20, time.Minute), exact("global", 100, time.Hour)
+	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+		limiter := newLimiter(t, store)
+		ask := func(who, firm string, n int64) slidegate.Decision {
+			t.Helper()
+			d, err := limiter.For(claim(user, who, 1), claim(tenant, firm, n), claim(global, "", 2*n)).Allow(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		if d := ask("ann", "acme", 8); !d.Allowed || d.Index != 0 || d.Limit != "user" || d.Remaining != 4 || d.Granted != 1 {
+			t.Errorf("the user has the least left: %+v", d)
+		}
+		if d := ask("bob", "acme", 10); !d.Allowed || d.Index != 1 || d.Limit != "tenant" || d.Remaining != 2 || d.Granted != 10 {
+			t.Errorf("the tenant has the least left: %+v", d)
+		}
+		if d := ask("ann", "acme", 3); d.Allowed || d.Index != 1 || d.Granted != 0 || len(d.Answers) != 3 || d.Answers[0].Remaining != 4 {
+			t.Errorf("the tenant has not enough, and the user was not charged: %+v", d)
+		}
+		if d := ask("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
+			t.Errorf("the budget has 100 - 16 - 20 - 40 left: %+v", d)
+		}
+		if d := ask("dee", "dint", 15); d.Allowed || d.Index != 2 || d.Limit != "global" || d.Answers[1].Remaining != 20 {
+			t.Errorf("the budget has not enough, and the tenant was not charged: %+v", d)
+		}
+	})
+}
+
+// The costs of claims on one address add up, and the places of the answers stay those of the claims.
+func TestSameAddressTwice(t *testing.T) {
+	a, b := exact("a", 10, time.Minute), exact("b", 4, time.Minute)
+	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+		limiter := newLimiter(t, store)
+		d, err := limiter.For(claim(a, "k", 2), claim(a, "k", 3), claim(b, "k", 1), claim(a, "k", 1)).Allow(t.Context())
+		if err != nil || !d.Allowed || len(d.Answers) != 4 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if d.Index != 2 || d.Limit != "b" || d.Remaining != 3 {
+			t.Errorf("decided by %q at %d with %d left, want b at 2 with 3 left", d.Limit, d.Index, d.Remaining)
+		}
+		for i, want := range []int64{4, 4, 3, 4} {
+			if d.Answers[i].Remaining != want {
+				t.Errorf("answer %d has %d left, want %d", i, d.Answers[i].Remaining, want)
+			}
+		}
+		d, err = limiter.For(claim(a, "k", 3), claim(a, "k", 2)).Allow(t.Context())
+		if err != nil || d.Allowed || d.Remaining != 4 || d.RetryAfter != time.Minute {
+			t.Errorf("3 and 2 of the 4 that are left: %+v, %v", d, err)
+		}
+		d, err = limiter.For(claim(a, "k", 2), claim(a, "other", 3)).Allow(t.Context())
+		if err != nil || !d.Allowed || d.Remaining != 2 || d.Answers[1].Remaining != 7 {
+			t.Errorf("two keys are two addresses: %+v, %v", d, err)
+		}
+	})
+}
+
+func TestSameAddressTwiceDoesNotOverflow(t *testing.T) {
+	limit := slidegate.PerMinute(rule.MaxQuota)
+	limiter := newLimiter(t, newReference())
+	claims := make([]slidegate.Claim, 2000) // together, they exceed 64 bits
+	for i := range claims {
+		claims[i] = claim(limit, "k", rule.MaxQuota)
+	}
+	d, err := limiter.For(claims...).Allow(t.Context())
+	if err != nil || !d.Allowed || d.Granted != rule.MaxQuota || d.Remaining != 0 {
+		t.Errorf("%+v, %v", d.Allowed, err)
+	}
+}
+
+func TestConflict(t *testing.T) {
+	ten, twenty := slidegate.PerMinute(10), slidegate.PerMinute(20)
+	whole, denied, named := ten, ten, twenty
+	whole.Overlap, denied.CountDenied, named.Name = slidegate.OverlapWhole, true, "burst"
+	segment := ten
+	segment.Segments = 1
+	for _, test := range []struct {
+		name   string
+		claims []slidegate.Claim
+		want   error
+	}{
+		{"quotas", []slidegate.Claim{claim(ten, "k", 1), claim(twenty, "k", 1)}, slidegate.ErrConflict},
+		{"overlaps", []slidegate.Claim{claim(ten, "k", 1), claim(whole, "k", 1)}, slidegate.ErrConflict},
+		{"refusals", []slidegate.Claim{claim(ten, "k", 1), claim(denied, "k", 0)}, slidegate.ErrConflict},
+		{"far apart", []slidegate.Claim{claim(ten, "k", 1), claim(ten, "other", 1), claim(twenty, "k", 1)}, slidegate.ErrConflict},
+		{"two keys", []slidegate.Claim{claim(ten, "k", 1), claim(twenty, "other", 1)}, nil},
+		{"two names", []slidegate.Claim{claim(ten, "k", 1), claim(named, "k", 1)}, nil},
+		{"two windows", []slidegate.Claim{claim(ten, "k", 1), claim(slidegate.PerHour(20), "k", 1)}, nil},
+		{"a default spelt out", []slidegate.Claim{claim(ten, "k", 1), claim(segment, "k", 1)}, nil},
+	} {
+		store := &recorder{Store: newReference()}
+		_, err := newLimiter(t, store).For(test.claims...).Allow(t.Context())
+		if !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+		}
+		if asked := store.take(); err != nil && len(asked) != 0 {
+			t.Errorf("%s: the store was asked all the same", test.name)
+		}
+	}
+}
+
+// Up to n grants the same to every claim: the least that any of them wants and has room for.
+func TestClaimsUpTo(t *testing.T) {
+	a, b := exact("a", 10, time.Minute), exact("b", 6, time.Minute)
+	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+		limiter := newLimiter(t, store)
+		ask := func(n, m int64) slidegate.Decision {
+			t.Helper()
+			d, err := limiter.For(claim(a, "k", n), claim(b, "k", m)).AllowUpTo(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		for i, test := range []struct{ n, m, granted int64 }{{3, 9, 3}, {9, 2, 2}, {9, 9, 1}, {1, 1, 0}} {
+			d := ask(test.n, test.m)
+			if d.Granted != test.granted || d.Allowed != (test.granted > 0) {
+				t.Errorf("%d: granted %d, want %d", i, d.Granted, test.granted)
+			}
+		}
+		peek, err := limiter.For(claim(a, "k", 0), claim(b, "k", 0)).Peek(context.Background())
+		if err != nil || peek.Answers[0].Remaining != 4 || peek.Answers[1].Remaining != 0 {
+			t.Errorf("left over: %+v, %v", peek, err)
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package slidegate_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// noon is where clocks begin, on 1 January 2026: an edge of every window up to twelve hours, so that expected times are
+// round numbers.
+const noon = slidegate.Micros(1_767_268_800_000_000)
+
+// overStores runs a test over the reference, which is the rule and nothing else, and over the store that people use.
+func overStores(t *testing.T, test func(t *testing.T, store slidegate.Store, clock *storetest.Clock)) {
+	t.Run("reference", func(t *testing.T) {
+		clock := storetest.NewClock(noon)
+		test(t, storetest.NewReference(clock), clock)
+	})
+	t.Run("memory", func(t *testing.T) {
+		clock := storetest.NewClock(noon)
+		test(t, newMemory(t, clock), clock)
+	})
+}
+
+func newReference() slidegate.Store { return storetest.NewReference(storetest.NewClock(noon)) }
+
+func newMemory(t testing.TB, clock *storetest.Clock) slidegate.Store {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func newLimiter(t testing.TB, store slidegate.Store, limits ...slidegate.Limit) *slidegate.Limiter {
+	t.Helper()
+	limiter, err := slidegate.New(store, limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}
+
+func allow(t testing.TB, limiter *slidegate.Limiter, key string, n int64) slidegate.Decision {
+	t.Helper()
+	d, err := limiter.AllowN(t.Context(), key, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// used is how much of the quota a key has used up, by a limiter of one limit.
+func used(t testing.TB, limiter *slidegate.Limiter, key string) int64 {
+	t.Helper()
+	d, err := limiter.PeekN(t.Context(), key, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Quota - d.Remaining
+}
+
+// exact returns a limit whose units count for exactly the window, which makes expected times easy to see.
+func exact(name string, quota int64, window time.Duration) slidegate.Limit {
+	return slidegate.Limit{Name: name, Quota: quota, Window: window, Algorithm: slidegate.SlidingLog}
+}
+
+// batchOnly hides that a store can also decide a single charge without a batch.
+type batchOnly struct{ slidegate.Store }
+
+// lonely is a store that is not atomic over several keys.
+type lonely struct{ slidegate.Store }
+
+func (lonely) Traits() slidegate.Traits { return slidegate.Traits{Name: "lonely", MaxCharges: 1} }
+
+// picky is a store that cannot keep token buckets.
+type picky struct{ slidegate.Store }
+
+func (picky) Check(limit *slidegate.BoundLimit) error {
+	if limit.Limit().Algorithm == slidegate.TokenBucket {
+		return fmt.Errorf("picky: %w: algorithm: token-bucket", slidegate.ErrStore)
+	}
+	return nil
+}
+
+// broken is a store that fails, and leaves behind what nobody may take for an answer.
+type broken struct {
+	slidegate.Store
+	err error
+}
+
+func (b broken) Apply(_ context.Context, batch []slidegate.Request) error {
+	for i := range batch {
+		batch[i].Err = b.err
+		for j := range batch[i].Answers {
+			batch[i].Answers[j] = slidegate.Answer{Allowed: true, Granted: 1, Remaining: 7, At: noon}
+		}
+	}
+	return b.err
+}
+
+func (b broken) TakeOne(context.Context, *slidegate.BoundLimit, string, int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	return true, 0, 7, 0, 0, noon, b.err
+}
+
+// recorder is a store that remembers what it was asked, as long as that comes in batches.
+type recorder struct {
+	slidegate.Store
+
+	mu    sync.Mutex
+	asked []slidegate.Request // their charges are copies
+}
+
+func (r *recorder) Apply(ctx context.Context, batch []slidegate.Request) error {
+	r.mu.Lock()
+	for _, request := range batch {
+		request.Charges = slices.Clone(request.Charges)
+		r.asked = append(r.asked, request)
+	}
+	r.mu.Unlock()
+	return r.Store.Apply(ctx, batch)
+}
+
+// take returns what was asked since the last time.
+func (r *recorder) take() []slidegate.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	asked := r.asked
+	r.asked = nil
+	return asked
+}

@@ -1,0 +1,239 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// inBubble runs a test in virtual time, over a store that decides by it.
+func inBubble(t *testing.T, test func(t *testing.T, store slidegate.Store)) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memstore.New(memstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, store)
+	})
+}
+
+// timed returns how much virtual time something took.
+func timed(do func()) time.Duration {
+	start := time.Now()
+	do()
+	return time.Since(start)
+}
+
+func wait(t *testing.T, limiter *slidegate.Limiter, n int64) {
+	t.Helper()
+	if err := limiter.WaitN(t.Context(), "k", n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Wait takes exactly as long as a refusal says, for every algorithm, and takes the units.
+func TestWaitTakesAsLongAsRetryAfter(t *testing.T) {
+	for _, limit := range []slidegate.Limit{
+		slidegate.PerMinute(10),
+		{Quota: 10, Window: time.Minute, Segments: 6, Overlap: slidegate.OverlapWhole},
+		{Quota: 10, Window: time.Minute, Anchor: slidegate.AnchorFirst, Overlap: slidegate.OverlapDown},
+		{Quota: 10, Window: time.Minute, Algorithm: slidegate.FixedWindow},
+		{Quota: 7, Window: time.Minute, Algorithm: slidegate.TokenBucket, Burst: 10},
+		{Quota: 7, Window: time.Millisecond, Algorithm: slidegate.TokenBucket, Burst: 10},
+		exact("", 10, time.Minute),
+	} {
+		t.Run(limit.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, store slidegate.Store) {
+				limiter := newLimiter(t, store, limit)
+				if took := timed(func() { wait(t, limiter, 8) }); took != 0 {
+					t.Errorf("a free key waited for %v", took)
+				}
+				time.Sleep(limit.Window / 7)
+				d, err := limiter.PeekN(t.Context(), "k", 9)
+				if err != nil || d.Allowed || d.RetryAfter <= 0 || d.Never() {
+					t.Fatalf("not refused for a time: %+v, %v", d, err)
+				}
+				if took := timed(func() { wait(t, limiter, 9) }); took != d.RetryAfter {
+					t.Errorf("waited for %v, RetryAfter was %v", took, d.RetryAfter)
+				}
+				if d := allow(t, limiter, "k", 2); d.Allowed {
+					t.Errorf("what was waited for was not taken: %+v", d)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitForNever(t *testing.T) {
+	inBubble(t, func(t *testing.T, store slidegate.Store) {
+		second, minute := exact("second", 5, time.Second), exact("minute", 10, time.Minute)
+		limiter := newLimiter(t, store, second, minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a deadline does not hide that it is never
+		defer cancel()
+		for _, ctx := range []context.Context{ctx, t.Context()} {
+			took := timed(func() {
+				if err := limiter.WaitN(ctx, "k", 6); !errors.Is(err, slidegate.ErrNever) {
+					t.Fatalf("%v, want ErrNever", err)
+				}
+			})
+			if took != 0 {
+				t.Errorf("it took %v to find out", took)
+			}
+		}
+		alone, err := limiter.With(minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := used(t, alone, "k"); n != 0 {
+			t.Errorf("%d were charged", n)
+		}
+	})
+}
+
+// A wait that cannot end before the deadline does not begin: it neither sleeps nor charges, even where refusals count.
+func TestWaitBeyondTheDeadline(t *testing.T) {
+	inBubble(t, func(t *testing.T, store slidegate.Store) {
+		second, minute := exact("second", 5, time.Second), exact("minute", 5, time.Minute)
+		minute.CountDenied = true
+		full, both := newLimiter(t, store, minute), newLimiter(t, store, second, minute)
+		allow(t, full, "k", 5)
+		time.Sleep(10 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second-time.Microsecond)
+		defer cancel()
+		took := timed(func() {
+			err := both.Wait(ctx, "k")
+			late, ok := errors.AsType[*slidegate.DeadlineError](err)
+			if !ok || !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("%v, want a *DeadlineError that is context.DeadlineExceeded", err)
+			}
+			if late.RetryAfter != 50*time.Second {
+				t.Errorf("RetryAfter is %v, want 50s", late.RetryAfter)
+			}
+		})
+		if took != 0 {
+			t.Errorf("it took %v to find out", took)
+		}
+		d, err := both.Peek(t.Context(), "k")
+		if err != nil || d.RetryAfter != 50*time.Second || d.Answers[0].Remaining != 5 {
+			t.Errorf("something was charged: %+v, %v", d, err)
+		}
+		enough, cancel := context.WithTimeout(t.Context(), 50*time.Second+time.Microsecond)
+		defer cancel()
+		if err := both.Wait(enough, "k"); err != nil {
+			t.Errorf("with a microsecond more: %v", err)
+		}
+	})
+}
+
+func TestWaitIsCancelled(t *testing.T) {
+	inBubble(t, func(t *testing.T, store slidegate.Store) {
+		limiter := newLimiter(t, store, exact("", 5, time.Minute))
+		allow(t, limiter, "k", 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer time.AfterFunc(7*time.Second, cancel).Stop()
+		took := timed(func() {
+			if err := limiter.WaitN(ctx, "k", 5); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, want context.Canceled", err)
+			}
+		})
+		if took != 7*time.Second {
+			t.Errorf("returned after %v, want 7s", took)
+		}
+		if n := used(t, limiter, "k"); n != 3 {
+			t.Errorf("%d are used, want 3", n)
+		}
+	})
+}
+
+// Whoever has gone away takes nothing, though it is there to be taken; and is told of that, not of a deadline.
+func TestWaitAfterItWasCancelled(t *testing.T) {
+	inBubble(t, func(t *testing.T, store slidegate.Store) {
+		limiter := newLimiter(t, store, exact("", 5, time.Minute))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		cancel()
+		for _, before := range []int64{0, 5} { // with room, and full
+			allow(t, limiter, "k", before)
+			if err := limiter.Wait(ctx, "k"); !errors.Is(err, context.Canceled) {
+				t.Errorf("with %d used: %v, want context.Canceled", before, err)
+			}
+			if n := used(t, limiter, "k"); n != before {
+				t.Errorf("%d are used, want %d", n, before)
+			}
+		}
+	})
+}
+
+// Where refusals count, asking too early would put the moment off, again and again.
+func TestWaitIsNotPutOffByItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, store slidegate.Store) {
+		limit := exact("strict", 2, time.Minute)
+		limit.CountDenied = true
+		limiter := newLimiter(t, store, exact("lenient", 100, time.Minute), limit)
+		wait(t, limiter, 2)
+		time.Sleep(10 * time.Second)
+		if took := timed(func() { wait(t, limiter, 2) }); took != 50*time.Second {
+			t.Errorf("waited for %v, want 50s", took)
+		}
+		if took := timed(func() { wait(t, limiter, 1) }); took != time.Minute {
+			t.Errorf("waited for %v, want 1m", took)
+		}
+	})
+}
+
+// However many wait, all are served as soon as the limit admits them, and never more than it does.
+func TestManyWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, store slidegate.Store) {
+		const waiters, quota = 10, 3
+		limiter := newLimiter(t, store, exact("", quota, time.Second))
+		start := time.Now()
+		var mu sync.Mutex
+		served := map[time.Duration]int{}
+		var wg sync.WaitGroup
+		for range waiters {
+			wg.Go(func() {
+				if err := limiter.Wait(t.Context(), "k"); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				served[time.Since(start)]++
+			})
+		}
+		wg.Wait()
+		for i, want := range []int{3, 3, 3, 1} {
+			if got := served[time.Duration(i)*time.Second]; got != want {
+				t.Errorf("%d were served after %ds, want %d; in all %v", got, i, want, served)
+			}
+		}
+	})
+}
+
+// With several limits a wait lasts until all admit.
+func TestWaitForSeveral(t *testing.T) {
+	inBubble(t, func(t *testing.T, store slidegate.Store) {
+		second, minute := exact("second", 1, time.Second), exact("minute", 3, time.Minute)
+		for _, ask := range []func() error{
+			func() error { return newLimiter(t, store, second, minute).Wait(t.Context(), "own") },
+			func() error {
+				return newLimiter(t, store).For(claim(second, "user", 1), claim(minute, "tenant", 1)).Wait(t.Context())
+			},
+		} {
+			for i, want := range []time.Duration{0, time.Second, time.Second, 58 * time.Second, time.Second} {
+				took := timed(func() {
+					if err := ask(); err != nil {
+						t.Fatal(err)
+					}
+				})
+				if took != want {
+					t.Errorf("wait %d took %v, want %v", i, took, want)
+				}
+			}
+		}
+	})
+}
