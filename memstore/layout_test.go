@@ -65,7 +65,7 @@ func TestEverySetCanBeReached(t *testing.T) {
 	for sets := 1; sets <= packedSets; sets++ {
 		for set := range sets {
 			low := max(reserved, (uint64(set)<<32+uint64(sets)-1)/uint64(sets))
-			if got, _ := setOf(low, sets); got != set {
+			if got, _ := setOf(low, sets); got != uint(set) {
 				t.Errorf("set %d of %d: reached %d", set, sets, got)
 			}
 		}

@@ -88,7 +88,7 @@ func (s *Store) applyLocked(r *slidegate.Request) error {
 		if err != nil {
 			return err
 		}
-		c.plan, c.h, c.cost, c.at = p, p.hashIn(r.Group, charge.Key), charge.Cost, charge.At
+		c.plan, c.h, c.cost, c.at = p, p.hash(r.Group, charge.Key), charge.Cost, charge.At
 	}
 	return j.decide(r.Answers)
 }
@@ -199,7 +199,7 @@ func (c *claim) find() {
 // probe returns the i-th slot in which the claim's key is looked for.
 func (c *claim) probe(i int) int {
 	set, home := setOf(c.h, c.plan.table.sets)
-	return set*setSlots + (home+i)%setSlots
+	return int(set*setSlots + (home+uint(i))%setSlots)
 }
 
 // open finds a place for a key that is not there, and what it begins with: nothing, or the floor of its set.
@@ -251,7 +251,7 @@ func (c *claim) findFloor(now rule.Micros) {
 		return
 	}
 	for i := range setSlots {
-		at := set*setSlots + i
+		at := int(set)*setSlots + i
 		if c.segment.hash(at) == floorHash && c.segment.read(t, at, &c.forgotten) && t.limit.Expires(&c.forgotten) > now {
 			c.floor = at
 			return

@@ -56,8 +56,8 @@ var (
 
 // Store is a slidegate.Store in memory. It is safe for concurrent use. The zero value is not usable; New makes it.
 //
-// Keys are not stored, only a hash of 64 bits, SipHash-1-3 under a random key: among a million live keys, the chance
-// that any two of them share their counts is about 1 in 40 million, and nobody who does not know the random key can
+// Keys are not stored, only a hash of 64 bits, made under a random key of 128 bits: among a million live keys, the chance
+// that any two of them share their counts is about 1 in 18 million, and nobody who does not know the random key can
 // choose keys that do. Apply and TakeOne never block for long and do not look at their context.
 type Store struct {
 	opts     Options
@@ -119,11 +119,11 @@ func (s *Store) Traits() slidegate.Traits {
 func (s *Store) Check(*slidegate.BoundLimit) error { return nil }
 
 // Apply decides a batch of requests.
-func (s *Store) Apply(_ context.Context, batch []slidegate.Request) error {
+func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 	var first error
 	for i := range batch {
 		r := &batch[i]
-		r.Err = s.apply(r)
+		r.Err = s.apply(ctx, r)
 		if r.Err != nil && first == nil {
 			first = r.Err
 		}
@@ -131,22 +131,19 @@ func (s *Store) Apply(_ context.Context, batch []slidegate.Request) error {
 	return first
 }
 
-func (s *Store) apply(r *slidegate.Request) error {
+func (s *Store) apply(ctx context.Context, r *slidegate.Request) error {
 	if len(r.Charges) == 0 || len(r.Charges) > MaxCharges || len(r.Answers) < len(r.Charges) {
 		return fmt.Errorf("memstore: %w: a request has 1 to %d charges and an answer for each, not %d and %d",
 			slidegate.ErrStore, MaxCharges, len(r.Charges), len(r.Answers))
 	}
-	if len(r.Charges) > 1 || r.Op != slidegate.OpTake {
+	if len(r.Charges) > 1 || r.Op != slidegate.OpTake || r.Group != "" {
 		return s.applyLocked(r)
 	}
-	c := &r.Charges[0]
-	p, err := s.planOf(c.Limit)
-	if err == nil {
-		a := &r.Answers[0]
-		a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err = s.takeOne(p, p.hashIn(r.Group, c.Key), c.Cost)
-		if a.Granted = 0; a.Allowed {
-			a.Granted = c.Cost
-		}
+	c, a := &r.Charges[0], &r.Answers[0]
+	var err error
+	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err = s.TakeOne(ctx, c.Limit, c.Key, c.Cost)
+	if a.Granted = 0; a.Allowed {
+		a.Granted = c.Cost
 	}
 	return err
 }
@@ -156,8 +153,9 @@ type plan struct {
 	bound *slidegate.BoundLimit
 	limit *rule.Limit
 	table *table
-	// The hash of everything that comes before the key: with the empty group, and before any group.
-	ungrouped, prefix hasher
+	// The hash of what comes before group and key in an address, and what it makes of short keys without a group.
+	prefix hasher
+	short  schedule
 }
 
 func (s *Store) planOf(bound *slidegate.BoundLimit) (*plan, error) {
@@ -174,18 +172,21 @@ func (s *Store) newPlan(bound *slidegate.BoundLimit) (*plan, error) {
 		return nil, err
 	}
 	p := &plan{bound: bound, limit: limit, table: t, prefix: newHasher(s.key).field(bound.Prefix())}
-	p.ungrouped = p.prefix.field("")
+	p.short = newSchedule(p.prefix)
 	s.plans[bound.ID()%uint64(len(s.plans))].Store(p)
 	return p, nil
 }
 
-// hash returns the hash of an address without a group, which is none of the reserved ones.
-func (p *plan) hash(key string) uint64 { return max(p.ungrouped.sum(key), reserved) }
-
-// hashIn returns the hash of an address in a group, which may be the empty one.
-func (p *plan) hashIn(group, key string) uint64 {
+// hash returns the hash of an address, which is none of the reserved ones.
+func (p *plan) hash(group, key string) uint64 {
+	if group == "" && len(key) <= shortKey {
+		return p.hashShort(key)
+	}
 	return max(p.prefix.field(group).sum(key), reserved)
 }
+
+// hashShort is hash for short keys without a group.
+func (p *plan) hashShort(key string) uint64 { return max(p.short.sum(key), reserved) }
 
 func (s *Store) tableOf(shape rule.Shape) (*table, error) {
 	s.mu.Lock()

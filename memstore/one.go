@@ -7,22 +7,23 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// TakeOne decides a request of one charge without a batch.
+// TakeOne decides the commonest request: without any lock if the key is there, its state fits one word and the case is a
+// common one. All it has goes through registers.
 func (s *Store) TakeOne(_ context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
 	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
 ) {
-	p, err := s.planOf(limit)
-	if err != nil {
-		return false, 0, 0, 0, 0, 0, err
+	p := s.plans[limit.ID()%uint64(len(s.plans))].Load()
+	if p == nil || p.bound != limit {
+		if p, err = s.newPlan(limit); err != nil {
+			return false, 0, 0, 0, 0, 0, err
+		}
 	}
-	return s.takeOne(p, p.hash(key), cost)
-}
-
-// takeOne decides the commonest request: without any lock if the key is there, its state fits one word and the case is a
-// common one. All it has goes through registers.
-func (s *Store) takeOne(p *plan, h uint64, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
-) {
+	var h uint64
+	if len(key) <= shortKey {
+		h = p.hashShort(key)
+	} else {
+		h = p.hash("", key)
+	}
 	t := p.table
 	e := t.entry(h)
 	g := e.packed.Load()
@@ -60,10 +61,10 @@ func (s *Store) takeOne(p *plan, h uint64, cost int64) (
 	}
 }
 
-// stepBack is what the loser of a race for a word does: nothing, for two microseconds or so. The winner then decides
+// stepBack is what the loser of a race for a word does: nothing, for a few microseconds. The winner then decides
 // many times before the cache line has to travel again, which costs more than a decision. Without it, two processors
 // together decide half as many requests for one key as one alone.
 func stepBack() {
-	for range 4096 {
+	for range 10000 {
 	}
 }

@@ -37,7 +37,7 @@ func newPackedSegment(depth uint8) *packedSegment {
 func (g *packedSegment) find(h uint64) *packedSlot {
 	set, home := setOf(h, packedSets)
 	slots := (*[setSlots]packedSlot)(g.slots[set*setSlots:])
-	for i := range setSlots {
+	for i := range uint(setSlots) {
 		slot := &slots[(home+i)%setSlots]
 		switch slot.hash.Load() {
 		case h:

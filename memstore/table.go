@@ -114,7 +114,7 @@ func (t *table) segmentSlots() int64 { return int64(t.sets) * setSlots }
 
 func (t *table) entry(h uint64) *entry {
 	d := t.dir.Load()
-	return &d.entries[h>>(64-d.depth)]
+	return &d.entries[h>>1>>(63-d.depth&63)] // two shifts: one by 64 would have to be told apart
 }
 
 // segment returns the segment that a hash belongs to, in any form.
@@ -143,8 +143,8 @@ func (e *entry) point(to segment) {
 }
 
 // setOf returns which set of its segment a hash belongs to, and its home slot there: the first of a cache line.
-func setOf(h uint64, sets int) (set, home int) {
-	return int(uint64(uint32(h)) * uint64(sets) >> 32), int(h>>32) & (setSlots - 4)
+func setOf(h uint64, sets int) (set, home uint) {
+	return uint(uint64(uint32(h)) * uint64(sets) >> 32), uint(h>>32) & (setSlots - 4)
 }
 
 // canSplit tells whether the bound on keys leaves room for one more segment. With five slots for two keys, a set is
@@ -224,8 +224,8 @@ func (t *table) place(to segment, set int, h uint64, s *rule.State) {
 	if h == floorHash {
 		to.header().floors |= 1 << set
 	}
-	for i := range setSlots {
-		if at := set*setSlots + (home+i)%setSlots; to.hash(at) == unused {
+	for i := range uint(setSlots) {
+		if at := set*setSlots + int((home+i)%setSlots); to.hash(at) == unused {
 			to.set(t, at, h, s)
 			return
 		}

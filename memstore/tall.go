@@ -40,7 +40,7 @@ func newTallSegment(depth uint8) *tallSegment {
 func (g *tallSegment) find(h uint64) *tallSlot {
 	set, home := setOf(h, packedSets)
 	slots := (*[setSlots]tallSlot)(g.slots[set*setSlots:])
-	for i := range setSlots {
+	for i := range uint(setSlots) {
 		slot := &slots[(home+i)%setSlots]
 		switch slot.hash.Load() {
 		case h:

@@ -58,11 +58,11 @@ func (w *wideSegment) store(t *table, i int, s *rule.State) {
 func (w *wideSegment) find(t *table, h uint64) int {
 	set, home := setOf(h, t.sets)
 	hashes := w.hashes[set*setSlots:][:setSlots]
-	for i := range setSlots {
+	for i := range uint(setSlots) {
 		at := (home + i) % setSlots
 		switch hashes[at] {
 		case h:
-			return set*setSlots + at
+			return int(set*setSlots + at)
 		case unused:
 			return -1
 		}
