@@ -166,7 +166,7 @@ func (c *call) decision() Decision {
 	a := &c.answers[index]
 	var d Decision
 	d.fill(c.charges[index].Limit, allowed, a.Flags, a.Granted, a.Remaining, a.RetryAfter, a.ResetAfter, a.At)
-	d.Index = first
+	d.Index = int32(first)
 	if len(c.place) > 1 {
 		d.Answers = make([]Answer, len(c.place))
 		for i, at := range c.place {

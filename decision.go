@@ -21,7 +21,7 @@ type Decision struct {
 	// Flags tell whether the store decided in the plain way, or a cache, a fallback or an inherited count had a part in it.
 	Flags Flags
 	// Index is the place of the deciding limit among the request's limits, and Limit its name, or its text if it has none.
-	Index int
+	Index int32
 	Limit string
 	// Quota is the deciding limit's quota, Remaining what is left of it right after this decision. A token bucket whose
 	// burst exceeds its quota can have more remaining than that.

@@ -12,7 +12,8 @@ import (
 // makes it.
 type Limiter struct {
 	store  Store
-	one    OneTaker // the store, if it can and there is exactly one limit
+	one    OneTaker    // the store, if it can and there is exactly one limit,
+	only   *BoundLimit // and that limit
 	traits Traits
 	opts   Options
 	limits []*BoundLimit
@@ -61,6 +62,7 @@ func newLimiter(store Store, opts Options, bound *boundLimits) (*Limiter, error)
 	}
 	if len(l.limits) == 1 {
 		l.one, _ = store.(OneTaker)
+		l.only = l.limits[0]
 	}
 	return l, nil
 }
@@ -81,7 +83,7 @@ func (l *Limiter) Allow(ctx context.Context, key string) (d Decision, err error)
 	if l.one == nil {
 		return l.keyCall(key, 1).decide(ctx, OpTake)
 	}
-	limit := l.limits[0]
+	limit := l.only
 	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeOne(ctx, limit, key, 1)
 	if err != nil {
 		return d, err
@@ -95,7 +97,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (d Decision, 
 	if l.one == nil || uint64(n) > rule.MaxQuota {
 		return l.keyCall(key, n).decide(ctx, OpTake)
 	}
-	limit := l.limits[0]
+	limit := l.only
 	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeOne(ctx, limit, key, n)
 	if err != nil {
 		return d, err

@@ -30,7 +30,7 @@ func TestSeveralLimitsDecide(t *testing.T) {
 	by := func(index int, allowed bool, retry, reset time.Duration, answers ...slidegate.Answer) slidegate.Decision {
 		a := answers[index]
 		return slidegate.Decision{
-			Allowed: allowed, Index: index, Limit: []string{"second", "minute"}[index], Quota: []int64{2, 4}[index],
+			Allowed: allowed, Index: int32(index), Limit: []string{"second", "minute"}[index], Quota: []int64{2, 4}[index],
 			Granted: a.Granted, Remaining: a.Remaining, RetryAfter: retry, ResetAfter: reset, Answers: answers,
 		}
 	}

@@ -107,7 +107,11 @@ func (s *Store) now() slidegate.Micros {
 	if s.opts.Now != nil {
 		return min(max(0, s.opts.Now()), rule.MaxNow)
 	}
-	return s.wallBase + int64(time.Since(s.base))/int64(time.Microsecond)
+	return s.sinceBase(time.Since(s.base))
+}
+
+func (s *Store) sinceBase(d time.Duration) slidegate.Micros {
+	return s.wallBase + slidegate.Micros(uint64(d)/uint64(time.Microsecond))
 }
 
 // Traits tells what the store can do.

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
@@ -44,7 +45,13 @@ func (s *Store) TakeOne(_ context.Context, limit *slidegate.BoundLimit, key stri
 		if index-1 >= y.maxIndex || slot.hash.Load() != h { // locked, or not there, or another's
 			return s.takeOneLocked(p, h, cost)
 		}
-		now := s.now() // after the word was read: whoever wrote it had read the clock before
+		// After the word was read: whoever wrote it had read the clock before. This is now, one call shorter.
+		var now slidegate.Micros
+		if s.opts.Now == nil {
+			now = s.sinceBase(time.Since(s.base))
+		} else {
+			now = s.now()
+		}
 		verdict, shift, current, previous, remaining, retryAfter, resetAfter := p.limit.TakePair(
 			(y.first+int64(index))*y.window, int64(word)&y.maxCount, int64(word>>(y.countBits&63))&y.maxCount, now, cost)
 		switch {
