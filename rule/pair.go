@@ -54,7 +54,12 @@ func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost
 		return Uncommon, 0, 0, 0, 0, 0, 0
 	default:
 		verdict = Refused
-		retryAfter = l.waitPair(start, current, previous, cost) - now
+		target := l.Quota - cost
+		if hi, lo := bits.Mul64(uint64(target), uint64(window)); hi == 0 && current > target && l.Overlap == Up && l.Algorithm == SlidingWindow {
+			retryAfter = start + 2*window - Micros(lo/uint64(current)) - now // waitPair and widest, without the calls
+		} else {
+			retryAfter = l.waitPair(start, current, previous, cost) - now
+		}
 	}
 	if room < l.Quota {
 		if resetAfter = start + 2*window - now; current == 0 || l.Overlap == Down || l.Algorithm == FixedWindow {
