@@ -3,15 +3,22 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: help test check lint bench bench-quick bench-big fuzz guarantees cover
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.PHONY: help test compiler check lint bench bench-quick bench-big fuzz guarantees cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: ## all tests, with the race detector, and the benchmarks' own tests
+test: compiler ## all tests, with the race detector, and the benchmarks' own tests
 	$(GO) test -race -timeout 8m ./...
 	$(GO) test ./internal/worstcase # once more: the race detector leaves it too little time to search
 	cd bench && $(GO) test -timeout 4m ./...
+
+compiler: # the race detector needs one for C
+	@command -v gcc >/dev/null || command -v cc >/dev/null || { \
+	  echo "no C compiler, which the race detector needs: installing gcc"; \
+	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends gcc libc6-dev; }
 
 check: lint test ## what CI runs
 

@@ -129,15 +129,10 @@ func (l *Limit) RetryAfter(s *State, v *View, cost int64) Micros {
 
 // ResetAfter returns when nothing is used any more.
 func (l *Limit) ResetAfter(s *State, v *View) Micros {
-	capacity := l.Capacity()
-	if v.Room >= capacity {
-		// No whole unit is missing; of a bucket, a part of one may be.
-		if l.Algorithm == TokenBucket {
-			return l.waitBucket(v, capacity)
-		}
+	if v.Room >= l.Capacity() {
 		return 0
 	}
-	return l.wait(s, v, capacity)
+	return l.wait(s, v, l.Capacity())
 }
 
 // Answer derives what a caller is told from a state after the decision. A port of the rule that decided elsewhere

@@ -79,8 +79,5 @@ func (l *Limit) waitPair(start Micros, current, previous, cost int64) Micros {
 	if room := target - current; room >= 0 {
 		return end - l.widest(previous, room, l.Window)
 	}
-	if current <= target {
-		return end
-	}
 	return end + l.Window - l.widest(current, target, l.Window)
 }
