@@ -66,7 +66,7 @@ func (j *job) end() {
 	j.store.work.Put(j)
 }
 
-// takeOneLocked is takeOne for what is not common, such as a key that is not there yet.
+// takeOneLocked is TakeOne for what is not common, such as a key that is not there yet.
 func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
 	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
 ) {

@@ -110,9 +110,8 @@ func (s *Store) now() slidegate.Micros {
 	return s.sinceBase(time.Since(s.base))
 }
 
-func (s *Store) sinceBase(d time.Duration) slidegate.Micros {
-	return s.wallBase + slidegate.Micros(uint64(d)/uint64(time.Microsecond))
-}
+// sinceBase is the moment d after the store was made.
+func (s *Store) sinceBase(d time.Duration) slidegate.Micros { return s.wallBase + d.Microseconds() }
 
 // Traits tells what the store can do.
 func (s *Store) Traits() slidegate.Traits {

@@ -52,7 +52,7 @@ func (g *tallSegment) find(h uint64) *tallSlot {
 	return nil
 }
 
-// takeTall is takeOne over a tall segment.
+// takeTall is TakeOne over a tall segment.
 func (s *Store) takeTall(g *tallSegment, p *plan, h uint64, cost int64) (
 	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
 ) {

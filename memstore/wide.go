@@ -70,7 +70,7 @@ func (w *wideSegment) find(t *table, h uint64) int {
 	return -1
 }
 
-// takeWide is takeOne over a wide segment.
+// takeWide is TakeOne over a wide segment.
 func (s *Store) takeWide(w *wideSegment, p *plan, h uint64, cost int64) (
 	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
 ) {
