@@ -5,12 +5,15 @@ FUZZTIME ?= 30s
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: help test compiler check lint bench bench-quick bench-big fuzz guarantees cover
+.PHONY: help test compiler browser check lint bench bench-quick bench-big bench-replay replay-big screenshots fuzz guarantees cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: compiler ## all tests, with the race detector, and the benchmarks' own tests
+# What the tests must have: they fail without it instead of skipping.
+export SLIDEGATE_REQUIRE = chromium
+
+test: compiler browser ## all tests, with the race detector, and the benchmarks' own tests
 	$(GO) test -race -timeout 8m ./...
 	$(GO) test ./internal/worstcase # once more: the race detector leaves it too little time to search
 	cd bench && $(GO) test -timeout 4m ./...
@@ -19,6 +22,11 @@ compiler: # the race detector needs one for C
 	@command -v gcc >/dev/null || command -v cc >/dev/null || { \
 	  echo "no C compiler, which the race detector needs: installing gcc"; \
 	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends gcc libc6-dev; }
+
+browser: # the report's page is tested in a real one
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+	  echo "no Chromium, which the tests of the report's page need: installing it"; \
+	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; }
 
 check: lint test ## what CI runs
 
@@ -38,6 +46,15 @@ bench-quick: ## the same in short, to see that it runs; its figures mean little
 
 bench-big: ## also with ten million keys; about an hour and 8 GB of memory
 	cd bench && $(GO) run . -big
+
+bench-replay: ## how many requests of a log a second one core replays
+	$(GO) test ./cmd/slidegate -run '^$$' -bench Replay -benchtime 5x -cpu 1
+
+replay-big: ## replay more than a gigabyte of log through a pipe, and print the memory that took
+	$(GO) test ./cmd/slidegate -run Memory -v -count 1 -piped 22000000
+
+screenshots: browser ## pictures of the report's page, in ./screenshots
+	SLIDEGATE_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./replay/report -run Page -count 1
 
 fuzz: ## fuzz every target for FUZZTIME each
 	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v ^./bench/); do \

@@ -161,7 +161,7 @@ func (c *call) apply(ctx context.Context, op Op) error {
 
 // decision makes a decision of the answers that apply got.
 func (c *call) decision() Decision {
-	index, allowed := deciding(c.answers)
+	index, allowed := rule.Deciding(c.answers)
 	first := slices.Index(c.place, index)
 	a := &c.answers[index]
 	var d Decision

@@ -62,18 +62,3 @@ func duration(m Micros) time.Duration {
 	}
 	return time.Duration(m) * time.Microsecond
 }
-
-// deciding returns the place of the answer that decides, and whether the request is allowed.
-func deciding(answers []Answer) (index int, allowed bool) {
-	allowed = true
-	for i := range answers {
-		allowed = allowed && answers[i].Allowed
-	}
-	for i := range answers {
-		a, best := &answers[i], &answers[index]
-		if allowed && a.Remaining < best.Remaining || !allowed && !a.Allowed && (best.Allowed || a.RetryAfter > best.RetryAfter) {
-			index = i
-		}
-	}
-	return index, allowed
-}

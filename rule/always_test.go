@@ -61,7 +61,7 @@ func checkState(t tb, l *Limit, s *State) {
 	if l.Parts() > 0 && l.Anchor == Clock && !s.absentWindow() && s.Start%l.part() != 0 {
 		t.Fatalf("start %d is not a multiple of the part %d", s.Start, l.part())
 	}
-	if n := s.Log.len(); n > MaxLogQuota {
+	if n := s.Log.Len(); n > MaxLogQuota {
 		t.Fatalf("a log of %d units", n)
 	}
 }

@@ -298,3 +298,19 @@ func (it *Item) apply(op Op) Answer {
 func (it *Item) answer(granted int64, allowed bool) Answer {
 	return it.Limit.Answer(it.State, &it.view, it.Cost, granted, allowed)
 }
+
+// Deciding returns which of several limits' answers to one request the caller is told, and whether the request is allowed:
+// the refusal with the latest RetryAfter, or the admission with the least remaining.
+func Deciding(answers []Answer) (index int, allowed bool) {
+	allowed = true
+	for i := range answers {
+		allowed = allowed && answers[i].Allowed
+	}
+	for i := range answers {
+		a, best := &answers[i], &answers[index]
+		if allowed && a.Remaining < best.Remaining || !allowed && !a.Allowed && (best.Allowed || a.RetryAfter > best.RetryAfter) {
+			index = i
+		}
+	}
+	return index, allowed
+}

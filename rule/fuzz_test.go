@@ -46,8 +46,8 @@ func fuzzScript(t *testing.T, l *Limit, r *source) {
 		checkAnswer(t, l, &a)
 		checkState(t, l, &s)
 		checkTimes(t, l, &s, st.at, cost, &a)
-		if int64(s.Log.len()) > l.Quota {
-			t.Fatalf("%d units in the log of quota %d", s.Log.len(), l.Quota)
+		if int64(s.Log.Len()) > l.Quota {
+			t.Fatalf("%d units in the log of quota %d", s.Log.Len(), l.Quota)
 		}
 		switch {
 		case st.op == Reset, st.op == GiveBack, a.Flags&ClockMoved != 0:

@@ -49,7 +49,7 @@ func (g Log) Words() (last Micros, ring *byte) { return g.last, g.ring }
 
 // Times returns the times of all units, the oldest first.
 func (g *Log) Times() []Micros {
-	times := make([]Micros, g.len())
+	times := make([]Micros, g.Len())
 	for i := range times {
 		times[i] = g.fromNewest(int64(len(times) - 1 - i))
 	}
@@ -67,7 +67,8 @@ func (g *Log) older() int {
 	return int(g.header().count)
 }
 
-func (g *Log) len() int {
+// Len returns how many units are held.
+func (g *Log) Len() int {
 	if g.empty() {
 		return 0
 	}
@@ -102,7 +103,7 @@ func (g *Log) fromNewest(i int64) Micros {
 
 // liveAfter returns how many units are later than t.
 func (g *Log) liveAfter(t Micros) int64 {
-	n := g.len()
+	n := g.Len()
 	if n == 0 || g.newest() <= t {
 		return 0
 	}
@@ -114,7 +115,7 @@ func (g *Log) liveAfter(t Micros) int64 {
 
 // keep forgets all but the n newest units.
 func (g *Log) keep(n int64) {
-	drop := g.len() - int(n)
+	drop := g.Len() - int(n)
 	if drop <= 0 {
 		return
 	}

@@ -26,14 +26,14 @@ func (p *ringPair) check(t tb) {
 	if got := p.log.Times(); !slices.Equal(got, p.times) {
 		t.Fatalf("window %d, quota %d\nthe ring has %v\nthe list is  %v", p.window, p.quota, got, p.times)
 	}
-	if p.log.len() != len(p.times) || p.log.empty() != (len(p.times) == 0) {
-		t.Fatalf("%d units, empty %v, but the list has %d", p.log.len(), p.log.empty(), len(p.times))
+	if p.log.Len() != len(p.times) || p.log.empty() != (len(p.times) == 0) {
+		t.Fatalf("%d units, empty %v, but the list has %d", p.log.Len(), p.log.empty(), len(p.times))
 	}
 	if n := len(p.times); n > 0 && p.log.newest() != p.times[n-1] {
 		t.Fatalf("the newest is %d, want %d", p.log.newest(), p.times[n-1])
 	}
-	if int64(p.log.len()) > p.quota {
-		t.Fatalf("%d units where the quota is %d", p.log.len(), p.quota)
+	if int64(p.log.Len()) > p.quota {
+		t.Fatalf("%d units where the quota is %d", p.log.Len(), p.quota)
 	}
 	p.most = max(p.most, len(p.times))
 	if size, most := ringBytes(&p.log), 8*p.most+ringSlack; size > most {
@@ -253,7 +253,7 @@ func fillRing(t *testing.T, window Micros, quota, stride int64) {
 	for added := int64(0); added < 2*quota; added += stride {
 		g.add(now, stride, window, quota)
 		now++
-		units := int64(g.len())
+		units := int64(g.Len())
 		if want := min(quota, added+stride); units != want {
 			t.Fatalf("window %d, quota %d: %d units after %d, want %d", window, quota, units, added+stride, want)
 		}

@@ -1,0 +1,125 @@
+// Package clientip says who the client is, by address. An IPv6 client has a whole network of addresses to choose from,
+// so a limit by single addresses would not hold it; Grouping makes one key of all the addresses that a client can be
+// expected to have. The package reads addresses the way that logs and headers write them, and allocates nothing.
+package clientip
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+)
+
+// The prefix lengths of the zero Grouping: one IPv4 address, and the /64 that every IPv6 client has to itself at least.
+const (
+	DefaultV4 = 32
+	DefaultV6 = 64
+)
+
+// Grouping is how many leading bits of an address tell clients apart: addresses that share them are one client. The zero
+// value is useful: every IPv4 address by itself, and IPv6 addresses by /64. It is a plain value and safe to share.
+type Grouping struct {
+	V4 int // 1 to 32; 0 means DefaultV4
+	V6 int // 1 to 128; 0 means DefaultV6
+}
+
+// Check returns an error that names the field and the fix, or nil if g can be used.
+func (g Grouping) Check() error {
+	if g.V4 < 0 || g.V4 > 32 {
+		return fmt.Errorf("clientip: V4: must be a prefix length of 1 to 32, or 0 for %d, not %d", DefaultV4, g.V4)
+	}
+	if g.V6 < 0 || g.V6 > 128 {
+		return fmt.Errorf("clientip: V6: must be a prefix length of 1 to 128, or 0 for %d, not %d", DefaultV6, g.V6)
+	}
+	return nil
+}
+
+// v4 returns the prefix length for IPv4. One that Check refuses counts as the default.
+func (g Grouping) v4() int {
+	if g.V4 < 1 || g.V4 > 32 {
+		return DefaultV4
+	}
+	return g.V4
+}
+
+// v6 returns the prefix length for IPv6. One that Check refuses counts as the default.
+func (g Grouping) v6() int {
+	if g.V6 < 1 || g.V6 > 128 {
+		return DefaultV6
+	}
+	return g.V6
+}
+
+// Of returns the group that addr belongs to. An IPv4 address that is written in IPv6 (::ffff:192.0.2.1) belongs where the
+// IPv4 address does, and a zone makes no difference: both are ways to write an address, and a client that could choose
+// between them would have more than one key. The zero Addr belongs to the zero Prefix.
+func (g Grouping) Of(addr netip.Addr) netip.Prefix {
+	addr = addr.Unmap().WithZone("")
+	bits := g.v6()
+	if addr.Is4() {
+		bits = g.v4()
+	}
+	group, err := addr.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{} // addr is the zero Addr: the length fits every other
+	}
+	return group
+}
+
+// Append appends the key of addr's group to dst: the prefix (192.0.2.0/24, 2001:db8:1:2::/64), or the bare address
+// (192.0.2.1) if the prefix is as long as the address. Two groups of one Grouping never have the same key. For the zero
+// Addr it appends nothing.
+func (g Grouping) Append(dst []byte, addr netip.Addr) []byte {
+	addr = addr.Unmap()
+	switch {
+	case addr.Is4():
+		return g.append4(dst, addr)
+	case addr.Is6():
+		return g.append6(dst, addr.As16())
+	}
+	return dst
+}
+
+// append4 is Append for IPv4.
+func (g Grouping) append4(dst []byte, addr netip.Addr) []byte {
+	group := g.Of(addr)
+	if group.IsSingleIP() {
+		return addr.AppendTo(dst)
+	}
+	return group.AppendTo(dst)
+}
+
+// append6 is Append for IPv6. It is written out because netip takes three times as long, which would be most of the
+// time that a key by IPv6 takes.
+func (g Grouping) append6(dst []byte, addr [16]byte) []byte {
+	bits := g.v6()
+	if bits == 128 {
+		return appendAddr6(dst, &addr)
+	}
+	addr[bits/8] &= ^byte(0xff >> (bits % 8))
+	clear(addr[bits/8+1:])
+	dst = append(appendAddr6(dst, &addr), '/')
+	return strconv.AppendUint(dst, uint64(bits), 10)
+}
+
+// AppendText is Parse and Append in one: it appends the key of the address in text, and tells whether there was one. If
+// not, it returns dst as it was. It is for those who read a million lines a second: an IPv4 address that is its own
+// group is copied as soon as it is known to be one.
+func (g Grouping) AppendText(dst, text []byte) ([]byte, bool) {
+	if quad, end, ok := parse4(text); ok {
+		switch {
+		case !endsAfter4(text[end:]):
+			return dst, false
+		case g.v4() == 32:
+			return append(dst, text[:end]...), true // parse4 takes only the usual way to write an address: its key
+		}
+		return g.append4(dst, netip.AddrFrom4(quad)), true
+	}
+	bytes, ok := parseDressed6(text)
+	if !ok {
+		return dst, false
+	}
+	if addr := netip.AddrFrom16(bytes); addr.Is4In6() {
+		return g.append4(dst, addr.Unmap()), true
+	}
+	return g.append6(dst, bytes), true
+}

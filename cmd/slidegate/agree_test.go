@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/replay"
+)
+
+// All forms of a report say the same numbers.
+func TestFormatsAgree(t *testing.T) {
+	args := []string{"replay", "--generate", "mixed", "--requests", "20000", "--limit", "30/1m", "--compare", "--sweep", "10..100", "--suggest", "1%"}
+	var found replay.Findings
+	if err := json.Unmarshal([]byte(mustCall(t, append(args, "--format", "json")...)), &found); err != nil {
+		t.Fatal(err)
+	}
+	o := found.Outcome
+	if o.Admitted+o.Denied != 20_000 || o.Denied == 0 || len(found.Compare) != 6 || found.Sweep == nil || found.Suggestion == nil {
+		t.Fatalf("not a report of everything that was asked for: %+v", found)
+	}
+	text := mustCall(t, args...)
+	for label, n := range map[string]int64{"admitted": o.Admitted, "denied": o.Denied, "keys touched": o.KeysTouched} {
+		if !regexp.MustCompile(label + `\s+` + grouped(n) + `\s`).MatchString(text) {
+			t.Errorf("the text does not say %s %s:\n%s", label, grouped(n), text)
+		}
+	}
+	rows, err := csv.NewReader(strings.NewReader(mustCall(t, append(args, "--format", "csv")...))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1 + 1 + len(found.Compare) + len(found.Sweep.Points) + 1; len(rows) != want {
+		t.Errorf("%d rows of CSV, not %d", len(rows), want)
+	}
+	for i, name := range rows[0] {
+		if name == "denied" && rows[1][i] != strconv.FormatInt(o.Denied, 10) {
+			t.Errorf("the CSV says denied %s, the JSON %d", rows[1][i], o.Denied)
+		}
+	}
+	page := filepath.Join(t.TempDir(), "page.html")
+	mustCall(t, append(args, "--html", page)...)
+	html, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(html), grouped(o.Denied)) {
+		t.Errorf("the page does not say %s", grouped(o.Denied))
+	}
+}
+
+// grouped writes a number as reports do.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// The policy of a file counts as its limits given by hand do.
+func TestPolicy(t *testing.T) {
+	file := write(t, "slidegate.yaml", []byte("policies:\n  api:\n    key: \"{key}\"\n    limits:\n      - 3/1m\n      - quota: 20\n        window: 1h\n        algorithm: sliding-log\n"))
+	lines := write(t, "some.jsonl", []byte(mustCall(t, "generate", "zipf", "--requests", "3000", "--keys", "50")))
+	byFile := mustCall(t, "replay", "--config", file, "--format", "csv", lines)
+	byHand := mustCall(t, "replay", "--limit", "3/1m", "--limit", "20/1h sliding-log", "--format", "csv", lines)
+	if byFile != byHand {
+		t.Errorf("by file:\n%sby hand:\n%s", byFile, byHand)
+	}
+	if wrong := call(t, "replay", "--config", file, "--policy", "ap", lines); wrong.status != exitFailure || !strings.Contains(wrong.err, `"api"`) {
+		t.Errorf("status %d for a policy that does not exist: %s", wrong.status, wrong.err)
+	}
+}
+
+// The choices of the flags apply to limits that have not made them.
+func TestChoices(t *testing.T) {
+	for _, pair := range [][2][]string{
+		{{"--limit", "5/1m", "--algorithm", "fixed-window", "--anchor", "first", "--count-denied"}, {"--limit", "5/1m fixed-window anchor=first count-denied"}},
+		{{"--limit", "5/1m", "--segments", "6", "--overlap", "whole"}, {"--limit", "5/1m segments=6 overlap=whole"}},
+		{{"--limit", "5/1m token-bucket", "--burst", "9"}, {"--limit", "5/1m token-bucket burst=9"}},
+	} {
+		args := []string{"replay", "--generate", "zipf", "--requests", "5000", "--keys", "30", "--format", "csv"}
+		first := mustCall(t, append(args, pair[0]...)...)
+		second := mustCall(t, append(args, pair[1]...)...)
+		if first != second {
+			t.Errorf("%v gives\n%s%v gives\n%s", pair[0], first, pair[1], second)
+		}
+	}
+}

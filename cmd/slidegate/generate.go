@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate/replay/generate"
+)
+
+// shapeFlags say what traffic to make up.
+type shapeFlags struct {
+	Seed     uint64        `default:"1" help:"Which of many traffics that are alike." group:"Made-up traffic"`
+	Requests int64         `default:"100000" help:"How many requests." group:"Made-up traffic"`
+	Keys     int           `default:"1000" help:"How many users; scrapers, bots and edge bursters come in addition." group:"Made-up traffic"`
+	Span     time.Duration `placeholder:"1h" help:"How long it lasts. (default: 1h, diurnal 168h)" group:"Made-up traffic"`
+	From     time.Time     `placeholder:"2026-01-05T00:00:00Z" help:"When it begins." group:"Made-up traffic"`
+	Edge     time.Duration `default:"1m" help:"The window whose edges the edge bursters know." group:"Made-up traffic"`
+	MaxCost  int64         `default:"1" help:"The largest cost of a request." group:"Made-up traffic"`
+}
+
+func (f *shapeFlags) traffic(shape string) (*generate.Traffic, error) {
+	kind, err := generate.ParseShape(shape)
+	if err != nil {
+		return nil, err
+	}
+	return generate.New(generate.Options{
+		Shape: kind, Seed: f.Seed, Requests: f.Requests, Keys: f.Keys, From: f.From, Span: f.Span, Window: f.Edge, MaxCost: f.MaxCost,
+	})
+}
+
+// generateCommand writes made-up traffic as a log.
+type generateCommand struct {
+	Shape string `arg:"" optional:"" default:"mixed" help:"${shapes}"`
+	As    string `enum:"lines,combined" default:"lines" help:"lines (JSON with t, key and cost) or combined (an access log)."`
+	shapeFlags
+}
+
+func (g *generateCommand) Run(ctx context.Context, c *console) error {
+	made, err := g.traffic(g.Shape)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(c.out, 1<<18)
+	if g.As == "combined" {
+		err = generate.WriteCombined(ctx, out, made)
+	} else {
+		err = generate.WriteLines(ctx, out, made)
+	}
+	if flushed := out.Flush(); err == nil {
+		err = flushed
+	}
+	if err != nil {
+		return fmt.Errorf("generate: %w", err)
+	}
+	return nil
+}
+
+func shapeNames() string {
+	var names []string
+	for _, s := range generate.Shapes() {
+		names = append(names, s.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+func shapesHelp() string {
+	var names []string
+	for _, s := range generate.Shapes() {
+		names = append(names, fmt.Sprintf("%s (%s)", s, s.About()))
+	}
+	return "One of: " + strings.Join(names, "; ") + "."
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/replay/generate"
+	"github.com/slidegate/slidegate/replay/traffic"
+)
+
+// input is the traffic that is replayed, and how far it has been read.
+type input struct {
+	lines   traffic.Lines
+	readers []*traffic.Reader
+	made    string       // the shape of made-up traffic
+	total   int64        // of what done counts, -1 if nobody knows
+	done    func() int64 // bytes, or made-up requests
+}
+
+// openFiles opens logs, all before the first is read.
+func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffic.Options) (in *input, err error) {
+	in = &input{}
+	defer func() {
+		if err != nil {
+			in.close()
+		}
+	}()
+	var lines []traffic.Lines
+	piped := false
+	for _, name := range names {
+		var reader *traffic.Reader
+		if name == "-" {
+			if piped {
+				return in, errors.New("standard input (-) is named twice")
+			}
+			piped = true
+			reader, err = traffic.NewReader("standard input", interruptible(ctx, stdin), opts)
+		} else {
+			reader, err = traffic.Open(name, opts)
+		}
+		if err != nil {
+			return in, err
+		}
+		in.readers = append(in.readers, reader)
+		lines = append(lines, reader)
+	}
+	in.lines = traffic.Merge(lines...)
+	in.done = func() (bytes int64) {
+		for _, r := range in.readers {
+			bytes += r.BytesRead()
+		}
+		return bytes
+	}
+	for _, r := range in.readers {
+		if size := r.Size(); size < 0 || in.total < 0 {
+			in.total = -1
+		} else {
+			in.total += size
+		}
+	}
+	return in, nil
+}
+
+// madeUp is traffic without a log.
+func madeUp(shape string, made *generate.Traffic, requests int64) *input {
+	counted := &counter{lines: made}
+	return &input{lines: counted, made: shape, total: requests, done: counted.n.Load}
+}
+
+// counter counts the lines that are read through it.
+type counter struct {
+	lines traffic.Lines
+	n     atomic.Int64
+}
+
+func (c *counter) Next(line *traffic.Line) error {
+	c.n.Add(1)
+	return c.lines.Next(line)
+}
+
+func (in *input) sources() (all []traffic.Source) {
+	for _, r := range in.readers {
+		all = append(all, r.Source())
+	}
+	return all
+}
+
+// title says what was replayed.
+func (in *input) title() string {
+	switch {
+	case in.made != "":
+		return "made-up traffic: " + in.made
+	case len(in.readers) == 1:
+		return in.readers[0].Source().Name
+	default:
+		return fmt.Sprintf("%s and %d more", in.readers[0].Source().Name, len(in.readers)-1)
+	}
+}
+
+// nothing explains why there was no request, if err does not.
+func (in *input) nothing(err error) error {
+	if err != nil {
+		return nil
+	}
+	var lines, filtered int64
+	for _, s := range in.sources() {
+		lines += s.Lines
+		filtered += s.Filtered
+	}
+	return fmt.Errorf("no request is left to replay: the filters left out %d of %d lines", filtered, lines)
+}
+
+func (in *input) close() {
+	for _, r := range in.readers {
+		r.Close() // only read from: there is nothing to lose
+	}
+}
+
+// interruptible returns a reader of r that ctx can end while it waits for r, as a pipe that somebody holds open. The data
+// is read by a goroutine that ends with r.
+func interruptible(ctx context.Context, r io.Reader) io.Reader {
+	if file, ok := r.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			return r
+		}
+	}
+	p := &pipe{ctx: ctx, full: make(chan []byte, 2), spare: make(chan []byte, 3)}
+	for range cap(p.spare) {
+		p.spare <- make([]byte, 1<<18)
+	}
+	go p.fill(r)
+	return p
+}
+
+// pipe hands data from one goroutine to another, a block at a time.
+type pipe struct {
+	ctx   context.Context
+	full  chan []byte
+	spare chan []byte
+	err   error // why full is closed
+	block []byte
+	rest  []byte
+}
+
+func (p *pipe) fill(r io.Reader) {
+	defer close(p.full)
+	for block := range p.spare {
+		n, err := r.Read(block[:cap(block)])
+		if n > 0 {
+			p.full <- block[:n]
+		}
+		if err != nil {
+			p.err = err
+			return
+		}
+	}
+}
+
+func (p *pipe) Read(to []byte) (int, error) {
+	for len(p.rest) == 0 {
+		if p.block != nil {
+			p.spare <- p.block
+			p.block = nil
+		}
+		select {
+		case <-p.ctx.Done():
+			return 0, p.ctx.Err()
+		case block, ok := <-p.full:
+			if !ok {
+				return 0, p.err
+			}
+			p.block, p.rest = block, block
+		}
+	}
+	n := copy(to, p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config"
+)
+
+// defaultLimit is what traffic is held against when nobody says.
+const defaultLimit = "100/1m"
+
+// limitFlags say which limits are meant.
+type limitFlags struct {
+	Limit       []string             `placeholder:"100/1m" sep:"none" help:"A quota per window, which choices may follow: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Limits"`
+	Algorithm   *slidegate.Algorithm `placeholder:"NAME" help:"How to count, for limits that do not say: sliding-window, sliding-log, fixed-window, token-bucket." group:"Limits"`
+	Segments    *int                 `placeholder:"N" help:"Parts that a sliding window is cut into, 1 to 64." group:"Limits"`
+	Overlap     *slidegate.Overlap   `placeholder:"HOW" help:"How the partly covered oldest part counts: up, down, whole." group:"Limits"`
+	Anchor      *slidegate.Anchor    `placeholder:"WHERE" help:"Where windows start: clock, first." group:"Limits"`
+	CountDenied bool                 `help:"Refused requests use quota too." group:"Limits"`
+	Burst       *int64               `placeholder:"N" help:"How many units a token bucket holds." group:"Limits"`
+	Config      string               `placeholder:"FILE" help:"Take limits, key and cost from a policy of this file instead." group:"Limits"`
+	Policy      string               `placeholder:"NAME" help:"The policy, if the file has several." group:"Limits"`
+}
+
+// read returns the limits, and the policy that they are of, if there is one.
+func (f *limitFlags) read() ([]slidegate.Limit, *config.Policy, error) {
+	if f.Config == "" {
+		if f.Policy != "" {
+			return nil, nil, errors.New("--policy: a policy is part of a file: add --config FILE")
+		}
+		limits, err := f.limits()
+		return limits, nil, err
+	}
+	if len(f.Limit) > 0 || f.choices() {
+		return nil, nil, errors.New("--config: the policy says what the limits are: leave out --limit and its choices, or --config")
+	}
+	file, err := config.Load(f.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	policy, err := file.Policy(f.Policy)
+	if err != nil {
+		return nil, nil, err
+	}
+	return policy.Limits, policy, nil
+}
+
+// choices tells whether any choice was made by a flag.
+func (f *limitFlags) choices() bool {
+	return f.Algorithm != nil || f.Segments != nil || f.Overlap != nil || f.Anchor != nil || f.CountDenied || f.Burst != nil
+}
+
+func (f *limitFlags) limits() ([]slidegate.Limit, error) {
+	texts := f.Limit
+	if len(texts) == 0 {
+		texts = []string{defaultLimit}
+	}
+	var limits []slidegate.Limit
+	for _, text := range texts {
+		limit, err := slidegate.ParseLimit(text)
+		if err != nil {
+			return nil, fmt.Errorf("--limit: %w", err)
+		}
+		f.choose(&limit)
+		if err := limit.Check(); err != nil {
+			return nil, fmt.Errorf("--limit %s: %w", text, err)
+		}
+		limits = append(limits, limit)
+	}
+	return limits, nil
+}
+
+// choose makes the choices of the flags that a limit has not made itself.
+func (f *limitFlags) choose(l *slidegate.Limit) {
+	pick(&l.Algorithm, f.Algorithm)
+	pick(&l.Segments, f.Segments)
+	pick(&l.Overlap, f.Overlap)
+	pick(&l.Anchor, f.Anchor)
+	pick(&l.Burst, f.Burst)
+	l.CountDenied = l.CountDenied || f.CountDenied
+}
+
+func pick[T comparable](field *T, flag *T) {
+	var unset T
+	if flag != nil && *field == unset {
+		*field = *flag
+	}
+}

@@ -1,0 +1,143 @@
+// Command slidegate is Slidegate for everyone: it replays recorded traffic through limits to see what they would have
+// done to it, and makes up traffic for those who have no log.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit statuses.
+const (
+	exitOK          = 0
+	exitFailure     = 2 // a wrong flag, a file that cannot be read, anything else that went wrong
+	exitInterrupted = 130
+)
+
+// console is what a command reads from and writes to.
+type console struct {
+	in       io.Reader
+	out      io.Writer
+	err      io.Writer
+	command  string // how this was called, for reports
+	terminal bool   // err is a terminal that a person looks at
+}
+
+// commands are all commands with their flags.
+type commands struct {
+	Replay   replayCommand    `cmd:"" help:"Show what a limit would have done to recorded traffic."`
+	Generate generateCommand  `cmd:"" help:"Make up traffic, as a log to replay."`
+	Version  kong.VersionFlag `help:"Print the version and exit."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr)}
+	os.Exit(run(ctx, c, os.Args[1:]))
+}
+
+// run carries out a command line and returns the exit status.
+func run(ctx context.Context, c *console, args []string) (status int) {
+	exited := -1
+	parser, err := kong.New(&commands{},
+		kong.Name("slidegate"),
+		kong.Description("A sliding-window rate limiter: one exact decision rule on every store."),
+		kong.Vars(helpVars()),
+		kong.Writers(c.out, c.err),
+		kong.Exit(func(code int) { exited = code }), // --help and --version
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(c),
+	)
+	if err != nil {
+		panic(err) // the flags of the program itself are wrong
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err == nil {
+		err = parsed.Run()
+	}
+	return c.finish(err)
+}
+
+// finish tells a person about err, if there is something to tell, and returns the exit status.
+func (c *console) finish(err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintf(c.err, "slidegate: %s\n", forPeople(line))
+	}
+	var usage *kong.ParseError
+	if errors.As(err, &usage) {
+		fmt.Fprintln(c.err, usageHint(usage))
+	}
+	return exitFailure
+}
+
+// packages are the names that errors of the library begin with. A person who calls a program does not know them.
+var packages = regexp.MustCompile(`^((?:--[a-z-]+[^:]*: )?)(?:traffic|config|generate|replay|report|slidegate): `)
+
+// forPeople leaves out of a message which package it comes from.
+func forPeople(message string) string { return packages.ReplaceAllString(message, "$1") }
+
+// usageHint says where help is found.
+func usageHint(err *kong.ParseError) string {
+	command := "slidegate"
+	if err.Context != nil {
+		if node := err.Context.Selected(); node != nil {
+			command = "slidegate " + node.Path()
+		}
+	}
+	return fmt.Sprintf("Try: %s --help", command)
+}
+
+func helpVars() kong.Vars {
+	return kong.Vars{"version": "slidegate " + version(), "formats": formatsHelp(), "shapes": shapesHelp(), "shapeNames": shapeNames()}
+}
+
+// version is the module's version, or that of the checkout it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version
+}
+
+// commandLine writes arguments as a shell would read them.
+func commandLine(args []string) string {
+	words := []string{"slidegate"}
+	for _, arg := range args[1:] {
+		if arg == "" || strings.ContainsFunc(arg, needsQuotes) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		words = append(words, arg)
+	}
+	return strings.Join(words, " ")
+}
+
+func needsQuotes(r rune) bool {
+	plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,%+@", r)
+	return !plain
+}

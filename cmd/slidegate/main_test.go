@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// program is the real binary, built once.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "slidegate-test-*")
+	if err != nil {
+		panic(err)
+	}
+	program = filepath.Join(dir, "slidegate")
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		panic("the program does not build: " + err.Error())
+	}
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// result is what a command line did.
+type result struct {
+	status int
+	out    string
+	err    string
+}
+
+// call runs a command line in this process, with nothing on standard input.
+func call(t testing.TB, args ...string) result {
+	t.Helper()
+	return callWith(t.Context(), strings.NewReader(""), args...)
+}
+
+func callWith(ctx context.Context, in io.Reader, args ...string) result {
+	var out, errs bytes.Buffer
+	status := run(ctx, &console{in: in, out: &out, err: &errs, command: "slidegate " + strings.Join(args, " ")}, args)
+	return result{status, out.String(), errs.String()}
+}
+
+// mustCall is call for a command line that is to work.
+func mustCall(t testing.TB, args ...string) string {
+	t.Helper()
+	r := call(t, args...)
+	if r.status != exitOK {
+		t.Fatalf("slidegate %s: status %d\n%s", strings.Join(args, " "), r.status, r.err)
+	}
+	return r.out
+}
+
+// write puts a file with content into a folder of the test's own.
+func write(t testing.TB, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// canceled returns a context that has ended.
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/replay"
+	"github.com/slidegate/slidegate/replay/report"
+	"github.com/slidegate/slidegate/replay/traffic"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// trailsDrawn is how many of the worst keys the page draws over time.
+const trailsDrawn = 6
+
+// replayCommand shows what limits would have done.
+type replayCommand struct {
+	Files []string `arg:"" optional:"" name:"file" help:"Logs, plain, gzip or zstd; several are merged by time; - is standard input."`
+
+	Log    string            `default:"auto" placeholder:"FORMAT" help:"What the logs are: ${formats}. (default: auto)" group:"Input"`
+	Key    string            `placeholder:"FIELD" help:"Who is limited: address, user, path, method, host, header:NAME, field:PATH, key, or a template such as '{address} {path}'. (default: address, for JSON lines key)" group:"Input"`
+	Cost   string            `placeholder:"N" help:"What a request costs: a number, bytes, or field:PATH. (default: 1, for JSON lines their cost)" group:"Input"`
+	Field  map[string]string `placeholder:"NAME=PATH" help:"Where other JSON logs have time, address, user, method, path, host, status, bytes, key, cost." group:"Input"`
+	V4     int               `name:"ipv4-prefix" default:"32" help:"Addresses that share this many bits are one key." group:"Input"`
+	V6     int               `name:"ipv6-prefix" default:"64" help:"The same for IPv6." group:"Input"`
+	Method []string          `placeholder:"GET" help:"Only these methods; !GET leaves one out." group:"Input"`
+	Path   []string          `sep:"none" placeholder:"/api/*" help:"Only these paths; * is anything; !/static/* leaves some out." group:"Input"`
+	Status []string          `placeholder:"2xx" help:"Only these statuses: 404, 2xx, 400-499; !429 leaves one out." group:"Input"`
+	Sort   time.Duration     `default:"10s" help:"How far out of order lines may be and still be decided in order; 0 takes them as they are." group:"Input"`
+
+	limitFlags
+
+	Compare *bool  `negatable:"" help:"Run all algorithms on the same traffic, side by side." group:"Questions"`
+	Sweep   string `placeholder:"10..1000" help:"Try other quotas of the first limit: 10..1000, 10..1000:10 or 10,20,50; off." group:"Questions"`
+	Suggest string `placeholder:"PERCENT" help:"Find the smallest quota of the first limit that touches at most this share of the keys, such as 1%." group:"Questions"`
+
+	Format    string `enum:"text,json,csv" default:"text" help:"How to print the report: text, json, csv." group:"Output"`
+	HTML      string `placeholder:"FILE" help:"Write the report as a page, with --compare and --sweep unless they are turned off." group:"Output"`
+	Decisions string `placeholder:"FILE" help:"Write every decision as a JSON line, in the order of the input." group:"Output"`
+	Top       int    `default:"10" help:"How many of the most denied keys to name." group:"Output"`
+
+	Made string `name:"generate" placeholder:"SHAPE" help:"Replay made-up traffic instead of a log: ${shapeNames}." group:"Made-up traffic"`
+	shapeFlags
+}
+
+func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
+	limits, policy, err := r.read()
+	if err != nil {
+		return err
+	}
+	opts, err := r.questions(limits)
+	if err != nil {
+		return err
+	}
+	in, err := r.open(ctx, c, policy)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	out, err := r.create(in)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	if out.decisions != nil {
+		opts.Decisions = out.decisions
+	}
+	bar := newProgress(c, in.total, in.done)
+	opts.Progress = bar.update
+	found, err := replay.Run(ctx, in.lines, opts)
+	bar.close()
+	if found == nil {
+		return errors.Join(err, in.nothing(err))
+	}
+	document := &report.Document{Title: in.title(), Command: c.command, Per: r.per(policy, in), Findings: found, Sources: in.sources()}
+	return errors.Join(out.write(c, document, r.Format), err)
+}
+
+// questions turns flags into what the replay is asked.
+func (r *replayCommand) questions(limits []slidegate.Limit) (opts replay.Options, err error) {
+	opts = replay.Options{Limits: limits, Top: r.Top, Sort: r.Sort}
+	page := r.HTML != ""
+	opts.Compare = page && r.Compare == nil || r.Compare != nil && *r.Compare
+	if page {
+		opts.Trails = trailsDrawn
+	}
+	switch {
+	case r.Sweep == "" && page:
+		opts.Sweep = sweepAround(limits[0])
+	case r.Sweep != "" && r.Sweep != "off":
+		if opts.Sweep, err = replay.ParseSweep(r.Sweep); err != nil {
+			return opts, err
+		}
+	}
+	if r.Suggest != "" {
+		opts.Suggest = true
+		opts.Percent, err = strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(r.Suggest, "%")), 64)
+		if err != nil {
+			return opts, fmt.Errorf("--suggest: %q is not a percentage of keys, such as 1%%", r.Suggest)
+		}
+	}
+	if r.Top < 0 {
+		return opts, fmt.Errorf("--top: %d is not a number of keys", r.Top)
+	}
+	return opts, opts.Check()
+}
+
+// sweepAround returns quotas from a tenth to ten times that of a limit.
+func sweepAround(limit slidegate.Limit) []int64 {
+	most := int64(rule.MaxQuota)
+	if limit.Algorithm == slidegate.SlidingLog {
+		most = rule.MaxLogQuota
+	}
+	return replay.SweepRange(max(1, limit.Quota/10), min(most, max(10, limit.Quota*10)))
+}
+
+// reading turns flags, and the policy if there is one, into how logs are read.
+func (r *replayCommand) reading(policy *config.Policy) (opts traffic.Options, err error) {
+	if policy != nil {
+		opts.Key, opts.Cost = policy.Key, policy.Cost
+	}
+	if r.Key != "" {
+		if opts.Key, err = config.ParseTemplate(r.Key); err != nil {
+			return opts, fmt.Errorf("--key: %w", err)
+		}
+	}
+	if r.Cost != "" {
+		if opts.Cost, err = config.ParseCost(r.Cost); err != nil {
+			return opts, fmt.Errorf("--cost: %w", err)
+		}
+	}
+	if opts.Format, err = traffic.ParseFormat(r.Log); err != nil {
+		return opts, fmt.Errorf("--log: %w", err)
+	}
+	if opts.Filter, err = traffic.ParseFilter(r.Method, r.Path, r.Status); err != nil {
+		return opts, err
+	}
+	opts.Fields = r.Field
+	opts.Grouping = clientip.Grouping{V4: r.V4, V6: r.V6}
+	return opts, opts.Grouping.Check()
+}
+
+// open opens what is to be replayed.
+func (r *replayCommand) open(ctx context.Context, c *console, policy *config.Policy) (*input, error) {
+	if r.Made != "" {
+		if len(r.Files) > 0 {
+			return nil, errors.New("--generate replays made-up traffic: leave out the files, or --generate")
+		}
+		made, err := r.traffic(r.Made)
+		if err != nil {
+			return nil, err
+		}
+		return madeUp(r.Made, made, r.Requests), nil
+	}
+	if len(r.Files) == 0 {
+		return nil, errors.New("there is nothing to replay: name a log, - for standard input, or try --generate mixed")
+	}
+	opts, err := r.reading(policy)
+	if err != nil {
+		return nil, err
+	}
+	return openFiles(ctx, r.Files, c.in, opts)
+}
+
+// per says in words what the key was.
+func (r *replayCommand) per(policy *config.Policy, in *input) string {
+	template := r.Key
+	if template == "" && policy != nil {
+		template = policy.Key.String()
+	}
+	if template == "" && len(in.readers) > 0 && in.readers[0].Source().Format != "JSON lines" {
+		template = "address"
+	}
+	var words []string
+	for field := range strings.FieldsFuncSeq(template, func(r rune) bool { return strings.ContainsRune("{} ", r) }) {
+		words = append(words, field)
+	}
+	return strings.Join(words, " and ")
+}
+
+func formatsHelp() string {
+	return "auto, " + strings.Join(traffic.FormatNames(), ", ")
+}

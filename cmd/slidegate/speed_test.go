@@ -1,0 +1,28 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"testing"
+)
+
+// BenchmarkReplay is the whole command on a log of 100,000 keys: the metric to look at is requests per second. With -cpu 1
+// it is what one core does.
+func BenchmarkReplay(b *testing.B) {
+	const requests = 2_000_000
+	for _, kind := range []string{"lines", "combined"} {
+		text := []byte(mustCall(b, "generate", "steady", "--keys", "100000", "--requests", strconv.Itoa(requests), "--as", kind))
+		for _, limit := range []string{"60/1m", "60/1m sliding-log"} {
+			b.Run(fmt.Sprintf("%s/%s", kind, limit), func(b *testing.B) {
+				b.SetBytes(int64(len(text)))
+				for b.Loop() {
+					if r := callWith(b.Context(), bytes.NewReader(text), "replay", "--limit", limit, "-"); r.status != exitOK {
+						b.Fatal(r.err)
+					}
+				}
+				b.ReportMetric(float64(requests)*float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+			})
+		}
+	}
+}

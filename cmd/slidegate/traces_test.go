@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Does the command reproduce every recorded decision of the limiters that Slidegate replaces?
+
+// choices are the flags that reproduce a system.
+var choices = map[string][]string{
+	"deno-kv":    {"--overlap", "down", "--anchor", "clock", "--count-denied"},
+	"pg-sliding": {"--overlap", "up", "--anchor", "first"},
+	"cf-kv":      {"--algorithm", "sliding-log"},
+	"cf-do":      {"--algorithm", "sliding-log"},
+	"redis-zset": {"--algorithm", "sliding-log", "--count-denied"},
+}
+
+// decided is a line of a recording, or of what the command wrote.
+type decided struct {
+	T       json.RawMessage
+	Key     string
+	Cost    int64
+	Allowed bool
+
+	Remaining    *int64
+	RetryAfterUS *int64 `json:"retry_after_us"`
+	ResetAfterUS *int64 `json:"reset_after_us"`
+}
+
+func TestTraces(t *testing.T) {
+	files, err := filepath.Glob(filepath.FromSlash("../../rule/testdata/traces/*/*.out.jsonl.gz"))
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
+	for _, file := range files {
+		system := filepath.Base(filepath.Dir(file))
+		t.Run(system+"/"+strings.TrimSuffix(filepath.Base(file), ".out.jsonl.gz"), func(t *testing.T) {
+			ours := filepath.Join(t.TempDir(), "decisions.jsonl")
+			quota, limit := recordedLimit(t, file)
+			args := append([]string{"replay", "--limit", limit, "--decisions", ours}, choices[system]...)
+			mustCall(t, append(args, file)...)
+			compare(t, quota, readDecided(t, file), readDecided(t, ours))
+		})
+	}
+}
+
+func compare(t *testing.T, quota int64, theirs, ours []decided) {
+	t.Helper()
+	if len(theirs) != len(ours) || len(ours) == 0 {
+		t.Fatalf("%d decisions were recorded, %d written", len(theirs), len(ours))
+	}
+	denied := 0
+	for i, o := range ours {
+		r := theirs[i]
+		if o.Allowed != r.Allowed || !bytes.Equal(o.T, r.T) || o.Key != r.Key || o.Cost != r.Cost {
+			t.Fatalf("line %d: wrote %+v, recorded is %+v", i+1, o, r)
+		}
+		if o.Remaining == nil || o.ResetAfterUS == nil {
+			t.Fatalf("line %d lacks a field: %+v", i+1, o)
+		}
+		if never := o.Cost > quota; never != (o.RetryAfterUS == nil) || !never && o.Allowed != (*o.RetryAfterUS == 0) {
+			t.Fatalf("line %d: cost %d, allowed %v, with a wrong retry_after_us", i+1, o.Cost, o.Allowed)
+		}
+		if !o.Allowed {
+			denied++
+		}
+	}
+	if denied == 0 || denied == len(ours) {
+		t.Errorf("%d of %d were denied: the recording says little", denied, len(ours))
+	}
+}
+
+// recordedLimit returns the limit of a recording: its quota, and all of it as the flag takes it.
+func recordedLimit(t *testing.T, file string) (quota int64, limit string) {
+	t.Helper()
+	text, err := os.ReadFile(strings.TrimSuffix(file, ".out.jsonl.gz") + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var about struct {
+		Params struct{ Limit, WindowMs int64 }
+	}
+	if err := json.Unmarshal(text, &about); err != nil {
+		t.Fatal(err)
+	}
+	quota = about.Params.Limit
+	return quota, fmt.Sprintf("%d/%dms", quota, about.Params.WindowMs)
+}
+
+func readDecided(t *testing.T, name string) (all []decided) {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var in io.Reader = file
+	if strings.HasSuffix(name, ".gz") {
+		if in, err = gzip.NewReader(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var d decided
+		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
+			t.Fatalf("%s: %v in %s", name, err, lines.Bytes())
+		}
+		all = append(all, d)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

@@ -1,0 +1,200 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+)
+
+const (
+	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, burst)"
+	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
+)
+
+// badFiles are files with what is wrong in them, line by line.
+var badFiles = []struct{ name, text, want string }{
+	{"empty", "", `1:1: the file is empty; write policies: and below it at least one policy with limits`},
+	{"comment", "# policies\n", `1:1: the file is empty; write policies: and below it at least one policy with limits`},
+	{"null", "~\n", `1:1: the file must be a mapping with policies, not nothing`},
+	{"list", "- policies\n", `1:1: the file must be a mapping with policies, not a list`},
+	{"text", "\n  policies\n", `2:3: the file must be a mapping with policies, not "policies"`},
+	{"two documents", "policies: {a: {limits: [1/s]}}\n---\npolicies: {b: {limits: [1/s]}}\n",
+		`2:1: a second document begins; put all policies into one, and remove this "---"`},
+	{"not UTF-8", "policies:\n  \xe9t\xe9: 1\n", `2:3: the file is not UTF-8`},
+	{"not YAML", "policies:\n  a: b: c\n", `2:6: this is not YAML: mapping value is not allowed in this context`},
+	{"open bracket", "policies: [a\n", `1:11: this is not YAML: sequence end token ']' not found`},
+
+	{"top field", "policy:\n  a: {limits: [1/s]}\n",
+		`1:1: "policy" is not a field of the file; did you mean "policies"? (there is only policies)`},
+	{"top fields", "limits: [1/s]\npolicies: {a: {limits: [1/s]}}\n", `1:1: "limits" is not a field of the file (there is only policies)`},
+	{"no policies", "policies: {}\n", `1:1: there are no policies; write policies: and below it at least one policy with limits`},
+	{"policies null", "policies:\n", `1:1: "policies" has no value; write one, or leave it out`},
+	{"policies list", "policies:\n  - api\n", `2:3: policies: must be a mapping of names to policies, not a list`},
+	{"policy name", "policies:\n  my api: {limits: [1/s]}\n  \"\": {limits: [1/s]}\n  é: {limits: [1/s]}\n", `
+2:3: "my api" is not a name for a policy; write letters, digits, - _ and . only
+3:3: "" is not a name for a policy; write letters, digits, - _ and . only
+4:3: "é" is not a name for a policy; write letters, digits, - _ and . only`},
+	{"policy twice", "policies:\n  a:\n    limits: [1/s]\n  b:\n    limits: [1/s]\n  a:\n    limits: [2/s]\n",
+		`6:3: "a" is given twice; the first is in line 2`},
+	{"policy null", "policies:\n  a:\n  b: 5\n", `
+2:3: "a" has no value; write one, or leave it out
+3:6: the policy "b" must be a mapping with limits, not "5"`},
+
+	{"policy field", "policies:\n  a:\n    limit: [1/s]\n  b:\n    keys: user\n    limits: [1/s]\n", `
+3:5: "limit" is not a field of a policy; did you mean "limits"? (there are key, cost, limits)
+5:5: "keys" is not a field of a policy; did you mean "key"? (there are key, cost, limits)`},
+	{"field twice", "policies:\n  a:\n    key: user\n    limits: [1/s]\n    key: path\n", `5:5: "key" is given twice; the first is in line 3`},
+	{"no limits", "policies:\n  a:\n    key: user\n  b: {}\n", `
+2:3: the policy "a" has no limits; write limits: and below it at least one, such as - 100/1m
+4:3: the policy "b" has no limits; write limits: and below it at least one, such as - 100/1m`},
+	{"limits wrong", "policies:\n  a:\n    limits: 1/s\n  b:\n    limits: []\n  c:\n    limits:\n", `
+3:13: limits: must be a list, such as [100/1m, 1000/1h], not "1/s"
+5:13: limits: there must be at least one, such as 100/1m
+7:5: "limits" has no value; write one, or leave it out`},
+	{"key", "policies:\n  a:\n    key: adress\n    limits: [1/s]\n", `3:10: key: "adress" is not a field; did you mean "address"? ` + fieldList},
+	{"key in braces", "policies:\n  a:\n    key: {address}\n    limits: [1/s]\n",
+		`3:10: key: must be a text, not a mapping; write quotes around a template that begins with a brace: "{address}"`},
+	{"key list", "policies:\n  a:\n    key: [user, path]\n    limits: [1/s]\n", `3:10: key: must be a text, not a list`},
+	{"cost", "policies:\n  a:\n    cost: -1\n    limits: [1/s]\n  b:\n    cost: byte\n    limits: [1/s]\n  c:\n    cost: 1.5\n    limits: [1/s]\n", `
+3:11: cost: a cost must be 0 to 9007199254740991, not -1
+6:11: cost: "byte" is not a cost; did you mean "bytes"? (there are whole numbers in plain digits, bytes and field:PATH)
+9:11: cost: "1.5" is not a cost (there are whole numbers in plain digits, bytes and field:PATH)`},
+
+	{"limit text", "policies:\n  a:\n    limits:\n      - 100/1x\n      - 100\n      -\n      - [1/s]\n", `
+4:9: slidegate: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d (in "100/1x")
+5:9: slidegate: invalid limit: write a quota and a window, such as 100/1m or 5000 per 24h (in "100")
+6:8: a limit must be a text such as 100/1m, or a mapping with quota and window, not nothing
+7:9: a limit must be a text such as 100/1m, or a mapping with quota and window, not a list`},
+	{"limit field", "policies:\n  a:\n    limits:\n      - window: 1h\n        quotta: 5\n      - quota: 5\n        window: 1m\n        count-denied: true\n        colour: red\n", `
+5:9: "quotta" is not a field of a limit; did you mean "quota"? ` + limitList + `
+8:9: "count-denied" is not a field of a limit; did you mean "count_denied"? ` + limitList + `
+9:9: "colour" is not a field of a limit ` + limitList},
+	{"limit lacks", "policies:\n  a:\n    limits:\n      - quota: 5\n      - {window: 1m}\n      - {}\n", `
+4:9: the limit has no window; add window: 1m, say
+5:9: the limit has no quota; add quota: 100, say
+6:9: the limit has no quota; add quota: 100, say
+6:9: the limit has no window; add window: 1m, say`},
+	{"order of the file", "policies:\n  a:\n    key: usr\n  b:\n    limits:\n      - window: 1x\n        colour: red\n", `
+2:3: the policy "a" has no limits; write limits: and below it at least one, such as - 100/1m
+3:10: key: "usr" is not a field; did you mean "user"? ` + fieldList + `
+6:9: the limit has no quota; add quota: 100, say
+6:17: slidegate: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d
+7:9: "colour" is not a field of a limit ` + limitList},
+	{"limit numbers", `policies:
+  a:
+    limits:
+      - {window: 1m, quota: "5"}
+      - {window: 1m, quota: five}
+      - {window: 1m, quota: 010}
+      - {window: 1m, quota: 0x10}
+      - {window: 1m, quota: 1.5}
+      - {window: 1m, quota: [5]}
+      - {window: 1m, quota: 99999999999999999999}
+      - {window: 1m, quota: 0}
+      - {window: 1m, quota: 5, segments: 99999999999}
+`, `
+4:29: quota: "5" is a text; write the number without quotes
+5:29: quota: "five" is not a whole number in plain digits, at most 9007199254740991
+6:29: quota: "010" is not a whole number in plain digits, at most 9007199254740991
+7:29: quota: "0x10" is not a whole number in plain digits, at most 9007199254740991
+8:29: quota: "1.5" is not a whole number in plain digits, at most 9007199254740991
+9:29: quota: must be a whole number, not a list
+10:29: quota: "99999999999999999999" is not a whole number in plain digits, at most 9007199254740991
+11:9: slidegate: invalid limit: quota: must be 1 to 9007199254740991, not 0
+12:9: slidegate: invalid limit: segments: must be 1 to 64, not 1073741824`},
+	{"limit windows", `policies:
+  a:
+    limits:
+      - {quota: 5, window: 60}
+      - {quota: 5, window: 1 h}
+      - {quota: 5, window: 1x}
+      - {quota: 5, window: 1us}
+      - {quota: 5, window: {h: 1}}
+`, `
+4:28: window: "60" has no unit; write a length of time such as 30s, 1m, 24h or 7d
+5:28: window: "1 h" has a space in it; write a length of time such as 30s, 1m, 24h or 7d
+6:28: slidegate: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d
+7:28: slidegate: invalid limit: window: must be 1ms to 5 years (43920h), not 1us
+8:28: window: must be a text, not a mapping`},
+	{"limit choices", `policies:
+  a:
+    limits:
+      - {quota: 5, window: 1m, algorithm: sliding-lock}
+      - {quota: 5, window: 1m, overlap: hole}
+      - {quota: 5, window: 1m, anchor: epoch}
+      - {quota: 5, window: 1m, count_denied: yes}
+      - {quota: 5, window: 1m, count_denied: "true"}
+      - {quota: 5, window: 1m, name: 5}
+      - {quota: 5, window: 1m, name: [a]}
+      - {quota: 5, window: 1m, burst: 5}
+`, `
+4:43: algorithm: "sliding-lock" is not an algorithm; did you mean "sliding-log"? (there are sliding-window, sliding-log, fixed-window, token-bucket)
+5:41: overlap: "hole" is not an overlap; did you mean "whole"? (there are up, down, whole)
+6:40: anchor: "epoch" is not an anchor (there are clock, first)
+7:46: count_denied: must be true or false, not "yes"
+8:46: count_denied: must be true or false, not "true"
+9:38: name: 5 is not a text; write it in quotes
+10:38: name: must be a text, not a list
+11:9: slidegate: invalid limit: burst: 5 applies to token-bucket only, not to sliding-window; leave it out`},
+	{"limits shared", "policies:\n  a:\n    limits:\n      - 5/1m\n      - 6/1h\n      - quota: 7\n        window: 60s\n        overlap: whole\n      - 7/1m name=b\n      - 8/1m name=b\n      - 5/1m anchor=first\n", `
+6:9: the limit "7/1m overlap=whole" would share its counts with the one in line 4, which has the same name and shape; give it another name
+10:9: the limit "8/1m name=\"b\"" would share its counts with the one in line 9, which has the same name and shape; give it another name`},
+
+	{"alias", "policies:\n  a:\n    limits: *x\n  b:\n    limits: &x [1/s, 1/s]\n  c:\n    limits: *x\n", `
+3:13: there is no anchor "&x" before this alias of it
+5:22: the limit "1/1s" would share its counts with the one in line 5, which has the same name and shape; give it another name`},
+	{"alias of itself", "policies: &p\n  a: *p\n", `
+2:3: "a" is not a field of a policy (there are key, cost, limits)
+2:3: the policy "a" has no limits; write limits: and below it at least one, such as - 100/1m`},
+	{"merge", "policies:\n  a: &a\n    limits: [1/s]\n  b:\n    <<: *a\n    limits: [2/s]\n",
+		`5:5: merging with << is not supported; write the fields out, or use an alias for a whole value`},
+	{"tag", "policies:\n  a:\n    key: !!str user\n    limits: [1/s]\n", `3:10: tags such as "!!str" are not supported; leave it out`},
+	{"question mark", "policies:\n  ? a\n  : limits: [1/s]\n", `2:3: a name must stand by itself before its colon, without ?, &, * and !`},
+	{"many", "policies:\n  a:\n    a: 1\n    b: 1\n    d: 1\n    e: 1\n    f: 1\n    g: 1\n    h: 1\n    i: 1\n    j: 1\n    k: 1\n    l: 1\n    limits: [1/s]\n", `
+3:5: "a" is not a field of a policy (there are key, cost, limits)
+4:5: "b" is not a field of a policy (there are key, cost, limits)
+5:5: "d" is not a field of a policy (there are key, cost, limits)
+6:5: "e" is not a field of a policy (there are key, cost, limits)
+7:5: "f" is not a field of a policy (there are key, cost, limits)
+8:5: "g" is not a field of a policy (there are key, cost, limits)
+9:5: "h" is not a field of a policy (there are key, cost, limits)
+10:5: "i" is not a field of a policy (there are key, cost, limits)
+11:5: "j" is not a field of a policy (there are key, cost, limits)
+12:5: "k" is not a field of a policy (there are key, cost, limits)
+ and 1 more problems`},
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, test := range badFiles {
+		t.Run(test.name, func(t *testing.T) {
+			want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
+			file, err := Parse("f.yaml", []byte(test.text))
+			if err == nil {
+				t.Fatalf("%s\nis read as %+v", test.text, file)
+			}
+			if file != nil {
+				t.Error("a file is returned with the error")
+			}
+			got := strings.Split(err.Error(), "\n")
+			for i := range max(len(got), len(want)) {
+				switch {
+				case i >= len(got):
+					t.Errorf("missing: f.yaml:%s", want[i])
+				case i >= len(want):
+					t.Errorf("too much: %s", got[i])
+				case got[i] != "f.yaml:"+want[i]:
+					t.Errorf("got  %s\nwant f.yaml:%s", got[i], want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestErrorsWrapWhatSlidegateSays(t *testing.T) {
+	_, err := Parse("f", []byte("policies: {a: {limits: [{quota: 5, window: 1m, burst: 5}]}}"))
+	if !errors.Is(err, slidegate.ErrLimit) {
+		t.Errorf("%v is not ErrLimit", err)
+	}
+}

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fill repeats text until there are so many bytes.
+func fill(size int, before, text, after string) string {
+	return before + strings.Repeat(text, (size-len(before)-len(after))/len(text)) + after
+}
+
+// manyLines are lines made of their numbers, up to the size of the largest file or until there are n.
+func manyLines(before, format string, n int) string {
+	var b strings.Builder
+	b.WriteString(before)
+	for i := range n {
+		line := fmt.Sprintf(format, i)
+		if b.Len()+len(line) > MaxSize {
+			break
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// TestLargeFiles has files that are made to take time or memory. All are refused, and none takes long; without bounds
+// some of them take minutes, or all the memory there is.
+func TestLargeFiles(t *testing.T) {
+	const large = MaxSize / 4 // enough, and four times as fast
+	var stairs strings.Builder
+	for i := 0; stairs.Len() < MaxSize-2000; i++ {
+		stairs.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	var steps strings.Builder
+	for i := 0; steps.Len() < MaxSize-16000; i++ {
+		steps.WriteString(strings.Repeat(" ", 64*i) + strings.Repeat("- ", 32) + "\n")
+	}
+	tests := []struct{ name, text, want string }{
+		{"too large", strings.Repeat("#", MaxSize+1), "f:1:1: the file is larger than 1048576 bytes"},
+		{"brackets", fill(large, "", "[", ""), "f:1:33: values are nested more than 32 deep"},
+		{"braces", fill(large, "", "{a: ", ""), "f:1:129: values are nested more than 32 deep"},
+		{"both", fill(large, "", "[{a: ", ""), "f:1:81: values are nested more than 32 deep"},
+		{"dashes", fill(large, "", "- ", ""), "f:1:65: values are nested more than 32 deep"},
+		{"questions", fill(large, "", "? ", ""), "f:1:65: values are nested more than 32 deep"},
+		{"fields", manyLines("policies:\n", "  p%d: {}\n", 1e6), "words and signs; split it"},
+		{"lines", fill(large, "", "a: b\n", ""), "words and signs; split it"},
+		{"list", fill(large, "[", "a,", "]"), "words and signs; split it"},
+		{"documents", fill(large, "", "---\na\n", ""), "words and signs; split it"},
+		{"anchors", fill(large, "", "&a ", ""), "words and signs; split it"},
+		{"tags", fill(large, "", "!a ", ""), "words and signs; split it"},
+		{"stairs", stairs.String(), `f:1:1: "a" is not a field of the file`},
+		{"steps", steps.String(), "f:1:1: the file must be a mapping with policies, not a list"},
+		{"fields within bounds", manyLines("", "k%d: v\n", 10_000), `is not a field of the file`},
+		{"braces within bounds", "[" + strings.Repeat(strings.Repeat("{a: ", 30)+"1"+strings.Repeat("}", 30)+",", 480) + "]", "not a list"},
+		{"list within bounds", "[" + strings.Repeat("a,", 29_990) + "]", "not a list"},
+		{"one word", fill(large, "", "a", ""), "f:1:1: the file must be a mapping with policies, not \"aaaa"},
+		{"one name", fill(large, "policies: {", "a!", ": {limits: [1/s]}}"), `is not a name for a policy`},
+		{"quotes", fill(large, "\"", "a", ""), "f:1:1: this is not YAML"},
+		{"empty lines", fill(large, "", "\n", ""), "f:1:1: the file is empty"},
+		{"comments", fill(large, "", "# a comment of some length, as they are\n", ""), "f:1:1: the file is empty"},
+		{"spaces", fill(large, "", " ", "x"), "the file must be a mapping with policies"},
+		{"literal", fill(large, "policies: |\n", "  a\n", ""), "f:1:11: policies: must be a mapping of names to policies, not"},
+		{"bomb", manyLines("policies:\n  a: &a\n    limits: &l [1/s"+strings.Repeat(", 1/s", 2000)+"]\n", "  p%d: {limits: *l}\n", 5000),
+			"would share its counts with the one in line 3"},
+		{"bomb of fields", manyLines("policies:\n  a: &a {limits: [1/s], "+strings.Repeat("x: 1, ", 2000)+"}\n", "  p%d: *a\n", 5000),
+			`is not a field of a policy`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			start := time.Now()
+			_, err := Parse("f", []byte(test.text))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %.300v, want %s", err, test.want)
+			}
+			if len(fmt.Sprint(err)) > 10_000 {
+				t.Errorf("an error of %d bytes", len(fmt.Sprint(err)))
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("it took %v", took)
+			} else {
+				t.Log(took)
+			}
+		})
+	}
+}
+
+// TestAliasesAreBounded has a file that is right, but for what aliases make of it.
+func TestAliasesAreBounded(t *testing.T) {
+	limits := "1/1m"
+	for i := range 999 {
+		limits += fmt.Sprintf(", 1/1m name=n%d", i)
+	}
+	text := manyLines("policies:\n  a:\n    limits: &l ["+limits+"]\n", "  p%d: {limits: *l}\n", 40)
+	if _, err := Parse("f", []byte(text)); err != nil {
+		t.Errorf("41 policies of 1000 limits: %v", err)
+	}
+	text = manyLines("policies:\n  a:\n    limits: &l ["+limits+"]\n", "  p%d: {limits: *l}\n", 80)
+	_, err := Parse("f", []byte(text))
+	if err == nil || !strings.Contains(err.Error(), "aliases make more than 60000 values of the file; split it") {
+		t.Errorf("81 policies of 1000 limits: %v", err)
+	}
+}
+
+func TestLargestFile(t *testing.T) {
+	text := manyLines("policies:\n", "  p%d:\n    limits: [100/1m, 1000/1h]\n", 6000)
+	file, err := Parse("f", []byte(text))
+	if err != nil || len(file.Policies) != 6000 || file.Policies[5999].Name != "p5999" {
+		t.Fatalf("6000 policies: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(path, []byte(fill(MaxSize, text, "#", "")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err == nil || !strings.HasSuffix(err.Error(), ":1:1: the file is larger than 1048576 bytes") {
+		t.Errorf("a byte too large: %v", err)
+	}
+	if err := os.WriteFile(path, []byte(fill(MaxSize, text, "#", "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if file, err := Load(path); err != nil || len(file.Policies) != 6000 {
+		t.Errorf("just not too large: %v", err)
+	}
+}

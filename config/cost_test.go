@@ -1,0 +1,78 @@
+package config
+
+import "testing"
+
+func TestParseCost(t *testing.T) {
+	tests := []struct {
+		text  string
+		fixed int64
+		field Field
+		back  string // what String returns, if that is not text
+	}{
+		{text: "1", fixed: 1},
+		{text: "0", fixed: 0},
+		{text: "25", fixed: 25},
+		{text: "1_000", fixed: 1000, back: "1000"},
+		{text: "9007199254740991", fixed: 1<<53 - 1},
+		{text: "bytes", field: Field{Kind: FieldBytes}},
+		{text: "field:usage.total_tokens", field: Field{Kind: FieldJSON, Name: "usage.total_tokens"}},
+		{text: "field:a:b", field: Field{Kind: FieldJSON, Name: "a:b"}},
+	}
+	for _, test := range tests {
+		var c Cost
+		if err := c.UnmarshalText([]byte(test.text)); err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		fixed, isFixed := c.Fixed()
+		field, isField := c.Field()
+		wantField := test.field != Field{}
+		if fixed != test.fixed || isFixed == wantField || field != test.field || isField != wantField {
+			t.Errorf("%s is %d, %v, %v, %v", test.text, fixed, isFixed, field, isField)
+		}
+		if test.back == "" {
+			test.back = test.text
+		}
+		if text, err := c.MarshalText(); err != nil || string(text) != test.back {
+			t.Errorf("%s becomes %q, %v, want %q", test.text, text, err, test.back)
+		}
+		if c.IsZero() != (test.text == "1") {
+			t.Errorf("%s: IsZero is %v", test.text, c.IsZero())
+		}
+	}
+	if units, ok := (Cost{}).Fixed(); !ok || units != 1 {
+		t.Errorf("the zero value costs %d, %v, want 1", units, ok)
+	}
+}
+
+func TestParseCostRefuses(t *testing.T) {
+	const forms = " (there are whole numbers in plain digits, bytes and field:PATH)"
+	tests := []struct{ text, want string }{
+		{"", `config: "" is not a cost` + forms},
+		{"-1", `config: a cost must be 0 to 9007199254740991, not -1`},
+		{"9007199254740992", `config: a cost must be 0 to 9007199254740991, not 9007199254740992`},
+		{"99999999999999999999", `config: "99999999999999999999" is not a cost` + forms},
+		{"01", `config: "01" is not a cost` + forms},
+		{"_1", `config: "_1" is not a cost` + forms},
+		{"+1", `config: "+1" is not a cost` + forms},
+		{"-", `config: "-" is not a cost` + forms},
+		{"--1", `config: "--1" is not a cost` + forms},
+		{"1.5", `config: "1.5" is not a cost` + forms},
+		{"0x10", `config: "0x10" is not a cost` + forms},
+		{"Bytes", `config: "Bytes" is not a cost; did you mean "bytes"?` + forms},
+		{"feild:a", `config: "feild:a" is not a cost; did you mean "field"?` + forms},
+		{"address", `config: "address" is not a cost` + forms},
+		{"field", `config: the field field needs a path, such as field:user.id`},
+		{"field:", `config: the field field needs a path, such as field:user.id`},
+		{"field:a..b", `config: the path "a..b" has an empty name; write names with one dot between them, such as user.id`},
+	}
+	for _, test := range tests {
+		c := Cost{above: 6}
+		if err := c.UnmarshalText([]byte(test.text)); err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v\nwant %s", test.text, err, test.want)
+		}
+		if c != (Cost{above: 6}) {
+			t.Errorf("%s: changed to %v although it is refused", test.text, c)
+		}
+	}
+}

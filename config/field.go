@@ -1,0 +1,139 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/textproto"
+	"strings"
+)
+
+// FieldKind is what part of a request a Field is.
+type FieldKind uint8
+
+// The kinds of fields. Those with a name are FieldHeader and FieldJSON.
+const (
+	FieldAddress FieldKind = iota // the client's address, or the group of addresses that it belongs to
+	FieldUser                     // who the client says it is, once that was verified
+	FieldMethod                   // GET, POST, ...
+	FieldPath                     // the path of the URL
+	FieldQuery                    // the query of the URL, without the question mark
+	FieldHost                     // the host that was asked
+	FieldStatus                   // the status of the answer; recorded traffic only
+	FieldKey                      // a key that the traffic itself names
+	FieldHeader                   // a header of the request
+	FieldJSON                     // a field of a line of JSON, by its path; recorded traffic only
+	FieldBytes                    // the size of the answer; a Cost only
+)
+
+// kindNames has the name of each kind, and keyKinds is how many of them a key can be made of: those before FieldBytes.
+var kindNames = []string{
+	"address", "user", "method", "path", "query", "host", "status", "key", "header", "field", "bytes",
+}
+
+const keyKinds = int(FieldBytes)
+
+// String returns the kind's name, as templates spell it.
+func (k FieldKind) String() string {
+	if int(k) >= len(kindNames) {
+		return fmt.Sprintf("unknown(%d)", uint8(k))
+	}
+	return kindNames[k]
+}
+
+// takesName tells whether a field of this kind has a name.
+func (k FieldKind) takesName() bool { return k == FieldHeader || k == FieldJSON }
+
+// Field is one part of a request. It is a plain value and comparable: two fields are equal if they are the same part.
+type Field struct {
+	Kind FieldKind
+	// Name is the name of a header in its canonical form (X-Api-Key), or the path of a field of JSON: names of objects
+	// within one another, separated by dots (user.id); a backslash before a dot makes it part of a name. It is empty for
+	// all other kinds.
+	Name string
+}
+
+// String returns the field as templates spell it, without braces: "address", "header:X-Api-Key", "field:user.id".
+func (f Field) String() string {
+	if f.Kind.takesName() {
+		return f.Kind.String() + ":" + f.Name
+	}
+	return f.Kind.String()
+}
+
+// parseField reads a field that a key can be made of, as Field.String writes it.
+func parseField(text string) (Field, error) {
+	word, name, named := strings.Cut(text, ":")
+	for i, kindName := range kindNames[:keyKinds] {
+		if word != kindName {
+			continue
+		}
+		kind := FieldKind(i)
+		switch {
+		case kind == FieldHeader:
+			return parseHeader(name)
+		case kind == FieldJSON:
+			return parseJSONField(name)
+		case named:
+			return Field{}, fmt.Errorf("the field %s takes no name, as in %s", word, quote(text))
+		}
+		return Field{Kind: kind}, nil
+	}
+	forms := make([]string, keyKinds)
+	for i, kindName := range kindNames[:keyKinds] {
+		switch FieldKind(i) {
+		case FieldHeader:
+			kindName += ":NAME"
+		case FieldJSON:
+			kindName += ":PATH"
+		}
+		forms[i] = kindName
+	}
+	hint := didYouMean(word, kindNames[:keyKinds])
+	return Field{}, fmt.Errorf("%s is not a field%s (%s)", quote(word), hint, thereAre(forms))
+}
+
+// parseHeader reads the name of a header.
+func parseHeader(name string) (Field, error) {
+	if name == "" {
+		return Field{}, errors.New("the field header needs a name, such as header:X-Api-Key")
+	}
+	for _, c := range []byte(name) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return Field{}, fmt.Errorf("%s is not the name of a header: %s cannot be in one", quote(name), quote(string(rune(c))))
+		}
+	}
+	return Field{Kind: FieldHeader, Name: textproto.CanonicalMIMEHeaderKey(name)}, nil
+}
+
+// parseJSONField reads the path of a field of JSON.
+func parseJSONField(path string) (Field, error) {
+	if path == "" {
+		return Field{}, errors.New("the field field needs a path, such as field:user.id")
+	}
+	length := 0 // of the name that the path is at
+	for i := 0; i < len(path); i++ {
+		switch path[i] {
+		case '.':
+			if length == 0 {
+				return Field{}, emptyName(path)
+			}
+			length = 0
+			continue
+		case '\\':
+			i++ // whatever follows is part of the name
+			if i == len(path) {
+				return Field{}, fmt.Errorf("the path %s ends in a backslash; write two for one that is meant", quote(path))
+			}
+		}
+		length++
+	}
+	if length == 0 {
+		return Field{}, emptyName(path)
+	}
+	return Field{Kind: FieldJSON, Name: path}, nil
+}
+
+func emptyName(path string) error {
+	return fmt.Errorf("the path %s has an empty name; write names with one dot between them, such as user.id", quote(path))
+}

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+)
+
+// write writes a file that means f, in one of the many ways.
+func write(f *File) []byte {
+	var b strings.Builder
+	b.WriteString("policies:\n")
+	for _, p := range f.Policies {
+		fmt.Fprintf(&b, "  %s:\n    key: %s\n    cost: %s\n    limits:\n",
+			strconv.Quote(p.Name), strconv.Quote(p.Key.String()), strconv.Quote(p.Cost.String()))
+		for _, l := range p.Limits {
+			fmt.Fprintf(&b, "      - %s\n", strconv.Quote(l.String()))
+		}
+	}
+	return []byte(b.String())
+}
+
+// checkFile holds for every file that is accepted.
+func checkFile(t *testing.T, f *File) {
+	t.Helper()
+	names := map[string]bool{}
+	for _, p := range f.Policies {
+		if p.Name == "" || strings.ContainsFunc(p.Name, notInName) || names[p.Name] {
+			t.Fatalf("a policy has the name %q, or two have", p.Name)
+		}
+		names[p.Name] = true
+		if p.Key.IsZero() || len(p.Limits) == 0 {
+			t.Fatalf("a policy has no key or no limits: %+v", p)
+		}
+		addresses := map[string]bool{}
+		for _, l := range p.Limits {
+			bound, err := slidegate.Bind("", l)
+			if err != nil || addresses[bound.Prefix()] {
+				t.Fatalf("a limit cannot be, or shares its counts: %+v, %v", p.Limits, err)
+			}
+			addresses[bound.Prefix()] = true
+		}
+		if found, err := f.Policy(p.Name); err != nil || found.Name != p.Name {
+			t.Fatalf("Policy(%q) is %v, %v", p.Name, found, err)
+		}
+	}
+	if len(f.Policies) == 0 {
+		t.Fatal("a file without policies is accepted")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, bad := range badFiles {
+		f.Add([]byte(bad.text))
+	}
+	good, err := os.ReadFile(filepath.Join("testdata", "slidegate.yaml"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte("policies:\n  a: &a\n    key: &k user\n    limits: &l [&one 5/1m, 7/1h]\n  b: *a\n  c: {key: *k, limits: *l}\n  d: {limits: [*one]}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 4096 {
+			return // large files have their own test
+		}
+		file, err := Parse("f.yaml", text)
+		if err != nil {
+			lines := strings.Split(err.Error(), "\n")
+			if file != nil || len(lines) > maxProblems+1 || !strings.HasPrefix(lines[0], "f.yaml:") {
+				t.Fatalf("%+v with the error %v", file, err)
+			}
+			return
+		}
+		checkFile(t, file)
+		again, err := Parse("again.yaml", write(file))
+		if err != nil || !reflect.DeepEqual(again, file) {
+			t.Fatalf("was   %+v\nagain %+v, %v", file, again, err)
+		}
+	})
+}
+
+func FuzzTemplate(f *testing.F) {
+	f.Add("user", "-", "")
+	f.Add("{user} {path}", "a b", "%2D")
+	f.Add("tenant/{header:x-tenant}", "%252D", "")
+	f.Add("{{{user}-{field:a.b}}}", "-", "x-y")
+	f.Fuzz(func(t *testing.T, text, one, other string) {
+		template, err := ParseTemplate(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseTemplate(template.String()); err != nil || !reflect.DeepEqual(again, template) {
+			t.Fatalf("%q is read again as %+v, %v", template, again, err)
+		}
+		values := make([][]byte, len(template.fields))
+		for i := range values {
+			values[i] = [][]byte{[]byte(one), []byte(other), nil}[i%3]
+		}
+		key := string(template.AppendKey(nil, values))
+		if got, err := readKey(template, key); err != nil || !sameValues(got, values) {
+			t.Fatalf("%q of %q is %q, which reads as %q, %v", template, values, key, got, err)
+		}
+	})
+}
+
+func FuzzCost(f *testing.F) {
+	for _, text := range []string{"1", "0", "1_000", "-1", "bytes", "field:a.b", "010"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		cost, err := ParseCost(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseCost(cost.String()); err != nil || again != cost {
+			t.Fatalf("%q becomes %q, which is read as %v, %v", text, cost, again, err)
+		}
+		if units, ok := cost.Fixed(); ok && (units < 0 || units > maxCost) {
+			t.Fatalf("%q costs %d", text, units)
+		}
+	})
+}

@@ -1,0 +1,252 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// none is a missing value in tables.
+const none = "\x00none"
+
+func valuesOf(texts ...string) [][]byte {
+	values := make([][]byte, len(texts))
+	for i, text := range texts {
+		if text != none {
+			values[i] = []byte(text)
+		}
+	}
+	return values
+}
+
+func TestAppendKey(t *testing.T) {
+	tests := []struct {
+		template string
+		values   []string
+		want     string
+	}{
+		{"user", []string{"ann"}, "ann"},
+		{"user", []string{"a b%20/é"}, "a b%20/é"}, // a single value stays as it is,
+		{"user", []string{""}, ""},
+		{"user", []string{none}, "-"},
+		{"user", []string{"-"}, "%2D"}, // unless it would be taken for a missing one
+		{"user", []string{"%2D"}, "%252D"},
+		{"user", []string{"%252D"}, "%25252D"},
+		{"user", []string{"%2d"}, "%2d"},
+		{"user", []string{"%22D"}, "%22D"},
+		{"user", []string{"%2D-"}, "%2D-"},
+		{"user", []string{"2D"}, "2D"},
+		{"tenant/{user}!", []string{"a/b!"}, "tenant/a/b!!"},
+		{"tenant/{user}!", []string{none}, "tenant/-!"},
+		{"tenant/{user}!", []string{"-"}, "tenant/%2D!"},
+		{"{{{user}}}", []string{"a"}, "{a}"},
+		{"{user} {path}", []string{"ann", "/a"}, "ann /a"},
+		{"{user} {path}", []string{"a b", "c"}, "a%20b c"},
+		{"{user} {path}", []string{"a", "b c"}, "a b%20c"},
+		{"{user} {path}", []string{"100%", "-x"}, "100%25 -x"},
+		{"{user} {path}", []string{none, "-"}, "- %2D"},
+		{"{user} {path}", []string{"", ""}, " "},
+		{"{user}: {path}/", []string{"a:b", "c d/"}, "a%3Ab: c d//"}, // only what begins a text between fields
+		{"{user}-{path}", []string{none, ""}, "%--"},
+		{"{user}-{path}", []string{"", none}, "-%-"},
+		{"{user}-{path}", []string{"a-b", "-"}, "a%2Db-%2D"},
+		{"{user}2{path}", []string{"2%", "x"}, "%32%252x"},
+		{"{user} {path}{{{host}", []string{"{", " ", "\n"}, "%7B %20{\n"},
+	}
+	for _, test := range tests {
+		got := mustTemplate(t, test.template).AppendKey([]byte("k="), valuesOf(test.values...))
+		if string(got) != "k="+test.want {
+			t.Errorf("%s of %q is %q, want k=%s", test.template, test.values, got, test.want)
+		}
+	}
+}
+
+// readKey is AppendKey backwards: it finds the values that a key was made of. That it can is why no two tuples of values
+// have the same key.
+func readKey(t Template, key string) ([][]byte, error) {
+	key, found := strings.CutPrefix(key, t.literals[0])
+	if !found {
+		return nil, errors.New("the key begins with something else")
+	}
+	if key, found = strings.CutSuffix(key, t.literals[len(t.fields)]); !found {
+		return nil, errors.New("the key ends in something else")
+	}
+	if len(t.fields) == 1 {
+		return [][]byte{readOnlyValue(key)}, nil
+	}
+	var values [][]byte
+	for i := range t.fields {
+		between := t.literals[i+1]
+		if i == len(t.fields)-1 {
+			between = ""
+		}
+		end := valueEnd(key, between)
+		value, err := readValue(key[:end])
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+		if key, found = strings.CutPrefix(key[end:], between); !found {
+			return nil, fmt.Errorf("%q does not follow field %d", between, i)
+		}
+	}
+	return values, nil
+}
+
+// valueEnd returns where the first value in key ends: where the text between begins, or at the end if there is none.
+func valueEnd(key, between string) (end int) {
+	for end < len(key) && (between == "" || key[end] != between[0]) {
+		switch {
+		case strings.HasPrefix(key[end:], "%-"):
+			end += 2
+		case key[end] == '%':
+			end += 3
+		default:
+			end++
+		}
+	}
+	return end
+}
+
+// readValue is one value of several.
+func readValue(text string) ([]byte, error) {
+	if text == "-" || text == "%-" {
+		return nil, nil
+	}
+	value, err := url.PathUnescape(text)
+	return []byte(value), err
+}
+
+func readOnlyValue(key string) []byte {
+	switch {
+	case key == "-":
+		return nil
+	case key == "%2D":
+		return []byte("-")
+	case strings.HasPrefix(key, "%25") && strings.HasSuffix(key, "2D") && strings.ReplaceAll(key[1:len(key)-2], "25", "") == "":
+		return []byte("%" + key[3:])
+	}
+	return []byte(key)
+}
+
+// drawTemplate draws a template whose texts have what could confuse a reader of its keys.
+func drawTemplate(t *rapid.T) Template {
+	for {
+		text := rapid.StringMatching(`([-%2D :]|\{\{){0,2}`).Draw(t, "before")
+		for range rapid.IntRange(1, 3).Draw(t, "fields") {
+			text += "{user}" + rapid.StringMatching(`([-%2D :]|\}\}){0,2}`).Draw(t, "after")
+		}
+		if template, err := ParseTemplate(text); err == nil {
+			return template
+		}
+	}
+}
+
+func drawValues(t *rapid.T, n int) [][]byte {
+	values := make([][]byte, n)
+	for i := range values {
+		if rapid.IntRange(0, 4).Draw(t, "missing") == 0 {
+			continue
+		}
+		if rapid.Bool().Draw(t, "any bytes") {
+			values[i] = append([]byte{}, rapid.SliceOfN(rapid.Byte(), 0, 6).Draw(t, "value")...)
+		} else {
+			values[i] = append([]byte{}, rapid.StringMatching(`(%|-|2|5|D|:| |\}|%2D|%25|a){0,4}`).Draw(t, "value")...)
+		}
+	}
+	return values
+}
+
+func sameValues(a, b [][]byte) bool {
+	for i := range a {
+		if (a[i] == nil) != (b[i] == nil) || !bytes.Equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// TestKeysCanBeReadBack is why two different tuples of values never make the same key.
+func TestKeysCanBeReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		template := drawTemplate(t)
+		values := drawValues(t, len(template.fields))
+		key := string(template.AppendKey(nil, values))
+		got, err := readKey(template, key)
+		if err != nil || !sameValues(got, values) {
+			t.Fatalf("%s of %q is %q, which reads as %q, %v", template, values, key, got, err)
+		}
+	})
+}
+
+// TestNoTwoKeysAreTheSame tries all values of a few letters, two by two, without the help of a reader.
+func TestNoTwoKeysAreTheSame(t *testing.T) {
+	letters := []string{"%", "-", "2", "5", "D", " ", "a"}
+	texts := []string{none, "", "%2D", "%25", "%252D", "%%2D", "%20", "%32", "%61", "%44", "-%2D", "---"}
+	for _, a := range letters {
+		texts = append(texts, a)
+		for _, b := range letters {
+			texts = append(texts, a+b)
+		}
+	}
+	for _, text := range []string{"{user}", "-{user}", "{user}%2D", "{user} {path}", "{user}-{path}", "{user}2{path}", "{user}a-{path}", "-{user}D{path}-"} {
+		template := mustTemplate(t, text)
+		seen := map[string]string{}
+		second := texts
+		if len(template.fields) == 1 {
+			second = texts[:1]
+		}
+		for _, a := range texts {
+			for _, b := range second {
+				values := fmt.Sprintf("%q", []string{a, b})
+				key := string(template.AppendKey(nil, valuesOf(a, b)))
+				if other, ok := seen[key]; ok {
+					t.Fatalf("%s: %s and %s both have the key %q", template, values, other, key)
+				}
+				seen[key] = values
+			}
+		}
+	}
+}
+
+func TestAppendKeyAllocatesNothing(t *testing.T) {
+	key := make([]byte, 0, 256)
+	for text, values := range map[string][][]byte{
+		"user":                     valuesOf("ann"),
+		"{user} {path}":            valuesOf("ann smith", "/a%20b"),
+		"{user}-{path}-{method}":   valuesOf(none, "-", "GET"),
+		"tenant/{header:X-Tenant}": valuesOf("-"),
+	} {
+		template := mustTemplate(t, text)
+		if n := testing.AllocsPerRun(100, func() { key = template.AppendKey(key[:0], values) }); n != 0 {
+			t.Errorf("%s allocates %v times", text, n)
+		}
+	}
+}
+
+func BenchmarkAppendKey(b *testing.B) {
+	for _, bench := range []struct {
+		template string
+		values   [][]byte
+	}{
+		{"address", valuesOf("198.51.100.123")},
+		{"{address} {path}", valuesOf("198.51.100.123", "/search/results.html")},
+	} {
+		b.Run(strings.ReplaceAll(bench.template, " ", "_"), func(b *testing.B) {
+			template, err := ParseTemplate(bench.template)
+			if err != nil {
+				b.Fatal(err)
+			}
+			key := make([]byte, 0, 256)
+			b.ReportAllocs()
+			for b.Loop() {
+				key = template.AppendKey(key[:0], bench.values)
+			}
+		})
+	}
+}

@@ -1,0 +1,135 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/slidegate/slidegate"
+)
+
+var limitFields = []string{
+	"name", "quota", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "burst",
+}
+
+// limit reads one limit and tells whether it is right.
+func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
+	before := len(r.problems)
+	at := positionOf(item)
+	node := r.resolve(item)
+	if node == nil {
+		return limit, false
+	}
+	var err error
+	if text, _, isScalar := scalar(node); isScalar {
+		limit, err = slidegate.ParseLimit(text)
+	} else if isMapping(node) {
+		limit = r.limitFields(at, node)
+		if len(r.problems) == before {
+			err = limit.Check()
+		}
+	} else {
+		err = fmt.Errorf("a limit must be a text such as 100/1m, or a mapping with quota and window, not %s", nameOf(node))
+	}
+	if err != nil {
+		r.problems.add(at, err)
+	}
+	return limit, len(r.problems) == before
+}
+
+// limitFields reads a limit that is written field by field.
+func (r *reader) limitFields(at position, node ast.Node) (limit slidegate.Limit) {
+	given := map[string]bool{}
+	for _, e := range r.mapping(node, "a limit", limitFields) {
+		given[e.name] = true
+		if e.value != nil {
+			r.limitField(&limit, e)
+		}
+	}
+	for _, field := range []struct{ name, example string }{{"quota", "100"}, {"window", "1m"}} {
+		if !given[field.name] {
+			r.problems.addf(at, "the limit has no %s; add %s: %s, say", field.name, field.name, field.example)
+		}
+	}
+	return limit
+}
+
+func (r *reader) limitField(limit *slidegate.Limit, e entry) {
+	switch e.name {
+	case "name":
+		limit.Name = r.limitName(e)
+	case "quota":
+		limit.Quota = r.whole(e)
+	case "window":
+		limit.Window = r.window(e)
+	case "algorithm":
+		limit.Algorithm = choice(r, e, "an algorithm",
+			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket)
+	case "segments":
+		limit.Segments = int(min(max(r.whole(e), -1), 1<<30)) // fits an int everywhere; Check refuses both ends
+	case "overlap":
+		limit.Overlap = choice(r, e, "an overlap", slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
+	case "anchor":
+		limit.Anchor = choice(r, e, "an anchor", slidegate.AnchorClock, slidegate.AnchorFirst)
+	case "count_denied":
+		limit.CountDenied = r.truth(e)
+	case "burst":
+		limit.Burst = r.whole(e)
+	}
+}
+
+// limitName reads a name, which must be a text: a number or a truth value may not be written the way it was meant.
+func (r *reader) limitName(e entry) string {
+	text, ok := r.text(e)
+	_, isString := e.value.(*ast.StringNode)
+	_, isLiteral := e.value.(*ast.LiteralNode)
+	if ok && !isString && !isLiteral {
+		r.problems.addf(positionOf(e.value), "name: %s is not a text; write it in quotes", text)
+	}
+	return text
+}
+
+// choice reads one of several named values.
+func choice[T fmt.Stringer](r *reader, e entry, what string, among ...T) T {
+	text, ok := r.text(e)
+	names := make([]string, len(among))
+	for i, value := range among {
+		if names[i] = value.String(); names[i] == text {
+			return value
+		}
+	}
+	if ok {
+		r.problems.addf(positionOf(e.value), "%s: %w", e.name, unknown(text, what, names))
+	}
+	return among[0]
+}
+
+// window reads a length of time as slidegate.ParseLimit does, through a limit that has nothing else to be wrong.
+func (r *reader) window(e entry) time.Duration {
+	text, ok := r.text(e)
+	if !ok {
+		return 0
+	}
+	if _, bare := parseWhole(text); bare {
+		r.problems.addf(positionOf(e.value),
+			"window: %s has no unit; write a length of time such as 30s, 1m, 24h or 7d", quote(text))
+		return 0
+	}
+	if strings.ContainsFunc(text, unicode.IsSpace) {
+		r.problems.addf(positionOf(e.value),
+			"window: %s has a space in it; write a length of time such as 30s, 1m, 24h or 7d", quote(text))
+		return 0
+	}
+	limit, err := slidegate.ParseLimit("1/" + text)
+	if err != nil {
+		if inner := errors.Unwrap(err); inner != nil {
+			err = inner // without the limit that we made up
+		}
+		r.problems.add(positionOf(e.value), err)
+	}
+	return limit.Window
+}

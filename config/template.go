@@ -1,0 +1,146 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Template makes the key of a request out of its fields. The zero value has no fields, makes empty keys, and stands for a
+// template that was not given; ParseTemplate makes all others. A Template does not change and is safe to share.
+//
+// Two requests have the same key only if all the fields of the template are the same in both: AppendKey says how.
+type Template struct {
+	fields   []Field
+	literals []string // what stands before each field, and after the last one
+	encoded  byteSet  // what is percent-encoded in values; empty if there is only one field
+	missing  string   // what stands for a value that is missing
+}
+
+// ParseTemplate reads a template: a field by itself (address, header:X-Api-Key), or a text with fields in braces
+// ("{user} {path}", "tenant/{header:X-Tenant}"). The fields are address, user, method, path, query, host, status, key,
+// header:NAME and field:PATH; {{ and }} stand for braces.
+//
+// Between two fields must be something that tells where one ends and the other begins, and it must not begin with "%",
+// which marks the bytes of a value that are encoded.
+func ParseTemplate(text string) (Template, error) {
+	t, err := parseTemplate(text)
+	if err != nil {
+		return Template{}, fmt.Errorf("config: %w", err)
+	}
+	return t, nil
+}
+
+func parseTemplate(text string) (Template, error) {
+	var t Template
+	if text == "" {
+		return t, errors.New("the template is empty; write a field, such as {address}")
+	}
+	if !strings.ContainsAny(text, "{}") {
+		field, err := parseField(text)
+		t.fields, t.literals = []Field{field}, []string{"", ""}
+		return t.complete(), err
+	}
+	var literal strings.Builder
+	for text != "" {
+		end := strings.IndexAny(text, "{}")
+		if end < 0 {
+			end = len(text)
+		}
+		literal.WriteString(text[:end])
+		text = text[end:]
+		if strings.HasPrefix(text, "{{") || strings.HasPrefix(text, "}}") {
+			literal.WriteByte(text[0])
+			text = text[2:]
+			continue
+		}
+		if text == "" {
+			break
+		}
+		inside, rest, closed := strings.Cut(text[1:], "}")
+		if text[0] == '}' || !closed || strings.Contains(inside, "{") {
+			return t, fmt.Errorf("a brace without its other half at %s; write {{ or }} for a brace that is meant", quote(text))
+		}
+		field, err := parseField(inside)
+		if err != nil {
+			return t, err
+		}
+		t.literals = append(t.literals, literal.String())
+		t.fields = append(t.fields, field)
+		literal.Reset()
+		text = rest
+	}
+	t.literals = append(t.literals, literal.String())
+	return t.complete(), t.check()
+}
+
+// check refuses templates whose keys would not tell requests apart.
+func (t *Template) check() error {
+	if len(t.fields) == 0 {
+		return errors.New("the template has no field, so that all requests would have the same key; " +
+			"write one in braces, such as {address}")
+	}
+	for i, field := range t.fields[1:] {
+		before, between := t.fields[i], t.literals[i+1]
+		if between == "" {
+			return fmt.Errorf("nothing stands between {%s} and {%s}, so that different requests would have the same key; "+
+				"write {%s} {%s}", before, field, before, field)
+		}
+		if between[0] == '%' {
+			return fmt.Errorf("what follows {%s} begins with %%, which marks encoded bytes; "+
+				"begin it with something else, such as a space", before)
+		}
+	}
+	return nil
+}
+
+// complete works out what AppendKey needs.
+func (t Template) complete() Template {
+	t.missing = missing
+	if len(t.fields) < 2 {
+		return t
+	}
+	t.encoded.add('%')
+	for _, between := range t.literals[1:len(t.fields)] {
+		if between == "" {
+			continue // check reports it
+		}
+		t.encoded.add(between[0])
+		if between[0] == missing[0] {
+			t.missing = "%" + missing
+		}
+	}
+	return t
+}
+
+// Fields returns the fields of the template in the order in which they appear.
+func (t Template) Fields() []Field { return slices.Clone(t.fields) }
+
+// IsZero tells whether t is the zero value, and no template at all.
+func (t Template) IsZero() bool { return len(t.fields) == 0 }
+
+// String returns t as ParseTemplate reads it, with braces around a field even if it stands alone; "" for the zero value.
+func (t Template) String() string {
+	if t.IsZero() {
+		return ""
+	}
+	var b strings.Builder
+	double := strings.NewReplacer("{", "{{", "}", "}}")
+	for i, field := range t.fields {
+		fmt.Fprintf(&b, "%s{%s}", double.Replace(t.literals[i]), field)
+	}
+	return b.String() + double.Replace(t.literals[len(t.fields)])
+}
+
+// MarshalText returns String, so that templates read well in JSON and YAML.
+func (t Template) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads what ParseTemplate reads.
+func (t *Template) UnmarshalText(text []byte) error {
+	parsed, err := ParseTemplate(string(text))
+	if err == nil {
+		*t = parsed
+	}
+	return err
+}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+)
+
+func TestParseTemplate(t *testing.T) {
+	field := func(kind FieldKind) Field { return Field{Kind: kind} }
+	tests := []struct {
+		text   string
+		back   string
+		fields []Field
+	}{
+		{"address", "{address}", []Field{field(FieldAddress)}},
+		{"{address}", "{address}", []Field{field(FieldAddress)}},
+		{"header:x-api-key", "{header:X-Api-Key}", []Field{{FieldHeader, "X-Api-Key"}}},
+		{"field:user.id", "{field:user.id}", []Field{{FieldJSON, "user.id"}}},
+		{`field:a\.b.c\\`, `{field:a\.b.c\\}`, []Field{{FieldJSON, `a\.b.c\\`}}},
+		{`field:a\..b`, `{field:a\..b}`, []Field{{FieldJSON, `a\..b`}}},
+		{"{user} {path}", "{user} {path}", []Field{field(FieldUser), field(FieldPath)}},
+		{"tenant/{header:X-Tenant}", "tenant/{header:X-Tenant}", []Field{{FieldHeader, "X-Tenant"}}},
+		{"{method}:{host}?{query}#{status}/{key}!", "{method}:{host}?{query}#{status}/{key}!",
+			[]Field{field(FieldMethod), field(FieldHost), field(FieldQuery), field(FieldStatus), field(FieldKey)}},
+		{"{{{user}}}", "{{{user}}}", []Field{field(FieldUser)}},
+		{"}}{{{user}", "}}{{{user}", []Field{field(FieldUser)}},
+		{"{user} {user}", "{user} {user}", []Field{field(FieldUser), field(FieldUser)}},
+		{"%{user}%", "%{user}%", []Field{field(FieldUser)}}, // only between fields does it matter
+	}
+	for _, test := range tests {
+		var template Template
+		if err := template.UnmarshalText([]byte(test.text)); err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		if !reflect.DeepEqual(template.Fields(), test.fields) {
+			t.Errorf("%s has the fields %v, want %v", test.text, template.Fields(), test.fields)
+		}
+		text, err := template.MarshalText()
+		if err != nil || string(text) != test.back || template.IsZero() {
+			t.Errorf("%s becomes %q, %v, want %q", test.text, text, err, test.back)
+		}
+		if again := mustTemplate(t, string(text)); !reflect.DeepEqual(again, template) {
+			t.Errorf("%s is read again as %+v, was %+v", text, again, template)
+		}
+	}
+}
+
+func TestParseTemplateRefuses(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"", "the template is empty; write a field, such as {address}"},
+		{"adress", `"adress" is not a field; did you mean "address"? ` + fieldList},
+		{"{usr} {path}", `"usr" is not a field; did you mean "user"? ` + fieldList},
+		{"{user} {addr}", `"addr" is not a field; did you mean "address"? ` + fieldList},
+		{"haeder:X-Key", `"haeder" is not a field; did you mean "header"? ` + fieldList},
+		{"{}", `"" is not a field ` + fieldList},
+		{"bytes", `"bytes" is not a field ` + fieldList},
+		{"global", `"global" is not a field ` + fieldList},
+		{"user:x", `the field user takes no name, as in "user:x"`},
+		{"header", "the field header needs a name, such as header:X-Api-Key"},
+		{"{header:}", "the field header needs a name, such as header:X-Api-Key"},
+		{"header:X Key", `"X Key" is not the name of a header: " " cannot be in one`},
+		{"field", "the field field needs a path, such as field:user.id"},
+		{"field:.a", `the path ".a" has an empty name; write names with one dot between them, such as user.id`},
+		{"field:a.", `the path "a." has an empty name; write names with one dot between them, such as user.id`},
+		{`field:a\`, `the path "a\\" ends in a backslash; write two for one that is meant`},
+		{"all{{}}", "the template has no field, so that all requests would have the same key; write one in braces, such as {address}"},
+		{"{user", `a brace without its other half at "{user"; write {{ or }} for a brace that is meant`},
+		{"a {us{er}", `a brace without its other half at "{us{er}"; write {{ or }} for a brace that is meant`},
+		{"user}", `a brace without its other half at "}"; write {{ or }} for a brace that is meant`},
+		{"{user}{path}", "nothing stands between {user} and {path}, so that different requests would have the same key; write {user} {path}"},
+		{"{user}%{path}", "what follows {user} begins with %, which marks encoded bytes; begin it with something else, such as a space"},
+	}
+	for _, test := range tests {
+		template, err := ParseTemplate(test.text)
+		if err == nil || err.Error() != "config: "+test.want {
+			t.Errorf("%s: %v\nwant config: %s", test.text, err, test.want)
+		}
+		if !template.IsZero() {
+			t.Errorf("%s: a template is returned with the error", test.text)
+		}
+	}
+}
+
+func TestZeroTemplate(t *testing.T) {
+	var zero Template
+	if !zero.IsZero() || zero.String() != "" || zero.Fields() != nil || string(zero.AppendKey([]byte("x"), nil)) != "x" {
+		t.Errorf("the zero template is %+v, %q", zero, zero)
+	}
+}
+
+func TestFieldsAreACopy(t *testing.T) {
+	template := mustTemplate(t, "user")
+	template.Fields()[0].Kind = FieldPath
+	if template.String() != "{user}" {
+		t.Errorf("the template became %s", template)
+	}
+}
+
+func TestKindsHaveNames(t *testing.T) {
+	if got := fmt.Sprint(FieldAddress, FieldJSON, FieldBytes, FieldKind(11)); got != "address field bytes unknown(11)" {
+		t.Errorf("got %s", got)
+	}
+}

@@ -1,0 +1,72 @@
+package replay
+
+import "github.com/slidegate/slidegate/rule"
+
+// censusBuckets is how finely the census sees the time until a state expires.
+const censusBuckets = 128
+
+// census finds out how many keys had a state that mattered at the same time, and how many bytes these states had. A
+// state is counted until the end of the bucket of time in which it expires, so the figures are a little high, never low.
+type census struct {
+	width   rule.Micros
+	now     int64 // the bucket that the time has reached
+	expires [censusBuckets]population
+	alive   population
+	most    population // the most keys, and the most bytes, not always of the same moment
+}
+
+type population struct{ keys, bytes int64 }
+
+// stay is a state as the census sees it: how large it is, and until when it matters. The zero value is no state.
+type stay struct {
+	until rule.Micros
+	bytes int64
+}
+
+// newCensus makes a census for states that expire less than horizon after the latest moment seen.
+func newCensus(horizon rule.Micros) *census {
+	return &census{width: horizon/(censusBuckets-1) + 1}
+}
+
+// change counts a key whose state was before and is after now.
+func (c *census) change(now rule.Micros, before, after stay) {
+	c.advance(now / c.width)
+	if before == after {
+		return
+	}
+	c.move(before, -1)
+	c.move(after, 1)
+	c.most.keys = max(c.most.keys, c.alive.keys)
+	c.most.bytes = max(c.most.bytes, c.alive.bytes)
+}
+
+// move adds or takes away a state, unless it has expired, and so has been taken away already.
+func (c *census) move(s stay, sign int64) {
+	bucket := s.until / c.width
+	if bucket < c.now || s.bytes == 0 {
+		return
+	}
+	if bucket >= c.now+censusBuckets {
+		panic("replay: a state that expires beyond the horizon")
+	}
+	at := &c.expires[bucket%censusBuckets]
+	at.keys += sign
+	at.bytes += sign * s.bytes
+	c.alive.keys += sign
+	c.alive.bytes += sign * s.bytes
+}
+
+// advance forgets what has expired before the bucket to.
+func (c *census) advance(to int64) {
+	for c.now < to {
+		if c.alive.keys == 0 {
+			c.now = to
+			return
+		}
+		at := &c.expires[c.now%censusBuckets]
+		c.alive.keys -= at.keys
+		c.alive.bytes -= at.bytes
+		*at = population{}
+		c.now++
+	}
+}

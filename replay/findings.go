@@ -1,0 +1,136 @@
+package replay
+
+import "github.com/slidegate/slidegate/rule"
+
+// Findings are everything that a replay found out. They are plain values, made to be printed, drawn and written as JSON;
+// times are in microseconds, since the epoch or as lengths.
+type Findings struct {
+	Traffic     Traffic     `json:"traffic"`
+	Outcome     Outcome     `json:"outcome"`                // of the limits that were asked for
+	Timeline    Timeline    `json:"timeline"`               // of the same
+	Worst       []Trail     `json:"worst,omitempty"`        // the keys that were denied most, if trails were asked for
+	Compare     []Outcome   `json:"compare,omitempty"`      // one an algorithm, on the same traffic
+	NotCompared []Omission  `json:"not_compared,omitempty"` // algorithms that cannot count such limits, and why
+	Sweep       *Sweep      `json:"sweep,omitempty"`
+	Suggestion  *Suggestion `json:"suggestion,omitempty"`
+	Interrupted bool        `json:"interrupted,omitempty"` // the traffic was not read to its end
+}
+
+// Traffic is what the limits were held against.
+type Traffic struct {
+	Requests int64       `json:"requests"`
+	Units    int64       `json:"units"` // the sum of all costs
+	Keys     int64       `json:"keys"`
+	From     rule.Micros `json:"from"` // the time of the earliest request
+	To       rule.Micros `json:"to"`   // and of the latest
+	Order    Order       `json:"order"`
+}
+
+// Order is how far the traffic was from being sorted by time.
+type Order struct {
+	OutOfOrder int64       `json:"out_of_order"` // requests older than one read before them
+	Furthest   rule.Micros `json:"furthest"`     // the most that one was older
+	TooLate    int64       `json:"too_late"`     // those that came too late to be sorted in, and were decided as they came
+}
+
+// Outcome is what one set of limits did to the traffic.
+type Outcome struct {
+	Name     string         `json:"name"`   // in a comparison, what is compared: "sliding-log"
+	Limits   []LimitOutcome `json:"limits"` // one a limit
+	Admitted int64          `json:"admitted"`
+	Denied   int64          `json:"denied"`
+	// UnitsAdmitted and UnitsDenied are the same in units.
+	UnitsAdmitted int64        `json:"units_admitted"`
+	UnitsDenied   int64        `json:"units_denied"`
+	KeysTouched   int64        `json:"keys_touched"` // keys that were denied at least once
+	TopDenied     []KeyOutcome `json:"top_denied"`   // the keys denied most often, the worst first
+	Lockout       Lockout      `json:"longest_lockout"`
+}
+
+// LimitOutcome is what one limit had to do with it.
+type LimitOutcome struct {
+	Limit   string      `json:"limit"` // as ParseLimit reads it
+	Quota   int64       `json:"quota"`
+	Window  rule.Micros `json:"window"`
+	Denied  int64       `json:"denied"`  // requests that this limit did not admit
+	Highest Highest     `json:"highest"` // the most units admitted in any window
+	// WrongAdmitted and WrongDenied count the decisions that an exact log of the same quota and window made the other way
+	// on the same traffic.
+	WrongAdmitted int64 `json:"wrong_admitted"`
+	WrongDenied   int64 `json:"wrong_denied"`
+	LiveKeys      int64 `json:"live_keys"`   // the most keys whose state mattered at one time
+	StateBytes    int64 `json:"state_bytes"` // the most bytes of such states at one time, without the keys' own
+}
+
+// Highest is a window in which one key was admitted the most units.
+type Highest struct {
+	Units int64       `json:"units"`
+	Key   string      `json:"key"`
+	At    rule.Micros `json:"at"` // the window's end
+}
+
+// KeyOutcome is what happened to one key.
+type KeyOutcome struct {
+	Key      string      `json:"key"`
+	Requests int64       `json:"requests"`
+	Denied   int64       `json:"denied"`
+	Lockout  rule.Micros `json:"longest_lockout"`
+}
+
+// Lockout is the longest time for which a key could not come in: from a refusal to its next admission, or to the moment at
+// which it would have been admitted if it did not ask so soon.
+type Lockout struct {
+	Key    string      `json:"key"`
+	From   rule.Micros `json:"from"`
+	Length rule.Micros `json:"length"`
+	Ended  bool        `json:"ended"` // before the traffic did
+}
+
+// Timeline counts requests by when they came. There are at most a few hundred buckets, however long the traffic is.
+type Timeline struct {
+	From    rule.Micros `json:"from"`  // the start of the first bucket
+	Width   rule.Micros `json:"width"` // of each
+	Buckets []Bucket    `json:"buckets"`
+}
+
+// Bucket is one stretch of a Timeline.
+type Bucket struct {
+	Admitted int64 `json:"admitted"`
+	Denied   int64 `json:"denied"`
+}
+
+// Trail is the exact count of one key over time, held against the first limit: in each bucket of the Timeline the most
+// units that the window before any moment in it held.
+type Trail struct {
+	Key      string  `json:"key"`
+	Requests int64   `json:"requests"`
+	Denied   int64   `json:"denied"`
+	Asked    []int64 `json:"asked"`    // all that was asked for
+	Admitted []int64 `json:"admitted"` // what was admitted
+}
+
+// Sweep is what other quotas of the first limit would have done.
+type Sweep struct {
+	Points []SweepPoint `json:"points"` // by rising quota
+	Knee   int          `json:"knee"`   // the index of the point after which a larger quota gains little; -1 if there is none
+}
+
+// SweepPoint is one quota.
+type SweepPoint struct {
+	Quota       int64 `json:"quota"`
+	Admitted    int64 `json:"admitted"`
+	Denied      int64 `json:"denied"`
+	KeysTouched int64 `json:"keys_touched"`
+}
+
+// Suggestion is the smallest quota of the first limit that touches no more than a share of the keys.
+type Suggestion struct {
+	Percent float64 `json:"percent"` // of the keys that may be touched
+	Outcome Outcome `json:"outcome"` // of the suggested limit by itself
+}
+
+// Omission is an algorithm left out of a comparison.
+type Omission struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}

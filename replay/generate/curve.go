@@ -1,0 +1,83 @@
+package generate
+
+import (
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// curve says how the rate of a population changes over time: a row of pieces in order of time. They need not touch, and
+// none is empty.
+type curve interface {
+	// total returns the sum of all weights.
+	total() uint64
+	// piece returns the i-th piece, from 0.
+	piece(i int64) piece
+}
+
+// piece is a stretch of time in which the rate does not change.
+type piece struct {
+	start, end rule.Micros
+	weight     uint64 // its share of the requests is this of the total
+}
+
+// stretch moves moments that are spread evenly to where a curve has them. The moments must never decrease, for then
+// neither do the pieces that they fall into, and no search is needed.
+type stretch struct {
+	curve  curve
+	total  uint64
+	number int64  // the piece that the last moment fell into
+	piece  piece  // the same
+	before uint64 // the weight of all pieces before it
+}
+
+func newStretch(c curve) stretch { return stretch{curve: c, total: c.total(), piece: c.piece(0)} }
+
+// at returns the time of a moment, which is a share in 1/2^64 of the curve's total.
+func (s *stretch) at(moment uint64) rule.Micros {
+	reached, fraction := bits.Mul64(moment, s.total)
+	for reached-s.before >= s.piece.weight {
+		s.before += s.piece.weight
+		s.number++
+		s.piece = s.curve.piece(s.number)
+	}
+	within := fraction
+	if s.piece.weight != 1 {
+		within, _ = bits.Div64(reached-s.before, fraction, s.piece.weight)
+	}
+	return s.piece.start + scale(within, s.piece.end-s.piece.start)
+}
+
+// scale returns the share of n, in 1/2^64, rounded down; so it is less than n. With a random share it picks one of n.
+func scale(share uint64, n int64) int64 {
+	high, _ := bits.Mul64(share, uint64(n))
+	return int64(high)
+}
+
+// rows is a curve of a few pieces with equal weights.
+type rows []piece
+
+func (r rows) total() uint64       { return uint64(len(r)) }
+func (r rows) piece(i int64) piece { return r[i] }
+
+// flat is a curve that does not change.
+func flat(from, to rule.Micros) rows { return rows{{from, to, 1}} }
+
+// attack is when a botnet is at work: it begins after a fifth of the span and ends a tenth before its end.
+func attack(from, to rule.Micros) rows {
+	span := to - from
+	return flat(from+span/5, to-span/10)
+}
+
+// raids is when a scraper is at work: once in each third of the span, for a quarter of that, at a random time.
+func raids(rng *rand.PCG, from, to rule.Micros) rows {
+	third := (to - from) / 3
+	length := third / 4
+	var r rows
+	for i := range rule.Micros(3) {
+		start := from + i*third + scale(rng.Uint64(), third-length+1)
+		r = append(r, piece{start, start + length, 1})
+	}
+	return r
+}

@@ -1,0 +1,115 @@
+package generate
+
+// endpoint is something that is asked for.
+type endpoint struct {
+	method   string
+	path     string
+	numbered bool   // a number follows the path
+	page     bool   // a browser shows it, so there may be a referer
+	status   uint64 // if all is well
+	bytes    uint64 // of the answer, on average
+}
+
+// endpoints are asked for by Zipf's law, the first one most often.
+var endpoints = [...]endpoint{
+	{"GET", "/api/v1/products", false, false, 200, 5_200},
+	{"GET", "/api/v1/products/", true, false, 200, 1_400},
+	{"GET", "/", false, true, 200, 14_200},
+	{"GET", "/api/v1/session", false, false, 200, 320},
+	{"GET", "/api/v1/cart", false, false, 200, 840},
+	{"GET", "/products/", true, true, 200, 21_800},
+	{"GET", "/api/v1/search?q=lamp", false, false, 200, 3_900},
+	{"POST", "/api/v1/events", false, false, 202, 2},
+	{"GET", "/api/v1/users/me", false, false, 200, 610},
+	{"GET", "/products", false, true, 200, 31_500},
+	{"POST", "/api/v1/cart/items", false, false, 201, 410},
+	{"GET", "/api/v1/orders", false, false, 200, 2_700},
+	{"GET", "/api/v1/products?page=2", false, false, 200, 5_100},
+	{"GET", "/api/v1/orders/", true, false, 200, 1_900},
+	{"GET", "/static/app.js", false, true, 200, 184_000},
+	{"GET", "/static/app.css", false, true, 200, 42_000},
+	{"GET", "/api/v1/recommendations", false, false, 200, 2_300},
+	{"POST", "/api/v1/login", false, false, 200, 530},
+	{"GET", "/search?q=chair", false, true, 200, 18_300},
+	{"GET", "/api/v1/categories", false, false, 200, 1_150},
+	{"GET", "/api/v1/notifications", false, false, 200, 480},
+	{"GET", "/cart", false, true, 200, 9_600},
+	{"PATCH", "/api/v1/cart/items/", true, false, 200, 420},
+	{"GET", "/api/v1/reviews?product=", true, false, 200, 3_300},
+	{"GET", "/favicon.ico", false, true, 200, 4_286},
+	{"POST", "/api/v1/orders", false, false, 201, 760},
+	{"GET", "/account", false, true, 200, 11_700},
+	{"GET", "/api/v1/search?q=desk", false, false, 200, 3_700},
+	{"DELETE", "/api/v1/cart/items/", true, false, 204, 0},
+	{"GET", "/api/v1/stock/", true, false, 200, 130},
+	{"GET", "/account/orders", false, true, 200, 13_900},
+	{"PUT", "/api/v1/users/me", false, false, 200, 640},
+	{"GET", "/api/v1/prices", false, false, 200, 6_400},
+	{"POST", "/api/v1/reviews", false, false, 201, 350},
+	{"GET", "/about", false, true, 200, 7_300},
+	{"POST", "/api/v1/logout", false, false, 204, 0},
+	{"GET", "/help/shipping", false, true, 200, 8_800},
+	{"GET", "/api/v1/invoices/", true, false, 200, 22_400},
+	{"GET", "/api/v2/products", false, false, 200, 4_700},
+	{"GET", "/robots.txt", false, true, 200, 118},
+}
+
+// The places in endpoints of what a scraper and a bot are after: all products one by one, and the login.
+const (
+	oneProduct = 1
+	login      = 17
+)
+
+// pickEndpoint picks what a key of this kind asks for.
+func pickEndpoint(k kind, d *dice) *endpoint {
+	place := int(byChance[d.roll(uint64(len(byChance)))])
+	switch {
+	case k == scraper:
+		place = oneProduct
+	case k == bot && d.roll(2) == 0:
+		place = login
+	}
+	return &endpoints[place]
+}
+
+// byChance holds the places in endpoints, each as often as is its chance by Zipf's law.
+var byChance = func() (table [1024]uint8) {
+	var chance [len(endpoints)]int64
+	var sum, reached int64
+	for i := range chance {
+		chance[i] = 1_000_000 / int64(i+1)
+		sum += chance[i]
+	}
+	place := 0
+	for i := range table {
+		for int64(i)*sum >= (reached+chance[place])*int64(len(table)) {
+			reached += chance[place]
+			place++
+		}
+		table[i] = uint8(place)
+	}
+	return table
+}()
+
+var referers = [...]string{
+	"-", "-", "-",
+	"https://shop.example/",
+	"https://shop.example/products",
+	"https://shop.example/cart",
+	"https://search.example/?q=lamp+shop",
+	"https://news.example/best-desks",
+}
+
+var agents = [...]string{
+	"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/143.0.0.0 Safari/537.36",
+	"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.1 Safari/605.1.15",
+	"Mozilla/5.0 (iPhone; CPU iPhone OS 18_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.1 " +
+		"Mobile/15E148 Safari/604.1",
+	"Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",
+	"Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/143.0.0.0 Mobile Safari/537.36",
+	"Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:145.0) Gecko/20100101 Firefox/145.0",
+	"ShopApp/5.4.1 (Android 16)",
+	"ShopApp/5.4.1 (iOS 18.7)",
+	"okhttp/4.12.0",
+	"curl/8.15.0",
+}

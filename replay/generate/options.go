@@ -1,0 +1,125 @@
+package generate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Options say what traffic to make. The zero value is valid: every field that is zero has the default named with it.
+type Options struct {
+	// Shape is what kind of traffic it is; Mixed by default.
+	Shape Shape
+	// Seed chooses one of many traffics that are alike; 1 by default. The same seed and options give the same requests.
+	Seed uint64
+	// Requests is how many there are, exactly, up to 100,000,000,000; 100,000 by default.
+	Requests int64
+	// Keys is how many users there are, user-0001 and so on, up to 1,000,000,000; 1,000 by default. A user may happen to
+	// send nothing. The keys of scrapers, bots and edge bursters come in addition, and there are never more edge
+	// bursters than users.
+	Keys int
+	// Bots is how many keys a botnet has, up to 1,000,000,000. They take turns, so that none sends more than its share. By
+	// default there is one for every five requests of theirs, up to 1,000,000.
+	Bots int
+	// From is the earliest time a request can have, in whole microseconds; Monday 2026-01-05T00:00:00Z by default.
+	From time.Time
+	// Span is how long the traffic lasts, 1s to ten years in whole microseconds; one hour by default, for Diurnal seven
+	// days. No request comes at From+Span or later.
+	Span time.Duration
+	// Window is the window whose boundaries (its multiples since the Unix epoch) the edge bursters know, 1ms to five years
+	// in whole microseconds; one minute by default. Edges and Mixed need a boundary after From and before From+Span.
+	Window time.Duration
+	// MaxCost is the largest cost, up to 1,000,000; 1 by default. Costs are 1 to MaxCost, most of them small: more than half
+	// are below a tenth of a large MaxCost.
+	MaxCost int64
+}
+
+// The largest values. The root of the halving tosses a coin for every request, which bounds the requests; the addresses
+// bound the keys; and both together with the costs keep the sum of all units well within 64 bits.
+const (
+	maxRequests = 100_000_000_000
+	maxKeys     = 1_000_000_000
+	maxCost     = 1_000_000
+	minSpan     = time.Second
+	maxSpan     = 10 * 366 * 24 * time.Hour
+)
+
+// withDefaults returns o with every zero replaced by what it stands for, except Bots, which depends on the shape's shares.
+func (o Options) withDefaults() Options {
+	setDefault(&o.Seed, 1)
+	setDefault(&o.Requests, 100_000)
+	setDefault(&o.Keys, 1_000)
+	setDefault(&o.MaxCost, 1)
+	setDefault(&o.Window, time.Minute)
+	if o.Shape == Diurnal {
+		setDefault(&o.Span, 7*24*time.Hour)
+	}
+	setDefault(&o.Span, time.Hour)
+	if o.From.IsZero() {
+		o.From = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
+	}
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// check names the first field that is wrong and the fix. It expects the defaults to be filled in.
+func (o Options) check() error {
+	switch {
+	case o.Shape >= shapes:
+		_, err := ParseShape(o.Shape.String())
+		return err
+	case o.Requests < 1 || o.Requests > maxRequests:
+		return fmt.Errorf("generate: requests: must be 1 to %d, or 0 for the default, not %d", int64(maxRequests), o.Requests)
+	case o.Keys < 1 || o.Keys > maxKeys:
+		return fmt.Errorf("generate: keys: must be 1 to %d, or 0 for the default, not %d", maxKeys, o.Keys)
+	case o.Bots < 0 || o.Bots > maxKeys:
+		return fmt.Errorf("generate: bots: must be 1 to %d, or 0 for the default, not %d", maxKeys, o.Bots)
+	case o.MaxCost < 1 || o.MaxCost > maxCost:
+		return fmt.Errorf("generate: max cost: must be 1 to %d, or 0 for the default, not %d", maxCost, o.MaxCost)
+	}
+	return o.checkTimes()
+}
+
+func (o Options) checkTimes() error {
+	earliest, latest := time.Unix(0, 0).UTC(), time.UnixMicro(rule.MaxNow).UTC().Truncate(24*time.Hour)
+	shortest, longest := time.Duration(rule.MinWindow)*time.Microsecond, time.Duration(rule.MaxWindow)*time.Microsecond
+	switch {
+	case o.Span < minSpan || o.Span > maxSpan:
+		return fmt.Errorf("generate: span: must be %v to %v, or 0 for the default, not %v", minSpan, maxSpan, o.Span)
+	case o.Span%time.Microsecond != 0:
+		return fmt.Errorf("generate: span: %v is not a whole number of microseconds: round it", o.Span)
+	case o.From.Before(earliest) || o.From.Add(o.Span).After(latest):
+		return fmt.Errorf("generate: from: the traffic must lie between %s and %s, not begin at %s and last %v",
+			earliest.Format(time.DateOnly), latest.Format(time.DateOnly), o.From.Format(time.RFC3339), o.Span)
+	case o.From.Nanosecond()%1_000 != 0:
+		return fmt.Errorf("generate: from: %s is not a whole number of microseconds: round it", o.From.Format(time.RFC3339Nano))
+	case o.Window < shortest || o.Window > longest:
+		return fmt.Errorf("generate: window: must be %v to %v, or 0 for the default, not %v", shortest, longest, o.Window)
+	case o.Window%time.Microsecond != 0:
+		return fmt.Errorf("generate: window: %v is not a whole number of microseconds: round it", o.Window)
+	case (o.Shape == Edges || o.Shape == Mixed) && o.boundaries() == 0:
+		return fmt.Errorf("generate: window: no boundary of a window of %v lies within the span: "+
+			"make the window shorter than %v, or the span longer", o.Window, o.Span)
+	}
+	return nil
+}
+
+// interval returns when the traffic begins and ends, in microseconds since the Unix epoch.
+func (o Options) interval() (from, to rule.Micros) {
+	from = o.From.UnixMicro()
+	return from, from + o.Span.Microseconds()
+}
+
+// boundaries returns how many boundaries of windows lie after From and before From+Span.
+func (o Options) boundaries() int64 {
+	from, to := o.interval()
+	window := o.Window.Microseconds()
+	return (to-1)/window - from/window
+}

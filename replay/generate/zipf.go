@@ -1,0 +1,52 @@
+package generate
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// zipf picks numbers from 1 to n, k with a weight of k^-(9/8), by rejection-inversion (W. Hörmann, G. Derflinger,
+// "Rejection-inversion to generate variates from monotone discrete distributions", 1996). It needs no table, and with
+// this exponent nothing but sums, products, quotients and square roots, which every platform rounds alike. Products
+// that something is added to are converted, as a conversion keeps a compiler from fusing the two into one rounding.
+type zipf struct {
+	n       float64
+	low     float64 // beyond(n + 1/2)
+	width   float64 // up to beyond(3/2) + 1, where 1 is the weight of the number 1
+	squeeze float64 // a number that lies no more above its x than this is accepted without a look
+}
+
+func newZipf(n int64) zipf {
+	z := zipf{n: float64(n)}
+	z.low = beyond(z.n + 0.5)
+	z.width = beyond(1.5) + 1 - z.low
+	z.squeeze = 2 - inverse(beyond(2.5)+weight(2))
+	return z
+}
+
+func (z *zipf) pick(rng *rand.PCG) int64 {
+	for {
+		share := float64(rng.Uint64()>>11) * 0x1p-53 // exact: a power of two
+		area := z.low + float64(share*z.width)
+		x := inverse(area)
+		k := min(max(math.Floor(x+0.5), 1), z.n)
+		if k-x <= z.squeeze || area <= beyond(k+0.5)+weight(k) {
+			return int64(k)
+		}
+	}
+}
+
+func weight(x float64) float64 { return 1 / (x * eighthRoot(x)) }
+
+// beyond is the area under weight from x to infinity.
+func beyond(x float64) float64 { return 8 / eighthRoot(x) }
+
+// inverse returns the x that an area is beyond.
+func inverse(area float64) float64 {
+	root := 8 / area
+	square := root * root
+	fourth := square * square
+	return float64(fourth * fourth)
+}
+
+func eighthRoot(x float64) float64 { return math.Sqrt(math.Sqrt(math.Sqrt(x))) }

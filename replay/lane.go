@@ -1,0 +1,125 @@
+package replay
+
+import "github.com/slidegate/slidegate/rule"
+
+// lane is one limit with the states of all keys under it.
+type lane struct {
+	limit rule.Limit
+	pairs []pair       // the states of windows in one part, which nearly all limits are
+	other []rule.State // the states of all other shapes
+	lent  rule.State   // a pair in the form that the rule takes
+}
+
+// pair is the state of a window in one part: a rule.State without pointers.
+type pair struct {
+	start  rule.Micros
+	counts [2]int64
+}
+
+func newLane(limit rule.Limit) lane { return lane{limit: limit} }
+
+// paired tells whether the states of this lane are pairs.
+func (l *lane) paired() bool { n := l.limit.Parts(); return n == 1 || n == 2 }
+
+// reach makes room for a key.
+func (l *lane) reach(key uint32) {
+	switch {
+	case !l.paired():
+		l.other = reach(l.other, key)
+	case int(key) >= len(l.pairs):
+		old := len(l.pairs)
+		l.pairs = reach(l.pairs, key)
+		for i := range l.pairs[old:] {
+			l.pairs[old+i].start = rule.Absent
+		}
+	}
+}
+
+// warmUp reads from the state of a key.
+func (l *lane) warmUp(key uint32) int64 {
+	switch {
+	case int(key) < len(l.pairs):
+		return l.pairs[key].start
+	case int(key) < len(l.other):
+		return l.other[key].Start
+	}
+	return 0
+}
+
+// take decides one request that faces this limit alone.
+func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
+	l.reach(key)
+	if !l.paired() {
+		answer, _ := l.limit.TakeOne(&l.other[key], now, cost)
+		return answer
+	}
+	p := &l.pairs[key]
+	if cost > 0 && p.start != rule.Absent {
+		verdict, shift, current, previous, remaining, retry, reset := l.limit.TakePair(p.start, p.counts[0], p.counts[1], now, cost)
+		if verdict == rule.Admitted {
+			p.start += rule.Micros(shift) * l.limit.Window
+			p.counts[0], p.counts[1] = current, previous
+			return rule.Answer{Allowed: true, Granted: cost, Remaining: remaining, ResetAfter: reset, At: now}
+		}
+		if verdict == rule.Refused {
+			return rule.Answer{Remaining: remaining, RetryAfter: retry, ResetAfter: reset, At: now}
+		}
+	}
+	answer, _ := l.limit.TakeOne(l.borrow(key), now, cost)
+	l.restore(key)
+	return answer
+}
+
+// borrow returns the state of a key for the rule to change. Call restore after that.
+func (l *lane) borrow(key uint32) *rule.State {
+	if !l.paired() {
+		return &l.other[key]
+	}
+	p := &l.pairs[key]
+	l.lent = rule.State{Start: p.start, Counts: p.counts[:l.limit.Parts()]}
+	return &l.lent
+}
+
+func (l *lane) restore(key uint32) {
+	if l.paired() {
+		p := &l.pairs[key]
+		p.start = l.lent.Start
+		if len(l.lent.Counts) > 0 && &l.lent.Counts[0] != &p.counts[0] {
+			copy(p.counts[:], l.lent.Counts)
+		}
+	}
+}
+
+// expires returns when the state of a key stops to matter, 0 if there is none.
+func (l *lane) expires(key uint32) rule.Micros {
+	if l.paired() {
+		if p := &l.pairs[key]; p.start != rule.Absent {
+			return p.start + rule.Micros(l.limit.Parts())*l.limit.Window
+		}
+		return 0
+	}
+	return l.limit.Expires(&l.other[key])
+}
+
+// horizon is how long after the latest moment seen a state can matter. A state is at most a window ahead of a request.
+func (l *lane) horizon() rule.Micros {
+	if l.limit.Algorithm == rule.TokenBucket {
+		return l.limit.Window * (l.limit.Capacity()/l.limit.Quota + 3)
+	}
+	return 4 * l.limit.Window
+}
+
+// stay returns the state of a key for the census: a time and the counts, or the times of all units.
+func (l *lane) stay(key uint32) stay {
+	s := stay{until: l.expires(key)}
+	switch {
+	case s.until == 0:
+	case l.limit.Algorithm == rule.SlidingLog:
+		s.bytes = 8 * int64(l.other[key].Log.Len())
+	case l.limit.Algorithm == rule.TokenBucket:
+		s.bytes = 16
+	default:
+		s.bytes = 8 + 8*int64(l.limit.Parts())
+	}
+	return s
+}

@@ -1,0 +1,80 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// maxPending bounds how many requests wait to be sorted, 32 bytes each.
+const maxPending = 1 << 20
+
+// order sorts traffic that is slightly out of order. Servers log a request when it ends and note when it began, so a slow
+// one is found behind quick ones that began later. A request waits until one that is later by the distance has been read;
+// what comes later than that is passed on as it comes, and counted.
+type order struct {
+	distance rule.Micros // 0: leave the traffic as it is
+
+	pending  []request
+	unsorted bool
+	enough   int // how many pending requests make it worth while to look for those that waited long enough
+
+	latest   rule.Micros // of all requests read
+	released rule.Micros // of all requests passed on
+	found    Order
+}
+
+func newOrder(distance rule.Micros) *order {
+	return &order{distance: distance, enough: batchSize}
+}
+
+func (o *order) add(r request) {
+	if r.at < o.latest {
+		o.found.OutOfOrder++
+		o.found.Furthest = max(o.found.Furthest, o.latest-r.at)
+		o.unsorted = true
+		if r.at < o.released {
+			o.found.TooLate++
+		}
+	}
+	o.latest = max(o.latest, r.at)
+	o.pending = append(o.pending, r)
+}
+
+// full tells whether it is time to call release.
+func (o *order) full() bool { return len(o.pending) >= o.enough }
+
+// release calls pass with the requests that waited long enough, or with all of them, in pieces of at most batchSize.
+func (o *order) release(all bool, pass func([]request)) {
+	if o.unsorted && o.distance > 0 {
+		slices.SortFunc(o.pending, func(a, b request) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq))
+		})
+		o.unsorted = false
+	}
+	ready := o.pending[:o.ready(all)]
+	for _, r := range ready {
+		o.released = max(o.released, r.at)
+	}
+	for piece := range slices.Chunk(ready, batchSize) {
+		pass(piece)
+	}
+	left := copy(o.pending, o.pending[len(ready):])
+	o.pending = o.pending[:left]
+	o.enough = min(maxPending, max(batchSize, 2*left))
+}
+
+// ready returns how many of the pending requests, which are sorted, have waited long enough.
+func (o *order) ready(all bool) int {
+	if all || o.distance == 0 {
+		return len(o.pending)
+	}
+	n, _ := slices.BinarySearchFunc(o.pending, o.latest-o.distance, func(r request, t rule.Micros) int {
+		return cmp.Or(cmp.Compare(r.at, t), -1) // the first one that is later
+	})
+	if n == 0 && len(o.pending) >= maxPending {
+		n = maxPending / 2
+	}
+	return n
+}

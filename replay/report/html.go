@@ -1,0 +1,104 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"sync"
+)
+
+//go:embed page/page.html page/page.css page/page.js page/echarts.common.min.js
+var files embed.FS
+
+// block is a style or script that stands in the page, with the hash by which the page's own security policy knows it.
+type block struct {
+	Element template.HTML
+	hash    string
+}
+
+// assets are the parts of the page that are the same in every report.
+type assets struct {
+	page   *template.Template
+	Policy string
+	Style  template.HTML
+	// Library is Apache ECharts and Script what draws with it.
+	Library, Script template.HTML
+}
+
+// load reads the assets once. They are compiled in, so that a broken one is a broken invariant.
+var load = sync.OnceValue(func() *assets {
+	style, library, script := read("style", "page.css"), read("script", "echarts.common.min.js"), read("script", "page.js")
+	return &assets{
+		page:  template.Must(template.New("page.html").Funcs(pageWords).ParseFS(files, "page/page.html")),
+		Style: style.Element, Library: library.Element, Script: script.Element,
+		Policy: "default-src 'none'; style-src " + style.hash + "; script-src " + library.hash + " " + script.hash +
+			"; img-src data:; base-uri 'none'; form-action 'none'",
+	}
+})
+
+// read returns a file of the page as an element that holds it as it is.
+func read(tag, name string) block {
+	content, err := files.ReadFile("page/" + name)
+	if err != nil {
+		panic("report: " + err.Error())
+	}
+	if bytes.ContainsRune(content, '\r') || bytes.Contains(bytes.ToLower(content), []byte("</"+tag)) || bytes.Contains(content, []byte("<!--")) {
+		panic("report: page/" + name + " cannot stand inside of a " + tag + " element as it is")
+	}
+	sum := sha256.Sum256(content)
+	return block{
+		Element: template.HTML("<" + tag + ">" + string(content) + "</" + tag + ">"), // it is compiled in
+		hash:    "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
+	}
+}
+
+// pageWords are the words of the text report, for the page.
+var pageWords = template.FuncMap{
+	"number": number, "count": count, "span": span, "moment": moment, "size": size, "key": key,
+	"hint":     func(text string) string { return visible(text, hintWidth) },
+	"line":     func(text string) string { return visible(text, 2*lineWidth) },
+	"percent":  func(part, whole int64) string { return together(percent(part, whole)) },
+	"together": together, "escape": escape,
+	"bar":      barLength,
+	"quantity": func(n int, noun string) string { return count(int64(n), noun) },
+	"more":     func(n int64, shown int) bool { return n > int64(shown) },
+}
+
+// together keeps a number and its percent sign on one line.
+func together(text string) string { return strings.ReplaceAll(text, " %", "\u00a0%") }
+
+// barLength returns the length of a bar in a drawing that is 100 wide; what is not nothing is never drawn as nothing.
+func barLength(part, whole int64) string {
+	if part <= 0 || whole <= 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.2f", min(100, max(1.5, 100*float64(part)/float64(whole))))
+}
+
+// HTML writes d as one page that needs nothing else: no network, no other file. All tables and figures are in its text and
+// are there without scripts too; the charts are drawn by the Apache ECharts that the page carries, which makes up most of
+// its 800 kB.
+func HTML(w io.Writer, d *Document) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	p := newPage(d)
+	drawn, err := json.Marshal(p.drawing()) // which escapes <, > and &, so that no text can end the element it stands in
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	p.Data = template.JS(drawn)
+	p.assets = load()
+	var b strings.Builder
+	if err := p.page.Execute(&b, p); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+)
+
+// The widths to which texts from the traffic are cut, in columns.
+const (
+	keyWidth  = 40 // of a key in a table or a sentence
+	hintWidth = 400
+	lineWidth = 72 // of a line that could not be read
+)
+
+// visible returns text such that a reader sees every byte of it and a terminal obeys none: what is not printable, such as
+// control characters, marks that change the direction of writing, and bytes that are not UTF-8, is written as Go
+// writes it in a string. A text longer than width columns loses its middle, since keys tend to differ at their ends.
+func visible(text string, width int) string {
+	if text == "" {
+		return `""`
+	}
+	// A long text is cut before it is escaped, so that one of megabytes takes no longer than a short one.
+	if most := 8 * width; len(text) > 2*most {
+		head, tail := text[:most], text[len(text)-most:]
+		return middle(escape(head)+"…"+escape(tail), width)
+	}
+	return middle(escape(text), width)
+}
+
+// escape writes what is not printable in text as Go does.
+func escape(text string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		r, length := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && length == 1:
+			b.WriteString(`\x` + strconv.FormatInt(int64(text[0])+0x100, 16)[1:])
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		text = text[length:]
+	}
+	return b.String()
+}
+
+// columns returns how wide text is in a terminal.
+func columns(text string) int { return uniseg.StringWidth(text) }
+
+// middle replaces what is in the middle of text by an ellipsis until it is no wider than width columns.
+func middle(text string, width int) string {
+	if columns(text) <= width {
+		return text
+	}
+	front := (width - 1 + 1) / 2
+	back := width - 1 - front
+	return upTo(text, front) + "…" + endOf(text, back)
+}
+
+// upTo returns the beginning of text that is at most width columns wide, in whole characters.
+func upTo(text string, width int) string {
+	used, end, state := 0, 0, -1
+	for rest := text; rest != ""; {
+		var cluster string
+		var wide int
+		cluster, rest, wide, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if used+wide > width {
+			break
+		}
+		used += wide
+		end += len(cluster)
+	}
+	return text[:end]
+}
+
+// endOf returns the end of text that is at most width columns wide, in whole characters.
+func endOf(text string, width int) string {
+	left, state := columns(text), -1
+	for left > width && text != "" {
+		var wide int
+		_, text, wide, state = uniseg.FirstGraphemeClusterInString(text, state)
+		left -= wide
+	}
+	return text
+}
+
+// key returns a key as it is shown.
+func key(k string) string { return visible(k, keyWidth) }

@@ -1,0 +1,74 @@
+package replay
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// spool keeps the traffic in a temporary file, a few bytes a request, for questions that can only be asked once it has been
+// seen: a pipe cannot be read again.
+type spool struct {
+	file *os.File
+	out  *bufio.Writer
+	last request
+}
+
+func newSpool() (*spool, error) {
+	file, err := os.CreateTemp("", "slidegate-replay-*")
+	if err != nil {
+		return nil, fmt.Errorf("replay: a temporary file for the traffic: %w", err)
+	}
+	return &spool{file: file, out: bufio.NewWriterSize(file, 1<<18)}, nil
+}
+
+func (s *spool) write(batch []request) error {
+	var entry [3 * binary.MaxVarintLen64]byte
+	for i := range batch {
+		q := &batch[i]
+		n := binary.PutVarint(entry[:], q.at-s.last.at)
+		n += binary.PutUvarint(entry[n:], uint64(q.key))
+		n += binary.PutUvarint(entry[n:], uint64(q.cost))
+		if _, err := s.out.Write(entry[:n]); err != nil {
+			return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
+		}
+		s.last = *q
+	}
+	return nil
+}
+
+// each reads the traffic again, in the order in which it was written.
+func (s *spool) each(visit func(*request) error) error {
+	if err := s.out.Flush(); err != nil {
+		return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
+	}
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
+	}
+	in := bufio.NewReaderSize(s.file, 1<<18)
+	var q request
+	for {
+		later, err := binary.ReadVarint(in)
+		if err == io.EOF {
+			return nil
+		}
+		key, err1 := binary.ReadUvarint(in)
+		cost, err2 := binary.ReadUvarint(in)
+		if err := errors.Join(err, err1, err2); err != nil {
+			return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
+		}
+		q.at += later
+		q.key, q.cost = uint32(key), int64(cost)
+		if err := visit(&q); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *spool) close() {
+	s.file.Close()
+	os.Remove(s.file.Name())
+}

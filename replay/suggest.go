@@ -1,0 +1,80 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// demand finds for every key the smallest quota that would never have refused it. As long as a key is not refused, a limit
+// counts the same whatever its quota, so that is the most that was ever used and asked for together when everything is
+// admitted: one pass answers for all quotas. It does not hold for a token bucket, whose refill depends on the quota.
+type demand struct {
+	lane    lane
+	tallies []tally // for a sliding log, whose state holds no more than its quota
+	chunks  chunks
+	peaks   []int64
+}
+
+func newDemand(limit rule.Limit) *demand { return &demand{lane: newLane(limit)} }
+
+func (d *demand) add(q *request) {
+	d.peaks = reach(d.peaks, q.key)
+	if q.cost == 0 {
+		return
+	}
+	var asked int64
+	limit := &d.lane.limit
+	if limit.Algorithm == rule.SlidingLog {
+		d.tallies = reach(d.tallies, q.key)
+		t := &d.tallies[q.key]
+		t.forget(&d.chunks, q.at, limit.Window)
+		t.add(&d.chunks, q.at, q.cost)
+		asked = t.sum
+	} else {
+		d.lane.reach(q.key)
+		state := d.lane.borrow(q.key)
+		view := limit.Look(state, q.at)
+		asked = limit.Capacity() - view.Room + q.cost
+		limit.Charge(state, &view, q.cost)
+		d.lane.restore(q.key)
+	}
+	d.peaks[q.key] = max(d.peaks[q.key], asked)
+}
+
+// smallest returns the smallest quota that refuses something to at most allowed keys.
+func (d *demand) smallest(allowed int) int64 {
+	peaks := slices.Clone(d.peaks)
+	slices.SortFunc(peaks, func(a, b int64) int { return int(max(-1, min(1, b-a))) })
+	if allowed >= len(peaks) {
+		return 1
+	}
+	return min(max(1, peaks[allowed]), rule.MaxQuota)
+}
+
+// touchable is how many of keys are at most percent of them.
+func touchable(percent float64, keys int) int {
+	return int(math.Floor(percent / 100 * float64(keys) * (1 + 1e-12)))
+}
+
+// suggested returns the limit with another quota.
+func suggested(limit slidegate.Limit, quota int64) slidegate.Limit {
+	if limit.Burst == limit.Quota {
+		limit.Burst = 0
+	}
+	limit.Quota = quota
+	return limit
+}
+
+// fromSweep returns the smallest quota of a sweep that touches at most allowed keys.
+func fromSweep(runs []*run, allowed int64) (int64, error) {
+	for _, r := range runs {
+		if r.touched <= allowed {
+			return r.limits[0].Quota, nil
+		}
+	}
+	return 0, fmt.Errorf("replay: suggest: every quota of the sweep touches more than %d keys: sweep further up", allowed)
+}

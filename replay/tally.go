@@ -1,0 +1,134 @@
+package replay
+
+import (
+	"encoding/binary"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// tally is the exact count of the units of one key in the window that ends at the last one: what the limits are measured
+// by, whatever their quota. The zero value is empty. Entries are a few bytes each: their distance in time from the one
+// before and, unless it is 1, their number of units. The oldest entry is held in fields, so most keys need no more.
+type tally struct {
+	sum    int64       // units in the window
+	oldest rule.Micros // the time of the oldest entry
+	newest rule.Micros // and of the newest
+	units  int64       // of the oldest entry; 0 when there is none
+	head   uint32      // the chunk with the entries after the oldest, 0 if there are none
+	tail   uint32
+	read   uint8 // how far head has been read
+}
+
+// chunkSize is how many bytes of entries a chunk holds.
+const chunkSize = 59
+
+// chunk is a part of a tally's list of entries. Entries do not cross from one to the next.
+type chunk struct {
+	next  uint32
+	used  uint8
+	bytes [chunkSize]byte
+}
+
+// chunks lends chunks to tallies. The zero value is ready to use.
+type chunks struct {
+	blocks []*[blockSize]chunk
+	made   uint32 // chunks taken from blocks, the first of which is never lent: 0 means none
+	free   uint32 // the first of the list of those given back
+}
+
+const blockSize = 1 << 12
+
+func (c *chunks) at(n uint32) *chunk { return &c.blocks[n/blockSize][n%blockSize] }
+
+func (c *chunks) lend() uint32 {
+	if n := c.free; n != 0 {
+		c.free = c.at(n).next
+		*c.at(n) = chunk{}
+		return n
+	}
+	c.made++
+	if int(c.made/blockSize) >= len(c.blocks) {
+		c.blocks = append(c.blocks, new([blockSize]chunk))
+	}
+	return c.made
+}
+
+func (c *chunks) giveBack(n uint32) {
+	c.at(n).next = c.free
+	c.free = n
+}
+
+// forget drops the entries that have left the window at now.
+func (t *tally) forget(c *chunks, now, window rule.Micros) {
+	for t.units != 0 && t.oldest <= now-window {
+		t.drop(c)
+	}
+}
+
+// drop takes the oldest entry away.
+func (t *tally) drop(c *chunks) {
+	t.sum -= t.units
+	if t.head == 0 {
+		t.units = 0
+		return
+	}
+	head := c.at(t.head)
+	later, n := binary.Uvarint(head.bytes[t.read:head.used])
+	t.read += uint8(n)
+	t.units = 1
+	if later&1 != 0 {
+		units, n := binary.Uvarint(head.bytes[t.read:head.used])
+		t.read += uint8(n)
+		t.units = int64(units)
+	}
+	t.oldest += rule.Micros(later >> 1)
+	if t.read == head.used {
+		next := head.next
+		c.giveBack(t.head)
+		t.head, t.read = next, 0
+		if next == 0 {
+			t.tail = 0
+		}
+	}
+}
+
+// add counts units at a moment, which is taken as the newest one's if it is older.
+func (t *tally) add(c *chunks, at rule.Micros, units int64) {
+	if units == 0 {
+		return
+	}
+	if t.units == 0 {
+		t.oldest, t.newest = at, at
+	}
+	at = max(at, t.newest)
+	if at == t.oldest && t.head == 0 {
+		t.units += units
+	} else {
+		t.push(c, uint64(at-t.newest), units)
+	}
+	t.newest = at
+	t.sum += units
+}
+
+// push writes an entry behind the last one.
+func (t *tally) push(c *chunks, later uint64, units int64) {
+	var entry [2 * binary.MaxVarintLen64]byte
+	var n int
+	if units == 1 {
+		n = binary.PutUvarint(entry[:], later<<1)
+	} else {
+		n = binary.PutUvarint(entry[:], later<<1|1)
+		n += binary.PutUvarint(entry[n:], uint64(units))
+	}
+	if t.tail == 0 {
+		t.head = c.lend()
+		t.tail, t.read = t.head, 0
+	}
+	tail := c.at(t.tail)
+	if int(tail.used)+n > chunkSize {
+		tail.next = c.lend()
+		t.tail = tail.next
+		tail = c.at(t.tail)
+	}
+	tail.used += uint8(copy(tail.bytes[tail.used:], entry[:n]))
+}

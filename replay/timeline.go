@@ -1,0 +1,76 @@
+package replay
+
+import (
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// maxBuckets is how many buckets a Timeline has at most.
+const maxBuckets = 480
+
+// widths are the widths of a timeline's buckets that people read easily. Each divides the next one, so that buckets can
+// be put together as the traffic turns out to be longer.
+var widths = micros(
+	time.Millisecond, 10*time.Millisecond, 100*time.Millisecond,
+	time.Second, 5*time.Second, 10*time.Second, 30*time.Second,
+	time.Minute, 5*time.Minute, 10*time.Minute, 30*time.Minute,
+	time.Hour, 3*time.Hour, 6*time.Hour, 12*time.Hour,
+	day, 7*day, 28*day, 364*day, 3640*day, 36400*day,
+)
+
+const day = 24 * time.Hour
+
+func micros(durations ...time.Duration) []rule.Micros {
+	var all []rule.Micros
+	for _, d := range durations {
+		all = append(all, d.Microseconds())
+	}
+	return all
+}
+
+// timeline counts requests by time. It begins with the finest buckets and makes them wider when there are too many.
+type timeline struct {
+	width   int // an index into widths
+	first   int64
+	buckets []Bucket
+}
+
+// at returns the bucket of a moment. A moment before the first bucket, which only comes too late to be sorted in, is
+// counted in the first one.
+func (t *timeline) at(now rule.Micros) *Bucket {
+	index := now / widths[t.width]
+	if len(t.buckets) == 0 {
+		t.first = index
+	}
+	for index-t.first >= maxBuckets {
+		t.widen()
+		index = now / widths[t.width]
+	}
+	place := max(0, index-t.first)
+	for int64(len(t.buckets)) <= place {
+		t.buckets = append(t.buckets, Bucket{})
+	}
+	return &t.buckets[place]
+}
+
+func (t *timeline) widen() {
+	factor := widths[t.width+1] / widths[t.width]
+	first := t.first / factor
+	wide := t.buckets[:0]
+	for i, b := range t.buckets {
+		place := (t.first+int64(i))/factor - first
+		if place < int64(len(wide)) {
+			wide[place].Admitted += b.Admitted
+			wide[place].Denied += b.Denied
+		} else {
+			wide = append(wide, b)
+		}
+	}
+	t.width, t.first, t.buckets = t.width+1, first, wide
+}
+
+func (t *timeline) findings() Timeline {
+	width := widths[t.width]
+	return Timeline{From: t.first * width, Width: width, Buckets: t.buckets}
+}

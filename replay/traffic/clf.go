@@ -1,0 +1,244 @@
+package traffic
+
+import (
+	"bytes"
+	"net/textproto"
+)
+
+// clfParser reads the Common Log Format and the combined one, which is the same with two headers behind:
+//
+//	127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b=c HTTP/1.0" 200 2326 "http://example.com/" "Mozilla/4.08"
+//
+// What follows is left alone: many servers and settings add fields of their own there.
+type clfParser struct {
+	combined bool
+	wants    wants
+	clock    clock
+	time     []byte
+	scratch  []byte
+	referer  []int // where in the values the headers go
+	agent    []int
+}
+
+func newCLFParser(combined bool, w wants) *clfParser {
+	p := &clfParser{combined: combined, wants: w}
+	for i, extra := range w.extras {
+		if textproto.CanonicalMIMEHeaderKey(extra.Name) == "Referer" {
+			p.referer = append(p.referer, int(fields)+i)
+		} else {
+			p.agent = append(p.agent, int(fields)+i)
+		}
+	}
+	return p
+}
+
+// clfHeaders are the headers that a combined log has.
+var clfHeaders = []string{"Referer", "User-Agent"}
+
+func (p *clfParser) parse(line []byte, e *entry) (why string) {
+	p.scratch = p.scratch[:0]
+	rest, why := p.parseWho(line, e)
+	if why != "" {
+		return why
+	}
+	if rest, why = p.parseTime(rest, e); why != "" {
+		return why
+	}
+	request, rest, ok := quoted(rest)
+	if !ok {
+		return "request: it is not in quotes after the time"
+	}
+	p.setRequest(request, e)
+	code, rest := word(rest)
+	if !isCount(code, 3) {
+		return "status: it is not a number after the request"
+	}
+	size, rest := word(rest)
+	if !isCount(size, 19) {
+		return "bytes: it is not a number after the status"
+	}
+	e.values[status], e.values[sent] = present(code), size
+	if p.combined {
+		return p.parseHeaders(rest, e)
+	}
+	return ""
+}
+
+// parseWho reads the address, the identity that nobody uses, and the user, who may have spaces in the name.
+func (p *clfParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
+	who, rest := word(line)
+	identity, rest := word(rest)
+	if len(who) == 0 || len(identity) == 0 {
+		return nil, "address: the line does not begin with address, identity and user"
+	}
+	name, rest := word(rest)
+	if len(rest) > 0 && rest[0] != '[' {
+		// A host before the address would make the address the identity, and all clients of the host one.
+		end := bytes.Index(rest, []byte(" ["))
+		if len(identity) != 1 || end < 0 {
+			return nil, "address: before the time stands not just address, identity and user"
+		}
+		name = name[:len(name)+1+end]
+		rest = rest[end+1:]
+	}
+	e.values[address] = present(who)
+	e.values[user] = present(name)
+	return rest, ""
+}
+
+func (p *clfParser) parseTime(rest []byte, e *entry) (after []byte, why string) {
+	const size = len("[02/Jan/2006:15:04:05 -0700]")
+	if len(rest) < size+1 || rest[0] != '[' || rest[size-1] != ']' || rest[size] != ' ' {
+		return nil, "time: there is no [02/Jan/2006:15:04:05 -0700] after the user"
+	}
+	at, ok := p.clock.clf(rest[1 : size-1])
+	if !ok {
+		return nil, "time: it is not a time such as 02/Jan/2006:15:04:05 -0700"
+	}
+	p.time = append(append(append(p.time[:0], '"'), rest[1:size-1]...), '"')
+	e.time = p.time
+	return rest[size+1:], e.setTime(at)
+}
+
+// setRequest takes "METHOD TARGET PROTOCOL" apart. What is something else, such as the first bytes of TLS on a port
+// without it, is still a request that somebody made: its method and path are missing.
+func (p *clfParser) setRequest(request []byte, e *entry) {
+	if p.wants.fields&setOf(method, path, query) == 0 {
+		return
+	}
+	verb, rest := word(request)
+	last := bytes.LastIndexByte(rest, ' ')
+	if last < 1 || !bytes.HasPrefix(rest[last+1:], []byte("HTTP/")) || !isMethod(verb) {
+		e.values[method] = nil
+		e.setTarget(nil, false)
+		return
+	}
+	e.values[method] = verb
+	e.setTarget(p.unescape(rest[:last]), true)
+}
+
+func (p *clfParser) parseHeaders(rest []byte, e *entry) (why string) {
+	referer, rest, ok := quoted(rest)
+	if !ok {
+		return "referer: it is not in quotes after the bytes"
+	}
+	agent, _, ok := quoted(rest)
+	if !ok {
+		return "user agent: it is not in quotes after the referer"
+	}
+	for _, i := range p.referer {
+		e.values[i] = p.unescape(present(referer))
+	}
+	for _, i := range p.agent {
+		e.values[i] = p.unescape(present(agent))
+	}
+	return ""
+}
+
+// word returns what stands before the next space, and what after it.
+func word(text []byte) (first, rest []byte) {
+	if i := bytes.IndexByte(text, ' '); i >= 0 {
+		return text[:i], text[i+1:]
+	}
+	return text, nil
+}
+
+// quoted returns what stands between the quote that text begins with and the next one that is not escaped, and what
+// follows after a space.
+func quoted(text []byte) (inside, rest []byte, ok bool) {
+	if len(text) == 0 || text[0] != '"' {
+		return nil, nil, false
+	}
+	for end := 1; ; end++ {
+		i := bytes.IndexByte(text[end:], '"')
+		if i < 0 {
+			return nil, nil, false
+		}
+		end += i
+		if isEscaped(text, end) {
+			continue
+		}
+		inside, rest = text[1:end], text[end+1:]
+		if len(rest) == 0 {
+			return inside, nil, true
+		}
+		return inside, rest[1:], rest[0] == ' '
+	}
+}
+
+// isEscaped tells whether an odd number of backslashes stands before i.
+func isEscaped(text []byte, i int) bool {
+	n := 0
+	for i > n && text[i-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+// unescape undoes what servers do to bytes that would break the line: \xHH, and a backslash before a quote or another.
+func (p *clfParser) unescape(text []byte) []byte {
+	i := bytes.IndexByte(text, '\\')
+	if i < 0 {
+		return text
+	}
+	start := len(p.scratch)
+	for ; i >= 0 && i+1 < len(text); i = bytes.IndexByte(text, '\\') {
+		p.scratch = append(p.scratch, text[:i]...)
+		text = text[i:]
+		c, size := escaped(text)
+		p.scratch = append(p.scratch, c)
+		text = text[size:]
+	}
+	p.scratch = append(p.scratch, text...)
+	return p.scratch[start:len(p.scratch):len(p.scratch)]
+}
+
+// escaped reads the escape that text begins with. What is none stands for itself.
+func escaped(text []byte) (c byte, size int) {
+	switch c := text[1]; c {
+	case '"', '\\':
+		return c, 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'x':
+		if len(text) >= 4 && hexDigit(text[2]) >= 0 && hexDigit(text[3]) >= 0 {
+			return byte(hexDigit(text[2])<<4 | hexDigit(text[3])), 4
+		}
+	}
+	return '\\', 1
+}
+
+// present returns nil for what servers write where they have nothing.
+func present(text []byte) []byte {
+	if len(text) == 0 || len(text) == 1 && text[0] == '-' || string(text) == `""` {
+		return nil
+	}
+	return text
+}
+
+// isCount tells whether text is a number of at most that many digits, or "-".
+func isCount(text []byte, most int) bool {
+	if len(text) == 1 && text[0] == '-' {
+		return true
+	}
+	for _, c := range text {
+		if c-'0' > 9 {
+			return false
+		}
+	}
+	return len(text) > 0 && len(text) <= most
+}
+
+// isMethod tells whether text can be a method: letters, and in some a hyphen, as M-SEARCH has.
+func isMethod(text []byte) bool {
+	for _, c := range text {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return len(text) > 0
+}

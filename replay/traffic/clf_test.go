@@ -1,0 +1,81 @@
+package traffic
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCLFThatCannotBeRead(t *testing.T) {
+	const time = `[15/Nov/2026:06:48:34 +0000]`
+	for line, want := range map[string]string{
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x"`:                 "",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x\\"`:               "",
+		`1.1.1.1 - - ` + time + ` "" 400 0 "-" "-"`:                               "",
+		`1.1.1.1 - "" ` + time + ` "GET /" 200 5 "" ""`:                           "",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5`:                         "referer: it is not in quotes after the bytes",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x`:                  "user agent: it is not in quotes after the referer",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x\"`:                "user agent: it is not in quotes after the referer",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-"`:                     "user agent: it is not in quotes after the referer",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 x "-" "-"`:                 "bytes: it is not a number after the status",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200`:                           "bytes: it is not a number after the status",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 2000 5 "-" "-"`:                "status: it is not a number after the request",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1"200 5 "-" "-"`:                  "request: it is not in quotes after the time",
+		`1.1.1.1 - - ` + time + ` GET / HTTP/1.1 200 5 "-" "-"`:                   "request: it is not in quotes after the time",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP`:                                    "request: it is not in quotes after the time",
+		`1.1.1.1 - - [15/Nov/2026:06:48:34 +0000`:                                 "time: there is no [02/Jan/2006:15:04:05 -0700] after the user",
+		`1.1.1.1 - - [15/Nov/2026:06:61:34 +0000] "GET / HTTP/1.1" 200 5 "-" "-"`: "time: it is not a time such as 02/Jan/2006:15:04:05 -0700",
+		`1.1.1.1 - - [15/Nov/1926:06:48:34 +0000] "GET / HTTP/1.1" 200 5 "-" "-"`: "time: it is not between 1970 and 2245",
+		// A virtual host in front would make all its clients one, if it were taken for the address.
+		`shop.example.com:80 1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "-"`: "address: before the time stands not just address, identity and user",
+		`hello`:        "address: the line does not begin with address, identity and user",
+		`hello world`:  "time: there is no [02/Jan/2006:15:04:05 -0700] after the user",
+		` - - ` + time: "address: the line does not begin with address, identity and user",
+	} {
+		p := newCLFParser(true, wants{fields: clfFields})
+		if got := p.parse([]byte(line), newEntry(wants{})); got != want {
+			t.Errorf("%s:\n got %q\nwant %q", line, got, want)
+		}
+	}
+}
+
+func TestRequestsInCLF(t *testing.T) {
+	for request, want := range map[string]string{
+		`GET / HTTP/1.1`:                   "GET|/|-",
+		`GET /a?b?c HTTP/1.1`:              "GET|/a|b?c",
+		`GET /a? HTTP/1.1`:                 "GET|/a|",
+		`GET ?a HTTP/1.1`:                  "GET||a",
+		`GET /with space HTTP/1.1`:         "GET|/with space|-",
+		`M-SEARCH * HTTP/1.1`:              "M-SEARCH|*|-",
+		`CONNECT example.com:443 HTTP/1.1`: "CONNECT|example.com:443|-",
+		`GET /\xC3\xA9\x2\q\\ HTTP/1.1`:    `GET|/é\x2\q\|-`,
+		`GET /?q=\"\x22 HTTP/1.1`:          `GET|/|q=""`,
+		`GET /tab\there\n HTTP/1.1`:        "GET|/tab\there\n|-",
+		`GET /`:                            "-|-|-",
+		`GET  HTTP/1.1`:                    "-|-|-",
+		`GET / FTP/1.1`:                    "-|-|-",
+		`\x16\x03\x01 \x00 HTTP/1.1`:       "-|-|-",
+		`-`:                                "-|-|-",
+		``:                                 "-|-|-",
+	} {
+		p := newCLFParser(false, wants{fields: clfFields})
+		e := newEntry(wants{})
+		for f := range fields {
+			e.values[f] = []byte("left over")
+		}
+		line := `1.1.1.1 - - [15/Nov/2026:06:48:34 +0000] "` + request + `" 200 5`
+		if why := p.parse([]byte(line), e); why != "" {
+			t.Errorf("%s: %s", line, why)
+		}
+		var got []string
+		for _, f := range []field{method, path, query} {
+			text := string(e.values[f])
+			if e.values[f] == nil {
+				text = "-"
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, "|") != want {
+			t.Errorf("%s: %q, want %q", request, strings.Join(got, "|"), want)
+		}
+	}
+}

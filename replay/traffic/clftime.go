@@ -1,0 +1,137 @@
+package traffic
+
+import (
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+const second = rule.Micros(1e6)
+
+// clock reads times as logs write them. Lines come in order of time, or nearly so: it remembers the last day, the part
+// that takes longest to work out. It is not safe for concurrent use; the zero value is ready.
+type clock struct {
+	clfDay   [len("02/Jan/2006")]byte
+	clfStart rule.Micros
+	isoDay   [len("2006-01-02")]byte
+	isoStart rule.Micros
+}
+
+// clf reads "02/Jan/2006:15:04:05 -0700", the time of the Common Log Format.
+func (c *clock) clf(text []byte) (rule.Micros, bool) {
+	if len(text) != len("02/Jan/2006:15:04:05 -0700") || text[11] != ':' || text[20] != ' ' {
+		return 0, false
+	}
+	if day := [11]byte(text); day != c.clfDay {
+		start, ok := startOfDay(fourDigits(text[7:]), monthOf([3]byte(text[3:])), twoDigits(text))
+		if !ok || text[2] != '/' || text[6] != '/' {
+			return 0, false
+		}
+		c.clfDay, c.clfStart = day, start
+	}
+	inDay, ok1 := timeOfDay(text[12:20])
+	offset, ok2 := zone(text[21:])
+	return c.clfStart + inDay - offset, ok1 && ok2
+}
+
+// rfc3339 reads "2006-01-02T15:04:05.999999999Z07:00". Like many who write it, it takes a space for the T, a comma for the
+// point, and a zone without the colon. A time without a zone is not taken: nobody knows when that was.
+func (c *clock) rfc3339(text []byte) (rule.Micros, bool) {
+	if len(text) < len("2006-01-02T15:04:05Z") {
+		return 0, false
+	}
+	if day := [10]byte(text); day != c.isoDay {
+		start, ok := startOfDay(fourDigits(text), time.Month(twoDigits(text[5:])), twoDigits(text[8:]))
+		if !ok || text[4] != '-' || text[7] != '-' {
+			return 0, false
+		}
+		c.isoDay, c.isoStart = day, start
+	}
+	if t := text[10]; t != 'T' && t != 't' && t != ' ' {
+		return 0, false
+	}
+	inDay, ok := timeOfDay(text[11:19])
+	if !ok {
+		return 0, false
+	}
+	part, rest, ok := fraction(text[19:])
+	if !ok {
+		return 0, false
+	}
+	at := c.isoStart + inDay + part
+	if len(rest) == 1 && (rest[0] == 'Z' || rest[0] == 'z') {
+		return at, true
+	}
+	if len(rest) == len("-07:00") && rest[3] == ':' {
+		rest = []byte{rest[0], rest[1], rest[2], rest[4], rest[5]}
+	}
+	offset, ok := zone(rest)
+	return at - offset, ok
+}
+
+// fraction reads a fraction of a second, if there is one, cut to microseconds, and returns what follows it.
+func fraction(text []byte) (part rule.Micros, rest []byte, ok bool) {
+	if text[0] != '.' && text[0] != ',' {
+		return 0, text, true
+	}
+	i, unit := 1, second/10
+	for ; i < len(text) && text[i]-'0' <= 9; i++ {
+		part += rule.Micros(text[i]-'0') * unit
+		unit /= 10
+	}
+	return part, text[i:], i > 1
+}
+
+// timeOfDay reads "15:04:05". There is no second 60: a clock that shows it is refused, as package time does.
+func timeOfDay(text []byte) (rule.Micros, bool) {
+	h, m, s := twoDigits(text), twoDigits(text[3:]), twoDigits(text[6:])
+	ok := text[2] == ':' && text[5] == ':' && h < 24 && m < 60 && s < 60
+	return rule.Micros(h*3600+m*60+s) * second, ok
+}
+
+// zone reads "-0700", with the tolerance of package time for 24 hours and 60 minutes.
+func zone(text []byte) (rule.Micros, bool) {
+	if len(text) != 5 {
+		return 0, false
+	}
+	h, m := twoDigits(text[1:]), twoDigits(text[3:])
+	offset := rule.Micros(h*3600+m*60) * second
+	if text[0] == '-' {
+		return -offset, h <= 24 && m <= 60
+	}
+	return offset, text[0] == '+' && h <= 24 && m <= 60
+}
+
+func startOfDay(year int, month time.Month, day int) (rule.Micros, bool) {
+	start := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	// Package time takes the 31st of April for the 1st of May; a log that says so is wrong.
+	ok := year < 10_000 && start.Month() == month && start.Day() == day
+	return start.UnixMicro(), ok
+}
+
+func monthOf(name [3]byte) time.Month {
+	for month := time.January; month <= time.December; month++ {
+		if string(name[:]) == month.String()[:3] {
+			return month
+		}
+	}
+	return 0
+}
+
+// twoDigits returns 100, which no field of a time can be, if there is something else than digits.
+func twoDigits(text []byte) int {
+	high, low := text[0]-'0', text[1]-'0'
+	if high > 9 || low > 9 {
+		return 100
+	}
+	return int(high)*10 + int(low)
+}
+
+// fourDigits returns 10000, which no year here can be, if there is something else than digits.
+func fourDigits(text []byte) int {
+	high, low := twoDigits(text), twoDigits(text[2:])
+	if high > 99 || low > 99 {
+		return 10_000
+	}
+	return high*100 + low
+}

@@ -1,0 +1,168 @@
+package traffic
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Filter chooses requests by method, path and status. The zero value takes all. It is a plain value and safe to share.
+type Filter struct {
+	methods, paths, statuses choices
+}
+
+// choices are the patterns for one field: one of take must match, if there are any, and none of drop.
+type choices struct {
+	take, drop []pattern
+}
+
+// pattern matches a text, or a range of statuses.
+type pattern struct {
+	text     []byte
+	parts    [][]byte // of a path: what stands between the "*", which stand for any run of characters
+	from, to int      // of a status
+}
+
+// ParseFilter makes a filter from lists of patterns; an empty list takes everything. A pattern that begins with "!"
+// excludes what it matches. A method is matched in any case; in a path, which is compared without its query, "*" stands
+// for any run of characters; a status is 404, 2xx or 400-499.
+func ParseFilter(methods, paths, statuses []string) (Filter, error) {
+	var f Filter
+	err := f.methods.parse("method", methods, parseMethod)
+	if err == nil {
+		err = f.paths.parse("path", paths, parsePath)
+	}
+	if err == nil {
+		err = f.statuses.parse("status", statuses, parseStatus)
+	}
+	return f, err
+}
+
+func (c *choices) parse(field string, items []string, parse func(string) (pattern, string)) error {
+	for _, item := range items {
+		text, excludes := strings.CutPrefix(strings.TrimSpace(item), "!")
+		p, why := parse(text)
+		if why != "" {
+			return fmt.Errorf("traffic: %s filter %q: %s", field, item, why)
+		}
+		if excludes {
+			c.drop = append(c.drop, p)
+		} else {
+			c.take = append(c.take, p)
+		}
+	}
+	return nil
+}
+
+func parseMethod(text string) (pattern, string) {
+	if !isMethod([]byte(text)) {
+		return pattern{}, "write a method such as GET, or !OPTIONS to leave it out"
+	}
+	return pattern{text: []byte(text)}, ""
+}
+
+func parsePath(text string) (pattern, string) {
+	if text == "" {
+		return pattern{}, "write a path such as /login or /api/*, or !/health to leave it out"
+	}
+	if strings.Contains(text, "?") {
+		return pattern{}, "a path is compared without its query: leave out the ? and what follows, or write * for any characters"
+	}
+	return pattern{parts: bytes.Split([]byte(text), []byte("*"))}, ""
+}
+
+func parseStatus(text string) (pattern, string) {
+	const help = "write a status such as 404, 2xx or 400-499, or !404 to leave it out"
+	if class, ok := strings.CutSuffix(strings.ToLower(text), "xx"); ok {
+		n, err := strconv.Atoi(class)
+		if err != nil || n < 1 || n > 9 || len(class) != 1 {
+			return pattern{}, help
+		}
+		return pattern{from: n * 100, to: n*100 + 99}, ""
+	}
+	first, last, isRange := strings.Cut(text, "-")
+	if !isRange {
+		last = first
+	}
+	from, err1 := strconv.ParseUint(first, 10, 16)
+	to, err2 := strconv.ParseUint(last, 10, 16)
+	if err1 != nil || err2 != nil || from > 999 || to > 999 || from > to {
+		return pattern{}, help
+	}
+	return pattern{from: int(from), to: int(to)}, ""
+}
+
+// IsZero tells whether f takes all requests.
+func (f Filter) IsZero() bool { return f.wants() == 0 }
+
+// wants returns the fields that f looks at.
+func (f *Filter) wants() fieldSet {
+	var set fieldSet
+	if !f.methods.empty() {
+		set |= setOf(method)
+	}
+	if !f.paths.empty() {
+		set |= setOf(path)
+	}
+	if !f.statuses.empty() {
+		set |= setOf(status)
+	}
+	return set
+}
+
+// takes tells whether e passes. A field that a request does not have matches no pattern.
+func (f *Filter) takes(e *entry) bool {
+	return f.methods.allow(e.values[method], matchMethod) &&
+		f.paths.allow(e.values[path], matchPath) &&
+		f.statuses.allow(e.values[status], matchStatus)
+}
+
+func (c *choices) empty() bool { return len(c.take)+len(c.drop) == 0 }
+
+func (c *choices) allow(value []byte, match func(*pattern, []byte) bool) bool {
+	taken := len(c.take) == 0
+	for i := range c.take {
+		if value != nil && match(&c.take[i], value) {
+			taken = true
+			break
+		}
+	}
+	if !taken {
+		return false
+	}
+	for i := range c.drop {
+		if value != nil && match(&c.drop[i], value) {
+			return false
+		}
+	}
+	return true
+}
+
+func matchMethod(p *pattern, value []byte) bool { return bytes.EqualFold(value, p.text) }
+
+func matchStatus(p *pattern, value []byte) bool {
+	n, whole, ok := decimal(value, 0)
+	return ok && whole && n >= int64(p.from) && n <= int64(p.to)
+}
+
+// matchPath takes the first place for each part: if any place works, that one does.
+func matchPath(p *pattern, value []byte) bool {
+	first, rest := p.parts[0], p.parts[1:]
+	if len(rest) == 0 {
+		return bytes.Equal(value, first)
+	}
+	if !bytes.HasPrefix(value, first) {
+		return false
+	}
+	value = value[len(first):]
+	for len(rest) > 1 {
+		i := bytes.Index(value, rest[0])
+		if i < 0 {
+			return false
+		}
+		value = value[i+len(rest[0]):]
+		rest = rest[1:]
+	}
+	return bytes.HasSuffix(value, rest[0])
+}

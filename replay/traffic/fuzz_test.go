@@ -1,0 +1,146 @@
+package traffic
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// FuzzRead reads anything as every format, with a key that needs all it can have: nothing may panic, and whatever comes out
+// is in range.
+func FuzzRead(f *testing.F) {
+	seedWithSamples(f, func(text []byte) {
+		f.Add(text)
+		f.Add(gzipped(text))
+		f.Add(zstded(text))
+	})
+	filter, err := ParseFilter([]string{"!TRACE"}, []string{"!/none/*"}, []string{"!999"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		readAnything(t, text, Options{})
+		for format := range layouts[1:] {
+			opts := demanding(t, Format(format+1))
+			if opts.Format != FormatLines {
+				opts.Filter = filter
+			}
+			readAnything(t, text, opts)
+		}
+	})
+}
+
+// seedWithSamples gives each line of the samples to add.
+func seedWithSamples(f *testing.F, add func(line []byte)) {
+	files, err := filepath.Glob("testdata/*.*")
+	if err != nil || len(files) < 7 {
+		f.Fatalf("the samples are not there: %v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			add(line)
+		}
+	}
+}
+
+// demanding returns options for a format with a key that needs all it can have.
+func demanding(t testing.TB, format Format) Options {
+	opts := Options{Format: format, Key: template(t, "{address} {user} {method} {path} {query} {status}")}
+	switch format {
+	case FormatCombined:
+		opts.Key = template(t, "{header:Referer} {header:User-Agent} {address}")
+		opts.Cost = costOf(t, "bytes")
+	case FormatCaddy, FormatTraefik:
+		opts.Key = template(t, "{address} {user} {path} {header:X-Api-Key} {field:request.headers.0}")
+		opts.Cost = costOf(t, "bytes")
+	case FormatEnvoy:
+		opts.Key = template(t, "{address} {path} {header:X-Request-Id}")
+	case FormatLines:
+		opts.Key = template(t, "{key} {field:a.b}")
+	case FormatJSON:
+		opts.Fields = map[string]string{"time": "t", "address": "a.0", "path": "p", "method": "m", "user": "u", "status": "s"}
+	}
+	return opts
+}
+
+// FuzzParse gives single lines to the parsers of all formats, which makes it quicker than FuzzRead.
+func FuzzParse(f *testing.F) {
+	seedWithSamples(f, func(text []byte) { f.Add(bytes.TrimRight(text, "\n")) })
+	readers := make([]*Reader, len(layouts))
+	for format := range layouts[1:] {
+		reader, err := NewReader("fuzz", strings.NewReader("x"), demanding(f, Format(format+1)))
+		if err != nil {
+			f.Fatal(err)
+		}
+		readers[format+1] = reader
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, r := range readers[1:] {
+			var line Line
+			taken, why := r.take(text, &line)
+			if taken != (why == "") {
+				t.Fatalf("%v: taken %v, and %q", r.format, taken, why)
+			}
+			if taken {
+				checkLine(t, r.format, &line)
+			}
+		}
+	})
+}
+
+func readAnything(t *testing.T, text []byte, opts Options) {
+	r, err := NewReader("fuzz", bytes.NewReader(text), opts)
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	var line Line
+	for err = r.Next(&line); err == nil; err = r.Next(&line) {
+		checkLine(t, opts.Format, &line)
+	}
+	s := r.Source()
+	if s.Lines != s.Requests+s.Filtered+s.Unreadable {
+		t.Fatalf("%v: %d lines are not %d + %d + %d", opts.Format, s.Lines, s.Requests, s.Filtered, s.Unreadable)
+	}
+	if err == io.EOF && s.Requests+s.Filtered == 0 {
+		t.Fatalf("%v: nothing was read, and nobody said so", opts.Format)
+	}
+}
+
+func checkLine(t *testing.T, format Format, line *Line) {
+	if line.At <= 0 || line.At > rule.MaxNow || line.Cost < 0 || line.Cost > rule.MaxQuota {
+		t.Fatalf("%v: time %d and cost %d", format, line.At, line.Cost)
+	}
+	if !json.Valid(line.Time) {
+		t.Fatalf("%v: the time %q is not JSON", format, line.Time)
+	}
+}
+
+// In the common case a line costs no allocation.
+func TestNoAllocations(t *testing.T) {
+	for _, file := range []string{"combined.log", "common.log", "caddy.log", "traefik.log", "envoy.log", "lines.jsonl"} {
+		text, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := text[:bytes.IndexByte(text, '\n')+1]
+		r, err := NewReader(file, &repeat{text: first, times: 10_000}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var line Line
+		if got := testing.AllocsPerRun(5000, func() { err = r.Next(&line) }); got != 0 || err != nil {
+			t.Errorf("%s: %v allocations a line, %v", file, got, err)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package traffic
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/slidegate/slidegate/config"
+)
+
+// jsonParser reads logs with one JSON object a line.
+type jsonParser struct {
+	table *jsonTable
+	tree  *node
+	scan  jsonScan
+	clock clock
+	time  []int // slots, in the order of preference, and so in the others
+	signs []int
+	found []wanted
+}
+
+// wanted is a value to take from a line.
+type wanted struct {
+	into  int // the place in the values of an entry
+	slots []int
+}
+
+// newJSONParser makes a parser that looks for what is wanted. Paths are checked here, those of the tables too.
+func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
+	p := &jsonParser{table: table, tree: newTree()}
+	var err error
+	if p.time, err = p.slots(table.time); err != nil {
+		return nil, fmt.Errorf("time: %w", err)
+	}
+	if p.signs, err = p.slots(table.signs); err != nil {
+		return nil, err
+	}
+	for f := range fields {
+		// The query is in the path: it is looked for there, and set with it.
+		if f == query || !w.fields.has(f) && !(f == path && w.fields.has(query)) {
+			continue
+		}
+		slots, err := p.slots(table.names[f])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", fieldNames[f], err)
+		}
+		p.found = append(p.found, wanted{into: int(f), slots: slots})
+	}
+	for i, extra := range w.extras {
+		slots, err := p.extraSlots(extra)
+		if err != nil {
+			return nil, err
+		}
+		p.found = append(p.found, wanted{into: int(fields) + i, slots: slots})
+	}
+	return p, nil
+}
+
+// slots asks for the members at some paths.
+func (p *jsonParser) slots(paths []string) ([]int, error) {
+	var slots []int
+	for _, path := range paths {
+		names, err := splitPath(path)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", path, err)
+		}
+		slots = append(slots, p.slot(names, false))
+	}
+	return slots, nil
+}
+
+func (p *jsonParser) extraSlots(extra config.Field) ([]int, error) {
+	if extra.Kind == config.FieldJSON {
+		return p.slots([]string{extra.Name})
+	}
+	var slots []int
+	for _, names := range p.table.headers(extra.Name) {
+		slots = append(slots, p.slot(names, true))
+	}
+	return slots, nil
+}
+
+func (p *jsonParser) slot(names []string, fold bool) int {
+	slot := p.tree.add(names, fold, len(p.scan.found))
+	if slot == len(p.scan.found) {
+		p.scan.found = append(p.scan.found, nil)
+	}
+	return slot
+}
+
+func (p *jsonParser) parse(line []byte, e *entry) (why string) {
+	if !p.scan.read(line, p.tree) {
+		return p.whyBad()
+	}
+	if len(p.signs) > 0 && p.first(p.signs) == nil {
+		return "request: there is none of " + strings.Join(p.table.signs, ", ")
+	}
+	if why := p.parseTime(e); why != "" {
+		return why
+	}
+	for i := range p.found {
+		w := &p.found[i]
+		raw := p.first(w.slots)
+		if p.table.ours && w.into < int(fields) && len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
+			return fieldNames[w.into] + ": it is neither a string nor a number"
+		}
+		text := p.scan.text(raw)
+		if !p.table.ours && w.into != int(sent) {
+			text = present(text)
+		}
+		if w.into == int(path) {
+			e.setTarget(text, text != nil)
+			continue
+		}
+		e.values[w.into] = text
+	}
+	return ""
+}
+
+func (p *jsonParser) parseTime(e *entry) (why string) {
+	raw := p.first(p.time)
+	if raw == nil {
+		return "time: " + strings.Join(p.table.time, " or ") + " is missing"
+	}
+	e.time = raw
+	if p.table.ours && raw[0] != '"' {
+		at, _, ok := decimal(raw, 3)
+		if !ok {
+			return "time: " + p.table.time[0] + " is not a number of milliseconds since 1970, nor a string"
+		}
+		return e.setTime(at)
+	}
+	at, ok := p.clock.when(p.scan.text(raw))
+	if !ok {
+		return "time: it is not a time such as 2006-01-02T15:04:05Z, with its zone, nor a number since 1970"
+	}
+	return e.setTime(at)
+}
+
+// first returns the first of some members that the line has, raw. Null is as good as nothing; what servers write where
+// they have nothing is taken only if no other member has more to say.
+func (p *jsonParser) first(slots []int) []byte {
+	var nothing []byte
+	for _, slot := range slots {
+		raw := p.scan.found[slot]
+		switch {
+		case len(raw) == 0 || raw[0] == 'n':
+		case !p.table.ours && (string(raw) == `""` || string(raw) == `"-"`):
+			nothing = raw
+		default:
+			return raw
+		}
+	}
+	return nothing
+}
+
+// whyBad says what is wrong with the JSON of the line.
+func (p *jsonParser) whyBad() string {
+	s := &p.scan
+	switch {
+	case s.deep:
+		return fmt.Sprintf("JSON: it is nested more than %d deep", maxDepth)
+	case s.space(0) == s.bad && s.bad < len(s.line):
+		return "JSON: the line is not an object"
+	case s.bad == len(s.line):
+		return "JSON: the line ends in the middle"
+	}
+	return fmt.Sprintf("JSON: it is not valid at byte %d", s.bad+1)
+}

@@ -1,0 +1,53 @@
+package traffic
+
+import (
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/config"
+)
+
+// keyer makes the key of each request.
+type keyer struct {
+	template config.Template // if it is zero, the key is the one value
+	grouping clientip.Grouping
+	slots    []int // for each field of the template, its place in the values of an entry
+	values   [][]byte
+	buf      []byte
+	grouped  []byte
+}
+
+// noValue is the key of requests without the one field that keys are made of when no template was given. Logs, and
+// templates, write it so.
+var noValue = []byte("-")
+
+// of returns the key, which is valid until the next call, and tells whether a field of it was missing.
+func (k *keyer) of(e *entry) (name []byte, missing bool) {
+	k.grouped = k.grouped[:0]
+	for i, slot := range k.slots {
+		value := e.values[slot]
+		if value == nil {
+			missing = true
+		} else if slot == int(address) {
+			value = k.group(value)
+		}
+		k.values[i] = value
+	}
+	if k.template.IsZero() {
+		if missing {
+			return noValue, true
+		}
+		return k.values[0], false
+	}
+	k.buf = k.template.AppendKey(k.buf[:0], k.values)
+	return k.buf, missing
+}
+
+// group returns the key of an address. What is no address, such as the name of a host, is taken as it is.
+func (k *keyer) group(text []byte) []byte {
+	start := len(k.grouped)
+	grouped, ok := k.grouping.AppendText(k.grouped, text)
+	if !ok {
+		return text
+	}
+	k.grouped = grouped
+	return grouped[start:len(grouped):len(grouped)]
+}

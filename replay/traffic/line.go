@@ -1,0 +1,18 @@
+package traffic
+
+import "github.com/slidegate/slidegate/rule"
+
+// Line is one request as traffic recorded it: when, who, how much. Its bytes are valid until the next call of Next on
+// where it came from.
+type Line struct {
+	At   rule.Micros // since the Unix epoch
+	Key  []byte      // who is limited
+	Cost int64       // units, 0 or more
+	Time []byte      // At as a JSON value, in the words of the input: 1767643391854 or "2026-11-15T06:48:34Z"
+}
+
+// Lines is traffic that can be read once, from its beginning to io.EOF.
+type Lines interface {
+	// Next fills line with the next request. It returns io.EOF after the last one.
+	Next(line *Line) error
+}

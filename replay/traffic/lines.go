@@ -1,0 +1,161 @@
+package traffic
+
+import "github.com/slidegate/slidegate/rule"
+
+// linesParser reads our own format. Nearly all lines have nothing but t, key and cost, without escapes: it reads those
+// by itself, and leaves all others, right or wrong, to the general reader of JSON.
+type linesParser struct {
+	*jsonParser
+	needKey bool // the key is made of "key"
+	ownCost bool // the cost is "cost"
+	plain   bool // nothing else is wanted, and under no other names
+}
+
+func (p *linesParser) parse(line []byte, e *entry) (why string) {
+	if p.plain && p.quick(line, e) {
+		return ""
+	}
+	if why := p.jsonParser.parse(line, e); why != "" {
+		return why
+	}
+	if p.needKey && e.values[key] == nil {
+		return "key: " + p.table.names[key][0] + " is missing"
+	}
+	e.cost = 1
+	if text := e.values[cost]; p.ownCost && text != nil {
+		var ok bool
+		if e.cost, ok = units(text); !ok {
+			return "cost: " + notUnits
+		}
+	}
+	return ""
+}
+
+// quick reads a line of the usual shape, with the members in any order and spaces where JSON allows them. If it
+// returns false, the line has some other shape, or is wrong. Of members that stand twice the last counts, as always.
+func (p *linesParser) quick(line []byte, e *entry) bool {
+	q := quickLine{line: line, cost: 1}
+	if !q.object() || q.time == nil || q.key == nil && p.needKey || q.at <= 0 || q.at > rule.MaxNow {
+		return false
+	}
+	e.at, e.time, e.cost, e.values[key] = q.at, q.time, q.cost, q.key
+	return true
+}
+
+// quickLine is what quick has read of a line, up to i.
+type quickLine struct {
+	line []byte
+	i    int
+	at   rule.Micros
+	time []byte
+	key  []byte
+	cost int64
+}
+
+func (q *quickLine) object() bool {
+	if !q.take('{') {
+		return false
+	}
+	for {
+		q.space()
+		if !q.member() {
+			return false
+		}
+		q.space()
+		if q.take(',') {
+			continue
+		}
+		if !q.take('}') {
+			return false
+		}
+		q.space()
+		return q.i == len(q.line)
+	}
+}
+
+// member reads a name and its value.
+func (q *quickLine) member() bool {
+	rest := q.line[q.i:]
+	switch {
+	case len(rest) > 3 && string(rest[:3]) == `"t"`:
+		q.i += 3
+		return q.colon() && q.readTime()
+	case len(rest) > 5 && string(rest[:5]) == `"key"`:
+		q.i += 5
+		return q.colon() && q.readKey()
+	case len(rest) > 6 && string(rest[:6]) == `"cost"`:
+		q.i += 6
+		var ok bool
+		if q.colon() {
+			q.cost, ok = q.digits()
+		}
+		return ok
+	}
+	return false
+}
+
+func (q *quickLine) readTime() bool {
+	start := q.i
+	millis, ok := q.digits()
+	q.at = millis * 1000
+	if !ok {
+		return false
+	}
+	if q.take('.') {
+		unit, first := rule.Micros(100), q.i
+		for ; q.i < len(q.line) && q.line[q.i]-'0' <= 9; q.i++ {
+			q.at += rule.Micros(q.line[q.i]-'0') * unit
+			unit /= 10
+		}
+		if q.i == first {
+			return false
+		}
+	}
+	q.time = q.line[start:q.i]
+	return true
+}
+
+func (q *quickLine) readKey() bool {
+	if !q.take('"') {
+		return false
+	}
+	end := endOfPlain(q.line, q.i)
+	q.key = q.line[q.i:end]
+	q.i = end
+	return q.take('"')
+}
+
+// digits reads a whole number of up to 15 digits, which is never too large for a cost or, in milliseconds, to be
+// multiplied.
+func (q *quickLine) digits() (n int64, ok bool) {
+	first := q.i
+	for ; q.i < len(q.line) && q.line[q.i]-'0' <= 9; q.i++ {
+		n = n*10 + int64(q.line[q.i]-'0')
+		if q.i-first == 15 {
+			return 0, false
+		}
+	}
+	ok = q.i == first+1 || q.i > first && q.line[first] != '0'
+	return n, ok
+}
+
+func (q *quickLine) colon() bool {
+	q.space()
+	ok := q.take(':')
+	q.space()
+	return ok
+}
+
+func (q *quickLine) take(c byte) bool {
+	if q.i < len(q.line) && q.line[q.i] == c {
+		q.i++
+		return true
+	}
+	return false
+}
+
+func (q *quickLine) space() {
+	for q.i < len(q.line) && (q.line[q.i] == ' ' || q.line[q.i] == '\t') {
+		q.i++
+	}
+}

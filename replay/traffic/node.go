@@ -1,0 +1,103 @@
+package traffic
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// node is a tree of the names of JSON members that are asked for. The root stands for the whole line.
+type node struct {
+	name  string
+	index int  // the name as a place in an array, or -1
+	fold  bool // the name matches in any case, as the name of a header does
+	slot  int  // where the member's raw value is kept, or -1
+	kids  []*node
+}
+
+func newTree() *node { return &node{index: -1, slot: -1} }
+
+// named returns the kid of that name, or nil.
+func (n *node) named(name []byte) *node {
+	for _, kid := range n.kids {
+		if len(kid.name) != len(name) {
+			continue
+		}
+		if string(name) == kid.name || kid.fold && bytes.EqualFold(name, []byte(kid.name)) {
+			return kid
+		}
+	}
+	return nil
+}
+
+// numbered returns the kid for that element of an array, or nil.
+func (n *node) numbered(i int) *node {
+	for _, kid := range n.kids {
+		if kid.index == i {
+			return kid
+		}
+	}
+	return nil
+}
+
+// forget empties the slots of n and below it: of members that stand twice the last counts, with all that is in it.
+func (n *node) forget(found [][]byte) {
+	if n.slot >= 0 {
+		found[n.slot] = nil
+	}
+	for _, kid := range n.kids {
+		kid.forget(found)
+	}
+}
+
+// add makes room for the member at path and returns its slot, which is new, the number next, or one that path has
+// already. If fold is set, the last name of path matches in any case.
+func (n *node) add(path []string, fold bool, next int) int {
+	for i, name := range path {
+		n = n.kid(name, fold && i == len(path)-1)
+	}
+	if n.slot < 0 {
+		n.slot = next
+	}
+	return n.slot
+}
+
+// kid finds or makes a kid. A name that is asked for exactly and in any case is one: a member has only one slot.
+func (n *node) kid(name string, fold bool) *node {
+	for _, kid := range n.kids {
+		if kid.name == name || (fold || kid.fold) && strings.EqualFold(kid.name, name) {
+			kid.fold = kid.fold || fold
+			return kid
+		}
+	}
+	index, err := strconv.Atoi(name)
+	if err != nil || strconv.Itoa(index) != name {
+		index = -1
+	}
+	kid := &node{name: name, index: index, fold: fold, slot: -1}
+	n.kids = append(n.kids, kid)
+	return kid
+}
+
+// splitPath splits a path such as request.headers.Referer.0 at its dots. A backslash before a dot makes it part of a name.
+func splitPath(path string) ([]string, error) {
+	var names []string
+	var name strings.Builder
+	for i := 0; i <= len(path); i++ {
+		switch {
+		case i == len(path) || path[i] == '.':
+			if name.Len() == 0 {
+				return nil, errors.New("a path is names with dots between them, such as request.headers.Referer.0")
+			}
+			names = append(names, name.String())
+			name.Reset()
+		case path[i] == '\\' && i+1 < len(path):
+			i++
+			fallthrough
+		default:
+			name.WriteByte(path[i])
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,327 @@
+package traffic
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/clientip"
+)
+
+const combinedLine = `203.0.113.7 - - [15/Nov/2026:06:48:34 +0000] "GET /a HTTP/1.1" 200 5 "-" "curl"` + "\n"
+
+func TestFilesThatCannotBeOpened(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	missing := filepath.Join(dir, "missing.log")
+	for file, want := range map[string]string{
+		missing:                          "there is no such file: check the path, or give - for standard input",
+		dir:                              "it is a directory: name the files in it, such as " + dir + "/*.log",
+		write("empty.log", ""):           "it is empty: there is no request in it",
+		write("blank.log", "\n \r\n\n"):  "it is empty: there is no request in it",
+		write("bom.log", "\xEF\xBB\xBF"): "it is empty: there is no request in it",
+		write("nul.log", "ab\x00\x01c"):  "it looks like a binary file: give an access log",
+		write("bin.log", "\x7fELF\x02\x01\x01\x03\xff\xfe\xfd\xfc\xfb\n\xfa"): "it looks like a binary file",
+		write("utf16.log", "\xFF\xFE1\x00.\x00"):                              "it looks like text in UTF-16: convert it to UTF-8 first",
+		write("prose.log", "Dear \x1b[31mSir\n"): `no format reads the first line (Dear \x1b[31mSir): name the format with --log ` +
+			`(common, combined, caddy, traefik, envoy, lines, json)`,
+		write("poem.log", "\nRoses are red\nViolets are blue\n"): "no format reads any of the first 2 lines (Roses are red)",
+		write("long.log", strings.Repeat("é", 3<<20)):            "no format reads the first line (" + strings.Repeat("é", 60) + ")",
+	} {
+		_, err := Open(file, Options{})
+		if err == nil || !strings.HasPrefix(err.Error(), "traffic: "+file+": "+want) {
+			t.Errorf("got  %v\nwant traffic: %s: %s", err, file, want)
+		}
+	}
+}
+
+// What a format cannot have is refused at once, with what it has.
+func TestOptionsThatDoNotFit(t *testing.T) {
+	filter := func(methods, paths, statuses []string) Filter {
+		f, err := ParseFilter(methods, paths, statuses)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	const caddy = `{"ts":1794725314,"request":{"method":"GET"}}`
+	const lines = `{"t":1794725314000,"key":"a"}`
+	const envoy = `{"start_time":"2026-11-15T06:48:34Z","method":"GET"}`
+	const common = `1.1.1.1 - - [15/Nov/2026:06:48:34 +0000] "GET / HTTP/1.1" 200 1`
+	jsonFields := map[string]string{"time": "when"}
+	for _, test := range []struct {
+		text string
+		opts Options
+		want string
+	}{
+		{combinedLine, Options{Key: template(t, "header:X-Api-Key")}, "key: the format combined has no header:X-Api-Key; it has " +
+			"address, user, method, path, query, status, header:Referer and header:User-Agent"},
+		{combinedLine, Options{Key: template(t, "{address} {host}")}, "key: the format combined has no host; it has address, "},
+		{combinedLine, Options{Key: template(t, "field:a")}, "key: the format combined has no field:a; it has "},
+		{combinedLine, Options{Key: template(t, "key")}, "key: the format combined has no key; it has "},
+		{combinedLine, Options{Cost: costOf(t, "field:a")}, "cost: the format combined has no field:a; it has bytes"},
+		{combinedLine, Options{Fields: map[string]string{"user": "u"}},
+			"fields: only a JSON log has names for its fields, and the format combined is not JSON"},
+		{common, Options{Key: template(t, "header:Referer")}, "key: the format common has no header:Referer; it has " +
+			"address, user, method, path, query and status"},
+		{envoy, Options{Key: template(t, "user")}, "key: the format envoy has no user; it has address, method, path, query, host, " +
+			"status, header:NAME and field:PATH (fields can say where the user is: user=PATH)"},
+		{lines, Options{Key: template(t, "address")}, "key: the format lines has no address; it has key and field:PATH " +
+			"(fields can say where the address is: address=PATH)"},
+		{lines, Options{Key: template(t, "header:A")}, "key: the format lines has no header:A; it has key and field:PATH"},
+		{lines, Options{Cost: costOf(t, "bytes")}, "cost: the format lines has no bytes; it has field:PATH (fields can say"},
+		{lines, Options{Filter: filter([]string{"GET"}, nil, nil)}, "filter: the format lines has no method; it has nothing of that kind"},
+		{lines, Options{Filter: filter(nil, []string{"!/"}, nil)}, "filter: the format lines has no path; "},
+		{lines, Options{Filter: filter(nil, nil, []string{"2xx"})}, "filter: the format lines has no status; "},
+		{lines, Options{Format: FormatJSON}, "fields: the format json must be told where the time is, such as time=timestamp"},
+		{lines, Options{Format: FormatJSON, Fields: jsonFields}, "key: the format json has no address; it has field:PATH (fields can "},
+		{caddy, Options{Fields: map[string]string{"tim": "ts"}}, `fields: "tim" is not a field: did you mean time? (there are time, ` +
+			`address, user, method, path, host, status, bytes, key, cost)`},
+		{caddy, Options{Fields: map[string]string{"time": "a..b"}}, "fields: time=a..b: a path is names with dots between them"},
+		{caddy, Options{Grouping: clientip.Grouping{V4: 33}}, "clientip: V4: must be a prefix length"},
+		{caddy, Options{Format: 99}, "format: there is no Format(99)"},
+	} {
+		_, err := NewReader("day.log", strings.NewReader(test.text), test.opts)
+		if err == nil || !strings.HasPrefix(err.Error(), "traffic: day.log: "+test.want) {
+			t.Errorf("got  %v\nwant traffic: day.log: %s", err, test.want)
+		}
+	}
+}
+
+func TestParseFormat(t *testing.T) {
+	for _, name := range append(FormatNames(), "auto") {
+		format, err := ParseFormat(name)
+		if err != nil || format.String() != name {
+			t.Errorf("%s: %v, %v", name, format, err)
+		}
+	}
+	if format, err := ParseFormat(""); format != FormatAuto || err != nil {
+		t.Errorf("no name: %v, %v, want auto", format, err)
+	}
+	_, err := ParseFormat("combind")
+	want := `traffic: "combind" is not a format: did you mean combined? (there are common, combined, caddy, traefik, envoy, lines, json, and auto)`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// The format is the one that reads the most of the first lines, and not just the first of them.
+func TestDetection(t *testing.T) {
+	const common = `1.1.1.1 - - [15/Nov/2026:06:48:34 +0000] "GET / HTTP/1.1" 200 1` + "\n"
+	const line = `{"t":1794725314000,"key":"a"}` + "\n"
+	for text, want := range map[string]string{
+		combinedLine:                                "combined log",
+		common:                                      "common log",
+		combinedLine + combinedLine + common:        "common log", // which reads them all
+		"server started\n\n\n" + combinedLine:       "combined log",
+		"\xEF\xBB\xBF" + line:                       "JSON lines",
+		"\x00\x00\x00\n" + line:                     "JSON lines", // as copying and truncating leaves it
+		strings.Repeat("noise\n", 99) + line:        "JSON lines",
+		strings.TrimSuffix(line, "\n"):              "JSON lines",
+		strings.ReplaceAll(line+line, "\n", "\r\n"): "JSON lines",
+		`{"level":"info","ts":1794725314,"msg":"start"}` + "\n" + line:      "JSON lines",
+		strings.Repeat(line, 20_000) + strings.Repeat(combinedLine, 50_000): "JSON lines",
+	} {
+		r, err := NewReader("log", strings.NewReader(text), Options{})
+		if err != nil {
+			t.Errorf("%.40q: %v", text, err)
+			continue
+		}
+		if got := r.Source().Format; got != want {
+			t.Errorf("%.40q: %s, want %s", text, got, want)
+		}
+	}
+	r, err := NewReader("log", strings.NewReader("\xEF\xBB\xBF"+line+line), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, r); len(got) != 2 {
+		t.Errorf("%d requests after a byte order mark, want 2", len(got))
+	}
+	if _, err := NewReader("log", strings.NewReader(strings.Repeat("noise\n", 100)+line), Options{}); err == nil {
+		t.Error("a hundred lines of noise did not matter")
+	}
+}
+
+func TestUnreadableLines(t *testing.T) {
+	text := "start\n\n" + combinedLine + "\xff\x00é" + strings.Repeat("x", 200) + "\r\n" + strings.Repeat("y", maxLine+1) + "\n" + combinedLine +
+		"3\n4\n5\n"
+	r, err := NewReader("log", strings.NewReader(text), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, r); len(got) != 2 {
+		t.Errorf("%d requests, want 2", len(got))
+	}
+	const why = "address: the line does not begin with address, identity and user"
+	want := []BadLine{
+		{1, "start", why},
+		{4, `\xff\x00é` + strings.Repeat("x", 116), why}, // the first two bytes are two, é is two, of 120
+		{5, strings.Repeat("y", 120), "line: it is longer than 1 MiB"},
+		{7, "3", why},
+		{8, "4", why},
+	}
+	source := r.Source()
+	if fmt.Sprint(source.Examples) != fmt.Sprint(want) {
+		t.Errorf("examples %+v, want %+v", source.Examples, want)
+	}
+	if source.Lines != 8 || source.Requests != 2 || source.Unreadable != 6 {
+		t.Errorf("%d lines, %d requests, %d unreadable, want 8, 2, 6", source.Lines, source.Requests, source.Unreadable)
+	}
+}
+
+// A log of which nothing can be read ends in an error; one that the filter leaves out does not.
+func TestNothingReadable(t *testing.T) {
+	r, err := NewReader("day.log", strings.NewReader("\n"+combinedLine+combinedLine), Options{Format: FormatCaddy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = readUntilError(r)
+	want := "traffic: day.log: no line of it could be read as the format caddy; line 2: JSON: the line is not an object (203.0.113.7 - - ["
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	none, _ := ParseFilter([]string{"PATCH"}, nil, nil)
+	r, err = NewReader("day.log", strings.NewReader(combinedLine+"noise\n"), Options{Filter: none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := readUntilError(r)
+	if source := r.Source(); n != 0 || err != io.EOF || source.Filtered != 1 || source.Unreadable != 1 || source.Requests != 0 {
+		t.Errorf("%d requests, %v, %+v, want none, the end, and one filtered", n, err, source)
+	}
+}
+
+func TestCostOfLines(t *testing.T) {
+	const text = `{"t":1794725314000,"key":"a","cost":5,"tokens":7}` + "\n" +
+		`{"t":1794725314000,"key":"a","cost":"many","tokens":"8"}` + "\n" +
+		`{"t":1794725314000,"key":"a","tokens":-1}` + "\n"
+	for _, test := range []struct {
+		opts Options
+		want string // the costs of the lines that can be read
+	}{
+		{Options{}, "5 1"},
+		{Options{IgnoreOwnCost: true}, "1 1 1"},
+		{Options{Cost: costOf(t, "3")}, "3 3 3"},
+		{Options{Cost: costOf(t, "0")}, "0 0 0"},
+		{Options{Cost: costOf(t, "field:tokens")}, "7 8"},
+		{Options{Fields: map[string]string{"cost": "tokens"}}, "7 8"},
+	} {
+		r, err := NewReader("log", strings.NewReader(text), test.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var costs []string
+		for _, line := range read(t, r) {
+			costs = append(costs, line[strings.LastIndexByte(line, ' ')+1:])
+		}
+		if got := strings.Join(costs, " "); got != test.want {
+			t.Errorf("%+v: costs %s, want %s", test.opts, got, test.want)
+		}
+	}
+}
+
+// Names that were given count also for lines that could be read the quick way.
+func TestOtherNamesInLines(t *testing.T) {
+	const text = `{"t":1794725314000,"key":"7","cost":1794725315000}`
+	for _, test := range []struct{ name, path, want string }{
+		{"cost", "key", "06:48:34 7 7"},
+		{"key", "cost", "06:48:34 1794725315000 1794725315000"},
+		{"time", "cost", "06:48:35 7 1794725315000"},
+	} {
+		r, err := NewReader("log", strings.NewReader(text), Options{Fields: map[string]string{test.name: test.path}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, read(t, r), []string{test.want})
+	}
+}
+
+// Bytes that are not there are not nothing: a server that does not log them would make every request free.
+func TestMissingBytes(t *testing.T) {
+	const text = `{"ts":1794725314,"request":{"method":"GET","remote_ip":"1.1.1.1"},"size":3}` + "\n" +
+		`{"ts":1794725314,"request":{"method":"GET","remote_ip":"1.1.1.1"}}` + "\n"
+	r, err := NewReader("log", strings.NewReader(text), Options{Cost: costOf(t, "bytes")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, read(t, r), []string{"06:48:34 1.1.1.1 3"})
+	if examples := r.Source().Examples; len(examples) != 1 || examples[0].Why != "cost: bytes is missing" {
+		t.Errorf("examples %v", examples)
+	}
+}
+
+func TestGrouping(t *testing.T) {
+	r, err := NewReader("log", strings.NewReader(combinedLine), Options{
+		Grouping: clientip.Grouping{V4: 24}, Key: template(t, "{address} {path} {address}"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, read(t, r), []string{"06:48:34 203.0.113.0/24 /a 203.0.113.0/24 1"})
+}
+
+func TestStandardInput(t *testing.T) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(stdin *os.File) { os.Stdin = stdin }(os.Stdin)
+	os.Stdin = in
+	out.WriteString(combinedLine)
+	out.Close()
+	r, err := Open("-", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, read(t, r), []string{"06:48:34 203.0.113.7 1"})
+	if r.Source().Name != "standard input" || r.Size() != -1 {
+		t.Errorf("name %q and size %d, want standard input and -1", r.Source().Name, r.Size())
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Errorf("standard input was closed: %v", err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	r, err := Open("testdata/common.log", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := r.Next(&Line{}); err == nil || err == io.EOF {
+		t.Errorf("a closed reader says %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("the second time: %v", err)
+	}
+}
+
+// A line that is not wholly buffered must not speak for a format: cut short, a combined one looks like a common one.
+func TestFirstLines(t *testing.T) {
+	for _, test := range []struct {
+		text  string
+		ended bool
+		want  int
+	}{
+		{"a\nb", false, 1}, {"a\nb", true, 2}, {"a", false, 1}, {"\n \r\na\r\n", true, 1}, {strings.Repeat("a\n", 200), true, 100},
+	} {
+		if got := firstLines([]byte(test.text), test.ended); len(got) != test.want {
+			t.Errorf("%.10q, ended %v: %d lines, want %d", test.text, test.ended, len(got), test.want)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package traffic
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/config"
+)
+
+// read reads all requests of a log and returns them as lines "time key cost".
+func read(t *testing.T, r Lines) []string {
+	t.Helper()
+	var got []string
+	var line Line
+	for {
+		err := r.Next(&line)
+		if err == io.EOF {
+			return got
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %s %d", clockText(line.At), line.Key, line.Cost))
+	}
+}
+
+// clockText is a time of the day and microseconds, which is all that the samples differ in.
+func clockText(at int64) string { return time.UnixMicro(at).UTC().Format("15:04:05.999999") }
+
+func template(t testing.TB, text string) config.Template {
+	t.Helper()
+	parsed, err := config.ParseTemplate(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+func costOf(t testing.TB, text string) config.Cost {
+	t.Helper()
+	parsed, err := config.ParseCost(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+func same(t *testing.T, got, want []string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+// Each sample is read with keys of several kinds; the format is always found out.
+var samples = []struct {
+	file   string
+	title  string
+	key    string
+	cost   string
+	fields map[string]string
+	want   []string
+	bad    int64
+	gone   int64 // in how many a field of the key is missing
+}{
+	{file: "combined.log", title: "combined log", want: []string{
+		"06:48:34 203.0.113.7 1",
+		"06:48:34 203.0.113.7 1",
+		"06:48:35 2001:db8:1:2::/64 1",
+		"06:48:36 198.51.100.23 1",
+		"06:48:37 198.51.100.23 1",
+		"06:48:38 client.example.net 1",
+		"06:48:39 10.0.0.9 1",
+	}},
+	{file: "combined.log", title: "combined log", key: "{user}|{method}|{path}|{query}|{status}", cost: "bytes", gone: 7, want: []string{
+		"06:48:34 -|GET|/api/v1/items|page=2|200 1532",
+		"06:48:34 frank|POST|/login|-|401 89",
+		`06:48:35 -|GET|/a"b"c|-|404 0`,
+		"06:48:36 -|-|-|-|400 226",
+		"06:48:37 -|-|-|-|408 0",
+		"06:48:38 John Doe|HEAD|/health|-|304 0",
+		"06:48:39 -|GET|/dashboard/|-|200 415",
+	}},
+	{file: "combined.log", title: "combined log", key: "{header:referer}|{header:User-Agent}", cost: "7", gone: 6, want: []string{
+		"06:48:34 https://shop.example.com/|Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0 7",
+		"06:48:34 -|curl/8.5.0 7",
+		`06:48:35 -|agent "quoted" \ end 7`,
+		"06:48:36 -|- 7",
+		"06:48:37 -|- 7",
+		"06:48:38 -|probe/1.0 7",
+		"06:48:39 -|- 7",
+	}},
+	{file: "common.log", title: "common log", gone: 1, want: []string{
+		"20:55:36 127.0.0.1 1",
+		"20:55:37 192.0.2.1 1",
+		"20:55:38 ::/64 1",
+		"20:55:39 - 1",
+	}},
+	{file: "caddy.log", title: "Caddy log", bad: 1, want: []string{
+		"06:48:34.524102 203.0.113.7 1",
+		"06:48:35.25 2001:db8::/64 1",
+		"06:48:36.0015 198.51.100.4 1",
+	}},
+	{
+		file: "caddy.log", title: "Caddy log", bad: 1, gone: 3, cost: "bytes",
+		key: "{user}|{method}|{path}|{query}|{host}|{status}|{header:x-api-key}|{field:request.tls.version}", want: []string{
+			"06:48:34.524102 -|GET|/api/items|page=2|shop.example.com|200|k-1|772 10900",
+			"06:48:35.25 alice|POST|/login|-|shop.example.com|401|-|- 12",
+			"06:48:36.0015 -|GET|/old|-|example.com|200|-|- 4",
+		},
+	},
+	{file: "traefik.log", title: "Traefik log", bad: 1, want: []string{
+		"06:48:34.123456 203.0.113.7 1",
+		"06:48:35 2001:db8:1:2::/64 1",
+	}},
+	{
+		file: "traefik.log", title: "Traefik log", bad: 1, gone: 2, cost: "bytes",
+		key: "{user}|{method}|{path}|{query}|{host}|{status}|{header:User-Agent}", want: []string{
+			"06:48:34.123456 -|GET|/api/items|page=2|shop.example.com|200|curl/8.5.0 1234",
+			"06:48:35 alice|POST|/login|-|shop.example.com|404|Mozilla/5.0 0",
+		},
+	},
+	{file: "envoy.log", title: "Envoy log", want: []string{
+		"06:48:34.409 10.44.1.23 1",
+		"06:48:35 2001:db8:1:2::/64 1",
+		"06:48:36.5 198.51.100.4 1",
+	}},
+	{
+		file: "envoy.log", title: "Envoy log", gone: 2, cost: "bytes",
+		key: "{header:X-Forwarded-For}|{method}|{path}|{query}|{host}|{status}|{header:User-Agent}|{header:X-Request-Id}", want: []string{
+			"06:48:34.409 203.0.113.7,10.0.0.1|GET|/reviews/0|full=1|reviews:9080|200|curl/8.5.0|0a4f3a36-9d2e-9f3a-8a54-000000000001 379",
+			"06:48:35 -|POST|/login|-|shop.example.com|401|-|- 12",
+			"06:48:36.5 192.0.2.9|GET|/get|-|shop.example.com|200|curl/8.5.0|7 5",
+		},
+	},
+	{
+		file: "envoy.log", title: "Envoy log", gone: 2, fields: map[string]string{"address": "x_forwarded_for"}, want: []string{
+			"06:48:34.409 203.0.113.7,10.0.0.1 1", // two addresses are none, and which one to believe is not for us to say
+			"06:48:35 - 1",
+			"06:48:36.5 - 1", // which spells it x-forwarded-for
+		},
+	},
+	{file: "lines.jsonl", title: "JSON lines", want: []string{
+		"06:48:34 alice 3",
+		"06:48:34.00025 bob 1",
+		`06:48:35.5 carol "c" é 0`,
+		"06:48:36 alice 2",
+	}},
+	{file: "lines.jsonl", title: "JSON lines", key: "{field:plan.name}", cost: "5", gone: 3, want: []string{
+		"06:48:34 - 5",
+		"06:48:34.00025 - 5",
+		"06:48:35.5 free 5",
+		"06:48:36 - 5",
+	}},
+	{
+		file: "nginx.json.log", title: "JSON log", fields: map[string]string{"time": "time_local", "address": "remote_addr"},
+		want: []string{"06:48:34 203.0.113.7 1", "06:48:35 unix: 1"},
+	},
+	{
+		file: "nginx.json.log", title: "JSON log", gone: 2, cost: "field:tokens",
+		fields: map[string]string{
+			"time": "msec", "user": "remote_user", "path": "request.uri", "method": "request.method", "status": "status",
+		},
+		key: `{user}|{method}|{path}|{query}|{status}|{field:http.x\.api\.key}|{field:tenant.id}`,
+		want: []string{
+			"06:48:34.123 -|GET|/api/items|page=2|200|k-1|42 812",
+			"06:48:35 alice|POST|/login|-|401|-|- 0",
+		},
+	},
+}
+
+func TestSamples(t *testing.T) {
+	for _, s := range samples {
+		t.Run(s.file+" "+s.key, func(t *testing.T) {
+			opts := Options{Fields: s.fields}
+			if s.key != "" {
+				opts.Key = template(t, s.key)
+			}
+			if s.cost != "" {
+				opts.Cost = costOf(t, s.cost)
+			}
+			r, err := Open(filepath.Join("testdata", s.file), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			same(t, read(t, r), s.want)
+			source := r.Source()
+			if source.Format != s.title || source.Unreadable != s.bad || source.KeyMissing != s.gone {
+				t.Errorf("format %q with %d unreadable and %d keys missing, want %q, %d, %d: %+v",
+					source.Format, source.Unreadable, source.KeyMissing, s.title, s.bad, s.gone, source.Examples)
+			}
+			if want := int64(len(s.want)); source.Requests != want || source.Lines != want+s.bad {
+				t.Errorf("%d requests in %d lines, want %d in %d", source.Requests, source.Lines, want, want+s.bad)
+			}
+			info, _ := os.Stat(filepath.Join("testdata", s.file))
+			if r.Size() != info.Size() || r.BytesRead() != info.Size() {
+				t.Errorf("read %d bytes of %d, want %d", r.BytesRead(), r.Size(), info.Size())
+			}
+		})
+	}
+}
+
+// The time of a line is given on in the words of the input, as JSON.
+func TestTimeIsInTheWordsOfTheInput(t *testing.T) {
+	for text, want := range map[string]string{
+		`1.1.1.1 - - [15/Nov/2026:06:48:34 +0000] "GET / HTTP/1.1" 200 1`: `"15/Nov/2026:06:48:34 +0000"`,
+		`{"t":1794725314000.25,"key":"a"}`:                                `1794725314000.25`,
+		`{"t":"2026-11-15T06:48:34Z","key":"a"}`:                          `"2026-11-15T06:48:34Z"`,
+		`{"ts":1794725314.5241024,"request":{"method":"GET"}}`:            `1794725314.5241024`,
+	} {
+		r, err := NewReader("log", strings.NewReader(text), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var line Line
+		if err := r.Next(&line); err != nil || string(line.Time) != want {
+			t.Errorf("%s: time %s, %v, want %s", text, line.Time, err, want)
+		}
+	}
+}

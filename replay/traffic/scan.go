@@ -1,0 +1,124 @@
+package traffic
+
+import (
+	"bytes"
+	"io"
+)
+
+const (
+	maxLine     = 1 << 20   // bytes; a longer line is skipped without being held
+	firstBuffer = 256 << 10 // bytes; the buffer grows beyond it only for a line that needs it
+	roomToRead  = 64 << 10  // with less room behind what is buffered, that is moved to the front before more is read
+	bytesShown  = 120       // of a line, in examples
+)
+
+// scanner splits what it reads into lines. It works on one buffer that it reuses, so a line is valid until the next.
+type scanner struct {
+	from       io.Reader
+	buf        []byte
+	start, end int   // of what is buffered and not yet given out
+	err        error // why nothing more can be read, io.EOF included
+	number     int64 // of the line given out last, from 1
+	head       [bytesShown]byte
+}
+
+func newScanner(from io.Reader) *scanner {
+	return &scanner{from: from, buf: make([]byte, firstBuffer)}
+}
+
+// next returns the next line without its end. Of a line that is too long it returns the beginning, and true. What
+// stands after the last line's end is a line too, unless reading failed in it: then it is a fragment.
+func (s *scanner) next() (line []byte, tooLong bool, err error) {
+	searched := s.start
+	for {
+		if i := bytes.IndexByte(s.buf[searched:s.end], '\n'); i >= 0 {
+			line = s.buf[s.start : searched+i]
+			s.start = searched + i + 1
+			break
+		}
+		if s.end-s.start > maxLine+1 { // one more, for a carriage return
+			return s.skip()
+		}
+		if s.err != nil {
+			if s.err != io.EOF || s.start == s.end {
+				return nil, false, s.err
+			}
+			line = s.buf[s.start:s.end]
+			s.start = s.end
+			break
+		}
+		held := s.end - s.start
+		s.fill()
+		searched = s.start + held
+	}
+	s.number++
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	if len(line) > maxLine {
+		return line[:bytesShown], true, nil
+	}
+	return line, false, nil
+}
+
+// skip drops the rest of a line that is too long and returns its beginning.
+func (s *scanner) skip() (line []byte, tooLong bool, err error) {
+	copy(s.head[:], s.buf[s.start:])
+	for {
+		if i := bytes.IndexByte(s.buf[s.start:s.end], '\n'); i >= 0 {
+			s.start += i + 1
+			break
+		}
+		s.start = s.end
+		if s.err == io.EOF {
+			break
+		}
+		if s.err != nil {
+			return nil, false, s.err
+		}
+		s.fill()
+	}
+	s.number++
+	return s.head[:], true, nil
+}
+
+// fill reads once more into the buffer. It moves what is buffered to the front, or makes the buffer larger, when there is
+// little room behind it.
+func (s *scanner) fill() {
+	if s.start == s.end {
+		s.start, s.end = 0, 0
+	}
+	if s.start > 0 && len(s.buf)-s.end < roomToRead {
+		s.end = copy(s.buf, s.buf[s.start:s.end])
+		s.start = 0
+	}
+	if s.end == len(s.buf) {
+		s.buf = append(s.buf, make([]byte, len(s.buf))...)
+	}
+	// A reader may return nothing now and then, but one that does so forever is broken.
+	for range 100 {
+		n, err := s.from.Read(s.buf[s.end:])
+		s.end += n
+		s.err = err
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	s.err = io.ErrNoProgress
+}
+
+// ahead reads until that many lines are buffered, or firstBuffer bytes with at least one whole line or more bytes than
+// a line may have, or nothing more can be read. It returns what is buffered, which next still gives out.
+func (s *scanner) ahead(lines int) []byte {
+	counted, found := s.start, 0
+	for {
+		found += bytes.Count(s.buf[counted:s.end], []byte{'\n'})
+		held := s.end - s.start
+		enough := found >= lines || held >= firstBuffer && found > 0 || held > maxLine+1
+		if enough || s.err != nil {
+			return s.buf[s.start:s.end]
+		}
+		s.fill()
+		counted = s.start + held
+	}
+}

@@ -1,0 +1,22 @@
+package traffic
+
+// Source is what was read from one file, and what could not be.
+type Source struct {
+	Name       string    `json:"name"`
+	Format     string    `json:"format"`                // "combined log", "JSON lines", ...
+	Packing    string    `json:"packing,omitempty"`     // "gzip" or "zstd"
+	Lines      int64     `json:"lines"`                 // all lines that are not empty
+	Requests   int64     `json:"requests"`              // lines that became requests
+	Filtered   int64     `json:"filtered"`              // lines that the filters left out
+	Unreadable int64     `json:"unreadable"`            // lines that could not be read
+	Examples   []BadLine `json:"examples,omitempty"`    // the first few of those
+	KeyMissing int64     `json:"key_missing,omitempty"` // requests in which a field of the key was missing
+	Cut        string    `json:"cut,omitempty"`         // why the file ends before its end, if it does
+}
+
+// BadLine is a line that could not be read.
+type BadLine struct {
+	Number int64  `json:"number"` // from 1
+	Text   string `json:"text"`   // its beginning
+	Why    string `json:"why"`
+}

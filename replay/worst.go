@@ -1,0 +1,90 @@
+package replay
+
+import (
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// trails follows a few keys through the traffic again and notes their exact counts over time.
+type trails struct {
+	run     *run
+	limit   rule.Limit // the first one, which the counts are held against
+	line    Timeline
+	numbers map[uint32]uint32 // the keys that are followed
+	of      []trail
+	chunks  chunks
+}
+
+// trail is one key on its way.
+type trail struct {
+	asked, admitted curve
+}
+
+// curve is an exact count by bucket of the timeline.
+type curve struct {
+	tally  tally
+	points []int64
+}
+
+func newTrails(limits []slidegate.Limit, line Timeline, keys []uint32) (*trails, error) {
+	r, err := newRun("", limits, false)
+	if err != nil {
+		return nil, err
+	}
+	t := &trails{run: r, limit: r.lanes[0].limit, line: line, numbers: map[uint32]uint32{}, of: make([]trail, len(keys))}
+	for i, key := range keys {
+		t.numbers[key] = uint32(i)
+	}
+	return t, nil
+}
+
+func (t *trails) add(q *request) {
+	number, followed := t.numbers[q.key]
+	if !followed {
+		return
+	}
+	own := *q
+	own.key = number
+	allowed := t.run.decide(&own)
+	key := &t.of[number]
+	t.note(&key.asked, q.at, q.cost)
+	if allowed {
+		t.note(&key.admitted, q.at, q.cost)
+	}
+}
+
+// note adds units to a curve.
+func (t *trails) note(c *curve, at rule.Micros, units int64) {
+	t.reach(c, t.bucket(at))
+	c.tally.forget(&t.chunks, at, t.limit.Window)
+	c.tally.add(&t.chunks, at, units)
+	last := len(c.points) - 1
+	c.points[last] = max(c.points[last], c.tally.sum)
+}
+
+func (t *trails) bucket(at rule.Micros) int {
+	return min(max(0, int((at-t.line.From)/t.line.Width)), len(t.line.Buckets)-1)
+}
+
+// reach draws the curve to the bucket to: where nothing is added, the count is highest when a bucket begins.
+func (t *trails) reach(c *curve, to int) {
+	for len(c.points) <= to {
+		begins := t.line.From + rule.Micros(len(c.points))*t.line.Width
+		c.tally.forget(&t.chunks, begins, t.limit.Window)
+		c.points = append(c.points, c.tally.sum)
+	}
+}
+
+func (t *trails) findings(keys []uint32, names *keys, r *run) []Trail {
+	var found []Trail
+	for i, key := range keys {
+		own := &t.of[i]
+		t.reach(&own.asked, len(t.line.Buckets)-1)
+		t.reach(&own.admitted, len(t.line.Buckets)-1)
+		found = append(found, Trail{
+			Key: names.name(key), Requests: r.keys[key].requests, Denied: r.keys[key].denied,
+			Asked: own.asked.points, Admitted: own.admitted.points,
+		})
+	}
+	return found
+}
