@@ -58,6 +58,9 @@ func (e *exact) warmUp(some []request) {
 
 // decide returns which limits admit the request, the first in the lowest bit. If all do, it is charged to them.
 func (e *exact) decide(q *request) (fits uint32) {
+	if q.cost == 0 {
+		return 0 // it only looks, and is not judged
+	}
 	for i := range e.lanes {
 		l := &e.lanes[i]
 		l.charged = reach(l.charged, q.key)

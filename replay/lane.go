@@ -54,7 +54,7 @@ func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 		return answer
 	}
 	p := &l.pairs[key]
-	if cost > 0 && p.start != rule.Absent {
+	if cost > 0 && p.start != rule.Absent && !l.restarts() {
 		verdict, shift, current, previous, remaining, retry, reset := l.limit.TakePair(p.start, p.counts[0], p.counts[1], now, cost)
 		if verdict == rule.Admitted {
 			p.start += rule.Micros(shift) * l.limit.Window
@@ -68,6 +68,12 @@ func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 	answer, _ := l.limit.TakeOne(l.borrow(key), now, cost)
 	l.restore(key)
 	return answer
+}
+
+// restarts tells whether a window starts with the request that finds the last one over, and not where that ended. The short
+// way knows only the latter.
+func (l *lane) restarts() bool {
+	return l.limit.Algorithm == rule.FixedWindow && l.limit.Anchor == rule.First
 }
 
 // borrow returns the state of a key for the rule to change. Call restore after that.

@@ -40,7 +40,9 @@ func (m *measure) begin(l *lane, q *request) {
 
 // end counts a request that this limit admits, or not, and that all limits together admitted, or not.
 func (m *measure) end(l *lane, q *request, fits, admits, admitted bool) {
+	looks := q.cost == 0 // even that moves a state back which a clock that jumped has left behind
 	switch {
+	case looks:
 	case admits && !fits:
 		m.wrongAdmitted++
 	case !admits && fits:
@@ -49,7 +51,7 @@ func (m *measure) end(l *lane, q *request, fits, admits, admitted bool) {
 	if !admits {
 		m.denied++
 	}
-	if admitted {
+	if admitted && !looks {
 		m.admitted = reach(m.admitted, q.key)
 		t := &m.admitted[q.key]
 		t.forget(&m.chunks, q.at, l.limit.Window)

@@ -34,7 +34,7 @@ func (o *order) add(r request) {
 		o.found.OutOfOrder++
 		o.found.Furthest = max(o.found.Furthest, o.latest-r.at)
 		o.unsorted = true
-		if r.at < o.released {
+		if r.at < o.released || o.distance == 0 {
 			o.found.TooLate++
 		}
 	}
@@ -73,8 +73,8 @@ func (o *order) ready(all bool) int {
 	n, _ := slices.BinarySearchFunc(o.pending, o.latest-o.distance, func(r request, t rule.Micros) int {
 		return cmp.Or(cmp.Compare(r.at, t), -1) // the first one that is later
 	})
-	if n == 0 && len(o.pending) >= maxPending {
-		n = maxPending / 2
+	if len(o.pending) >= maxPending {
+		n = max(n, len(o.pending)-maxPending/2)
 	}
 	return n
 }

@@ -51,6 +51,9 @@ func (o *Options) Check() error {
 			if limit == other {
 				return fmt.Errorf("replay: the limit %s is given twice", limit)
 			}
+			if address(limit) == address(other) {
+				return fmt.Errorf("replay: the limits %s and %s would be charged to the same counts: give them different names", other, limit)
+			}
 		}
 	}
 	switch {
@@ -58,10 +61,22 @@ func (o *Options) Check() error {
 		return fmt.Errorf("replay: suggest: %v is not a percentage of keys from 0 to 100", o.Percent)
 	case o.Suggest && o.Limits[0].Algorithm == slidegate.TokenBucket && len(o.Sweep) == 0:
 		return errors.New("replay: suggest: a token bucket refills by its quota, so a quota can only be picked from tried ones: add a sweep, such as 10..1000")
+	case o.Top < 0:
+		return fmt.Errorf("replay: top: %d is not a number of keys", o.Top)
+	case o.Trails < 0:
+		return fmt.Errorf("replay: trails: %d is not a number of keys", o.Trails)
+	case !slices.IsSorted(o.Sweep) || len(slices.Compact(slices.Clone(o.Sweep))) < len(o.Sweep):
+		return fmt.Errorf("replay: sweep: %v does not rise: write smaller quotas first, and each once", o.Sweep)
 	case o.Sort < 0:
 		return fmt.Errorf("replay: sort: %v is not a length of time", o.Sort)
 	}
 	return nil
+}
+
+// address returns what a limit's counts belong to, of a limit that can be.
+func address(limit slidegate.Limit) string {
+	bound, _ := slidegate.Bind("", limit)
+	return bound.Prefix()
 }
 
 // replay is a replay under way.
@@ -73,6 +88,7 @@ type replay struct {
 	line   timeline
 	rivals []*run
 	sweep  []*run
+	alone  []*run // the same quotas of the first limit without the others, to suggest one of them
 	demand *demand
 	spool  *spool
 	out    *decisions
@@ -115,8 +131,16 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	if r.sweep, err = swept(opts.Limits, opts.Sweep); err != nil {
 		return nil, err
 	}
-	if opts.Suggest && opts.Limits[0].Algorithm != slidegate.TokenBucket {
+	switch {
+	case !opts.Suggest:
+	case opts.Limits[0].Algorithm != slidegate.TokenBucket:
 		r.demand = newDemand(r.main.lanes[0].limit)
+	case len(opts.Limits) == 1:
+		r.alone = r.sweep
+	default:
+		if r.alone, err = swept(opts.Limits[:1], opts.Sweep); err != nil {
+			return nil, err
+		}
 	}
 	if opts.Decisions != nil {
 		r.out = newDecisions(opts.Decisions)
@@ -153,7 +177,9 @@ func (r *replay) pass(ctx context.Context) error {
 		}
 	}
 	if r.out != nil {
-		failed = errors.Join(failed, r.out.flush())
+		if err := r.out.flush(); failed == nil {
+			failed = err
+		}
 	}
 	if failed != nil {
 		return failed
@@ -188,7 +214,11 @@ func (r *replay) decide(b *batch) error {
 
 // side returns what else the traffic goes through, each by itself.
 func (r *replay) side() (tasks []func([]request)) {
-	for _, other := range slices.Concat(r.rivals, r.sweep) {
+	others := slices.Concat(r.rivals, r.sweep)
+	if len(r.opts.Limits) > 1 {
+		others = append(others, r.alone...)
+	}
+	for _, other := range others {
 		tasks = append(tasks, func(requests []request) {
 			other.each(requests, func(*request, bool) {})
 		})
@@ -220,18 +250,18 @@ func (r *replay) collect() {
 
 // again answers from the spool what can only be asked once the traffic is known.
 func (r *replay) again(ctx context.Context) error {
-	if r.spool == nil || ctx.Err() != nil {
+	if r.spool == nil || r.found.Interrupted && ctx.Err() != nil {
 		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	worst := r.main.worst(r.opts.Trails)
 	followed, err := newTrails(r.opts.Limits, r.found.Timeline, worst)
 	if err != nil {
 		return err
 	}
-	trial, err := r.trial()
-	if err != nil {
-		return err
-	}
+	trial, untried := r.trial()
 	var log *exact
 	if trial != nil {
 		log = newExact(trial.lanes)
@@ -256,7 +286,7 @@ func (r *replay) again(ctx context.Context) error {
 	if trial != nil {
 		r.found.Suggestion = &Suggestion{Percent: r.opts.Percent, Outcome: trial.outcome(names, r.opts.Top)}
 	}
-	return nil
+	return untried
 }
 
 // trial returns a run of the suggested limit, or nil if none was asked for.
@@ -270,7 +300,7 @@ func (r *replay) trial() (*run, error) {
 		quota = r.demand.smallest(allowed)
 	} else {
 		var err error
-		if quota, err = fromSweep(r.sweep, int64(allowed)); err != nil {
+		if quota, err = fromSweep(r.alone, int64(allowed)); err != nil {
 			return nil, err
 		}
 	}

@@ -19,6 +19,7 @@ type run struct {
 	unitsAdmitted, unitsDenied int64
 	touched                    int64
 	lockout                    lockout
+	latest                     rule.Micros // of all requests
 
 	answers []rule.Answer
 	items   []rule.Item
@@ -99,10 +100,8 @@ func (r *run) warmUp(some []request) {
 
 // decide lets one request through or refuses it, and leaves what each limit said in r.answers.
 func (r *run) decide(q *request) (allowed bool) {
-	if q.cost > 0 { // a cost of 0 only looks
-		for i, m := range r.measures {
-			m.begin(&r.lanes[i], q)
-		}
+	for i, m := range r.measures {
+		m.begin(&r.lanes[i], q)
 	}
 	if len(r.lanes) == 1 {
 		r.answers[0] = r.lanes[0].take(q.key, q.at, q.cost)
@@ -110,10 +109,8 @@ func (r *run) decide(q *request) (allowed bool) {
 	} else {
 		allowed = r.decideAll(q)
 	}
-	if q.cost > 0 {
-		for i, m := range r.measures {
-			m.end(&r.lanes[i], q, q.fits>>i&1 != 0, r.answers[i].Allowed, allowed)
-		}
+	for i, m := range r.measures {
+		m.end(&r.lanes[i], q, q.fits>>i&1 != 0, r.answers[i].Allowed, allowed)
 	}
 	r.count(q, allowed)
 	return allowed
@@ -137,6 +134,7 @@ func (r *run) decideAll(q *request) (allowed bool) {
 
 func (r *run) count(q *request, allowed bool) {
 	r.keys = reach(r.keys, q.key)
+	r.latest = max(r.latest, q.at)
 	k := &r.keys[q.key]
 	k.requests++
 	if allowed {
@@ -186,7 +184,7 @@ func (r *run) unlock(key uint32, k *keyRun, now rule.Micros, over bool) {
 func (r *run) close() {
 	for key := range r.keys {
 		if k := &r.keys[key]; k.opens != 0 {
-			r.unlock(uint32(key), k, k.opens, false)
+			r.unlock(uint32(key), k, k.opens, k.opens <= r.latest)
 		}
 	}
 }

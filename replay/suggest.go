@@ -23,12 +23,12 @@ func newDemand(limit rule.Limit) *demand { return &demand{lane: newLane(limit)} 
 
 func (d *demand) add(q *request) {
 	d.peaks = reach(d.peaks, q.key)
-	if q.cost == 0 {
-		return
-	}
 	var asked int64
 	limit := &d.lane.limit
 	if limit.Algorithm == rule.SlidingLog {
+		if q.cost == 0 {
+			return
+		}
 		d.tallies = reach(d.tallies, q.key)
 		t := &d.tallies[q.key]
 		t.forget(&d.chunks, q.at, limit.Window)
@@ -39,7 +39,9 @@ func (d *demand) add(q *request) {
 		state := d.lane.borrow(q.key)
 		view := limit.Look(state, q.at)
 		asked = limit.Capacity() - view.Room + q.cost
-		limit.Charge(state, &view, q.cost)
+		if q.cost > 0 {
+			limit.Charge(state, &view, q.cost)
+		}
 		d.lane.restore(q.key)
 	}
 	d.peaks[q.key] = max(d.peaks[q.key], asked)

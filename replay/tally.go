@@ -58,8 +58,13 @@ func (c *chunks) giveBack(n uint32) {
 	c.free = n
 }
 
-// forget drops the entries that have left the window at now.
+// forget drops the entries that have left the window at now. Entries of which the newest is more than a window ahead were
+// made by a clock that had jumped; they come back to now, as in the rule.
 func (t *tally) forget(c *chunks, now, window rule.Micros) {
+	if ahead := t.newest - now; t.units != 0 && ahead > window {
+		t.oldest -= ahead
+		t.newest = now
+	}
 	for t.units != 0 && t.oldest <= now-window {
 		t.drop(c)
 	}

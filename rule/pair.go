@@ -16,7 +16,7 @@ const (
 )
 
 // TakePair is the commonest decision of all: a take of cost at now over a window of one segment that starts at start,
-// or over a fixed one, which has no previous count. It is the same rule as in window.go, for a store that is in a hurry;
+// or over a fixed one with anchor clock, which has no previous count. It is the same rule as in window.go, for a store that is in a hurry;
 // a test holds the two together. The new state is shift windows further on, 0 or 1, and is to be stored when admitted.
 //
 // It leaves to TakeOne what is not common: a state that is not of this window or the one before, a refusal that counts,

@@ -91,3 +91,21 @@ func TestChoices(t *testing.T) {
 		}
 	}
 }
+
+// The cost of a flag replaces that of JSON lines.
+func TestCost(t *testing.T) {
+	lines := write(t, "costs.jsonl", []byte(`{"t":1767600000000,"key":"a","cost":3}`+"\n"+`{"t":1767600000001,"key":"a","cost":3}`+"\n"))
+	for _, test := range []struct {
+		flags []string
+		units int64
+	}{{nil, 6}, {[]string{"--cost", "1"}, 2}, {[]string{"--cost", "5"}, 10}} {
+		var found replay.Findings
+		args := append([]string{"replay", "--format", "json", lines}, test.flags...)
+		if err := json.Unmarshal([]byte(mustCall(t, args...)), &found); err != nil {
+			t.Fatal(err)
+		}
+		if found.Traffic.Units != test.units {
+			t.Errorf("%v: %d units, not %d", test.flags, found.Traffic.Units, test.units)
+		}
+	}
+}

@@ -135,6 +135,7 @@ func (r *replayCommand) reading(policy *config.Policy) (opts traffic.Options, er
 		if opts.Cost, err = config.ParseCost(r.Cost); err != nil {
 			return opts, fmt.Errorf("--cost: %w", err)
 		}
+		opts.IgnoreOwnCost = true
 	}
 	if opts.Format, err = traffic.ParseFormat(r.Log); err != nil {
 		return opts, fmt.Errorf("--log: %w", err)

@@ -63,10 +63,10 @@ func benchRead(b *testing.B, text []byte, opts Options) {
 func BenchmarkRead(b *testing.B) {
 	formats := map[string]func(i int, r *rand.Rand) string{
 		"lines": func(i int, r *rand.Rand) string {
-			return fmt.Sprintf(`{"t":%d,"key":"user-%d","cost":%d}`, 1794725314000+i, r.IntN(1_000_000), 1+r.IntN(9))
+			return fmt.Sprintf(`{"t":%d,"key":"user-%d","cost":%d}`, 1794725314000+int64(i), r.IntN(1_000_000), 1+r.IntN(9))
 		},
 		"lines-general": func(i int, r *rand.Rand) string {
-			return fmt.Sprintf(`{"t":%d,"key":"user-%d","cost":%d,"plan":"free"}`, 1794725314000+i, r.IntN(1_000_000), 1+r.IntN(9))
+			return fmt.Sprintf(`{"t":%d,"key":"user-%d","cost":%d,"plan":"free"}`, 1794725314000+int64(i), r.IntN(1_000_000), 1+r.IntN(9))
 		},
 		"combined": func(i int, r *rand.Rand) string {
 			return fmt.Sprintf(`203.0.%d.%d - - [15/Nov/2026:06:%02d:%02d +0000] "GET /api/v1/items/%d?page=2 HTTP/1.1" 200 %d `+

@@ -1,0 +1,163 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"pgregory.net/rapid"
+)
+
+// Does the census count every state that matters, and hardly any more?
+
+// standing is what one key has under a limit, and since when.
+type standing struct {
+	until rule.Micros
+	bytes int64
+}
+
+// crowd returns the most states, and the most bytes of them, that matter at one time, each as if it mattered longer by
+// extra.
+func crowd(t tb, r *rule.Limit, place int, verdicts []verdict, extra rule.Micros) (keys, bytes int64) {
+	t.Helper()
+	all := map[string]standing{}
+	for i := range verdicts {
+		v := &verdicts[i]
+		s := standing{until: r.Expires(&v.states[place]), bytes: 16}
+		switch r.Algorithm {
+		case rule.SlidingLog:
+			s.bytes = 8 * int64(len(v.states[place].Log.Times()))
+		case rule.SlidingWindow:
+			s.bytes = 8 * int64(r.Segments+2)
+		}
+		all[v.key] = s
+		var nowKeys, nowBytes int64
+		for _, s := range all {
+			if s.until != 0 && s.until+extra > v.at {
+				nowKeys++
+				nowBytes += s.bytes
+			}
+		}
+		keys, bytes = max(keys, nowKeys), max(bytes, nowBytes)
+	}
+	return keys, bytes
+}
+
+func TestCensusCountsWhatMatters(t *testing.T) {
+	property(t, 800, func(t *rapid.T) {
+		limits := drawLimits(t)
+		asks := drawTraffic(t, limits[0].Window, 80, forward)
+		if rapid.Bool().Draw(t, "crowded") {
+			for i := range asks {
+				asks[i].key += string(rune('a' + rapid.IntRange(0, 25).Draw(t, "more keys")))
+			}
+		}
+		verdicts := judge(t, limits, asks)
+		r := exactRun(t, limits)
+		requests, _ := numbered(asks)
+		for i := range requests {
+			r.decide(&requests[i])
+		}
+		for i, own := range rulesOf(t, limits) {
+			c := r.measures[i].census
+			keys, bytes := crowd(t, &own, i, verdicts, 0)
+			mostKeys, mostBytes := crowd(t, &own, i, verdicts, c.width)
+			if c.most.keys < keys || c.most.keys > mostKeys || c.most.bytes < bytes || c.most.bytes > mostBytes {
+				t.Fatalf("%v: %+v, want %d to %d keys and %d to %d bytes\n%+v",
+					limits[i], c.most, keys, mostKeys, bytes, mostBytes, asks)
+			}
+			checkEmptied(t, c)
+		}
+	})
+}
+
+func exactRun(t tb, limits []slidegate.Limit) *run {
+	t.Helper()
+	r, err := newRun("", limits, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// checkEmptied sees whether as much was taken away as was added, in every bucket.
+func checkEmptied(t tb, c *census) {
+	t.Helper()
+	for i, at := range c.expires {
+		if at.keys < 0 || at.bytes < 0 {
+			t.Fatalf("bucket %d holds %+v", i, at)
+		}
+	}
+	c.advance(c.now + 2*censusBuckets)
+	if c.alive != (population{}) {
+		t.Fatalf("when everything has expired, %+v is left", c.alive)
+	}
+}
+
+// Clocks that step back and jump ahead: the figures can then be no more than sensible, but nothing panics, nothing is taken
+// away twice and nothing stays for ever.
+func TestCensusWithAnyClock(t *testing.T) {
+	property(t, 1_500, func(t *rapid.T) {
+		limits := drawLimits(t)
+		asks := drawTraffic(t, limits[0].Window, 80, jumping)
+		requests, names := numbered(asks)
+		r := exactRun(t, limits)
+		for i := range requests {
+			r.decide(&requests[i])
+			for _, m := range r.measures {
+				if m.census.alive.keys < 0 || m.census.alive.keys > int64(len(names)) {
+					t.Fatalf("%v: %d keys of %d are alive\n%+v", limits, m.census.alive.keys, len(names), asks[:i+1])
+				}
+			}
+		}
+		for _, m := range r.measures {
+			checkEmptied(t, m.census)
+		}
+	})
+}
+
+// The longest lives that a state can have: a bucket far larger than the quota, the longest window, the last moments.
+func TestCensusAtTheEndsOfTheRanges(t *testing.T) {
+	for _, text := range []string{
+		"1/1ms token-bucket burst=150000000000", "1/1h token-bucket burst=40000", "10/43920h token-bucket",
+		"1/43920h sliding-log", "1/43920h segments=60", "5/43920h", "5/43920h anchor=first", "5/43920h fixed-window anchor=first",
+		"1/1ms", "7/1ms fixed-window", "9007199254740991/1ms token-bucket", "3/1ms token-bucket count-denied",
+	} {
+		limit := slidegate.MustParseLimit(text)
+		w := limit.Window.Microseconds()
+		for _, start := range []rule.Micros{1, origin, rule.MaxNow - 3*w} {
+			r := exactRun(t, []slidegate.Limit{limit})
+			capacity := r.lanes[0].limit.Capacity()
+			now := start
+			for i, step := range []rule.Micros{0, 1, w - 1, -w, -w, w + 1, -2 * w, 2 * w, -10 * w, 10 * w, -rule.MaxNow, rule.MaxNow, -1} {
+				now = min(max(1, now+step), rule.MaxNow)
+				r.decide(&request{at: now, cost: capacity, key: uint32(i % 2)})
+				r.decide(&request{at: now, cost: 1, key: uint32(i % 3)})
+			}
+			checkEmptied(t, r.measures[0].census)
+		}
+	}
+}
+
+// A census by hand. A horizon of 127 makes buckets of 2 microseconds.
+func TestCensusByHand(t *testing.T) {
+	c := newCensus(127)
+	if c.width != 2 {
+		t.Fatalf("the buckets are %d wide, want 2", c.width)
+	}
+	a, b := stay{until: 110, bytes: 8}, stay{until: 105, bytes: 100}
+	c.change(100, stay{}, a)
+	c.change(101, stay{}, b)
+	if c.most != (population{2, 108}) {
+		t.Fatalf("%+v, want 2 keys of 108 bytes", c.most)
+	}
+	c.change(102, a, stay{until: 111, bytes: 16})
+	c.change(106, stay{}, stay{until: 107, bytes: 20}) // b expired in the bucket of 104 and 105
+	if c.most != (population{2, 116}) || c.alive != (population{2, 36}) {
+		t.Fatalf("at most %+v, now %+v; want 2 of 116 bytes, now 2 of 36", c.most, c.alive)
+	}
+	c.change(106, b, stay{until: 120, bytes: 1}) // its old state has been taken away already
+	if c.alive != (population{3, 37}) || c.most != (population{3, 116}) {
+		t.Fatalf("at most %+v, now %+v; want 3 of 116 bytes, now 3 of 37", c.most, c.alive)
+	}
+}

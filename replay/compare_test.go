@@ -1,0 +1,77 @@
+package replay
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"pgregory.net/rapid"
+)
+
+// Is every row of a comparison what a replay of that algorithm finds?
+
+// rows are the choices of each, written out once more.
+var rows = map[string]slidegate.Limit{
+	"sliding-window":               {},
+	"sliding-window segments=10":   {Segments: 10},
+	"sliding-window overlap=whole": {Overlap: slidegate.OverlapWhole},
+	"sliding-log":                  {Algorithm: slidegate.SlidingLog},
+	"fixed-window":                 {Algorithm: slidegate.FixedWindow},
+	"token-bucket":                 {Algorithm: slidegate.TokenBucket},
+}
+
+func TestComparedRowsAreRunsOfTheirOwn(t *testing.T) {
+	property(t, 100, func(t *rapid.T) {
+		limits := drawLimits(t)
+		asks := drawTraffic(t, limits[0].Window, 60, around)
+		found := find(t, Options{Limits: limits, Compare: true, Top: 3}, asks)
+		if len(found.Compare) != len(rows) || found.NotCompared != nil {
+			t.Fatalf("%d rows, and left out %v", len(found.Compare), found.NotCompared)
+		}
+		for _, got := range found.Compare {
+			var those []slidegate.Limit
+			for _, l := range limits {
+				row := rows[got.Name]
+				row.Name, row.Quota, row.Window, row.CountDenied = l.Name, l.Quota, l.Window, l.CountDenied
+				if row.Algorithm == slidegate.SlidingWindow || row.Algorithm == slidegate.FixedWindow {
+					row.Anchor = l.Anchor
+				}
+				those = append(those, row)
+			}
+			want := find(t, Options{Limits: those}, asks).Outcome
+			want.Name = got.Name
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("%v:\n%+v, alone\n%+v", limits, got, want)
+			}
+		}
+	})
+}
+
+func TestWhatCannotBeCompared(t *testing.T) {
+	asks := []asked{{origin, "a", 1}}
+	names := func(all []Outcome) (names []string) {
+		for _, o := range all {
+			names = append(names, o.Name)
+		}
+		return names
+	}
+	found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("10000/1m"), slidegate.MustParseLimit("10001/1h")}, Compare: true}, asks)
+	if got, want := names(found.Compare), []string{
+		"sliding-window", "sliding-window segments=10", "sliding-window overlap=whole", "fixed-window", "token-bucket",
+	}; !slices.Equal(got, want) {
+		t.Errorf("compared are %v, want %v", got, want)
+	}
+	if want := []Omission{{"sliding-log", "invalid limit: quota: a sliding-log keeps every unit and takes at most 10000, not 10001; " +
+		"sliding-window with overlap whole gives the same hard cap in constant memory"}}; !slices.Equal(found.NotCompared, want) {
+		t.Errorf("left out are %v, want %v", found.NotCompared, want)
+	}
+
+	found = find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1001us")}, Compare: true}, asks)
+	if len(found.NotCompared) != 1 || found.NotCompared[0].Name != "sliding-window segments=10" || len(found.Compare) != 5 {
+		t.Errorf("1001us in ten parts: left out are %v", found.NotCompared)
+	}
+	if found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("5/1s")}}, asks); found.Compare != nil || found.NotCompared != nil {
+		t.Errorf("a comparison that nobody asked for: %+v", found.Compare)
+	}
+}

@@ -1,0 +1,124 @@
+package replay
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Does every key have one number, and every number one key?
+
+// ask looks keys up together and returns their numbers.
+func (k *keys) ask(names ...string) []uint32 {
+	var l lookup
+	for _, name := range names {
+		l.add([]byte(name))
+	}
+	numbers := make([]uint32, len(names))
+	k.numbers(&l, func(i int, number uint32) { numbers[i] = number })
+	return numbers
+}
+
+func TestKeysAreNumberedInOrderOfFirstSight(t *testing.T) {
+	k := newKeys()
+	long := strings.Repeat("long", 50_000)
+	first := []string{"b", "", "a", "b", "\x00", "\x00\x00", long, "", long + "!", "b\x00"}
+	want := []uint32{0, 1, 2, 0, 3, 4, 5, 1, 6, 7}
+	got := k.ask(first...)
+	for i := range first {
+		if got[i] != want[i] {
+			t.Errorf("the key at place %d has the number %d, want %d", i, got[i], want[i])
+		}
+		if k.name(got[i]) != first[i] {
+			t.Errorf("the name of number %d is %.20q, want %.20q", got[i], k.name(got[i]), first[i])
+		}
+	}
+	if k.len() != 8 {
+		t.Errorf("%d keys, want 8", k.len())
+	}
+}
+
+// The list is used again and again, as the feed does.
+func TestKeysAreAsInAMap(t *testing.T) {
+	property(t, 100, func(t *rapid.T) {
+		k := newKeys()
+		want := map[string]uint32{}
+		var names []string
+		var l lookup
+		for range rapid.IntRange(1, 60).Draw(t, "lists") {
+			l.reset()
+			var asked []string
+			for range rapid.IntRange(0, lookupSize).Draw(t, "keys") {
+				asked = append(asked, strconv.Itoa(rapid.IntRange(0, 4000).Draw(t, "key")))
+				l.add([]byte(asked[len(asked)-1]))
+			}
+			place := 0
+			k.numbers(&l, func(i int, number uint32) {
+				if i != place {
+					t.Fatalf("the answer for place %d came at place %d", i, place)
+				}
+				name := asked[place]
+				place++
+				if _, known := want[name]; !known {
+					want[name] = uint32(len(names))
+					names = append(names, name)
+				}
+				if number != want[name] {
+					t.Fatalf("%q has the number %d, want %d", name, number, want[name])
+				}
+			})
+			if place != len(asked) || k.len() != len(names) {
+				t.Fatalf("%d answers to %d keys; %d keys in all, want %d", place, len(asked), k.len(), len(names))
+			}
+		}
+	})
+}
+
+// The table grows many times, and in the middle of a list.
+func TestManyKeys(t *testing.T) {
+	const many = 150_000
+	k := newKeys()
+	for round := range 2 {
+		for from := 0; from < many; from += 3 * lookupSize {
+			var names []string
+			for i := from; i < min(many, from+3*lookupSize); i++ {
+				names = append(names, "user-"+strconv.Itoa(i))
+			}
+			for i, number := range k.ask(names...) {
+				if int(number) != from+i {
+					t.Fatalf("round %d: %s has the number %d, want %d", round, names[i], number, from+i)
+				}
+			}
+		}
+		if k.len() != many {
+			t.Fatalf("round %d: %d keys, want %d", round, k.len(), many)
+		}
+	}
+	for i := 0; i < many; i += 997 {
+		if want := "user-" + strconv.Itoa(i); k.name(uint32(i)) != want {
+			t.Fatalf("the name of number %d is %q, want %q", i, k.name(uint32(i)), want)
+		}
+	}
+}
+
+func TestReachKeepsWhatIsThere(t *testing.T) {
+	var s []int
+	for _, key := range []uint32{2, 1, 0, 3, 1000, 999} {
+		s = reach(s, key)
+		s[key] = int(key) + 1
+	}
+	if len(s) != 1001 {
+		t.Fatalf("%d values, want 1001", len(s))
+	}
+	for key, v := range s {
+		want := 0
+		if key <= 3 || key >= 999 {
+			want = key + 1
+		}
+		if v != want {
+			t.Fatalf("the value of key %d is %d, want %d", key, v, want)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package replay
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"pgregory.net/rapid"
+)
+
+// Does a lane decide as the rule does on a state of its own, and keep the same state?
+
+func TestLaneDecidesAsTheRule(t *testing.T) {
+	property(t, 1_500, func(t *rapid.T) {
+		limit := drawLimit(t, "")
+		asks := drawTraffic(t, limit.Window, 60, jumping)
+		want := judge(t, []slidegate.Limit{limit}, asks)
+		requests, _ := numbered(asks)
+		l := newLane(rulesOf(t, []slidegate.Limit{limit})[0])
+		for i, q := range requests {
+			if got := l.take(q.key, q.at, q.cost); got != want[i].answers[0] {
+				t.Fatalf("%v: request %d, %+v:\n%+v, want\n%+v", limit, i, asks[i], got, want[i].answers[0])
+			}
+			checkLaneState(t, &l, q.key, &want[i].states[0])
+		}
+	})
+}
+
+// The ends of the accepted ranges: large quotas, costs and windows, times at the epoch and at the latest moment.
+func TestLaneDecidesAsTheRuleWithLargeNumbers(t *testing.T) {
+	property(t, 1_000, func(t *rapid.T) {
+		limit := drawLimit(t, "")
+		limit.Burst = 0
+		if limit.Algorithm != slidegate.SlidingLog {
+			limit.Quota = rapid.SampledFrom([]int64{1 << 20, 1 << 52, rule.MaxQuota}).Draw(t, "large quota")
+		}
+		r := rulesOf(t, []slidegate.Limit{limit})[0]
+		l, state := newLane(r), rule.State{}
+		now := rapid.SampledFrom([]rule.Micros{1, rule.MaxNow - 10*r.Window}).Draw(t, "from")
+		for range rapid.IntRange(1, 40).Draw(t, "requests") {
+			now = min(max(1, now+drawStep(t, r.Window, now, jumping)), rule.MaxNow)
+			room := r.Capacity() - r.Used(&state, now)
+			cost := max(0, rapid.SampledFrom([]int64{1, room, room + 1, r.Quota / 2, r.Quota, r.Quota + 1, rule.MaxQuota}).Draw(t, "cost"))
+			cost = min(cost, rule.MaxQuota)
+			want, _ := r.TakeOne(&state, now, cost)
+			if got := l.take(5, now, cost); got != want {
+				t.Fatalf("%v: a cost of %d at %d:\n%+v, want\n%+v", limit, cost, now, got, want)
+			}
+			checkLaneState(t, &l, 5, &state)
+		}
+	})
+}
+
+func checkLaneState(t *rapid.T, l *lane, key uint32, want *rule.State) {
+	t.Helper()
+	if got := l.expires(key); got != l.limit.Expires(want) {
+		t.Fatalf("%+v: the state expires at %d, want %d", l.limit, got, l.limit.Expires(want))
+	}
+	got := l.borrow(key)
+	defer l.restore(key)
+	absent := len(want.Counts) == 0 || want.Start == rule.Absent
+	switch {
+	case l.limit.Parts() > 0 && absent:
+		if len(got.Counts) > 0 && got.Start != rule.Absent {
+			t.Fatalf("%+v: the state is %+v, want none", l.limit, got)
+		}
+	case got.Start != want.Start || got.Rest != want.Rest || !slices.Equal(got.Counts, want.Counts) ||
+		!slices.Equal(got.Log.Times(), want.Log.Times()):
+		t.Fatalf("%+v: the state is %+v, want %+v", l.limit, got, want)
+	}
+}
+
+// Several limits at once are decided by the rule over the states of all of them.
+func TestLanesDecideTogetherAsTheRule(t *testing.T) {
+	property(t, 700, func(t *rapid.T) {
+		var limits []slidegate.Limit
+		for _, name := range []string{"a", "b", "c", "d"}[:rapid.IntRange(2, 4).Draw(t, "limits")] {
+			limits = append(limits, drawLimit(t, name))
+		}
+		asks := drawTraffic(t, limits[0].Window, 60, jumping)
+		want := judge(t, limits, asks)
+		r, err := newRun("", limits, rapid.Bool().Draw(t, "exact"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests, _ := numbered(asks)
+		for i := range requests {
+			if allowed := r.decide(&requests[i]); allowed != want[i].allowed || !slices.Equal(r.answers, want[i].answers) {
+				t.Fatalf("%v: request %d, %+v:\n%v %+v, want\n%v %+v",
+					limits, i, asks[i], allowed, r.answers, want[i].allowed, want[i].answers)
+			}
+			for n := range r.lanes {
+				checkLaneState(t, &r.lanes[n], requests[i].key, &want[i].states[n])
+			}
+		}
+	})
+}
+
+// A lane warms up for keys that it may not have met.
+func TestWarmingUpChangesNothing(t *testing.T) {
+	for _, text := range []string{"3/1s", "3/1s segments=2", "3/1s sliding-log", "3/1s fixed-window", "3/1s token-bucket"} {
+		limits := []slidegate.Limit{slidegate.MustParseLimit(text)}
+		r, err := newRun("", limits, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		some := []request{{at: origin, cost: 1, key: 3}, {at: origin, cost: 1, key: 1 << 30}}
+		r.warmUp(some)
+		if !r.decide(&some[0]) || r.answers[0].Remaining != 2 {
+			t.Errorf("%s: %+v, want an admission that leaves 2", text, r.answers[0])
+		}
+		r.warmUp(some)
+		if !r.decide(&some[0]) || r.answers[0].Remaining != 1 {
+			t.Errorf("%s: %+v, want an admission that leaves 1", text, r.answers[0])
+		}
+	}
+}

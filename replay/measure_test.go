@@ -1,0 +1,197 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"pgregory.net/rapid"
+)
+
+// Are the figures of a limit those that come out when everything is kept and counted again at every request?
+
+// within sums what came in the window that ends at now.
+func within(entries []entry, now, window rule.Micros) (n int64) {
+	for _, e := range entries {
+		if e.at > now-window && e.at <= now {
+			n += e.units
+		}
+	}
+	return n
+}
+
+// measured returns what the limit at place did, held against what a sliding log of the same quotas and windows says.
+func measured(t tb, limits []slidegate.Limit, place int, asks []asked) (found LimitOutcome) {
+	t.Helper()
+	var logs []slidegate.Limit
+	for _, l := range limits {
+		logs = append(logs, slidegate.Limit{
+			Name: l.Name, Quota: l.Quota, Window: l.Window, CountDenied: l.CountDenied, Algorithm: slidegate.SlidingLog,
+		})
+	}
+	limit := limits[place]
+	found = LimitOutcome{Limit: limit.String(), Quota: limit.Quota, Window: limit.Window.Microseconds()}
+	exact := judge(t, logs, asks)
+	admitted := map[string][]entry{}
+	for i, v := range judge(t, limits, asks) {
+		admits, fits := v.answers[place].Allowed, exact[i].answers[place].Allowed
+		if !admits {
+			found.Denied++
+		}
+		if v.cost == 0 {
+			continue
+		}
+		if admits && !fits {
+			found.WrongAdmitted++
+		}
+		if !admits && fits {
+			found.WrongDenied++
+		}
+		if v.allowed {
+			admitted[v.key] = append(admitted[v.key], entry{v.at, v.cost})
+			if n := within(admitted[v.key], v.at, found.Window); n > found.Highest.Units {
+				found.Highest = Highest{Units: n, Key: v.key, At: v.at}
+			}
+		}
+	}
+	return found
+}
+
+func drawLimits(t *rapid.T) []slidegate.Limit {
+	var limits []slidegate.Limit
+	for _, name := range []string{"a", "b", "c"}[:rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "limits")] {
+		limits = append(limits, drawLimit(t, name))
+	}
+	return limits
+}
+
+func TestMeasuresAreACountOfEverything(t *testing.T) {
+	property(t, 250, func(t *rapid.T) {
+		limits := drawLimits(t)
+		asks := drawTraffic(t, limits[0].Window, 80, forward)
+		found := find(t, Options{Limits: limits, Compare: true}, asks)
+		for i := range limits {
+			checkMeasured(t, &found.Outcome.Limits[i], limits, i, asks)
+		}
+		for _, row := range found.Compare { // they are held against the same log
+			those := make([]slidegate.Limit, len(limits))
+			for i := range limits {
+				those[i] = slidegate.MustParseLimit(row.Limits[i].Limit)
+			}
+			for i := range limits {
+				checkMeasured(t, &row.Limits[i], those, i, asks)
+			}
+		}
+	})
+}
+
+func checkMeasured(t tb, got *LimitOutcome, limits []slidegate.Limit, place int, asks []asked) {
+	t.Helper()
+	want := measured(t, limits, place, asks)
+	want.LiveKeys, want.StateBytes = got.LiveKeys, got.StateBytes // the census has tests of its own
+	if *got != want {
+		t.Fatalf("%v of %v:\n%+v, want\n%+v\n%+v", limits[place], limits, *got, want, asks)
+	}
+}
+
+// A sliding log is exact, so none of its decisions is wrong: not even where the clock steps back, which it takes as its
+// newest unit's time, or jumps, after which it moves its units back.
+func TestTheLogIsNeverWrong(t *testing.T) {
+	property(t, 400, func(t *rapid.T) {
+		limit := drawLimit(t, "")
+		limit = slidegate.Limit{Quota: limit.Quota, Window: limit.Window, CountDenied: limit.CountDenied, Algorithm: slidegate.SlidingLog}
+		asks := drawTraffic(t, limit.Window, 80, jumping)
+		for i := range asks {
+			asks[i].cost = min(1, asks[i].cost)
+		}
+		got := find(t, Options{Limits: []slidegate.Limit{limit}}, asks).Outcome.Limits[0]
+		if got.WrongAdmitted != 0 || got.WrongDenied != 0 {
+			t.Fatalf("%v: %+v\n%+v", limit, got, asks)
+		}
+	})
+}
+
+// One line with a time of tomorrow, and the traffic goes on today: the unit comes back to today, as the rule has it, and
+// what follows does not pile up beside it until tomorrow.
+func TestAClockThatHadJumped(t *testing.T) {
+	for _, text := range []string{"2/1m sliding-log", "2/1m fixed-window", "2/1m overlap=whole"} {
+		asks := []asked{{origin + 24*hour, "a", 1}}
+		for i := range rule.Micros(100) {
+			asks = append(asks, asked{origin + i*2*minute, "a", 1})
+		}
+		found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, asks)
+		got := found.Outcome.Limits[0]
+		if found.Outcome.Denied != 0 || got.WrongAdmitted != 0 || got.WrongDenied != 0 {
+			t.Errorf("%s: %+v, want that all were rightly admitted", text, got)
+		}
+		if want := (Highest{Units: 2, Key: "a", At: origin}); got.Highest != want {
+			t.Errorf("%s: the highest is %+v, want %+v", text, got.Highest, want)
+		}
+	}
+}
+
+// The edge of a fixed window, by hand: 3 at the end of one, 3 at the beginning of the next.
+func TestMeasuresByHand(t *testing.T) {
+	limit := slidegate.MustParseLimit("3/1m fixed-window")
+	asks := []asked{
+		{origin + 59*second, "a", 3},  // an exact log then has 3, until 119s
+		{origin + 60*second, "a", 2},  // it would refuse this
+		{origin + 61*second, "a", 1},  // and this
+		{origin + 61*second, "b", 4},  // more than the quota: refused by both
+		{origin + 62*second, "a", 1},  // refused by both
+		{origin + 119*second, "a", 1}, // the log's 3 are exactly a window old and gone, so it admits; the window is full
+		{origin + 120*second, "a", 3}, // the log has 1, and 3 do not fit beside it
+		{origin + 180*second, "a", 1}, // the log's 1 is gone
+	}
+	got := find(t, Options{Limits: []slidegate.Limit{limit}}, asks).Outcome.Limits[0]
+	want := LimitOutcome{
+		Limit: "3/1m fixed-window", Quota: 3, Window: minute, Denied: 3,
+		Highest:       Highest{Units: 6, Key: "a", At: origin + 61*second},
+		WrongAdmitted: 3, WrongDenied: 1,
+		LiveKeys: 1, StateBytes: 16,
+	}
+	if got != want {
+		t.Errorf("%+v, want\n%+v", got, want)
+	}
+
+	// Half a window after 4 units, a weighted counter still counts 2 of them where the log has none.
+	limit = slidegate.MustParseLimit("4/1m")
+	asks = []asked{
+		{origin, "a", 4},
+		{origin + 90*second, "a", 3}, // 2 + 3: refused, though all 4 units are gone
+		{origin + 90*second, "a", 2}, // the log, which admitted the 3, would refuse this
+	}
+	got = find(t, Options{Limits: []slidegate.Limit{limit}}, asks).Outcome.Limits[0]
+	want = LimitOutcome{
+		Limit: "4/1m", Quota: 4, Window: minute, Denied: 1,
+		Highest: Highest{Units: 4, Key: "a", At: origin}, WrongAdmitted: 1, WrongDenied: 1,
+		LiveKeys: 1, StateBytes: 24,
+	}
+	if got != want {
+		t.Errorf("%+v, want\n%+v", got, want)
+	}
+}
+
+// What refusals charge counts in the exact log too, and a cost above the quota is never charged.
+func TestMeasuresOfCountedRefusals(t *testing.T) {
+	limit := slidegate.MustParseLimit("2/1m sliding-log count-denied")
+	asks := []asked{
+		{origin, "a", 2},
+		{origin + 10*second, "a", 3},  // above the quota: refused, not charged
+		{origin + 30*second, "a", 1},  // refused and charged: the log holds one unit of each
+		{origin + 60*second, "a", 1},  // the first is gone, the refused one counts: 1 fits
+		{origin + 60*second, "a", 0},  // a look
+		{origin + 89*second, "a", 1},  // refused, charged over the refused one
+		{origin + 120*second, "a", 2}, // beside the last refusal 2 do not fit; charged
+		{origin + 180*second, "a", 2},
+	}
+	got := find(t, Options{Limits: []slidegate.Limit{limit}}, asks).Outcome.Limits[0]
+	want := LimitOutcome{
+		Limit: "2/1m sliding-log count-denied", Quota: 2, Window: minute, Denied: 4,
+		Highest:  Highest{Units: 2, Key: "a", At: origin},
+		LiveKeys: 1, StateBytes: 16,
+	}
+	if got != want {
+		t.Errorf("%+v, want\n%+v", got, want)
+	}
+}

@@ -1,0 +1,288 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"pgregory.net/rapid"
+)
+
+// Is traffic decided in the order of time, as far as that can be?
+
+// shuffle returns requests in an order in which none comes after one that is later by more than the distance.
+func shuffle(t *rapid.T, times []rule.Micros, distance rule.Micros) []request {
+	type logged struct {
+		at, ended rule.Micros
+	}
+	var lines []logged
+	for _, at := range times {
+		lines = append(lines, logged{at, at + rapid.Int64Range(0, distance).Draw(t, "took")})
+	}
+	slices.SortStableFunc(lines, func(a, b logged) int { return cmp.Compare(a.ended, b.ended) })
+	var requests []request
+	for i, l := range lines {
+		requests = append(requests, request{at: l.at, cost: 1, seq: int64(i)})
+	}
+	return requests
+}
+
+// releaseTo appends to out what an order passes on.
+func releaseTo(t tb, o *order, out []request, all bool) []request {
+	o.release(all, func(piece []request) {
+		if len(piece) == 0 || len(piece) > batchSize {
+			t.Fatalf("%d requests were passed on at a time", len(piece))
+		}
+		out = append(out, piece...)
+	})
+	return out
+}
+
+// pour lets requests through an order, which releases them at any moments.
+func pour(t *rapid.T, o *order, requests []request) []request {
+	var out []request
+	for _, r := range requests {
+		o.add(r)
+		if rapid.IntRange(0, 3).Draw(t, "release") == 0 {
+			out = releaseTo(t, o, out, false)
+		}
+	}
+	return releaseTo(t, o, out, true)
+}
+
+func drawTimes(t *rapid.T, distance rule.Micros) []rule.Micros {
+	at := origin
+	var times []rule.Micros
+	for range rapid.IntRange(1, 120).Draw(t, "requests") {
+		at += rapid.SampledFrom([]rule.Micros{0, 0, 1, 2, distance / 3, distance, distance + 1}).Draw(t, "gap")
+		times = append(times, at)
+	}
+	return times
+}
+
+// plainOrder counts what came out of order, with a look at all that came before.
+func plainOrder(requests []request) (found Order) {
+	for i, r := range requests {
+		var latest rule.Micros
+		for _, before := range requests[:i] {
+			latest = max(latest, before.at)
+		}
+		if r.at < latest {
+			found.OutOfOrder++
+			found.Furthest = max(found.Furthest, latest-r.at)
+		}
+	}
+	return found
+}
+
+func TestShuffledWithinTheDistanceIsSorted(t *testing.T) {
+	property(t, 600, func(t *rapid.T) {
+		distance := rapid.SampledFrom([]rule.Micros{1, 7, 1_000, 10 * second}).Draw(t, "distance")
+		requests := shuffle(t, drawTimes(t, distance), distance)
+		o := newOrder(distance)
+		out := pour(t, o, requests)
+		want := slices.Clone(requests)
+		slices.SortStableFunc(want, func(a, b request) int { return cmp.Compare(a.at, b.at) })
+		if !slices.Equal(out, want) {
+			t.Fatalf("%v, want %v", out, want)
+		}
+		if counts := plainOrder(requests); o.found != counts {
+			t.Fatalf("%+v, want %+v", o.found, counts)
+		}
+	})
+}
+
+// Whatever comes, and however late, comes through once; what is older than something passed on is counted as too late.
+func TestNothingIsLostAndTheLateIsCounted(t *testing.T) {
+	property(t, 600, func(t *rapid.T) {
+		distance := rapid.SampledFrom([]rule.Micros{1, 100, 5_000}).Draw(t, "distance")
+		requests := shuffle(t, drawTimes(t, distance), 10*distance)
+		o := newOrder(distance)
+		want := plainOrder(requests)
+		var out []request
+		for _, r := range requests {
+			if slices.ContainsFunc(out, func(before request) bool { return before.at > r.at }) {
+				want.TooLate++
+			}
+			o.add(r)
+			if rapid.IntRange(0, 3).Draw(t, "release") != 0 {
+				continue
+			}
+			before := len(out)
+			out = releaseTo(t, o, out, false)
+			if !slices.IsSortedFunc(out[before:], func(a, b request) int { return cmp.Compare(a.at, b.at) }) {
+				t.Fatalf("passed on out of order: %v", out[before:])
+			}
+			for _, waits := range o.pending {
+				if waits.at <= o.latest-distance {
+					t.Fatalf("%+v still waits, though %d was read", waits, o.latest)
+				}
+			}
+		}
+		out = releaseTo(t, o, out, true)
+		slices.SortFunc(out, func(a, b request) int { return cmp.Compare(a.seq, b.seq) })
+		if !slices.Equal(out, requests) || len(o.pending) != 0 {
+			t.Fatalf("%v and %v came of %v", out, o.pending, requests)
+		}
+		if o.found != want {
+			t.Fatalf("%+v, want %+v", o.found, want)
+		}
+	})
+}
+
+// A distance of 0 leaves the traffic as it is. All that is out of order is then decided as it came.
+func TestNoDistanceKeepsTheOrder(t *testing.T) {
+	property(t, 200, func(t *rapid.T) {
+		requests := shuffle(t, drawTimes(t, 100), 1_000)
+		o := newOrder(0)
+		if out := pour(t, o, requests); !slices.Equal(out, requests) {
+			t.Fatalf("%v, want %v", out, requests)
+		}
+		want := plainOrder(requests)
+		want.TooLate = want.OutOfOrder
+		if o.found != want {
+			t.Fatalf("%+v, want %+v", o.found, want)
+		}
+	})
+}
+
+// The edge of the distance, by hand: a request exactly as late as the distance is sorted in, a later one is not.
+func TestTheDistanceByHand(t *testing.T) {
+	o := newOrder(10)
+	for i, at := range []rule.Micros{100, 103, 110} {
+		o.add(request{at: at, seq: int64(i)})
+	}
+	out := releaseTo(t, o, nil, false)
+	if len(out) != 1 || out[0].at != 100 {
+		t.Fatalf("%v, want the request of 100, which is 10 older than the latest", out)
+	}
+	o.add(request{at: 100, seq: 3}) // just as late as the distance
+	o.add(request{at: 99, seq: 4})  // too late
+	o.add(request{at: 104, seq: 5})
+	out = releaseTo(t, o, out, true)
+	var order []int64
+	for _, r := range out {
+		order = append(order, r.seq)
+	}
+	if want := []int64{0, 4, 3, 1, 5, 2}; !slices.Equal(order, want) {
+		t.Errorf("the requests came in the order %v, want %v", order, want)
+	}
+	if want := (Order{OutOfOrder: 3, Furthest: 11, TooLate: 1}); o.found != want {
+		t.Errorf("%+v, want %+v", o.found, want)
+	}
+}
+
+// More than maxPending requests never wait, whether none of them has waited long enough or just a few. The traffic comes
+// ever faster: a hundred requests in as many microseconds, then a million in one, then 32 in each.
+func TestNotTooManyWait(t *testing.T) {
+	for name, distance := range map[string]rule.Micros{"none is old enough": second, "a few are": 1_000} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrder(distance)
+			o.enough = maxPending
+			var out []request
+			var passed, read int64
+			at := origin
+			for read < maxPending+50*lookupSize {
+				for range lookupSize {
+					o.add(request{at: at, seq: read})
+					if read++; read < 100 {
+						at++
+					}
+				}
+				switch {
+				case read >= maxPending:
+					at++
+				case read >= 100:
+					at = origin + 1_000
+				}
+				if !o.full() {
+					continue
+				}
+				out = releaseTo(t, o, out[:0], false)
+				if len(out) > 0 && (out[0].seq != passed || out[len(out)-1].seq != passed+int64(len(out))-1) {
+					t.Fatalf("%d requests from %d on came after %d others", len(out), out[0].seq, passed)
+				}
+				passed += int64(len(out))
+				if len(o.pending) >= maxPending {
+					t.Fatalf("%d requests wait, of %d read", len(o.pending), read)
+				}
+			}
+			if out = releaseTo(t, o, out[:0], true); passed+int64(len(out)) != read {
+				t.Errorf("%d of %d requests came through", passed+int64(len(out)), read)
+			}
+		})
+	}
+}
+
+// The whole way: what is shuffled within the distance is decided as what is sorted, over many batches, and late requests
+// come through too.
+func TestShuffledTrafficIsDecidedAsSorted(t *testing.T) {
+	const distance = 2 * second
+	var sorted []asked
+	for i := range rule.Micros(15_000) {
+		sorted = append(sorted, asked{origin + i*i%1_000 + i*10*milli, "key-" + strconv.Itoa(int(i*i)%57), 1})
+	}
+	slices.SortStableFunc(sorted, func(a, b asked) int { return cmp.Compare(a.at, b.at) })
+	shuffled := slices.Clone(sorted)
+	late := func(a asked) rule.Micros { return a.at + (a.at*7919)%distance }
+	slices.SortStableFunc(shuffled, func(a, b asked) int { return cmp.Compare(late(a), late(b)) })
+	if slices.Equal(sorted, shuffled) {
+		t.Fatal("the traffic was not shuffled")
+	}
+	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1s anchor=first")}, Top: 100, Sort: 2 * time.Second}
+	want, got := find(t, opts, sorted), find(t, opts, shuffled)
+	if want.Outcome.Denied == 0 {
+		t.Fatal("nothing was denied, so nothing is tested")
+	}
+	requests, _ := numbered(shuffled)
+	order := plainOrderQuick(requests)
+	if got.Traffic.Order != order {
+		t.Errorf("%+v, want %+v", got.Traffic.Order, order)
+	}
+	sameOutcome(t, &got.Outcome, &want.Outcome)
+
+	opts.Sort = 0
+	unsorted := find(t, opts, shuffled)
+	verdicts := judge(t, opts.Limits, shuffled)
+	var denied int64
+	for i := range verdicts {
+		if !verdicts[i].allowed {
+			denied++
+		}
+	}
+	if unsorted.Outcome.Denied != denied || unsorted.Traffic.Order.Furthest != order.Furthest {
+		t.Errorf("without sorting: %d denied, %+v; want %d, and as far out of order", unsorted.Outcome.Denied, unsorted.Traffic.Order, denied)
+	}
+}
+
+func plainOrderQuick(requests []request) (found Order) {
+	var latest rule.Micros
+	for _, r := range requests {
+		if r.at < latest {
+			found.OutOfOrder++
+			found.Furthest = max(found.Furthest, latest-r.at)
+		}
+		latest = max(latest, r.at)
+	}
+	return found
+}
+
+// sameOutcome compares outcomes of the same requests in another order of the input, in which keys have other numbers.
+func sameOutcome(t tb, got, want *Outcome) {
+	t.Helper()
+	byName := func(a, b KeyOutcome) int { return cmp.Compare(a.Key, b.Key) }
+	a, b := *got, *want
+	a.TopDenied, b.TopDenied = slices.SortedFunc(slices.Values(a.TopDenied), byName), slices.SortedFunc(slices.Values(b.TopDenied), byName)
+	if !slices.Equal(a.TopDenied, b.TopDenied) || !slices.Equal(a.Limits, b.Limits) {
+		t.Errorf("%+v\n%+v, want\n%+v\n%+v", a.TopDenied, a.Limits, b.TopDenied, b.Limits)
+	}
+	a.TopDenied, b.TopDenied, a.Limits, b.Limits = nil, nil, nil, nil
+	if a.Admitted != b.Admitted || a.Denied != b.Denied || a.UnitsAdmitted != b.UnitsAdmitted ||
+		a.UnitsDenied != b.UnitsDenied || a.KeysTouched != b.KeysTouched || a.Lockout != b.Lockout {
+		t.Errorf("%+v, want\n%+v", a, b)
+	}
+}

@@ -1,0 +1,211 @@
+package replay
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"pgregory.net/rapid"
+)
+
+// Is what happened to the keys what the decisions say?
+
+// plainLockout is a stretch for which a key could not come in.
+type plainLockout struct {
+	Lockout
+	known int // how many requests had been seen when its length was known
+}
+
+// lockoutsOf returns all lock-outs of one key, in traffic that is in order.
+func lockoutsOf(verdicts []verdict, key string) (all []plainLockout) {
+	var from, opens rule.Micros // of the one that is not over
+	end := func(at rule.Micros, known int) {
+		if from != 0 {
+			all = append(all, plainLockout{Lockout{Key: key, From: from, Length: at - from}, known})
+		}
+		from, opens = 0, 0
+	}
+	for i, v := range verdicts {
+		switch {
+		case v.key != key:
+		case v.allowed && v.cost > 0:
+			end(min(v.at, opens), i)
+		case !v.allowed:
+			if v.at > opens {
+				end(opens, i) // it could have come in, had it asked
+			}
+			if from == 0 {
+				from = v.at
+			}
+			for _, a := range append(v.answers, rule.Answer{}) {
+				if !a.Allowed && a.RetryAfter != rule.Never {
+					opens = max(opens, v.at+a.RetryAfter)
+				}
+			}
+		}
+	}
+	end(opens, len(verdicts))
+	for i := range all {
+		all[i].Ended = all[i].From+all[i].Length <= verdicts[len(verdicts)-1].at
+	}
+	return all
+}
+
+// plainOutcome counts what verdicts say. What is measured of each limit is left out.
+func plainOutcome(verdicts []verdict, top int) Outcome {
+	o := Outcome{TopDenied: []KeyOutcome{}}
+	var keys []string
+	var longest []plainLockout
+	for _, v := range verdicts {
+		if v.allowed {
+			o.Admitted++
+			o.UnitsAdmitted += v.cost
+		} else {
+			o.Denied++
+			o.UnitsDenied += v.cost
+		}
+		if !slices.Contains(keys, v.key) {
+			keys = append(keys, v.key)
+		}
+	}
+	for _, key := range keys {
+		own := KeyOutcome{Key: key}
+		for _, v := range verdicts {
+			if v.key == key {
+				own.Requests++
+				if !v.allowed {
+					own.Denied++
+				}
+			}
+		}
+		for _, l := range lockoutsOf(verdicts, key) {
+			own.Lockout = max(own.Lockout, l.Length)
+			longest = append(longest, l)
+		}
+		if own.Denied > 0 {
+			o.KeysTouched++
+			o.TopDenied = append(o.TopDenied, own)
+		}
+	}
+	slices.SortStableFunc(o.TopDenied, func(a, b KeyOutcome) int { return cmp.Compare(b.Denied, a.Denied) })
+	o.TopDenied = o.TopDenied[:min(top, len(o.TopDenied))]
+	slices.SortStableFunc(longest, func(a, b plainLockout) int {
+		return cmp.Or(cmp.Compare(b.Length, a.Length), cmp.Compare(a.known, b.known))
+	})
+	if len(longest) > 0 && longest[0].Length > 0 {
+		o.Lockout = longest[0].Lockout
+	}
+	return o
+}
+
+func TestOutcomeIsAPlainCount(t *testing.T) {
+	property(t, 700, func(t *rapid.T) {
+		limits := drawLimits(t)
+		asks := drawTraffic(t, limits[0].Window, 80, forward)
+		top := rapid.IntRange(0, 5).Draw(t, "top")
+		got := find(t, Options{Limits: limits, Top: top}, asks).Outcome
+		want := plainOutcome(judge(t, limits, asks), top)
+		want.Limits = got.Limits // they have tests of their own
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, got, want, asks)
+		}
+	})
+}
+
+// Whatever the clock does, what is counted adds up and no lock-out is negative.
+func TestOutcomeWithAnyClock(t *testing.T) {
+	property(t, 300, func(t *rapid.T) {
+		limits := drawLimits(t)
+		asks := drawTraffic(t, limits[0].Window, 80, jumping)
+		got := find(t, Options{Limits: limits, Top: 4}, asks).Outcome
+		want := plainOutcome(judge(t, limits, asks), 4)
+		want.Limits, want.Lockout = got.Limits, got.Lockout
+		for i := range want.TopDenied {
+			if got.TopDenied[i].Lockout < 0 || got.TopDenied[i].Lockout > got.Lockout.Length {
+				t.Fatalf("%+v, but the longest is %+v", got.TopDenied[i], got.Lockout)
+			}
+			want.TopDenied[i].Lockout = got.TopDenied[i].Lockout
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, got, want, asks)
+		}
+	})
+}
+
+func TestLockoutsByHand(t *testing.T) {
+	const text = "1/1m sliding-log"
+	for name, c := range map[string]struct {
+		asks []asked
+		want Lockout
+	}{
+		"none": {
+			[]asked{{origin, "a", 1}, {origin + minute, "a", 1}},
+			Lockout{},
+		},
+		"to its next admission": {
+			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 30*second, "a", 1}, {origin + 60*second, "a", 1}},
+			Lockout{"a", origin + 10*second, 50 * second, true},
+		},
+		"to when it would have been admitted": {
+			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + hour, "a", 1}},
+			Lockout{"a", origin + 10*second, 50 * second, true},
+		},
+		"not over when the traffic is": {
+			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 20*second, "a", 1}},
+			Lockout{"a", origin + 10*second, 50 * second, false},
+		},
+		"over, though it did not ask again": {
+			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + hour, "b", 1}},
+			Lockout{"a", origin + 10*second, 50 * second, true},
+		},
+		"a look does not end it": {
+			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 20*second, "a", 0}, {origin + 60*second, "a", 1}},
+			Lockout{"a", origin + 10*second, 50 * second, true},
+		},
+		"what is never admitted locks nobody out": {
+			[]asked{{origin, "a", 2}, {origin + second, "a", 2}, {origin + hour, "a", 1}},
+			Lockout{},
+		},
+		"the first of the longest": {
+			[]asked{
+				{origin, "a", 1}, {origin, "b", 1}, {origin + 10*second, "b", 1}, {origin + 10*second, "a", 1},
+				{origin + 60*second, "a", 1}, {origin + 60*second, "b", 1}, {origin + 70*second, "a", 1}, {origin + 120*second, "a", 1},
+			},
+			Lockout{"a", origin + 10*second, 50 * second, true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}, c.asks).Outcome.Lockout
+			if got != c.want {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+	// Refusals that count keep the door shut: each puts off the next admission.
+	asks := []asked{{origin, "a", 1}, {origin + 50*second, "a", 1}, {origin + 100*second, "a", 1}}
+	got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text + " count-denied")}}, asks).Outcome.Lockout
+	if want := (Lockout{"a", origin + 50*second, 110 * second, false}); got != want {
+		t.Errorf("with refusals that count: %+v, want %+v", got, want)
+	}
+}
+
+// The most denied first; among equals, the one that came first, whether it was denied first or not.
+func TestTopDeniedByHand(t *testing.T) {
+	var asks []asked
+	for _, key := range []string{"c", "a", "b", "d", "e", "a", "b", "d", "d", "c", "c", "f", "f", "f", "f"} {
+		asks = append(asks, asked{origin, key, 1}) // denied: a 1, b 1, c 2, d 2, e 0, f 3
+	}
+	for top, want := range [][]string{{}, {"f"}, {"f", "c"}, {"f", "c", "d"}, {"f", "c", "d", "a"}, {"f", "c", "d", "a", "b"}, {"f", "c", "d", "a", "b"}} {
+		got := []string{}
+		found := find(t, Options{Limits: []slidegate.Limit{slidegate.PerMinute(1)}, Top: top}, asks).Outcome
+		for _, k := range found.TopDenied {
+			got = append(got, k.Key)
+		}
+		if !slices.Equal(got, want) || found.KeysTouched != 5 {
+			t.Errorf("the top %d of %d are %v, want %v of 5", top, found.KeysTouched, got, want)
+		}
+	}
+}

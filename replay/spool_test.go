@@ -1,0 +1,150 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"pgregory.net/rapid"
+)
+
+// Does the temporary file give back what was written, and is it gone afterwards?
+
+// ownTemp makes temporary files go to a folder of the test's own, and returns it.
+func ownTemp(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	return folder
+}
+
+func checkNothingLeft(t *testing.T, folder string) {
+	t.Helper()
+	left, err := os.ReadDir(folder)
+	if err != nil || len(left) != 0 {
+		t.Errorf("%v is left of the temporary files, %v", left, err)
+	}
+}
+
+func TestSpoolGivesBackWhatWasWritten(t *testing.T) {
+	folder := ownTemp(t)
+	property(t, 150, func(t *rapid.T) {
+		s, err := newSpool()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		var want []request
+		for range rapid.IntRange(0, 4).Draw(t, "batches") {
+			var batch []request
+			for range rapid.IntRange(0, 40).Draw(t, "requests") {
+				batch = append(batch, request{
+					at:   rapid.Int64Range(1, rule.MaxNow).Draw(t, "at"),
+					cost: rapid.Int64Range(0, rule.MaxQuota).Draw(t, "cost"),
+					key:  rapid.Uint32().Draw(t, "key"),
+				})
+			}
+			if err := s.write(batch); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, batch...)
+		}
+		read := 0
+		err = s.each(func(q *request) error {
+			if read == len(want) || *q != want[read] {
+				t.Fatalf("at place %d of %d: %+v, want %+v", read, len(want), *q, want[min(read, len(want)-1)])
+			}
+			read++
+			return nil
+		})
+		if err != nil || read != len(want) {
+			t.Fatalf("%d of %d requests, %v", read, len(want), err)
+		}
+	})
+	checkNothingLeft(t, folder)
+}
+
+func TestSpoolErrors(t *testing.T) {
+	folder := ownTemp(t)
+	enough := errors.New("enough")
+	s, err := newSpool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write([]request{{at: origin, cost: 1 << 40, key: 1}, {at: origin, cost: 1, key: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	if err := s.each(func(*request) error { read++; return enough }); err != enough || read != 1 {
+		t.Errorf("%v after %d requests, want the visitor's own error after the first", err, read)
+	}
+
+	const text = "replay: the temporary file for the traffic: "
+	size, _ := s.file.Seek(0, io.SeekEnd)
+	if err := s.file.Truncate(size - 1); err != nil { // the disk lost its last byte
+		t.Fatal(err)
+	}
+	err = s.each(func(*request) error { return nil })
+	if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || !strings.HasPrefix(err.Error(), text) {
+		t.Errorf("a file that was cut: %v", err)
+	}
+	s.close()
+	checkNothingLeft(t, folder)
+	if err := s.each(func(*request) error { return nil }); !errors.Is(err, os.ErrClosed) || !strings.HasPrefix(err.Error(), text) {
+		t.Errorf("reading from a closed file: %v", err)
+	}
+	err = s.write(make([]request, 1<<20))
+	if !errors.Is(err, os.ErrClosed) || !strings.HasPrefix(err.Error(), text) {
+		t.Errorf("writing to a closed file: %v", err)
+	}
+}
+
+// However a replay ends, its temporary file is gone.
+func TestNoTemporaryFileIsLeft(t *testing.T) {
+	asks := []asked{{origin, "a", 1}, {origin, "a", 1}, {origin, "b", 20_000}}
+	limit := slidegate.MustParseLimit("1/1m sliding-log")
+	failed := errors.New("the reader failed")
+	for name, c := range map[string]struct {
+		opts Options
+		fail error
+		want string
+	}{
+		"trails":           {opts: Options{Trails: 2}},
+		"suggest":          {opts: Options{Suggest: true, Percent: 50}},
+		"no quota":         {opts: Options{Suggest: true}, want: "replay: suggest: the quota would be 20000: "},
+		"reader fails":     {opts: Options{Trails: 2}, fail: failed, want: "the reader failed"},
+		"nothing asked":    {opts: Options{}},
+		"decisions cannot": {opts: Options{Trails: 2, Decisions: brokenWriter{}}, want: "replay: the decisions: the disk is full"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := ownTemp(t)
+			c.opts.Limits = []slidegate.Limit{limit}
+			found, err := Run(context.Background(), &failing{list: list{rest: asks}, with: c.fail}, c.opts)
+			switch {
+			case found == nil || found.Outcome.Denied != 2:
+				t.Errorf("%+v, want what was found until then", found)
+			case c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)):
+				t.Errorf("the error is %v, want %q", err, c.want)
+			}
+			checkNothingLeft(t, folder)
+		})
+	}
+}
+
+// Where no temporary file can be made, the replay says so before it reads anything.
+func TestNoPlaceForATemporaryFile(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()+"/missing")
+	lines := &list{rest: []asked{{origin, "a", 1}}}
+	found, err := Run(context.Background(), lines, Options{Limits: []slidegate.Limit{slidegate.PerMinute(1)}, Trails: 1})
+	if found != nil || !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "replay: a temporary file for the traffic: ") {
+		t.Errorf("%v, %v", found, err)
+	}
+	if len(lines.rest) != 1 {
+		t.Error("the traffic was read all the same")
+	}
+}

@@ -1,0 +1,198 @@
+package replay
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"pgregory.net/rapid"
+)
+
+// Is the suggested quota the smallest that will do?
+
+// touches counts the keys that a limit refuses something.
+func touches(t tb, limit slidegate.Limit, asks []asked) (keys int64) {
+	t.Helper()
+	return plainOutcome(judge(t, []slidegate.Limit{limit}, asks), 0).KeysTouched
+}
+
+// mayTouch is how many of the keys are at most percent of them, a whole number.
+func mayTouch(percent int64, asks []asked) (keys int64) {
+	names := map[string]bool{}
+	for _, a := range asks {
+		names[a.key] = true
+	}
+	for (keys+1)*100 <= percent*int64(len(names)) {
+		keys++
+	}
+	return keys
+}
+
+func TestSuggestedQuotaIsTheSmallest(t *testing.T) {
+	ownTemp(t)
+	property(t, 350, func(t *rapid.T) {
+		limits := drawLimits(t)
+		for limits[0].Algorithm == slidegate.TokenBucket {
+			limits[0] = drawLimit(t, "a")
+		}
+		asks := drawTraffic(t, limits[0].Window, 40, steps(rapid.IntRange(0, 2).Draw(t, "clock")))
+		percent := rapid.SampledFrom([]int64{0, 0, 1, 25, 33, 34, 50, 74, 75, 99, 100}).Draw(t, "percent")
+		found := find(t, Options{Limits: limits, Suggest: true, Percent: float64(percent), Top: 3}, asks)
+
+		allowed := mayTouch(percent, asks)
+		want := limits[0]
+		for want.Quota = 1; touches(t, want, asks) > allowed; want.Quota++ {
+		}
+		got := found.Suggestion
+		if got.Percent != float64(percent) || len(got.Outcome.Limits) != 1 || got.Outcome.Limits[0].Limit != want.String() {
+			t.Fatalf("%v for %d%%: %+v, want %v\n%+v", limits[0], percent, got.Outcome.Limits, want, asks)
+		}
+		alone := find(t, Options{Limits: []slidegate.Limit{want}, Top: 3}, asks)
+		if !reflect.DeepEqual(got.Outcome, alone.Outcome) {
+			t.Fatalf("%v\n%+v, alone\n%+v", want, got.Outcome, alone.Outcome)
+		}
+	})
+}
+
+// A token bucket gets the smallest quota of the sweep that will do by itself, whatever other limits there are.
+func TestSuggestedBucketIsTheSmallestOfTheSweep(t *testing.T) {
+	ownTemp(t)
+	property(t, 300, func(t *rapid.T) {
+		limits := drawLimits(t)
+		limits[0] = slidegate.Limit{
+			Name: "a", Quota: 5, Window: limits[0].Window, CountDenied: limits[0].CountDenied, Algorithm: slidegate.TokenBucket,
+			Burst: rapid.SampledFrom([]int64{0, 5, 9}).Draw(t, "burst"),
+		}
+		asks := drawTraffic(t, limits[0].Window, 40, around)
+		percent := rapid.SampledFrom([]int64{0, 25, 50, 75}).Draw(t, "percent")
+		opts := Options{Limits: limits, Suggest: true, Percent: float64(percent), Sweep: []int64{1, 2, 4, 7, 11, 16}}
+		found, err := Run(context.Background(), &list{rest: asks}, opts)
+		allowed := mayTouch(percent, asks)
+		for _, quota := range opts.Sweep {
+			want := limits[0]
+			want.Quota = quota
+			if want.Burst == 5 {
+				want.Burst = 0 // a bucket as large as its quota stays so
+			}
+			if touches(t, want, asks) > allowed {
+				continue
+			}
+			if err != nil || found.Suggestion.Outcome.Limits[0].Limit != want.String() {
+				t.Fatalf("%v: %v, %+v; want %v", limits, err, found.Suggestion, want)
+			}
+			return
+		}
+		if found == nil || found.Suggestion != nil || err == nil ||
+			!strings.HasPrefix(err.Error(), "replay: suggest: every quota of the sweep touches more than ") {
+			t.Fatalf("%v: %+v, %v; want that no quota of the sweep will do", limits, found.Suggestion, err)
+		}
+	})
+}
+
+// A log cannot have the quota that would do: the error says so, and all else is found all the same.
+func TestSuggestedLogIsTooLarge(t *testing.T) {
+	ownTemp(t)
+	var asks []asked
+	for i := range int64(3) {
+		asks = append(asks, asked{origin + i, "a", 4_000}, asked{origin + i, "b", 1})
+	}
+	opts := Options{
+		Limits:  []slidegate.Limit{{Quota: 100, Window: time.Minute, Algorithm: slidegate.SlidingLog}},
+		Suggest: true, Trails: 1,
+	}
+	found, err := Run(context.Background(), &list{rest: asks}, opts)
+	want := "replay: suggest: the quota would be 12000: slidegate: invalid limit: quota: a sliding-log keeps every unit and takes " +
+		"at most 10000, not 12000; sliding-window with overlap whole gives the same hard cap in constant memory"
+	if err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+	if found == nil || found.Suggestion != nil || found.Outcome.Denied != 3 || found.Interrupted {
+		t.Fatalf("%+v, want 3 denied and no suggestion", found)
+	}
+	if len(found.Worst) != 1 || found.Worst[0].Key != "a" {
+		t.Errorf("the trails are %+v, want that of a", found.Worst)
+	}
+	opts.Percent = 50 // of 2 keys: a may be touched, and b needs 3
+	if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Limit; got != "3/1m sliding-log" {
+		t.Errorf("for half of the keys: %s, want 3/1m sliding-log", got)
+	}
+}
+
+// By hand, with the weight of what is partly covered: 4 in one minute and 3 half-way through the next.
+func TestSuggestedByHand(t *testing.T) {
+	ownTemp(t)
+	asks := []asked{{origin, "a", 4}, {origin + 90*second, "a", 3}, {origin, "b", 1}, {origin + 61*second, "c", 0}}
+	for text, want := range map[string]string{
+		"1/1m":                                "5/1m", // 4/2 + 3
+		"1/1m overlap=whole":                  "7/1m overlap=whole",
+		"1/1m segments=2":                     "4/1m segments=2", // the first half minute is gone
+		"1/1m sliding-log":                    "4/1m sliding-log",
+		"1/1m fixed-window":                   "4/1m fixed-window",
+		"1/1m fixed-window count-denied":      "4/1m fixed-window count-denied",
+		"9007199254740991/1m count-denied":    "5/1m count-denied",
+		"1/1m anchor=first name=\"per user\"": "5/1m anchor=first name=\"per user\"",
+	} {
+		opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}, Suggest: true}
+		if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Limit; got != want {
+			t.Errorf("%s: %s is suggested, want %s", text, got, want)
+		}
+		opts.Percent = 34 // one of three keys
+		if got := find(t, opts, asks).Suggestion.Outcome.Limits[0].Quota; got != 1 {
+			t.Errorf("%s, for a third of the keys: a quota of %d is suggested, want 1", text, got)
+		}
+	}
+}
+
+// Late traffic that is decided as it comes sees more of the last minute than what was decided before it: even a look can be
+// refused, and a quota that touches nobody must be large enough for it.
+func TestSuggestedForALateLook(t *testing.T) {
+	ownTemp(t)
+	asks := []asked{
+		{origin, "a", 60},
+		{origin + 119*second, "a", 60}, // a sixtieth of the first 60 still counts: 61
+		{origin + 60*second, "a", 0},   // all of them do: 120
+	}
+	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("1/1m")}, Suggest: true}
+	got := find(t, opts, asks).Suggestion.Outcome
+	if got.Limits[0].Limit != "120/1m" || got.KeysTouched != 0 {
+		t.Errorf("%s is suggested, which touches %d keys; want 120/1m, which touches none", got.Limits[0].Limit, got.KeysTouched)
+	}
+}
+
+func TestTouchable(t *testing.T) {
+	for _, c := range []struct {
+		percent float64
+		keys    int
+		want    int
+	}{
+		{0, 1_000_000, 0}, {100, 7, 7}, {100, 1_000_003, 1_000_003}, {50, 3, 1}, {1, 99, 0}, {1, 100, 1},
+		{0.1, 1000, 1}, {0.3, 1000, 3}, {29, 100, 29}, {57, 100, 57}, {33.333, 3, 0}, {33.34, 3, 1}, {1.1, 1000, 11}, {100, 0, 0},
+	} {
+		if got := touchable(c.percent, c.keys); got != c.want {
+			t.Errorf("%v%% of %d keys are %d, want %d", c.percent, c.keys, got, c.want)
+		}
+	}
+	for keys := range 2_000 { // in tenths of a percent, which floats cannot hold
+		for tenths := range 1_001 {
+			if got := touchable(float64(tenths)/10, keys); got != tenths*keys/1000 {
+				t.Fatalf("%v%% of %d keys are %d, want %d", float64(tenths)/10, keys, got, tenths*keys/1000)
+			}
+		}
+	}
+}
+
+func TestSmallestQuotaOfPeaks(t *testing.T) {
+	d := &demand{peaks: []int64{3, 9, 0, 9, 5}}
+	for allowed, want := range []int64{9, 9, 5, 3, 1, 1, 1} {
+		if got := d.smallest(allowed); got != want {
+			t.Errorf("for %d keys: %d, want %d", allowed, got, want)
+		}
+	}
+	if want := []int64{3, 9, 0, 9, 5}; !slices.Equal(d.peaks, want) {
+		t.Errorf("the peaks were changed to %v", d.peaks)
+	}
+}

@@ -1,0 +1,107 @@
+package replay
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"pgregory.net/rapid"
+)
+
+// Are the curves of the worst keys those of a count at every moment?
+
+// plainCurve returns the most units in the window before any moment of each bucket. Counts only rise at an entry, so the
+// moments to look at are a bucket's beginning and the entries in it.
+func plainCurve(line *Timeline, entries []entry, window rule.Micros) []int64 {
+	points := make([]int64, len(line.Buckets))
+	for i := range points {
+		begins := line.From + rule.Micros(i)*line.Width
+		points[i] = within(entries, begins, window)
+		for _, e := range entries {
+			if e.at >= begins && e.at < begins+line.Width {
+				points[i] = max(points[i], within(entries, e.at, window))
+			}
+		}
+	}
+	return points
+}
+
+func TestTrailsAreACountAtEveryMoment(t *testing.T) {
+	ownTemp(t)
+	property(t, 300, func(t *rapid.T) {
+		limits := drawLimits(t)
+		asks := drawTraffic(t, limits[0].Window, 60, forward)
+		trails := rapid.IntRange(1, 5).Draw(t, "trails")
+		found := find(t, Options{Limits: limits, Trails: trails, Top: trails}, asks)
+		verdicts := judge(t, limits, asks)
+		if len(found.Worst) != len(found.Outcome.TopDenied) {
+			t.Fatalf("%d trails for %d keys", len(found.Worst), len(found.Outcome.TopDenied))
+		}
+		for i, trail := range found.Worst {
+			var all, admitted []entry
+			for _, v := range verdicts {
+				if v.key != trail.Key {
+					continue
+				}
+				all = append(all, entry{v.at, v.cost})
+				if v.allowed {
+					admitted = append(admitted, entry{v.at, v.cost})
+				}
+			}
+			window := limits[0].Window.Microseconds()
+			want := Trail{
+				Key: found.Outcome.TopDenied[i].Key, Requests: int64(len(all)), Denied: int64(len(all) - len(admitted)),
+				Asked: plainCurve(&found.Timeline, all, window), Admitted: plainCurve(&found.Timeline, admitted, window),
+			}
+			if trail.Key != want.Key || trail.Requests != want.Requests || trail.Denied != want.Denied ||
+				!slices.Equal(trail.Asked, want.Asked) || !slices.Equal(trail.Admitted, want.Admitted) {
+				t.Fatalf("%v:\n%+v, want\n%+v\n%+v", limits, trail, want, asks)
+			}
+		}
+	})
+}
+
+// With a clock that jumps, the curves still have a point a bucket, and no point is more than everything.
+func TestTrailsWithAnyClock(t *testing.T) {
+	ownTemp(t)
+	property(t, 200, func(t *rapid.T) {
+		limits := drawLimits(t)
+		asks := drawTraffic(t, limits[0].Window, 60, jumping)
+		found := find(t, Options{Limits: limits, Trails: 4}, asks)
+		units := found.Traffic.Units
+		for _, trail := range found.Worst {
+			if len(trail.Asked) != len(found.Timeline.Buckets) || len(trail.Admitted) != len(trail.Asked) {
+				t.Fatalf("%d and %d points for %d buckets", len(trail.Asked), len(trail.Admitted), len(found.Timeline.Buckets))
+			}
+			points := slices.Concat(trail.Asked, trail.Admitted)
+			if slices.Min(points) < 0 || slices.Max(points) > units {
+				t.Fatalf("%+v, of %d units", trail, units)
+			}
+		}
+	})
+}
+
+// By hand: three in the first second, a fourth refused, and all gone a window after they came.
+func TestTrailsByHand(t *testing.T) {
+	ownTemp(t)
+	asks := []asked{
+		{origin + 100*milli, "quiet", 1},
+		{origin + 200*milli, "busy", 2}, {origin + 300*milli, "busy", 1}, {origin + 400*milli, "busy", 1},
+		{origin + 4_000*milli, "quiet", 1}, // makes the timeline long enough to be in tenths of a second
+		{origin + 9_050*milli, "quiet", 1},
+	}
+	found := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("3/500ms sliding-log")}, Trails: 9}, asks)
+	if found.Timeline.Width != 100*milli || found.Timeline.From != origin+100*milli || len(found.Timeline.Buckets) != 90 {
+		t.Fatalf("%d buckets of %d", len(found.Timeline.Buckets), found.Timeline.Width)
+	}
+	if len(found.Worst) != 1 || found.Worst[0].Key != "busy" || found.Worst[0].Requests != 3 || found.Worst[0].Denied != 1 {
+		t.Fatalf("%+v, want busy alone, refused 1 of 3", found.Worst)
+	}
+	// The units of 0.2 s are gone at 0.7 s, of 0.3 s at 0.8 s, of 0.4 s at 0.9 s; the buckets begin at 0.1 s.
+	wantAsked := append([]int64{0, 2, 3, 4, 4, 4, 2, 1}, make([]int64, 82)...)
+	wantAdmitted := append([]int64{0, 2, 3, 3, 3, 3, 1, 0}, make([]int64, 82)...)
+	if got := found.Worst[0]; !slices.Equal(got.Asked, wantAsked) || !slices.Equal(got.Admitted, wantAdmitted) {
+		t.Errorf("asked %v, admitted %v", got.Asked[:10], got.Admitted[:10])
+	}
+}
