@@ -5,18 +5,19 @@ FUZZTIME ?= 30s
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: help test compiler browser check lint bench bench-quick bench-big bench-replay replay-big screenshots fuzz guarantees cover
+.PHONY: help test compiler browser curl wrk check lint bench bench-quick bench-big bench-http bench-replay replay-big screenshots fuzz guarantees cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What the tests must have: they fail without it instead of skipping.
-export SLIDEGATE_REQUIRE = chromium
+export SLIDEGATE_REQUIRE = chromium,curl
 
-test: compiler browser ## all tests, with the race detector, and the benchmarks' own tests
+test: compiler browser curl ## all tests, with the race detector, and the benchmarks' own tests
 	$(GO) test -race -timeout 8m ./...
 	$(GO) test ./internal/worstcase # once more: the race detector leaves it too little time to search
 	cd bench && $(GO) test -timeout 4m ./...
+	cd examples/routers && $(GO) test -race ./...
 
 compiler: # the race detector needs one for C
 	@command -v gcc >/dev/null || command -v cc >/dev/null || { \
@@ -28,14 +29,21 @@ browser: # the report's page is tested in a real one
 	  echo "no Chromium, which the tests of the report's page need: installing it"; \
 	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; }
 
+curl: # the example of a URL shortener is tested as people would try it
+	@command -v curl >/dev/null || { \
+	  echo "no curl, which a test needs: installing it"; \
+	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends curl; }
+
 check: lint test ## what CI runs
 
 lint: ## formatting, vet, staticcheck, and a build for 32 bits
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w" $$unformatted; exit 1; fi
 	$(GO) vet ./...
 	cd bench && $(GO) vet ./...
+	cd examples/routers && $(GO) vet ./...
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	cd bench && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
+	cd examples/routers && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	GOARCH=386 $(GO) build ./...
 
 bench: ## side by side with the libraries people use today, a million keys; about half an hour
@@ -46,6 +54,14 @@ bench-quick: ## the same in short, to see that it runs; its figures mean little
 
 bench-big: ## also with ten million keys; about an hour and 8 GB of memory
 	cd bench && $(GO) run . -big
+
+bench-http: wrk ## the HTTP middleware beside others, and over the wire; about four minutes
+	cd bench && $(GO) run . -scenario http,wire
+
+wrk: # loads a server over the wire
+	@command -v wrk >/dev/null || { \
+	  echo "no wrk, which the benchmark over the wire needs: installing it"; \
+	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends wrk; }
 
 bench-replay: ## how many requests of a log a second one core replays
 	$(GO) test ./cmd/slidegate -run '^$$' -bench Replay -benchtime 5x -cpu 1

@@ -23,7 +23,7 @@ type config struct {
 	libraries []library
 }
 
-var allScenarios = []string{"hot", "uniform", "zipf", "memory", "gc", "expiry", "flood"}
+var allScenarios = []string{"hot", "uniform", "zipf", "memory", "gc", "expiry", "flood", "http", "wire"}
 
 // bigKeys is how many keys -big adds.
 const bigKeys = 10_000_000

@@ -11,7 +11,12 @@ import (
 	"os"
 )
 
-func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	if kind := os.Getenv(wireServerEnv); kind != "" {
+		os.Exit(serveWire(kind, os.Stdin, os.Stdout))
+	}
+	os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // Main is the whole program. It returns the exit status: 0, 1 when a check failed, 2 when the flags are wrong.
 func Main(args []string, out, progress io.Writer) int {
@@ -64,6 +69,8 @@ func (r *run) scenariosInTurn() error {
 		{[]string{"memory"}, r.logTables},
 		{[]string{"expiry"}, r.expiryTables},
 		{[]string{"flood"}, r.floodTables},
+		{[]string{"http"}, r.httpTables},
+		{[]string{"wire"}, r.wireTables},
 	}
 	for _, step := range steps {
 		if !r.wants(step.names...) {

@@ -2,9 +2,32 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// TestMain makes a server of the test binary where the wire scenario asks for one.
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(wireServerEnv); kind != "" {
+		os.Exit(serveWire(kind, os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+// needWrk skips a test where there is no wrk, unless SLIDEGATE_REQUIRE names it.
+func needWrk(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("wrk"); err == nil {
+		return
+	}
+	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "wrk") {
+		t.Fatal("there is no wrk, and SLIDEGATE_REQUIRE asks for one: install the package wrk")
+	}
+	t.Skip("SKIPPED: there is no wrk, so no server was put under load: install the package wrk")
+}
 
 // Every scenario must run to its end and hold its own checks, at sizes that take seconds.
 func TestScenarios(t *testing.T) {
@@ -14,6 +37,9 @@ func TestScenarios(t *testing.T) {
 				continue
 			}
 			t.Run(scenario+" "+format, func(t *testing.T) {
+				if scenario == "wire" {
+					needWrk(t)
+				}
 				var out, progress bytes.Buffer
 				args := []string{"-quick", "-rounds", "1", "-keys", "2000", "-scenario", scenario, "-format", format}
 				if status := Main(args, &out, &progress); status != 0 {
@@ -24,7 +50,7 @@ func TestScenarios(t *testing.T) {
 					t.Errorf("the first line is %q", first)
 				}
 				if !strings.Contains(out.String(), "\nslidegate ") && !strings.Contains(out.String(), "| slidegate ") &&
-					!strings.Contains(out.String(), "\nslidegate, sliding-log ") {
+					!strings.Contains(out.String(), "\nslidegate, ") {
 					t.Errorf("no row for slidegate in\n%s", out.String())
 				}
 			})

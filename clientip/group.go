@@ -1,6 +1,3 @@
-// Package clientip says who the client is, by address. An IPv6 client has a whole network of addresses to choose from,
-// so a limit by single addresses would not hold it; Grouping makes one key of all the addresses that a client can be
-// expected to have. The package reads addresses the way that logs and headers write them, and allocates nothing.
 package clientip
 
 import (

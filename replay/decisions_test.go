@@ -103,7 +103,37 @@ func TestDecisionsAreInTheOrderOfTheInput(t *testing.T) {
 	})
 }
 
-func checkDecision(t *rapid.T, line string, want *verdict) {
+// The same over many batches, some of which hold beginnings of lines alone, because what follows them still waits.
+func TestDecisionsOverManyBatches(t *testing.T) {
+	long := strings.Repeat("k", 200)
+	var asks []asked
+	for i := range rule.Micros(9_000) {
+		asks = append(asks, asked{origin + i*milli + i*i%997*milli, fmt.Sprint(long, i*i%101), 1 + i%3})
+	}
+	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("3/1s")}, Sort: time.Second}
+	places := make([]int, len(asks))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(asks[a].at, asks[b].at) })
+	var sorted []asked
+	for _, place := range places {
+		sorted = append(sorted, asks[place])
+	}
+	want := make([]verdict, len(asks))
+	for i, v := range judge(t, opts.Limits, sorted) {
+		want[places[i]] = v
+	}
+	lines := strings.SplitAfter(decisionLines(t, opts, &list{rest: asks}), "\n")
+	if len(lines) != len(asks)+1 {
+		t.Fatalf("%d lines for %d requests", len(lines)-1, len(asks))
+	}
+	for i := range want {
+		checkDecision(t, lines[i], &want[i])
+	}
+}
+
+func checkDecision(t tb, line string, want *verdict) {
 	t.Helper()
 	var got decisionLine
 	decoder := json.NewDecoder(strings.NewReader(line))

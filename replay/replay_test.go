@@ -281,6 +281,27 @@ func checkTraffic(t *testing.T, found *Findings, asks []asked) {
 	}
 }
 
+func TestTrafficByHand(t *testing.T) {
+	long := strings.Repeat("a long key, and ", 5_000)
+	asks := []asked{
+		{origin + 5, long + "one", 3}, {origin + 9, "", 1}, {origin + 2, long + "another", 0}, {origin + 7, long + "one", 1},
+		{origin + 9, long + "one", 1}, {origin + 8, "", 1},
+	}
+	for sort, late := range map[time.Duration]int64{0: 3, time.Second: 0} {
+		found := find(t, Options{Limits: []slidegate.Limit{slidegate.PerSecond(3)}, Top: 2, Sort: sort}, asks)
+		want := Traffic{
+			Requests: 6, Units: 7, Keys: 3, From: origin + 2, To: origin + 9,
+			Order: Order{OutOfOrder: 3, Furthest: 7, TooLate: late},
+		}
+		if found.Traffic != want {
+			t.Errorf("sorted by %v: %+v, want %+v", sort, found.Traffic, want)
+		}
+		if top := found.Outcome.TopDenied; len(top) != 1 || top[0].Key != long+"one" || top[0].Denied != 2 || top[0].Requests != 3 {
+			t.Errorf("sorted by %v: the top are %.200v, want the first key, denied 2 of 3", sort, top)
+		}
+	}
+}
+
 func TestProgress(t *testing.T) {
 	var told []int64
 	asks := make([]asked, 30_000)

@@ -86,12 +86,14 @@ func TestSpoolErrors(t *testing.T) {
 
 	const text = "replay: the temporary file for the traffic: "
 	size, _ := s.file.Seek(0, io.SeekEnd)
-	if err := s.file.Truncate(size - 1); err != nil { // the disk lost its last byte
-		t.Fatal(err)
-	}
-	err = s.each(func(*request) error { return nil })
-	if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || !strings.HasPrefix(err.Error(), text) {
-		t.Errorf("a file that was cut: %v", err)
+	for _, left := range []int64{size - 1, 3} { // the disk lost the last cost, or all but the beginning of the first time
+		if err := s.file.Truncate(left); err != nil {
+			t.Fatal(err)
+		}
+		err = s.each(func(*request) error { return nil })
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) || !strings.HasPrefix(err.Error(), text) {
+			t.Errorf("a file of which %d of %d bytes are left: %v", left, size, err)
+		}
 	}
 	s.close()
 	checkNothingLeft(t, folder)

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// wirePair is two servers that answer the same bytes: one with a middleware, and one that only writes what the middleware
+// would have told. What the middleware costs is the difference of the time that the processor works for them.
+type wirePair struct {
+	name          string
+	plain, limits string // the kinds of server, see serveWire
+}
+
+func wirePairs() []wirePair {
+	return []wirePair{
+		{"slidegate, no headers", "plain", "limits"},
+		{"slidegate", "plain-headers", "limits-headers"},
+	}
+}
+
+const (
+	wireConnections = 32
+	wireRounds      = 9 // at most, so that no run takes long
+	goalMicros      = 1.0
+)
+
+// wireSample is what one round of a server gave.
+type wireSample struct {
+	perSecond float64 // requests
+	micros    float64 // of the processor, a request
+}
+
+// wireTables measures real servers, each a process of its own with one processor, under load from wrk.
+func (r *run) wireTables() ([]*table, error) {
+	t := &table{
+		title:   fmt.Sprintf("Wire: servers on loopback under %d connections", wireConnections),
+		columns: []string{"server", "requests/s", "without limits", "CPU µs/request", "without limits", "difference", "spread", "goal"},
+	}
+	wrk, err := exec.LookPath("wrk")
+	_, told := cpuTime()
+	switch {
+	case !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == own }):
+		t.note("Left out: -only does not name %s.", own)
+		return []*table{t}, nil
+	case err != nil:
+		t.note("Left out: there is no wrk, which makes the load. It is in the package wrk.")
+		return []*table{t}, nil
+	case !told:
+		t.note("Left out: this system does not tell how long the processor worked for a process.")
+		return []*table{t}, nil
+	}
+	for _, pair := range wirePairs() {
+		if err := r.timePair(t, wrk, pair); err != nil {
+			return nil, fmt.Errorf("%s: %w", pair.name, err)
+		}
+	}
+	t.note("Medians of %d rounds of %v, the two servers of a row in turn. Both write the same headers; the one without limits "+
+		"always the same values. Goal: at most %g µs. One processor each for server and load.",
+		r.wireRounds(), r.wireTime(), goalMicros)
+	return []*table{t}, nil
+}
+
+// timePair runs both servers of a row, asks them in turn, and adds the row.
+func (r *run) timePair(t *table, wrk string, pair wirePair) error {
+	var servers [2]*wireServer
+	for i, kind := range []string{pair.plain, pair.limits} {
+		server, err := startWireServer(kind)
+		if err != nil {
+			return err
+		}
+		defer server.stop()
+		servers[i] = server
+	}
+	var plain, limits, difference []float64
+	var rates [2][]float64
+	for round := range r.wireRounds() + 1 {
+		r.say("wire: %s: round %d of %d", pair.name, round, r.wireRounds())
+		var micros [2]float64
+		for i := range servers {
+			which := (i + round) % 2 // so that neither always comes first
+			s, err := r.timeServer(wrk, servers[which])
+			if err != nil {
+				return err
+			}
+			micros[which] = s.micros
+			if round > 0 { // the first one warms up
+				rates[which] = append(rates[which], s.perSecond)
+			}
+		}
+		if round > 0 {
+			plain, limits = append(plain, micros[0]), append(limits, micros[1])
+			difference = append(difference, micros[1]-micros[0])
+		}
+	}
+	verdict := "met"
+	if median(difference) > goalMicros {
+		verdict = "missed"
+	}
+	half := (quantile(difference, 0.75) - quantile(difference, 0.25)) / 2
+	t.add(pair.name, fmt.Sprintf("%.0f", median(rates[1])), fmt.Sprintf("%.0f", median(rates[0])), fmt.Sprintf("%.2f", median(limits)),
+		fmt.Sprintf("%.2f", median(plain)), fmt.Sprintf("%+.2f", median(difference)), fmt.Sprintf("±%.2f", half), verdict)
+	return nil
+}
+
+// timeServer puts a server under load for one round.
+func (r *run) timeServer(wrk string, server *wireServer) (wireSample, error) {
+	length := r.wireTime()
+	ctx, cancel := context.WithTimeout(context.Background(), length+10*time.Second)
+	defer cancel()
+	before, err := server.cpu()
+	if err != nil {
+		return wireSample{}, err
+	}
+	out, err := exec.CommandContext(ctx, wrk, "-t", "1", "-c", strconv.Itoa(wireConnections), "-d", length.String(), server.url).CombinedOutput()
+	if err != nil {
+		return wireSample{}, fmt.Errorf("wrk: %w: %s", err, out)
+	}
+	after, err := server.cpu()
+	if err != nil {
+		return wireSample{}, err
+	}
+	requests, perSecond, err := readWrk(out)
+	if err != nil {
+		return wireSample{}, err
+	}
+	return wireSample{perSecond: perSecond, micros: float64(after-before) / float64(time.Microsecond) / requests}, nil
+}
+
+var (
+	wrkRequests = regexp.MustCompile(`(?m)^\s*(\d+) requests in `)
+	wrkRate     = regexp.MustCompile(`(?m)^Requests/sec:\s+([0-9.]+)`)
+	wrkTrouble  = regexp.MustCompile(`(?m)^\s*(Non-2xx or 3xx responses|Socket errors): .*`)
+)
+
+// readWrk reads how many requests were answered, in all and a second. Answers that are no 200 make the figures worthless.
+func readWrk(out []byte) (requests, perSecond float64, err error) {
+	if trouble := wrkTrouble.Find(out); trouble != nil {
+		return 0, 0, fmt.Errorf("wrk: %s", trouble)
+	}
+	number := func(pattern *regexp.Regexp) float64 {
+		if found := pattern.FindSubmatch(out); found != nil {
+			if n, err := strconv.ParseFloat(string(found[1]), 64); err == nil {
+				return n
+			}
+		}
+		return math.NaN()
+	}
+	requests, perSecond = number(wrkRequests), number(wrkRate)
+	if !(requests > 0) || !(perSecond > 0) {
+		return 0, 0, fmt.Errorf("wrk: cannot read what it printed: %s", out)
+	}
+	return requests, perSecond, nil
+}
+
+func (r *run) wireRounds() int { return min(r.rounds, wireRounds) }
+
+// wireTime is how long a round takes; wrk knows whole seconds.
+func (r *run) wireTime() time.Duration {
+	if r.quick {
+		return time.Second
+	}
+	return 2 * time.Second
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate/httplimit"
+)
+
+// wireServerEnv makes this program one of the servers under test instead: its value is the kind.
+const wireServerEnv = "SLIDEGATE_BENCH_SERVER"
+
+// wireServer is a server under test, a child process. It ends when its standard input does, and so never outlives this
+// program.
+type wireServer struct {
+	url     string
+	process *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Scanner
+}
+
+// startWireServer runs this program as a server of the given kind, on one processor.
+func startWireServer(kind string) (*wireServer, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s := &wireServer{process: exec.Command(program)}
+	s.process.Env = append(os.Environ(), wireServerEnv+"="+kind, "GOMAXPROCS=1")
+	s.process.Stderr = os.Stderr
+	if s.in, err = s.process.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.process.Start(); err != nil {
+		return nil, err
+	}
+	s.out = bufio.NewScanner(out)
+	if s.url, err = s.read(); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// read returns the next line that the server prints.
+func (s *wireServer) read() (string, error) {
+	if !s.out.Scan() {
+		return "", fmt.Errorf("the server has ended: %w", cmp.Or(s.out.Err(), io.ErrUnexpectedEOF))
+	}
+	return s.out.Text(), nil
+}
+
+// cpu asks the server how long the processor has worked for it.
+func (s *wireServer) cpu() (time.Duration, error) {
+	if _, err := fmt.Fprintln(s.in); err != nil {
+		return 0, err
+	}
+	line, err := s.read()
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(line, 10, 64)
+	return time.Duration(n), err
+}
+
+// stop ends the server.
+func (s *wireServer) stop() {
+	_ = s.in.Close()
+	_ = s.process.Wait() // its figures have been read, and nothing else matters
+}
+
+// serveWire is the server. It prints where it listens, and then for every line that it reads how long the processor has
+// worked for it. It returns the exit status.
+func serveWire(kind string, in io.Reader, out io.Writer) int {
+	handler, err := wireHandler(kind)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		return 2
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		return 1
+	}
+	go http.Serve(listener, handler) //nolint:errcheck // it ends with the process
+	fmt.Fprintf(out, "http://%s/\n", listener.Addr())
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		worked, _ := cpuTime()
+		fmt.Fprintln(out, int64(worked))
+	}
+	return 0
+}
+
+// wireHandler makes the handler of a kind of server. They write the same headers, as many bytes of them as can be.
+func wireHandler(kind string) (http.Handler, error) {
+	headers := httplimit.HeadersNone
+	name, told := strings.CutSuffix(kind, "-headers")
+	if told {
+		headers = httplimit.HeadersIETF
+	}
+	switch name {
+	case "plain":
+		if told {
+			return http.HandlerFunc(greetWithHeaders), nil
+		}
+		return http.HandlerFunc(greet), nil
+	case "limits":
+		o, err := openSlidegateMiddleware(spec{quota: ampleQuota, window: quotaWindow}, headers)
+		if err != nil {
+			return nil, err
+		}
+		return o.wrap(http.HandlerFunc(greet)), nil
+	}
+	return nil, fmt.Errorf("%s: there is no server %q", wireServerEnv, kind)
+}
+
+var (
+	plainPolicy = []string{`"api";q=8000000;w=3600`}
+	plainLimit  = []string{`"api";r=7654321;t=7199`}
+)
+
+// greetWithHeaders writes what the middleware would, without knowing anything.
+func greetWithHeaders(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h["Ratelimit-Policy"], h["Ratelimit"] = plainPolicy, plainLimit
+	greet(w, r)
+}

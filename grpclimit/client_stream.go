@@ -1,0 +1,101 @@
+package grpclimit
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
+	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	who := c.who(ctx, method, conn)
+	if err := c.enter(ctx, who, nil); err != nil {
+		return nil, err
+	}
+	s := &clientStream{client: c, who: who, ctx: ctx, end: func() {}, oneReply: !desc.ServerStreams}
+	if c.gate != nil {
+		s.messages = desc.ClientStreams && c.gate.charges(method, stageMessage)
+		s.replies = desc.ServerStreams && c.gate.charges(method, stageReply)
+	}
+	if s.messages || s.replies {
+		s.ctx, s.end = context.WithCancel(ctx)
+	}
+	var err error
+	if s.ClientStream, err = open(s.ctx, desc, conn, method, opts...); err != nil {
+		s.end()
+		c.holds.learn(who, err)
+		return nil, err
+	}
+	return s, nil
+}
+
+// clientStream watches a stream for what the server answers, and charges its messages where a policy says so.
+type clientStream struct {
+	grpc.ClientStream
+	client   *Client
+	who      holder
+	messages bool            // charge those that go
+	replies  bool            // charge those that come
+	oneReply bool            // the stream is over with the first that comes
+	ctx      context.Context // of the stream; to ask the stream for it would keep gRPC from trying again
+	end      func()          // ends ctx, so that a refusal leaves nothing open
+	over     atomic.Bool     // the server has ended the stream
+	refused  atomic.Pointer[error]
+}
+
+// Header returns the header of the server's answer.
+func (s *clientStream) Header() (metadata.MD, error) {
+	header, err := s.ClientStream.Header()
+	s.client.holds.learn(s.who, err)
+	return header, err
+}
+
+// SendMsg sends a message when the limits admit it.
+func (s *clientStream) SendMsg(message any) error {
+	if no := s.refused.Load(); no != nil {
+		return *no
+	}
+	if s.messages {
+		if err := s.charge(stageMessage, message); err != nil {
+			return err
+		}
+	}
+	return s.ClientStream.SendMsg(message)
+}
+
+// RecvMsg receives a message, and returns it when the limits admit it.
+func (s *clientStream) RecvMsg(message any) error {
+	if no := s.refused.Load(); no != nil {
+		return *no
+	}
+	err := s.ClientStream.RecvMsg(message)
+	if err != nil || s.oneReply {
+		s.client.holds.learn(s.who, err)
+		s.over.Store(true)
+		s.end() // the stream has ended already; this lets go of the context, and of a message that waits
+		if no := s.refused.Load(); err != nil && no != nil {
+			return *no // and that is why it ended
+		}
+		return err
+	}
+	if s.replies {
+		return s.charge(stageReply, message)
+	}
+	return nil
+}
+
+func (s *clientStream) charge(at stage, message any) error {
+	_, err := s.client.take(s.ctx, s.client.question(s.who, at, message))
+	switch {
+	case err == nil:
+		return nil
+	case s.over.Load():
+		return io.EOF // as gRPC has it: RecvMsg tells why
+	}
+	s.refused.CompareAndSwap(nil, &err)
+	s.end()
+	return *s.refused.Load()
+}

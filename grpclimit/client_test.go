@@ -1,0 +1,326 @@
+package grpclimit_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/grpclimit"
+)
+
+// remote stands for a server: it answers what the test says, and counts what is sent to it.
+type remote struct {
+	client *grpclimit.Client
+	answer error
+	sent   int
+}
+
+func newRemote(t *testing.T, limiter *slidegate.Limiter, opts grpclimit.ClientOptions) *remote {
+	t.Helper()
+	client, err := grpclimit.NewClient(limiter, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &remote{client: client}
+}
+
+func (r *remote) call(ctx context.Context, method string, conn *grpc.ClientConn) error {
+	return r.client.Unary()(ctx, method, nil, nil, conn,
+		func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			r.sent++
+			return r.answer
+		})
+}
+
+// wait is what a server answers that wants to be left alone for a while.
+func wait(d time.Duration) error {
+	told, err := status.New(codes.ResourceExhausted, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
+	if err != nil {
+		panic(err)
+	}
+	return told.Err()
+}
+
+// took fails the test if something did not take exactly as long as wanted.
+func took(t *testing.T, what string, start time.Time, want time.Duration) {
+	t.Helper()
+	if got := time.Since(start); got != want {
+		t.Errorf("%s took %v, want %v", what, got, want)
+	}
+}
+
+func TestClientWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := new(events)
+		r := newRemote(t, newLimiter(t, nil, "2/1m sliding-log"), grpclimit.ClientOptions{OnDecision: seen.add})
+		start := time.Now()
+		for i, want := range []time.Duration{0, 0, time.Minute, time.Minute, 2 * time.Minute} {
+			wantCode(t, "a call", r.call(t.Context(), say, nil), codes.OK)
+			took(t, "a call", start, want)
+			if r.sent != i+1 {
+				t.Errorf("call %d: %d were sent", i, r.sent)
+			}
+		}
+		got := seen.take() // the third and the fifth were told to wait first
+		if len(got) != 7 || got[2].Decision.Allowed || got[2].Refused || !got[3].Decision.Allowed {
+			t.Errorf("the events are %+v", got)
+		}
+	})
+}
+
+func TestClientRefusesWhatIsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := new(events)
+		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log name=out"), grpclimit.ClientOptions{OnDecision: seen.add})
+		start := time.Now()
+		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK)
+		for _, deadline := range []time.Duration{30 * time.Second, time.Minute} {
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			err := r.call(ctx, say, nil)
+			cancel()
+			wantCode(t, "with a deadline", err, codes.ResourceExhausted)
+			took(t, "the refusal", start, 0)
+			if after, ok := grpclimit.RetryAfter(err); after != time.Minute || !ok {
+				t.Errorf("it says %v, want 1m", after)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Microsecond)
+		defer cancel()
+		wantCode(t, "with just enough time", r.call(ctx, say, nil), codes.OK)
+		took(t, "the wait", start, time.Minute)
+		if got := seen.take(); !got[1].Refused || !got[2].Refused || r.sent != 2 {
+			t.Errorf("%d were sent, and the events are %+v", r.sent, got)
+		}
+	})
+}
+
+func TestClientWithoutWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log"), grpclimit.ClientOptions{NoWait: true})
+		start := time.Now()
+		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK)
+		wantCode(t, "the second", r.call(t.Context(), say, nil), codes.ResourceExhausted)
+		took(t, "the refusal", start, 0)
+		time.Sleep(time.Minute)
+		wantCode(t, "a minute later", r.call(t.Context(), say, nil), codes.OK)
+		if r.sent != 2 {
+			t.Errorf("%d were sent, want 2", r.sent)
+		}
+	})
+}
+
+func TestClientNeverAndCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := newLimiter(t, nil, "2/1m sliding-log")
+		cost := int64(3)
+		r := newRemote(t, limiter, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{
+			Cost: func(context.Context, string, any) int64 { return cost },
+		}}})
+		wantCode(t, "3 of 2", r.call(t.Context(), say, nil), codes.ResourceExhausted)
+		cost = 2
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantCode(t, "a call of somebody gone", r.call(gone, say, nil), codes.Canceled)
+		start := time.Now()
+		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK) // so nothing was taken for those
+		took(t, "the first", start, 0)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		wantCode(t, "a call that is given up", r.call(ctx, say, nil), codes.Canceled)
+		took(t, "giving up", start, 10*time.Second)
+		if r.sent != 1 {
+			t.Errorf("%d were sent, want 1", r.sent)
+		}
+	})
+}
+
+// Where refusals use quota, a client that waits must not ask for real too early, or it would wait for ever.
+func TestClientWaitsWhereRefusalsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log count-denied"), grpclimit.ClientOptions{})
+		start := time.Now()
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			wantCode(t, "a call", r.call(ctx, say, nil), codes.OK)
+			cancel()
+		}
+		took(t, "three calls", start, 2*time.Minute)
+	})
+}
+
+func TestClientStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := newFailing(t, failing{err: errDown}, "1/1m sliding-log count-denied")
+		open := newRemote(t, down, grpclimit.ClientOptions{})
+		wantCode(t, "open", open.call(t.Context(), say, nil), codes.OK)
+		closed := newRemote(t, down, grpclimit.ClientOptions{FailClosed: true})
+		wantCode(t, "closed", closed.call(t.Context(), say, nil), codes.Unavailable)
+		local := newRemote(t, down, grpclimit.ClientOptions{FailClosed: true, Fallback: newLimiter(t, nil)})
+		start := time.Now()
+		for range 3 {
+			wantCode(t, "fallback", local.call(t.Context(), say, nil), codes.OK)
+		}
+		took(t, "three calls by the fallback", start, 2*time.Minute)
+		if open.sent != 1 || closed.sent != 0 || local.sent != 3 {
+			t.Errorf("sent are %d, %d and %d, want 1, 0 and 3", open.sent, closed.sent, local.sent)
+		}
+	})
+}
+
+func TestClientKeepsToWhatServersAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := new(events)
+		r := newRemote(t, nil, grpclimit.ClientOptions{OnDecision: seen.add})
+		start := time.Now()
+		r.answer = wait(10*time.Second + time.Microsecond)
+		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.ResourceExhausted)
+		r.answer = nil
+
+		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		err := r.call(short, say, nil)
+		cancel()
+		wantCode(t, "with a short deadline", err, codes.ResourceExhausted)
+		if after, _ := grpclimit.RetryAfter(err); after != 10*time.Second+time.Microsecond || r.sent != 1 {
+			t.Errorf("it says %v, and %d were sent", after, r.sent)
+		}
+		took(t, "the refusal", start, 0)
+		wantCode(t, "another method", r.call(t.Context(), chat, nil), codes.OK)
+		took(t, "another method", start, 0)
+		wantCode(t, "the same method", r.call(t.Context(), say, nil), codes.OK)
+		took(t, "the wait", start, 10*time.Second+time.Microsecond)
+		wantCode(t, "once more", r.call(t.Context(), say, nil), codes.OK)
+		took(t, "once more", start, 10*time.Second+time.Microsecond)
+
+		got := seen.take()
+		if len(got) != 2 || !got[0].Held || !got[0].Refused || !got[1].Held || got[1].Refused || got[0].Method != say {
+			t.Errorf("the events are %+v", got)
+		}
+	})
+}
+
+func TestClientHoldIsOfAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type user struct{}
+		key := func(ctx context.Context, _ string) string { return ctx.Value(user{}).(string) }
+		limiter := newLimiter(t, nil, "3/1h")
+		r := newRemote(t, limiter, grpclimit.ClientOptions{Key: key, NoWait: true})
+		as := func(name string) context.Context { return context.WithValue(t.Context(), user{}, name) }
+		r.answer = wait(time.Minute)
+		wantCode(t, "ann", r.call(as("ann"), say, nil), codes.ResourceExhausted)
+		r.answer = nil
+		for range 5 { // refused, and takes nothing of ann's own limit
+			wantCode(t, "ann, held", r.call(as("ann"), say, nil), codes.ResourceExhausted)
+		}
+		for range 3 {
+			wantCode(t, "bob", r.call(as("bob"), say, nil), codes.OK)
+		}
+		wantCode(t, "bob's own limit", r.call(as("bob"), say, nil), codes.ResourceExhausted)
+		time.Sleep(time.Minute - time.Nanosecond)
+		wantCode(t, "ann, early", r.call(as("ann"), say, nil), codes.ResourceExhausted)
+		time.Sleep(time.Nanosecond)
+		for range 2 {
+			wantCode(t, "ann, in time", r.call(as("ann"), say, nil), codes.OK)
+		}
+		wantCode(t, "ann's own limit", r.call(as("ann"), say, nil), codes.ResourceExhausted)
+		if r.sent != 6 {
+			t.Errorf("%d were sent, want 6", r.sent)
+		}
+	})
+}
+
+// A hold that comes while a call waits for its turn is kept to as well.
+func TestClientHoldComesWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRemote(t, newLimiter(t, nil, "1/10s sliding-log"), grpclimit.ClientOptions{})
+		start := time.Now()
+		slow := make(chan error)
+		go func() { // its answer comes after five seconds
+			slow <- r.client.Unary()(t.Context(), say, nil, nil, nil,
+				func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+					time.Sleep(5 * time.Second)
+					return wait(30 * time.Second)
+				})
+		}()
+		synctest.Wait()
+		done := make(chan error)
+		go func() { done <- r.call(t.Context(), say, nil) }()
+		wantCode(t, "the slow one", <-slow, codes.ResourceExhausted)
+		wantCode(t, "the one that waits", <-done, codes.OK)
+		took(t, "the wait", start, 35*time.Second)
+	})
+}
+
+func TestClientIgnoresOtherAnswers(t *testing.T) {
+	bare := status.Error(codes.ResourceExhausted, "too large")
+	other, err := status.New(codes.Unavailable, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, answer := range map[string]error{
+		"no details": bare, "another code": other.Err(), "no time at all": wait(0), "a time that has passed": wait(-time.Hour),
+		"no error of gRPC": errDown, "its own deadline": context.DeadlineExceeded,
+	} {
+		r := newRemote(t, nil, grpclimit.ClientOptions{NoWait: true})
+		r.answer = answer
+		for range 3 {
+			if got := r.call(t.Context(), say, nil); status.Code(got) != status.Code(answer) {
+				t.Errorf("%s: got %v", name, got)
+			}
+		}
+		if r.sent != 3 {
+			t.Errorf("%s: %d were sent, want 3", name, r.sent)
+		}
+	}
+}
+
+// Two targets have nothing to do with one another, neither in limits nor in holds.
+func TestClientTargets(t *testing.T) {
+	one, two := dial(t, "one.example:1"), dial(t, "two.example:1")
+	limited := newRemote(t, newLimiter(t, newClock(), "1/1m"), grpclimit.ClientOptions{NoWait: true})
+	held := newRemote(t, nil, grpclimit.ClientOptions{NoWait: true})
+	held.answer = wait(time.Hour)
+	for name, r := range map[string]*remote{"limit": limited, "hold": held} {
+		for _, conn := range []*grpc.ClientConn{one, two} {
+			_ = r.call(t.Context(), say, conn) // is sent
+			wantCode(t, name, r.call(t.Context(), say, conn), codes.ResourceExhausted)
+		}
+		if r.sent != 2 {
+			t.Errorf("%s: %d were sent, want 2", name, r.sent)
+		}
+	}
+}
+
+// The two sides together: what the server refuses once, the client does not send again.
+func TestClientAndServer(t *testing.T) {
+	atServer := new(events)
+	address := newServer(t, newLimiter(t, newClock(), "1/1h"), grpclimit.Options{OnDecision: atServer.add})
+	client, err := grpclimit.NewClient(nil, grpclimit.ClientOptions{NoWait: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := dial(t, address, grpc.WithUnaryInterceptor(client.Unary()), grpc.WithStreamInterceptor(client.Stream()))
+	wantCode(t, "the first", call(t.Context(), conn, "a"), codes.OK)
+	for range 5 {
+		wantCode(t, "another", call(t.Context(), conn, "a"), codes.ResourceExhausted)
+	}
+	if got := len(atServer.take()); got != 2 {
+		t.Errorf("the server has decided %d calls, want 2", got)
+	}
+	wantCode(t, "a stream", echo(open(t, conn, &chatDesc), "a"), codes.ResourceExhausted)
+	for range 5 {
+		_, err := conn.NewStream(t.Context(), &chatDesc, chat)
+		wantCode(t, "another stream", err, codes.ResourceExhausted)
+	}
+	if got := len(atServer.take()); got != 1 {
+		t.Errorf("the server has decided %d streams, want 1", got)
+	}
+}

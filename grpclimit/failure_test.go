@@ -1,0 +1,158 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/grpclimit"
+	"github.com/slidegate/slidegate/rule"
+)
+
+func TestStoreFails(t *testing.T) {
+	down := failing{err: errDown}
+	for _, c := range []struct {
+		name     string
+		closed   bool
+		fallback *slidegate.Limiter
+		codes    []codes.Code
+		flags    slidegate.Flags
+	}{
+		{"open", false, nil, []codes.Code{codes.OK, codes.OK, codes.OK}, rule.FallbackOpen},
+		{"closed", true, nil, []codes.Code{codes.Unavailable, codes.Unavailable}, rule.FallbackClosed},
+		{"fallback", false, newLimiter(t, newClock()), []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}, rule.FallbackLocal},
+		{"fallback, closed", true, newLimiter(t, newClock()), []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}, rule.FallbackLocal},
+		{"fallback fails too", false, newFailing(t, down), []codes.Code{codes.OK, codes.OK, codes.OK}, rule.FallbackOpen},
+		{"fallback fails too, closed", true, newFailing(t, down), []codes.Code{codes.Unavailable}, rule.FallbackClosed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := new(events)
+			conn := dial(t, newServer(t, newFailing(t, down, "2/1m name=api"), grpclimit.Options{
+				FailClosed: c.closed, Fallback: c.fallback, OnDecision: seen.add,
+			}))
+			for _, want := range c.codes {
+				err := call(t.Context(), conn, "a")
+				wantCode(t, "a call", err, want)
+				if err != nil && strings.Contains(err.Error(), "10.1.2.3") {
+					t.Errorf("the client is told about the store: %v", err)
+				}
+				retry, _ := details(t, err)
+				if (retry != nil) != (want == codes.ResourceExhausted) {
+					t.Errorf("%v comes with %v", want, retry)
+				}
+				got := seen.take()
+				if len(got) != 1 || !errors.Is(got[0].Err, errDown) || got[0].Decision.Flags != c.flags ||
+					got[0].Decision.Allowed != (want == codes.OK) || got[0].Refused != (want != codes.OK) || got[0].Method != say {
+					t.Errorf("the events are %+v", got)
+				}
+			}
+		})
+	}
+}
+
+// Several policies fall back together.
+func TestFallbackOfSeveral(t *testing.T) {
+	conn := dial(t, newServer(t, newFailing(t, failing{err: errDown}), grpclimit.Options{
+		Fallback: newLimiter(t, newClock()),
+		Policies: []grpclimit.Policy{{Name: "a", Limits: parse("5/1m")}, {Name: "b", Limits: parse("1/1m", "7/1h")}},
+	}))
+	wantCode(t, "the first", call(t.Context(), conn, "a"), codes.OK)
+	err := call(t.Context(), conn, "a")
+	wantCode(t, "the second", err, codes.ResourceExhausted)
+	if _, quota := details(t, err); len(quota.GetViolations()) != 1 || quota.Violations[0].Subject != "b" {
+		t.Errorf("the violations are %v, want b", quota)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits, err := grpclimit.New(newFailing(t, failing{blocks: true}, "1/1m"),
+			grpclimit.Options{Timeout: 50 * time.Millisecond, FailClosed: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		wantCode(t, "a call", direct(t.Context(), limits), codes.Unavailable)
+		if took := time.Since(start); took != 50*time.Millisecond {
+			t.Errorf("it took %v, want 50ms", took)
+		}
+	})
+}
+
+// closing is a store under a failure policy that refuses.
+type closing struct{ failing }
+
+func (closing) Apply(_ context.Context, batch []slidegate.Request) error {
+	for i := range batch {
+		for j := range batch[i].Answers {
+			batch[i].Answers[j] = slidegate.Answer{Flags: rule.FallbackClosed}
+		}
+		batch[i].Err = nil
+	}
+	return nil
+}
+
+// A store that refuses because it could not decide has not found a quota used up, and a client has nothing to wait for.
+func TestStoreFailsClosedByItself(t *testing.T) {
+	limiter, err := slidegate.New(closing{}, parse("1/1m")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, err := grpclimit.New(limiter, grpclimit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "at the server", direct(t.Context(), limits), codes.Unavailable)
+	r := newRemote(t, limiter, grpclimit.ClientOptions{})
+	wantCode(t, "at the client", r.call(t.Context(), say, nil), codes.Unavailable)
+}
+
+// When the caller has gone it is not the store that failed: nobody is let through for it, and no fallback is charged.
+func TestCallerHasGone(t *testing.T) {
+	fallback := newLimiter(t, newClock())
+	limits, err := grpclimit.New(newFailing(t, failing{blocks: true}, "1/1m"), grpclimit.Options{
+		Fallback: fallback, Policies: []grpclimit.Policy{{Key: grpclimit.Global()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantCode(t, "a call", direct(ctx, limits), codes.Canceled)
+	d, err := fallback.For(slidegate.Claim{Limit: slidegate.MustParseLimit("1/1m"), Cost: 1}).Peek(t.Context())
+	if err != nil || !d.Allowed {
+		t.Errorf("the fallback was charged: %+v, %v", d, err)
+	}
+}
+
+// What a Plan or a Cost gets wrong is treated as a failure, and the event says what it is.
+func TestWrongPlanAndCost(t *testing.T) {
+	for name, policy := range map[string]grpclimit.Policy{
+		"plan": {Plan: func(context.Context, string) []slidegate.Limit { return []slidegate.Limit{{Quota: -1}} }},
+		"cost": {Cost: func(context.Context, string, any) int64 { return -1 }},
+	} {
+		for _, closed := range []bool{false, true} {
+			seen := new(events)
+			limits, err := grpclimit.New(newLimiter(t, nil, "1/1m"), grpclimit.Options{
+				Policies: []grpclimit.Policy{policy}, FailClosed: closed, OnDecision: seen.add,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if refused := status.Code(direct(t.Context(), limits)) == codes.Unavailable; refused != closed {
+				t.Errorf("%s: refused is %v, want %v", name, refused, closed)
+			}
+			got := seen.take()
+			if len(got) != 1 || !(errors.Is(got[0].Err, slidegate.ErrLimit) || errors.Is(got[0].Err, slidegate.ErrCost)) {
+				t.Errorf("%s: the events are %+v", name, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package grpclimit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/slidegate/slidegate/clientip"
+)
+
+// Key says who a call is of. Calls with the same key share their quota. A call for which it returns "" is not let off: all
+// of these share the empty key, or else leaving out metadata would be a way around the limit. The method is the full name,
+// such as "/package.Service/Method".
+//
+// The keys of this package look at the call that is being served. On a client that is the call on whose behalf it calls, if
+// its context comes from one.
+type Key func(ctx context.Context, method string) string
+
+// Address is the client's address without its port, grouped, as from says; what from reads in a header it reads in the
+// metadata of that name. A nil from trusts nobody: it is the address of whoever is connected, which behind a proxy is the
+// proxy.
+func Address(from *clientip.Source) Key {
+	if from == nil {
+		return peerAddress
+	}
+	header := strings.ToLower(from.Header())
+	return func(ctx context.Context, _ string) string {
+		text := ""
+		if addr := peerAddr(ctx); addr != nil {
+			text = addr.String()
+		}
+		var lines []string
+		if header != "" {
+			lines = metadata.ValueFromIncomingContext(ctx, header)
+		}
+		return from.KeyOf(text, lines)
+	}
+}
+
+// peerAddress is Address(nil). It takes the address as it is: to write it down and read it again would be most of what an
+// admitted call costs.
+func peerAddress(ctx context.Context, _ string) string {
+	var ip net.IP
+	switch addr := peerAddr(ctx).(type) {
+	case *net.TCPAddr:
+		ip = addr.IP
+	case *net.UDPAddr:
+		ip = addr.IP
+	}
+	addr, ok := netip.AddrFromSlice(ip)
+	if !ok {
+		return clientip.NoAddress
+	}
+	var room [64]byte
+	return string(clientip.Grouping{}.Append(room[:0], addr))
+}
+
+// peerAddr returns the address of whoever is connected, or nil.
+func peerAddr(ctx context.Context) net.Addr {
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr
+	}
+	return nil
+}
+
+// Metadata is the value of a metadata field that clients are trusted to be honest about; of several values, the first. For
+// tokens and other secrets, use APIKey: keys are seen by whoever can read the store.
+func Metadata(name string) Key {
+	name = strings.ToLower(name) // as they are on the wire
+	return func(ctx context.Context, _ string) string {
+		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	}
+}
+
+// BearerToken is the token of the authorization metadata, hashed. Whether it is valid is not asked: who invents tokens gets
+// a new key with each, so use it behind authentication, or together with a limit by address.
+func BearerToken() Key {
+	const scheme = "bearer "
+	authorization := Metadata("authorization")
+	return func(ctx context.Context, method string) string {
+		value := authorization(ctx, method)
+		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
+			return ""
+		}
+		return hashed(strings.TrimSpace(value[len(scheme):]))
+	}
+}
+
+// APIKey is the value of a metadata field that holds a secret, hashed. What is said of BearerToken holds here too.
+func APIKey(name string) Key {
+	value := Metadata(name)
+	return func(ctx context.Context, method string) string { return hashed(value(ctx, method)) }
+}
+
+// hashed makes a key of a secret, from which nobody finds the secret again. The empty text stays empty. It is the key that
+// httplimit makes of the same secret, so that a service with both can share a quota between them.
+func hashed(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Method is the full name of the method. With Each, every caller has a quota for each method.
+func Method() Key { return func(_ context.Context, method string) string { return method } }
+
+// Global is one key for everybody.
+func Global() Key { return func(context.Context, string) string { return "" } }
+
+// Each is several keys together: calls share their quota if they agree in all of them. Different values never run into one
+// another: "a" and "bc" are another key than "ab" and "c".
+func Each(keys ...Key) Key {
+	return func(ctx context.Context, method string) string {
+		var b strings.Builder
+		for _, key := range keys {
+			writePart(&b, key(ctx, method))
+		}
+		return b.String()
+	}
+}
+
+// FirstOf is the first of several keys that is not empty: the user, or else the address. The same text from two of them is
+// two keys.
+func FirstOf(keys ...Key) Key {
+	return func(ctx context.Context, method string) string {
+		for i, key := range keys {
+			if value := key(ctx, method); value != "" {
+				return strconv.Itoa(i) + ":" + value
+			}
+		}
+		return ""
+	}
+}
+
+// writePart writes a text so that no two lists of texts are written alike.
+func writePart(b *strings.Builder, part string) {
+	b.WriteString(strconv.Itoa(len(part)))
+	b.WriteByte(':')
+	b.WriteString(part)
+}

@@ -1,0 +1,80 @@
+package grpclimit_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/grpclimit"
+)
+
+// from returns the context of a call from an address, with metadata in pairs.
+func from(addr net.Addr, pairs ...string) context.Context {
+	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: addr})
+	return metadata.NewIncomingContext(ctx, metadata.Pairs(pairs...))
+}
+
+func tcp(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text)) }
+
+func TestKeys(t *testing.T) {
+	proxies, err := clientip.New(clientip.Options{
+		Header:  "X-Forwarded-For",
+		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const forwarded = "x-forwarded-for"
+	somebody := tcp("192.0.2.1:5000")
+	// The hash is the first half of what sha256sum says of s3cret.
+	const hash = "1ec1c26b50d5d3c58d9583181af80766"
+	constant := func(text string) grpclimit.Key { return func(context.Context, string) string { return text } }
+
+	for _, c := range []struct {
+		name string
+		key  grpclimit.Key
+		ctx  context.Context
+		want string
+	}{
+		{"address of IPv4", grpclimit.Address(nil), from(somebody), "192.0.2.1"},
+		{"address of IPv4 in IPv6", grpclimit.Address(nil), from(tcp("[::ffff:192.0.2.1]:5000")), "192.0.2.1"},
+		{"address of IPv6", grpclimit.Address(nil), from(tcp("[2001:db8:1:2:3::4]:5000")), "2001:db8:1:2::/64"},
+		{"address with a zone", grpclimit.Address(nil), from(tcp("[fe80::1%eth0]:5000")), "fe80::/64"},
+		{"address over UDP", grpclimit.Address(nil), from(&net.UDPAddr{IP: net.IPv4(192, 0, 2, 9), Port: 1}), "192.0.2.9"},
+		{"address of a socket", grpclimit.Address(nil), from(&net.UnixAddr{Name: "@", Net: "unix"}), clientip.NoAddress},
+		{"address of nobody", grpclimit.Address(nil), context.Background(), clientip.NoAddress},
+		{"address, others not trusted", grpclimit.Address(nil), from(somebody, forwarded, "203.0.113.7"), "192.0.2.1"},
+		{"address, zero source", grpclimit.Address(new(clientip.Source)), from(somebody, forwarded, "203.0.113.7"), "192.0.2.1"},
+		{"address, peer not trusted", grpclimit.Address(proxies), from(somebody, forwarded, "203.0.113.7"), "192.0.2.1"},
+		{"address behind a proxy", grpclimit.Address(proxies), from(tcp("10.1.1.1:80"), forwarded, "203.0.113.7"), "203.0.113.7"},
+		{"address behind two", grpclimit.Address(proxies),
+			from(tcp("10.1.1.1:80"), forwarded, "198.51.100.1, 203.0.113.7", forwarded, "10.2.2.2"), "203.0.113.7"},
+		{"address of nobody, with a source", grpclimit.Address(proxies), context.Background(), clientip.NoAddress},
+
+		{"metadata", grpclimit.Metadata("X-User"), from(somebody, "x-user", "ann", "x-user", "bob"), "ann"},
+		{"metadata that is not there", grpclimit.Metadata("x-user"), from(somebody), ""},
+		{"binary metadata", grpclimit.Metadata("user-bin"), from(somebody, "user-bin", "\x00\xff"), "\x00\xff"},
+		{"API key", grpclimit.APIKey("X-API-Key"), from(somebody, "x-api-key", "s3cret"), hash},
+		{"API key that is not there", grpclimit.APIKey("x-api-key"), from(somebody), ""},
+		{"bearer token", grpclimit.BearerToken(), from(somebody, "authorization", "Bearer s3cret"), hash},
+		{"bearer token in other letters", grpclimit.BearerToken(), from(somebody, "authorization", "bEARER  s3cret "), hash},
+		{"bearer token that is none", grpclimit.BearerToken(), from(somebody, "authorization", "Basic s3cret"), ""},
+		{"bearer token cut short", grpclimit.BearerToken(), from(somebody, "authorization", "Bear"), ""},
+
+		{"method", grpclimit.Method(), from(somebody), say},
+		{"global", grpclimit.Global(), from(somebody), ""},
+		{"each", grpclimit.Each(grpclimit.Method(), constant("bc"), constant("")), from(somebody), "14:/test.Echo/Say2:bc0:"},
+		{"first of", grpclimit.FirstOf(grpclimit.Metadata("x-user"), grpclimit.Address(nil)), from(somebody, "x-user", "ann"), "0:ann"},
+		{"second of", grpclimit.FirstOf(grpclimit.Metadata("x-user"), grpclimit.Address(nil)), from(somebody), "1:192.0.2.1"},
+		{"none of", grpclimit.FirstOf(grpclimit.Metadata("x-user")), from(somebody), ""},
+	} {
+		if got := c.key(c.ctx, say); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}

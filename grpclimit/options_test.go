@@ -1,0 +1,92 @@
+package grpclimit_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/grpclimit"
+)
+
+func TestBadOptions(t *testing.T) {
+	limited, bare := newLimiter(t, nil, "1/1m"), newLimiter(t, nil)
+	several := newFailing(t, failing{}) // decides at most 8 at once
+	five := parse("1/1m name=1", "1/1m name=2", "1/1m name=3", "1/1m name=4", "1/1m name=5")
+	for _, c := range []struct {
+		name     string
+		limiter  *slidegate.Limiter
+		timeout  time.Duration
+		policies []grpclimit.Policy
+		want     string
+	}{
+		{"no limit", bare, 0, nil, `grpclimit: policy "": there is no limit`},
+		{"timeout", limited, -time.Second, nil, "grpclimit: timeout: must not be negative, it is -1s"},
+		{"no name", limited, 0, []grpclimit.Policy{{Name: "a"}, {}}, "grpclimit: policy name: is missing"},
+		{"name twice", limited, 0, []grpclimit.Policy{{Name: "a"}, {Name: "a"}}, `grpclimit: policy name: "a" is there twice`},
+		{"wrong limit", bare, 0, []grpclimit.Policy{{Name: "a", Limits: []slidegate.Limit{{Window: time.Minute}}}}, `grpclimit: policy "a": slidegate: invalid limit`},
+		{"limit twice", bare, 0, []grpclimit.Policy{{Limits: parse("1/1m", "2/1m")}}, `grpclimit: policy "": slidegate: one address`},
+		{"no slash", limited, 0, []grpclimit.Policy{{Match: "test.Echo/Say"}}, `match: "test.Echo/Say": must be /package.Service/Method`},
+		{"no method", limited, 0, []grpclimit.Policy{{Match: "/test.Echo/"}}, "match"},
+		{"no service", limited, 0, []grpclimit.Policy{{Match: "//Say"}}, "match"},
+		{"one word", limited, 0, []grpclimit.Policy{{Match: "/test.Echo"}}, "match"},
+		{"three words", limited, 0, []grpclimit.Policy{{Match: "/test.Echo/Say/"}}, "match"},
+		{"a star among letters", limited, 0, []grpclimit.Policy{{Match: "/test.Echo/S*"}}, "match"},
+		{"a star for a service", limited, 0, []grpclimit.Policy{{Match: "/*/Say"}}, "match"},
+		{"more than the store decides at once", several, 0,
+			[]grpclimit.Policy{{Name: "a", Limits: five}, {Name: "b", Match: say, Limits: five}}, `grpclimit: policies that match "/test.Echo/Say"`},
+		{"names that run together", bare, 0, []grpclimit.Policy{{Name: "a", Limits: parse("1/1m name=b/c")},
+			{Name: "a/b", Limits: parse("2/1m name=c")}}, "grpclimit: policies that match"},
+	} {
+		_, err := grpclimit.New(c.limiter, grpclimit.Options{Timeout: c.timeout, Policies: c.policies})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: New says %v, want %q", c.name, err, c.want)
+		}
+		client, err := grpclimit.NewClient(c.limiter, grpclimit.ClientOptions{Timeout: c.timeout, Policies: c.policies})
+		if err == nil || !strings.Contains(err.Error(), c.want) || client != nil {
+			t.Errorf("%s: NewClient says %v, want %q", c.name, err, c.want)
+		}
+	}
+	if _, err := grpclimit.New(nil, grpclimit.Options{}); err == nil || !strings.Contains(err.Error(), "grpclimit: limiter: must not be nil") {
+		t.Errorf("New without a limiter says %v", err)
+	}
+}
+
+// What must not be refused, because no call faces it all at once.
+func TestGoodOptions(t *testing.T) {
+	several := newFailing(t, failing{}) // decides at most 8 at once
+	five := parse("1/1m name=1", "1/1m name=2", "1/1m name=3", "1/1m name=4", "1/1m name=5")
+	for name, policies := range map[string][]grpclimit.Policy{
+		"different methods": {{Name: "a", Match: chat, Limits: five}, {Name: "b", Match: say, Limits: five}},
+		"a shadow":          {{Name: "a", Limits: five, Shadow: true}, {Name: "b", Limits: five}},
+		"a plan alone":      {{Plan: func(context.Context, string) []slidegate.Limit { return nil }}},
+	} {
+		limits, err := grpclimit.New(several, grpclimit.Options{Policies: policies})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if name == "a plan alone" { // and a plan of no limits limits nobody
+			if err := direct(t.Context(), limits); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestClientWithoutLimiter(t *testing.T) {
+	for name, opts := range map[string]grpclimit.ClientOptions{
+		"policies":   {Policies: []grpclimit.Policy{{}}},
+		"fallback":   {Fallback: newLimiter(t, nil, "1/1m")},
+		"failclosed": {FailClosed: true},
+		"timeout":    {Timeout: time.Second},
+	} {
+		if client, err := grpclimit.NewClient(nil, opts); err == nil || client != nil {
+			t.Errorf("%s: is accepted without a limiter", name)
+		}
+	}
+	if _, err := grpclimit.NewClient(nil, grpclimit.ClientOptions{NoWait: true}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,114 @@
+package grpclimit
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// refusal is the answer to a call that is not admitted. It names limits and policies, and never a key.
+type refusal struct {
+	status   *status.Status
+	pushback string // what the trailer says; empty if nothing
+}
+
+// refuse makes a refusal of a decision that does not allow.
+func refuse(ctx context.Context, parts []part, d *slidegate.Decision) *refusal {
+	if d.Flags&rule.FallbackClosed != 0 {
+		if err := ctx.Err(); err != nil {
+			return &refusal{status: status.FromContextError(err)}
+		}
+		return &refusal{status: status.New(codes.Unavailable, "grpclimit: the rate limit could not be checked")}
+	}
+	what := fmt.Sprintf("grpclimit: the quota of %q is used up", d.Limit)
+	if d.Never() {
+		what = fmt.Sprintf("grpclimit: the cost is above the quota of %q", d.Limit)
+	}
+	return exhausted(what, d.RetryAfter, &errdetails.QuotaFailure{Violations: violations(parts, d)})
+}
+
+// exhausted returns a refusal that says what is the matter and when to come back.
+func exhausted(what string, retryAfter time.Duration, details ...protoadapt.MessageV1) *refusal {
+	r := &refusal{pushback: pushback(retryAfter)}
+	if retryAfter == slidegate.Never {
+		what += ", and will never be admitted"
+	} else {
+		what += fmt.Sprintf(", try again in %v", retryAfter)
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+	}
+	r.status = status.New(codes.ResourceExhausted, what)
+	if full, err := r.status.WithDetails(details...); err == nil { // the details are ours, so they can be encoded
+		r.status = full
+	}
+	return r
+}
+
+// pushback writes how long to wait in whole milliseconds, rounded up: a client that keeps to it must not come too early.
+func pushback(retryAfter time.Duration) string {
+	if retryAfter == slidegate.Never {
+		return "-1"
+	}
+	whole := retryAfter / time.Millisecond
+	if retryAfter%time.Millisecond > 0 {
+		whole++
+	}
+	return strconv.FormatInt(int64(whole), 10)
+}
+
+// violations returns one for each limit that refused.
+func violations(parts []part, d *slidegate.Decision) []*errdetails.QuotaFailure_Violation {
+	var found []*errdetails.QuotaFailure_Violation
+	place := 0
+	for i := range parts {
+		for _, limit := range parts[i].limits {
+			switch {
+			case len(d.Answers) == 0:
+				found = append(found, violation(limit, d.Never()))
+			case !d.Answers[place].Allowed:
+				found = append(found, violation(limit, d.Answers[place].RetryAfter == rule.Never))
+			}
+			place++
+		}
+	}
+	return found
+}
+
+// violation says in words which limit refused. Its subject is the limit's name, or its text if it has none.
+func violation(limit slidegate.Limit, never bool) *errdetails.QuotaFailure_Violation {
+	subject := limit.Name
+	limit.Name = ""
+	text := limit.String()
+	if subject == "" {
+		subject = text
+	}
+	description := "The quota of the limit " + text + " is used up."
+	if never {
+		description = "The cost is above the quota of the limit " + text + "."
+	}
+	return &errdetails.QuotaFailure_Violation{Subject: subject, Description: description}
+}
+
+// RetryAfter returns how long the server asked to wait, if err is a call's that was refused with RESOURCE_EXHAUSTED and
+// says so. What this package's own interceptors refuse on a client says so too.
+func RetryAfter(err error) (time.Duration, bool) {
+	told, ok := status.FromError(err)
+	if !ok || told.Code() != codes.ResourceExhausted {
+		return 0, false
+	}
+	for _, detail := range told.Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok && info.GetRetryDelay().CheckValid() == nil {
+			return max(0, info.GetRetryDelay().AsDuration()), true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,53 @@
+package grpclimit
+
+import (
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+)
+
+// serverStream charges the messages of a stream. After a refusal nothing passes any more: a handler that went on would
+// tell the client another moment to come back with each message.
+type serverStream struct {
+	grpc.ServerStream
+	gate     *gate
+	method   string
+	messages bool // charge those that come
+	replies  bool // charge those that go
+	refused  atomic.Pointer[refusal]
+}
+
+// RecvMsg receives a message, and returns it if the limits admit it.
+func (s *serverStream) RecvMsg(message any) error {
+	if no := s.refused.Load(); no != nil {
+		return no.status.Err()
+	}
+	if err := s.ServerStream.RecvMsg(message); err != nil || !s.messages {
+		return err
+	}
+	return s.charge(stageMessage, message)
+}
+
+// SendMsg sends a message if the limits admit it.
+func (s *serverStream) SendMsg(message any) error {
+	if no := s.refused.Load(); no != nil {
+		return no.status.Err()
+	}
+	if s.replies {
+		if err := s.charge(stageReply, message); err != nil {
+			return err
+		}
+	}
+	return s.ServerStream.SendMsg(message)
+}
+
+func (s *serverStream) charge(at stage, message any) error {
+	no := s.gate.admit(s.Context(), &question{method: s.method, stage: at, message: message})
+	if no == nil {
+		return nil
+	}
+	if s.refused.CompareAndSwap(nil, no) { // else the other direction was refused first, and that is what the client hears
+		s.SetTrailer(no.trailer())
+	}
+	return s.refused.Load().status.Err()
+}

@@ -1,0 +1,298 @@
+package grpclimit_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/grpclimit"
+)
+
+func TestRefusalTellsWhenToComeBack(t *testing.T) {
+	ctx, c := t.Context(), newClock()
+	conn := dial(t, newServer(t, newLimiter(t, c, "2/1m sliding-log name=api"), grpclimit.Options{}))
+	wantCode(t, "the first", call(ctx, conn, "a"), codes.OK)
+	c.advance(20 * time.Second)
+	wantCode(t, "the second", call(ctx, conn, "b"), codes.OK)
+	c.advance(10*time.Second + time.Microsecond)
+
+	// The first unit is 30.000001s old, so there is room again in 29.999999s: 30000 whole milliseconds.
+	var trailer metadata.MD
+	err := call(ctx, conn, "c", grpc.Trailer(&trailer))
+	wantCode(t, "the third", err, codes.ResourceExhausted)
+	retry, quota := details(t, err)
+	const wait = 30*time.Second - time.Microsecond
+	if got := retry.GetRetryDelay().AsDuration(); got != wait {
+		t.Errorf("RetryInfo says %v, want %v", got, wait)
+	}
+	if got, ok := grpclimit.RetryAfter(err); got != wait || !ok {
+		t.Errorf("RetryAfter is %v, %v, want %v", got, ok, wait)
+	}
+	if got := trailer["grpc-retry-pushback-ms"]; len(got) != 1 || got[0] != "30000" {
+		t.Errorf("the trailer says %q, want 30000", got)
+	}
+	violations := quota.GetViolations()
+	if len(violations) != 1 || violations[0].Subject != "api" ||
+		violations[0].Description != "The quota of the limit 2/1m sliding-log is used up." {
+		t.Errorf("the violations are %v", violations)
+	}
+	if want := `grpclimit: the quota of "api" is used up, try again in 29.999999s`; status.Convert(err).Message() != want {
+		t.Errorf("the message is %q, want %q", status.Convert(err).Message(), want)
+	}
+
+	c.advance(wait - time.Microsecond)
+	wantCode(t, "a microsecond early", call(ctx, conn, "c"), codes.ResourceExhausted)
+	c.advance(time.Microsecond)
+	wantCode(t, "exactly then", call(ctx, conn, "c"), codes.OK)
+}
+
+func TestNeverAdmittedHasNoDelay(t *testing.T) {
+	conn := dial(t, newServer(t, newLimiter(t, newClock(), "4/1m name=small"), grpclimit.Options{
+		Policies: []grpclimit.Policy{{Cost: func(_ context.Context, _ string, message any) int64 {
+			return int64(len(message.(*wrapperspb.StringValue).Value))
+		}}},
+	}))
+	var trailer metadata.MD
+	err := call(t.Context(), conn, "12345", grpc.Trailer(&trailer))
+	wantCode(t, "a cost of 5 of 4", err, codes.ResourceExhausted)
+	retry, quota := details(t, err)
+	if retry != nil {
+		t.Errorf("it is told to come back in %v", retry.RetryDelay)
+	}
+	if _, ok := grpclimit.RetryAfter(err); ok {
+		t.Error("RetryAfter says that there is something to wait for")
+	}
+	if got := quota.GetViolations(); len(got) != 1 || got[0].Description != "The cost is above the quota of the limit 4/1m." {
+		t.Errorf("the violations are %v", got)
+	}
+	if got := trailer["grpc-retry-pushback-ms"]; len(got) != 1 || got[0] != "-1" {
+		t.Errorf("the trailer says %q, want -1", got)
+	}
+	wantCode(t, "a cost of 4", call(t.Context(), conn, "1234"), codes.OK)
+	wantCode(t, "a cost of 0", call(t.Context(), conn, ""), codes.OK) // and nothing is left
+}
+
+// A client with gRPC's own retries comes back after what the trailer says.
+func TestTheTrailerDrivesRetries(t *testing.T) {
+	c := newClock()
+	seen := new(events)
+	opts := grpclimit.Options{OnDecision: func(ctx context.Context, event grpclimit.Event) {
+		seen.add(ctx, event)
+		if event.Refused {
+			c.advance(time.Minute) // time passes only here
+		}
+	}}
+	conn := dial(t, newServer(t, newLimiter(t, c, "1/1ms sliding-log"), opts), grpc.WithDefaultServiceConfig(`{"methodConfig":
+		[{"name":[{"service":"test.Echo"}],"retryPolicy":{"maxAttempts":2,"initialBackoff":"600s","maxBackoff":"600s",
+		"backoffMultiplier":1,"retryableStatusCodes":["RESOURCE_EXHAUSTED"]}}]}`))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // the backoff without a trailer is ten minutes
+	defer cancel()
+	wantCode(t, "the first", call(ctx, conn, "a"), codes.OK)
+	wantCode(t, "the second", call(ctx, conn, "b"), codes.OK)
+	if got := seen.take(); len(got) != 3 || !got[1].Refused || got[2].Refused {
+		t.Errorf("the events are %+v, want the second call refused once", got)
+	}
+}
+
+func TestAddressHasNoPort(t *testing.T) {
+	address := newServer(t, newLimiter(t, newClock(), "2/1m"), grpclimit.Options{})
+	for i, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
+		if got := status.Code(call(t.Context(), dial(t, address), "a")); got != want { // each on a port of its own
+			t.Errorf("connection %d: got %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestSeveralPoliciesAllOrNone(t *testing.T) {
+	ctx, c, seen := t.Context(), newClock(), new(events)
+	conn := dial(t, newServer(t, newLimiter(t, c), grpclimit.Options{
+		OnDecision: seen.add,
+		Policies: []grpclimit.Policy{
+			{Name: "all", Key: grpclimit.Global(), Limits: parse("3/1h sliding-log")},
+			{Name: "user", Key: grpclimit.Metadata("User"), Limits: parse("1/1m sliding-log name=minute", "9/1h name=hour")},
+			{Name: "other", Match: "/test.Other/*", Limits: parse("1/1h")},
+		},
+	}))
+	as := func(user string) context.Context { return metadata.AppendToOutgoingContext(ctx, "user", user) }
+	wantCode(t, "ann", call(as("ann"), conn, "a"), codes.OK)
+	for range 5 { // refused for ann alone: nothing is charged to all
+		err := call(as("ann"), conn, "a")
+		wantCode(t, "ann again", err, codes.ResourceExhausted)
+		if _, quota := details(t, err); len(quota.GetViolations()) != 1 || quota.Violations[0].Subject != "user/minute" {
+			t.Fatalf("the violations are %v, want user/minute", quota)
+		}
+	}
+	wantCode(t, "bob", call(as("bob"), conn, "a"), codes.OK)
+	wantCode(t, "eve", call(as("eve"), conn, "a"), codes.OK)
+	err := call(as("ann"), conn, "a") // ann's minute is used up, and so is everybody's hour
+	wantCode(t, "ann with all used up", err, codes.ResourceExhausted)
+	retry, quota := details(t, err)
+	if retry.GetRetryDelay().AsDuration() != time.Hour {
+		t.Errorf("RetryInfo says %v, want the later of the two: 1h", retry)
+	}
+	if v := quota.GetViolations(); len(v) != 2 || v[0].Subject != "all" || v[1].Subject != "user/minute" {
+		t.Errorf("the violations are %v, want all and user/minute", v)
+	}
+	got := seen.take()
+	if len(got) != 9 {
+		t.Fatalf("there are %d events, want one a call: 9", len(got))
+	}
+	if e := got[1]; e.Policy != "user" || e.Method != say || !e.Refused || e.Decision.Limit != "user/minute" || e.Shadow || e.Err != nil {
+		t.Errorf("the event of a refusal by user is %+v", e)
+	}
+	if e := got[8]; e.Policy != "all" || !e.Refused {
+		t.Errorf("the event of a refusal by all is %+v", e)
+	}
+	if e := got[0]; e.Policy != "user" || e.Refused || !e.Decision.Allowed { // 0 of 1 are left, and 2 of 3, and 8 of 9
+		t.Errorf("the event of an admission is %+v", e)
+	}
+}
+
+func TestShadowNeverRefuses(t *testing.T) {
+	seen := new(events)
+	conn := dial(t, newServer(t, newLimiter(t, newClock()), grpclimit.Options{
+		OnDecision: seen.add,
+		Policies: []grpclimit.Policy{
+			{Name: "live", Limits: parse("3/1m")},
+			{Name: "tried", Limits: parse("1/1m"), Shadow: true},
+		},
+	}))
+	for i, want := range []struct {
+		code   codes.Code
+		shadow bool // what the policy that is tried out says
+	}{{codes.OK, true}, {codes.OK, false}, {codes.OK, false}, {codes.ResourceExhausted, false}} {
+		err := call(t.Context(), conn, "a")
+		wantCode(t, "a call", err, want.code)
+		got := seen.take()
+		if len(got) != 2 || !got[0].Shadow || got[0].Policy != "tried" || got[0].Refused || got[0].Decision.Allowed != want.shadow ||
+			got[1].Shadow || got[1].Policy != "live" || got[1].Refused != (want.code != codes.OK) {
+			t.Errorf("call %d: the events are %+v", i, got)
+		}
+	}
+}
+
+func TestPlanSkipAndCost(t *testing.T) {
+	ctx := t.Context()
+	field := func(ctx context.Context, name string) string { return grpclimit.Metadata(name)(ctx, "") }
+	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m name=api"), grpclimit.Options{
+		Policies: []grpclimit.Policy{{
+			Name: "plans",
+			Key:  grpclimit.Metadata("user"),
+			Skip: func(ctx context.Context, method string) bool { return method == say && field(ctx, "probe") == "yes" },
+			Plan: func(ctx context.Context, _ string) []slidegate.Limit {
+				if field(ctx, "plan") == "pro" {
+					return parse("4/1m name=api")
+				}
+				return nil
+			},
+			Cost: func(_ context.Context, _ string, message any) int64 {
+				return int64(len(message.(*wrapperspb.StringValue).Value))
+			},
+		}},
+	}))
+	for i, step := range []struct {
+		pairs string
+		text  string
+		want  codes.Code
+	}{
+		{"user=ann", "1", codes.OK},
+		{"user=ann", "1", codes.ResourceExhausted},
+		{"user=ann probe=yes", "1", codes.OK},               // let off
+		{"user=ann", "", codes.OK},                          // costs nothing
+		{"user=ann plan=pro", "123", codes.OK},              // 1 of 4 was used before
+		{"user=ann plan=pro", "1", codes.ResourceExhausted}, // and now 4 of 4
+		{"user=ann", "", codes.OK},                          // over the quota, and costs nothing all the same
+		{"user=bob plan=pro", "1234", codes.OK},
+	} {
+		as := ctx
+		for _, pair := range strings.Fields(step.pairs) {
+			name, value, _ := strings.Cut(pair, "=")
+			as = metadata.AppendToOutgoingContext(as, name, value)
+		}
+		if got := status.Code(call(as, conn, step.text)); got != step.want {
+			t.Errorf("step %d: got %v, want %v", i, got, step.want)
+		}
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		match   string
+		limited bool
+	}{
+		{"", true},
+		{"/test.Echo/Say", true},
+		{"/test.Echo/*", true},
+		{"/test.Echo/Sa", false},
+		{"/test.Echo/Says", false},
+		{"/test.Ech/*", false},
+		{"/test.EchoTwo/*", false},
+	} {
+		limits, err := grpclimit.New(newLimiter(t, newClock(), "1/1m"), grpclimit.Options{Policies: []grpclimit.Policy{{Match: c.match}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantCode(t, "the first", direct(t.Context(), limits), codes.OK)
+		if refused := direct(t.Context(), limits) != nil; refused != c.limited {
+			t.Errorf("match %q: Say is limited: %v, want %v", c.match, refused, c.limited)
+		}
+	}
+}
+
+// direct calls the interceptor without a server.
+func direct(ctx context.Context, limits *grpclimit.Interceptors) error {
+	_, err := limits.Unary()(ctx, wrapperspb.String("a"), &grpc.UnaryServerInfo{FullMethod: say},
+		func(context.Context, any) (any, error) { return nil, nil })
+	return err
+}
+
+func TestGroupKeepsCountsApart(t *testing.T) {
+	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m"), grpclimit.Options{
+		Group: func(ctx context.Context, method string) string {
+			return method + grpclimit.Metadata("tenant")(ctx, method)
+		},
+	}))
+	for i, step := range []struct {
+		tenant string
+		want   codes.Code
+	}{{"x", codes.OK}, {"y", codes.OK}, {"x", codes.ResourceExhausted}} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "tenant", step.tenant)
+		if got := status.Code(call(ctx, conn, "a")); got != step.want {
+			t.Errorf("step %d: got %v, want %v", i, got, step.want)
+		}
+	}
+}
+
+func TestKeysAreNotTold(t *testing.T) {
+	const secret = "ann@example.org"
+	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m"), grpclimit.Options{
+		Policies: []grpclimit.Policy{{Key: grpclimit.Metadata("user")}},
+	}))
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "user", secret)
+	wantCode(t, "the first", call(ctx, conn, "a"), codes.OK)
+	var header, trailer metadata.MD
+	err := call(ctx, conn, "a", grpc.Header(&header), grpc.Trailer(&trailer))
+	wantCode(t, "the second", err, codes.ResourceExhausted)
+	wire, failed := proto.Marshal(status.Convert(err).Proto())
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	told := string(wire) + err.Error()
+	for _, md := range []metadata.MD{header, trailer} {
+		for name, values := range md {
+			told += name + strings.Join(values, "")
+		}
+	}
+	if strings.Contains(told, secret) {
+		t.Errorf("the refusal tells the key: %q", told)
+	}
+}

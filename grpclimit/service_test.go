@@ -1,0 +1,252 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/grpclimit"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// The methods of the service that the tests call. Say answers what it is told, Chat answers every message, List answers
+// one request with three messages, Collect answers any number of messages with how many bytes they had.
+const (
+	say     = "/test.Echo/Say"
+	chat    = "/test.Echo/Chat"
+	list    = "/test.Echo/List"
+	collect = "/test.Echo/Collect"
+)
+
+var (
+	chatDesc    = grpc.StreamDesc{StreamName: "Chat", Handler: serveChat, ClientStreams: true, ServerStreams: true}
+	listDesc    = grpc.StreamDesc{StreamName: "List", Handler: serveList, ServerStreams: true}
+	collectDesc = grpc.StreamDesc{StreamName: "Collect", Handler: serveCollect, ClientStreams: true}
+
+	echoDesc = grpc.ServiceDesc{
+		ServiceName: "test.Echo",
+		HandlerType: (*any)(nil),
+		Methods:     []grpc.MethodDesc{{MethodName: "Say", Handler: serveSay}},
+		Streams:     []grpc.StreamDesc{chatDesc, listDesc, collectDesc},
+	}
+)
+
+func serveSay(service any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+	request := new(wrapperspb.StringValue)
+	if err := decode(request); err != nil {
+		return nil, err
+	}
+	info := &grpc.UnaryServerInfo{Server: service, FullMethod: say}
+	return intercept(ctx, request, info, func(_ context.Context, request any) (any, error) { return request, nil })
+}
+
+func serveChat(_ any, stream grpc.ServerStream) error {
+	for {
+		message := new(wrapperspb.StringValue)
+		if err := stream.RecvMsg(message); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if message.Value == "drop" { // a handler that goes on after a refusal must not get anywhere
+			_ = stream.RecvMsg(message)
+			_ = stream.RecvMsg(message)
+		}
+		if err := stream.SendMsg(message); err != nil {
+			return err
+		}
+	}
+}
+
+func serveList(_ any, stream grpc.ServerStream) error {
+	request := new(wrapperspb.StringValue)
+	if err := stream.RecvMsg(request); err != nil {
+		return err
+	}
+	for range 3 {
+		if err := stream.SendMsg(request); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func serveCollect(_ any, stream grpc.ServerStream) error {
+	total := 0
+	for {
+		message := new(wrapperspb.StringValue)
+		err := stream.RecvMsg(message)
+		if errors.Is(err, io.EOF) {
+			return stream.SendMsg(wrapperspb.Int64(int64(total)))
+		}
+		if err != nil {
+			return err
+		}
+		total += len(message.Value)
+	}
+}
+
+// clock is a store's clock that only the test moves.
+type clock struct{ micros atomic.Int64 }
+
+func newClock() *clock {
+	c := new(clock)
+	c.micros.Store(1_700_000_000_000_000)
+	return c
+}
+
+func (c *clock) now() slidegate.Micros   { return c.micros.Load() }
+func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+func parse(texts ...string) (l []slidegate.Limit) {
+	for _, text := range texts {
+		l = append(l, slidegate.MustParseLimit(text))
+	}
+	return l
+}
+
+// newLimiter returns a limiter over a store in memory; a nil clock is the real one.
+func newLimiter(t testing.TB, c *clock, limits ...string) *slidegate.Limiter {
+	t.Helper()
+	opts := memstore.Options{}
+	if c != nil {
+		opts.Now = c.now
+	}
+	store, err := memstore.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, parse(limits...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}
+
+// newServer serves the test's service with limits, on a port of its own.
+func newServer(t testing.TB, limiter *slidegate.Limiter, opts grpclimit.Options) (address string) {
+	t.Helper()
+	limits, err := grpclimit.New(limiter, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.UnaryInterceptor(limits.Unary()), grpc.StreamInterceptor(limits.Stream()))
+	server.RegisterService(&echoDesc, nil)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+func dial(t testing.TB, address string, opts ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+address, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// call says something to the server.
+func call(ctx context.Context, conn *grpc.ClientConn, text string, opts ...grpc.CallOption) error {
+	return conn.Invoke(ctx, say, wrapperspb.String(text), new(wrapperspb.StringValue), opts...)
+}
+
+// wantCode fails the test if err has another code.
+func wantCode(t testing.TB, what string, err error, want codes.Code) {
+	t.Helper()
+	if got := status.Code(err); got != want {
+		t.Fatalf("%s: got %v (%v), want %v", what, got, err, want)
+	}
+}
+
+// details returns what a refusal carries.
+func details(t testing.TB, err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFailure) {
+	t.Helper()
+	for _, detail := range status.Convert(err).Details() {
+		switch detail := detail.(type) {
+		case *errdetails.RetryInfo:
+			retry = detail
+		case *errdetails.QuotaFailure:
+			quota = detail
+		default:
+			t.Errorf("there is a detail of type %T", detail)
+		}
+	}
+	return retry, quota
+}
+
+// events records what OnDecision is called with.
+type events struct {
+	mu  sync.Mutex
+	all []grpclimit.Event
+}
+
+func (e *events) add(_ context.Context, event grpclimit.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, event)
+}
+
+// take returns what was recorded, and forgets it.
+func (e *events) take() []grpclimit.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := e.all
+	e.all = nil
+	return all
+}
+
+// failing is a store that never answers: at once, or only when the context ends.
+type failing struct {
+	err    error
+	blocks bool
+}
+
+var errDown = errors.New("the store at 10.1.2.3 is down")
+
+func (f failing) Apply(ctx context.Context, batch []slidegate.Request) error {
+	err := f.err
+	if f.blocks {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	for i := range batch {
+		batch[i].Err = err
+	}
+	return err
+}
+
+func (failing) Check(*slidegate.BoundLimit) error { return nil }
+func (failing) Traits() slidegate.Traits          { return slidegate.Traits{Name: "failing", MaxCharges: 8} }
+
+func newFailing(t testing.TB, f failing, limits ...string) *slidegate.Limiter {
+	t.Helper()
+	limiter, err := slidegate.New(f, parse(limits...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}

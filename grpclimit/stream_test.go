@@ -1,0 +1,170 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/slidegate/slidegate/grpclimit"
+)
+
+func open(t *testing.T, conn *grpc.ClientConn, desc *grpc.StreamDesc) grpc.ClientStream {
+	t.Helper()
+	stream, err := conn.NewStream(t.Context(), desc, "/test.Echo/"+desc.StreamName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// echo sends a text and returns what comes back.
+func echo(stream grpc.ClientStream, text string) error {
+	if err := stream.SendMsg(wrapperspb.String(text)); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return stream.RecvMsg(new(wrapperspb.StringValue))
+}
+
+func TestStreamIsChargedWhenItOpens(t *testing.T) {
+	conn := dial(t, newServer(t, newLimiter(t, newClock(), "2/1m"), grpclimit.Options{}))
+	for range 2 {
+		stream := open(t, conn, &chatDesc)
+		for range 10 { // messages are free unless a policy says otherwise
+			wantCode(t, "a message", echo(stream, "a"), codes.OK)
+		}
+	}
+	stream := open(t, conn, &chatDesc)
+	err := echo(stream, "a")
+	wantCode(t, "the third stream", err, codes.ResourceExhausted)
+	if retry, quota := details(t, err); retry == nil || len(quota.GetViolations()) != 1 {
+		t.Errorf("the refusal has the details %v and %v", retry, quota)
+	}
+	if got := stream.Trailer()["grpc-retry-pushback-ms"]; len(got) != 1 {
+		t.Errorf("the trailer says %q", got)
+	}
+}
+
+func TestPerMessage(t *testing.T) {
+	c, seen := newClock(), new(events)
+	conn := dial(t, newServer(t, newLimiter(t, c), grpclimit.Options{
+		OnDecision: seen.add,
+		Policies: []grpclimit.Policy{
+			{Name: "open", Limits: parse("2/1h")},
+			{Name: "messages", Match: chat, Limits: parse("4/1m sliding-log"), PerMessage: true},
+		},
+	}))
+	stream := open(t, conn, &chatDesc) // takes one of each
+	for range 3 {
+		wantCode(t, "a message", echo(stream, "a"), codes.OK)
+	}
+	c.advance(10 * time.Second)
+	err := echo(stream, "a")
+	wantCode(t, "the fourth message", err, codes.ResourceExhausted)
+	if retry, _ := details(t, err); retry.GetRetryDelay().AsDuration() != 50*time.Second {
+		t.Errorf("RetryInfo says %v, want 50s", retry)
+	}
+	if got := stream.Trailer()["grpc-retry-pushback-ms"]; len(got) != 1 || got[0] != "50000" {
+		t.Errorf("the trailer says %q, want 50000", got)
+	}
+	got := seen.take()
+	if len(got) != 5 || got[4].Policy != "messages" || !got[4].Refused || got[4].Method != chat {
+		t.Errorf("the events are %+v", got)
+	}
+	c.advance(50 * time.Second)
+	stream = open(t, conn, &chatDesc)
+	wantCode(t, "a message a minute later", echo(stream, "a"), codes.OK)
+	if got := seen.take(); len(got) != 2 || got[0].Policy != "open" || got[1].Decision.Remaining != 2 {
+		t.Errorf("the events are %+v, want 2 messages left", got) // and of streams none
+	}
+}
+
+// After a refusal nothing passes, and the trailer has one value, whatever the handler does.
+func TestRefusedStreamStaysRefused(t *testing.T) {
+	seen := new(events)
+	conn := dial(t, newServer(t, newLimiter(t, newClock(), "2/1m"), grpclimit.Options{
+		OnDecision: seen.add,
+		Policies:   []grpclimit.Policy{{PerMessage: true}},
+	}))
+	stream := open(t, conn, &chatDesc)
+	for _, text := range []string{"drop", "a", "b", "c"} {
+		if err := stream.SendMsg(wrapperspb.String(text)); err != nil {
+			break // the server was quicker
+		}
+	}
+	wantCode(t, "the stream", stream.RecvMsg(new(wrapperspb.StringValue)), codes.ResourceExhausted)
+	if got := stream.Trailer()["grpc-retry-pushback-ms"]; len(got) != 1 {
+		t.Errorf("the trailer says %q, want one value", got)
+	}
+	if got := seen.take(); len(got) != 3 || !got[2].Refused {
+		t.Errorf("there are %d events, want 3: the stream, a message, a refusal", len(got))
+	}
+}
+
+func TestPerReply(t *testing.T) {
+	conn := dial(t, newServer(t, newLimiter(t, newClock(), "5/1m"), grpclimit.Options{
+		Policies: []grpclimit.Policy{{PerReply: true, PerMessage: true}},
+	}))
+	receive := func(stream grpc.ClientStream) (received int, err error) {
+		if err := stream.SendMsg(wrapperspb.String("a")); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		for ; err == nil; received++ {
+			err = stream.RecvMsg(new(wrapperspb.StringValue))
+		}
+		return received - 1, err
+	}
+	// The stream takes 1, and its three replies 3; the one request is the call itself.
+	n, err := receive(open(t, conn, &listDesc))
+	if n != 3 || !errors.Is(err, io.EOF) {
+		t.Fatalf("got %d replies and %v, want 3 and the end", n, err)
+	}
+	n, err = receive(open(t, conn, &listDesc)) // takes the fifth
+	wantCode(t, "the second list", err, codes.ResourceExhausted)
+	if n != 0 {
+		t.Errorf("got %d replies, want none", n)
+	}
+}
+
+// costOfText is one to open a stream, and the length of every message.
+func costOfText(_ context.Context, _ string, message any) int64 {
+	if message == nil {
+		return 1
+	}
+	return int64(len(message.(*wrapperspb.StringValue).Value))
+}
+
+// The one reply of a stream that has just one is not charged, and a cost can be that of each message.
+func TestCollect(t *testing.T) {
+	conn := dial(t, newServer(t, newLimiter(t, newClock(), "6/1m"), grpclimit.Options{
+		Policies: []grpclimit.Policy{{PerReply: true, PerMessage: true, Cost: costOfText}},
+	}))
+	collectAll := func(texts ...string) (int64, error) {
+		stream := open(t, conn, &collectDesc)
+		for _, text := range texts {
+			if err := stream.SendMsg(wrapperspb.String(text)); err != nil {
+				break
+			}
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		total := new(wrapperspb.Int64Value)
+		err := stream.RecvMsg(total)
+		return total.Value, err
+	}
+	total, err := collectAll("12", "345") // takes 1 to open, and 5
+	if err != nil || total != 5 {
+		t.Fatalf("got %d and %v, want 5", total, err)
+	}
+	_, err = collectAll()
+	wantCode(t, "one more", err, codes.ResourceExhausted)
+}

@@ -1,0 +1,48 @@
+package httplimit
+
+import "net/http"
+
+// After returns what a request did cost, once its response is known. It must not be negative.
+type After func(r *http.Request, response Response) int64
+
+// Response is what became of a request.
+type Response struct {
+	Status int   // what the handler wrote, or 200 if it wrote nothing; 500 if it panicked before that
+	Bytes  int64 // of the body
+	Cost   int64 // what the handler said by SetCost, or else what the request was let in for
+}
+
+// CostSaid charges what the handler says by SetCost, or else what the request was let in for.
+func CostSaid() After {
+	return func(_ *http.Request, response Response) int64 { return response.Cost }
+}
+
+// CostOfBytes charges one unit for every so many bytes of the response's body, rounded up.
+func CostOfBytes(bytesPerUnit int64) After {
+	return func(_ *http.Request, response Response) int64 {
+		return (response.Bytes + bytesPerUnit - 1) / bytesPerUnit
+	}
+}
+
+// CostIfStatus charges only requests whose status counts, and gives the others back. With failed logins counted, nobody is
+// locked out by knowing the password.
+func CostIfStatus(counts func(status int) bool) After {
+	return func(_ *http.Request, response Response) int64 {
+		if counts(response.Status) {
+			return response.Cost
+		}
+		return 0
+	}
+}
+
+type saidKey struct{}
+
+// SetCost lets a handler say what the request that it serves did cost, for policies with an After. It tells whether there
+// is such a policy. The last word counts.
+func SetCost(r *http.Request, cost int64) bool {
+	if c, ok := r.Context().Value(saidKey{}).(*recorder); ok {
+		c.said, c.cost = true, cost
+		return true
+	}
+	return false
+}

@@ -1,0 +1,162 @@
+package httplimit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+)
+
+// left returns what remains of the limit of 10 an hour for the address that httptest uses.
+func (p *play) left() int64 {
+	p.t.Helper()
+	d, err := p.limiter.Peek(context.Background(), "192.0.2.1")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return d.Remaining
+}
+
+// afterPlay is a play with an After and a limit of 10 an hour.
+func afterPlay(t *testing.T, after After, handler http.HandlerFunc) *play {
+	return newPlay(t, Options{Policies: []Policy{{After: after}}}, handler, slidegate.PerHour(10))
+}
+
+func TestCostAfter(t *testing.T) {
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+	}
+	failed := CostIfStatus(func(code int) bool { return code >= 400 })
+	for _, test := range []struct {
+		name    string
+		after   After
+		handler http.HandlerFunc
+		left    int64 // of 10
+	}{
+		{"a failure counts", failed, status(401), 9},
+		{"a success is given back", failed, status(200), 10},
+		{"nothing written is a success", failed, func(http.ResponseWriter, *http.Request) {}, 10},
+		{"early hints do not count", failed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(500) }, 9},
+		{"bytes", CostOfBytes(1000), func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 3001)) }, 6},
+		{"bytes of a file", CostOfBytes(1000), func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.Copy(w, strings.NewReader(strings.Repeat("x", 5000)))
+		}, 5},
+		{"more than is left", CostOfBytes(1), func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 30)) }, 0},
+		{"the handler's word", CostSaid(), func(_ http.ResponseWriter, r *http.Request) { SetCost(r, 7); SetCost(r, 4) }, 6},
+		{"no word", CostSaid(), func(http.ResponseWriter, *http.Request) {}, 9},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := afterPlay(t, test.after, test.handler)
+			p.ask(httptest.NewRequest("GET", "/", nil))
+			if got := p.left(); got != test.left {
+				t.Errorf("%d are left, not %d", got, test.left)
+			}
+		})
+	}
+}
+
+func TestSetCostWithoutAfter(t *testing.T) {
+	p := newPlay(t, Options{}, func(_ http.ResponseWriter, r *http.Request) {
+		if SetCost(r, 5) {
+			t.Error("a word was taken that no policy asks for")
+		}
+	}, slidegate.PerHour(10))
+	p.from("192.0.2.1")
+}
+
+// A handler that panics before it wrote anything has failed, and the panic goes on.
+func TestPanicIsSettled(t *testing.T) {
+	for _, test := range []struct {
+		after After
+		left  int64
+	}{{CostIfStatus(func(code int) bool { return code >= 500 }), 9}, {CostIfStatus(func(code int) bool { return code < 500 }), 10}} {
+		p := afterPlay(t, test.after, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		func() {
+			defer func() {
+				if recover() != http.ErrAbortHandler {
+					t.Error("the panic did not go on")
+				}
+			}()
+			p.ask(httptest.NewRequest("GET", "/", nil))
+		}()
+		if got := p.left(); got != test.left {
+			t.Errorf("%d are left, not %d", got, test.left)
+		}
+	}
+}
+
+// One policy's After does not change what another one charges.
+func TestAfterOfOnePolicy(t *testing.T) {
+	hour := []slidegate.Limit{slidegate.PerHour(10)}
+	p := newPlay(t, Options{Policies: []Policy{
+		{Name: "requests", Limits: hour},
+		{Name: "bytes", Limits: hour, After: CostOfBytes(1)},
+	}}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("12345")) })
+	p.from("192.0.2.1")
+	w := p.from("192.0.2.1")
+	if got, want := w.Header().Get("RateLimit"), `"requests";r=8;`; !strings.HasPrefix(got, want) {
+		t.Errorf("told %q, not %q", got, want)
+	}
+	if got, want := w.Header().Get("RateLimit"), `"bytes";r=4;`; !strings.Contains(got, want) { // 10 - 5 - 1 for now
+		t.Errorf("told %q, not %q", got, want)
+	}
+}
+
+// Streaming handlers keep what they need, through a real server.
+func TestStreamingThroughServer(t *testing.T) {
+	p := afterPlay(t, CostOfBytes(1_000_000), func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/flush":
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				t.Errorf("Flush: %v", err)
+			}
+			w.(http.Flusher).Flush()
+		case "/copy":
+			if _, ok := w.(io.ReaderFrom); !ok {
+				t.Error("the writer is no io.ReaderFrom")
+			}
+			_, _ = io.Copy(w, strings.NewReader(strings.Repeat("x", 100_000)))
+		case "/hijack":
+			conn, rw, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Errorf("Hijack: %v", err)
+				return
+			}
+			_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+			_ = rw.Flush()
+			conn.Close()
+		}
+	})
+	server := httptest.NewServer(p.handler)
+	defer server.Close()
+	for path, want := range map[string]int{"/flush": 0, "/copy": 100_000} {
+		response, err := server.Client().Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || len(body) != want {
+			t.Errorf("%s: %d bytes, %v", path, len(body), err)
+		}
+	}
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /hijack HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) || !strings.Contains(line, "101") {
+		t.Errorf("hijacked: %q, %v", line, err)
+	}
+}

@@ -1,0 +1,168 @@
+package httplimit
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/slidegate/slidegate"
+)
+
+// Headers is how a response tells what is left.
+type Headers uint8
+
+// The dialects. A time to wait is always in whole seconds, rounded up.
+const (
+	// HeadersIETF are RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11, an item a limit:
+	//	RateLimit-Policy: "api";q=100;w=60
+	//	RateLimit: "api";r=42;t=18
+	HeadersIETF Headers = iota
+	// HeadersDraft03 are RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, in seconds from now, of the limit that
+	// decided.
+	HeadersDraft03
+	// HeadersX are X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, which is a Unix time in seconds.
+	HeadersX
+	// HeadersXDelta are the same with X-RateLimit-Reset in seconds from now.
+	HeadersXDelta
+	// HeadersNone tells nothing, but Retry-After with a refusal.
+	HeadersNone
+	dialects
+)
+
+// sfMax is the largest integer of a structured field.
+const sfMax = 999_999_999_999_999
+
+// told is one limit as a response tells about it.
+type told struct {
+	name   string // as a structured field writes it, with its quotes
+	limit  slidegate.Limit
+	policy string // its item of RateLimit-Policy
+	quota  string
+}
+
+// tell makes a limit ready to be told about.
+func tell(name string, limit slidegate.Limit) (told, error) {
+	item := httpsfv.NewItem(name)
+	item.Params.Add("q", min(limit.Quota, sfMax))
+	if seconds := int64(limit.Window / time.Second); seconds >= 1 && limit.Window%time.Second == 0 {
+		item.Params.Add("w", min(seconds, sfMax))
+	}
+	policy, err := httpsfv.Marshal(item)
+	if err != nil {
+		return told{}, fmt.Errorf("httplimit: the name %q cannot stand in a header: use printable ASCII", name)
+	}
+	quoted, err := httpsfv.Marshal(httpsfv.NewItem(name))
+	return told{name: quoted, limit: limit, policy: policy, quota: strconv.FormatInt(limit.Quota, 10)}, err
+}
+
+// policyField returns the value of RateLimit-Policy.
+func policyField(limits []told) []string {
+	var b strings.Builder
+	for i := range limits {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(limits[i].policy)
+	}
+	return []string{b.String()}
+}
+
+// write tells about a decision over limits, which are in the order of its answers.
+func (dialect Headers) write(h http.Header, limits []told, policies []string, d *slidegate.Decision) {
+	switch dialect {
+	case HeadersNone:
+	case HeadersIETF:
+		h["Ratelimit-Policy"] = policies
+		h["Ratelimit"] = []string{rateLimit(limits, d)}
+	default:
+		dialect.trio(h, limits[d.Index].quota, d)
+	}
+}
+
+// rateLimit returns the value of RateLimit.
+func rateLimit(limits []told, d *slidegate.Decision) string {
+	var stack [256]byte
+	b := stack[:0]
+	if d.Answers == nil {
+		return string(appendItem(b, &limits[0], d.Remaining, effective(d.Allowed, d.Remaining, d.RetryAfter, d.ResetAfter)))
+	}
+	for i := range limits {
+		a := &d.Answers[i]
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = appendItem(b, &limits[i], a.Remaining, effective(a.Allowed, a.Remaining, duration(a.RetryAfter), duration(a.ResetAfter)))
+	}
+	return string(b)
+}
+
+func appendItem(b []byte, limit *told, remaining, t int64) []byte {
+	b = append(b, limit.name...)
+	b = append(b, ";r="...)
+	b = strconv.AppendInt(b, min(remaining, sfMax), 10)
+	if t < 0 {
+		return b
+	}
+	b = append(b, ";t="...)
+	return strconv.AppendInt(b, min(t, sfMax), 10)
+}
+
+// effective is how long, in seconds, what remains has to do: until the same cost is admitted again, or until all is free.
+// It is -1, and left out, if that never comes. It is left out too when an admission took the last of it: some comes back
+// long before all is free, and who obeys would wait for nothing.
+func effective(allowed bool, remaining int64, retry, reset time.Duration) int64 {
+	switch {
+	case !allowed:
+		return seconds(retry)
+	case remaining == 0:
+		return -1
+	default:
+		return seconds(reset)
+	}
+}
+
+// trio writes three fields, whose names differ by dialect.
+func (dialect Headers) trio(h http.Header, quota string, d *slidegate.Decision) {
+	wait := seconds(d.ResetAfter)
+	if !d.Allowed && d.RetryAfter != slidegate.Never {
+		wait = seconds(d.RetryAfter)
+	}
+	names := &[3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}
+	if dialect != HeadersDraft03 {
+		names = &[3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
+	}
+	if dialect == HeadersX {
+		wait = ceil(d.At+wait*1e6, 1e6)
+	}
+	var stack [48]byte
+	b := strconv.AppendInt(stack[:0], d.Remaining, 10)
+	cut := len(b)
+	text := string(strconv.AppendInt(b, wait, 10))
+	values := []string{quota, text[:cut], text[cut:]} // one string and one slice for all of them
+	for i, name := range names {
+		h[name] = values[i : i+1 : i+1]
+	}
+}
+
+// seconds rounds up, and is -1 for what never comes.
+func seconds(d time.Duration) int64 {
+	if d == slidegate.Never {
+		return -1
+	}
+	return ceil(int64(d), int64(time.Second))
+}
+
+func ceil(n, unit int64) int64 {
+	return n/unit + min(1, n%unit)
+}
+
+func duration(m slidegate.Micros) time.Duration {
+	if m == math.MaxInt64 {
+		return slidegate.Never
+	}
+	return time.Duration(m) * time.Microsecond
+}

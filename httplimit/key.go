@@ -1,0 +1,116 @@
+package httplimit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/slidegate/slidegate/clientip"
+)
+
+// Key says who a request is of. Requests with the same key share their quota. A request for which it returns "" is not let
+// off: all of these share the empty key, or else leaving out a header would be a way around the limit.
+type Key func(*http.Request) string
+
+// Address is the client's address, grouped, as from says. A nil from trusts nobody: it is the address of whoever is
+// connected, which behind a proxy is the proxy.
+func Address(from *clientip.Source) Key {
+	if from == nil {
+		from = &clientip.Source{}
+	}
+	return from.Key
+}
+
+// Header is the value of a header field that clients are trusted to be honest about. For tokens and other secrets, use
+// APIKey: keys are seen by whoever can read the store.
+func Header(name string) Key {
+	name = http.CanonicalHeaderKey(name)
+	return func(r *http.Request) string {
+		if values := r.Header[name]; len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	}
+}
+
+// Cookie is the value of a cookie, hashed, for it is mostly a secret.
+func Cookie(name string) Key {
+	return func(r *http.Request) string {
+		cookie, err := r.Cookie(name)
+		if err != nil {
+			return ""
+		}
+		return hashed(cookie.Value)
+	}
+}
+
+// PathValue is the part of the path that a pattern of http.ServeMux names: id in /users/{id}. It is only there inside of
+// the mux, so wrap the route's handler and not the mux.
+func PathValue(name string) Key {
+	return func(r *http.Request) string { return r.PathValue(name) }
+}
+
+// BearerToken is the token of the Authorization header, hashed. Whether it is valid is not asked: who invents tokens gets
+// a new key with each, so use it behind authentication, or together with a limit by address.
+func BearerToken() Key {
+	const scheme = "bearer "
+	return func(r *http.Request) string {
+		value := r.Header.Get("Authorization")
+		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
+			return ""
+		}
+		return hashed(strings.TrimSpace(value[len(scheme):]))
+	}
+}
+
+// APIKey is the value of a header field that holds a secret, hashed. What is said of BearerToken holds here too.
+func APIKey(header string) Key {
+	value := Header(header)
+	return func(r *http.Request) string { return hashed(value(r)) }
+}
+
+// hashed makes a key of a secret, from which nobody finds the secret again. The empty text stays empty.
+func hashed(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Global is one key for everybody.
+func Global() Key { return func(*http.Request) string { return "" } }
+
+// Each is several keys together: requests share their quota if they agree in all of them. Different values never run into
+// one another: "a" and "bc" are another key than "ab" and "c".
+func Each(keys ...Key) Key {
+	return func(r *http.Request) string {
+		var b strings.Builder
+		for _, key := range keys {
+			writePart(&b, key(r))
+		}
+		return b.String()
+	}
+}
+
+// FirstOf is the first of several keys that is not empty: the user, or else the address. The same text from two of them
+// is two keys.
+func FirstOf(keys ...Key) Key {
+	return func(r *http.Request) string {
+		for i, key := range keys {
+			if value := key(r); value != "" {
+				return strconv.Itoa(i) + ":" + value
+			}
+		}
+		return ""
+	}
+}
+
+// writePart writes a text so that no two lists of texts are written alike.
+func writePart(b *strings.Builder, part string) {
+	b.WriteString(strconv.Itoa(len(part)))
+	b.WriteByte(':')
+	b.WriteString(part)
+}

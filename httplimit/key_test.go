@@ -1,0 +1,81 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// request returns a request with header fields given as "Name: value".
+func request(fields ...string) *http.Request {
+	r := httptest.NewRequest("GET", "/", nil)
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+func TestKeys(t *testing.T) {
+	const secret = "hunter2"
+	const sum = "f52fbd32b2b3b86ff88ef6c490628285" // the first half of sha256("hunter2")
+	for _, test := range []struct {
+		name string
+		key  Key
+		r    *http.Request
+		want string
+	}{
+		{"address", Address(nil), request(), "192.0.2.1"},
+		{"address against a lie", Address(nil), request("X-Forwarded-For: 203.0.113.9"), "192.0.2.1"},
+		{"header", Header("x-user"), request("X-User: ann", "X-User: bob"), "ann"},
+		{"no header", Header("X-User"), request(), ""},
+		{"cookie", Cookie("session"), request("Cookie: session=" + secret), sum},
+		{"no cookie", Cookie("session"), request("Cookie: other=1"), ""},
+		{"bearer", BearerToken(), request("Authorization: Bearer " + secret), sum},
+		{"bearer in other letters", BearerToken(), request("Authorization: bearer  " + secret), sum},
+		{"basic", BearerToken(), request("Authorization: Basic " + secret), ""},
+		{"no bearer", BearerToken(), request(), ""},
+		{"API key", APIKey("X-Api-Key"), request("X-Api-Key: " + secret), sum},
+		{"no API key", APIKey("X-Api-Key"), request(), ""},
+		{"global", Global(), request("X-User: ann"), ""},
+		{"each", Each(Header("A"), Header("B")), request("A: x", "B: yz"), "1:x2:yz"},
+		{"first of, the first", FirstOf(Header("A"), Header("B")), request("A: x", "B: y"), "0:x"},
+		{"first of, the second", FirstOf(Header("A"), Header("B")), request("B: x"), "1:x"},
+		{"first of none", FirstOf(Header("A"), Header("B")), request(), ""},
+	} {
+		if got := test.key(test.r); got != test.want {
+			t.Errorf("%s: the key is %q, not %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestPathValue(t *testing.T) {
+	mux := http.NewServeMux()
+	var got string
+	mux.HandleFunc("/users/{id}", func(_ http.ResponseWriter, r *http.Request) { got = PathValue("id")(r) })
+	mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/users/42", nil))
+	if got != "42" {
+		t.Errorf("the key is %q", got)
+	}
+}
+
+// Different values are different keys, whatever they are.
+func TestEachIsUnambiguous(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.StringMatching(`[0-9:a]{0,4}`), 4, 4)
+		a, b := values.Draw(t, "a"), values.Draw(t, "b")
+		key := func(v []string) string {
+			var keys []Key
+			for _, one := range v {
+				keys = append(keys, func(*http.Request) string { return one })
+			}
+			return Each(keys...)(nil)
+		}
+		if same := strings.Join(a, "\x00") == strings.Join(b, "\x00"); same != (key(a) == key(b)) {
+			t.Fatalf("%q and %q give %q and %q", a, b, key(a), key(b))
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Options are what a Middleware has besides its limiter. The zero value limits every request by the address of whoever is
+// connected to the limiter's own limits, tells in the headers of the newest IETF draft, and lets requests pass when the
+// store fails.
+type Options struct {
+	// Policies are what requests face. Of several that match, all admit and all are charged, or none is. If there is none,
+	// it is the zero Policy.
+	Policies []Policy
+	// Headers is how responses tell what is left.
+	Headers Headers
+	// Body is what a refusal says.
+	Body Body
+	// Refuse answers a refused request instead of Body. Headers and Retry-After are set already; it writes the status, which
+	// should be 429, or 503 if the flags of the decision say rule.FallbackClosed.
+	Refuse func(w http.ResponseWriter, r *http.Request, event Event)
+	// FailClosed refuses with 503 when the store cannot decide. Otherwise requests pass: an outage of the limiter is then
+	// not one of the service.
+	FailClosed bool
+	// Fallback decides when the store cannot: over a memstore, say, with the same limits. FailClosed says what happens if it
+	// fails too.
+	Fallback *slidegate.Limiter
+	// Timeout is how long a decision may take before it counts as failed; 0 leaves that to the request's context.
+	Timeout time.Duration
+	// Group names the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
+	Group func(*http.Request) string
+	// OnDecision is called with every decision, before the handler. It must be quick and safe for concurrent use.
+	OnDecision func(r *http.Request, event Event)
+}
+
+// Event is a decision as OnDecision sees it.
+type Event struct {
+	// Policy is the name of the policy that decided.
+	Policy string
+	// Decision is what the limits said. Its flags tell whether the store decided or, because it could not, the options: the
+	// fallback (rule.FallbackLocal), let pass (rule.FallbackOpen), refuse (rule.FallbackClosed).
+	Decision slidegate.Decision
+	// Err is why the store could not decide, or could not settle afterwards what a request did cost.
+	Err error
+	// Shadow says that the policy is only tried out: whatever it decided, it refused nothing.
+	Shadow bool
+	// Refused says that the request was refused.
+	Refused bool
+}
+
+// Middleware limits requests. It is safe for concurrent use. The zero value is not usable; New makes it.
+type Middleware struct {
+	limiter  *slidegate.Limiter
+	opts     Options
+	policies []*policy
+	simple   *policy // the only one, if it needs nothing but a key
+}
+
+// New returns a middleware over a limiter, or an error that says which option is wrong.
+func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
+	switch {
+	case limiter == nil:
+		return nil, errors.New("httplimit: limiter: must not be nil; slidegate.New makes one")
+	case opts.Headers >= dialects:
+		return nil, fmt.Errorf("httplimit: headers: %d is not a dialect", opts.Headers)
+	case opts.Body >= bodies:
+		return nil, fmt.Errorf("httplimit: body: %d is not one", opts.Body)
+	case opts.Timeout < 0:
+		return nil, fmt.Errorf("httplimit: timeout: must not be negative, it is %v", opts.Timeout)
+	}
+	m := &Middleware{limiter: limiter, opts: opts}
+	given := opts.Policies
+	if len(given) == 0 {
+		given = []Policy{{}}
+	}
+	names := map[string]bool{}
+	for _, one := range given {
+		p, err := newPolicy(limiter, one, len(given) > 1)
+		if err != nil {
+			return nil, err
+		}
+		if names[p.Name] {
+			return nil, fmt.Errorf("httplimit: policy name: %q is there twice: give each its own", p.Name)
+		}
+		names[p.Name] = true
+		m.policies = append(m.policies, p)
+	}
+	if only := m.policies[0]; len(m.policies) == 1 && only.simple() && opts.Group == nil && opts.Timeout == 0 {
+		m.simple = only
+	}
+	return m, nil
+}
+
+// Wrap returns a handler that limits the requests to next.
+func (m *Middleware) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
+}
+
+func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	p := m.simple
+	if p == nil {
+		m.serveAny(w, r, next)
+		return
+	}
+	d, err := p.limiter.Allow(r.Context(), p.Key(r))
+	if err != nil {
+		q := m.ask(r, []*policy{p})
+		m.serveDecided(w, r, next, q, q.failed(r, err))
+		return
+	}
+	m.opts.Headers.write(w.Header(), p.told, p.items, &d)
+	if m.opts.OnDecision != nil {
+		m.opts.OnDecision(r, Event{Policy: p.Name, Decision: d, Refused: !d.Allowed})
+	}
+	switch {
+	case d.Allowed:
+		next.ServeHTTP(w, r)
+	case m.opts.Refuse == nil && d.Flags&rule.FallbackClosed == 0:
+		m.refuse(w, p.told, &d)
+	default:
+		m.answer(w, r, p.told, Event{Policy: p.Name, Decision: d, Refused: true})
+	}
+}
+
+// serveAny serves a request whatever the policies ask for.
+func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	var room [4]*policy
+	live := room[:0]
+	for _, p := range m.policies {
+		switch {
+		case !p.matches(r):
+		case p.Shadow:
+			m.shadow(r, p)
+		default:
+			live = append(live, p)
+		}
+	}
+	if len(live) == 0 {
+		next.ServeHTTP(w, r)
+		return
+	}
+	q := m.ask(r, live)
+	m.serveDecided(w, r, next, q, q.decide(r))
+}
+
+// serveDecided serves a request that has been decided.
+func (m *Middleware) serveDecided(w http.ResponseWriter, r *http.Request, next http.Handler, q *question, event Event) {
+	d := &event.Decision
+	if d.Flags&(rule.FallbackOpen|rule.FallbackClosed) == 0 {
+		m.opts.Headers.write(w.Header(), q.told, policyField(q.told), d)
+	}
+	event.Refused = !d.Allowed
+	if m.opts.OnDecision != nil {
+		m.opts.OnDecision(r, event)
+	}
+	switch {
+	case event.Refused:
+		m.answer(w, r, q.told, event)
+	case q.reservation != nil:
+		q.serveAndSettle(w, r, next)
+	default:
+		next.ServeHTTP(w, r)
+	}
+}
+
+// answer writes a refusal in the application's own way, or ours.
+func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, limits []told, event Event) {
+	closed := event.Decision.Flags&rule.FallbackClosed != 0
+	switch {
+	case m.opts.Refuse != nil:
+		if !closed {
+			setRetryAfter(w.Header(), &event.Decision)
+		}
+		m.opts.Refuse(w, r, event)
+	case closed:
+		m.unavailable(w)
+	default:
+		m.refuse(w, limits, &event.Decision)
+	}
+}
+
+// shadow decides by a policy that is only tried out.
+func (m *Middleware) shadow(r *http.Request, p *policy) {
+	event := m.ask(r, []*policy{p}).decide(r)
+	event.Shadow = true
+	if m.opts.OnDecision != nil {
+		m.opts.OnDecision(r, event)
+	}
+}
+
+// decisionContext returns the context of a decision.
+func (m *Middleware) decisionContext(r *http.Request) (context.Context, context.CancelFunc) {
+	if m.opts.Timeout == 0 {
+		return r.Context(), func() {}
+	}
+	return context.WithTimeout(r.Context(), m.opts.Timeout)
+}

@@ -1,0 +1,212 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+func TestLimitsByAddress(t *testing.T) {
+	p := newPlay(t, Options{}, nil, slidegate.PerMinute(2))
+	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 200, 429, 429)
+	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.2") }, 200, 200, 429)
+	if p.served != 4 {
+		t.Errorf("%d requests were served, not the 4 admitted", p.served)
+	}
+}
+
+// A policy is only for the requests that match it.
+func TestMatch(t *testing.T) {
+	p := newPlay(t, Options{Policies: []Policy{{Name: "shorten", Match: "POST /shorten", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}}}, nil)
+	post := func() *httptest.ResponseRecorder { return p.ask(httptest.NewRequest("POST", "/shorten", nil)) }
+	get := func() *httptest.ResponseRecorder { return p.ask(httptest.NewRequest("GET", "/abc", nil)) }
+	p.want(post, 201-1, 429)
+	p.want(get, 200, 200, 200)
+	if w := get(); w.Header().Get("RateLimit") != "" {
+		t.Errorf("a request that no policy is for was told %q", w.Header().Get("RateLimit"))
+	}
+}
+
+// Of several policies all are charged, or none is.
+func TestAllOrNone(t *testing.T) {
+	p := newPlay(t, Options{Policies: []Policy{
+		{Name: "user", Key: Header("X-User"), Limits: []slidegate.Limit{slidegate.PerMinute(2)}},
+		{Name: "all", Key: Global(), Limits: []slidegate.Limit{slidegate.PerMinute(3)}},
+	}}, nil)
+	as := func(user string) func() *httptest.ResponseRecorder {
+		return func() *httptest.ResponseRecorder {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Header.Set("X-User", user)
+			return p.ask(r)
+		}
+	}
+	p.want(as("ann"), 200, 200, 429, 429, 429)
+	if e := p.last(); e.Policy != "user" || !e.Refused {
+		t.Errorf("decided by %+v, not by the policy user", e)
+	}
+	p.want(as("bob"), 200, 429) // the refusals of ann took nothing from everybody
+	if e := p.last(); e.Policy != "all" {
+		t.Errorf("decided by %q, not by the policy all", e.Policy)
+	}
+}
+
+func TestPlans(t *testing.T) {
+	plans := map[string]slidegate.Limit{"free": slidegate.PerMinute(1), "paid": slidegate.PerMinute(3)}
+	p := newPlay(t, Options{Policies: []Policy{{
+		Name: "api", Key: Header("X-User"),
+		Plan: func(r *http.Request) []slidegate.Limit {
+			if limit, ok := plans[r.Header.Get("X-Plan")]; ok {
+				return []slidegate.Limit{limit}
+			}
+			return nil
+		},
+		Limits: []slidegate.Limit{slidegate.PerMinute(2)},
+	}}}, nil)
+	with := func(plan string) func() *httptest.ResponseRecorder {
+		return func() *httptest.ResponseRecorder {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Header.Set("X-User", "ann")
+			r.Header.Set("X-Plan", plan)
+			return p.ask(r)
+		}
+	}
+	p.want(with("free"), 200, 429)
+	p.want(with(""), 200, 429)     // the usual limits, and what the other plan used counts
+	p.want(with("paid"), 200, 429) // upgraded: one more
+}
+
+func TestCostAndSkip(t *testing.T) {
+	p := newPlay(t, Options{Policies: []Policy{{
+		Cost: func(r *http.Request) int64 { return r.ContentLength },
+		Skip: func(r *http.Request) bool { return r.URL.Path == "/health" },
+	}}}, nil, slidegate.PerMinute(10))
+	send := func(path, body string) int {
+		return p.ask(httptest.NewRequest("POST", path, strings.NewReader(body))).Code
+	}
+	for i, step := range []struct {
+		path, body string
+		status     int
+	}{{"/", "1234567", 200}, {"/", "1234", 429}, {"/", "123", 200}, {"/", "1", 429}, {"/health", "12345678901", 200}, {"/", "", 200}} {
+		if got := send(step.path, step.body); got != step.status {
+			t.Errorf("step %d: status %d, not %d", i, got, step.status)
+		}
+	}
+	w := p.ask(httptest.NewRequest("POST", "/", strings.NewReader("12345678901"))) // more than the quota
+	if w.Code != 429 || w.Header().Get("Retry-After") != "" {
+		t.Errorf("status %d with Retry-After %q for what can never be admitted", w.Code, w.Header().Get("Retry-After"))
+	}
+}
+
+// A policy in the shadow decides and reports, and refuses nothing.
+func TestShadow(t *testing.T) {
+	p := newPlay(t, Options{Policies: []Policy{
+		{Name: "tried", Shadow: true, Limits: []slidegate.Limit{slidegate.PerMinute(1)}},
+		{Name: "live", Limits: []slidegate.Limit{slidegate.PerMinute(3)}},
+	}}, nil)
+	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 200, 200, 429)
+	var tried, denied int
+	for _, e := range p.events {
+		if e.Shadow {
+			tried++
+			if !e.Decision.Allowed {
+				denied++
+			}
+			if e.Refused || e.Policy != "tried" {
+				t.Errorf("an event of the shadow: %+v", e)
+			}
+		}
+	}
+	if tried != 4 || denied != 3 {
+		t.Errorf("tried %d times and denied %d, not 4 and 3", tried, denied)
+	}
+}
+
+func TestStoreFails(t *testing.T) {
+	for _, simple := range []bool{true, false} {
+		policy := Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}
+		if !simple {
+			policy.Cost = func(*http.Request) int64 { return 1 }
+		}
+		for _, test := range []struct {
+			name     string
+			opts     Options
+			statuses []int
+			flags    slidegate.Flags
+		}{
+			{"open", Options{}, []int{200, 200}, rule.FallbackOpen},
+			{"closed", Options{FailClosed: true}, []int{503, 503}, rule.FallbackClosed},
+			{"local", Options{Fallback: spare(t), FailClosed: true}, []int{200, 429}, rule.FallbackLocal},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				test.opts.Policies = []Policy{policy}
+				store := &broken{}
+				p := (&play{t: t}).over(store, test.opts, nil)
+				p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, test.statuses...)
+				if e := p.last(); e.Err == nil || e.Decision.Flags != test.flags || e.Refused != (test.statuses[1] != 200) {
+					t.Errorf("the event is %+v", e)
+				}
+				if store.asked != len(test.statuses) {
+					t.Errorf("a store that fails was asked %d times for %d requests", store.asked, len(test.statuses))
+				}
+			})
+		}
+	}
+}
+
+// spare is a limiter in process.
+func spare(t *testing.T) *slidegate.Limiter {
+	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := slidegate.NewWith(store, slidegate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}
+
+func TestWrongOptions(t *testing.T) {
+	limiter := newPlay(t, Options{}, nil, slidegate.PerMinute(1)).limiter
+	none := spare(t)
+	for _, test := range []struct {
+		limiter *slidegate.Limiter
+		opts    Options
+		want    string
+	}{
+		{nil, Options{}, "limiter: must not be nil"},
+		{none, Options{}, "there is no limit"},
+		{limiter, Options{Headers: 99}, "headers: 99"},
+		{limiter, Options{Body: 99}, "body: 99"},
+		{limiter, Options{Timeout: -time.Second}, "timeout: must not be negative"},
+		{limiter, Options{Policies: []Policy{{Name: "a"}, {}}}, "name: is missing"},
+		{limiter, Options{Policies: []Policy{{Name: "a"}, {Name: "a"}}}, `"a" is there twice`},
+		{limiter, Options{Policies: []Policy{{Match: "GET /{"}}}, "match"},
+		{limiter, Options{Policies: []Policy{{Name: "é"}}}, "printable ASCII"},
+		{limiter, Options{Policies: []Policy{{Limits: []slidegate.Limit{{}}}}}, "invalid limit"},
+	} {
+		_, err := New(test.limiter, test.opts)
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "httplimit: ") {
+			t.Errorf("the error is %v, and should say %q", err, test.want)
+		}
+	}
+}
+
+// What the application writes in place of our answer.
+func TestRefuse(t *testing.T) {
+	p := newPlay(t, Options{Refuse: func(w http.ResponseWriter, _ *http.Request, e Event) {
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = w.Write([]byte(e.Decision.Limit))
+	}}, nil, slidegate.PerMinute(1))
+	p.from("192.0.2.1")
+	w := p.from("192.0.2.1")
+	if w.Code != http.StatusTeapot || w.Body.String() != "1/1m" || w.Header().Get("Retry-After") == "" || w.Header().Get("RateLimit") == "" {
+		t.Errorf("answered %d %q with %v", w.Code, w.Body, w.Header())
+	}
+}

@@ -1,0 +1,116 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// play is a middleware in front of a handler, with a clock of its own.
+type play struct {
+	t       tester
+	now     slidegate.Micros
+	limiter *slidegate.Limiter
+	events  []Event
+	served  int
+	handler http.Handler
+}
+
+// tester is what a play needs of a testing.TB, which a rapid.T has too.
+type tester interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// noon is when every play begins, at the start of a minute and of an hour.
+const noon = slidegate.Micros(1_767_614_400_000_000)
+
+// newPlay puts a middleware in front of a handler that answers 200, or of handler if that is not nil.
+func newPlay(t tester, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) *play {
+	t.Helper()
+	p := &play{t: t, now: noon}
+	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return p.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.over(store, opts, handler, limits...)
+}
+
+// over is newPlay on a store of the test's own.
+func (p *play) over(store slidegate.Store, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) *play {
+	p.t.Helper()
+	var err error
+	if p.limiter, err = slidegate.New(store, limits...); err != nil {
+		p.t.Fatal(err)
+	}
+	hook := opts.OnDecision
+	opts.OnDecision = func(r *http.Request, e Event) {
+		p.events = append(p.events, e)
+		if hook != nil {
+			hook(r, e)
+		}
+	}
+	m, err := New(p.limiter, opts)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.handler = m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.served++
+		if handler != nil {
+			handler(w, r)
+		}
+	}))
+	return p
+}
+
+// from asks as a client of the given address.
+func (p *play) from(address string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = address + ":1234"
+	return p.ask(r)
+}
+
+func (p *play) ask(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	p.handler.ServeHTTP(w, r)
+	return w
+}
+
+// wait lets time pass.
+func (p *play) wait(d time.Duration) { p.now += d.Microseconds() }
+
+// last returns the last event.
+func (p *play) last() Event {
+	p.t.Helper()
+	if len(p.events) == 0 {
+		p.t.Fatal("there was no event")
+	}
+	return p.events[len(p.events)-1]
+}
+
+// want checks statuses of one request after another.
+func (p *play) want(ask func() *httptest.ResponseRecorder, statuses ...int) {
+	p.t.Helper()
+	for i, status := range statuses {
+		if got := ask().Code; got != status {
+			p.t.Fatalf("request %d: status %d, not %d", i+1, got, status)
+		}
+	}
+}
+
+// broken is a store that cannot be reached.
+type broken struct{ asked int }
+
+var errBroken = errors.New("the store cannot be reached")
+
+func (b *broken) Apply(context.Context, []slidegate.Request) error { b.asked++; return errBroken }
+func (b *broken) Check(*slidegate.BoundLimit) error                { return nil }
+func (b *broken) Traits() slidegate.Traits {
+	return slidegate.Traits{Name: "broken", MaxCharges: 16}
+}

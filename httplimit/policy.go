@@ -1,0 +1,137 @@
+package httplimit
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Policy is a named set of limits with a rule that makes the key, and which requests it is for. The zero value limits
+// every request by its address to the limiter's own limits.
+type Policy struct {
+	// Name tells policies apart, in state, headers and events. It is required where there are several.
+	Name string
+	// Match is a pattern as http.ServeMux takes it, such as "POST /login" or "/api/"; empty means every request.
+	Match string
+	// Skip lets a request off; nil lets none off.
+	Skip func(*http.Request) bool
+	// Key says who a request is of; nil means Address(nil).
+	Key Key
+	// Limits are what every key faces, all at once; if empty, the limiter's own.
+	Limits []slidegate.Limit
+	// Plan returns the limits of one request, for users with different plans; nil, or nothing returned, means Limits. A
+	// limit of the same name and shape keeps what was used when the plan changes.
+	Plan func(*http.Request) []slidegate.Limit
+	// Cost is how many units a request takes; nil means 1. A cost of 0 is let through, and only told about.
+	Cost func(*http.Request) int64
+	// After returns what a request did cost once its response is written; nil leaves it at Cost. The difference is given
+	// back or charged, beyond the quota if need be. CostOfBytes, CostIfStatus and CostSaid are the usual ones.
+	After After
+	// Shadow decides and reports, and never refuses: to try a policy on real traffic.
+	Shadow bool
+}
+
+// policy is a Policy made ready.
+type policy struct {
+	Policy
+	limiter *slidegate.Limiter
+	limits  []slidegate.Limit // those of limiter, with the names that state belongs to
+	told    []told            // the same, as responses tell about them
+	items   []string          // RateLimit-Policy; it is shared by all responses, and appending to it makes a copy
+	mux     *http.ServeMux    // knows Match; nil if that is empty
+}
+
+// matches tells whether the policy is for this request.
+func (p *policy) matches(r *http.Request) bool {
+	if p.mux != nil {
+		if _, pattern := p.mux.Handler(r); pattern == "" {
+			return false
+		}
+	}
+	return p.Skip == nil || !p.Skip(r)
+}
+
+func (p *policy) cost(r *http.Request) int64 {
+	if p.Cost == nil {
+		return 1
+	}
+	return p.Cost(r)
+}
+
+// plan returns the limits of one request, or nil if they are those of p.limiter.
+func (p *policy) plan(r *http.Request) []slidegate.Limit {
+	if p.Plan == nil {
+		return nil
+	}
+	return p.Plan(r)
+}
+
+// newPolicy makes a policy ready, or says what is wrong with it.
+func newPolicy(limiter *slidegate.Limiter, given Policy, several bool) (*policy, error) {
+	p := &policy{Policy: given}
+	if several && p.Name == "" {
+		return nil, fmt.Errorf("httplimit: policy name: is missing, and there are several policies: give each its own")
+	}
+	if p.Key == nil {
+		p.Key = Address(nil)
+	}
+	limits := given.Limits
+	if len(limits) == 0 {
+		limits = limiter.Limits()
+	}
+	if len(limits) == 0 && given.Plan == nil {
+		return nil, fmt.Errorf("httplimit: policy %q: there is no limit: give it Limits, or give the limiter some", p.Name)
+	}
+	var err error
+	if p.limits, p.told, err = p.planned(limits); err != nil {
+		return nil, err
+	}
+	p.items = policyField(p.told)
+	if p.limiter, err = limiter.With(p.limits...); err != nil {
+		return nil, fmt.Errorf("httplimit: policy %q: %w", p.Name, err)
+	}
+	if p.Match != "" {
+		p.mux, err = newMatch(p.Match)
+	}
+	return p, err
+}
+
+// simple tells whether the policy is for every request and needs nothing but its key.
+func (p *policy) simple() bool {
+	return p.Match == "" && p.Skip == nil && p.Plan == nil && p.Cost == nil && p.After == nil && !p.Shadow
+}
+
+// planned returns limits with the policy's name before their own, so that policies do not share counts by accident, and
+// how responses tell about them.
+func (p *policy) planned(limits []slidegate.Limit) ([]slidegate.Limit, []told, error) {
+	named := make([]slidegate.Limit, 0, len(limits))
+	tolds := make([]told, 0, len(limits))
+	for _, limit := range limits {
+		text := limit.String()
+		if p.Name != "" {
+			limit.Name = strings.TrimSuffix(p.Name+"/"+limit.Name, "/")
+		}
+		one, err := tell(cmp.Or(limit.Name, text), limit)
+		if err != nil {
+			return nil, nil, err
+		}
+		named = append(named, limit)
+		tolds = append(tolds, one)
+	}
+	return named, tolds, nil
+}
+
+// newMatch returns a mux that knows one pattern.
+func newMatch(pattern string) (mux *http.ServeMux, err error) {
+	defer func() {
+		if wrong := recover(); wrong != nil { // that is how ServeMux tells
+			err = fmt.Errorf("httplimit: policy match: %q: %v", pattern, wrong)
+		}
+	}()
+	mux = http.NewServeMux()
+	mux.Handle(pattern, http.NotFoundHandler())
+	return mux, nil
+}

@@ -1,0 +1,54 @@
+package httplimit
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"pgregory.net/rapid"
+)
+
+// A client that comes back after Retry-After, to the second, is admitted: for every algorithm and choice, also where
+// refusals count, and whatever it did before.
+func TestRetryAfterIsTrue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := slidegate.Limit{
+			Quota:       rapid.Int64Range(1, 20).Draw(t, "quota"),
+			Window:      time.Duration(rapid.Int64Range(1, 120_000).Draw(t, "window")) * time.Millisecond,
+			Algorithm:   rapid.SampledFrom([]slidegate.Algorithm{slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket}).Draw(t, "algorithm"),
+			CountDenied: rapid.Bool().Draw(t, "count denied"),
+		}
+		if limit.Algorithm == slidegate.SlidingWindow {
+			limit.Segments = rapid.SampledFrom([]int{1, 2, 10}).Draw(t, "segments")
+			limit.Overlap = rapid.SampledFrom([]slidegate.Overlap{slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole}).Draw(t, "overlap")
+		}
+		if limit.Algorithm == slidegate.SlidingWindow || limit.Algorithm == slidegate.FixedWindow {
+			limit.Anchor = rapid.SampledFrom([]slidegate.Anchor{slidegate.AnchorClock, slidegate.AnchorFirst}).Draw(t, "anchor")
+		}
+		cost := int64(1)
+		p := newPlay(t, Options{Policies: []Policy{{Cost: func(*http.Request) int64 { return cost }}}}, nil, limit)
+		refused := 0
+		for range rapid.IntRange(1, 40).Draw(t, "requests") {
+			p.now += rapid.Int64Range(0, 2*limit.Window.Microseconds()/limit.Quota).Draw(t, "later")
+			cost = rapid.Int64Range(1, limit.Quota).Draw(t, "cost")
+			w := p.from("192.0.2.1")
+			if w.Code == 200 {
+				continue
+			}
+			refused++
+			seconds, err := strconv.ParseInt(w.Header().Get("Retry-After"), 10, 64)
+			if err != nil || seconds < 1 {
+				t.Fatalf("Retry-After is %q", w.Header().Get("Retry-After"))
+			}
+			p.now += seconds * 1e6
+			if again := p.from("192.0.2.1"); again.Code != 200 {
+				t.Fatalf("%v: came back after %d seconds as told, and was refused: %v", limit, seconds, again.Header())
+			}
+		}
+		if refused == 0 {
+			t.Skip("nothing was refused")
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// discard is a response that nobody reads.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
+
+// served returns a call of the middleware alone, in front of a handler that does nothing.
+func served(t testing.TB, headers Headers, quota int64) func() {
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.PerMinute(quota))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(limiter, Options{Headers: headers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	r := httptest.NewRequest("GET", "/", nil)
+	w := &discard{header: http.Header{}}
+	return func() {
+		clear(w.header)
+		handler.ServeHTTP(w, r)
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		headers Headers
+		quota   int64
+		most    float64
+	}{
+		{"admitted, no headers", HeadersNone, 1 << 40, 0},
+		{"admitted, IETF", HeadersIETF, 1 << 40, 2},
+		{"admitted, X", HeadersX, 1 << 40, 2},
+		{"refused, IETF", HeadersIETF, 1, 3},
+	} {
+		serve := served(t, test.headers, test.quota)
+		serve()
+		if got := testing.AllocsPerRun(1000, serve); got > test.most {
+			t.Errorf("%s: %v allocations, more than %v", test.name, got, test.most)
+		}
+	}
+}
+
+func BenchmarkServe(b *testing.B) {
+	for name, headers := range map[string]Headers{"none": HeadersNone, "ietf": HeadersIETF, "x": HeadersX} {
+		for verdict, quota := range map[string]int64{"admitted": 1 << 40, "refused": 1} {
+			b.Run(name+"/"+verdict, func(b *testing.B) {
+				serve := served(b, headers, quota)
+				b.ReportAllocs()
+				for b.Loop() {
+					serve()
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// The defaults of TransportOptions.
+const (
+	defaultMaxObey = time.Hour
+	defaultMaxKeys = 1024
+)
+
+// TransportOptions are the choices of a Transport. The zero value obeys servers, has no limit of its own, and refuses at
+// once what may not be sent yet.
+type TransportOptions struct {
+	// Limiter is a limit of our own, which a request faces before it is sent. Nil means none. It is charged for every request
+	// that is sent, also for each one that follows a redirect and for those that fail on the way.
+	Limiter *slidegate.Limiter
+	// Key says which requests count together, for the Limiter and for what servers answer. It should cut requests up as the
+	// server does: who has several accounts with one server wants a key for each. Nil means the server, as in
+	// https://example.com: scheme, host, and the port if it is not the usual one.
+	Key Key
+	// Cost is how many units of the Limiter a request takes; nil means 1. A cost of 0 passes the Limiter.
+	Cost func(*http.Request) int64
+	// Wait holds a request back until it may be sent, for as long as its context allows. When the wait would outlast the
+	// context's deadline, the request is refused at once, with an error that is also context.DeadlineExceeded. Without Wait
+	// every request that may not be sent now is refused at once.
+	Wait bool
+	// MaxWait is how long Wait may hold one request back in all. What would take longer is refused as soon as that is known.
+	// 0 leaves it to the request's context.
+	MaxWait time.Duration
+	// MaxObey is how long a server can block a key by one response; what asks for more is taken as this. It keeps a server
+	// that is wrong, or hostile, from stopping us for good. 0 means an hour.
+	MaxObey time.Duration
+	// MaxKeys is how many keys may be blocked by servers at once; 0 means 1024. When there are more, the block that ends
+	// soonest is forgotten. One that has ended is always forgotten before one that has not.
+	MaxKeys int
+	// FailClosed fails a request when the Limiter's store cannot decide, with the store's error. Otherwise it is sent: an
+	// outage of the limiter is then not one of the client. A cost that is wrong is always an error.
+	FailClosed bool
+}
+
+// Transport is an http.RoundTripper that sends a request only when it may be sent: when a limit of its own admits it, and
+// when the server has not asked to be left alone. It is safe for concurrent use, runs nothing in the background and never
+// changes a request. The zero value is not usable; NewTransport makes it.
+//
+// It obeys these fields of a response, each for the key of its request:
+//
+//   - Retry-After, in seconds or as a date, of a 429, 503 or 403. Where it is valid, no other field counts.
+//   - RateLimit, as the IETF drafts 08 to 11 have it ("api";r=0;t=18), and 07 (limit=5, remaining=0, reset=18). Every item
+//     without anything remaining blocks for its time.
+//   - RateLimit-Remaining with RateLimit-Reset, of the drafts before these.
+//   - X-RateLimit-Remaining with X-RateLimit-Reset, and both spelt X-Rate-Limit.
+//
+// If several of the last three block, the longest time counts. A reset below 1,000,000,000 is in seconds from now, one
+// below 1,000,000,000,000 is a Unix time in seconds, and a larger one is in milliseconds: nobody means 31 years from now, or
+// a time in the year 33658. Times of day are compared with the response's Date where it has one, so that it does not matter
+// when the server's clock and ours disagree. What is malformed or longer than 8 KB is ignored, and so is all of a response
+// with an Age: it comes from a cache, and tells about somebody else's request. A block is never cut short by another
+// response, for that may have been sent before.
+//
+// It does not retry. A body that was sent cannot be read again, and only the caller knows whether the request may be made
+// twice. A 429 is returned like every response, and the next request for the key is what waits, or is refused; a client
+// that retries finds out from RefusedError when to.
+//
+// When a server's block ends, all that waited for it are sent at once, unless a Limiter spreads them. Who waits is not
+// served in order of arrival.
+type Transport struct {
+	next   http.RoundTripper
+	opts   TransportOptions
+	blocks *blocks
+	peeks  bool // refusals count, so a waiter must not ask for real before it is its turn
+}
+
+// NewTransport returns a transport that sends by next, or by http.DefaultTransport if that is nil. The error says which
+// option is wrong.
+func NewTransport(next http.RoundTripper, opts TransportOptions) (*Transport, error) {
+	switch {
+	case opts.Limiter != nil && len(opts.Limiter.Limits()) == 0:
+		return nil, errors.New("httplimit: limiter: it has no limit: give slidegate.New some")
+	case opts.Limiter == nil && opts.Cost != nil:
+		return nil, errors.New("httplimit: cost: there is nothing to charge it to: set Limiter")
+	case opts.MaxWait < 0:
+		return nil, fmt.Errorf("httplimit: max wait: must not be negative, it is %v", opts.MaxWait)
+	case opts.MaxWait > 0 && !opts.Wait:
+		return nil, errors.New("httplimit: max wait: nothing waits: set Wait")
+	case opts.MaxObey < 0:
+		return nil, fmt.Errorf("httplimit: max obey: must not be negative, it is %v", opts.MaxObey)
+	case opts.MaxKeys < 0:
+		return nil, fmt.Errorf("httplimit: max keys: must not be negative, it is %d", opts.MaxKeys)
+	}
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	if opts.Key == nil {
+		opts.Key = serverOf
+	}
+	if opts.MaxObey == 0 {
+		opts.MaxObey = defaultMaxObey
+	}
+	if opts.MaxKeys == 0 {
+		opts.MaxKeys = defaultMaxKeys
+	}
+	t := &Transport{next: next, opts: opts, blocks: newBlocks(opts.MaxKeys)}
+	if opts.Limiter != nil {
+		t.peeks = opts.Wait && slices.ContainsFunc(opts.Limiter.Limits(), func(l slidegate.Limit) bool { return l.CountDenied })
+	}
+	return t, nil
+}
+
+// serverOf is the key of a request whose transport was given none.
+func serverOf(r *http.Request) string {
+	if r.URL == nil {
+		return "" // the next transport says what is wrong with that
+	}
+	scheme, host := strings.ToLower(r.URL.Scheme), strings.ToLower(r.URL.Host)
+	switch scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	return scheme + "://" + host
+}
+
+// RoundTrip sends a request when it may be sent. If that is not now, it waits or returns a *RefusedError, as the options
+// say, and then nothing was sent.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	key := t.opts.Key(r)
+	if err := t.admit(r, key); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // a RoundTripper must; what that says does not matter any more
+		}
+		return nil, err
+	}
+	response, err := t.next.RoundTrip(r)
+	if response != nil {
+		now := time.Now()
+		if hold, limit := heldFor(response, now); hold > 0 {
+			t.blocks.add(key, now.Add(min(hold, t.opts.MaxObey)), limit, now)
+		}
+	}
+	return response, err
+}
+
+// CloseIdleConnections closes those of the next transport, if it can; http.Client.CloseIdleConnections calls it.
+func (t *Transport) CloseIdleConnections() {
+	if next, ok := t.next.(interface{ CloseIdleConnections() }); ok {
+		next.CloseIdleConnections()
+	}
+}
+
+// admit returns when the request may be sent, or why it is not.
+func (t *Transport) admit(r *http.Request, key string) error {
+	cost := int64(1)
+	if t.opts.Cost != nil {
+		cost = t.opts.Cost(r)
+	}
+	ctx, began := r.Context(), time.Now()
+	for {
+		if ctx.Err() != nil { // whoever has gone away must not take anything
+			return context.Cause(ctx)
+		}
+		// The server comes first: units are taken only when they can be used at once.
+		refused := t.blocks.refusal(key, time.Now())
+		if refused == nil {
+			var err error
+			if refused, err = t.ask(ctx, key, cost); err != nil {
+				return err
+			}
+		}
+		if refused == nil {
+			return nil
+		}
+		if err := t.pause(ctx, refused, time.Since(began)); err != nil {
+			return err
+		}
+	}
+}
+
+// ask takes the cost from our own limiter. The refusal is nil if it was admitted, or if nobody could decide and the
+// options let it pass.
+func (t *Transport) ask(ctx context.Context, key string, cost int64) (*RefusedError, error) {
+	if t.opts.Limiter == nil || cost == 0 {
+		return nil, nil
+	}
+	d, err := t.take(ctx, key, cost)
+	switch {
+	case err == nil && d.Allowed:
+		return nil, nil
+	case err == nil:
+		return &RefusedError{RetryAfter: d.RetryAfter, Limit: d.Limit}, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case t.opts.FailClosed || errors.Is(err, slidegate.ErrCost):
+		return nil, fmt.Errorf("httplimit: the limiter could not decide: %w", err)
+	}
+	return nil, nil
+}
+
+func (t *Transport) take(ctx context.Context, key string, cost int64) (slidegate.Decision, error) {
+	if t.peeks {
+		if d, err := t.opts.Limiter.PeekN(ctx, key, cost); err != nil || !d.Allowed {
+			return d, err
+		}
+	}
+	return t.opts.Limiter.AllowN(ctx, key, cost)
+}
+
+// pause waits for as long as a refusal says, or returns at once if that is no use or not wanted.
+func (t *Transport) pause(ctx context.Context, refused *RefusedError, waited time.Duration) error {
+	wait := refused.RetryAfter
+	deadline, ends := ctx.Deadline()
+	switch {
+	case wait == slidegate.Never:
+		refused.cause = slidegate.ErrNever
+		return refused
+	case !t.opts.Wait, wait <= 0: // a failure policy below the limiter refuses without a time
+		return refused
+	case t.opts.MaxWait > 0 && wait > t.opts.MaxWait-waited:
+		return refused
+	case ends && time.Until(deadline) <= wait:
+		refused.cause = context.DeadlineExceeded
+		return refused
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,91 @@
+package httplimit
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+)
+
+// block is a server's word that a key is not to be used before a time.
+type block struct {
+	key   string
+	until time.Time
+	limit string // what the server calls it
+	place int    // in soonest
+}
+
+// blocks are the keys that servers have blocked, never more than a number of them. They are safe for concurrent use.
+type blocks struct {
+	most int
+
+	mu      sync.Mutex
+	byKey   map[string]*block
+	soonest soonest
+}
+
+func newBlocks(most int) *blocks { return &blocks{most: most, byKey: map[string]*block{}} }
+
+// refusal tells for how long key is blocked; nil means that it is not.
+func (b *blocks) refusal(key string, now time.Time) *RefusedError {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if one := b.byKey[key]; one != nil && one.until.After(now) {
+		return &RefusedError{RetryAfter: one.until.Sub(now), Limit: one.limit, Server: true}
+	}
+	return nil
+}
+
+// add blocks key until a time, unless it is blocked for longer already.
+func (b *blocks) add(key string, until time.Time, limit string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if one := b.byKey[key]; one != nil {
+		if until.After(one.until) {
+			one.until, one.limit = until, limit
+			heap.Fix(&b.soonest, one.place)
+		}
+		return
+	}
+	for len(b.soonest) > 0 && !b.soonest[0].until.After(now) {
+		b.forgetLocked()
+	}
+	if len(b.soonest) == b.most {
+		if !until.After(b.soonest[0].until) {
+			return // the new one is what ends soonest
+		}
+		b.forgetLocked()
+	}
+	one := &block{key: key, until: until, limit: limit}
+	b.byKey[key] = one
+	heap.Push(&b.soonest, one)
+}
+
+// forgetLocked forgets the block that ends soonest.
+func (b *blocks) forgetLocked() {
+	one := heap.Pop(&b.soonest).(*block)
+	delete(b.byKey, one.key)
+}
+
+// soonest is a heap of blocks, with the one that ends soonest first.
+type soonest []*block
+
+func (s soonest) Len() int           { return len(s) }
+func (s soonest) Less(i, j int) bool { return s[i].until.Before(s[j].until) }
+func (s soonest) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	s[i].place, s[j].place = i, j
+}
+
+func (s *soonest) Push(one any) {
+	b := one.(*block)
+	b.place = len(*s)
+	*s = append(*s, b)
+}
+
+func (s *soonest) Pop() any {
+	last := len(*s) - 1
+	one := (*s)[last]
+	(*s)[last] = nil
+	*s = (*s)[:last]
+	return one
+}

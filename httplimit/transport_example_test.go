@@ -1,0 +1,57 @@
+package httplimit_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// A client that asks a server for no more than 100 things a minute, and leaves it alone for as long as it says.
+func ExampleTransport() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "30")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	transport, err := httplimit.NewTransport(nil, httplimit.TransportOptions{
+		Limiter: limiter,
+		Wait:    true,
+		MaxWait: 10 * time.Second,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := &http.Client{Transport: transport}
+
+	for range 2 {
+		response, err := client.Get(server.URL)
+		if refused, ok := errors.AsType[*httplimit.RefusedError](err); ok {
+			fmt.Println("not sent, try again in", refused.RetryAfter.Round(time.Second))
+			continue
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		_ = response.Body.Close()
+		fmt.Println(response.Status)
+	}
+	// Output:
+	// 429 Too Many Requests
+	// not sent, try again in 30s
+}

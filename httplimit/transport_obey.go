@@ -1,0 +1,190 @@
+package httplimit
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+)
+
+const (
+	maxFieldBytes = 8 << 10 // of a response's field, all its lines together; what is longer is not read
+	maxNameBytes  = 64      // of a server's name for a limit
+
+	// A reset from here on is a Unix time, in seconds and in milliseconds.
+	epochSeconds = 1_000_000_000
+	epochMillis  = 1_000_000_000_000
+)
+
+// heldFor tells for how long a response asks for no other request, and the server's name for the limit, if it has one. 0
+// means that it asks for nothing. It is not bounded: a server may say anything.
+func heldFor(response *http.Response, now time.Time) (hold time.Duration, limit string) {
+	h := response.Header
+	if _, cached := h["Age"]; cached {
+		return 0, ""
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	switch response.StatusCode {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden: // the last is GitHub's way
+		if hold, ok := retryAfter(h, now); ok {
+			return hold, ""
+		}
+	}
+	hold, limit = rateLimitHold(h)
+	for _, prefix := range [...]string{"Ratelimit-", "X-Ratelimit-", "X-Rate-Limit-"} {
+		if other := trioHold(fieldLines(h, prefix+"Remaining"), fieldLines(h, prefix+"Reset"), now); other > hold {
+			hold, limit = other, ""
+		}
+	}
+	return hold, limit
+}
+
+// fieldLines returns the lines of a field, or nothing if they are too long to be meant seriously.
+func fieldLines(h http.Header, name string) []string {
+	values, bytes := h[name], 0
+	for _, value := range values {
+		bytes += len(value)
+	}
+	if bytes > maxFieldBytes {
+		return nil
+	}
+	return values
+}
+
+// retryAfter returns the time of Retry-After, the longest if it is there several times, and whether any was valid. A date
+// that has passed is valid.
+func retryAfter(h http.Header, now time.Time) (hold time.Duration, ok bool) {
+	for _, value := range fieldLines(h, "Retry-After") {
+		if n, valid := wholeUp(value); valid {
+			hold, ok = max(hold, ofSeconds(n)), true
+		} else if date, err := http.ParseTime(value); err == nil {
+			hold, ok = max(hold, date.Sub(now)), true
+		}
+	}
+	return hold, ok
+}
+
+// rateLimitHold returns the longest time of an item of RateLimit of which nothing remains, and its name.
+func rateLimitHold(h http.Header) (hold time.Duration, limit string) {
+	values := fieldLines(h, "Ratelimit")
+	if len(values) == 0 {
+		return 0, ""
+	}
+	list, err := httpsfv.UnmarshalList(values)
+	if err != nil {
+		return draft07Hold(values), ""
+	}
+	for _, member := range list {
+		item, ok := member.(httpsfv.Item)
+		if !ok {
+			continue
+		}
+		name, named := nameOf(item)
+		remaining, _ := item.Params.Get("r")
+		t, _ := item.Params.Get("t")
+		wait, timed := t.(int64)
+		if !named || remaining != int64(0) || !timed {
+			continue
+		}
+		if other := ofSeconds(wait); other > hold {
+			hold, limit = other, name
+		}
+	}
+	return hold, limit
+}
+
+// nameOf returns the name of an item. The drafts want a String; a Token is what some servers send.
+func nameOf(item httpsfv.Item) (name string, ok bool) {
+	switch value := item.Value.(type) {
+	case string:
+		name = value
+	case httpsfv.Token:
+		name = string(value)
+	default:
+		return "", false
+	}
+	return name[:min(len(name), maxNameBytes)], true
+}
+
+// draft07Hold returns the time of a RateLimit of draft 07, which was a dictionary.
+func draft07Hold(values []string) time.Duration {
+	dictionary, err := httpsfv.UnmarshalDictionary(values)
+	if err != nil {
+		return 0
+	}
+	member := func(name string) any {
+		if one, ok := dictionary.Get(name); ok {
+			if item, ok := one.(httpsfv.Item); ok {
+				return item.Value
+			}
+		}
+		return nil
+	}
+	if reset, whole := member("reset").(int64); whole && member("remaining") == int64(0) {
+		return ofSeconds(reset)
+	}
+	return 0
+}
+
+// trioHold returns the time of a reset if nothing remains. Of fields that are there several times, the strictest counts.
+func trioHold(remaining, reset []string, now time.Time) (hold time.Duration) {
+	exhausted := false
+	for _, value := range remaining {
+		whole, _, _ := strings.Cut(strings.TrimSpace(value), ".") // less than one is not enough for a request
+		n, valid := wholeUp(whole)
+		exhausted = exhausted || valid && n == 0
+	}
+	if !exhausted {
+		return 0
+	}
+	for _, value := range reset {
+		if n, valid := wholeUp(value); valid {
+			hold = max(hold, untilReset(n, now))
+		}
+	}
+	return hold
+}
+
+// untilReset tells what a reset means by how large it is.
+func untilReset(n int64, now time.Time) time.Duration {
+	switch {
+	case n < epochSeconds:
+		return ofSeconds(n)
+	case n < epochMillis:
+		return time.Unix(n, 0).Sub(now)
+	default:
+		return time.UnixMilli(n).Sub(now)
+	}
+}
+
+// ofSeconds returns n seconds, or the longest time there is, and nothing for a negative n.
+func ofSeconds(n int64) time.Duration {
+	return time.Duration(max(0, min(n, math.MaxInt64/int64(time.Second)))) * time.Second
+}
+
+// wholeUp reads a number of digits, of which some may follow a point, and rounds it up. Signs, exponents and words such as
+// NaN are not valid. A number too large for an int64 is valid, and is the largest.
+func wholeUp(text string) (n int64, valid bool) {
+	whole, fraction, pointed := strings.Cut(strings.TrimSpace(text), ".")
+	if !onlyDigits(whole) || pointed && !onlyDigits(fraction) {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil {
+		return math.MaxInt64, true // it has only digits, so it is too large
+	}
+	if strings.Trim(fraction, "0") != "" && n < math.MaxInt64 {
+		n++
+	}
+	return n, true
+}
+
+// onlyDigits tells whether a text is one digit or more, and nothing else.
+func onlyDigits(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789") == ""
+}

@@ -1,0 +1,391 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// origin stands for all servers: it answers what its script says, and remembers when it was asked.
+type origin struct {
+	answer func(r *http.Request) *http.Response
+
+	mu   sync.Mutex
+	sent []time.Duration // since it was made
+	made time.Time
+}
+
+func newOrigin(answer func(r *http.Request) *http.Response) *origin {
+	return &origin{answer: answer, made: time.Now()}
+}
+
+func (o *origin) RoundTrip(r *http.Request) (*http.Response, error) {
+	o.mu.Lock()
+	o.sent = append(o.sent, time.Since(o.made))
+	o.mu.Unlock()
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return o.answer(r), nil
+}
+
+// answering makes a response of lines such as "Retry-After: 5".
+func answering(status int, lines ...string) *http.Response {
+	response := &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody}
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ":")
+		response.Header.Add(name, strings.TrimPrefix(value, " "))
+	}
+	return response
+}
+
+// inTurn answers one response after the other, and then 200 for ever.
+func inTurn(responses ...*http.Response) func(*http.Request) *http.Response {
+	var mu sync.Mutex
+	return func(*http.Request) *http.Response {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(responses) == 0 {
+			return answering(200)
+		}
+		first := responses[0]
+		responses = responses[1:]
+		return first
+	}
+}
+
+func newTransport(t *testing.T, next http.RoundTripper, opts httplimit.TransportOptions) *httplimit.Transport {
+	t.Helper()
+	transport, err := httplimit.NewTransport(next, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return transport
+}
+
+func transportLimiter(t *testing.T, limits ...string) *slidegate.Limiter {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed []slidegate.Limit
+	for _, limit := range limits {
+		parsed = append(parsed, slidegate.MustParseLimit(limit))
+	}
+	limiter, err := slidegate.New(store, parsed...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}
+
+// send sends a request and returns what became of it and how long that took.
+func send(ctx context.Context, transport http.RoundTripper, address string) (time.Duration, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		panic(err)
+	}
+	began := time.Now()
+	_, err = transport.RoundTrip(request)
+	return time.Since(began), err
+}
+
+func mustSend(t *testing.T, transport http.RoundTripper, address string, after time.Duration) {
+	t.Helper()
+	if took, err := send(t.Context(), transport, address); err != nil || took != after {
+		t.Errorf("%v after %v, want it sent after %v", err, took, after)
+	}
+}
+
+// mustRefuse sends a request that is to be refused at once, and returns why it was.
+func mustRefuse(t *testing.T, ctx context.Context, transport http.RoundTripper, want httplimit.RefusedError) error {
+	t.Helper()
+	took, err := send(ctx, transport, "https://secret.test/")
+	refused, ok := errors.AsType[*httplimit.RefusedError](err)
+	if !ok || took != 0 {
+		t.Fatalf("%v after %v, want a *RefusedError at once", err, took)
+	}
+	if refused.RetryAfter != want.RetryAfter || refused.Limit != want.Limit || refused.Server != want.Server {
+		t.Errorf("refused with %+v, want %+v", *refused, want)
+	}
+	if !strings.HasPrefix(err.Error(), "httplimit: not sent: ") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("the text is %q", err)
+	}
+	return err
+}
+
+func TestNewTransportRefuses(t *testing.T) {
+	limiter := transportLimiter(t, "5/1m")
+	none, err := limiter.With()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for says, opts := range map[string]httplimit.TransportOptions{
+		"limiter: it has no":  {Limiter: none},
+		"cost: there is":      {Cost: func(*http.Request) int64 { return 1 }},
+		"max wait: must not":  {Wait: true, MaxWait: -1},
+		"max wait: nothing":   {MaxWait: 1},
+		"max obey: must not":  {MaxObey: -1},
+		"max keys: must not ": {MaxKeys: -1},
+	} {
+		transport, err := httplimit.NewTransport(nil, opts)
+		if err == nil || transport != nil || !strings.HasPrefix(err.Error(), "httplimit: "+says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	if _, err := httplimit.NewTransport(nil, httplimit.TransportOptions{}); err != nil {
+		t.Errorf("the zero value: %v", err)
+	}
+}
+
+// What a server says holds for its key, and for no other.
+func TestTransportKeys(t *testing.T) {
+	byUser := func(r *http.Request) string { return r.Header.Get("User") + r.URL.Query().Get("user") }
+	for _, test := range []struct {
+		name          string
+		key           httplimit.Key
+		first, second string
+		same          bool
+	}{
+		{"another path", nil, "https://a.test/x", "https://a.test/y?q", true},
+		{"another host", nil, "https://a.test/", "https://b.test/", false},
+		{"another scheme", nil, "https://a.test/", "http://a.test/", false},
+		{"another port", nil, "https://a.test/", "https://a.test:8443/", false},
+		{"the usual port", nil, "https://a.test/", "https://a.test:443/", true},
+		{"the usual port of http", nil, "http://a.test:80/", "http://a.test/", true},
+		{"the usual port of the other scheme", nil, "http://a.test:443/", "http://a.test/", false},
+		{"capitals", nil, "https://A.Test/", "https://a.test/", true},
+		{"own key, the same", byUser, "https://a.test/?user=1", "https://b.test/?user=1", true},
+		{"own key, another", byUser, "https://a.test/?user=1", "https://a.test/?user=2", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			next := newOrigin(inTurn(answering(429, "Retry-After: 5")))
+			transport := newTransport(t, next, httplimit.TransportOptions{Key: test.key})
+			if _, err := send(t.Context(), transport, test.first); err != nil {
+				t.Fatal(err)
+			}
+			_, err := send(t.Context(), transport, test.second)
+			if _, refused := errors.AsType[*httplimit.RefusedError](err); refused != test.same {
+				t.Errorf("%v, want refused: %v", err, test.same)
+			}
+		})
+	}
+}
+
+// 1024 keys are blocked at once unless the options say otherwise, and then the one that ends soonest is forgotten.
+func TestTransportMaxKeys(t *testing.T) {
+	next := newOrigin(func(r *http.Request) *http.Response { return answering(429, "Retry-After: "+r.URL.Query().Get("hold")) })
+	for given, most := range map[int]int{0: 1024, 3: 3} {
+		transport := newTransport(t, next, httplimit.TransportOptions{MaxKeys: given})
+		for i := range most + 2 {
+			hold := 1000 + (i+1)%most // key most-1 ends first of all, then key 0
+			if _, err := send(t.Context(), transport, fmt.Sprintf("https://%d.test/?hold=%d", i, hold)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sent := len(next.sent)
+		blocked := 0
+		for i := range most + 2 {
+			if _, err := send(t.Context(), transport, fmt.Sprintf("https://%d.test/?hold=0", i)); err != nil {
+				blocked++
+			}
+		}
+		if again := len(next.sent) - sent; blocked != most || again != 2 {
+			t.Errorf("%d keys are blocked and %d are not, want %d and 2", blocked, again, most)
+		}
+		if _, err := send(t.Context(), transport, fmt.Sprintf("https://%d.test/", most-1)); err != nil {
+			t.Errorf("what ended soonest was not forgotten: %v", err)
+		}
+	}
+}
+
+// What is wrong with a request is for the next transport to say.
+func TestTransportWrongRequest(t *testing.T) {
+	for _, request := range []*http.Request{{}, {URL: &url.URL{}}} {
+		if _, err := newTransport(t, nil, httplimit.TransportOptions{}).RoundTrip(request); err == nil {
+			t.Errorf("%+v was sent", request)
+		}
+	}
+}
+
+// closing is a body that counts how often it is closed.
+type closing struct {
+	io.Reader
+	closed int
+}
+
+func (c *closing) Close() error {
+	c.closed++
+	return nil
+}
+
+// A body is closed whatever happens: here if the request is not sent, by the next transport if it is. Either way the
+// request stays as it was.
+func TestTransportBody(t *testing.T) {
+	next := newOrigin(inTurn(answering(429, "Retry-After: 5")))
+	transport := newTransport(t, next, httplimit.TransportOptions{})
+	for _, what := range []string{"sent", "refused"} {
+		body := &closing{Reader: strings.NewReader("text")}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://secret.test/path?query", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Name", "value")
+		before := *request
+		before.URL, before.Header = new(url.URL), request.Header.Clone()
+		*before.URL = *request.URL
+		_, err = transport.RoundTrip(request)
+		if (err != nil) != (what == "refused") || body.closed != 1 {
+			t.Errorf("%s: %v, closed %d times", what, err, body.closed)
+		}
+		if !reflect.DeepEqual(before, *request) {
+			t.Errorf("%s: the request was changed", what)
+		}
+	}
+}
+
+// brokenStore never decides, or decides to refuse without saying for how long.
+type brokenStore struct {
+	slidegate.Store
+	err   error
+	while func() // happens meanwhile
+}
+
+func (s brokenStore) Apply(_ context.Context, batch []slidegate.Request) error {
+	s.while()
+	for _, request := range batch {
+		clear(request.Answers)
+	}
+	return s.err
+}
+
+func TestTransportBrokenStore(t *testing.T) {
+	memory, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := errors.New("down")
+	cost := int64(1)
+	opts := httplimit.TransportOptions{Wait: true, Cost: func(*http.Request) int64 { return cost }}
+	next := newOrigin(inTurn())
+	opts.Limiter, err = slidegate.New(brokenStore{memory, down, func() {}}, slidegate.PerMinute(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := newTransport(t, next, opts)
+	opts.FailClosed = true
+	closed := newTransport(t, next, opts)
+	if _, err := send(t.Context(), open, "https://secret.test/"); err != nil || len(next.sent) != 1 {
+		t.Errorf("not sent when the store is down: %v", err)
+	}
+	if _, err := send(t.Context(), closed, "https://secret.test/"); !errors.Is(err, down) || !strings.HasPrefix(err.Error(), "httplimit: ") {
+		t.Errorf("%v, want the store's error", err)
+	}
+	cost = 0
+	if _, err := send(t.Context(), closed, "https://secret.test/"); err != nil || len(next.sent) != 2 {
+		t.Errorf("a request that costs nothing: %v", err)
+	}
+	cost = 1
+	gone, leave := context.WithCancel(t.Context())
+	opts.FailClosed = false
+	opts.Limiter, err = slidegate.New(brokenStore{memory, down, leave}, slidegate.PerMinute(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := send(gone, newTransport(t, next, opts), "https://secret.test/"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want context.Canceled: whoever waits for the store has gone", err)
+	}
+	cost = -1
+	if _, err := send(t.Context(), open, "https://secret.test/"); !errors.Is(err, slidegate.ErrCost) {
+		t.Errorf("%v, want ErrCost", err)
+	}
+	cost = 1
+	opts.Limiter, err = slidegate.New(brokenStore{memory, nil, func() {}}, slidegate.PerMinute(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		mustRefuse(t, t.Context(), newTransport(t, next, opts), httplimit.RefusedError{Limit: slidegate.PerMinute(1).String()})
+	})
+	if len(next.sent) != 2 {
+		t.Errorf("%d were sent, want 2", len(next.sent))
+	}
+}
+
+func TestRefusedErrorText(t *testing.T) {
+	for want, refused := range map[string]*httplimit.RefusedError{
+		`httplimit: not sent: our own limit "api" admits it in 1.5s`:                    {RetryAfter: 1500 * time.Millisecond, Limit: "api"},
+		`httplimit: not sent: the server's limit admits it in 1m0s`:                     {RetryAfter: time.Minute, Server: true},
+		`httplimit: not sent: the server's limit "day" admits it in 1m0s`:               {RetryAfter: time.Minute, Server: true, Limit: "day"},
+		`httplimit: not sent: the cost exceeds what our own limit "api" ever admits`:    {RetryAfter: slidegate.Never, Limit: "api"},
+		`httplimit: not sent: our own limit "api" refuses it, and not for a known time`: {Limit: "api"},
+	} {
+		if refused.Error() != want || refused.Timeout() || errors.Unwrap(refused) != nil {
+			t.Errorf("%q, want %q", refused, want)
+		}
+	}
+}
+
+// idle counts how often its connections are closed.
+type idle struct {
+	http.RoundTripper
+	closed int
+}
+
+func (i *idle) CloseIdleConnections() { i.closed++ }
+
+func TestTransportCloseIdleConnections(t *testing.T) {
+	next := &idle{}
+	(&http.Client{Transport: newTransport(t, next, httplimit.TransportOptions{})}).CloseIdleConnections()
+	if next.closed != 1 {
+		t.Errorf("closed %d times, want 1", next.closed)
+	}
+	newTransport(t, newOrigin(inTurn()), httplimit.TransportOptions{}).CloseIdleConnections() // it has none
+}
+
+// The whole way, through http.Client and a real server, with real time.
+func TestTransportRealServer(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: newTransport(t, nil, httplimit.TransportOptions{Wait: true}), Timeout: 5 * time.Second}
+	response, err := client.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("status %d: a refusal of the server is to be returned", response.StatusCode)
+	}
+	_, err = client.Post(server.URL, "text/plain", strings.NewReader("body"))
+	refused, ok := errors.AsType[*httplimit.RefusedError](err)
+	if !ok || !refused.Server || refused.RetryAfter > 7*time.Second || refused.RetryAfter < 2*time.Second {
+		t.Errorf("%v, want a *RefusedError of at most 7s", err)
+	}
+	if outer, ok := errors.AsType[*url.Error](err); !ok || !outer.Timeout() || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want a *url.Error that is a timeout", err)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the server was asked %d times, want once", n)
+	}
+}
