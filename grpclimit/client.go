@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// ClientOptions are what a Client has besides its limiter. The zero value limits all calls to one target together, waits
-// for their turn, and sends calls unlimited when the store fails.
+// ClientOptions are what a Client has besides its limiter. The zero value limits all calls to one target together,
+// refuses at once what may not be sent yet, and sends calls unlimited when the store fails.
 type ClientOptions struct {
 	// Policies are what calls face before they are sent. Of several that match, all admit and all are charged, or none is.
 	// If there is none, it is the zero Policy.
@@ -23,10 +24,13 @@ type ClientOptions struct {
 	// server answers to one holds for this one alone, and policies without a key of their own count by it. nil means that
 	// the client acts for itself, and policies count by the target of the connection.
 	Key Key
-	// NoWait refuses at once what is not admitted now. Otherwise a call waits until it is, and is refused at once only if
-	// its context would end before, or no waiting helps. A call without a deadline waits as long as it takes, an hour if the
-	// server says so: give calls one. Who waits is not served in order of arrival.
-	NoWait bool
+	// Wait holds a call back until it may be sent, for as long as its context allows; one without a deadline waits as long as
+	// it takes. When the wait would outlast the context's deadline, or never end, the call is refused at once. Without Wait
+	// everything that may not be sent now is refused at once. Who waits is not served in order of arrival.
+	Wait bool
+	// MaxObey is how long a server can stop the calls of a key by one answer; what asks for more is taken as this. It keeps a
+	// server that is wrong, or hostile, from stopping us for good. 0 means an hour.
+	MaxObey time.Duration
 	// FailClosed refuses with UNAVAILABLE when the store cannot decide. Otherwise calls are sent: the server has its own
 	// limits.
 	FailClosed bool
@@ -50,17 +54,21 @@ type ClientOptions struct {
 // It is safe for concurrent use; all connections to the same servers should share one. The zero value is not usable;
 // NewClient makes it.
 type Client struct {
-	gate   *gate // nil if it has no limit of its own
-	key    Key
-	noWait bool
-	tell   func(context.Context, Event)
-	holds  holds
+	gate  *gate // nil if it has no limit of its own
+	key   Key
+	wait  bool
+	tell  func(context.Context, Event)
+	holds holds
 }
 
 // NewClient returns interceptors for clients over a limiter, or an error that says which option is wrong. With a nil
 // limiter the client keeps only to what servers answer.
 func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) {
-	c := &Client{key: opts.Key, noWait: opts.NoWait, tell: opts.OnDecision}
+	c := &Client{key: opts.Key, wait: opts.Wait, tell: opts.OnDecision}
+	if opts.MaxObey < 0 {
+		return nil, fmt.Errorf("grpclimit: max obey: must not be negative, it is %v", opts.MaxObey)
+	}
+	c.holds.most = cmp.Or(opts.MaxObey, time.Hour)
 	if limiter == nil {
 		if err := checkWithoutLimiter(opts); err != nil {
 			return nil, err
@@ -148,7 +156,7 @@ func (c *Client) keepHold(ctx context.Context, who holder) error {
 		if left == 0 {
 			return nil
 		}
-		refused := c.noWait || !inTime(ctx, left)
+		refused := !c.wait || !inTime(ctx, left)
 		if c.tell != nil {
 			event := Event{Method: who.method, Held: true, Refused: refused}
 			event.Decision.RetryAfter = left
@@ -198,7 +206,7 @@ func (c *Client) take(ctx context.Context, q *question) (waited bool, err error)
 // ask decides a question. Where refusals count, who waits must not ask for real before it is its turn, for each refusal
 // would put that off.
 func (c *Client) ask(ctx context.Context, q *question, parts []part) Event {
-	if !c.noWait && countsDenied(parts) {
+	if c.wait && countsDenied(parts) {
 		event := c.gate.decide(ctx, q, parts, true)
 		if !event.Decision.Allowed || event.Decision.Flags&rule.FallbackOpen != 0 {
 			return event
@@ -220,7 +228,7 @@ func countsDenied(parts []part) bool {
 
 // mayWait tells whether a refused call is to wait.
 func (c *Client) mayWait(ctx context.Context, d *slidegate.Decision) bool {
-	return !c.noWait && !d.Never() && d.Flags&rule.FallbackClosed == 0 && inTime(ctx, d.RetryAfter)
+	return c.wait && !d.Never() && d.Flags&rule.FallbackClosed == 0 && inTime(ctx, d.RetryAfter)
 }
 
 // inTime tells whether there is anything left of a context after d.

@@ -56,7 +56,7 @@ func newClient(t *testing.T, opts grpclimit.ClientOptions, limits ...string) *gr
 
 func TestClientStreamWaitsPerMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{PerMessage: true}}}, "2/1m sliding-log")
+		client := newClient(t, grpclimit.ClientOptions{Wait: true, Policies: []grpclimit.Policy{{PerMessage: true}}}, "2/1m sliding-log")
 		start := time.Now()
 		stream, w, err := openWire(t, client, &chatDesc)
 		if err != nil {
@@ -81,7 +81,7 @@ func TestClientStreamWaitsPerMessage(t *testing.T) {
 
 // A refusal ends the stream: nothing of it is left open, and it says the same from then on.
 func TestClientStreamRefused(t *testing.T) {
-	client := newClient(t, grpclimit.ClientOptions{NoWait: true, Policies: []grpclimit.Policy{{PerMessage: true}}}, "2/1h")
+	client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{PerMessage: true}}}, "2/1h")
 	stream, w, err := openWire(t, client, &chatDesc)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestClientStreamRefused(t *testing.T) {
 // Whoever reads while a message is refused hears of the refusal, not that the stream was cut.
 func TestClientStreamRefusedWhileReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := newClient(t, grpclimit.ClientOptions{NoWait: true, Policies: []grpclimit.Policy{{PerMessage: true}}}, "1/1h")
+		client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{PerMessage: true}}}, "1/1h")
 		stream, _, err := openWire(t, client, &chatDesc)
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestClientStreamRefusedWhileReading(t *testing.T) {
 // A message that waits gives up when the server ends the stream, as gRPC has it.
 func TestClientStreamEndsWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{PerMessage: true}}}, "1/1h")
+		client := newClient(t, grpclimit.ClientOptions{Wait: true, Policies: []grpclimit.Policy{{PerMessage: true}}}, "1/1h")
 		stream, w, err := openWire(t, client, &chatDesc)
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestClientStreamEndsWhileWaiting(t *testing.T) {
 
 func TestClientStreamPerReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{PerReply: true}}}, "2/1m sliding-log")
+		client := newClient(t, grpclimit.ClientOptions{Wait: true, Policies: []grpclimit.Policy{{PerReply: true}}}, "2/1m sliding-log")
 		start := time.Now()
 		stream, w, err := openWire(t, client, &listDesc)
 		if err != nil {
@@ -163,7 +163,7 @@ func TestClientStreamPerReply(t *testing.T) {
 // A stream with one reply is over with it.
 func TestClientStreamOfOneReply(t *testing.T) {
 	policy := grpclimit.Policy{PerReply: true, PerMessage: true}
-	client := newClient(t, grpclimit.ClientOptions{NoWait: true, Policies: []grpclimit.Policy{policy}}, "2/1h")
+	client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{policy}}, "2/1h")
 	stream, w, err := openWire(t, client, &collectDesc)
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestClientStreamLearns(t *testing.T) {
 		"RecvMsg": func(s grpc.ClientStream) error { return s.RecvMsg(nil) },
 		"Header":  func(s grpc.ClientStream) error { _, err := s.Header(); return err },
 	} {
-		client, err := grpclimit.NewClient(nil, grpclimit.ClientOptions{NoWait: true})
+		client, err := grpclimit.NewClient(nil, grpclimit.ClientOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

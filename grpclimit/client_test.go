@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
@@ -60,7 +61,7 @@ func took(t *testing.T, what string, start time.Time, want time.Duration) {
 func TestClientWaitsForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := new(events)
-		r := newRemote(t, newLimiter(t, nil, "2/1m sliding-log"), grpclimit.ClientOptions{OnDecision: seen.add})
+		r := newRemote(t, newLimiter(t, nil, "2/1m sliding-log"), grpclimit.ClientOptions{Wait: true, OnDecision: seen.add})
 		start := time.Now()
 		for i, want := range []time.Duration{0, 0, time.Minute, time.Minute, 2 * time.Minute} {
 			wantCode(t, "a call", r.call(t.Context(), say, nil), codes.OK)
@@ -79,7 +80,7 @@ func TestClientWaitsForItsTurn(t *testing.T) {
 func TestClientRefusesWhatIsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := new(events)
-		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log name=out"), grpclimit.ClientOptions{OnDecision: seen.add})
+		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log name=out"), grpclimit.ClientOptions{Wait: true, OnDecision: seen.add})
 		start := time.Now()
 		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK)
 		for _, deadline := range []time.Duration{30 * time.Second, time.Minute} {
@@ -104,7 +105,7 @@ func TestClientRefusesWhatIsTooLate(t *testing.T) {
 
 func TestClientWithoutWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log"), grpclimit.ClientOptions{NoWait: true})
+		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log"), grpclimit.ClientOptions{})
 		start := time.Now()
 		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK)
 		wantCode(t, "the second", r.call(t.Context(), say, nil), codes.ResourceExhausted)
@@ -121,7 +122,7 @@ func TestClientNeverAndCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := newLimiter(t, nil, "2/1m sliding-log")
 		cost := int64(3)
-		r := newRemote(t, limiter, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{
+		r := newRemote(t, limiter, grpclimit.ClientOptions{Wait: true, Policies: []grpclimit.Policy{{
 			Cost: func(context.Context, string, any) int64 { return cost },
 		}}})
 		wantCode(t, "3 of 2", r.call(t.Context(), say, nil), codes.ResourceExhausted)
@@ -146,25 +147,35 @@ func TestClientNeverAndCancelled(t *testing.T) {
 // Where refusals use quota, a client that waits must not ask for real too early, or it would wait for ever.
 func TestClientWaitsWhereRefusalsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log count-denied"), grpclimit.ClientOptions{})
+		r := newRemote(t, newLimiter(t, nil, "1/1m sliding-log count-denied"), grpclimit.ClientOptions{Wait: true})
 		start := time.Now()
-		for range 3 {
-			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
-			wantCode(t, "a call", r.call(ctx, say, nil), codes.OK)
-			cancel()
-		}
-		took(t, "three calls", start, 2*time.Minute)
+		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.OK)
+		time.Sleep(20 * time.Second) // to be refused now would put it off until 1m20s
+		wantCode(t, "the second", r.call(t.Context(), say, nil), codes.OK)
+		took(t, "the second", start, time.Minute)
 	})
+}
+
+// A cost can be that of the request, on a client too.
+func TestClientCostOfRequest(t *testing.T) {
+	client := newClient(t, grpclimit.ClientOptions{Policies: []grpclimit.Policy{{Cost: costOfText}}}, "4/1h")
+	send := func(text string) error {
+		return client.Unary()(t.Context(), say, wrapperspb.String(text), nil, nil,
+			func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil })
+	}
+	wantCode(t, "3 of 4", send("123"), codes.OK)
+	wantCode(t, "2 more", send("12"), codes.ResourceExhausted)
+	wantCode(t, "1 more", send("1"), codes.OK)
 }
 
 func TestClientStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := newFailing(t, failing{err: errDown}, "1/1m sliding-log count-denied")
-		open := newRemote(t, down, grpclimit.ClientOptions{})
+		open := newRemote(t, down, grpclimit.ClientOptions{Wait: true})
 		wantCode(t, "open", open.call(t.Context(), say, nil), codes.OK)
-		closed := newRemote(t, down, grpclimit.ClientOptions{FailClosed: true})
+		closed := newRemote(t, down, grpclimit.ClientOptions{Wait: true, FailClosed: true})
 		wantCode(t, "closed", closed.call(t.Context(), say, nil), codes.Unavailable)
-		local := newRemote(t, down, grpclimit.ClientOptions{FailClosed: true, Fallback: newLimiter(t, nil)})
+		local := newRemote(t, down, grpclimit.ClientOptions{Wait: true, FailClosed: true, Fallback: newLimiter(t, nil)})
 		start := time.Now()
 		for range 3 {
 			wantCode(t, "fallback", local.call(t.Context(), say, nil), codes.OK)
@@ -179,7 +190,7 @@ func TestClientStoreFails(t *testing.T) {
 func TestClientKeepsToWhatServersAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := new(events)
-		r := newRemote(t, nil, grpclimit.ClientOptions{OnDecision: seen.add})
+		r := newRemote(t, nil, grpclimit.ClientOptions{Wait: true, OnDecision: seen.add})
 		start := time.Now()
 		r.answer = wait(10*time.Second + time.Microsecond)
 		wantCode(t, "the first", r.call(t.Context(), say, nil), codes.ResourceExhausted)
@@ -212,7 +223,7 @@ func TestClientHoldIsOfAKey(t *testing.T) {
 		type user struct{}
 		key := func(ctx context.Context, _ string) string { return ctx.Value(user{}).(string) }
 		limiter := newLimiter(t, nil, "3/1h")
-		r := newRemote(t, limiter, grpclimit.ClientOptions{Key: key, NoWait: true})
+		r := newRemote(t, limiter, grpclimit.ClientOptions{Key: key})
 		as := func(name string) context.Context { return context.WithValue(t.Context(), user{}, name) }
 		r.answer = wait(time.Minute)
 		wantCode(t, "ann", r.call(as("ann"), say, nil), codes.ResourceExhausted)
@@ -240,7 +251,7 @@ func TestClientHoldIsOfAKey(t *testing.T) {
 // A hold that comes while a call waits for its turn is kept to as well.
 func TestClientHoldComesWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRemote(t, newLimiter(t, nil, "1/10s sliding-log"), grpclimit.ClientOptions{})
+		r := newRemote(t, newLimiter(t, nil, "1/10s sliding-log"), grpclimit.ClientOptions{Wait: true})
 		start := time.Now()
 		slow := make(chan error)
 		go func() { // its answer comes after five seconds
@@ -269,7 +280,7 @@ func TestClientIgnoresOtherAnswers(t *testing.T) {
 		"no details": bare, "another code": other.Err(), "no time at all": wait(0), "a time that has passed": wait(-time.Hour),
 		"no error of gRPC": errDown, "its own deadline": context.DeadlineExceeded,
 	} {
-		r := newRemote(t, nil, grpclimit.ClientOptions{NoWait: true})
+		r := newRemote(t, nil, grpclimit.ClientOptions{})
 		r.answer = answer
 		for range 3 {
 			if got := r.call(t.Context(), say, nil); status.Code(got) != status.Code(answer) {
@@ -282,11 +293,25 @@ func TestClientIgnoresOtherAnswers(t *testing.T) {
 	}
 }
 
+func TestClientObeysNoLongerThanMaxObey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for given, want := range map[time.Duration]time.Duration{0: time.Hour, time.Minute: time.Minute} {
+			r := newRemote(t, nil, grpclimit.ClientOptions{Wait: true, MaxObey: given})
+			r.answer = wait(1000 * time.Hour)
+			wantCode(t, "the first", r.call(t.Context(), say, nil), codes.ResourceExhausted)
+			r.answer = nil
+			start := time.Now()
+			wantCode(t, "the second", r.call(t.Context(), say, nil), codes.OK)
+			took(t, "the wait", start, want)
+		}
+	})
+}
+
 // Two targets have nothing to do with one another, neither in limits nor in holds.
 func TestClientTargets(t *testing.T) {
 	one, two := dial(t, "one.example:1"), dial(t, "two.example:1")
-	limited := newRemote(t, newLimiter(t, newClock(), "1/1m"), grpclimit.ClientOptions{NoWait: true})
-	held := newRemote(t, nil, grpclimit.ClientOptions{NoWait: true})
+	limited := newRemote(t, newLimiter(t, newClock(), "1/1m"), grpclimit.ClientOptions{})
+	held := newRemote(t, nil, grpclimit.ClientOptions{})
 	held.answer = wait(time.Hour)
 	for name, r := range map[string]*remote{"limit": limited, "hold": held} {
 		for _, conn := range []*grpc.ClientConn{one, two} {
@@ -303,7 +328,7 @@ func TestClientTargets(t *testing.T) {
 func TestClientAndServer(t *testing.T) {
 	atServer := new(events)
 	address := newServer(t, newLimiter(t, newClock(), "1/1h"), grpclimit.Options{OnDecision: atServer.add})
-	client, err := grpclimit.NewClient(nil, grpclimit.ClientOptions{NoWait: true})
+	client, err := grpclimit.NewClient(nil, grpclimit.ClientOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func ExampleNewClient() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{})
+	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Wait: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func TestStoreFailsClosedByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, "at the server", direct(t.Context(), limits), codes.Unavailable)
-	r := newRemote(t, limiter, grpclimit.ClientOptions{})
+	r := newRemote(t, limiter, grpclimit.ClientOptions{Wait: true})
 	wantCode(t, "at the client", r.call(t.Context(), say, nil), codes.Unavailable)
 }
 

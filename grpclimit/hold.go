@@ -18,9 +18,10 @@ const (
 // because servers limit methods differently, and a quota of one must not stop the others.
 type holder struct{ target, method, key string }
 
-// holds remember how long servers have told a client to wait. The zero value is useful.
+// holds remember how long servers have told a client to wait.
 type holds struct {
-	some  atomic.Bool // there is something in until, so it is worth the lock
+	most  time.Duration // that one answer can ask for
+	some  atomic.Bool   // there is something in until, so it is worth the lock
 	mu    sync.Mutex
 	until map[holder]time.Time
 	look  int // how many there may be before those that have passed are looked for
@@ -52,7 +53,7 @@ func (h *holds) learn(who holder, err error) {
 		return
 	}
 	if wait, ok := RetryAfter(err); ok && wait > 0 {
-		h.remember(who, time.Now().Add(wait))
+		h.remember(who, time.Now().Add(min(wait, h.most)))
 	}
 }
 

@@ -22,7 +22,7 @@ func told(d time.Duration) error {
 
 func TestHoldsKeepTheLaterMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var h holds
+		h := holds{most: 2 * time.Hour}
 		ann := holder{"target", "method", "ann"}
 		for _, step := range []struct{ told, want time.Duration }{
 			{time.Minute, time.Minute},
@@ -48,7 +48,7 @@ func TestHoldsKeepTheLaterMoment(t *testing.T) {
 
 func TestHoldsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var h holds
+		h := holds{most: 2 * time.Hour}
 		add := func(from, n int) {
 			for i := range n {
 				h.remember(holder{key: strconv.Itoa(from + i)}, time.Now().Add(time.Minute))

@@ -73,7 +73,7 @@ func peerAddr(ctx context.Context) net.Addr {
 // Metadata is the value of a metadata field that clients are trusted to be honest about; of several values, the first. For
 // tokens and other secrets, use APIKey: keys are seen by whoever can read the store.
 func Metadata(name string) Key {
-	name = strings.ToLower(name) // as they are on the wire
+	name = strings.ToLower(name) // as on the wire: other spellings are found too, but by a search
 	return func(ctx context.Context, _ string) string {
 		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
 			return values[0]

@@ -81,12 +81,13 @@ func TestClientWithoutLimiter(t *testing.T) {
 		"fallback":   {Fallback: newLimiter(t, nil, "1/1m")},
 		"failclosed": {FailClosed: true},
 		"timeout":    {Timeout: time.Second},
+		"max obey":   {MaxObey: -time.Second},
 	} {
 		if client, err := grpclimit.NewClient(nil, opts); err == nil || client != nil {
-			t.Errorf("%s: is accepted without a limiter", name)
+			t.Errorf("%s: is accepted", name)
 		}
 	}
-	if _, err := grpclimit.NewClient(nil, grpclimit.ClientOptions{NoWait: true}); err != nil {
+	if _, err := grpclimit.NewClient(nil, grpclimit.ClientOptions{Wait: true}); err != nil {
 		t.Error(err)
 	}
 }

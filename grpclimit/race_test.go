@@ -24,7 +24,7 @@ func TestNeverOverByRace(t *testing.T) {
 			{Name: "tried", Limits: parse("1/1h"), Shadow: true},
 		},
 	})
-	client, err := grpclimit.NewClient(newLimiter(t, newClock(), "1000/1h"), grpclimit.ClientOptions{NoWait: true})
+	client, err := grpclimit.NewClient(newLimiter(t, newClock(), "1000/1h"), grpclimit.ClientOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

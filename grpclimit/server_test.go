@@ -157,6 +157,25 @@ func TestSeveralPoliciesAllOrNone(t *testing.T) {
 	}
 }
 
+// The policy that decides is named rightly also behind one with several limits.
+func TestTheLastPolicyDecides(t *testing.T) {
+	seen := new(events)
+	limits, err := grpclimit.New(newLimiter(t, newClock()), grpclimit.Options{OnDecision: seen.add, Policies: []grpclimit.Policy{
+		{Name: "first", Limits: parse("7/1m", "8/1h", "9/24h")},
+		{Name: "last", Limits: parse("1/1m")},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "the first", direct(t.Context(), limits), codes.OK)
+	wantCode(t, "the second", direct(t.Context(), limits), codes.ResourceExhausted)
+	for i, event := range seen.take() {
+		if event.Policy != "last" || event.Decision.Limit != "last" {
+			t.Errorf("call %d: the event is %+v", i, event)
+		}
+	}
+}
+
 func TestShadowNeverRefuses(t *testing.T) {
 	seen := new(events)
 	conn := dial(t, newServer(t, newLimiter(t, newClock()), grpclimit.Options{

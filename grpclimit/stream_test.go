@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/slidegate/slidegate/grpclimit"
@@ -107,8 +109,10 @@ func TestRefusedStreamStaysRefused(t *testing.T) {
 }
 
 func TestPerReply(t *testing.T) {
+	seen := new(events)
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "5/1m"), grpclimit.Options{
-		Policies: []grpclimit.Policy{{PerReply: true, PerMessage: true}},
+		OnDecision: seen.add,
+		Policies:   []grpclimit.Policy{{PerReply: true, PerMessage: true}},
 	}))
 	receive := func(stream grpc.ClientStream) (received int, err error) {
 		if err := stream.SendMsg(wrapperspb.String("a")); err != nil {
@@ -126,6 +130,9 @@ func TestPerReply(t *testing.T) {
 	n, err := receive(open(t, conn, &listDesc))
 	if n != 3 || !errors.Is(err, io.EOF) {
 		t.Fatalf("got %d replies and %v, want 3 and the end", n, err)
+	}
+	if got := len(seen.take()); got != 4 {
+		t.Errorf("%d units were asked for, want 4", got)
 	}
 	n, err = receive(open(t, conn, &listDesc)) // takes the fifth
 	wantCode(t, "the second list", err, codes.ResourceExhausted)
@@ -167,4 +174,51 @@ func TestCollect(t *testing.T) {
 	}
 	_, err = collectAll()
 	wantCode(t, "one more", err, codes.ResourceExhausted)
+}
+
+// twoWay is a stream on which a message arrives only when the test says so.
+type twoWay struct {
+	grpc.ServerStream
+	ctx      context.Context
+	arrive   chan struct{}
+	trailers int
+}
+
+func (s *twoWay) Context() context.Context { return s.ctx }
+func (s *twoWay) RecvMsg(any) error        { <-s.arrive; return nil }
+func (s *twoWay) SendMsg(any) error        { return nil }
+func (s *twoWay) SetTrailer(metadata.MD)   { s.trailers++ }
+
+// When both directions are refused, the client hears of the first, once.
+func TestBothDirectionsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock()
+		limits, err := grpclimit.New(newLimiter(t, c, "1/1m sliding-log"), grpclimit.Options{
+			Policies: []grpclimit.Policy{{PerMessage: true, PerReply: true}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		under := &twoWay{ctx: t.Context(), arrive: make(chan struct{})}
+		info := &grpc.StreamServerInfo{FullMethod: chat, IsClientStream: true, IsServerStream: true}
+		err = limits.Stream()(nil, under, info, func(_ any, stream grpc.ServerStream) error {
+			received := make(chan error)
+			go func() { received <- stream.RecvMsg(nil) }()
+			synctest.Wait() // now it waits for a message
+			first := stream.SendMsg(nil)
+			c.advance(10 * time.Second)
+			close(under.arrive)
+			second := <-received
+			for what, err := range map[string]error{"the reply": first, "the message": second} {
+				if wait, _ := grpclimit.RetryAfter(err); wait != time.Minute {
+					t.Errorf("%s: is told %v, want 1m", what, err)
+				}
+			}
+			return first
+		})
+		wantCode(t, "the stream", err, codes.ResourceExhausted)
+		if under.trailers != 1 {
+			t.Errorf("there are %d trailers, want 1", under.trailers)
+		}
+	})
 }

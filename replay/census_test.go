@@ -44,7 +44,7 @@ func crowd(t tb, r *rule.Limit, place int, verdicts []verdict, extra rule.Micros
 }
 
 func TestCensusCountsWhatMatters(t *testing.T) {
-	property(t, 800, func(t *rapid.T) {
+	property(t, 500, func(t *rapid.T) {
 		limits := drawLimits(t)
 		asks := drawTraffic(t, limits[0].Window, 80, forward)
 		if rapid.Bool().Draw(t, "crowded") {
@@ -97,7 +97,7 @@ func checkEmptied(t tb, c *census) {
 // Clocks that step back and jump ahead: the figures can then be no more than sensible, but nothing panics, nothing is taken
 // away twice and nothing stays for ever.
 func TestCensusWithAnyClock(t *testing.T) {
-	property(t, 1_500, func(t *rapid.T) {
+	property(t, 1_000, func(t *rapid.T) {
 		limits := drawLimits(t)
 		asks := drawTraffic(t, limits[0].Window, 80, jumping)
 		requests, names := numbered(asks)

@@ -105,9 +105,9 @@ func TestDecisionsAreInTheOrderOfTheInput(t *testing.T) {
 
 // The same over many batches, some of which hold beginnings of lines alone, because what follows them still waits.
 func TestDecisionsOverManyBatches(t *testing.T) {
-	long := strings.Repeat("k", 200)
+	long := strings.Repeat("k", 1_200)
 	var asks []asked
-	for i := range rule.Micros(9_000) {
+	for i := range rule.Micros(4_500) {
 		asks = append(asks, asked{origin + i*milli + i*i%997*milli, fmt.Sprint(long, i*i%101), 1 + i%3})
 	}
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("3/1s")}, Sort: time.Second}

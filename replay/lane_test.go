@@ -12,7 +12,7 @@ import (
 // Does a lane decide as the rule does on a state of its own, and keep the same state?
 
 func TestLaneDecidesAsTheRule(t *testing.T) {
-	property(t, 1_500, func(t *rapid.T) {
+	property(t, 1_000, func(t *rapid.T) {
 		limit := drawLimit(t, "")
 		asks := drawTraffic(t, limit.Window, 60, jumping)
 		want := judge(t, []slidegate.Limit{limit}, asks)
@@ -73,7 +73,7 @@ func checkLaneState(t *rapid.T, l *lane, key uint32, want *rule.State) {
 
 // Several limits at once are decided by the rule over the states of all of them.
 func TestLanesDecideTogetherAsTheRule(t *testing.T) {
-	property(t, 700, func(t *rapid.T) {
+	property(t, 500, func(t *rapid.T) {
 		var limits []slidegate.Limit
 		for _, name := range []string{"a", "b", "c", "d"}[:rapid.IntRange(2, 4).Draw(t, "limits")] {
 			limits = append(limits, drawLimit(t, name))

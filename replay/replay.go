@@ -83,7 +83,7 @@ func address(limit slidegate.Limit) string {
 type replay struct {
 	opts   *Options
 	feed   *feed
-	exact  *exact
+	exact  *exact // nil if there is nothing to hold against it: it would be held against itself
 	main   *run
 	line   timeline
 	rivals []*run
@@ -97,7 +97,8 @@ type replay struct {
 }
 
 // Run lets the traffic through the limits and tells what happened. When ctx ends, or the traffic cannot be read further, it
-// returns what has been found out until then, with Interrupted set, and the error.
+// returns what has been found out until then, with Interrupted set, and the error. If there was no request at all, there are
+// no findings.
 func Run(ctx context.Context, lines traffic.Lines, opts Options) (*Findings, error) {
 	r, err := prepare(lines, &opts)
 	if err != nil {
@@ -124,7 +125,9 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	if r.main, err = newRun("", opts.Limits, true); err != nil {
 		return nil, err
 	}
-	r.exact = newExact(r.main.lanes)
+	if opts.Compare || !r.main.itself {
+		r.exact = newExact(r.main.lanes)
+	}
 	if opts.Compare {
 		r.rivals, r.found.NotCompared = compared(opts.Limits)
 	}
@@ -162,7 +165,9 @@ func (r *replay) pass(ctx context.Context) error {
 	var decided int64
 	for b := range r.feed.full {
 		if failed == nil {
-			r.exact.each(b.requests)
+			if r.exact != nil {
+				r.exact.each(b.requests)
+			}
 			side.begin(b.requests)
 			failed = r.decide(b)
 			side.wait()

@@ -35,7 +35,8 @@ func (f *failing) Next(line *traffic.Line) error {
 	return err
 }
 
-// endless is traffic that never ends. It calls reached when so many requests have been read.
+// endless is traffic that goes on until nobody reads it, or it would be too long a test. It calls reached when so many
+// requests have been read.
 type endless struct {
 	read    int64
 	at      int64
@@ -46,6 +47,9 @@ type endless struct {
 func (e *endless) Next(line *traffic.Line) error {
 	if e.read++; e.read == e.at {
 		e.reached()
+	}
+	if e.read > 300_000 {
+		return errors.New("nobody stopped the traffic")
 	}
 	e.text = fmt.Appendf(e.text[:0], "%d", origin+e.read*milli)
 	*line = traffic.Line{At: origin + e.read*milli, Key: e.text[len(e.text)-5 : len(e.text)-3], Cost: 1, Time: e.text}
@@ -84,9 +88,13 @@ func everything() Options {
 func checkSum(t *testing.T, found *Findings) {
 	t.Helper()
 	sums := []int64{found.Outcome.Admitted + found.Outcome.Denied, found.Outcome.UnitsAdmitted + found.Outcome.UnitsDenied}
-	var drawn int64
+	var drawn Bucket
 	for _, bucket := range found.Timeline.Buckets {
-		drawn += bucket.Admitted + bucket.Denied
+		drawn.Admitted += bucket.Admitted
+		drawn.Denied += bucket.Denied
+	}
+	if want := (Bucket{found.Outcome.Admitted, found.Outcome.Denied}); drawn != want {
+		t.Errorf("the timeline holds %+v, want %+v", drawn, want)
 	}
 	for _, rival := range found.Compare {
 		sums = append(sums, rival.Admitted+rival.Denied)
@@ -94,7 +102,7 @@ func checkSum(t *testing.T, found *Findings) {
 	for _, point := range found.Sweep.Points {
 		sums = append(sums, point.Admitted+point.Denied)
 	}
-	for _, sum := range append(sums, drawn) {
+	for _, sum := range sums {
 		if sum != found.Traffic.Requests {
 			t.Errorf("%d of %d requests were decided", sum, found.Traffic.Requests)
 		}
@@ -201,7 +209,11 @@ func TestTheDecisionsCannotBeWritten(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			opts := everything()
 			opts.Decisions = &fullWriter{left: size}
-			found, err := Run(context.Background(), &endless{}, opts)
+			lines := &endless{}
+			found, err := Run(context.Background(), lines, opts)
+			if lines.read > 100_000 {
+				t.Errorf("%d requests were read before it ended", lines.read)
+			}
 			if !errors.Is(err, errDisk) || found == nil || !found.Interrupted {
 				t.Fatalf("%v, %+v", err, found)
 			}

@@ -13,6 +13,7 @@ type run struct {
 	limits   []slidegate.Limit
 	lanes    []lane
 	measures []*measure // one a lane, or none if only the counts are asked for
+	itself   bool       // it is an exact log, which is never wrong
 	keys     []keyRun
 
 	admitted, denied           int64
@@ -46,13 +47,14 @@ type lockout struct {
 // newRun makes a run over limits. With measured it finds out how well they do, for which requests are to go through an
 // exact log first.
 func newRun(name string, limits []slidegate.Limit, measured bool) (*run, error) {
-	r := &run{name: name, limits: limits, answers: make([]rule.Answer, len(limits)), items: make([]rule.Item, len(limits))}
+	r := &run{name: name, limits: limits, itself: true, answers: make([]rule.Answer, len(limits)), items: make([]rule.Item, len(limits))}
 	for _, limit := range limits {
 		bound, err := slidegate.Bind("", limit)
 		if err != nil {
 			return nil, err
 		}
 		r.lanes = append(r.lanes, newLane(*bound.Rule()))
+		r.itself = r.itself && limit.Algorithm == slidegate.SlidingLog
 	}
 	for i := range r.lanes {
 		if measured {
@@ -110,7 +112,12 @@ func (r *run) decide(q *request) (allowed bool) {
 		allowed = r.decideAll(q)
 	}
 	for i, m := range r.measures {
-		m.end(&r.lanes[i], q, q.fits>>i&1 != 0, r.answers[i].Allowed, allowed)
+		admits := r.answers[i].Allowed
+		fits := q.fits>>i&1 != 0
+		if r.itself {
+			fits = admits
+		}
+		m.end(&r.lanes[i], q, fits, admits, allowed)
 	}
 	r.count(q, allowed)
 	return allowed

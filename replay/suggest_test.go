@@ -34,7 +34,7 @@ func mayTouch(percent int64, asks []asked) (keys int64) {
 
 func TestSuggestedQuotaIsTheSmallest(t *testing.T) {
 	ownTemp(t)
-	property(t, 350, func(t *rapid.T) {
+	property(t, 250, func(t *rapid.T) {
 		limits := drawLimits(t)
 		for limits[0].Algorithm == slidegate.TokenBucket {
 			limits[0] = drawLimit(t, "a")
@@ -61,7 +61,7 @@ func TestSuggestedQuotaIsTheSmallest(t *testing.T) {
 // A token bucket gets the smallest quota of the sweep that will do by itself, whatever other limits there are.
 func TestSuggestedBucketIsTheSmallestOfTheSweep(t *testing.T) {
 	ownTemp(t)
-	property(t, 300, func(t *rapid.T) {
+	property(t, 200, func(t *rapid.T) {
 		limits := drawLimits(t)
 		limits[0] = slidegate.Limit{
 			Name: "a", Quota: 5, Window: limits[0].Window, CountDenied: limits[0].CountDenied, Algorithm: slidegate.TokenBucket,

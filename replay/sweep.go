@@ -74,6 +74,9 @@ func sweepQuota(text string) (int64, error) {
 
 // SweepRange returns quotas from low to high that rise by about the same factor: round numbers between the two ends.
 func SweepRange(low, high int64) []int64 {
+	if high <= low {
+		return []int64{low}
+	}
 	quotas := []int64{low}
 	factor := math.Pow(float64(high)/float64(low), 1.0/(steppedPoints-1))
 	for i := 1; i < steppedPoints-1; i++ {

@@ -83,7 +83,7 @@ func TestRouters(t *testing.T) {
 			}{
 				{"192.0.2.1:1001", "/hello/ada", "hello, ada", `"hello";r=2;t=`},
 				{"192.0.2.1:1002", "/hello/bob", "hello, bob", `"hello";r=1;t=`},
-				{"192.0.2.1:1003", "/hello/cyd", "hello, cyd", `"hello";r=0;t=`},
+				{"192.0.2.1:1003", "/hello/cyd", "hello, cyd", `"hello";r=0`},
 				{"192.0.2.1:1004", "/hello/dan", "", `"hello";r=0;t=`},
 				{"198.51.100.7:1001", "/hello/eve", "hello, eve", `"hello";r=2;t=`},
 				{"192.0.2.1:1005", "/hello/fay", "", `"hello";r=0;t=`},
