@@ -8,7 +8,7 @@ type After func(r *http.Request, response Response) int64
 // Response is what became of a request.
 type Response struct {
 	Status int   // what the handler wrote, or 200 if it wrote nothing; 500 if it panicked before that
-	Bytes  int64 // of the body
+	Bytes  int64 // of the body as the handler wrote it, which in answer to HEAD is not sent
 	Cost   int64 // what the handler said by SetCost, or else what the request was let in for
 }
 
@@ -17,11 +17,13 @@ func CostSaid() After {
 	return func(_ *http.Request, response Response) int64 { return response.Cost }
 }
 
-// CostOfBytes charges one unit for every so many bytes of the response's body, rounded up.
+// CostOfBytes charges one unit for every so many bytes of the response's body, rounded up. It panics if bytesPerUnit is
+// below 1.
 func CostOfBytes(bytesPerUnit int64) After {
-	return func(_ *http.Request, response Response) int64 {
-		return (response.Bytes + bytesPerUnit - 1) / bytesPerUnit
+	if bytesPerUnit < 1 {
+		panic("httplimit: CostOfBytes: bytesPerUnit must be at least 1")
 	}
+	return func(_ *http.Request, response Response) int64 { return ceil(response.Bytes, bytesPerUnit) }
 }
 
 // CostIfStatus charges only requests whose status counts, and gives the others back. With failed logins counted, nobody is
@@ -38,10 +40,10 @@ func CostIfStatus(counts func(status int) bool) After {
 type saidKey struct{}
 
 // SetCost lets a handler say what the request that it serves did cost, for policies with an After. It tells whether there
-// is such a policy. The last word counts.
+// is such a policy. The last word counts. It is safe for concurrent use, and too late once the handler has returned.
 func SetCost(r *http.Request, cost int64) bool {
 	if c, ok := r.Context().Value(saidKey{}).(*recorder); ok {
-		c.said, c.cost = true, cost
+		c.said.Store(&cost)
 		return true
 	}
 	return false

@@ -42,9 +42,16 @@ func TestCostAfter(t *testing.T) {
 	}{
 		{"a failure counts", failed, status(401), 9},
 		{"a success is given back", failed, status(200), 10},
+		{"a failure counts as much as it says", failed, func(w http.ResponseWriter, r *http.Request) { SetCost(r, 3); w.WriteHeader(400) }, 7},
 		{"nothing written is a success", failed, func(http.ResponseWriter, *http.Request) {}, 10},
 		{"early hints do not count", failed, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103); w.WriteHeader(500) }, 9},
 		{"bytes", CostOfBytes(1000), func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 3001)) }, 6},
+		{"bytes of several writes", CostOfBytes(1), func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, 3))
+			_, _ = io.Copy(w, strings.NewReader("ab"))
+			_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("c")}) // no WriterTo, so by ReadFrom
+			_, _ = w.Write(make([]byte, 1))
+		}, 3},
 		{"bytes of a file", CostOfBytes(1000), func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.Copy(w, strings.NewReader(strings.Repeat("x", 5000)))
 		}, 5},
@@ -75,16 +82,26 @@ func TestSetCostWithoutAfter(t *testing.T) {
 func TestPanicIsSettled(t *testing.T) {
 	for _, test := range []struct {
 		after After
+		path  string
 		left  int64
-	}{{CostIfStatus(func(code int) bool { return code >= 500 }), 9}, {CostIfStatus(func(code int) bool { return code < 500 }), 10}} {
-		p := afterPlay(t, test.after, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	}{
+		{CostIfStatus(func(code int) bool { return code >= 500 }), "/", 9},
+		{CostIfStatus(func(code int) bool { return code < 500 }), "/", 10},
+		{CostIfStatus(func(code int) bool { return code == 404 }), "/written", 9}, // what was written stands
+	} {
+		p := afterPlay(t, test.after, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/written" {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			panic(http.ErrAbortHandler)
+		})
 		func() {
 			defer func() {
 				if recover() != http.ErrAbortHandler {
 					t.Error("the panic did not go on")
 				}
 			}()
-			p.ask(httptest.NewRequest("GET", "/", nil))
+			p.ask(httptest.NewRequest("GET", test.path, nil))
 		}()
 		if got := p.left(); got != test.left {
 			t.Errorf("%d are left, not %d", got, test.left)

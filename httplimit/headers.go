@@ -60,7 +60,7 @@ func tell(name string, limit slidegate.Limit) (told, error) {
 }
 
 // policyField returns the value of RateLimit-Policy.
-func policyField(limits []told) []string {
+func policyField(limits []told) string {
 	var b strings.Builder
 	for i := range limits {
 		if i > 0 {
@@ -68,16 +68,16 @@ func policyField(limits []told) []string {
 		}
 		b.WriteString(limits[i].policy)
 	}
-	return []string{b.String()}
+	return b.String()
 }
 
 // write tells about a decision over limits, which are in the order of its answers.
-func (dialect Headers) write(h http.Header, limits []told, policies []string, d *slidegate.Decision) {
+func (dialect Headers) write(h http.Header, limits []told, policies string, d *slidegate.Decision) {
 	switch dialect {
 	case HeadersNone:
 	case HeadersIETF:
-		h["Ratelimit-Policy"] = policies
-		h["Ratelimit"] = []string{rateLimit(limits, d)}
+		values := []string{policies, rateLimit(limits, d)} // one slice for both, and none that two responses share
+		h["Ratelimit-Policy"], h["Ratelimit"] = values[:1:1], values[1:]
 	default:
 		dialect.trio(h, limits[d.Index].quota, d)
 	}
@@ -127,21 +127,22 @@ func effective(allowed bool, remaining int64, retry, reset time.Duration) int64 
 
 // trio writes three fields, whose names differ by dialect.
 func (dialect Headers) trio(h http.Header, quota string, d *slidegate.Decision) {
-	wait := seconds(d.ResetAfter)
+	wait := d.ResetAfter
 	if !d.Allowed && d.RetryAfter != slidegate.Never {
-		wait = seconds(d.RetryAfter)
+		wait = d.RetryAfter
 	}
+	reset := seconds(wait)
 	names := &[3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}
 	if dialect != HeadersDraft03 {
 		names = &[3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
 	}
 	if dialect == HeadersX {
-		wait = ceil(d.At+wait*1e6, 1e6)
+		reset = ceil(d.At+wait.Microseconds(), 1e6)
 	}
 	var stack [48]byte
 	b := strconv.AppendInt(stack[:0], d.Remaining, 10)
 	cut := len(b)
-	text := string(strconv.AppendInt(b, wait, 10))
+	text := string(strconv.AppendInt(b, reset, 10))
 	values := []string{quota, text[:cut], text[cut:]} // one string and one slice for all of them
 	for i, name := range names {
 		h[name] = values[i : i+1 : i+1]
@@ -161,7 +162,7 @@ func ceil(n, unit int64) int64 {
 }
 
 func duration(m slidegate.Micros) time.Duration {
-	if m == math.MaxInt64 {
+	if m > math.MaxInt64/1000 { // Never, or centuries
 		return slidegate.Never
 	}
 	return time.Duration(m) * time.Microsecond

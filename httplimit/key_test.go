@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"encoding/hex"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -38,6 +39,12 @@ func TestKeys(t *testing.T) {
 		{"bearer in other letters", BearerToken(), request("Authorization: bearer  " + secret), sum},
 		{"basic", BearerToken(), request("Authorization: Basic " + secret), ""},
 		{"no bearer", BearerToken(), request(), ""},
+		{"a scheme without a token", BearerToken(), request("Authorization: Bearer"), ""},
+		{"a scheme and a space", BearerToken(), request("Authorization: Bearer "), ""},
+		{"a scheme that goes on", BearerToken(), request("Authorization: Bearerx " + secret), ""},
+		{"an empty cookie", Cookie("session"), request("Cookie: session="), ""},
+		{"an empty API key", APIKey("X-Api-Key"), request("X-Api-Key: "), ""},
+		{"each without any", Each(Header("A"), Header("B")), request(), "0:0:"},
 		{"API key", APIKey("X-Api-Key"), request("X-Api-Key: " + secret), sum},
 		{"no API key", APIKey("X-Api-Key"), request(), ""},
 		{"global", Global(), request("X-User: ann"), ""},
@@ -60,6 +67,44 @@ func TestPathValue(t *testing.T) {
 	if got != "42" {
 		t.Errorf("the key is %q", got)
 	}
+}
+
+// Whatever clients write, a key is made of it, the same each time, and no secret is in it.
+func FuzzKeys(f *testing.F) {
+	f.Add("192.0.2.1:1234", "Bearer hunter2", "a=b; session=x", "ann", "/users/42")
+	f.Add("@", "bearer ", "session=\"\\\"", "\x00\xff:", "/%zz/")
+	f.Add("[::1%eth0]:5", "Bearer", ";;=", "", "")
+	f.Add("", "BEARER \u00a0x", "session", strings.Repeat("k", 1<<12), "//")
+	keys := map[string]Key{
+		"address": Address(nil), "header": Header("X-User"), "cookie": Cookie("session"), "bearer": BearerToken(),
+		"api key": APIKey("X-User"), "path": PathValue("id"), "global": Global(),
+		"each": Each(Header("X-User"), Address(nil), Cookie("session")), "first": FirstOf(BearerToken(), Header("X-User"), Address(nil)),
+	}
+	f.Fuzz(func(t *testing.T, peer, authorization, cookie, user, id string) {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = peer
+		r.Header = http.Header{"Authorization": {authorization}, "Cookie": {cookie}, "X-User": {user}}
+		r.SetPathValue("id", id)
+		for name, key := range keys {
+			got := key(r)
+			if again := key(r); again != got {
+				t.Errorf("%s: %q and then %q", name, got, again)
+			}
+			switch name {
+			case "bearer", "cookie", "api key":
+				if _, err := hex.DecodeString(got); err != nil || len(got) != 32 && got != "" {
+					t.Errorf("%s: %q is no hash", name, got)
+				}
+			case "header":
+				if got != user {
+					t.Errorf("%s: %q is not %q", name, got, user)
+				}
+			}
+		}
+		if (keys["api key"](r) == "") != (user == "") {
+			t.Errorf("the key of %q is %q", user, keys["api key"](r))
+		}
+	})
 }
 
 // Different values are different keys, whatever they are.

@@ -11,9 +11,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Options are what a Middleware has besides its limiter. The zero value limits every request by the address of whoever is
-// connected to the limiter's own limits, tells in the headers of the newest IETF draft, and lets requests pass when the
-// store fails.
+// Options are what a Middleware has besides its limiter. The zero value holds every address that connects to the limiter's
+// own limits, tells what is left in the headers of the newest IETF draft, and lets requests pass when the store fails.
 type Options struct {
 	// Policies are what requests face. Of several that match, all admit and all are charged, or none is. If there is none,
 	// it is the zero Policy.
@@ -28,10 +27,11 @@ type Options struct {
 	// FailClosed refuses with 503 when the store cannot decide. Otherwise requests pass: an outage of the limiter is then
 	// not one of the service.
 	FailClosed bool
-	// Fallback decides when the store cannot: over a memstore, say, with the same limits. FailClosed says what happens if it
-	// fails too.
+	// Fallback decides when the store cannot: a limiter over a memstore, say. It decides by the limits of the policies; its
+	// own have no part in it. FailClosed says what happens if it fails too.
 	Fallback *slidegate.Limiter
-	// Timeout is how long a decision may take before it counts as failed; 0 leaves that to the request's context.
+	// Timeout is how long a decision may take before it counts as failed, and settling what a request did cost; 0 leaves the
+	// first to the request's context, and the second, which goes on when the client has gone, to the store.
 	Timeout time.Duration
 	// Group names the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
@@ -41,12 +41,13 @@ type Options struct {
 
 // Event is a decision as OnDecision sees it.
 type Event struct {
-	// Policy is the name of the policy that decided.
+	// Policy is the name of the policy that decided, or the first that was asked if none could.
 	Policy string
 	// Decision is what the limits said. Its flags tell whether the store decided or, because it could not, the options: the
 	// fallback (rule.FallbackLocal), let pass (rule.FallbackOpen), refuse (rule.FallbackClosed).
 	Decision slidegate.Decision
-	// Err is why the store could not decide, or could not settle afterwards what a request did cost.
+	// Err is why the store could not decide, or could not settle afterwards what a request did cost; then there is no
+	// decision, and Decision.Flags and Decision.At are 0.
 	Err error
 	// Shadow says that the policy is only tried out: whatever it decided, it refused nothing.
 	Shadow bool
@@ -59,7 +60,7 @@ type Middleware struct {
 	limiter  *slidegate.Limiter
 	opts     Options
 	policies []*policy
-	simple   *policy // the only one, if it needs nothing but a key
+	simple   *policy // the only one, if every request faces it and it can be decided alone
 }
 
 // New returns a middleware over a limiter, or an error that says which option is wrong.
@@ -79,22 +80,50 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	if len(given) == 0 {
 		given = []Policy{{}}
 	}
-	names := map[string]bool{}
 	for _, one := range given {
 		p, err := newPolicy(limiter, one, len(given) > 1)
 		if err != nil {
 			return nil, err
 		}
-		if names[p.Name] {
-			return nil, fmt.Errorf("httplimit: policy name: %q is there twice: give each its own", p.Name)
-		}
-		names[p.Name] = true
 		m.policies = append(m.policies, p)
 	}
-	if only := m.policies[0]; len(m.policies) == 1 && only.simple() && opts.Group == nil && opts.Timeout == 0 {
+	if err := checkNames(m.policies); err != nil {
+		return nil, err
+	}
+	if err := m.checkTogether(); err != nil {
+		return nil, err
+	}
+	if only := m.policies[0]; len(m.policies) == 1 && only.always() && m.alone(only) {
 		m.simple = only
 	}
 	return m, nil
+}
+
+// checkTogether returns an error if the fallback could not decide by a policy, or a store not by all those at once that
+// every request faces. Found out at the first request, that would let it pass.
+func (m *Middleware) checkTogether() error {
+	var always []slidegate.Limit
+	for _, p := range m.policies {
+		if p.always() && p.Plan == nil {
+			always = append(always, p.limits...)
+		}
+		if m.opts.Fallback == nil {
+			continue
+		}
+		if _, err := m.opts.Fallback.With(p.limits...); err != nil {
+			return fmt.Errorf("httplimit: fallback: policy %q: %w", p.Name, err)
+		}
+	}
+	if _, err := m.limiter.With(always...); err != nil {
+		return fmt.Errorf("httplimit: policies: %w", err)
+	}
+	if m.opts.Fallback == nil {
+		return nil
+	}
+	if _, err := m.opts.Fallback.With(always...); err != nil {
+		return fmt.Errorf("httplimit: fallback: %w", err)
+	}
+	return nil
 }
 
 // Wrap returns a handler that limits the requests to next.
@@ -102,19 +131,36 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
 
+// undecided are the flags of a decision that no limit made: there is nothing to tell about what is left.
+const undecided = rule.FallbackOpen | rule.FallbackClosed
+
+// alone tells whether a policy can be decided by a limiter of its own, without a question to put together.
+func (m *Middleware) alone(p *policy) bool {
+	return p.Plan == nil && p.After == nil && m.opts.Group == nil
+}
+
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	p := m.simple
-	if p == nil {
-		m.serveAny(w, r, next)
+	if m.simple != nil {
+		m.serveAlone(w, r, next, m.simple)
 		return
 	}
-	d, err := p.limiter.Allow(r.Context(), p.Key(r))
+	m.serveAny(w, r, next)
+}
+
+// serveAlone serves a request that faces one policy, which can be decided alone. Most do, so it is to be quick.
+func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next http.Handler, p *policy) {
+	key, cost := p.Key(r), p.cost(r)
+	ctx, cancel := m.bounded(r.Context())
+	d, err := p.limiter.AllowN(ctx, key, cost)
+	cancel()
 	if err != nil {
 		q := m.ask(r, []*policy{p})
 		m.serveDecided(w, r, next, q, q.failed(r, err))
 		return
 	}
-	m.opts.Headers.write(w.Header(), p.told, p.items, &d)
+	if d.Flags&undecided == 0 {
+		m.opts.Headers.write(w.Header(), p.told, p.field, &d)
+	}
 	if m.opts.OnDecision != nil {
 		m.opts.OnDecision(r, Event{Policy: p.Name, Decision: d, Refused: !d.Allowed})
 	}
@@ -141,18 +187,21 @@ func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.
 			live = append(live, p)
 		}
 	}
-	if len(live) == 0 {
+	switch {
+	case len(live) == 0:
 		next.ServeHTTP(w, r)
-		return
+	case len(live) == 1 && m.alone(live[0]):
+		m.serveAlone(w, r, next, live[0])
+	default:
+		q := m.ask(r, append([]*policy(nil), live...)) // a copy, so that room stays on the stack
+		m.serveDecided(w, r, next, q, q.decide(r))
 	}
-	q := m.ask(r, live)
-	m.serveDecided(w, r, next, q, q.decide(r))
 }
 
 // serveDecided serves a request that has been decided.
 func (m *Middleware) serveDecided(w http.ResponseWriter, r *http.Request, next http.Handler, q *question, event Event) {
 	d := &event.Decision
-	if d.Flags&(rule.FallbackOpen|rule.FallbackClosed) == 0 {
+	if d.Flags&undecided == 0 {
 		m.opts.Headers.write(w.Header(), q.told, policyField(q.told), d)
 	}
 	event.Refused = !d.Allowed
@@ -194,10 +243,10 @@ func (m *Middleware) shadow(r *http.Request, p *policy) {
 	}
 }
 
-// decisionContext returns the context of a decision.
-func (m *Middleware) decisionContext(r *http.Request) (context.Context, context.CancelFunc) {
+// bounded returns the context of a question to the store.
+func (m *Middleware) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if m.opts.Timeout == 0 {
-		return r.Context(), func() {}
+		return ctx, func() {}
 	}
-	return context.WithTimeout(r.Context(), m.opts.Timeout)
+	return context.WithTimeout(ctx, m.opts.Timeout)
 }

@@ -26,7 +26,7 @@ func TestMatch(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{{Name: "shorten", Match: "POST /shorten", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}}}, nil)
 	post := func() *httptest.ResponseRecorder { return p.ask(httptest.NewRequest("POST", "/shorten", nil)) }
 	get := func() *httptest.ResponseRecorder { return p.ask(httptest.NewRequest("GET", "/abc", nil)) }
-	p.want(post, 201-1, 429)
+	p.want(post, 200, 429)
 	p.want(get, 200, 200, 200)
 	if w := get(); w.Header().Get("RateLimit") != "" {
 		t.Errorf("a request that no policy is for was told %q", w.Header().Get("RateLimit"))
@@ -103,6 +103,19 @@ func TestCostAndSkip(t *testing.T) {
 	}
 }
 
+// To be let off is all that a policy needs to be asked for.
+func TestSkipAlone(t *testing.T) {
+	p := newPlay(t, Options{Policies: []Policy{{Skip: func(r *http.Request) bool { return r.URL.Path == "/health" }}}}, nil, slidegate.PerMinute(1))
+	for i, step := range []struct {
+		path   string
+		status int
+	}{{"/health", 200}, {"/health", 200}, {"/", 200}, {"/", 429}, {"/health", 200}} {
+		if got := p.ask(httptest.NewRequest("GET", step.path, nil)).Code; got != step.status {
+			t.Errorf("step %d: status %d, not %d", i, got, step.status)
+		}
+	}
+}
+
 // A policy in the shadow decides and reports, and refuses nothing.
 func TestShadow(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{
@@ -128,11 +141,8 @@ func TestShadow(t *testing.T) {
 }
 
 func TestStoreFails(t *testing.T) {
-	for _, simple := range []bool{true, false} {
-		policy := Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}
-		if !simple {
-			policy.Cost = func(*http.Request) int64 { return 1 }
-		}
+	for _, alone := range []bool{true, false} {
+		policies := every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}})
 		for _, test := range []struct {
 			name     string
 			opts     Options
@@ -144,7 +154,7 @@ func TestStoreFails(t *testing.T) {
 			{"local", Options{Fallback: spare(t), FailClosed: true}, []int{200, 429}, rule.FallbackLocal},
 		} {
 			t.Run(test.name, func(t *testing.T) {
-				test.opts.Policies = []Policy{policy}
+				test.opts.Policies = policies
 				store := &broken{}
 				p := (&play{t: t}).over(store, test.opts, nil)
 				p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, test.statuses...)
@@ -183,7 +193,9 @@ func TestWrongOptions(t *testing.T) {
 		{nil, Options{}, "limiter: must not be nil"},
 		{none, Options{}, "there is no limit"},
 		{limiter, Options{Headers: 99}, "headers: 99"},
+		{limiter, Options{Headers: HeadersNone + 1}, "headers: 5"},
 		{limiter, Options{Body: 99}, "body: 99"},
+		{limiter, Options{Body: BodyNone + 1}, "body: 4"},
 		{limiter, Options{Timeout: -time.Second}, "timeout: must not be negative"},
 		{limiter, Options{Policies: []Policy{{Name: "a"}, {}}}, "name: is missing"},
 		{limiter, Options{Policies: []Policy{{Name: "a"}, {Name: "a"}}}, `"a" is there twice`},

@@ -1,12 +1,12 @@
 package httplimit
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Policy is a named set of limits with a rule that makes the key, and which requests it is for. The zero value limits
@@ -14,7 +14,9 @@ import (
 type Policy struct {
 	// Name tells policies apart, in state, headers and events. It is required where there are several.
 	Name string
-	// Match is a pattern as http.ServeMux takes it, such as "POST /login" or "/api/"; empty means every request.
+	// Match is a pattern as http.ServeMux takes it, such as "POST /login" or "/api/"; empty means every request. Path and
+	// host are what the client wrote, cleaned as ServeMux does: a router that takes /LOGIN or /login/ for /login too, or
+	// another spelling of the host, has a way around it. Wrap its routes one by one instead.
 	Match string
 	// Skip lets a request off; nil lets none off.
 	Skip func(*http.Request) bool
@@ -25,7 +27,8 @@ type Policy struct {
 	// Plan returns the limits of one request, for users with different plans; nil, or nothing returned, means Limits. A
 	// limit of the same name and shape keeps what was used when the plan changes.
 	Plan func(*http.Request) []slidegate.Limit
-	// Cost is how many units a request takes; nil means 1. A cost of 0 is let through, and only told about.
+	// Cost is how many units a request takes; nil means 1. A cost of 0 is let through, and only told about. One below 0, as
+	// the ContentLength of a body of unknown length is, counts as 1.
 	Cost func(*http.Request) int64
 	// After returns what a request did cost once its response is written; nil leaves it at Cost. The difference is given
 	// back or charged, beyond the quota if need be. CostOfBytes, CostIfStatus and CostSaid are the usual ones.
@@ -40,8 +43,9 @@ type policy struct {
 	limiter *slidegate.Limiter
 	limits  []slidegate.Limit // those of limiter, with the names that state belongs to
 	told    []told            // the same, as responses tell about them
-	items   []string          // RateLimit-Policy; it is shared by all responses, and appending to it makes a copy
+	field   string            // the value of RateLimit-Policy
 	mux     *http.ServeMux    // knows Match; nil if that is empty
+	plans   plans
 }
 
 // matches tells whether the policy is for this request.
@@ -58,7 +62,11 @@ func (p *policy) cost(r *http.Request) int64 {
 	if p.Cost == nil {
 		return 1
 	}
-	return p.Cost(r)
+	cost := p.Cost(r)
+	if cost < 0 {
+		return 1
+	}
+	return min(cost, rule.MaxQuota) // more is no cost, and the error would let pass what is to be refused
 }
 
 // plan returns the limits of one request, or nil if they are those of p.limiter.
@@ -89,7 +97,7 @@ func newPolicy(limiter *slidegate.Limiter, given Policy, several bool) (*policy,
 	if p.limits, p.told, err = p.planned(limits); err != nil {
 		return nil, err
 	}
-	p.items = policyField(p.told)
+	p.field = policyField(p.told)
 	if p.limiter, err = limiter.With(p.limits...); err != nil {
 		return nil, fmt.Errorf("httplimit: policy %q: %w", p.Name, err)
 	}
@@ -99,30 +107,24 @@ func newPolicy(limiter *slidegate.Limiter, given Policy, several bool) (*policy,
 	return p, err
 }
 
-// simple tells whether the policy is for every request and needs nothing but its key.
-func (p *policy) simple() bool {
-	return p.Match == "" && p.Skip == nil && p.Plan == nil && p.Cost == nil && p.After == nil && !p.Shadow
+// checkNames returns an error if the counts of two policies could have the same name. A slash stands between the names of
+// a policy and of its limit, so a limit x of the policy api is called what the policy api/x is.
+func checkNames(policies []*policy) error {
+	for i, p := range policies {
+		for _, other := range policies[:i] {
+			switch {
+			case p.Name == other.Name:
+				return fmt.Errorf("httplimit: policy name: %q is there twice: give each its own", p.Name)
+			case strings.HasPrefix(p.Name, other.Name+"/"), strings.HasPrefix(other.Name, p.Name+"/"):
+				return fmt.Errorf("httplimit: policy name: %q and %q: one must not be the other's and a slash", other.Name, p.Name)
+			}
+		}
+	}
+	return nil
 }
 
-// planned returns limits with the policy's name before their own, so that policies do not share counts by accident, and
-// how responses tell about them.
-func (p *policy) planned(limits []slidegate.Limit) ([]slidegate.Limit, []told, error) {
-	named := make([]slidegate.Limit, 0, len(limits))
-	tolds := make([]told, 0, len(limits))
-	for _, limit := range limits {
-		text := limit.String()
-		if p.Name != "" {
-			limit.Name = strings.TrimSuffix(p.Name+"/"+limit.Name, "/")
-		}
-		one, err := tell(cmp.Or(limit.Name, text), limit)
-		if err != nil {
-			return nil, nil, err
-		}
-		named = append(named, limit)
-		tolds = append(tolds, one)
-	}
-	return named, tolds, nil
-}
+// always tells whether every request faces the policy.
+func (p *policy) always() bool { return p.Match == "" && p.Skip == nil && !p.Shadow }
 
 // newMatch returns a mux that knows one pattern.
 func newMatch(pattern string) (mux *http.ServeMux, err error) {

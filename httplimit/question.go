@@ -1,8 +1,10 @@
 package httplimit
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
@@ -24,24 +26,31 @@ type question struct {
 // ask collects the claims of a request.
 func (m *Middleware) ask(r *http.Request, policies []*policy) *question {
 	q := &question{m: m, policies: policies}
+	q.claims, q.owner = make([]slidegate.Claim, 0, len(policies)), make([]int, 0, len(policies)) // mostly a limit each
 	for i, p := range policies {
 		key, cost := p.Key(r), p.cost(r)
 		limits, tolds := p.limits, p.told
 		if plan := p.plan(r); len(plan) > 0 {
-			limits, tolds, q.err = p.planned(plan)
+			var err error
+			limits, tolds, err = p.planned(plan)
+			q.err = cmp.Or(q.err, err) // one that is wrong must not be forgotten over the next, which is right
 		}
 		for _, limit := range limits {
 			q.claims = append(q.claims, slidegate.Claim{Limit: limit, Key: key, Cost: cost})
 			q.owner = append(q.owner, i)
 		}
-		q.told = append(q.told, tolds...)
+		if i == 0 {
+			q.told = slices.Clip(tolds) // all of them, mostly; to append makes a copy
+		} else {
+			q.told = append(q.told, tolds...)
+		}
 	}
 	return q
 }
 
 // decide asks the limiter, and goes on as the options say if that fails.
 func (q *question) decide(r *http.Request) Event {
-	ctx, cancel := q.m.decisionContext(r)
+	ctx, cancel := q.m.bounded(r.Context())
 	defer cancel()
 	d, err := q.take(ctx, r, q.m.limiter)
 	if err != nil {
@@ -117,19 +126,19 @@ func (q *question) serveAndSettle(w http.ResponseWriter, r *http.Request, next h
 func (q *question) settle(r *http.Request, record *recorder) {
 	actual := make([]int64, len(q.claims))
 	for i, claim := range q.claims {
-		actual[i] = claim.Cost
 		p := q.policies[q.owner[i]]
-		if p.After == nil {
-			continue
+		switch {
+		case p.After == nil:
+			actual[i] = claim.Cost
+		case i > 0 && q.owner[i] == q.owner[i-1]:
+			actual[i] = actual[i-1] // another limit of the same policy, whose After has spoken
+		default:
+			actual[i] = p.After(r, record.response(claim.Cost))
 		}
-		response := Response{Status: record.status, Bytes: record.bytes, Cost: claim.Cost}
-		if record.said {
-			response.Cost = record.cost
-		}
-		actual[i] = p.After(r, response)
 	}
 	// The client may have gone, and what it used counts all the same.
-	ctx := context.WithoutCancel(r.Context())
+	ctx, cancel := q.m.bounded(context.WithoutCancel(r.Context()))
+	defer cancel()
 	if err := q.limiter.Settle(ctx, *q.reservation, actual...); err != nil && q.m.opts.OnDecision != nil {
 		q.m.opts.OnDecision(r, Event{Policy: q.policies[0].Name, Err: err})
 	}

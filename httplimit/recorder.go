@@ -5,16 +5,24 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
-// recorder sees what is written to a response. Everything that the http.ResponseWriter below it can do still works, by
-// http.ResponseController and by the older type assertions.
+// recorder sees what is written to a response. What the http.ResponseWriter below it can do still works, by
+// http.ResponseController and by the older type assertions; only http.CloseNotifier, long deprecated, is gone.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
-	said   bool
-	cost   int64
+	said   atomic.Pointer[int64] // by SetCost; atomic because http.TimeoutHandler lets a handler run on
+}
+
+// response returns what became of a request that was let in for cost.
+func (c *recorder) response(cost int64) Response {
+	if said := c.said.Load(); said != nil {
+		cost = *said
+	}
+	return Response{Status: c.status, Bytes: c.bytes, Cost: cost}
 }
 
 // Unwrap is for http.ResponseController.
@@ -37,16 +45,29 @@ func (c *recorder) Write(p []byte) (int, error) {
 
 // ReadFrom lets files be sent without a copy where the server can.
 func (c *recorder) ReadFrom(from io.Reader) (int64, error) {
-	c.begin()
 	n, err := io.Copy(c.ResponseWriter, from)
+	if n > 0 { // a source that fails at once leaves the status to whoever says so
+		c.begin()
+	}
 	c.bytes += n
 	return n, err
 }
 
 // Flush sends what has been written, if the server can.
-func (c *recorder) Flush() {
+func (c *recorder) Flush() { _ = c.FlushError() } // who needs to know uses a ResponseController
+
+// FlushError is how http.ResponseController flushes.
+func (c *recorder) FlushError() error {
 	c.begin()
-	_ = http.NewResponseController(c.ResponseWriter).Flush() // who needs to know uses a ResponseController
+	return http.NewResponseController(c.ResponseWriter).Flush()
+}
+
+// Push starts an HTTP/2 push, if the server can.
+func (c *recorder) Push(target string, opts *http.PushOptions) error {
+	if pusher, ok := c.ResponseWriter.(http.Pusher); ok {
+		return pusher.Push(target, opts)
+	}
+	return http.ErrNotSupported
 }
 
 // Hijack hands over the connection, if the server can.

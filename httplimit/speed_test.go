@@ -18,15 +18,19 @@ func (d *discard) WriteHeader(int)             {}
 
 // served returns a call of the middleware alone, in front of a handler that does nothing.
 func served(t testing.TB, headers Headers, quota int64) func() {
+	return servedBy(t, Options{Headers: headers}, slidegate.PerMinute(quota))
+}
+
+func servedBy(t testing.TB, opts Options, limits ...slidegate.Limit) func() {
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := slidegate.New(store, slidegate.PerMinute(quota))
+	limiter, err := slidegate.New(store, limits...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := New(limiter, Options{Headers: headers})
+	m, err := New(limiter, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +40,18 @@ func served(t testing.TB, headers Headers, quota int64) func() {
 	return func() {
 		clear(w.header)
 		handler.ServeHTTP(w, r)
+	}
+}
+
+// A request that only one policy matches is as quick as one where there is no other.
+func TestAllocationsOfOneThatMatches(t *testing.T) {
+	limits := []slidegate.Limit{slidegate.PerMinute(1 << 40)}
+	serve := servedBy(t, Options{Headers: HeadersNone, Policies: []Policy{
+		{Name: "other", Limits: limits, Skip: func(*http.Request) bool { return true }},
+		{Name: "this", Match: "/", Limits: limits, Cost: func(*http.Request) int64 { return 2 }},
+	}})
+	if got := testing.AllocsPerRun(1000, serve); got > 0 {
+		t.Errorf("%v allocations", got)
 	}
 }
 
@@ -70,5 +86,25 @@ func BenchmarkServe(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkServePolicies is what requests take that need more than a key.
+func BenchmarkServePolicies(b *testing.B) {
+	limits := []slidegate.Limit{slidegate.PerMinute(1 << 40)}
+	for name, policies := range map[string][]Policy{
+		"cost":  {{Limits: limits, Cost: func(*http.Request) int64 { return 1 }}},
+		"match": {{Limits: limits, Match: "/"}},
+		"plan":  {{Limits: limits, Plan: func(*http.Request) []slidegate.Limit { return limits }}},
+		"after": {{Limits: limits, After: CostSaid()}},
+		"two":   {{Name: "a", Limits: limits}, {Name: "b", Limits: limits, Key: Global()}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			serve := servedBy(b, Options{Policies: policies})
+			b.ReportAllocs()
+			for b.Loop() {
+				serve()
+			}
+		})
 	}
 }

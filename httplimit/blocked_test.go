@@ -1,0 +1,157 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// A store that answers nothing holds a request up for Timeout and no longer, and then the options decide.
+func TestTimeout(t *testing.T) {
+	patient, err := slidegate.New(newBetween(t, func(ctx context.Context, _ *slidegate.Request) error { return ctx.Err() }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name   string
+		opts   Options
+		policy Policy
+		status int
+		flags  slidegate.Flags
+	}{
+		{"open", Options{}, Policy{}, 200, rule.FallbackOpen},
+		{"closed", Options{FailClosed: true}, Policy{}, 503, rule.FallbackClosed},
+		{"the fallback has time of its own", Options{Fallback: patient}, Policy{}, 200, rule.FallbackLocal},
+		{"also to reserve", Options{}, Policy{After: CostSaid()}, 200, rule.FallbackOpen},
+		{"also in the shadow", Options{FailClosed: true}, Policy{Shadow: true}, 200, rule.FallbackClosed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				test.opts.Timeout = 50 * time.Millisecond
+				test.opts.Policies = []Policy{test.policy}
+				p := (&play{t: t}).over(newBetween(t, blocked), test.opts, nil, slidegate.PerMinute(1))
+				start := time.Now()
+				if w := p.from("192.0.2.1"); w.Code != test.status {
+					t.Errorf("status %d, not %d", w.Code, test.status)
+				}
+				if took := time.Since(start); took != 50*time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+				if e := p.last(); !errors.Is(e.Err, context.DeadlineExceeded) || e.Decision.Flags != test.flags || len(p.events) != 1 {
+					t.Errorf("%d events, the last is %+v", len(p.events), e)
+				}
+			})
+		})
+	}
+}
+
+// The time that a decision may take is not the handler's: its context has no end.
+func TestTimeoutIsNotTheHandlers(t *testing.T) {
+	p := newPlay(t, Options{Timeout: time.Hour}, func(_ http.ResponseWriter, r *http.Request) {
+		if _, ends := r.Context().Deadline(); ends || r.Context().Err() != nil {
+			t.Error("the handler was given the decision's context")
+		}
+	}, slidegate.PerMinute(1))
+	p.from("192.0.2.1")
+}
+
+// Settling does not end with the client, nor does it take longer than Timeout.
+func TestSettleWhenTheClientHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithCancel(t.Context())
+		var settled error
+		store := newBetween(t, func(ctx context.Context, r *slidegate.Request) error {
+			if r.Op == slidegate.OpTake {
+				return nil
+			}
+			settled = ctx.Err()
+			return blocked(ctx, r)
+		})
+		opts := Options{Timeout: 50 * time.Millisecond, Policies: []Policy{{After: CostOfBytes(1)}}}
+		p := (&play{t: t}).over(store, opts, func(http.ResponseWriter, *http.Request) { leave() }, slidegate.PerMinute(5))
+		start := time.Now()
+		p.ask(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+		if settled != nil {
+			t.Errorf("settling was given a context that has ended: %v", settled)
+		}
+		if took := time.Since(start); took != 50*time.Millisecond {
+			t.Errorf("settling took %v", took)
+		}
+		if e := p.last(); !errors.Is(e.Err, context.DeadlineExceeded) || len(p.events) != 2 {
+			t.Errorf("%d events, the last is %+v", len(p.events), e)
+		}
+	})
+}
+
+// What a client that has gone used counts all the same.
+func TestCountsWhenTheClientHasGone(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	p := afterPlay(t, CostOfBytes(1), func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 4))
+		leave()
+	})
+	p.ask(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+	if got := p.left(); got != 6 {
+		t.Errorf("%d are left of 10, after 4 bytes", got)
+	}
+}
+
+// The group of a request is part of the address, for decisions, reservations, settling, the shadow and the fallback.
+func TestGroup(t *testing.T) {
+	var groups []string
+	see := func(_ context.Context, r *slidegate.Request) error {
+		groups = append(groups, r.Group)
+		return nil
+	}
+	fail := func(ctx context.Context, r *slidegate.Request) error { _ = see(ctx, r); return errBroken }
+	limiterOver := func(store slidegate.Store) *slidegate.Limiter {
+		limiter, err := slidegate.New(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return limiter
+	}
+	tenant := func(r *http.Request) string { return r.Header.Get("X-Tenant") }
+	for _, test := range []struct {
+		name   string
+		apply  func(context.Context, *slidegate.Request) error
+		opts   Options
+		policy Policy
+		asked  int
+	}{
+		{"a decision", see, Options{}, Policy{}, 1},
+		{"the shadow", see, Options{}, Policy{Shadow: true}, 1},
+		{"a reservation", see, Options{}, Policy{After: CostOfBytes(1)}, 2},
+		{"the fallback", fail, Options{Fallback: limiterOver(newBetween(t, see))}, Policy{}, 2},
+	} {
+		groups = nil
+		test.opts.Group = tenant
+		test.opts.Policies = []Policy{test.policy}
+		p := (&play{t: t}).over(newBetween(t, test.apply), test.opts, nil, slidegate.PerMinute(1))
+		p.ask(request("X-Tenant: acme"))
+		if len(groups) != test.asked {
+			t.Errorf("%s: the store was asked %d times", test.name, len(groups))
+		}
+		for _, group := range groups {
+			if group != "acme" {
+				t.Errorf("%s: asked in the group %q", test.name, group)
+			}
+		}
+	}
+	p := newPlay(t, Options{Group: tenant}, nil, slidegate.PerMinute(1))
+	for i, step := range []struct {
+		tenant string
+		status int
+	}{{"acme", 200}, {"acme", 429}, {"other", 200}} {
+		if got := p.ask(request("X-Tenant: " + step.tenant)).Code; got != step.status {
+			t.Errorf("step %d: status %d, not %d", i, got, step.status)
+		}
+	}
+}

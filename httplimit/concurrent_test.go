@@ -1,0 +1,137 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// crowd is a middleware for many at once, in front of a handler, at noon.
+func crowd(t *testing.T, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) http.Handler {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, limits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(limiter, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Wrap(handler)
+}
+
+// However many ask at once, exactly the quota is served, and each response is its own.
+func TestManyAtOnce(t *testing.T) {
+	const quota, workers, each = 100, 8, 50
+	hundred := []slidegate.Limit{slidegate.PerHour(quota)}
+	for name, policies := range map[string][]Policy{
+		"simple":  {{Limits: hundred}},
+		"several": {{Name: "a", Limits: hundred}, {Name: "b", Limits: []slidegate.Limit{slidegate.PerHour(quota + 50)}}},
+		"after":   {{Limits: hundred, After: CostSaid()}},
+		"plan":    {{Limits: hundred, Plan: func(*http.Request) []slidegate.Limit { return hundred }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var served, told, admitted, refused atomic.Int64
+			handler := crowd(t, Options{Policies: policies, OnDecision: func(*http.Request, Event) { told.Add(1) }},
+				func(w http.ResponseWriter, _ *http.Request) {
+					served.Add(1)
+					for name := range w.Header() {
+						w.Header()[name][0] = "mine" // if responses shared anything, the race detector would see it
+						w.Header().Add(name, "mine too")
+					}
+				})
+			var wg sync.WaitGroup
+			for range workers {
+				wg.Go(func() {
+					for range each {
+						w := httptest.NewRecorder()
+						handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+						switch w.Code {
+						case http.StatusOK:
+							admitted.Add(1)
+						case http.StatusTooManyRequests:
+							refused.Add(1)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if served.Load() != quota || admitted.Load() != quota || refused.Load() != workers*each-quota || told.Load() != workers*each {
+				t.Errorf("served %d, admitted %d, refused %d, told %d", served.Load(), admitted.Load(), refused.Load(), told.Load())
+			}
+		})
+	}
+}
+
+// Plans that nobody has seen yet come from many at once, while others look for theirs.
+func TestNewPlansAtOnce(t *testing.T) {
+	const workers, plans = 4, 100
+	handler := crowd(t, Options{Policies: []Policy{{Name: "api", Plan: func(r *http.Request) []slidegate.Limit {
+		return []slidegate.Limit{named(r.Header.Get("X-Plan"), 1<<40)}
+	}}}}, func(http.ResponseWriter, *http.Request) {}, slidegate.PerMinute(1))
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for i := range plans {
+				w, plan := httptest.NewRecorder(), strconv.Itoa(i)
+				handler.ServeHTTP(w, request("X-Plan: "+plan))
+				if got, want := w.Header().Get("RateLimit-Policy"), `"api/`+plan+`";q=1099511627776;w=60`; got != want {
+					t.Errorf("told %s, not %s", got, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// What is added to one response's headers, or written over them, is not seen in the next one.
+func TestHeadersAreNotShared(t *testing.T) {
+	for dialect := range dialects {
+		for _, quota := range []int64{1, 100} { // the second request is refused, or admitted
+			handler := crowd(t, Options{Headers: dialect, Body: BodyJSON}, func(http.ResponseWriter, *http.Request) {}, slidegate.PerHour(quota))
+			ask := func() http.Header {
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+				return w.Header()
+			}
+			ask()
+			first := ask()
+			for name := range first {
+				first.Add(name, "added")
+				_ = append(first[name][:1], "written behind") // into the room behind the value, if there is any
+			}
+			for name, values := range ask() {
+				if values = values[:cap(values)]; len(values) != 1 || values[0] == "added" {
+					t.Errorf("dialect %d: %s is %q", dialect, name, values)
+				}
+			}
+		}
+	}
+}
+
+// A handler that has run out of time goes on, and may say its cost when that is being settled.
+func TestSetCostTooLate(t *testing.T) {
+	late := make(chan bool)
+	p := afterPlay(t, CostSaid(), func(_ http.ResponseWriter, r *http.Request) {
+		SetCost(r, 3)
+		go func() {
+			SetCost(r, 4)
+			close(late)
+		}()
+	})
+	p.ask(httptest.NewRequest("GET", "/", nil))
+	<-late
+	if got := p.left(); got != 7 && got != 6 {
+		t.Errorf("%d are left of 10, and 3 or 4 were said", got)
+	}
+}

@@ -1,0 +1,184 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// every is a policy that every request faces, decided alone, or by a question because it has a Plan.
+func every(alone bool, policy Policy) []Policy {
+	if !alone {
+		policy.Plan = func(*http.Request) []slidegate.Limit { return nil }
+	}
+	return []Policy{policy}
+}
+
+// Each decision is told exactly once, before the handler runs or the refusal is written, with the request it is about.
+func TestOnDecisionOnceAndFirst(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		var trace []string
+		opts := Options{
+			Policies: every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
+			OnDecision: func(r *http.Request, e Event) {
+				trace = append(trace, fmt.Sprintf("%s %s allowed=%v refused=%v shadow=%v err=%v remaining=%d",
+					r.URL.Path, e.Policy, e.Decision.Allowed, e.Refused, e.Shadow, e.Err, e.Decision.Remaining))
+			},
+			Refuse: func(w http.ResponseWriter, _ *http.Request, e Event) {
+				trace = append(trace, fmt.Sprintf("refuse %s refused=%v", e.Policy, e.Refused))
+				w.WriteHeader(http.StatusTooManyRequests)
+			},
+		}
+		p := newPlay(t, opts, func(http.ResponseWriter, *http.Request) { trace = append(trace, "handler") })
+		p.ask(httptest.NewRequest("GET", "/a", nil))
+		p.ask(httptest.NewRequest("GET", "/b", nil))
+		want := []string{
+			"/a api allowed=true refused=false shadow=false err=<nil> remaining=0", "handler",
+			"/b api allowed=false refused=true shadow=false err=<nil> remaining=0", "refuse api refused=true",
+		}
+		if !slices.Equal(trace, want) {
+			t.Errorf("alone %v: what happened is\n%s\nnot\n%s", alone, strings.Join(trace, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// The policies in the shadow are each told once, and the others once together. Who is let off is not told about.
+func TestEventsOfSeveralPolicies(t *testing.T) {
+	limits := []slidegate.Limit{slidegate.PerMinute(5)}
+	p := newPlay(t, Options{Policies: []Policy{
+		{Name: "a", Limits: limits}, {Name: "b", Limits: []slidegate.Limit{slidegate.PerMinute(2)}},
+		{Name: "tried", Limits: limits, Shadow: true}, {Name: "other", Limits: limits, Match: "/other/"},
+		{Name: "off", Limits: limits, Skip: func(*http.Request) bool { return true }},
+		{Name: "again", Limits: limits, Shadow: true},
+	}}, nil)
+	p.from("192.0.2.1")
+	var names []string
+	for _, e := range p.events {
+		names = append(names, fmt.Sprint(e.Policy, e.Shadow))
+	}
+	if want := []string{"triedtrue", "againtrue", "bfalse"}; !slices.Equal(names, want) {
+		t.Errorf("told about %q, not %q", names, want)
+	}
+}
+
+// A middleware without OnDecision does all the rest.
+func TestWithoutOnDecision(t *testing.T) {
+	store := newBetween(t, func(_ context.Context, r *slidegate.Request) error {
+		if r.Op != slidegate.OpTake {
+			return errBroken
+		}
+		return nil
+	})
+	limiter, err := slidegate.New(store, slidegate.PerMinute(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, policy := range map[string]Policy{"simple": {}, "shadow": {Shadow: true}, "after": {After: CostOfBytes(1)}} {
+		policy.Key = func(*http.Request) string { return name }
+		m, err := New(limiter, Options{Policies: []Policy{policy}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		m.Wrap(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		if w.Code != http.StatusNotFound {
+			t.Errorf("%s: status %d", name, w.Code)
+		}
+	}
+}
+
+// What could not be settled is told, after the handler, as an error without a decision.
+func TestSettleFails(t *testing.T) {
+	store := newBetween(t, func(_ context.Context, r *slidegate.Request) error {
+		if r.Op != slidegate.OpTake {
+			return errBroken
+		}
+		return nil
+	})
+	p := (&play{t: t}).over(store, Options{Policies: []Policy{{Name: "api", After: CostOfBytes(1)}}}, nil, slidegate.PerMinute(5))
+	if w := p.from("192.0.2.1"); w.Code != 200 {
+		t.Errorf("status %d", w.Code)
+	}
+	if len(p.events) != 2 {
+		t.Fatalf("%d events, not one for the decision and one for settling", len(p.events))
+	}
+	if e := p.last(); !errors.Is(e.Err, errBroken) || e.Policy != "api" || e.Refused || e.Decision.At != 0 {
+		t.Errorf("the event is %+v", e)
+	}
+}
+
+// A layer under the limiter may decide when its store has failed. There is then nothing to tell about what is left, and a
+// refusal is 503, as if the middleware had decided so.
+func TestFlagsOfTheStore(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		for _, test := range []struct {
+			allowed bool
+			flags   slidegate.Flags
+			status  int
+			told    bool
+		}{
+			{true, rule.FallbackOpen, 200, false},
+			{false, rule.FallbackClosed, 503, false},
+			{true, rule.FallbackLocal, 200, true},
+			{false, rule.FallbackLocal, 429, true},
+			{false, rule.Cached, 429, true},
+		} {
+			store := &flagged{between: *newBetween(t, nil), allowed: test.allowed, flags: test.flags}
+			opts := Options{Policies: every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}})}
+			p := (&play{t: t}).over(store, opts, nil)
+			w := p.from("192.0.2.1")
+			_, told := w.Header()["Ratelimit"]
+			_, retry := w.Header()["Retry-After"]
+			if w.Code != test.status || told != test.told || retry != (w.Code == 429) {
+				t.Errorf("alone %v, %+v: status %d with %v", alone, test, w.Code, w.Header())
+			}
+			if e := p.last(); e.Decision.Flags != test.flags || e.Refused == test.allowed {
+				t.Errorf("alone %v, %+v: the event is %+v", alone, test, e)
+			}
+		}
+	}
+}
+
+// A refusal because the store failed leaves the application's own answer to say so, without a time that nobody knows.
+func TestRefuseWhenClosed(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		p := (&play{t: t}).over(&broken{}, Options{
+			FailClosed: true, Policies: every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
+			Refuse: func(w http.ResponseWriter, _ *http.Request, e Event) {
+				if e.Decision.Flags == rule.FallbackClosed && e.Refused && errors.Is(e.Err, errBroken) {
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+			},
+		}, nil)
+		w := p.from("192.0.2.1")
+		if w.Code != 503 || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" || p.served != 0 {
+			t.Errorf("status %d with %v, served %d", w.Code, w.Header(), p.served)
+		}
+	}
+}
+
+// What is said when nobody could decide, whatever the body.
+func TestUnavailableBodies(t *testing.T) {
+	for body, want := range map[Body]struct{ contentType, text string }{
+		BodyProblem: {"application/problem+json", `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+			`"title":"Service unavailable","status":503,"detail":"The rate limit could not be checked."}` + "\n"},
+		BodyJSON: {"application/json", `{"error":"rate limit unavailable"}` + "\n"},
+		BodyText: {"text/plain; charset=utf-8", "The rate limit could not be checked.\n"},
+		BodyNone: {"", ""},
+	} {
+		p := (&play{t: t}).over(&broken{}, Options{FailClosed: true, Body: body}, nil, slidegate.PerMinute(1))
+		w := p.from("192.0.2.1")
+		if w.Code != 503 || w.Body.String() != want.text || w.Header().Get("Content-Type") != want.contentType ||
+			w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {
+			t.Errorf("body %d: %d with %v\n%s", body, w.Code, w.Header(), w.Body)
+		}
+	}
+}

@@ -1,0 +1,316 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// named returns a limit of so many a minute.
+func named(name string, quota int64) slidegate.Limit {
+	limit := slidegate.PerMinute(quota)
+	limit.Name = name
+	return limit
+}
+
+// The counts of a policy have its name and the limit's, so that policies on one store are apart, and others find them.
+func TestStateNames(t *testing.T) {
+	for _, test := range []struct{ policy, limit, want, told string }{
+		{"", "", "", "5/1m"}, {"", "fast", "fast", "fast"}, {"api", "", "api", "api"}, {"api", "fast", "api/fast", "api/fast"},
+		{"api", "fast/", "api/fast/", "api/fast/"}, {"api/v1", "", "api/v1", "api/v1"},
+	} {
+		for _, planned := range []bool{false, true} {
+			var got string
+			store := newBetween(t, func(_ context.Context, r *slidegate.Request) error {
+				got = r.Charges[0].Limit.Limit().Name
+				return nil
+			})
+			policy := Policy{Name: test.policy, Limits: []slidegate.Limit{named(test.limit, 5)}}
+			if planned {
+				limits := policy.Limits
+				policy.Limits, policy.Plan = nil, func(*http.Request) []slidegate.Limit { return limits }
+			}
+			p := (&play{t: t}).over(store, Options{Policies: []Policy{policy}}, nil)
+			w := p.from("192.0.2.1")
+			if told, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";"); got != test.want || told != `"`+test.told+`"` {
+				t.Errorf("%+v, planned %v: the state is of %q, told as %s", test, planned, got, told)
+			}
+		}
+	}
+}
+
+// Two policies whose counts could be the same are refused when they are made, and so is what no store could decide.
+func TestWrongTogether(t *testing.T) {
+	narrow := newBetween(t, func(context.Context, *slidegate.Request) error { return nil })
+	narrow.most = 2
+	limiter, err := slidegate.New(narrow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := []slidegate.Limit{named("", 1)}, []slidegate.Limit{named("x", 1), named("y", 1)}
+	never := func(*http.Request) bool { return false }
+	for name, test := range map[string]struct {
+		limiter, fallback *slidegate.Limiter
+		policies          []Policy
+		want              string // or nothing, if it is right
+	}{
+		"a limit's name completes another's": {spare(t), nil, []Policy{{Name: "a", Limits: two}, {Name: "a/x", Limits: one}}, `"a" and "a/x"`},
+		"the other way round":                {spare(t), nil, []Policy{{Name: "a/x", Limits: one}, {Name: "a", Limits: two}}, `"a/x" and "a"`},
+		"names that only begin alike":        {spare(t), nil, []Policy{{Name: "a", Limits: two}, {Name: "ax", Limits: one}, {Name: "b/x", Limits: one}}, ""},
+		"more at once than the store can":    {limiter, nil, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, "policies: slidegate: not supported"},
+		"more than the fallback can":         {spare(t), limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, "fallback: slidegate: not supported"},
+		"one of more than the fallback can":  {spare(t), limiter, []Policy{{Match: "/a", Limits: []slidegate.Limit{named("x", 1), named("y", 1), named("z", 1)}}}, `fallback: policy "": slidegate`},
+		"not for the same requests":          {limiter, limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one, Match: "/b"}}, ""},
+		"perhaps not for the same requests":  {limiter, limiter, []Policy{{Name: "a", Limits: two, Skip: never}, {Name: "b", Limits: one}}, ""},
+		"not decided together":               {limiter, limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one, Shadow: true}}, ""},
+		"a plan may have fewer":              {limiter, limiter, []Policy{{Name: "a", Limits: two, Plan: func(*http.Request) []slidegate.Limit { return one }}, {Name: "b", Limits: one}}, ""},
+		"all that the store can":             {limiter, limiter, []Policy{{Name: "a", Limits: one}, {Name: "b", Limits: one}}, ""},
+	} {
+		_, err := New(test.limiter, Options{Policies: test.policies, Fallback: test.fallback})
+		if wrong := err != nil; wrong != (test.want != "") || wrong && !strings.Contains(err.Error(), "httplimit: ") || wrong && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the error is %v, and should say %q", name, err, test.want)
+		}
+	}
+}
+
+// A plan that cannot be is an error, whichever policy it is of, and never a limit that is not there.
+func TestWrongPlan(t *testing.T) {
+	right := func(*http.Request) []slidegate.Limit { return []slidegate.Limit{named("plan", 5)} }
+	for name, wrong := range map[string][]slidegate.Limit{
+		"a name for no header": {named("gr\u00fcn", 1)}, "no quota": {named("", 0)}, "the same address twice": {named("x", 1), named("x", 2)},
+	} {
+		plan := func(*http.Request) []slidegate.Limit { return wrong }
+		for _, policies := range [][]Policy{
+			{{Name: "a", Plan: plan}}, {{Name: "a", Plan: plan}, {Name: "b", Plan: right}}, {{Name: "b", Plan: right}, {Name: "a", Plan: plan}},
+		} {
+			p := newPlay(t, Options{Policies: policies, FailClosed: true}, nil, slidegate.PerMinute(3))
+			if w := p.from("192.0.2.1"); w.Code != 503 {
+				t.Errorf("%s, first of %s: status %d", name, policies[0].Name, w.Code)
+			}
+			if e := p.last(); e.Err == nil || e.Decision.Flags != rule.FallbackClosed || e.Policy != policies[0].Name {
+				t.Errorf("%s: the event is %+v", name, e)
+			}
+		}
+	}
+}
+
+// A policy counts the same whether it is decided alone or with others, for one request and the next.
+func TestAloneAndTogether(t *testing.T) {
+	p := newPlay(t, Options{Policies: []Policy{
+		{Name: "all", Limits: []slidegate.Limit{named("x", 4), named("y", 9)}}, {Name: "api", Match: "/api/", Limits: []slidegate.Limit{named("", 2)}},
+	}}, nil)
+	for i, step := range []struct {
+		path   string
+		status int
+		told   string
+	}{
+		{"/", 200, `"all/x";r=3;t=120, "all/y";r=8;t=120`},
+		{"/api/", 200, `"all/x";r=2;t=120, "all/y";r=7;t=120, "api";r=1;t=120`},
+		{"/api/", 200, `"all/x";r=1;t=120, "all/y";r=6;t=120, "api";r=0`},
+		{"/api/", 429, `"all/x";r=1;t=120, "all/y";r=6;t=120, "api";r=0;t=90`}, // and nothing is taken from the others
+		{"/", 200, `"all/x";r=0, "all/y";r=5;t=120`},
+		{"/", 429, `"all/x";r=0;t=75, "all/y";r=5;t=120`}, // 4 fall to 3 when a quarter of the next minute has passed
+	} {
+		w := p.ask(httptest.NewRequest("GET", step.path, nil))
+		if got := w.Header().Get("RateLimit"); w.Code != step.status || got != step.told {
+			t.Errorf("step %d: status %d, told %s", i, w.Code, got)
+		}
+	}
+}
+
+// Plans are remembered, each as what it is, and however many there are.
+func TestManyPlans(t *testing.T) {
+	var quota int64
+	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Plan: func(*http.Request) []slidegate.Limit {
+		return []slidegate.Limit{named("", quota)}
+	}}}}, nil, slidegate.PerMinute(1))
+	for range 2 {
+		for quota = 1; quota <= maxPlans+10; quota++ {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.RemoteAddr = fmt.Sprintf("192.0.%d.%d:1", quota>>8, quota&255)
+			if got, want := p.ask(r).Header().Get("RateLimit-Policy"), fmt.Sprintf(`"api";q=%d;w=60`, quota); got != want {
+				t.Fatalf("told %s, not %s", got, want)
+			}
+		}
+	}
+	m, err := New(p.limiter, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := m.policies[0]
+	for quota := range int64(maxPlans + 10) {
+		if _, err := one.ready(named("", quota+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := len(*one.plans.known.Load()); got != maxPlans {
+		t.Errorf("%d limits are remembered", got)
+	}
+}
+
+// A plan's limit is remembered by its own name: one that is called as another's counts are is not taken for it.
+func TestPlansOfSimilarNames(t *testing.T) {
+	var name string
+	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Plan: func(*http.Request) []slidegate.Limit {
+		return []slidegate.Limit{named(name, 5)}
+	}}}}, nil, slidegate.PerMinute(1))
+	for _, step := range []struct{ name, told string }{
+		{"x", `"api/x";r=4;t=120`}, {"api/x", `"api/api/x";r=4;t=120`}, {"x", `"api/x";r=3;t=120`}, {"", `"api";r=4;t=120`},
+	} {
+		name = step.name
+		if got := p.from("192.0.2.1").Header().Get("RateLimit"); got != step.told {
+			t.Errorf("%q: told %s, not %s", step.name, got, step.told)
+		}
+	}
+}
+
+// No cost is a way around the limit: what is below 0 counts as 1, and what is above all quotas is refused.
+func TestCostOutOfRange(t *testing.T) {
+	for _, test := range []struct {
+		cost     int64
+		statuses []int
+	}{
+		{-1, []int{200, 200, 429}}, {math.MinInt64, []int{200, 200, 429}}, {0, []int{200, 200, 200}}, {1, []int{200, 200, 429}},
+		{2, []int{200, 429}}, {3, []int{429}}, {rule.MaxQuota, []int{429}}, {rule.MaxQuota + 1, []int{429}}, {math.MaxInt64, []int{429}},
+	} {
+		p := newPlay(t, Options{Policies: []Policy{{Cost: func(*http.Request) int64 { return test.cost }}}}, nil, slidegate.PerMinute(2))
+		for i, want := range test.statuses {
+			w := p.from("192.0.2.1")
+			if w.Code != want || p.last().Err != nil {
+				t.Errorf("cost %d, request %d: status %d, %v", test.cost, i+1, w.Code, p.last().Err)
+			}
+			if never := w.Code == 429 && w.Header().Get("Retry-After") == ""; never != (test.cost > 2) {
+				t.Errorf("cost %d, request %d: %v", test.cost, i+1, w.Header())
+			}
+		}
+	}
+}
+
+// However a path is written that http.ServeMux takes to the same handler, the policy is for it.
+func TestMatchIsAsServeMux(t *testing.T) {
+	for _, test := range []struct {
+		match, method, target string
+		limited               bool
+	}{
+		{"POST /login", "POST", "/login", true},
+		{"POST /login", "POST", "//login", true},
+		{"POST /login", "POST", "/./login", true},
+		{"POST /login", "POST", "/x/../login", true},
+		{"POST /login", "POST", "/%6Cogin", true},
+		{"POST /login", "POST", "/login?x=/other", true},
+		{"POST /login", "POST", "http://elsewhere.example/login", true},
+		{"POST /login", "POST", "/login/", false},
+		{"POST /login", "POST", "/LOGIN", false},
+		{"POST /login", "POST", "/login%2F", false},
+		{"POST /login", "GET", "/login", false},
+		{"GET /page", "HEAD", "/page", true},
+		{"/api/", "PATCH", "/api/a/b", true},
+		{"/api/", "GET", "/api", true}, // redirected there
+		{"/api/", "CONNECT", "/api", true},
+		{"CONNECT /api/", "CONNECT", "/api", true},
+		{"/api/", "GET", "/apis", false},
+		{"/api/", "GET", "/api/../other", false},
+		{"/users/{id}/{$}", "GET", "/users/42/", true},
+		{"/users/{id}/{$}", "GET", "/users/42/x", false},
+		{"api.example/", "GET", "http://api.example:8080/x", true},
+		{"api.example/", "GET", "http://www.example/x", false},
+	} {
+		p := newPlay(t, Options{Policies: []Policy{{Match: test.match}}}, nil, slidegate.PerMinute(1))
+		p.ask(httptest.NewRequest(test.method, test.target, nil))
+		if limited := len(p.events) == 1; limited != test.limited || p.served != 1 {
+			t.Errorf("%q is for %s %s: %v, not %v", test.match, test.method, test.target, limited, test.limited)
+		}
+	}
+}
+
+// Limits of one policy share its key and its cost, and After is asked once for all of them.
+func TestAfterOnceAPolicy(t *testing.T) {
+	asked := 0
+	p := newPlay(t, Options{Policies: []Policy{
+		{Name: "first", Key: Global(), Limits: []slidegate.Limit{named("", 100)}},
+		{Name: "two", Limits: []slidegate.Limit{named("x", 100), named("y", 50)}, Cost: func(*http.Request) int64 { return 2 },
+			After: func(_ *http.Request, response Response) int64 { asked++; return response.Cost + 5 }},
+		{Name: "three", Limits: []slidegate.Limit{named("", 30)}, After: func(*http.Request, Response) int64 { return 0 }},
+	}}, nil)
+	p.from("192.0.2.1")
+	if asked != 1 {
+		t.Errorf("After was asked %d times", asked)
+	}
+	for key, want := range map[slidegate.Claim]int64{
+		{Limit: named("first", 100), Key: ""}: 99, {Limit: named("two/x", 100), Key: "192.0.2.1"}: 93,
+		{Limit: named("two/y", 50), Key: "192.0.2.1"}: 43, {Limit: named("three", 30), Key: "192.0.2.1"}: 30,
+	} {
+		d, err := p.limiter.For(key).Peek(t.Context())
+		if err != nil || d.Remaining != want {
+			t.Errorf("%s has %d left, not %d, %v", key.Limit.Name, d.Remaining, want, err)
+		}
+	}
+}
+
+// A refused request is not settled: nothing was taken. Neither is one that nobody decided.
+func TestNothingToSettle(t *testing.T) {
+	asked := 0
+	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 1)}, After: func(*http.Request, Response) int64 { asked++; return 1 }}}
+	p := newPlay(t, Options{Policies: policies}, nil)
+	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 429)
+	if asked != 1 || len(p.events) != 2 {
+		t.Errorf("After was asked %d times, with %d events", asked, len(p.events))
+	}
+	open := (&play{t: t}).over(&broken{}, Options{Policies: policies}, nil)
+	if w := open.from("192.0.2.1"); w.Code != 200 || asked != 1 || len(open.events) != 1 {
+		t.Errorf("status %d, After was asked %d times, with %d events", w.Code, asked, len(open.events))
+	}
+}
+
+// What the fallback let in is settled with the fallback.
+func TestSettleWithFallback(t *testing.T) {
+	fallback := spare(t)
+	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 10)}, After: CostOfBytes(1)}}
+	p := (&play{t: t}).over(&broken{}, Options{Policies: policies, Fallback: fallback},
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 4)) })
+	p.from("192.0.2.1")
+	d, err := fallback.For(slidegate.Claim{Limit: named("api", 10), Key: "192.0.2.1"}).Peek(t.Context())
+	if err != nil || d.Remaining != 6 || len(p.events) != 1 || !errors.Is(p.last().Err, errBroken) {
+		t.Errorf("%d are left, %v; %d events", d.Remaining, err, len(p.events))
+	}
+}
+
+// A policy in the shadow takes what its requests cost before, and says nothing in headers.
+func TestShadowAlone(t *testing.T) {
+	for _, after := range []After{nil, CostOfBytes(1)} {
+		p := newPlay(t, Options{Policies: []Policy{{Name: "tried", Shadow: true, After: after, Limits: []slidegate.Limit{named("", 1)}}}}, nil)
+		for range 2 {
+			if w := p.from("192.0.2.1"); w.Code != 200 || len(w.Header()) != 0 {
+				t.Errorf("status %d with %v", w.Code, w.Header())
+			}
+		}
+		if e := p.last(); e.Decision.Allowed || !e.Shadow || e.Refused || e.Decision.RetryAfter != 2*time.Minute {
+			t.Errorf("the event is %+v", e)
+		}
+	}
+}
+
+func TestCostOfBytes(t *testing.T) {
+	for _, test := range []struct{ bytes, per, want int64 }{
+		{0, 1, 0}, {1, 1, 1}, {999, 1000, 1}, {1000, 1000, 1}, {1001, 1000, 2}, {5, math.MaxInt64, 1}, {math.MaxInt64, 2, 1 << 62},
+	} {
+		if got := CostOfBytes(test.per)(nil, Response{Bytes: test.bytes}); got != test.want {
+			t.Errorf("%d bytes by %d cost %d, not %d", test.bytes, test.per, got, test.want)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("CostOfBytes(0) is taken")
+		}
+	}()
+	CostOfBytes(0)
+}

@@ -1,0 +1,89 @@
+package httplimit
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+var errGone = errors.New("the client has gone")
+
+// able is a response that can do what servers can, and fails at it.
+type able struct {
+	*httptest.ResponseRecorder
+	pushed   string
+	deadline time.Time
+}
+
+func (a *able) FlushError() error                             { return errGone }
+func (a *able) Push(target string, _ *http.PushOptions) error { a.pushed = target; return errGone }
+func (a *able) SetWriteDeadline(t time.Time) error            { a.deadline = t; return errGone }
+func (a *able) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return nil, nil, errGone }
+
+// Whatever a response can do goes through the recorder, with its errors.
+func TestRecorderPassesOn(t *testing.T) {
+	below := &able{ResponseRecorder: httptest.NewRecorder()}
+	c := &recorder{ResponseWriter: below}
+	control := http.NewResponseController(c)
+	if _, _, err := control.Hijack(); !errors.Is(err, errGone) || c.status != 0 {
+		t.Errorf("Hijack: %v, status %d", err, c.status)
+	}
+	if err := control.SetWriteDeadline(time.Unix(1, 0)); !errors.Is(err, errGone) || below.deadline != time.Unix(1, 0) {
+		t.Errorf("SetWriteDeadline: %v", err)
+	}
+	if err := http.Pusher(c).Push("/style.css", nil); !errors.Is(err, errGone) || below.pushed != "/style.css" {
+		t.Errorf("Push: %v of %q", err, below.pushed)
+	}
+	if err := control.Flush(); !errors.Is(err, errGone) || c.status != 200 {
+		t.Errorf("Flush: %v, status %d", err, c.status)
+	}
+}
+
+// plain is a response that can do no more than it must.
+type plain struct{ http.ResponseWriter }
+
+// What a response cannot do, the recorder cannot either, and says so.
+func TestRecorderCannot(t *testing.T) {
+	c := &recorder{ResponseWriter: plain{httptest.NewRecorder()}}
+	control := http.NewResponseController(c)
+	if _, _, err := control.Hijack(); !errors.Is(err, http.ErrNotSupported) || c.status != 0 {
+		t.Errorf("Hijack: %v, status %d", err, c.status)
+	}
+	if err := c.Push("/", nil); !errors.Is(err, http.ErrNotSupported) {
+		t.Errorf("Push: %v", err)
+	}
+	if err := control.Flush(); !errors.Is(err, http.ErrNotSupported) {
+		t.Errorf("Flush: %v", err)
+	}
+	c.Flush() // as the older way has it, without a word
+}
+
+// hijackable is a response whose connection can be had.
+type hijackable struct{ *httptest.ResponseRecorder }
+
+func (hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
+
+// The first status counts, but for 1xx; a connection that is handed over is 101, unless a status was written before.
+func TestRecorderStatus(t *testing.T) {
+	for name, test := range map[string]struct {
+		do   func(c *recorder)
+		want int
+	}{
+		"nothing":            {func(*recorder) {}, 0},
+		"early hints":        {func(c *recorder) { c.WriteHeader(103) }, 0},
+		"switching":          {func(c *recorder) { c.WriteHeader(101); c.WriteHeader(200) }, 101},
+		"200 is enough":      {func(c *recorder) { c.WriteHeader(200); c.WriteHeader(500) }, 200},
+		"a body without":     {func(c *recorder) { _, _ = c.Write(nil); c.WriteHeader(500) }, 200},
+		"hijacked":           {func(c *recorder) { _, _, _ = c.Hijack() }, 101},
+		"hijacked after 200": {func(c *recorder) { c.WriteHeader(200); _, _, _ = c.Hijack() }, 200},
+	} {
+		c := &recorder{ResponseWriter: hijackable{httptest.NewRecorder()}}
+		if test.do(c); c.status != test.want {
+			t.Errorf("%s: status %d, not %d", name, c.status, test.want)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package httplimit
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// With several limits, a refusal names the one that takes longest, and tells about all.
+func TestRefusalOfSeveral(t *testing.T) {
+	for dialect, want := range map[Headers]map[string]string{
+		HeadersIETF: {"RateLimit": `"m";r=1;t=120, "h";r=0;t=7200`, "RateLimit-Policy": `"m";q=2;w=60, "h";q=1;w=3600`},
+		HeadersX: {"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0",
+			"X-RateLimit-Reset": strconv.FormatInt(noon/1e6+7200, 10), "RateLimit": "", "RateLimit-Limit": ""},
+		HeadersXDelta:  {"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "7200"},
+		HeadersDraft03: {"RateLimit-Limit": "1", "RateLimit-Remaining": "0", "RateLimit-Reset": "7200", "X-RateLimit-Limit": ""},
+		HeadersNone:    {"RateLimit": "", "RateLimit-Policy": "", "RateLimit-Limit": "", "X-RateLimit-Limit": ""},
+	} {
+		hour := slidegate.PerHour(1)
+		hour.Name = "h"
+		p := newPlay(t, Options{Headers: dialect, Body: BodyJSON}, nil, named("m", 2), hour)
+		p.from("192.0.2.1")
+		w := p.from("192.0.2.1")
+		if body := `{"error":"rate limited","limit":"h","retry_after":7200}` + "\n"; w.Code != 429 || w.Body.String() != body {
+			t.Errorf("dialect %d: status %d, %s", dialect, w.Code, w.Body)
+		}
+		if w.Header().Get("Retry-After") != "7200" {
+			t.Errorf("dialect %d: Retry-After is %q", dialect, w.Header().Get("Retry-After"))
+		}
+		for name, value := range want {
+			if got := w.Header().Get(name); got != value {
+				t.Errorf("dialect %d: %s is %q, not %q", dialect, name, got, value)
+			}
+		}
+	}
+}
+
+// A time is rounded up once, and never to an earlier second than the true one.
+func TestTimesAreRoundedUpOnce(t *testing.T) {
+	const second = int64(1e6)
+	for _, test := range []struct {
+		at         slidegate.Micros // after noon
+		wait       time.Duration
+		unix, from int64 // after noon in Unix time, and from then
+	}{
+		{0, 0, 0, 0}, {0, time.Microsecond, 1, 1}, {0, time.Second, 1, 1}, {0, time.Second + time.Microsecond, 2, 2},
+		{second / 2, time.Second / 2, 1, 1}, {second / 2, time.Second/2 + time.Microsecond, 2, 1}, {second - 1, 2 * time.Microsecond, 2, 1},
+		{second / 2, time.Second, 2, 1}, {1, 0, 1, 0},
+	} {
+		for _, allowed := range []bool{true, false} {
+			d := slidegate.Decision{Allowed: allowed, At: noon + test.at, ResetAfter: test.wait}
+			if !allowed {
+				d.RetryAfter, d.ResetAfter = test.wait, test.wait+time.Hour
+			}
+			for dialect, want := range map[Headers]int64{HeadersX: noon/second + test.unix, HeadersXDelta: test.from, HeadersDraft03: test.from} {
+				h := http.Header{}
+				dialect.write(h, []told{{quota: "1"}}, "", &d)
+				if got := h.Get("X-RateLimit-Reset") + h.Get("RateLimit-Reset"); got != strconv.FormatInt(want, 10) {
+					t.Errorf("dialect %d, allowed %v, %+v: the reset is %s, not %d", dialect, allowed, test, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Where no waiting helps there is no time to come back at, and the reset is when all is free.
+func TestNeverInTheOlderDialects(t *testing.T) {
+	d := slidegate.Decision{RetryAfter: slidegate.Never, ResetAfter: 5 * time.Second, At: noon, Remaining: 7}
+	for dialect, want := range map[Headers]string{HeadersX: strconv.FormatInt(noon/1e6+5, 10), HeadersXDelta: "5", HeadersDraft03: "5"} {
+		h := http.Header{}
+		dialect.write(h, []told{{quota: "10"}}, "", &d)
+		if got := h.Get("X-RateLimit-Reset") + h.Get("RateLimit-Reset"); got != want {
+			t.Errorf("dialect %d: the reset is %s", dialect, got)
+		}
+		if got := h.Get("X-RateLimit-Remaining") + h.Get("RateLimit-Remaining"); got != "7" {
+			t.Errorf("dialect %d: %s remain", dialect, got)
+		}
+	}
+}
+
+// Retry-After is at least a second, whole, and not there if it never comes. The body says the same.
+func TestRetryAfterAndSentence(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		0: "1", time.Microsecond: "1", time.Second: "1", time.Second + time.Microsecond: "2", 299 * time.Second: "299",
+		300 * time.Second: "300", 300*time.Second + 1000: "301", 24 * time.Hour: "86400", slidegate.Never - 1: "9223372037", slidegate.Never: "",
+	} {
+		h := http.Header{}
+		told := setRetryAfter(h, &slidegate.Decision{RetryAfter: wait})
+		if got := h.Get("Retry-After"); got != want || (told == -1) != (want == "") {
+			t.Errorf("%v: Retry-After is %q, not %q", wait, got, want)
+		}
+		sentence := "The quota is used up. Try again in " + want + " seconds."
+		switch want {
+		case "1":
+			sentence = "The quota is used up. Try again in 1 second."
+		case "":
+			sentence = "The request is larger than the quota, and will never be admitted."
+		}
+		if got := string(appendRefusal(nil, BodyText, `"api"`, told)); got != sentence+"\n" {
+			t.Errorf("%v: the text is %q", wait, got)
+		}
+		for _, body := range []Body{BodyProblem, BodyJSON} {
+			var document map[string]any
+			if err := json.Unmarshal(appendRefusal(nil, body, `"api"`, told), &document); err != nil {
+				t.Fatal(err)
+			}
+			seconds, there := document["retry_after"]
+			if there != (want != "") || there && seconds != float64(told) {
+				t.Errorf("%v: the body has %v", wait, document)
+			}
+		}
+	}
+}
+
+// The largest numbers that a limit takes can stand in a header, and so can the smallest windows.
+func TestLargeAndSmallLimits(t *testing.T) {
+	for _, test := range []struct {
+		limit          slidegate.Limit
+		policy, fields string
+	}{
+		{slidegate.Limit{Quota: 1<<53 - 1, Window: 5 * 365 * 24 * time.Hour}, `;q=999999999999999;w=157680000`, `;r=999999999999999;t=`},
+		{slidegate.Limit{Quota: 5, Window: time.Millisecond}, `;q=5`, `;r=4;t=1`},
+		{slidegate.Limit{Quota: 5, Window: 999 * time.Millisecond}, `;q=5`, `;r=4;t=2`},
+		{slidegate.Limit{Quota: 5, Window: time.Second}, `;q=5;w=1`, `;r=4;t=`},
+	} {
+		test.limit.Name = "x"
+		p := newPlay(t, Options{}, nil, test.limit)
+		w := p.from("192.0.2.1")
+		if got := w.Header().Get("RateLimit-Policy"); got != `"x"`+test.policy {
+			t.Errorf("%v: RateLimit-Policy is %s", test.limit, got)
+		}
+		if got := w.Header().Get("RateLimit"); !strings.HasPrefix(got, `"x"`+test.fields) {
+			t.Errorf("%v: RateLimit is %s", test.limit, got)
+		}
+		if got := w.Header().Get("X-RateLimit-Limit"); got != "" {
+			t.Errorf("another dialect is there: %s", got)
+		}
+	}
+}
+
+// A time of centuries is never, and not a negative number.
+func TestLongAnswers(t *testing.T) {
+	for wait, want := range map[slidegate.Micros]string{
+		math.MaxInt64: `"x";r=0`, math.MaxInt64/1000 + 1: `"x";r=0`, 1<<61 + 1<<40: `"x";r=0`, math.MaxInt64 / 1000: `"x";r=0;t=9223372037`, 1: `"x";r=0;t=1`,
+	} {
+		d := slidegate.Decision{Answers: []slidegate.Answer{{RetryAfter: wait}}}
+		if got := rateLimit([]told{{name: `"x"`}}, &d); got != want {
+			t.Errorf("%d: told %q, not %q", wait, got, want)
+		}
+	}
+}

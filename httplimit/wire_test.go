@@ -1,0 +1,150 @@
+package httplimit
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"testing"
+	"testing/iotest"
+
+	"github.com/slidegate/slidegate"
+)
+
+// onTheWire runs a test over HTTP/1.1 and over HTTP/2, each with a server of its own. get asks it for a path.
+func onTheWire(t *testing.T, handler func(t *testing.T) http.Handler, test func(t *testing.T, get func(method, path string) (*http.Response, string))) {
+	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewUnstartedServer(handler(t))
+			server.EnableHTTP2 = major == 2
+			server.StartTLS()
+			defer server.Close()
+			test(t, func(method, path string) (*http.Response, string) {
+				t.Helper()
+				r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := server.Client().Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				body, err := io.ReadAll(response.Body)
+				if err != nil || response.ProtoMajor != major {
+					t.Fatalf("%s, %v", response.Proto, err)
+				}
+				return response, string(body)
+			})
+		})
+	}
+}
+
+// A quota of two over a connection: what is left is told, and then the refusal, with all its fields.
+func TestWire(t *testing.T) {
+	handler := func(t *testing.T) http.Handler {
+		return crowd(t, Options{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, slidegate.PerMinute(2))
+	}
+	onTheWire(t, handler, func(t *testing.T, get func(string, string) (*http.Response, string)) {
+		const problem = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too many requests","status":429,` +
+			`"detail":"The quota is used up. Try again in 90 seconds.","violated-policies":["2/1m"],"retry_after":90}` + "\n"
+		for i, want := range []struct {
+			method             string
+			status             int
+			body, limit, retry string
+		}{
+			{"GET", 200, "hello", `"2/1m";r=1;t=120`, ""}, // one unit, charged at the start of a minute, has left at the end of the next
+			{"HEAD", 200, "", `"2/1m";r=0`, ""},
+			{"GET", 429, problem, `"2/1m";r=0;t=90`, "90"}, // of 2, weighted and rounded up, 1 is left in the middle of that minute
+			{"HEAD", 429, "", `"2/1m";r=0;t=90`, "90"},
+		} {
+			response, body := get(want.method, "/")
+			h := response.Header
+			if response.StatusCode != want.status || body != want.body || h.Get("RateLimit") != want.limit || h.Get("Retry-After") != want.retry {
+				t.Errorf("request %d: %d with %v\n%s", i+1, response.StatusCode, h, body)
+			}
+			if h.Get("RateLimit-Policy") != `"2/1m";q=2;w=60` {
+				t.Errorf("request %d: the policy is %q", i+1, h.Get("RateLimit-Policy"))
+			}
+			if want.status == 429 && (h.Get("Content-Type") != "application/problem+json" || h.Get("Cache-Control") != "no-store") {
+				t.Errorf("request %d: refused with %v", i+1, h)
+			}
+		}
+	})
+}
+
+// What a handler does with its response is what the client gets, and what After is told.
+func TestWireThroughRecorder(t *testing.T) {
+	var told Response
+	after := func(_ *http.Request, response Response) int64 { told = response; return 0 }
+	handler := func(t *testing.T) http.Handler {
+		return crowd(t, Options{Policies: []Policy{{After: after}}}, func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/nothing":
+			case "/hints":
+				w.WriteHeader(http.StatusEarlyHints)
+				w.WriteHeader(http.StatusTeapot)
+			case "/twice":
+				w.WriteHeader(http.StatusAccepted)
+				_, _ = io.WriteString(w, "12345")
+			case "/flush":
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Error(err)
+				}
+				_, _ = io.WriteString(w, "1")
+			case "/failing":
+				if _, err := io.Copy(w, iotest.ErrReader(errors.New("no source"))); err != nil {
+					w.WriteHeader(http.StatusBadGateway)
+				}
+			case "/copy":
+				_, _ = io.Copy(w, io.LimitReader(zeros{}, 100_000))
+			}
+		}, slidegate.PerMinute(100))
+	}
+	onTheWire(t, handler, func(t *testing.T, get func(string, string) (*http.Response, string)) {
+		for path, want := range map[string]Response{
+			"/nothing": {200, 0, 1}, "/hints": {418, 0, 1}, "/twice": {202, 5, 1}, "/flush": {200, 1, 1},
+			"/failing": {502, 0, 1}, "/copy": {200, 100_000, 1},
+		} {
+			response, body := get("GET", path)
+			if response.StatusCode != want.Status || len(body) != int(want.Bytes) {
+				t.Errorf("%s: the client got %d and %d bytes", path, response.StatusCode, len(body))
+			}
+			if told != want {
+				t.Errorf("%s: After was told %+v, not %+v", path, told, want)
+			}
+		}
+	})
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// Early hints reach the client through the recorder.
+func TestWireEarlyHints(t *testing.T) {
+	server := httptest.NewServer(crowd(t, Options{Policies: []Policy{{After: CostSaid()}}}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+	}, slidegate.PerMinute(1)))
+	defer server.Close()
+	hints := 0
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+		hints = code
+		return nil
+	}})
+	r, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if hints != http.StatusEarlyHints || response.StatusCode != 200 {
+		t.Errorf("hints %d, then %d", hints, response.StatusCode)
+	}
+}
