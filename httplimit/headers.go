@@ -76,28 +76,33 @@ func (dialect Headers) write(h http.Header, limits []told, policies string, d *s
 	switch dialect {
 	case HeadersNone:
 	case HeadersIETF:
-		values := []string{policies, rateLimit(limits, d)} // one slice for both, and none that two responses share
-		h["Ratelimit-Policy"], h["Ratelimit"] = values[:1:1], values[1:]
+		v := newValues(2, itemBytes*len(limits))
+		h["Ratelimit-Policy"] = v.line(policies)
+		h["Ratelimit"] = v.line(rateLimit(v, limits, d))
+		v.giveBack()
 	default:
 		dialect.trio(h, limits[d.Index].quota, d)
 	}
 }
 
+// itemBytes is about how long an item of RateLimit is.
+const itemBytes = 64
+
 // rateLimit returns the value of RateLimit.
-func rateLimit(limits []told, d *slidegate.Decision) string {
-	var stack [256]byte
-	b := stack[:0]
+func rateLimit(v *values, limits []told, d *slidegate.Decision) string {
+	from := len(v.text)
 	if d.Answers == nil {
-		return string(appendItem(b, &limits[0], d.Remaining, effective(d.Allowed, d.Remaining, d.RetryAfter, d.ResetAfter)))
+		v.text = appendItem(v.text, &limits[0], d.Remaining, effective(d.Allowed, d.Remaining, d.RetryAfter, d.ResetAfter))
+		return v.cut(from)
 	}
 	for i := range limits {
 		a := &d.Answers[i]
 		if i > 0 {
-			b = append(b, ", "...)
+			v.text = append(v.text, ", "...)
 		}
-		b = appendItem(b, &limits[i], a.Remaining, effective(a.Allowed, a.Remaining, duration(a.RetryAfter), duration(a.ResetAfter)))
+		v.text = appendItem(v.text, &limits[i], a.Remaining, effective(a.Allowed, a.Remaining, duration(a.RetryAfter), duration(a.ResetAfter)))
 	}
-	return string(b)
+	return v.cut(from)
 }
 
 func appendItem(b []byte, limit *told, remaining, t int64) []byte {
@@ -132,22 +137,27 @@ func (dialect Headers) trio(h http.Header, quota string, d *slidegate.Decision) 
 		wait = d.RetryAfter
 	}
 	reset := seconds(wait)
-	names := &[3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}
+	names := &plainNames
 	if dialect != HeadersDraft03 {
-		names = &[3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
+		names = &xNames
 	}
 	if dialect == HeadersX {
 		reset = ceil(d.At+wait.Microseconds(), 1e6)
 	}
-	var stack [48]byte
-	b := strconv.AppendInt(stack[:0], d.Remaining, 10)
-	cut := len(b)
-	text := string(strconv.AppendInt(b, reset, 10))
-	values := []string{quota, text[:cut], text[cut:]} // one string and one slice for all of them
-	for i, name := range names {
-		h[name] = values[i : i+1 : i+1]
-	}
+	v := newValues(3, itemBytes)
+	from := len(v.text)
+	v.text = strconv.AppendInt(v.text, d.Remaining, 10)
+	remaining := v.cut(from)
+	from = len(v.text)
+	v.text = strconv.AppendInt(v.text, reset, 10)
+	h[names[0]], h[names[1]], h[names[2]] = v.line(quota), v.line(remaining), v.line(v.cut(from))
+	v.giveBack()
 }
+
+var (
+	plainNames = [3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}
+	xNames     = [3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
+)
 
 // seconds rounds up, and is -1 for what never comes.
 func seconds(d time.Duration) int64 {

@@ -88,7 +88,7 @@ func TestIETFCanBeRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := httpsfv.UnmarshalList([]string{rateLimit([]told{one}, &d)})
+		list, err := httpsfv.UnmarshalList([]string{rateLimit(new(values), []told{one}, &d)})
 		if err != nil {
 			t.Fatal(err)
 		}

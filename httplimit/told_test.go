@@ -150,7 +150,7 @@ func TestLongAnswers(t *testing.T) {
 		math.MaxInt64: `"x";r=0`, math.MaxInt64/1000 + 1: `"x";r=0`, 1<<61 + 1<<40: `"x";r=0`, math.MaxInt64 / 1000: `"x";r=0;t=9223372037`, 1: `"x";r=0;t=1`,
 	} {
 		d := slidegate.Decision{Answers: []slidegate.Answer{{RetryAfter: wait}}}
-		if got := rateLimit([]told{{name: `"x"`}}, &d); got != want {
+		if got := rateLimit(new(values), []told{{name: `"x"`}}, &d); got != want {
 			t.Errorf("%d: told %q, not %q", wait, got, want)
 		}
 	}

@@ -1,0 +1,48 @@
+package httplimit
+
+import (
+	"sync"
+	"unsafe"
+)
+
+// values is memory that the values of header fields are cut from. A response's values are small, and memory for each by
+// itself takes longer to get than a decision takes. What has been cut is never written to again; a block is freed with the
+// last response that has a value of it.
+type values struct {
+	lines []string // each a field's only line
+	text  []byte
+}
+
+var spareValues = sync.Pool{New: func() any { return new(values) }}
+
+// The sizes of a block: for about a hundred responses.
+const (
+	linesInBlock = 256
+	bytesInBlock = 4096
+)
+
+// newValues returns values with room for some lines and bytes. Give it back when they are cut.
+func newValues(lines, bytes int) *values {
+	v := spareValues.Get().(*values)
+	if cap(v.lines)-len(v.lines) < lines {
+		v.lines = make([]string, 0, max(lines, linesInBlock))
+	}
+	if cap(v.text)-len(v.text) < bytes {
+		v.text = make([]byte, 0, max(bytes, bytesInBlock))
+	}
+	return v
+}
+
+// cut returns what has been appended to text since it was from bytes long.
+func (v *values) cut(from int) string {
+	return unsafe.String(unsafe.SliceData(v.text[from:]), len(v.text)-from) // nobody writes there any more
+}
+
+// line makes a text the value of a field. Appending to it makes a copy.
+func (v *values) line(text string) []string {
+	n := len(v.lines)
+	v.lines = append(v.lines, text)
+	return v.lines[n : n+1 : n+1]
+}
+
+func (v *values) giveBack() { spareValues.Put(v) }
