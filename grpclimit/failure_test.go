@@ -3,6 +3,8 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -132,27 +134,40 @@ func TestCallerHasGone(t *testing.T) {
 	}
 }
 
-// What a Plan or a Cost gets wrong is treated as a failure, and the event says what it is.
-func TestWrongPlanAndCost(t *testing.T) {
-	for name, policy := range map[string]grpclimit.Policy{
-		"plan": {Plan: func(context.Context, string) []slidegate.Limit { return []slidegate.Limit{{Quota: -1}} }},
-		"cost": {Cost: func(context.Context, string, any) int64 { return -1 }},
+// What a Plan gets wrong is treated as a failure, and the event says what it is.
+func TestWrongPlan(t *testing.T) {
+	policy := grpclimit.Policy{Plan: func(context.Context, string) []slidegate.Limit { return []slidegate.Limit{{Quota: -1}} }}
+	for _, closed := range []bool{false, true} {
+		seen := new(events)
+		limits, err := grpclimit.New(newLimiter(t, nil, "1/1m"), grpclimit.Options{
+			Policies: []grpclimit.Policy{policy}, FailClosed: closed, OnDecision: seen.add,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused := status.Code(direct(t.Context(), limits)) == codes.Unavailable; refused != closed {
+			t.Errorf("refused is %v, want %v", refused, closed)
+		}
+		if got := seen.take(); len(got) != 1 || !errors.Is(got[0].Err, slidegate.ErrLimit) {
+			t.Errorf("the events are %+v", got)
+		}
+	}
+}
+
+// A cost that is none does not get around the limit: below 0 it is 1, and one too large never passes.
+func TestWrongCost(t *testing.T) {
+	for cost, want := range map[int64][]codes.Code{
+		-1:            {codes.OK, codes.ResourceExhausted},
+		math.MaxInt64: {codes.ResourceExhausted, codes.ResourceExhausted},
 	} {
-		for _, closed := range []bool{false, true} {
-			seen := new(events)
-			limits, err := grpclimit.New(newLimiter(t, nil, "1/1m"), grpclimit.Options{
-				Policies: []grpclimit.Policy{policy}, FailClosed: closed, OnDecision: seen.add,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if refused := status.Code(direct(t.Context(), limits)) == codes.Unavailable; refused != closed {
-				t.Errorf("%s: refused is %v, want %v", name, refused, closed)
-			}
-			got := seen.take()
-			if len(got) != 1 || !(errors.Is(got[0].Err, slidegate.ErrLimit) || errors.Is(got[0].Err, slidegate.ErrCost)) {
-				t.Errorf("%s: the events are %+v", name, got)
-			}
+		limits, err := grpclimit.New(newLimiter(t, nil, "1/1h"), grpclimit.Options{
+			Policies: []grpclimit.Policy{{Cost: func(context.Context, string, any) int64 { return cost }}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, code := range want {
+			wantCode(t, fmt.Sprintf("call %d of cost %d", i+1, cost), direct(t.Context(), limits), code)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestBadOptions(t *testing.T) {
 		{"more than the store decides at once", several, 0,
 			[]grpclimit.Policy{{Name: "a", Limits: five}, {Name: "b", Match: say, Limits: five}}, `grpclimit: policies that match "/test.Echo/Say"`},
 		{"names that run together", bare, 0, []grpclimit.Policy{{Name: "a", Limits: parse("1/1m name=b/c")},
-			{Name: "a/b", Limits: parse("2/1m name=c")}}, "grpclimit: policies that match"},
+			{Name: "a/b", Limits: parse("2/1m name=c")}}, `grpclimit: policy name: "a" and "a/b"`},
 	} {
 		_, err := grpclimit.New(c.limiter, grpclimit.Options{Timeout: c.timeout, Policies: c.policies})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Policy is a named set of limits with a rule that makes the key, and which calls it is for. The zero value limits every
@@ -28,7 +29,7 @@ type Policy struct {
 	Plan func(ctx context.Context, method string) []slidegate.Limit
 	// Cost is how many units a call takes; nil means 1. The message is the request of a call that has just one, or the
 	// message of a stream that PerMessage or PerReply charge; it is nil where a stream opens, and must not be kept or
-	// changed. What costs 0 is let through without a decision.
+	// changed. What costs 0 is let through without a decision, and a cost below 0 is 1.
 	Cost func(ctx context.Context, method string, message any) int64
 	// PerMessage charges each message that the client sends in a stream, besides the stream itself. A server's handler gets
 	// a refusal as the error of RecvMsg, and all that it can do with the stream then is return it; a client's SendMsg waits
@@ -61,6 +62,11 @@ func newPolicies(limiter *slidegate.Limiter, given []Policy, key Key) ([]*policy
 		}
 		if names[one.Name] {
 			return nil, fmt.Errorf("grpclimit: policy name: %q is there twice: give each its own", one.Name)
+		}
+		for other := range names {
+			if strings.HasPrefix(one.Name, other+"/") || strings.HasPrefix(other, one.Name+"/") {
+				return nil, fmt.Errorf("grpclimit: policy name: %q and %q: one must not be the other's and a slash", other, one.Name)
+			}
 		}
 		names[one.Name] = true
 		if one.Key == nil {
@@ -101,11 +107,27 @@ func (p *policy) named(limits []slidegate.Limit) []slidegate.Limit {
 	named := make([]slidegate.Limit, 0, len(limits))
 	for _, limit := range limits {
 		if p.Name != "" {
-			limit.Name = strings.TrimSuffix(p.Name+"/"+limit.Name, "/")
+			limit.Name = joined(p.Name, limit.Name)
 		}
 		named = append(named, limit)
 	}
 	return named
+}
+
+// joined puts the name of a policy before that of a limit, if that has one.
+func joined(policy, limit string) string {
+	if limit == "" {
+		return policy
+	}
+	return policy + "/" + limit
+}
+
+// inRange makes a cost of what is none: as an error, it would let pass what is to be refused.
+func inRange(cost int64) int64 {
+	if cost < 0 {
+		return 1
+	}
+	return min(cost, rule.MaxQuota)
 }
 
 // checkMatch returns an error if a Match can match nothing.
@@ -191,7 +213,7 @@ func (p *policy) ask(ctx context.Context, q *question) (one part, ok bool) {
 	}
 	one = part{policy: p, key: q.key, cost: 1, limits: p.limits}
 	if p.Cost != nil {
-		if one.cost = p.Cost(ctx, q.method, q.message); one.cost == 0 {
+		if one.cost = inRange(p.Cost(ctx, q.method, q.message)); one.cost == 0 {
 			return part{}, false
 		}
 	}
