@@ -24,8 +24,8 @@ type Policy struct {
 	Key Key
 	// Limits are what every key faces, all at once; if empty, the limiter's own.
 	Limits []slidegate.Limit
-	// Plan returns the limits of one call, for users with different plans; nil, or nothing returned, means Limits. A limit of
-	// the same name and shape keeps what was used when the plan changes.
+	// Plan returns the limits of one call, for users with different plans; nil, or nothing returned, means Limits, which
+	// are required for that. A limit of the same name and shape keeps what was used when the plan changes.
 	Plan func(ctx context.Context, method string) []slidegate.Limit
 	// Cost is how many units a call takes; nil means 1. The message is the request of a call that has just one, or the
 	// message of a stream that PerMessage or PerReply charge; it is nil where a stream opens, and must not be kept or
@@ -93,7 +93,7 @@ func newPolicy(limiter *slidegate.Limiter, given Policy) (*policy, error) {
 	if len(limits) == 0 {
 		limits = limiter.Limits()
 	}
-	if len(limits) == 0 && given.Plan == nil {
+	if len(limits) == 0 {
 		return nil, errors.New("there is no limit: give it Limits, or give the limiter some")
 	}
 	p.limits = p.named(limits)

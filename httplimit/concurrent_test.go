@@ -76,7 +76,7 @@ func TestManyAtOnce(t *testing.T) {
 // Plans that nobody has seen yet come from many at once, while others look for theirs.
 func TestNewPlansAtOnce(t *testing.T) {
 	const workers, plans = 4, 100
-	handler := crowd(t, Options{Policies: []Policy{{Name: "api", Plan: func(r *http.Request) []slidegate.Limit {
+	handler := crowd(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(r *http.Request) []slidegate.Limit {
 		return []slidegate.Limit{named(r.Header.Get("X-Plan"), 1<<40)}
 	}}}}, func(http.ResponseWriter, *http.Request) {}, slidegate.PerMinute(1))
 	var wg sync.WaitGroup

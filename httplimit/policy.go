@@ -24,8 +24,8 @@ type Policy struct {
 	Key Key
 	// Limits are what every key faces, all at once; if empty, the limiter's own.
 	Limits []slidegate.Limit
-	// Plan returns the limits of one request, for users with different plans; nil, or nothing returned, means Limits. A
-	// limit of the same name and shape keeps what was used when the plan changes.
+	// Plan returns the limits of one request, for users with different plans; nil, or nothing returned, means Limits, which
+	// are required for that. A limit of the same name and shape keeps what was used when the plan changes.
 	Plan func(*http.Request) []slidegate.Limit
 	// Cost is how many units a request takes; nil means 1. A cost of 0 is let through, and only told about. One below 0, as
 	// the ContentLength of a body of unknown length is, counts as 1.
@@ -90,7 +90,7 @@ func newPolicy(limiter *slidegate.Limiter, given Policy, several bool) (*policy,
 	if len(limits) == 0 {
 		limits = limiter.Limits()
 	}
-	if len(limits) == 0 && given.Plan == nil {
+	if len(limits) == 0 {
 		return nil, fmt.Errorf("httplimit: policy %q: there is no limit: give it Limits, or give the limiter some", p.Name)
 	}
 	var err error

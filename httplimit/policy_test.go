@@ -37,7 +37,7 @@ func TestStateNames(t *testing.T) {
 			policy := Policy{Name: test.policy, Limits: []slidegate.Limit{named(test.limit, 5)}}
 			if planned {
 				limits := policy.Limits
-				policy.Limits, policy.Plan = nil, func(*http.Request) []slidegate.Limit { return limits }
+				policy.Limits, policy.Plan = []slidegate.Limit{named("usual", 7)}, func(*http.Request) []slidegate.Limit { return limits }
 			}
 			p := (&play{t: t}).over(store, Options{Policies: []Policy{policy}}, nil)
 			w := p.from("192.0.2.1")
@@ -84,13 +84,15 @@ func TestWrongTogether(t *testing.T) {
 
 // A plan that cannot be is an error, whichever policy it is of, and never a limit that is not there.
 func TestWrongPlan(t *testing.T) {
+	usual := []slidegate.Limit{named("usual", 7)}
 	right := func(*http.Request) []slidegate.Limit { return []slidegate.Limit{named("plan", 5)} }
 	for name, wrong := range map[string][]slidegate.Limit{
 		"a name for no header": {named("gr\u00fcn", 1)}, "no quota": {named("", 0)}, "the same address twice": {named("x", 1), named("x", 2)},
 	} {
 		plan := func(*http.Request) []slidegate.Limit { return wrong }
 		for _, policies := range [][]Policy{
-			{{Name: "a", Plan: plan}}, {{Name: "a", Plan: plan}, {Name: "b", Plan: right}}, {{Name: "b", Plan: right}, {Name: "a", Plan: plan}},
+			{{Name: "a", Limits: usual, Plan: plan}}, {{Name: "a", Limits: usual, Plan: plan}, {Name: "b", Limits: usual, Plan: right}},
+			{{Name: "b", Limits: usual, Plan: right}, {Name: "a", Limits: usual, Plan: plan}},
 		} {
 			p := newPlay(t, Options{Policies: policies, FailClosed: true}, nil, slidegate.PerMinute(3))
 			if w := p.from("192.0.2.1"); w.Code != 503 {
@@ -130,7 +132,7 @@ func TestAloneAndTogether(t *testing.T) {
 // Plans are remembered, each as what it is, and however many there are.
 func TestManyPlans(t *testing.T) {
 	var quota int64
-	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Plan: func(*http.Request) []slidegate.Limit {
+	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(*http.Request) []slidegate.Limit {
 		return []slidegate.Limit{named("", quota)}
 	}}}}, nil, slidegate.PerMinute(1))
 	for range 2 {
@@ -160,7 +162,7 @@ func TestManyPlans(t *testing.T) {
 // A plan's limit is remembered by its own name: one that is called as another's counts are is not taken for it.
 func TestPlansOfSimilarNames(t *testing.T) {
 	var name string
-	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Plan: func(*http.Request) []slidegate.Limit {
+	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(*http.Request) []slidegate.Limit {
 		return []slidegate.Limit{named(name, 5)}
 	}}}}, nil, slidegate.PerMinute(1))
 	for _, step := range []struct{ name, told string }{
