@@ -169,7 +169,7 @@ func (j *job) close(decided bool, answers []slidegate.Answer) {
 		}
 		switch {
 		case c.slot < 0:
-		case decided && j.items[i].Changed:
+		case decided && (j.items[i].Changed || j.wouldHide(c)):
 			c.put()
 		default:
 			c.segment.release(c.slot, c)
@@ -178,6 +178,21 @@ func (j *job) close(decided bool, answers []slidegate.Answer) {
 	for _, head := range j.locks {
 		head.mu.Unlock()
 	}
+}
+
+// wouldHide tells whether a slot that was never used must not be given back as such: a new key of the same request may have
+// been placed behind it, where nobody would look for it. Its own key is stored there as it began.
+func (j *job) wouldHide(c *claim) bool {
+	if c.segment.hash(c.slot) != unused {
+		return false
+	}
+	for i := range j.claims {
+		other := &j.claims[i]
+		if j.items[i].Changed && other.segment == c.segment && other.slot/setSlots == c.slot/setSlots {
+			return true
+		}
+	}
+	return false
 }
 
 // find claims the slot of the claim's key, if it is there, and loads its state.

@@ -1,0 +1,42 @@
+package memstore_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// Two keys that are new come in one request, and only the second is charged. Where both have the same home slot, the second
+// lies behind a slot that the first does not use, and must be found there again. That is so for every kind of state.
+func TestSecondNewKeyIsFoundAgain(t *testing.T) {
+	for _, text := range []string{"10/1s", "100000000/1s", "10/1s segments=10", "10/1s token-bucket", "10/1s sliding-log"} {
+		limit, err := slidegate.Bind("", slidegate.MustParseLimit(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := 0
+		const stores = 1500
+		for i := range stores {
+			second := slidegate.Charge{Limit: limit, Key: fmt.Sprint("b", i), Cost: limit.Limit().Quota}
+			batch := []slidegate.Request{
+				{Charges: []slidegate.Charge{{Limit: limit, Key: fmt.Sprint("a", i)}, second}, Answers: make([]slidegate.Answer, 2)},
+				{Charges: []slidegate.Charge{second}, Answers: make([]slidegate.Answer, 1)},
+			}
+			store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return 1_767_268_800_000_123 }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Apply(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			if batch[1].Answers[0].Allowed {
+				lost++
+			}
+		}
+		if lost > 0 {
+			t.Errorf("%s: %d of %d keys were admitted twice their quota", text, lost, stores)
+		}
+	}
+}
