@@ -5,15 +5,15 @@ FUZZTIME ?= 30s
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: help test compiler browser curl wrk check lint bench bench-quick bench-big bench-http bench-replay replay-big screenshots fuzz guarantees cover
+.PHONY: help test compiler browser curl redis wrk check lint bench bench-quick bench-big bench-http bench-replay replay-big screenshots fuzz guarantees cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What the tests must have: they fail without it instead of skipping.
-export SLIDEGATE_REQUIRE = chromium,curl
+export SLIDEGATE_REQUIRE = chromium,curl,redis
 
-test: compiler browser curl ## all tests, with the race detector, and the benchmarks' own tests
+test: compiler browser curl redis ## all tests, with the race detector, and the benchmarks' own tests
 	$(GO) test -race -timeout 8m ./...
 	$(GO) test ./internal/worstcase # once more: the race detector leaves it too little time to search
 	cd bench && $(GO) test -timeout 4m ./...
@@ -28,6 +28,11 @@ browser: # the report's page is tested in a real one
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
 	  echo "no Chromium, which the tests of the report's page need: installing it"; \
 	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; }
+
+redis: # private servers for the tests; the one of the package is not used
+	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || { \
+	  echo "no Redis, which the tests of its store need: installing it"; \
+	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends redis-server; }
 
 curl: # the example of a URL shortener is tested as people would try it
 	@command -v curl >/dev/null || { \

@@ -53,7 +53,7 @@ func (d *Decision) fill(limit *BoundLimit, allowed bool, flags Flags, granted, r
 	if allowed {
 		d.Granted = granted
 	}
-	d.RetryAfter, d.ResetAfter, d.At = duration(retryAfter), duration(resetAfter), at
+	d.RetryAfter, d.ResetAfter, d.At = duration(retryAfter), duration(resetAfter), max(at, -at)
 }
 
 func duration(m Micros) time.Duration {

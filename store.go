@@ -52,9 +52,9 @@ type Store interface {
 	// Apply decides a batch of requests. For each it fills Answers and sets Err to nil, or sets Err. It returns the first
 	// of those errors, so a caller with one request need only look at what is returned.
 	//
-	// An error means that the answer is unknown: the request may have been charged or not. It is never a refusal. When
-	// ctx ends, Apply returns soon, and what was not answered by then has ctx's error. Apply keeps no reference to the
-	// batch or anything in it after it returns.
+	// An error means that the answer is unknown: the request may have been charged or not, or may be yet. It is never a
+	// refusal. When ctx ends, Apply returns soon, and what was not answered by then has ctx's error. Apply keeps no
+	// reference to the batch or anything in it after it returns.
 	Apply(ctx context.Context, batch []Request) error
 
 	// Check returns an error that wraps ErrStore when the store cannot keep this limit exactly, else nil. It does no I/O.

@@ -30,7 +30,8 @@ type Answer struct {
 	RetryAfter Micros
 	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives.
 	ResetAfter Micros
-	// At is the moment that decided.
+	// At is the moment that decided. A layer that answers in place of the store marks it by a minus sign, so that units are
+	// given back to where they were taken.
 	At Micros
 }
 

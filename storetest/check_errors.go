@@ -101,7 +101,7 @@ func checkEndsMeanwhile(p *pair, limit *slidegate.BoundLimit) {
 	go cancel()
 	p.soon("the context ended while it was at work", func() { err = p.store.Apply(ctx, batch) })
 	checkOutcome(p, ctx, err, batch, key)
-	checkUsable(p, limit, key)
+	checkUsable(p, limit, key+"-2") // another key: what was sent to a server may be carried out even now
 }
 
 // secretBatch has a key that nobody may read in an error.

@@ -1,0 +1,235 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	patience = 20 * time.Second      // how long anything may take to come about
+	interval = 10 * time.Millisecond // how often it is looked for
+)
+
+// Node is one server. It is not safe for concurrent use, except for Addr. The zero value is not usable; Server makes it.
+type Node struct {
+	t       testing.TB
+	program string
+	args    []string // after the configuration file
+	dir     string
+	config  []string
+	port    int
+	outside *rueidis.ClientOption // of a server that we did not start
+
+	process *exec.Cmd
+	ended   chan struct{} // closed when the process is gone
+}
+
+// Server starts a server that keeps nothing on disk. Each line of config is one of a configuration file, such as
+// "appendonly yes". With REDIS_URL set it starts none and uses that one, unless config asks for something of its own.
+func Server(t testing.TB, config ...string) *Node {
+	t.Helper()
+	if url := os.Getenv("REDIS_URL"); url != "" && len(config) == 0 {
+		opts, err := rueidis.ParseURL(url)
+		if err != nil {
+			t.Fatalf("redistest: REDIS_URL: %v", err)
+		}
+		return &Node{t: t, outside: &opts}
+	}
+	return newNode(t, false, nil, config)
+}
+
+// newNode starts a server on a port of its own. It tries again on another when somebody else took the port.
+func newNode(t testing.TB, bus bool, args, config []string) *Node {
+	t.Helper()
+	n := &Node{t: t, program: program(t), args: args, dir: t.TempDir(), config: config}
+	t.Cleanup(n.end)
+	var err error
+	for range 5 {
+		n.port = freePort(t, bus)
+		if err = n.start(); err == nil {
+			return n
+		}
+		n.end()
+	}
+	t.Fatalf("redistest: the server does not start: %v\n%s", err, n.log())
+	return nil
+}
+
+// start writes the configuration, starts the process and waits until it answers.
+func (n *Node) start() error {
+	file := filepath.Join(n.dir, "redis.conf")
+	if _, err := os.Stat(file); err != nil || n.process == nil || len(n.args) == 0 { // a sentinel keeps its state in it
+		lines := append([]string{
+			fmt.Sprintf("port %d", n.port), "bind 127.0.0.1", "dir " + strconv.Quote(n.dir), "daemonize no", `logfile "redis.log"`,
+		}, n.config...)
+		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command(n.program, append([]string{file}, n.args...)...)
+	dieWithUs(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	n.process, n.ended = cmd, ended
+	go func() {
+		cmd.Wait() //nolint:errcheck // it is killed in the end, and how it ended before that is in its log
+		close(ended)
+	}()
+	return n.untilReady()
+}
+
+// untilReady waits until our process, and not another one on the same port, has loaded its data and answers.
+func (n *Node) untilReady() error {
+	own := fmt.Sprintf("process_id:%d\r\n", n.process.Process.Pid)
+	return until(func() error {
+		select {
+		case <-n.ended:
+			return errEnded
+		default:
+		}
+		if _, err := n.ask("PING"); err != nil {
+			return err
+		}
+		info, err := n.ask("INFO", "server")
+		if err == nil && !strings.Contains(info, own) {
+			err = errors.New("another server answers on the port")
+		}
+		return err
+	})
+}
+
+var errEnded = errors.New("the server ended")
+
+// until tries something again and again until it succeeds, and gives up after patience.
+func until(try func() error) error {
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil || errors.Is(err, errEnded) || time.Now().After(deadline) {
+			return err
+		}
+		<-tick.C
+	}
+}
+
+// ask sends one command over a connection of its own.
+func (n *Node) ask(command ...string) (string, error) {
+	opts := n.Options()
+	opts.ForceSingleClient, opts.DisableRetry, opts.AlwaysRESP2 = true, true, true // RESP3 marks texts as such
+	opts.Dialer.Timeout = time.Second
+	client, err := rueidis.NewClient(opts)
+	if err != nil {
+		return "", err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return client.Do(ctx, client.B().Arbitrary(command...).Build()).ToString()
+}
+
+// mustAsk is ask for commands that do not fail.
+func (n *Node) mustAsk(command ...string) string {
+	n.t.Helper()
+	reply, err := n.ask(command...)
+	if err != nil {
+		n.t.Fatalf("redistest: %v: %v", command, err)
+	}
+	return reply
+}
+
+// Addr is where the server listens.
+func (n *Node) Addr() string {
+	if n.outside != nil {
+		return n.outside.InitAddress[0]
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port))
+}
+
+// Options are those of a client of the server.
+func (n *Node) Options() rueidis.ClientOption {
+	opts := rueidis.ClientOption{InitAddress: []string{n.Addr()}}
+	if n.outside != nil {
+		opts = *n.outside
+	}
+	opts.DisableCache = true
+	return opts
+}
+
+// Client returns a client of the server, which is closed with the test.
+func (n *Node) Client(t testing.TB) rueidis.Client {
+	t.Helper()
+	return Client(t, n.Options())
+}
+
+// Client returns a client that is closed with the test.
+func Client(t testing.TB, opts rueidis.ClientOption) rueidis.Client {
+	t.Helper()
+	client, err := rueidis.NewClient(opts)
+	if err != nil {
+		t.Fatalf("redistest: no client: %v", err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// Kill ends the server at once, as a power cut does. It is over when Kill returns.
+func (n *Node) Kill() {
+	n.t.Helper()
+	n.ownOnly()
+	n.end()
+}
+
+// Restart starts the server again, where it was and with what it had kept on disk. It answers when Restart returns.
+func (n *Node) Restart() {
+	n.t.Helper()
+	n.ownOnly()
+	n.end()
+	if err := n.start(); err != nil {
+		n.t.Fatalf("redistest: the server does not start again: %v\n%s", err, n.log())
+	}
+}
+
+// ownOnly skips a test that would end a server which is not ours.
+func (n *Node) ownOnly() {
+	n.t.Helper()
+	if n.outside != nil {
+		n.t.Skip("SKIPPED: the server at REDIS_URL is not ours to end")
+	}
+}
+
+// end kills the process that we started, if it is still there.
+func (n *Node) end() {
+	if n.process == nil {
+		return
+	}
+	select {
+	case <-n.ended:
+	default:
+		n.process.Process.Kill() //nolint:errcheck // it may have ended just now
+		<-n.ended
+	}
+}
+
+// log returns the end of what the server wrote to its log.
+func (n *Node) log() string {
+	text, err := os.ReadFile(filepath.Join(n.dir, "redis.log"))
+	if err != nil {
+		return fmt.Sprintf("(no log: %v)", err)
+	}
+	return string(text[max(0, len(text)-2_000):])
+}

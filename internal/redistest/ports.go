@@ -1,0 +1,58 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+)
+
+// busOffset is how far above its port a node of a cluster talks to the others.
+const busOffset = 10_000
+
+// given are the ports that this process has handed out, so that it does not hand one out twice before it is taken.
+var given = struct {
+	sync.Mutex
+	ports map[int]bool
+}{ports: map[int]bool{}}
+
+// freePort returns a port that nobody listens on, with the cluster's port above it if there is to be one. Another process
+// can still take it before the server does; then the server ends at once, and whoever starts it tries another port.
+func freePort(t testing.TB, bus bool) int {
+	t.Helper()
+	for range 200 {
+		if port, ok := tryPort(t, bus); ok {
+			return port
+		}
+	}
+	t.Fatal("redistest: found no free port")
+	return 0
+}
+
+func tryPort(t testing.TB, bus bool) (port int, ok bool) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("redistest: no port to listen on: %v", err)
+	}
+	defer listener.Close()
+	port = listener.Addr().(*net.TCPAddr).Port
+	given.Lock()
+	defer given.Unlock()
+	if given.ports[port] || given.ports[port+busOffset] {
+		return 0, false
+	}
+	if bus {
+		if port+busOffset > 65_535 {
+			return 0, false
+		}
+		above, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+busOffset))
+		if err != nil {
+			return 0, false
+		}
+		above.Close()
+		given.ports[port+busOffset] = true
+	}
+	given.ports[port] = true
+	return port, true
+}

@@ -1,0 +1,28 @@
+package redistest
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// program returns the path of the server's program. Without one the test is skipped, unless SLIDEGATE_REQUIRE names redis.
+func program(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if required() {
+		t.Fatal("there is no redis-server, and SLIDEGATE_REQUIRE asks for one: make test installs it")
+	}
+	t.Skip("SKIPPED: there is no redis-server, so nothing was asked of a real one: make test installs it")
+	return ""
+}
+
+func required() bool {
+	return slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "redis")
+}

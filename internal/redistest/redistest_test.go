@@ -1,0 +1,181 @@
+package redistest
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+func set(client rueidis.Client, key, value string) error {
+	return client.Do(context.Background(), client.B().Set().Key(key).Value(value).Build()).Error()
+}
+
+func get(client rueidis.Client, key string) (string, error) {
+	return client.Do(context.Background(), client.B().Get().Key(key).Build()).ToString()
+}
+
+func TestServersDoNotMeet(t *testing.T) {
+	t.Parallel()
+	a, b := Server(t, "appendonly no"), Server(t, "appendonly no")
+	if a.Addr() == b.Addr() {
+		t.Fatalf("both listen at %s", a.Addr())
+	}
+	if err := set(a.Client(t), "key", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if value, err := get(b.Client(t), "key"); !rueidis.IsRedisNil(err) {
+		t.Errorf("the other server knows %q, %v", value, err)
+	}
+}
+
+func TestRestartKeepsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	n := Server(t, "appendonly yes", "appendfsync always")
+	if err := set(n.Client(t), "key", "kept"); err != nil {
+		t.Fatal(err)
+	}
+	addr := n.Addr()
+	n.Kill()
+	if conn, err := net.Dial("tcp", addr); err == nil {
+		conn.Close()
+		t.Error("somebody answers after Kill")
+	}
+	n.Restart()
+	if value, err := get(n.Client(t), "key"); value != "kept" || n.Addr() != addr {
+		t.Errorf("after Restart there is %q, %v at %s", value, err, n.Addr())
+	}
+}
+
+func TestServerEndsWithTheTest(t *testing.T) {
+	t.Parallel()
+	var addr string
+	t.Run("inner", func(t *testing.T) { addr = Server(t, "appendonly no").Addr() })
+	if addr == "" {
+		t.Skip("SKIPPED: there was no server")
+	}
+	if conn, err := net.Dial("tcp", addr); err == nil {
+		conn.Close()
+		t.Error("the server outlived its test")
+	}
+}
+
+func TestURLIsUsed(t *testing.T) {
+	n := Server(t, "appendonly no")
+	t.Setenv("REDIS_URL", "redis://"+n.Addr())
+	t.Run("kill", func(t *testing.T) {
+		used := Server(t)
+		if used.Addr() != n.Addr() {
+			t.Errorf("the server is %s, not the one at REDIS_URL", used.Addr())
+		}
+		if err := set(used.Client(t), "key", "x"); err != nil {
+			t.Error(err)
+		}
+		used.Kill()
+		t.Error("a server that is not ours was killed")
+	})
+	if err := set(n.Client(t), "key", "y"); err != nil {
+		t.Errorf("the server at REDIS_URL is gone: %v", err)
+	}
+}
+
+// outcome is a test that remembers how it ended.
+type outcome struct {
+	testing.TB
+	said string
+}
+
+func (o *outcome) Helper()          {}
+func (o *outcome) Skip(args ...any) { o.said = "skip: " + args[0].(string); panic(o) }
+func (o *outcome) Fatal(args ...any) {
+	o.said = "fatal: " + args[0].(string)
+	panic(o)
+}
+
+func TestWithoutProgram(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	ask := func() (said string) {
+		o := &outcome{TB: t}
+		defer func() { said = o.said; _ = recover() }()
+		program(o)
+		return ""
+	}
+	t.Setenv("SLIDEGATE_REQUIRE", "chromium,curl")
+	if said := ask(); !strings.HasPrefix(said, "skip: SKIPPED: ") || !strings.Contains(said, "make test installs it") {
+		t.Errorf("without redis-server it says %q", said)
+	}
+	t.Setenv("SLIDEGATE_REQUIRE", "curl,redis")
+	if said := ask(); !strings.HasPrefix(said, "fatal: ") {
+		t.Errorf("without a redis-server that is required it says %q", said)
+	}
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	nodes := Cluster(t)
+	client := nodes.Client(t)
+	if client.Mode() != rueidis.ClientModeCluster {
+		t.Fatalf("the client is one of a %v", client.Mode())
+	}
+	for _, key := range []string{"a", "b", "c", "d", "e", "f"} { // slots 15495, 3300, 7365, 11298, 15363, 3168: all masters
+		if err := set(client, key, key); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	w := Sentinel(t)
+	client := w.Client(t)
+	if err := set(client, "key", "x"); err != nil {
+		t.Fatal(err)
+	}
+	w.Replica.must("the write to arrive", func() error {
+		_, err := w.Replica.ask("GET", "key")
+		return err
+	})
+	w.Master.Kill()
+	w.AwaitFailover()
+	w.Replica.must("the client to follow", func() error {
+		_, err := get(client, "key")
+		return err
+	})
+}
+
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	wire := Proxy(t, Server(t, "appendonly no").Addr())
+	opts := rueidis.ClientOption{InitAddress: []string{wire.Addr()}, DisableCache: true, DisableRetry: true, ForceSingleClient: true}
+	client := Client(t, opts)
+	ping := func() error { return client.Do(context.Background(), client.B().Ping().Build()).Error() }
+	if err := ping(); err != nil {
+		t.Fatal(err)
+	}
+	wire.Slow(60*time.Millisecond, 0)
+	before := time.Now()
+	if err := ping(); err != nil || time.Since(before) < 60*time.Millisecond {
+		t.Errorf("slowed by 60ms it took %v: %v", time.Since(before), err)
+	}
+	wire.Heal()
+	for name, hurt := range map[string]func(){
+		"cut":   wire.Cut,
+		"mute":  func() { wire.Mute(5 * time.Millisecond) },
+		"reset": func() { wire.Reset(time.Millisecond) },
+	} {
+		hurt()
+		if err := ping(); err == nil {
+			t.Errorf("%s: an answer came through", name)
+		}
+		if name == "cut" {
+			wire.Mend()
+		}
+		wire.Heal()
+		if err := until(ping); err != nil {
+			t.Errorf("%s: it did not heal: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package redistest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+)
+
+// MasterSet is the name under which sentinels know the master.
+const MasterSet = "gate"
+
+// Watched is a master and its replica, watched by three sentinels.
+type Watched struct {
+	Master, Replica *Node // as they were in the beginning
+	Sentinels       []*Node
+}
+
+// Sentinel starts a master, a replica and three sentinels, which let the replica take over when the master has not
+// answered for 300 ms. The replica has the master's data, and all sentinels know of one another and of the replica, when
+// Sentinel returns. It never uses REDIS_URL.
+func Sentinel(t testing.TB) *Watched {
+	t.Helper()
+	w := &Watched{Master: newNode(t, false, nil, []string{`save ""`, "appendonly no", "repl-diskless-sync-delay 0"})}
+	w.Replica = newNode(t, false, nil, []string{
+		`save ""`, "appendonly no", fmt.Sprintf("replicaof 127.0.0.1 %d", w.Master.port), "repl-diskless-sync-delay 0",
+	})
+	w.Replica.awaitLink() // before the sentinels look for replicas, which they do but every ten seconds
+	for range 3 {
+		w.Sentinels = append(w.Sentinels, newNode(t, false, []string{"--sentinel"}, []string{
+			fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", MasterSet, w.Master.port),
+			fmt.Sprintf("sentinel down-after-milliseconds %s 300", MasterSet),
+			fmt.Sprintf("sentinel failover-timeout %s 3000", MasterSet),
+		}))
+	}
+	for _, sentinel := range w.Sentinels {
+		sentinel.must("the sentinels to find one another", func() error {
+			info, err := sentinel.ask("INFO", "sentinel")
+			if err == nil && !(strings.Contains(info, "status=ok") && strings.Contains(info, "slaves=1,sentinels=3")) {
+				err = fmt.Errorf("INFO sentinel: %s", info)
+			}
+			return err
+		})
+	}
+	return w
+}
+
+// Options are those of a client that asks the sentinels where the master is.
+func (w *Watched) Options() rueidis.ClientOption {
+	opts := rueidis.ClientOption{DisableCache: true, Sentinel: rueidis.SentinelOption{MasterSet: MasterSet}}
+	for _, sentinel := range w.Sentinels {
+		opts.InitAddress = append(opts.InitAddress, sentinel.Addr())
+	}
+	return opts
+}
+
+// Client returns a client that follows the master, and is closed with the test.
+func (w *Watched) Client(t testing.TB) rueidis.Client {
+	t.Helper()
+	return Client(t, w.Options())
+}
+
+// AwaitFailover waits until the replica is the master.
+func (w *Watched) AwaitFailover() {
+	w.Replica.t.Helper()
+	w.Replica.must("the replica to take over", func() error {
+		info, err := w.Replica.ask("INFO", "replication")
+		if err == nil && fields(info)["role"] != "master" {
+			err = fmt.Errorf("INFO replication: %s", info)
+		}
+		return err
+	})
+}

@@ -1,0 +1,147 @@
+package coalesce_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// BenchmarkLone is what the layer costs a caller who is alone, over a store without round trips.
+func BenchmarkLone(b *testing.B) {
+	memory := newMemory(b, nil)
+	limit := bind(b, slidegate.PerHour(1_000_000))
+	for _, c := range []struct {
+		name  string
+		store slidegate.Store
+	}{
+		{"without", memory},
+		{"with", newStore(b, memory, coalesce.Options{})},
+	} {
+		b.Run("TakeOne/"+c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			taker := c.store.(slidegate.OneTaker)
+			for b.Loop() {
+				_, _, _, _, _, _, _ = taker.TakeOne(b.Context(), limit, "key", 1)
+			}
+		})
+		b.Run("Apply/"+c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			batch := []slidegate.Request{take(limit, "key", 1)}
+			for b.Loop() {
+				_ = c.store.Apply(b.Context(), batch)
+			}
+		})
+	}
+}
+
+// BenchmarkRoundTrip is how many decisions a second some callers get from a store a round trip of 200 microseconds away,
+// which works at one call at a time, as Redis does: 10 or 50 microseconds for a call, and 1 for each request in it.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, work := range []time.Duration{10 * time.Microsecond, 50 * time.Microsecond} {
+		for _, callers := range []int{1, 16, 64, 256} {
+			b.Run(fmt.Sprintf("call=%v/callers=%d/without", work, callers), func(b *testing.B) {
+				remote := newDistant(b, work)
+				benchmarkCallers(b, remote, remote, callers)
+			})
+			for _, inFlight := range []int{1, 2, 4, 8, 16} {
+				b.Run(fmt.Sprintf("call=%v/callers=%d/InFlight=%d", work, callers, inFlight), func(b *testing.B) {
+					remote := newDistant(b, work)
+					benchmarkCallers(b, newStore(b, remote, coalesce.Options{InFlight: inFlight}), remote, callers)
+				})
+			}
+		}
+	}
+}
+
+func benchmarkCallers(b *testing.B, store slidegate.Store, remote *distant, callers int) {
+	limit := bind(b, slidegate.PerHour(1_000_000))
+	keys := make([]string, callers)
+	for i := range keys {
+		keys[i] = fmt.Sprint("key-", i)
+	}
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var all sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	for _, key := range keys {
+		all.Go(func() {
+			batch := []slidegate.Request{take(limit, key, 1)}
+			for left.Add(-1) >= 0 {
+				if err := store.Apply(context.Background(), batch); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
+	b.ReportMetric(float64(b.N)/float64(remote.calls.Load()), "requests/call")
+}
+
+// distant is a store on the other side of a network. Timers are too coarse for a trip of 200 microseconds, so one goroutine
+// looks at the clock all the time and wakes whoever is due.
+type distant struct {
+	*memstore.Store
+	work  time.Duration // for a call
+	calls atomic.Int64
+
+	mu    sync.Mutex
+	idle  time.Time // when the server will have nothing to do
+	trips []trip    // in the order in which they end
+}
+
+type trip struct {
+	end  time.Time
+	done chan struct{}
+}
+
+func newDistant(b *testing.B, work time.Duration) *distant {
+	d := &distant{Store: newMemory(b, nil), work: work}
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	all.Go(func() {
+		for !stop.Load() {
+			d.wake()
+			runtime.Gosched()
+		}
+	})
+	b.Cleanup(func() {
+		stop.Store(true)
+		all.Wait()
+	})
+	return d
+}
+
+func (d *distant) wake() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	for len(d.trips) > 0 && !d.trips[0].end.After(now) {
+		close(d.trips[0].done)
+		d.trips = d.trips[1:]
+	}
+}
+
+func (d *distant) Apply(ctx context.Context, batch []slidegate.Request) error {
+	d.calls.Add(1)
+	done := make(chan struct{})
+	d.mu.Lock()
+	arrival := time.Now().Add(100 * time.Microsecond)
+	if d.idle.Before(arrival) {
+		d.idle = arrival
+	}
+	d.idle = d.idle.Add(d.work + time.Duration(len(batch))*time.Microsecond)
+	d.trips = append(d.trips, trip{d.idle.Add(100 * time.Microsecond), done})
+	d.mu.Unlock()
+	<-done
+	return d.Store.Apply(ctx, batch)
+}

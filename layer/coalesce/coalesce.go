@@ -1,0 +1,244 @@
+// Package coalesce puts requests that come at the same time together into one call to a store, so that a store with round
+// trips answers hundreds of callers in a few of them, and those who wait for one hot key are decided in one go. It is a
+// Store over a Store and changes no answer: each request is decided exactly once, as it would be alone.
+//
+// A request that comes while fewer than Options.InFlight calls are under way is sent at once: on the caller's own
+// goroutine, with the caller's own context and memory, without a timer or an allocation. Later ones wait in a queue, and
+// when a call returns, those who wait are sent together, in the order in which they came, in a shared call.
+//
+// What it promises besides:
+//
+//   - What a caller hands over in one Apply stays in one call, in its order. All operations can share a call, and an error
+//     of one request goes to its own caller alone.
+//   - A shared call is not ended by one caller's context. It has a context of its own, without values, which ends after
+//     Options.Timeout, or when all of its callers have left.
+//   - A caller whose context ends returns at once. If its requests were still in the queue, they are taken out and surely
+//     not charged, which the error says; if they were sent, they may be charged, as with any error of a store.
+//   - A store that panics in a shared call ends no process and leaves nobody waiting: the caller who waited longest
+//     panics with a *Panic, the others get an error. If all have left, the panic is lost.
+//   - A call that does not return in time keeps nobody from being sent: once those who wait have seen nothing move for
+//     Options.Timeout, or twice that at most, the calls under way no longer count towards Options.InFlight.
+//
+// What it does not promise: an order between callers who ask at the same time. Who asks after another was answered is
+// decided after it. Nor does it bound how long a store may take that does not heed its context: such a call holds a
+// goroutine until it returns. There is nothing to close: goroutines live only as long as shared calls do.
+//
+// Keys and groups are not copied, for Go's strings do not change. Whoever makes keys of memory that is used again, as some
+// HTTP servers do, has to clone them first.
+package coalesce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// MostInFlight is the most that Options.InFlight accepts.
+const MostInFlight = 1024
+
+// ErrFull is wrapped by the error of a request for which there is no place among those that wait. It was not sent, so it
+// is surely not charged.
+var ErrFull = errors.New("coalesce: too many requests are waiting for the store")
+
+// Options are the choices of a Store. The zero value is good for a store that is a network away.
+type Options struct {
+	// InFlight is how many calls to the store are under way at once, those that are sent alone included. More calls mean
+	// smaller ones: a request then waits less for its turn, and the store has more to do. With 1 there are the fewest
+	// calls, and whoever just missed one waits for up to two round trips.
+	//
+	// 0 means 4. BenchmarkRoundTrip chose it: with 256 callers and a store that works 10 microseconds on a call, 4 calls at
+	// a time decide twice as many requests a second as 1 does, and 8 only a tenth more; where a call costs the store 50
+	// microseconds, 8 decide fewer than 4. At most MostInFlight.
+	InFlight int
+	// MaxBatch is how many requests are put together into one call. What a single caller hands over in one Apply is not
+	// cut, even if it is more. 0 means 256.
+	MaxBatch int
+	// MaxQueue is how many requests may wait to be sent. Beyond it they fail at once with an error that wraps ErrFull,
+	// so that a store which has stopped does not fill the memory. A batch that is larger than this by itself may wait
+	// when nobody else does. 0 means 65,536.
+	MaxQueue int
+	// Timeout is how long a shared call may take: then its context ends, and those who still wait for it get an error that
+	// is a context.DeadlineExceeded. A request that is sent alone has its caller's context instead and may take longer,
+	// but after this time others no longer wait for it. 0 means a second.
+	Timeout time.Duration
+}
+
+func (o Options) validate() (Options, error) {
+	if o.InFlight < 0 || o.InFlight > MostInFlight {
+		return o, fmt.Errorf("coalesce: InFlight: must be 1 to %d, or 0 for the default, not %d", MostInFlight, o.InFlight)
+	}
+	if o.MaxBatch < 0 {
+		return o, fmt.Errorf("coalesce: MaxBatch: must be at least 1, or 0 for the default, not %d", o.MaxBatch)
+	}
+	if o.MaxQueue < 0 {
+		return o, fmt.Errorf("coalesce: MaxQueue: must be at least 1, or 0 for the default, not %d", o.MaxQueue)
+	}
+	if o.Timeout < 0 {
+		return o, fmt.Errorf("coalesce: Timeout: must be above 0, or 0 for the default, not %v", o.Timeout)
+	}
+	if o.InFlight == 0 {
+		o.InFlight = 4
+	}
+	if o.MaxBatch == 0 {
+		o.MaxBatch = 256
+	}
+	if o.MaxQueue == 0 {
+		o.MaxQueue = 1 << 16
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Second
+	}
+	return o, nil
+}
+
+// Store is a slidegate.Store and OneTaker that sends concurrent requests to another one together. It is safe for
+// concurrent use. The zero value is not usable; New makes it.
+type Store struct {
+	inner slidegate.Store
+	one   slidegate.OneTaker // inner, if it is one
+	opts  Options
+
+	entries sync.Pool // of *entry
+	calls   sync.Pool // of *sharedCall
+
+	// All below is guarded by mu. While anybody waits, all slots are taken: a slot that becomes free goes to the queue
+	// first, so nobody overtakes those in it, and whoever finds a free slot need not look for others.
+	mu       sync.Mutex
+	taken    int    // slots, of opts.InFlight: each is a call under way, or about to be
+	age      uint64 // goes up when the calls under way are given up: their slots are then not theirs any more
+	queue    queue
+	watchdog watchdog
+}
+
+// New returns a store that puts concurrent requests to inner together.
+func New(inner slidegate.Store, opts Options) (*Store, error) {
+	if inner == nil {
+		return nil, errors.New("coalesce: inner: must not be nil; give the store that decides")
+	}
+	opts, err := opts.validate()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{inner: inner, opts: opts}
+	s.one, _ = inner.(slidegate.OneTaker)
+	// The pools are the store's own: channels that were made under testing/synctest must not get out of it.
+	s.entries.New = func() any { return &entry{done: make(chan struct{}, 1)} }
+	s.calls.New = func() any { return new(sharedCall) }
+	return s, nil
+}
+
+// Check asks the store underneath.
+func (s *Store) Check(limit *slidegate.BoundLimit) error { return s.inner.Check(limit) }
+
+// Traits are those of the store underneath.
+func (s *Store) Traits() slidegate.Traits { return s.inner.Traits() }
+
+// Apply decides a batch of requests: in a call of its own if a slot is free, else in a shared one.
+func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	if age, free := s.begin(); free {
+		return s.applyAlone(ctx, age, batch)
+	}
+	e := s.entries.Get().(*entry)
+	e.copyBatch(batch)
+	age, free, err := s.join(ctx, e)
+	if free {
+		s.recycle(e)
+		return s.applyAlone(ctx, age, batch)
+	}
+	if err == nil {
+		err = s.await(ctx, e)
+	}
+	if err != nil {
+		for i := range batch {
+			batch[i].Err = err
+		}
+		return err
+	}
+	err = e.answerBatch(batch)
+	s.recycle(e)
+	return err
+}
+
+func (s *Store) applyAlone(ctx context.Context, age uint64, batch []slidegate.Request) error {
+	defer s.end(age) // also when inner panics
+	return s.inner.Apply(ctx, batch)
+}
+
+// TakeOne decides a request of a single charge, as Apply would.
+func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	if age, free := s.begin(); free {
+		return s.takeAlone(ctx, age, limit, key, cost)
+	}
+	e := s.entries.Get().(*entry)
+	e.copyOne(limit, key, cost)
+	age, free, err := s.join(ctx, e)
+	if free {
+		s.recycle(e)
+		return s.takeAlone(ctx, age, limit, key, cost)
+	}
+	if err == nil {
+		err = s.await(ctx, e)
+	}
+	if err != nil {
+		return false, 0, 0, 0, 0, 0, err
+	}
+	return s.answerOne(e, e.requests[0].Err)
+}
+
+func (s *Store) takeAlone(ctx context.Context, age uint64, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	defer s.end(age) // also when inner panics
+	if s.one != nil {
+		return s.one.TakeOne(ctx, limit, key, cost)
+	}
+	e := s.entries.Get().(*entry)
+	e.copyOne(limit, key, cost)
+	return s.answerOne(e, s.inner.Apply(ctx, e.requests))
+}
+
+// answerOne returns what e was answered, and gives its memory back.
+func (s *Store) answerOne(e *entry, failed error) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	a := e.answers[0]
+	s.recycle(e)
+	if failed != nil {
+		return false, 0, 0, 0, 0, 0, failed
+	}
+	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
+}
+
+// begin takes a slot if one is free. Whoever has it gives it back with end, and the age that it was taken at.
+func (s *Store) begin() (age uint64, free bool) {
+	s.mu.Lock()
+	age, free = s.age, s.taken < s.opts.InFlight
+	if free {
+		s.taken++
+	}
+	s.mu.Unlock()
+	return age, free
+}
+
+// end gives a slot back: to those who wait, if there are any.
+func (s *Store) end(age uint64) {
+	s.mu.Lock()
+	if age == s.age {
+		s.watchdog.moved = true
+		if s.queue.first == nil {
+			s.taken--
+		} else {
+			go s.carry(age)
+		}
+	}
+	s.mu.Unlock()
+}

@@ -1,0 +1,205 @@
+package coalesce_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/coalesce"
+)
+
+// Who leaves before being sent is not charged, does not wait, and takes nobody along, wherever in the queue it stands.
+func TestLeavesTheQueue(t *testing.T) {
+	for place := range 3 {
+		t.Run(fmt.Sprint(place), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := newRecorder(t, slow)
+				store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+				ctx, cancel := context.WithCancel(t.Context())
+				ask(t.Context(), store, limit, "first")
+				var all []*asking
+				for i := range 3 {
+					asks := t.Context()
+					if i == place {
+						asks = ctx
+					}
+					all = append(all, ask(asks, store, limit, fmt.Sprint("key-", i)))
+				}
+				start := time.Now()
+				cancel()
+				<-all[place].done
+				expectEnded(t, all[place], context.Canceled, "nothing is charged")
+				if waited := time.Since(start); waited != 0 || store.Waiting() != 2 {
+					t.Errorf("it took %v to leave, and %d still wait", waited, store.Waiting())
+				}
+				for i, a := range all {
+					if i != place {
+						a.expect(t, 99)
+					}
+				}
+				if used := inner.used(t, limit, fmt.Sprint("key-", place)); used != 0 {
+					t.Errorf("%d units are charged to who left", used)
+				}
+				expectIdle(t, store)
+			})
+		})
+	}
+}
+
+// Who leaves after being sent does not wait either, but is charged, and nothing is written to its memory any more. The
+// others of the call get their answers.
+func TestLeavesASharedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+			time.Sleep(10 * time.Millisecond)
+			return ctx.Err()
+		})
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
+		defer cancel()
+		first := ask(t.Context(), store, limit, "first")
+		batch := []slidegate.Request{take(limit, "leaver", 1)}
+		leaver := make(chan error)
+		go func() { leaver <- store.Apply(ctx, batch) }()
+		synctest.Wait()
+		stayer := ask(t.Context(), store, limit, "stayer")
+		start := time.Now()
+		err := <-leaver
+		expectEnded(t, &asking{err: err}, context.DeadlineExceeded, "before the store answered")
+		if waited := time.Since(start); waited != 15*time.Millisecond || batch[0].Err != err {
+			t.Errorf("it left after %v, and its request says %v", waited, batch[0].Err)
+		}
+		// The memory is the caller's again, who uses it for something else.
+		other, mark := slidegate.Charge{Limit: limit, Key: "other", Cost: 7}, slidegate.Answer{Remaining: -1}
+		batch[0].Charges[0], batch[0].Answers[0], batch[0].Err = other, mark, nil
+		first.expect(t, 99)
+		stayer.expect(t, 99)
+		if inner.used(t, limit, "leaver") != 1 || inner.used(t, limit, "other") != 0 {
+			t.Error("who left after being sent is not charged: the call was ended, or read memory that is not its own")
+		}
+		if batch[0].Err != nil || batch[0].Answers[0] != mark || batch[0].Charges[0] != other {
+			t.Errorf("memory of a caller who had left was written: %+v", batch[0])
+		}
+		expectIdle(t, store)
+	})
+}
+
+// A shared call's context has no caller's values and ends with Timeout, or when all of its callers have left.
+func TestContextOfASharedCall(t *testing.T) {
+	type own struct{}
+	synctest.Test(t, func(t *testing.T) {
+		var shared context.Context
+		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+			if batch[0].Charges[0].Key == "first" {
+				return slow(ctx, batch)
+			}
+			shared = ctx
+			<-ctx.Done()
+			return fail(batch, ctx.Err())
+		})
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1, Timeout: time.Hour}), bind(t, slidegate.PerHour(100))
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), own{}, "mine"))
+		ask(t.Context(), store, limit, "first")
+		one, other := ask(ctx, store, limit, "one"), ask(t.Context(), store, limit, "other")
+		sent := time.Now().Add(time.Millisecond)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if deadline, ok := shared.Deadline(); !ok || !deadline.Equal(sent.Add(time.Hour)) || shared.Value(own{}) != nil {
+			t.Errorf("the context ends at %v, and has the value %v", deadline, shared.Value(own{}))
+		}
+		cancel()
+		if !one.isDone() || other.isDone() || shared.Err() != nil {
+			t.Errorf("one left: done is %v and %v, the call's context says %v", one.isDone(), other.isDone(), shared.Err())
+		}
+		time.Sleep(time.Hour)
+		<-other.done
+		expectEnded(t, other, context.DeadlineExceeded, "did not answer within Timeout, 1h0m0s")
+
+		ctx, cancel = context.WithCancel(t.Context())
+		ask(t.Context(), store, limit, "first")
+		one, other = ask(ctx, store, limit, "one"), ask(ctx, store, limit, "other")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		cancel()
+		if !one.isDone() || !other.isDone() || shared.Err() != context.Canceled {
+			t.Errorf("all left: done is %v and %v, the call's context says %v", one.isDone(), other.isDone(), shared.Err())
+		}
+		expectIdle(t, store)
+	})
+}
+
+// A context that has ended before is not worth a place in the queue.
+func TestEndedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRecorder(t, slow)
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		ask(t.Context(), store, limit, "first")
+		late := ask(ended, store, limit, "late")
+		if !late.isDone() {
+			t.Error("who has gone away waits")
+		}
+		expectEnded(t, late, context.Canceled, "nothing is charged")
+		allowed, _, _, _, _, at, err := store.TakeOne(ended, limit, "late", 1)
+		if expectEnded(t, &asking{err: err}, context.Canceled, "nothing is charged"); allowed || at != 0 {
+			t.Error("an answer beside the error")
+		}
+		time.Sleep(time.Minute)
+		if calls := inner.seen(); len(calls) != 1 {
+			t.Errorf("calls %v", calls)
+		}
+	})
+}
+
+// An answer that is there when the context ends is worth more than an error: the request is charged.
+func TestAnsweredAsTheContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		inner := newRecorder(t, slow)
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		for range 50 { // the call and the context end at the same moment
+			ask(t.Context(), store, limit, "first")
+			a := ask(ctx, store, limit, "key")
+			time.Sleep(2 * time.Millisecond)
+			cancel()
+			<-a.done
+			charged := inner.used(t, limit, "key") == 1
+			if a.err == nil && (!charged || a.answer.Remaining != 99) {
+				t.Fatalf("answered %+v, charged %v", a.answer, charged)
+			}
+			reset := []slidegate.Request{request(slidegate.OpReset, slidegate.Charge{Limit: limit, Key: "key"})}
+			if err := store.Apply(t.Context(), reset); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel = context.WithCancel(t.Context())
+		}
+		cancel()
+		expectIdle(t, store)
+	})
+}
+
+func expectEnded(t *testing.T, a *asking, want error, says string) {
+	t.Helper()
+	if !errors.Is(a.err, want) || !strings.HasPrefix(a.err.Error(), "coalesce: ") || !strings.Contains(a.err.Error(), says) {
+		t.Errorf("the error is %v; want %v that says %q", a.err, want, says)
+	}
+	if a.answer != (slidegate.Answer{}) {
+		t.Errorf("beside the error there is the answer %+v", a.answer)
+	}
+}
+
+// expectIdle: once all is done, no slot is taken and nobody waits. It needs a bubble of synctest.
+func expectIdle(t *testing.T, store *coalesce.Store) {
+	t.Helper()
+	time.Sleep(24 * time.Hour)
+	synctest.Wait()
+	if store.Slots() != 0 || store.Waiting() != 0 {
+		t.Errorf("all is done, but %d slots are taken and %d requests wait", store.Slots(), store.Waiting())
+	}
+}

@@ -1,0 +1,47 @@
+package coalesce_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// The layer goes between a limiter and a store that is a network away; here one in memory stands for it. Callers who ask
+// at the same time then share round trips, and the limit is as exact as before.
+func Example() {
+	remote, err := memstore.New(memstore.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err := coalesce.New(remote, coalesce.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.PerHour(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var callers sync.WaitGroup
+	var admitted atomic.Int64
+	for range 256 {
+		callers.Go(func() {
+			decision, err := limiter.Allow(context.Background(), "tenant:7")
+			if err != nil {
+				log.Fatal(err)
+			}
+			if decision.Allowed {
+				admitted.Add(1)
+			}
+		})
+	}
+	callers.Wait()
+	fmt.Println(admitted.Load(), "of 256 admitted")
+	// Output:
+	// 100 of 256 admitted
+}

@@ -1,0 +1,47 @@
+package coalesce
+
+import (
+	"runtime"
+	"sync/atomic"
+)
+
+// ErrUnanswered is errUnanswered.
+var ErrUnanswered = errUnanswered
+
+// Crowd takes all slots and gives them back as soon as somebody waits, so that what is asked next has to share a call. It
+// returns what ends it in any case.
+func (s *Store) Crowd() (end func()) {
+	var ages []uint64
+	for age, free := s.begin(); free; age, free = s.begin() {
+		ages = append(ages, age)
+	}
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for !stop.Load() && s.Waiting() == 0 {
+			runtime.Gosched()
+		}
+		for _, age := range ages {
+			s.end(age)
+		}
+	}()
+	return func() {
+		stop.Store(true)
+		<-done
+	}
+}
+
+// Waiting returns how many requests are in the queue.
+func (s *Store) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.requests
+}
+
+// Slots returns how many slots are taken.
+func (s *Store) Slots() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken
+}

@@ -1,0 +1,351 @@
+package coalesce_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/coalesce"
+)
+
+var errOdd = errors.New("odd: no")
+
+// An error of one request goes to its own caller, and Apply returns the first of the caller's own.
+func TestErrorsGoToTheirCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRecorder(t, slow)
+		inner.Store = refusing{inner.Store}
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		ask(t.Context(), store, limit, "first")
+		good, odd := ask(t.Context(), store, limit, "a"), ask(t.Context(), store, limit, "odd")
+		good2 := ask(t.Context(), store, limit, "b")
+		batch := []slidegate.Request{take(limit, "c", 1), take(limit, "odd", 1), take(limit, "odd2", 1), take(limit, "d", 1)}
+		err := store.Apply(t.Context(), batch)
+		good.expect(t, 99)
+		good2.expect(t, 99)
+		if <-odd.done; odd.err != errOdd || odd.answer != (slidegate.Answer{}) {
+			t.Errorf("the odd one got %+v, %v", odd.answer, odd.err)
+		}
+		var errs []error
+		for i := range batch {
+			errs = append(errs, batch[i].Err)
+		}
+		if err != errOdd || errs[0] != nil || errs[1] != errOdd || errs[2] == nil || errs[2] == errOdd || errs[3] != nil {
+			t.Errorf("returned %v, of %v", err, errs)
+		}
+		if calls := inner.seen(); len(calls) != 2 {
+			t.Errorf("calls %v", calls)
+		}
+	})
+}
+
+// refusing has an error for odd keys.
+type refusing struct{ slidegate.Store }
+
+func (r refusing) Apply(ctx context.Context, batch []slidegate.Request) error {
+	var first error
+	for i := range batch {
+		err := r.Store.Apply(ctx, batch[i:i+1])
+		switch batch[i].Charges[0].Key {
+		case "odd":
+			batch[i].Err = errOdd
+		case "odd2":
+			batch[i].Err = fmt.Errorf("another: %w", errOdd)
+		default:
+			batch[i].Err = err
+		}
+		if first == nil {
+			first = batch[i].Err
+		}
+	}
+	return first
+}
+
+// A store that breaks the contract by leaving requests as they are is not taken to have refused them.
+func TestUnansweredIsAnError(t *testing.T) {
+	for _, c := range []struct{ returned, want error }{{errOdd, errOdd}, {nil, coalesce.ErrUnanswered}} {
+		synctest.Test(t, func(t *testing.T) {
+			limit := bind(t, slidegate.PerHour(100))
+			store := newStore(t, sloppy{newMemory(t, nil), c.returned}, coalesce.Options{InFlight: 1})
+			ask(t.Context(), store, limit, "first")
+			second := ask(t.Context(), store, limit, "second")
+			if <-second.done; second.err != c.want {
+				t.Errorf("the store returned %v, the caller got %v", c.returned, second.err)
+			}
+		})
+	}
+}
+
+type sloppy struct {
+	slidegate.Store
+	returned error
+}
+
+func (s sloppy) Apply(ctx context.Context, batch []slidegate.Request) error {
+	_ = slow(ctx, batch)
+	return s.returned
+}
+
+// Requests with too few places for answers are the store's to refuse, and places too many are left alone.
+func TestPlacesForAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, limit := newStore(t, newRecorder(t, slow), coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		ask(t.Context(), store, limit, "first")
+		mark := slidegate.Answer{Remaining: -1}
+		none, more := take(limit, "none", 1), take(limit, "more", 1)
+		none.Answers, more.Answers = nil, []slidegate.Answer{mark, mark}
+		batch := []slidegate.Request{none, more}
+		if err := store.Apply(t.Context(), batch); !errors.Is(err, slidegate.ErrStore) || batch[0].Err != err {
+			t.Errorf("no place for an answer: %v", err)
+		}
+		if a := batch[1].Answers; batch[1].Err != nil || len(a) != 2 || a[0].Remaining != 99 || a[1] != mark {
+			t.Errorf("a place too many: %+v, %v", a, batch[1].Err)
+		}
+	})
+}
+
+// A panic of the store goes to its caller, or in a shared call to who waited longest, and leaves nobody waiting.
+func TestPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+			time.Sleep(time.Millisecond)
+			for i := range batch {
+				if batch[i].Charges[0].Key == "bad" {
+					panic(fmt.Errorf("secret: %w", errOdd))
+				}
+			}
+			return nil
+		})
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		alone := ask(t.Context(), store, limit, "bad")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond*3/2)
+		defer cancel()
+		gone, oldest := ask(ctx, store, limit, "a"), ask(t.Context(), store, limit, "b")
+		bad := ask(t.Context(), store, limit, "bad")
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		next := ask(t.Context(), store, limit, "next") // it comes while the bad call is under way
+
+		<-alone.done
+		if err, ok := alone.panicked.(error); !ok || !errors.Is(err, errOdd) || err.Error() != "secret: odd: no" {
+			t.Errorf("who was alone panicked with %v", alone.panicked)
+		}
+		<-gone.done
+		expectEnded(t, gone, context.DeadlineExceeded, "before the store answered")
+		<-oldest.done
+		p, ok := oldest.panicked.(*coalesce.Panic)
+		if !ok || !errors.Is(p, errOdd) || !strings.Contains(string(p.Stack), "TestPanics") ||
+			!strings.Contains(p.Error(), "secret") {
+			t.Errorf("the oldest one panicked with %v", oldest.panicked)
+		}
+		<-bad.done
+		if bad.panicked != nil || bad.err == nil || !strings.HasPrefix(bad.err.Error(), "coalesce: ") ||
+			strings.Contains(bad.err.Error(), "secret") {
+			t.Errorf("another one of the call got %v, panic %v", bad.err, bad.panicked)
+		}
+		next.expect(t, 99)
+		expectIdle(t, store)
+	})
+}
+
+// A panic for which nobody is left is lost. Nothing else is.
+func TestPanicsWithNobodyLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+			if batch[0].Charges[0].Key == "bad" {
+				<-ctx.Done()
+				panic("gone")
+			}
+			return slow(ctx, batch)
+		})
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		ask(t.Context(), store, limit, "first")
+		bad := ask(ctx, store, limit, "bad")
+		<-bad.done
+		expectEnded(t, bad, context.DeadlineExceeded, "before the store answered")
+		ask(t.Context(), store, limit, "after").expect(t, 99)
+		expectIdle(t, store)
+	})
+}
+
+// A store that ends the goroutine, as t.Fatal does, leaves nobody waiting either.
+func TestGoexit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+			time.Sleep(time.Millisecond)
+			if batch[0].Charges[0].Key == "bad" {
+				runtime.Goexit()
+			}
+			return nil
+		})
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 2}), bind(t, slidegate.PerHour(100))
+		ask(t.Context(), store, limit, "bad")
+		bad, with := ask(t.Context(), store, limit, "bad"), ask(t.Context(), store, limit, "with")
+		next := ask(t.Context(), store, limit, "next")
+		for _, a := range []*asking{bad, with} {
+			if <-a.done; a.err == nil || a.panicked != nil {
+				t.Errorf("got %+v, %v, panic %v", a.answer, a.err, a.panicked)
+			}
+		}
+		next.expect(t, 99)
+		expectIdle(t, store)
+	})
+}
+
+// A call that hangs keeps others waiting for Timeout and no longer; when it comes back it has no slot to give back.
+func TestHangingCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+			if batch[0].Charges[0].Key == "hangs" {
+				<-hang // it does not heed its context
+			}
+			return slow(ctx, batch)
+		})
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2, Timeout: time.Second}), bind(t, slidegate.PerHour(100))
+		stuck := ask(t.Context(), store, limit, "hangs")
+		ask(t.Context(), store, limit, "hangs")
+		time.Sleep(time.Minute)
+		start := time.Now()
+		a, b := ask(t.Context(), store, limit, "a"), ask(t.Context(), store, limit, "b")
+		a.expect(t, 99)
+		b.expect(t, 99)
+		if waited := time.Since(start); waited != time.Second+time.Millisecond {
+			t.Errorf("they waited for %v", waited)
+		}
+		if store.Slots() != 0 || stuck.isDone() {
+			t.Errorf("%d slots are taken", store.Slots())
+		}
+		// Others are sent at once again, and not more than two at a time, also when those that hung come back.
+		inner.mu.Lock()
+		inner.now, inner.most = 0, 0
+		inner.mu.Unlock()
+		start = time.Now()
+		var all []*asking
+		for i := range 2 {
+			all = append(all, ask(t.Context(), store, limit, fmt.Sprint("c", i)))
+		}
+		close(hang)
+		<-stuck.done
+		for i := range 3 {
+			all = append(all, ask(t.Context(), store, limit, fmt.Sprint("d", i)))
+		}
+		for _, a := range all {
+			a.expect(t, 99)
+		}
+		if waited := time.Since(start); waited > 3*time.Millisecond || inner.most > 2 {
+			t.Errorf("they waited for %v, with %d calls at once", waited, inner.most)
+		}
+		expectIdle(t, store)
+	})
+}
+
+// The watchdog goes on looking while somebody waits, and begins again after it has stopped.
+func TestHangsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+			if batch[0].Charges[0].Key == "hangs" {
+				<-hang
+			}
+			return slow(ctx, batch)
+		})
+		store := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 1, Timeout: time.Second})
+		limit := bind(t, slidegate.PerHour(100))
+		for round := range 3 {
+			start := time.Now()
+			ask(t.Context(), store, limit, "first")
+			ask(t.Context(), store, limit, "hangs") // it is sent when the first one is back, so at the first look something moved
+			ask(t.Context(), store, limit, fmt.Sprint("a", round)).expect(t, 99)
+			if waited := time.Since(start); waited != 2*time.Second+time.Millisecond {
+				t.Errorf("round %d: waited for %v", round, waited)
+			}
+			time.Sleep(time.Minute)
+		}
+		close(hang)
+		expectIdle(t, store)
+	})
+}
+
+// Calls are not given up while any of them returns, however long somebody waits.
+func TestNotGivenUpWhileSomethingMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRecorder(t, func(context.Context, []slidegate.Request) error {
+			time.Sleep(800 * time.Millisecond)
+			return nil
+		})
+		store := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 1, Timeout: time.Second})
+		limit := bind(t, slidegate.PerHour(100))
+		start := time.Now()
+		var all []*asking
+		for i := range 20 {
+			all = append(all, ask(t.Context(), store, limit, fmt.Sprint(i)))
+		}
+		for _, a := range all {
+			a.expect(t, 99)
+		}
+		if took := time.Since(start); took != 16*time.Second || inner.most != 1 {
+			t.Errorf("20 calls of 0.8s took %v, with %d at once", took, inner.most)
+		}
+		// A call that began after the watchdog's last look is not given up at the next one.
+		ask(t.Context(), store, limit, "x")
+		leaving, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		ask(leaving, store, limit, "y")
+		time.Sleep(900 * time.Millisecond)
+		ask(t.Context(), store, limit, "z")
+		ask(t.Context(), store, limit, "z").expect(t, 98)
+		if inner.most != 1 {
+			t.Errorf("%d calls at once", inner.most)
+		}
+		expectIdle(t, store)
+	})
+}
+
+// Beyond MaxQueue requests fail at once and are not sent.
+func TestFullQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRecorder(t, slow)
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1, MaxQueue: 3}), bind(t, slidegate.PerHour(100))
+		large := make([]slidegate.Request, 5)
+		for i := range large {
+			large[i] = take(limit, "large", 1)
+		}
+		ask(t.Context(), store, limit, "first")
+		waiting := []*asking{ask(t.Context(), store, limit, "a"), ask(t.Context(), store, limit, "b")}
+		if err := store.Apply(t.Context(), large[:2]); !errors.Is(err, coalesce.ErrFull) || large[1].Err != err {
+			t.Errorf("2 more than 3 have room for: %v", err)
+		}
+		waiting = append(waiting, ask(t.Context(), store, limit, "c"))
+		full := ask(t.Context(), store, limit, "d")
+		if !full.isDone() || !errors.Is(full.err, coalesce.ErrFull) || !strings.HasPrefix(full.err.Error(), "coalesce: ") {
+			t.Errorf("the fourth of 3 got %v", full.err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if gone := ask(ended, store, limit, "e"); !gone.isDone() || !errors.Is(gone.err, context.Canceled) {
+			t.Errorf("who has gone away got %v", gone.err)
+		}
+		for _, a := range waiting {
+			a.expect(t, 99)
+		}
+		// A batch that is larger than the queue waits alone.
+		ask(t.Context(), store, limit, "first")
+		if err := store.Apply(t.Context(), large); err != nil || large[4].Answers[0].Remaining != 95 {
+			t.Errorf("5 requests in an empty queue for 3: %v", err)
+		}
+		want := [][]string{{"first"}, {"a", "b", "c"}, {"first"}, {"large", "large", "large", "large", "large"}}
+		if got := inner.seen(); !reflect.DeepEqual(got, want) {
+			t.Errorf("calls %v", got)
+		}
+	})
+}

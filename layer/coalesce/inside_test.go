@@ -1,0 +1,168 @@
+package coalesce
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+func newTestStore(t testing.TB, batchOnly bool, opts Options) (*Store, *slidegate.BoundLimit) {
+	t.Helper()
+	memory, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := slidegate.Store(memory)
+	if batchOnly {
+		inner = struct{ slidegate.Store }{memory}
+	}
+	store, err := New(inner, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, err := slidegate.Bind("", slidegate.PerHour(1_000_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, limit
+}
+
+// A lone caller costs no memory, with or without a quick way for one charge.
+func TestLoneCallerDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools")
+	}
+	for _, batchOnly := range []bool{false, true} {
+		store, limit := newTestStore(t, batchOnly, Options{})
+		ctx := t.Context()
+		batch := []slidegate.Request{{
+			Charges: []slidegate.Charge{{Limit: limit, Key: "k", Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+		}}
+		if n := testing.AllocsPerRun(100, func() { _ = store.Apply(ctx, batch) }); n != 0 {
+			t.Errorf("Apply allocates %v times", n)
+		}
+		if n := testing.AllocsPerRun(100, func() { _, _, _, _, _, _, _ = store.TakeOne(ctx, limit, "k", 1) }); n != 0 {
+			t.Errorf("TakeOne allocates %v times, batch only is %v", n, batchOnly)
+		}
+	}
+}
+
+// Those who wait cost no memory each: a shared call has a context, whatever the number of its callers.
+func TestWaitingDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools")
+	}
+	const callers, rounds = 64, 50
+	store, limit := newTestStore(t, false, Options{InFlight: 1, Timeout: time.Minute})
+	start, end := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			batch := []slidegate.Request{{Charges: make([]slidegate.Charge, 3), Answers: make([]slidegate.Answer, 3)}}
+			for j := range batch[0].Charges {
+				batch[0].Charges[j] = slidegate.Charge{Limit: limit, Key: strings.Repeat("k", j), Cost: 1}
+			}
+			for range start {
+				if i%2 == 0 {
+					_ = store.Apply(context.Background(), batch)
+				} else {
+					_, _, _, _, _, _, _ = store.TakeOne(context.Background(), limit, "k", 1)
+				}
+				end <- struct{}{}
+			}
+		})
+	}
+	round := func() {
+		age, _ := store.begin()
+		for range callers {
+			start <- struct{}{}
+		}
+		for store.Waiting() < callers {
+			runtime.Gosched()
+		}
+		store.end(age)
+		for range callers {
+			<-end
+		}
+	}
+	perRound := testing.AllocsPerRun(rounds, round) // it also makes one round before
+	close(start)
+	all.Wait()
+	if perRound > callers/4 {
+		t.Errorf("a shared call of %d requests allocates %v times", callers, perRound)
+	}
+}
+
+// A slot that becomes free while a request is copied for the queue is taken: nobody else would send the request.
+func TestSlotBecomesFreeMeanwhile(t *testing.T) {
+	store, limit := newTestStore(t, false, Options{InFlight: 1})
+	age, _ := store.begin()
+	if _, free := store.begin(); free {
+		t.Fatal("there are two slots")
+	}
+	e := store.entries.Get().(*entry)
+	e.copyOne(limit, "k", 1)
+	store.end(age)
+	if _, free, err := store.join(t.Context(), e); !free || err != nil || store.Waiting() != 0 || store.Slots() != 1 {
+		t.Errorf("free %v, %v, %d wait, %d slots are taken", free, err, store.Waiting(), store.Slots())
+	}
+}
+
+// What is kept for the next caller has nothing of the last one's, and nothing too large is kept.
+func TestKeepsNothingOfACaller(t *testing.T) {
+	store, limit := newTestStore(t, false, Options{InFlight: 1})
+	var put []*entry
+	store.entries.New = func() any {
+		e := &entry{done: make(chan struct{}, 1)}
+		put = append(put, e)
+		return e
+	}
+	batch := make([]slidegate.Request, 2)
+	for i := range batch {
+		batch[i] = slidegate.Request{
+			Group: "group", Charges: []slidegate.Charge{{Limit: limit, Key: "key", Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, ctx := range []context.Context{t.Context(), ended} {
+		stop := store.Crowd()
+		_ = store.Apply(ctx, batch)
+		stop()
+		stop = store.Crowd()
+		_, _, _, _, _, _, _ = store.TakeOne(ctx, limit, "key", 1)
+		stop()
+	}
+	stop := store.Crowd()
+	_ = store.Apply(t.Context(), make([]slidegate.Request, keptRequests+1)) // without charges: errors, but that many
+	stop()
+	if e := store.entries.Get().(*entry); cap(e.requests) > keptRequests {
+		t.Errorf("memory for %d requests was kept", cap(e.requests))
+	}
+	put = slices.DeleteFunc(put, func(e *entry) bool { return cap(e.requests) > keptRequests })
+	if len(put) == 0 {
+		t.Fatal("nothing was kept")
+	}
+	for _, e := range put {
+		for _, r := range e.requests[:cap(e.requests)] {
+			if r.Group != "" || r.Charges != nil || r.Answers != nil || r.Err != nil {
+				t.Errorf("a request was kept: %+v", r)
+			}
+		}
+		for _, c := range e.charges[:cap(e.charges)] {
+			if c != (slidegate.Charge{}) {
+				t.Errorf("a charge was kept: %+v", c)
+			}
+		}
+		if e.call != nil || e.left || e.answered || e.panicked != nil || e.next != nil || e.previous != nil || len(e.done) > 0 {
+			t.Errorf("an entry was kept as it was: %+v", e)
+		}
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package coalesce
+
+// raceEnabled tells that the race detector watches.
+const raceEnabled = false

@@ -1,0 +1,56 @@
+package coalesce_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/coalesce"
+)
+
+func TestWrongOptions(t *testing.T) {
+	memory := newMemory(t, nil)
+	for _, c := range []struct {
+		inner slidegate.Store
+		opts  coalesce.Options
+		says  string
+	}{
+		{nil, coalesce.Options{}, "coalesce: inner: must not be nil"},
+		{memory, coalesce.Options{InFlight: -1}, "coalesce: InFlight: must be 1 to 1024, or 0 for the default, not -1"},
+		{memory, coalesce.Options{InFlight: 1025}, "coalesce: InFlight: must be 1 to 1024, or 0 for the default, not 1025"},
+		{memory, coalesce.Options{MaxBatch: -2}, "coalesce: MaxBatch: must be at least 1, or 0 for the default, not -2"},
+		{memory, coalesce.Options{MaxQueue: -3}, "coalesce: MaxQueue: must be at least 1, or 0 for the default, not -3"},
+		{memory, coalesce.Options{Timeout: -time.Second}, "coalesce: Timeout: must be above 0, or 0 for the default, not -1s"},
+	} {
+		store, err := coalesce.New(c.inner, c.opts)
+		if store != nil || err == nil || !strings.HasPrefix(err.Error(), c.says) {
+			t.Errorf("%+v: %v, not %q", c.opts, err, c.says)
+		}
+	}
+	for _, opts := range []coalesce.Options{{}, {InFlight: 1024, MaxBatch: 1, MaxQueue: 1, Timeout: 1}} {
+		newStore(t, memory, opts)
+	}
+}
+
+// What the store underneath can do, and which limits it keeps, stays as it is.
+func TestTraitsAndCheckAreTheStores(t *testing.T) {
+	store := newStore(t, picky{newMemory(t, nil)}, coalesce.Options{})
+	if got := store.Traits(); got != (slidegate.Traits{Name: "picky", ServerClock: true, MaxCharges: 3, RoundTrips: 2}) {
+		t.Errorf("traits %+v", got)
+	}
+	if err := store.Check(bind(t, slidegate.PerHour(1))); err != slidegate.ErrStore {
+		t.Errorf("Check says %v", err)
+	}
+	if _, err := slidegate.New(store, slidegate.PerHour(1)); err == nil {
+		t.Error("a limiter with a limit that the store does not keep")
+	}
+}
+
+type picky struct{ slidegate.Store }
+
+func (picky) Traits() slidegate.Traits {
+	return slidegate.Traits{Name: "picky", ServerClock: true, MaxCharges: 3, RoundTrips: 2}
+}
+
+func (picky) Check(*slidegate.BoundLimit) error { return slidegate.ErrStore }

@@ -1,0 +1,186 @@
+package coalesce
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/slidegate/slidegate"
+)
+
+// entry is what one caller asks for while all slots are taken. It is a copy in memory of its own, for the caller may
+// leave while the store still works on it. It belongs to its caller, unless the caller has left; then to the call.
+type entry struct {
+	requests []slidegate.Request
+	charges  []slidegate.Charge // of all requests, one after the other
+	answers  []slidegate.Answer // likewise
+
+	done     chan struct{} // has room for the one word that says that the entry is answered
+	panicked *Panic        // what the caller has to panic with
+
+	// Guarded by the store's mu.
+	previous, next *entry      // in the queue
+	call           *sharedCall // that it was sent with; nil while it is in the queue
+	answered       bool        // its word is on the way, so it is too late to leave
+	left           bool        // its caller has gone, and whoever has the call gives its memory back
+}
+
+// What an entry or a call may hold when it is kept for the next one; larger ones are left to the garbage collector.
+const (
+	keptRequests = 1024
+	keptCharges  = 4096
+)
+
+// copyBatch makes e a copy of what a caller asks, with as many places for answers as the caller has.
+func (e *entry) copyBatch(batch []slidegate.Request) {
+	charges, answers := 0, 0
+	for i := range batch {
+		charges += len(batch[i].Charges)
+		answers += len(batch[i].Answers)
+	}
+	e.requests = slices.Grow(e.requests[:0], len(batch))
+	e.charges = slices.Grow(e.charges[:0], charges)
+	e.answers = slices.Grow(e.answers[:0], answers)[:answers]
+	clear(e.answers)
+	answers = 0
+	for i := range batch {
+		from := &batch[i]
+		start, end := len(e.charges), len(e.charges)+len(from.Charges)
+		e.charges = append(e.charges, from.Charges...)
+		places := e.answers[answers : answers+len(from.Answers) : answers+len(from.Answers)]
+		answers += len(places)
+		e.requests = append(e.requests, slidegate.Request{
+			Op: from.Op, Group: from.Group, Charges: e.charges[start:end:end], Answers: places,
+		})
+	}
+}
+
+// copyOne makes e a request of a single charge.
+func (e *entry) copyOne(limit *slidegate.BoundLimit, key string, cost int64) {
+	e.charges = append(e.charges[:0], slidegate.Charge{Limit: limit, Key: key, Cost: cost})
+	e.answers = append(e.answers[:0], slidegate.Answer{})
+	e.requests = append(e.requests[:0], slidegate.Request{Op: slidegate.OpTake, Charges: e.charges, Answers: e.answers})
+}
+
+// answerBatch copies the answers to the caller's batch and returns the first error.
+func (e *entry) answerBatch(batch []slidegate.Request) error {
+	var first error
+	for i := range batch {
+		from, to := &e.requests[i], &batch[i]
+		if to.Err = from.Err; to.Err == nil {
+			copy(to.Answers, from.Answers[:min(len(from.Answers), len(from.Charges))])
+		} else if first == nil {
+			first = to.Err
+		}
+	}
+	return first
+}
+
+// recycle gives an entry's memory back, without the caller's keys in it.
+func (s *Store) recycle(e *entry) {
+	if cap(e.requests) > keptRequests || cap(e.charges) > keptCharges {
+		return
+	}
+	clear(e.requests)
+	clear(e.charges)
+	e.panicked, e.call, e.answered, e.left = nil, nil, false, false
+	s.entries.Put(e)
+}
+
+// queue holds who waits to be sent, in the order in which they came. The zero value is empty.
+type queue struct {
+	first, last *entry
+	requests    int
+}
+
+func (q *queue) push(e *entry) {
+	e.previous = q.last
+	if q.last == nil {
+		q.first = e
+	} else {
+		q.last.next = e
+	}
+	q.last = e
+	q.requests += len(e.requests)
+}
+
+// remove takes e out, wherever it stands.
+func (q *queue) remove(e *entry) {
+	if e.previous == nil {
+		q.first = e.next
+	} else {
+		e.previous.next = e.next
+	}
+	if e.next == nil {
+		q.last = e.previous
+	} else {
+		e.next.previous = e.previous
+	}
+	e.previous, e.next = nil, nil
+	q.requests -= len(e.requests)
+}
+
+// join puts e into the queue, unless a slot has become free since the caller looked: it is then the caller's, as with
+// begin. After an error e has been given back.
+func (s *Store) join(ctx context.Context, e *entry) (age uint64, free bool, err error) {
+	if err := ctx.Err(); err != nil {
+		s.recycle(e)
+		return 0, false, notSent(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken < s.opts.InFlight {
+		s.taken++
+		return s.age, true, nil
+	}
+	if s.queue.first != nil && s.queue.requests+len(e.requests) > s.opts.MaxQueue {
+		n := len(e.requests)
+		s.recycle(e)
+		return 0, false, fmt.Errorf("%w: %d wait already, and MaxQueue has no room for %d more", ErrFull, s.queue.requests, n)
+	}
+	s.queue.push(e)
+	s.watchLocked()
+	return 0, false, nil
+}
+
+// await waits until e is answered, or the context ends. After an error e is not the caller's any more.
+func (s *Store) await(ctx context.Context, e *entry) error {
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+		if err := s.leave(ctx, e); err != nil {
+			return err
+		}
+	}
+	if p := e.panicked; p != nil {
+		s.recycle(e)
+		panic(p)
+	}
+	return nil
+}
+
+// leave gives up waiting for e, unless it is answered by now: an answer is worth more than an error.
+func (s *Store) leave(ctx context.Context, e *entry) error {
+	s.mu.Lock()
+	switch {
+	case e.answered:
+		s.mu.Unlock()
+		<-e.done
+		return nil
+	case e.call == nil:
+		s.queue.remove(e)
+		s.mu.Unlock()
+		s.recycle(e)
+		return notSent(ctx.Err())
+	}
+	e.left = true
+	if e.call.callers--; e.call.callers == 0 {
+		e.call.cancel()
+	}
+	s.mu.Unlock()
+	return fmt.Errorf("coalesce: ended before the store answered: %w", ctx.Err())
+}
+
+func notSent(err error) error {
+	return fmt.Errorf("coalesce: ended before the request was sent, nothing is charged: %w", err)
+}

@@ -1,0 +1,166 @@
+package coalesce_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/goleak"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// Nothing that a test leaves running may outlive it.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noon is a moment that no test's window begins at.
+const noon = slidegate.Micros(1_767_268_800_000_123)
+
+func newMemory(t testing.TB, now func() slidegate.Micros) *memstore.Store {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func newStore(t testing.TB, inner slidegate.Store, opts coalesce.Options) *coalesce.Store {
+	t.Helper()
+	store, err := coalesce.New(inner, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func bind(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
+	t.Helper()
+	bound, err := slidegate.Bind("coalesce", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound
+}
+
+func take(limit *slidegate.BoundLimit, key string, cost int64) slidegate.Request {
+	return request(slidegate.OpTake, slidegate.Charge{Limit: limit, Key: key, Cost: cost})
+}
+
+func request(op slidegate.Op, charges ...slidegate.Charge) slidegate.Request {
+	return slidegate.Request{Op: op, Charges: charges, Answers: make([]slidegate.Answer, len(charges))}
+}
+
+// recorder is a store in memory that writes down what it is asked. It is no OneTaker, so it sees everything.
+type recorder struct {
+	slidegate.Store
+	before func(ctx context.Context, batch []slidegate.Request) error // may take time, fail instead, or panic
+
+	mu    sync.Mutex
+	calls [][]string // the first key of each request of each call
+	now   int        // calls under way,
+	most  int        // and the most there ever were
+}
+
+func newRecorder(t testing.TB, before func(ctx context.Context, batch []slidegate.Request) error) *recorder {
+	return &recorder{Store: newMemory(t, func() slidegate.Micros { return noon }), before: before}
+}
+
+func (r *recorder) Apply(ctx context.Context, batch []slidegate.Request) error {
+	keys := make([]string, len(batch))
+	for i := range batch {
+		keys[i] = batch[i].Charges[0].Key
+	}
+	r.mu.Lock()
+	r.calls = append(r.calls, keys)
+	r.now++
+	r.most = max(r.most, r.now)
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.now--
+		r.mu.Unlock()
+	}()
+	if r.before != nil {
+		if err := r.before(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return r.Store.Apply(ctx, batch)
+}
+
+// seen returns the calls so far.
+func (r *recorder) seen() [][]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([][]string(nil), r.calls...)
+}
+
+// used returns how many units of limit a key has used.
+func (r *recorder) used(t testing.TB, limit *slidegate.BoundLimit, key string) int64 {
+	t.Helper()
+	batch := []slidegate.Request{request(slidegate.OpPeek, slidegate.Charge{Limit: limit, Key: key})}
+	if err := r.Store.Apply(context.Background(), batch); err != nil {
+		t.Fatal(err)
+	}
+	return limit.Rule().Quota - batch[0].Answers[0].Remaining
+}
+
+// fail gives every request the error, as a store does that cannot be reached.
+func fail(batch []slidegate.Request, err error) error {
+	for i := range batch {
+		batch[i].Err = err
+	}
+	return err
+}
+
+// asking is a question under way.
+type asking struct {
+	answer   slidegate.Answer
+	err      error
+	panicked any
+	done     chan struct{}
+}
+
+// ask asks for one unit of key on a goroutine of its own, and returns once all is still: the order in which a test asks is
+// the order of arrival. It needs a bubble of synctest.
+func ask(ctx context.Context, store slidegate.Store, limit *slidegate.BoundLimit, key string) *asking {
+	a := &asking{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		defer func() { a.panicked = recover() }()
+		batch := []slidegate.Request{take(limit, key, 1)}
+		batch[0].Err = errors.New("left over from before")
+		err := store.Apply(ctx, batch)
+		a.answer, a.err = batch[0].Answers[0], batch[0].Err
+		if err != a.err {
+			a.err = errors.Join(errors.New("what is returned is not the request's error"), err, a.err)
+		}
+	}()
+	synctest.Wait()
+	return a
+}
+
+// isDone tells whether a question has come back. It needs a bubble of synctest.
+func (a *asking) isDone() bool {
+	synctest.Wait()
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// expect waits for the answer: allowed, with so many left.
+func (a *asking) expect(t testing.TB, remaining int64) {
+	t.Helper()
+	<-a.done
+	if a.err != nil || a.panicked != nil || !a.answer.Allowed || a.answer.Granted != 1 || a.answer.Remaining != remaining {
+		t.Errorf("got %+v, %v, panic %v; want 1 granted and %d left", a.answer, a.err, a.panicked, remaining)
+	}
+}

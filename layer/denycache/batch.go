@@ -1,0 +1,141 @@
+package denycache
+
+import (
+	"context"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// job is the memory of a call, which is used again.
+type job struct {
+	looks    []look              // one for each request of a batch
+	requests []slidegate.Request // those of them that the store below is asked
+
+	charge [1]slidegate.Charge // for the one request of a TakeOne
+	answer [1]slidegate.Answer
+}
+
+// put gives a job's memory back, without anything of the caller's in it.
+func (s *Store) put(j *job) {
+	clear(j.looks)
+	clear(j.requests)
+	j.looks, j.requests = j.looks[:0], j.requests[:0]
+	j.charge[0] = slidegate.Charge{}
+	s.work.Put(j)
+}
+
+// Apply refuses by itself what it can, and asks the store below for the rest, all at once.
+func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+	// Before anything is looked for: what shares an address with a reset in this batch is left to the store, in its order.
+	if s.beginAll(batch) {
+		defer s.endAll(batch)
+	}
+	if len(batch) == 1 {
+		l := s.lookFor(&batch[0], s.clock())
+		if l.hit {
+			return nil
+		}
+		err := s.inner.Apply(ctx, batch)
+		s.hear(&l, &batch[0])
+		return err
+	}
+	j := s.work.Get().(*job)
+	defer s.put(j)
+	return s.applyMany(ctx, batch, j)
+}
+
+func (s *Store) applyMany(ctx context.Context, batch []slidegate.Request, j *job) error {
+	now := s.clock()
+	for i := range batch {
+		l := s.lookFor(&batch[i], now)
+		j.looks = append(j.looks, l)
+		if !l.hit {
+			j.requests = append(j.requests, batch[i])
+		}
+	}
+	if len(batch) > 0 && len(j.requests) == 0 {
+		return nil
+	}
+	// The store below writes to the caller's answers, but to our copies of the errors. What was answered here has none, so
+	// the first error that the store returns is the first of all.
+	err := s.inner.Apply(ctx, j.requests)
+	asked := j.requests
+	for i := range batch {
+		if l := &j.looks[i]; !l.hit {
+			batch[i].Err = asked[0].Err
+			asked = asked[1:]
+			s.hear(l, &batch[i])
+		}
+	}
+	return err
+}
+
+// lookFor answers a request, if its refusal is remembered.
+func (s *Store) lookFor(r *slidegate.Request, now time.Duration) look {
+	if len(r.Answers) < len(r.Charges) || !rememberable(r.Op, r.Group, r.Charges) {
+		return look{}
+	}
+	l := s.look(r.Group, r.Charges, now)
+	e := l.find(r.Group, r.Charges)
+	if e == nil {
+		s.count(l.hash).misses.Add(1)
+		return l
+	}
+	s.count(l.hash).hits.Add(1)
+	for i := range r.Charges {
+		r.Answers[i] = e.answer(i, r.Charges[i].Cost, now)
+	}
+	r.Err = nil
+	l.hit = true
+	return l
+}
+
+// hear takes note of what the store answered.
+func (s *Store) hear(l *look, r *slidegate.Request) {
+	if r.Err != nil || len(r.Answers) < len(r.Charges) {
+		return
+	}
+	answers := r.Answers[:len(r.Charges)]
+	var flags slidegate.Flags
+	allowed := true
+	for i := range answers {
+		flags |= answers[i].Flags
+		allowed = allowed && answers[i].Allowed
+	}
+	switch {
+	case flags != 0:
+		s.heed(flags, r.Group, r.Charges)
+	case !allowed:
+		s.learn(l, r.Group, r.Charges, answers)
+	}
+}
+
+// beginAll begins every request of a batch that lowers something, and tells whether there is any.
+func (s *Store) beginAll(batch []slidegate.Request) (any bool) {
+	for i := range batch {
+		if r := &batch[i]; lowersAny(r) {
+			s.begin(r.Group, r.Charges)
+			any = true
+		}
+	}
+	return any
+}
+
+// endAll ends what beginAll began.
+func (s *Store) endAll(batch []slidegate.Request) {
+	for i := range batch {
+		if r := &batch[i]; lowersAny(r) {
+			s.end(r.Group, r.Charges)
+		}
+	}
+}
+
+func lowersAny(r *slidegate.Request) bool {
+	for i := range r.Charges {
+		if lowers(r.Op, r.Charges[i].Limit.Rule()) {
+			return true
+		}
+	}
+	return false
+}

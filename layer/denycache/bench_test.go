@@ -1,0 +1,132 @@
+package denycache_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// yes admits everything at no cost: what is left of a benchmark is the layer.
+type yes struct{}
+
+func (yes) Check(*slidegate.BoundLimit) error { return nil }
+func (yes) Traits() slidegate.Traits          { return slidegate.Traits{Name: "yes", MaxCharges: 8} }
+func (yes) Apply(_ context.Context, batch []slidegate.Request) error {
+	for i := range batch {
+		for k := range batch[i].Answers {
+			batch[i].Answers[k] = slidegate.Answer{Allowed: true}
+		}
+		batch[i].Err = nil
+	}
+	return nil
+}
+
+func (yes) TakeOne(context.Context, *slidegate.BoundLimit, string, int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	return true, 0, 0, 0, 0, 0, nil
+}
+
+func someKeys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("user-%09d", i*7919)
+	}
+	return keys
+}
+
+// BenchmarkMiss is what the layer adds to a request that is admitted.
+func BenchmarkMiss(b *testing.B) {
+	for _, kind := range []string{"TakeOne", "Apply", "Apply/two"} {
+		b.Run(kind, func(b *testing.B) {
+			store := layered(b, yes{}, denycache.Options{})
+			first, second := bound(b, slidegate.PerMinute(10)), bound(b, slidegate.PerHour(100))
+			keys := someKeys(4096)
+			ctx := context.Background()
+			charges, answers := make([]slidegate.Charge, 2), make([]slidegate.Answer, 2)
+			n := 2
+			if kind == "Apply" {
+				n = 1
+			}
+			batch := []slidegate.Request{{Charges: charges[:n], Answers: answers[:n]}}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				key := keys[i%len(keys)]
+				if kind == "TakeOne" {
+					store.TakeOne(ctx, first, key, 1)
+					continue
+				}
+				charges[0] = slidegate.Charge{Limit: first, Key: key, Cost: 1}
+				charges[1] = slidegate.Charge{Limit: second, Key: key, Cost: 1}
+				store.Apply(ctx, batch)
+			}
+		})
+	}
+}
+
+// BenchmarkHit is what a refusal from memory takes.
+func BenchmarkHit(b *testing.B) {
+	for _, kind := range []string{"TakeOne", "Apply", "Allow"} {
+		b.Run(kind, func(b *testing.B) {
+			inner, err := memstore.New(memstore.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			store := layered(b, inner, denycache.Options{MaxAge: -1})
+			limit := slidegate.Limit{Quota: 1, Window: 24 * time.Hour}
+			limiter, err := slidegate.New(store, limit)
+			if err != nil {
+				b.Fatal(err)
+			}
+			bound := bound(b, limit)
+			keys := someKeys(4096)
+			ctx := context.Background()
+			for _, key := range keys {
+				limiter.Allow(ctx, key)
+				limiter.Allow(ctx, key)
+			}
+			batch := []slidegate.Request{{Charges: make([]slidegate.Charge, 1), Answers: make([]slidegate.Answer, 1)}}
+			before := store.Stats()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				key := keys[i%len(keys)]
+				switch kind {
+				case "TakeOne":
+					store.TakeOne(ctx, bound, key, 1)
+				case "Allow":
+					limiter.Allow(ctx, key)
+				default:
+					batch[0].Charges[0] = slidegate.Charge{Limit: bound, Key: key, Cost: 1}
+					store.Apply(ctx, batch)
+				}
+			}
+			if after := store.Stats(); after.Misses != before.Misses {
+				b.Fatalf("%d went to the store", after.Misses-before.Misses)
+			}
+		})
+	}
+}
+
+// BenchmarkHotKey is a refusal from memory of one key by all processors.
+func BenchmarkHotKey(b *testing.B) {
+	inner, err := memstore.New(memstore.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	store := layered(b, inner, denycache.Options{MaxAge: -1})
+	limiter, err := slidegate.New(store, slidegate.Limit{Quota: 1, Window: 24 * time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			limiter.Allow(context.Background(), "key")
+		}
+	})
+}

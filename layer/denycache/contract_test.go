@@ -1,0 +1,128 @@
+package denycache_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// TestContractWithoutHits: as long as nothing is answered from memory, the layer is the store below it. Here every refusal
+// is too old by the time it is looked for.
+func TestContractWithoutHits(t *testing.T) {
+	for _, quick := range []bool{true, false} {
+		t.Run(map[bool]string{true: "over a OneTaker", false: "over another"}[quick], func(t *testing.T) {
+			storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+				var looks atomic.Int64
+				var inner slidegate.Store = memory(t, clock)
+				if !quick {
+					inner = struct{ slidegate.Store }{inner}
+				}
+				return layered(t, inner, denycache.Options{MaxAge: 1, Now: func() time.Duration { return time.Duration(looks.Add(1)) }})
+			})
+		})
+	}
+}
+
+// TestContractWithHits: the whole suite, with refusals from memory. These are flagged, and their fields are as of the
+// store's last answer, so they cannot be the reference's. Hence each is compared with what the store says at that moment,
+// as far as the layer promises it, and the suite is told what the store says.
+func TestContractWithHits(t *testing.T) {
+	var hits atomic.Int64
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+		inner := memory(t, clock)
+		return &truthful{t: t, clock: clock, inner: inner, hits: &hits, Store: layered(t, inner, denycache.Options{
+			MaxAge: age, Now: (&forward{clock: clock}).now,
+		})}
+	})
+	if hits.Load() < 1000 {
+		t.Fatalf("only %d were answered from memory", hits.Load())
+	}
+}
+
+const age = time.Hour
+
+// forward is a local clock beside the suite's, which is set back now and then. A local clock is not; but it cannot tell
+// for how long the store's will be wrong either, which is what MaxAge is for. So as much passes here.
+type forward struct {
+	clock *storetest.Clock
+	mu    sync.Mutex
+	last  slidegate.Micros
+	sum   time.Duration
+}
+
+func (f *forward) now() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now()
+	if by := now - f.last; by < 0 || by >= age.Microseconds() {
+		f.sum += age
+	} else {
+		f.sum += time.Duration(by) * time.Microsecond
+	}
+	f.last = now
+	return f.sum
+}
+
+// truthful tells the truth about what the layer answered from memory.
+type truthful struct {
+	*denycache.Store
+	t     testing.TB
+	clock *storetest.Clock
+	inner slidegate.Store
+	hits  *atomic.Int64
+}
+
+func (s *truthful) Apply(ctx context.Context, batch []slidegate.Request) error {
+	before := s.clock.Now()
+	err := s.Store.Apply(ctx, batch)
+	for i := range batch {
+		if r := &batch[i]; r.Err == nil && r.Answers[0].Flags&rule.Cached != 0 {
+			s.correct(before, r.Group, r.Charges, r.Answers)
+		}
+	}
+	return err
+}
+
+func (s *truthful) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	before := s.clock.Now()
+	a := make([]slidegate.Answer, 1)
+	if a[0], err = takeOne(s.Store, limit, key, cost); err == nil && a[0].Flags&rule.Cached != 0 {
+		s.correct(before, "", []slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}, a)
+	}
+	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].RetryAfter, a[0].ResetAfter, a[0].At, err
+}
+
+// correct compares answers from memory with the store's, and makes them those. Where the suite moves the clock while
+// others ask there is nothing to compare with, and nothing that the suite could compare either: there the flag goes.
+func (s *truthful) correct(before slidegate.Micros, group string, charges []slidegate.Charge, got []slidegate.Answer) {
+	s.t.Helper()
+	s.hits.Add(1)
+	truth, err := ask(context.Background(), s.inner, slidegate.OpPeek, group, charges...)
+	if err != nil {
+		s.t.Error(err)
+	}
+	if _, allowed := rule.Deciding(got); allowed {
+		s.t.Errorf("admitted from memory: %+v", got)
+	}
+	still := s.clock.Now() == before
+	for i := range got {
+		g, want := &got[i], &truth[i]
+		g.Flags &^= rule.Cached
+		if !still {
+			continue
+		}
+		if !g.Allowed && want.Allowed || g.RetryAfter > want.RetryAfter || g.ResetAfter > want.ResetAfter {
+			s.t.Errorf("from memory:\n got   %+v\n truth %+v", *g, *want)
+		}
+		*g = *want
+	}
+}

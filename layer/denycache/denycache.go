@@ -1,0 +1,209 @@
+// Package denycache remembers refusals, so that a client that hammers costs the store one question and not thousands: a
+// slidegate.Store over another one that refuses the same cost or more for the same key by itself, until the time to
+// retry has come. Usage can only fall in that time, so the verdict is the one that the store would give.
+//
+// What it promises. Whatever it refuses, the store would have refused, as long as nobody resets or gives back in another
+// process and the store's clock runs as fast as the local one: it then takes at most Options.MaxAge until this process
+// sees it. Resets and refunds through the same Store take effect at once. It never admits anything by itself. Every
+// answer that it gives carries rule.Cached.
+//
+// What it does not promise. The other fields of its answers are as of the store's last one, moved along by the time
+// that passed: others may have taken since from what Remaining says. RetryAfter is never later than the truth, and it is
+// the truth if the same cost was asked for, nothing was charged meanwhile and asking took no time. It is too early by as
+// long as the store took to be asked, for time is counted from before; by what others charged meanwhile; and for a
+// higher cost than the one the store refused, which at that moment gets an answer from the store. Clients that ask at
+// the same time as the first one, while nothing is known yet, all get to the store.
+//
+// What goes to the store every time: whatever is admitted, limits that count refusals, costs that can never be admitted,
+// AllowUpTo, requests of more than eight charges or of more than a kilobyte of keys, and answers that did not come about
+// in the plain way (any of rule.Flags).
+package denycache
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Options are the choices of a Store. The zero value remembers 65,536 refusals for at most a second each.
+type Options struct {
+	// MaxAge is how long a refusal is remembered at most, counted from before the store was asked. It bounds how long this
+	// process does not see what it cannot see: resets and refunds by other processes, a reset that failed here but still
+	// came to the store later, a store that lost its state, a clock of the store that was set. 0 means a second. A negative
+	// one means no bound, for those who never reset or give back in another process; a refusal is then remembered until
+	// its time to retry, which can be hours.
+	MaxAge time.Duration
+	// MaxKeys is about how many refusals are remembered at once. 0 means 65,536. Each takes 18 bytes from the beginning and,
+	// once there, about 160 and the key. When there is no room for a new one, it takes the place of one that ends soon: to
+	// forget a refusal is always safe, it only costs the store a question.
+	MaxKeys int
+	// Now is the local clock, for tests: the time since any fixed moment. It must be safe for concurrent use and must not
+	// be set back. nil means the monotonic clock.
+	Now func() time.Duration
+}
+
+// MostKeys is the most that Options.MaxKeys accepts.
+const MostKeys = 1 << 26
+
+const (
+	defaultMaxAge  = time.Second
+	defaultMaxKeys = 1 << 16
+)
+
+// Store is a slidegate.Store that remembers the refusals of another. It is safe for concurrent use, starts no goroutine
+// and needs no closing. The zero value is not usable; New makes it.
+type Store struct {
+	inner slidegate.Store
+	one   slidegate.OneTaker // inner, if it is one
+	now   func() time.Duration
+	base  time.Time // of the monotonic clock, if now is nil
+
+	maxAge   time.Duration
+	seed     maphash.Seed
+	prefixes [256]atomic.Pointer[prefix] // by the limit's ID; a miss is worked out again
+	buckets  []bucket
+	work     sync.Pool // of *job
+
+	entries atomic.Int64
+	counts  [stripes]count
+}
+
+// New returns a store that remembers the refusals of store.
+func New(store slidegate.Store, opts Options) (*Store, error) {
+	if store == nil {
+		return nil, fmt.Errorf("denycache: store: must not be nil; give the store whose refusals are to be remembered")
+	}
+	if opts.MaxKeys < 0 || opts.MaxKeys > MostKeys {
+		return nil, fmt.Errorf("denycache: MaxKeys: must be 1 to %d, or 0 for the default, not %d", MostKeys, opts.MaxKeys)
+	}
+	if opts.MaxKeys == 0 {
+		opts.MaxKeys = defaultMaxKeys
+	}
+	switch {
+	case opts.MaxAge == 0:
+		opts.MaxAge = defaultMaxAge
+	case opts.MaxAge < 0:
+		opts.MaxAge = math.MaxInt64
+	}
+	s := &Store{
+		inner: store, now: opts.Now, base: time.Now(), maxAge: opts.MaxAge, seed: maphash.MakeSeed(),
+		buckets: make([]bucket, (opts.MaxKeys+ways-1)/ways),
+	}
+	s.one, _ = store.(slidegate.OneTaker)
+	s.work.New = func() any { return new(job) }
+	return s, nil
+}
+
+// Check is that of the store below.
+func (s *Store) Check(limit *slidegate.BoundLimit) error { return s.inner.Check(limit) }
+
+// Traits are those of the store below.
+func (s *Store) Traits() slidegate.Traits { return s.inner.Traits() }
+
+// TakeOne refuses by itself, or asks the store below.
+func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	charges := [1]slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}
+	if !rememberable(slidegate.OpTake, "", charges[:]) {
+		return s.askUncached(ctx, limit, key, cost)
+	}
+	l := s.look("", charges[:], s.clock())
+	if e := l.find("", charges[:]); e != nil {
+		s.count(l.hash).hits.Add(1)
+		a := e.answer(0, cost, l.now)
+		return false, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
+	}
+	s.count(l.hash).misses.Add(1)
+	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.ask(ctx, limit, key, cost)
+	switch {
+	case err != nil:
+	case flags != 0:
+		s.heed(flags, "", charges[:])
+	case !allowed:
+		s.learn(&l, "", charges[:], []slidegate.Answer{
+			{Remaining: remaining, RetryAfter: retryAfter, ResetAfter: resetAfter, At: at},
+		})
+	}
+	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+}
+
+// askUncached is TakeOne for what is neither answered from memory nor remembered.
+func (s *Store) askUncached(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	charges := [1]slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}
+	if lowers(slidegate.OpTake, limit.Rule()) {
+		s.begin("", charges[:])
+		defer s.end("", charges[:])
+	}
+	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.ask(ctx, limit, key, cost)
+	s.heed(flags, "", charges[:])
+	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+}
+
+// ask asks the store below for a single charge, in the quick way if it has one.
+func (s *Store) ask(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	if s.one != nil {
+		return s.one.TakeOne(ctx, limit, key, cost)
+	}
+	j := s.work.Get().(*job)
+	defer s.put(j)
+	j.charge[0] = slidegate.Charge{Limit: limit, Key: key, Cost: cost}
+	j.requests = append(j.requests, slidegate.Request{Op: slidegate.OpTake, Charges: j.charge[:], Answers: j.answer[:]})
+	if err = s.inner.Apply(ctx, j.requests); err != nil {
+		return false, 0, 0, 0, 0, 0, err
+	}
+	a := &j.answer[0]
+	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
+}
+
+// clock reads the local clock.
+func (s *Store) clock() time.Duration {
+	if s.now != nil {
+		return s.now()
+	}
+	return time.Since(s.base)
+}
+
+// rememberable tells whether a refusal of this request may be remembered, and so whether it is worth looking for one.
+// Where a limit counts refusals the store has to hear of each of them.
+func rememberable(op slidegate.Op, group string, charges []slidegate.Charge) bool {
+	if op != slidegate.OpTake && op != slidegate.OpPeek || len(charges) == 0 || len(charges) > maxCharges {
+		return false
+	}
+	size := len(group)
+	for i := range charges {
+		c := &charges[i]
+		size += len(c.Key)
+		if c.Limit.Rule().CountDenied || uint64(c.Cost) > rule.MaxQuota {
+			return false
+		}
+	}
+	return size <= maxBytes
+}
+
+// lowers tells whether an operation can make a refusal untrue that was remembered of the same address. Besides those that
+// are there to do so, these are writes to a log beyond its quota: they cut it to the quota of the limit they come with,
+// and a refusal by another limit of the same address, one with a larger quota, may have counted what is cut off.
+func lowers(op slidegate.Op, limit *rule.Limit) bool {
+	switch op {
+	case slidegate.OpGiveBack, slidegate.OpReset:
+		return true
+	case slidegate.OpCharge:
+		return limit.Algorithm == slidegate.SlidingLog
+	case slidegate.OpTake, slidegate.OpTakeUpTo:
+		return limit.Algorithm == slidegate.SlidingLog && limit.CountDenied
+	default:
+		return false
+	}
+}

@@ -1,0 +1,419 @@
+package denycache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+var forever = denycache.Options{MaxAge: -1}
+
+func TestOptions(t *testing.T) {
+	inner := yes{}
+	for _, opts := range []denycache.Options{{MaxKeys: -1}, {MaxKeys: denycache.MostKeys + 1}} {
+		if _, err := denycache.New(inner, opts); err == nil || !strings.HasPrefix(err.Error(), "denycache: MaxKeys: ") {
+			t.Errorf("%+v: %v", opts, err)
+		}
+	}
+	if _, err := denycache.New(nil, denycache.Options{}); err == nil || !strings.HasPrefix(err.Error(), "denycache: store: ") {
+		t.Errorf("no store: %v", err)
+	}
+	store := layered(t, inner, denycache.Options{MaxKeys: 1})
+	if store.Traits() != inner.Traits() {
+		t.Errorf("traits are %+v, those of the store below %+v", store.Traits(), inner.Traits())
+	}
+}
+
+// TestRefusedFromMemory is what the layer is for, in numbers worked out by hand.
+func TestRefusedFromMemory(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := fixed(r.t)
+		r.take(limit, "key", 1)
+		r.take(limit, "key", 1)
+		r.pass(10 * time.Second)
+		r.wantAnswer(r.take(limit, "key", 1), slidegate.Answer{
+			RetryAfter: 50 * second, ResetAfter: 50 * second, At: epoch + 10*second,
+		}, "refused by the store")
+		r.wantAsked(3, "until the refusal")
+		r.pass(20 * time.Second)
+		cached := slidegate.Answer{
+			Flags: rule.Cached, RetryAfter: 30 * second, ResetAfter: 30 * second, At: epoch + 30*second,
+		}
+		r.wantAnswer(r.take(limit, "key", 1), cached, "refused from memory")
+		r.wantAnswer(r.do(slidegate.OpPeek, limit, "key", 1), cached, "a peek")
+		r.wantAnswer(r.take(limit, "key", 2), cached, "a higher cost")
+		cached.RetryAfter = rule.Never
+		r.wantAnswer(r.take(limit, "key", 3), cached, "a cost above the quota")
+		r.wantAsked(0, "what is known")
+		r.take(limit, "other", 1)
+		r.wantAsked(1, "another key")
+		r.clock.Set(epoch + 60*second - 1)
+		if a := r.take(limit, "key", 1); a.Allowed || a.RetryAfter != 1 {
+			r.t.Fatalf("a microsecond before its time: %+v", a)
+		}
+		r.wantAsked(0, "a microsecond before its time")
+		r.clock.Set(epoch + 60*second)
+		if a := r.take(limit, "key", 1); !a.Allowed || a.Flags != 0 {
+			r.t.Fatalf("when its time has come: %+v", a)
+		}
+		r.wantAsked(1, "when its time has come")
+		if got, want := r.store.Stats(), (denycache.Stats{Hits: 5, Misses: 5, Entries: 1}); got != want {
+			r.t.Fatalf("%+v, not %+v", got, want)
+		}
+	})
+}
+
+// TestPeekIsRemembered: what a peek was told, a take need not ask again.
+func TestPeekIsRemembered(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := fixed(r.t)
+		r.take(limit, "key", 2)
+		r.do(slidegate.OpPeek, limit, "key", 1)
+		r.wantAsked(2, "until the refusal")
+		if a := r.take(limit, "key", 1); a.Allowed || a.Flags != rule.Cached {
+			r.t.Fatalf("after a peek: %+v", a)
+		}
+		r.wantAsked(0, "after a peek")
+	})
+}
+
+// TestLowerCost: a refused cost says nothing about a lower one, which then covers both.
+func TestLowerCost(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := fixed(r.t)
+		r.take(limit, "key", 1)
+		r.take(limit, "key", 2) // refused
+		r.wantAsked(2, "until the refusal")
+		if a := r.take(limit, "key", 1); !a.Allowed {
+			r.t.Fatalf("a lower cost: %+v", a)
+		}
+		r.wantAsked(1, "a lower cost")
+		r.take(limit, "key", 2)
+		r.wantAsked(0, "the higher cost again")
+		r.take(limit, "key", 1) // refused
+		r.wantAsked(1, "the lower cost again")
+		r.take(limit, "key", 1)
+		r.take(limit, "key", 2)
+		r.wantAsked(0, "both again")
+	})
+}
+
+// TestOverdrawn: a key that is overdrawn refuses even nothing, and that is known too.
+func TestOverdrawn(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := fixed(r.t)
+		r.do(slidegate.OpCharge, limit, "key", 5)
+		r.take(limit, "key", 0)
+		r.wantAsked(2, "until the refusal")
+		for _, cost := range []int64{0, 1, 2} {
+			if a := r.take(limit, "key", cost); a.Allowed || a.RetryAfter != 60*second {
+				r.t.Fatalf("cost %d: %+v", cost, a)
+			}
+		}
+		r.do(slidegate.OpCharge, limit, "key", 1)
+		r.take(limit, "key", 1)
+		r.wantAsked(1, "only the charge: it can only make it longer")
+	})
+}
+
+// TestNotRemembered: what the store has to hear every time.
+func TestNotRemembered(t *testing.T) {
+	counts := slidegate.Limit{Name: "fixed", Quota: 2, Window: time.Minute, Algorithm: slidegate.FixedWindow, CountDenied: true}
+	long := strings.Repeat("k", 2000)
+	for _, test := range []struct {
+		name  string
+		limit slidegate.Limit
+		key   string
+		op    slidegate.Op
+		cost  int64
+		twist func(*slidegate.Answer)
+	}{
+		{name: "refusals count", limit: counts, key: "key", op: slidegate.OpTake, cost: 1},
+		{name: "peek where refusals count", limit: counts, key: "key", op: slidegate.OpPeek, cost: 1},
+		{name: "never", limit: fixed(t).Limit(), key: "key", op: slidegate.OpTake, cost: 3},
+		{name: "up to", limit: fixed(t).Limit(), key: "key", op: slidegate.OpTakeUpTo, cost: 1},
+		{name: "a long key", limit: fixed(t).Limit(), key: long, op: slidegate.OpTake, cost: 1},
+		{name: "no time to retry", limit: fixed(t).Limit(), key: "key", op: slidegate.OpTake, cost: 1,
+			twist: func(a *slidegate.Answer) { a.RetryAfter = 0 }},
+		{name: "inherited", limit: fixed(t).Limit(), key: "key", op: slidegate.OpTake, cost: 1,
+			twist: func(a *slidegate.Answer) { a.Flags |= rule.Inherited }},
+		{name: "clock moved", limit: fixed(t).Limit(), key: "key", op: slidegate.OpPeek, cost: 1,
+			twist: func(a *slidegate.Answer) { a.Flags |= rule.ClockMoved }},
+		{name: "fallback", limit: fixed(t).Limit(), key: "key", op: slidegate.OpTake, cost: 1,
+			twist: func(a *slidegate.Answer) { a.Flags |= rule.FallbackClosed }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rigs(t, forever, func(r *rig) {
+				limit := bound(r.t, test.limit)
+				r.take(limit, test.key, 2)
+				r.spy.twist = test.twist
+				ask := func() slidegate.Answer {
+					if test.op == slidegate.OpTake {
+						return r.take(limit, test.key, test.cost)
+					}
+					return r.do(test.op, limit, test.key, test.cost)
+				}
+				for range 3 {
+					if a := ask(); a.Allowed || a.Flags&rule.Cached != 0 {
+						r.t.Fatalf("not refused by the store: %+v", a)
+					}
+				}
+				r.wantAsked(4, "each time")
+				if got := r.store.Stats().Entries; got != 0 {
+					r.t.Fatalf("%d entries", got)
+				}
+			})
+		})
+	}
+}
+
+// TestErrorIsNoRefusal: a store that fails says nothing about the key, and its error comes through as it is.
+func TestErrorIsNoRefusal(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit, wrong := fixed(r.t), errors.New("no answer")
+		r.take(limit, "key", 2)
+		broken := layered(r.t, failing{r.spy, wrong}, forever)
+		for range 2 {
+			if a, err := takeOne(broken, limit, "key", 1); err != wrong || a != (slidegate.Answer{}) {
+				r.t.Fatalf("%+v, %v", a, err)
+			}
+			if _, err := ask(context.Background(), broken, slidegate.OpTake, "", slidegate.Charge{Limit: limit, Key: "key", Cost: 1}); err != wrong {
+				r.t.Fatal(err)
+			}
+		}
+		if got := broken.Stats().Entries; got != 0 {
+			r.t.Fatalf("%d entries", got)
+		}
+	})
+}
+
+// failing decides, and then has an error.
+type failing struct {
+	slidegate.Store
+	err error
+}
+
+func (f failing) Apply(ctx context.Context, batch []slidegate.Request) error {
+	f.Store.Apply(ctx, batch)
+	for i := range batch {
+		batch[i].Err = f.err
+	}
+	return f.err
+}
+
+// TestPlanUpgrade: a limit of the same address with another quota, burst or overlap is another limit.
+func TestPlanUpgrade(t *testing.T) {
+	small := slidegate.Limit{Name: "plan", Quota: 2, Window: time.Minute}
+	bucket := slidegate.Limit{Name: "plan", Quota: 2, Window: time.Minute, Algorithm: slidegate.TokenBucket, Burst: 2}
+	with := func(l slidegate.Limit, change func(*slidegate.Limit)) slidegate.Limit {
+		change(&l)
+		return l
+	}
+	for _, test := range []struct {
+		name            string
+		before, after   slidegate.Limit
+		admitsInHalfWay bool
+	}{
+		{"quota", small, with(small, func(l *slidegate.Limit) { l.Quota = 3 }), true},
+		{"burst", bucket, with(bucket, func(l *slidegate.Limit) { l.Burst = 3 }), true},
+		{"overlap", small, with(small, func(l *slidegate.Limit) { l.Overlap = slidegate.OverlapDown }), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rigs(t, forever, func(r *rig) {
+				before, after := bound(r.t, test.before), bound(r.t, test.after)
+				r.take(before, "key", 2)
+				r.take(before, "key", 1) // refused
+				r.wantAsked(2, "until the refusal")
+				if a := r.take(after, "key", 1); a.Allowed != test.admitsInHalfWay {
+					r.t.Fatalf("by the new limit: %+v", a)
+				}
+				r.wantAsked(1, "by the new limit")
+				if a := r.take(before, "key", 1); a.Allowed || a.Flags != rule.Cached {
+					r.t.Fatalf("by the old limit: %+v", a)
+				}
+				// The same limit once more, as another limiter of this process binds it.
+				if a := r.take(bound(r.t, test.before), "key", 1); a.Allowed || a.Flags != rule.Cached {
+					r.t.Fatalf("by the old limit, bound again: %+v", a)
+				}
+				r.wantAsked(0, "by the old limit")
+			})
+		})
+	}
+}
+
+// TestAddresses: every part of an address tells requests apart, wherever its parts are cut.
+func TestAddresses(t *testing.T) {
+	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 1}, true) // one bucket for all
+	limit := slidegate.Limit{Name: "a", Quota: 1, Window: time.Hour}
+	type address struct{ namespace, name, group, key string }
+	addresses := []address{
+		{"", "a", "", "ab"}, {"", "a", "a", "b"}, {"", "a", "ab", ""}, {"a", "a", "", "ab"}, {"", "aa", "", "b"}, {"", "a", "", "ab\x00"},
+	}
+	for i, x := range addresses {
+		limit.Name = x.name
+		b, err := slidegate.Bind(x.namespace, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		charge := slidegate.Charge{Limit: b, Key: x.key, Cost: 1}
+		for n := range 3 {
+			if a := r.several(slidegate.OpTake, x.group, charge)[0]; a.Allowed != (n == 0) || (a.Flags == rule.Cached) != (n == 2) {
+				t.Fatalf("address %d, take %d: %+v", i, n, a)
+			}
+		}
+	}
+}
+
+// TestKeysAreCopied: a key may lie in memory that its caller uses again, as some web frameworks do.
+func TestKeysAreCopied(t *testing.T) {
+	r := newRig(t, forever, true)
+	limit := fixed(t)
+	bytes := []byte("mine")
+	key := unsafe.String(&bytes[0], len(bytes))
+	group := []byte("team")
+	r.take(limit, key, 2)
+	r.take(limit, key, 1)
+	r.several(slidegate.OpTake, unsafe.String(&group[0], 4), slidegate.Charge{Limit: limit, Key: key, Cost: 2})
+	r.several(slidegate.OpTake, unsafe.String(&group[0], 4), slidegate.Charge{Limit: limit, Key: key, Cost: 1})
+	r.one = true
+	r.take(limit, key, 1)
+	r.wantAsked(4, "until the memory is used again")
+	copy(bytes, "your")
+	copy(group, "club")
+	if a := r.take(limit, "mine", 1); a.Flags != rule.Cached {
+		t.Fatalf("the key that was refused: %+v", a)
+	}
+	if a := r.several(slidegate.OpTake, "team", slidegate.Charge{Limit: limit, Key: "mine", Cost: 1})[0]; a.Flags != rule.Cached {
+		t.Fatalf("the key that was refused, in its group: %+v", a)
+	}
+	r.wantAsked(0, "the keys that were refused")
+}
+
+func TestMaxAge(t *testing.T) {
+	rigs(t, denycache.Options{MaxAge: 3 * time.Second}, func(r *rig) {
+		limit := fixed(r.t)
+		r.take(limit, "key", 2)
+		r.take(limit, "key", 1)
+		r.wantAsked(2, "until the refusal")
+		r.pass(3*time.Second - time.Microsecond)
+		r.take(limit, "key", 1)
+		r.wantAsked(0, "just before it is too old")
+		r.pass(time.Microsecond)
+		r.take(limit, "key", 1)
+		r.wantAsked(1, "when it is too old")
+		r.pass(time.Second)
+		r.take(limit, "key", 1)
+		r.wantAsked(0, "after it was asked for again")
+	})
+}
+
+// TestDefaultAge: with no options a refusal is remembered for a second, by the real monotonic clock. What another
+// process does in the meantime is seen then.
+func TestDefaultAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, err := memstore.New(memstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, err := slidegate.New(layered(t, inner, denycache.Options{}), slidegate.PerHour(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere, err := slidegate.New(inner, slidegate.PerHour(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		allowed := func() bool {
+			d, err := here.Allow(ctx, "key")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Allowed
+		}
+		if !allowed() || allowed() {
+			t.Fatal("not one of two admitted")
+		}
+		if err := elsewhere.Reset(ctx, "key"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second - time.Nanosecond)
+		if allowed() {
+			t.Fatal("the reset in another process was seen, so nothing is remembered")
+		}
+		time.Sleep(time.Nanosecond)
+		if !allowed() {
+			t.Fatal("the reset in another process was not seen after a second")
+		}
+	})
+}
+
+// TestMaxKeys: memory is bounded, and the one that ends first makes room.
+func TestMaxKeys(t *testing.T) {
+	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 7}, true)
+	r.one = true
+	refuse := func(hours int, key string) *slidegate.BoundLimit { // for so many hours
+		limit := bound(t, slidegate.Limit{
+			Quota: 1, Window: time.Duration(hours) * time.Hour, Anchor: slidegate.AnchorFirst, Algorithm: slidegate.FixedWindow,
+		})
+		r.take(limit, key, 1)
+		r.take(limit, key, 1)
+		return limit
+	}
+	var limits []*slidegate.BoundLimit
+	for _, n := range []int{5, 3, 6, 2, 7, 4, 8} {
+		limits = append(limits, refuse(n, "key"))
+	}
+	r.spy.asked.Store(0)
+	for _, limit := range limits {
+		r.take(limit, "key", 1)
+	}
+	r.wantAsked(0, "as many as there is room for")
+	limits = append(limits, refuse(9, "key"))
+	r.spy.asked.Store(0)
+	if got := r.store.Stats().Entries; got != 7 {
+		t.Fatalf("%d entries, not 7", got)
+	}
+	for i, limit := range limits {
+		if i != 3 { // the one of two hours
+			r.take(limit, "key", 1)
+		}
+	}
+	r.wantAsked(0, "those that end later")
+	r.take(limits[3], "key", 1)
+	r.wantAsked(1, "the one that ended first")
+	for n := range 1000 {
+		refuse(10, fmt.Sprint(n))
+	}
+	if got := r.store.Stats().Entries; got != 7 {
+		t.Fatalf("%d entries, not 7", got)
+	}
+}
+
+// TestAskedOncePerPeriod: a client that hammers costs the store one question until its time has come.
+func TestAskedOncePerPeriod(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := bound(r.t, slidegate.Limit{Quota: 6, Window: time.Minute, Algorithm: slidegate.TokenBucket, Burst: 1})
+		admitted := 0
+		for range 600 { // a minute and some, ten times a second: one unit comes every ten seconds
+			if r.take(limit, "key", 1).Allowed {
+				admitted++
+			}
+			r.pass(100 * time.Millisecond)
+		}
+		if admitted != 6 {
+			r.t.Fatalf("%d admitted, not 6", admitted)
+		}
+		r.wantAsked(12, "each admission, and one refusal after it")
+	})
+}

@@ -1,0 +1,298 @@
+package denycache_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// kinds are limits of every way of counting, in which a few units make a difference.
+func kinds() []slidegate.Limit {
+	return []slidegate.Limit{
+		{Quota: 6, Window: time.Second},
+		{Quota: 6, Window: time.Second, Overlap: slidegate.OverlapDown, Anchor: slidegate.AnchorFirst},
+		{Quota: 6, Window: time.Second, Overlap: slidegate.OverlapWhole, Segments: 4},
+		{Quota: 6, Window: time.Second, Segments: 5, Anchor: slidegate.AnchorFirst},
+		{Quota: 6, Window: time.Second, Algorithm: slidegate.SlidingLog},
+		{Quota: 6, Window: time.Second, Algorithm: slidegate.FixedWindow},
+		{Quota: 6, Window: time.Second, Algorithm: slidegate.TokenBucket},
+		{Quota: 7, Window: time.Second, Algorithm: slidegate.TokenBucket, Burst: 3},
+	}
+}
+
+// twins are two stores of the same history, of which one has the layer over it.
+type twins struct {
+	t            *rapid.T
+	clock        *storetest.Clock
+	plain, below *memstore.Store
+	store        *denycache.Store
+	limits       [][]*slidegate.BoundLimit // those in a row share their addresses
+	told         slidegate.Micros          // the last time to retry
+	refused      []slidegate.Request       // the last refusals, which are asked for again
+	hits         *int
+}
+
+func newTwins(t *rapid.T, tb testing.TB, hits *int) *twins {
+	w := &twins{t: t, clock: storetest.NewClock(epoch), hits: hits}
+	w.plain, w.below = memory(tb, w.clock), memory(tb, w.clock)
+	w.store = layered(tb, w.below, denycache.Options{
+		MaxAge:  rapid.SampledFrom([]time.Duration{-1, -1, 300 * time.Millisecond}).Draw(t, "age"),
+		MaxKeys: rapid.SampledFrom([]int{0, 1, 14}).Draw(t, "keys"),
+		Now:     local(w.clock),
+	})
+	for i := range 2 {
+		limit := rapid.SampledFrom(kinds()).Draw(t, "limit")
+		limit.Name = fmt.Sprint(i)
+		larger, counting := limit, limit
+		larger.Quota += 3
+		counting.CountDenied = true
+		counting.Quota -= 2
+		w.limits = append(w.limits, []*slidegate.BoundLimit{bound(tb, limit), bound(tb, larger), bound(tb, counting)})
+	}
+	return w
+}
+
+// move moves the clock: mostly by little, and often to the moment that was promised, or just before.
+func (w *twins) move() {
+	by := rapid.Int64Range(0, 50_000).Draw(w.t, "by")
+	switch rapid.IntRange(0, 9).Draw(w.t, "move") {
+	case 0, 1, 2:
+		by = 0
+	case 3, 4:
+		if w.told > 0 && w.told < rule.Never {
+			by = w.told
+		}
+	case 5:
+		if w.told > 0 && w.told < rule.Never {
+			by = w.told - 1
+		}
+	case 6:
+		by = 1_000_000
+	}
+	w.clock.Advance(by)
+}
+
+// leastCost is 0, but 1 for one of several charges: beside a charge of nothing to a new key, the memory store can lose
+// what it charges to another new key, depending on how its table is laid out, which is not the same for twins.
+func leastCost(charges int) int64 { return int64(min(charges-1, 1)) }
+
+// again draws a request that was refused before, at about the same costs.
+func (w *twins) again() slidegate.Request {
+	r := w.refused[len(w.refused)-1-rapid.IntRange(0, min(len(w.refused)-1, 3)).Draw(w.t, "which")]
+	r.Charges = slices.Clone(r.Charges)
+	r.Answers = make([]slidegate.Answer, len(r.Charges))
+	for i := range r.Charges {
+		c := &r.Charges[i]
+		c.Cost = max(leastCost(len(r.Charges)), c.Cost+rapid.SampledFrom([]int64{0, 0, 0, 1, -1}).Draw(w.t, "more"))
+	}
+	return r
+}
+
+// request draws a request over one or two limits.
+func (w *twins) request() slidegate.Request {
+	if len(w.refused) > 0 && rapid.IntRange(0, 9).Draw(w.t, "again") > 2 {
+		return w.again()
+	}
+	r := slidegate.Request{
+		Op: rapid.SampledFrom([]slidegate.Op{
+			slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake,
+			slidegate.OpTake, slidegate.OpPeek, slidegate.OpTakeUpTo, slidegate.OpCharge, slidegate.OpGiveBack, slidegate.OpReset,
+		}).Draw(w.t, "op"),
+		Group: rapid.SampledFrom([]string{"", "", "", "g"}).Draw(w.t, "group"),
+	}
+	first := rapid.IntRange(0, 1).Draw(w.t, "first")
+	n := rapid.SampledFrom([]int{1, 1, 2}).Draw(w.t, "charges")
+	for i := range n {
+		variants := w.limits[(first+i)%2]
+		variant := rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 2}).Draw(w.t, "variant")
+		r.Charges = append(r.Charges, slidegate.Charge{
+			Limit: variants[variant],
+			Key:   rapid.SampledFrom([]string{"a", "a", "b"}).Draw(w.t, "key"),
+			Cost:  max(leastCost(n), rapid.SampledFrom([]int64{0, 1, 1, 1, 2, 2, 3, 5, 6, 7, 10}).Draw(w.t, "cost")),
+		})
+	}
+	r.Answers = make([]slidegate.Answer, n)
+	return r
+}
+
+// TestSameVerdicts: whatever happens through the layer, it refuses what the store would refuse and nothing else, and its
+// time to retry is never later than the truth. What it does not answer itself is the store's answer to the last field,
+// which shows too that both stores hold the same.
+func TestSameVerdicts(t *testing.T) {
+	hits := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newTwins(rt, t, &hits)
+		for range 200 {
+			w.move()
+			var batch []slidegate.Request
+			for range rapid.SampledFrom([]int{1, 1, 1, 4}).Draw(rt, "batch") {
+				batch = append(batch, w.request())
+			}
+			w.play(batch)
+		}
+	})
+	if hits < 1000 {
+		t.Fatalf("only %d were answered from memory: the test does not try what it is for", hits)
+	}
+}
+
+// play sends a batch through the layer, or TakeOne where that can be, and to the twin one by one.
+func (w *twins) play(batch []slidegate.Request) {
+	w.t.Helper()
+	r := &batch[0]
+	if len(batch) == 1 && len(r.Charges) == 1 && r.Group == "" && r.Op == slidegate.OpTake && rapid.Bool().Draw(w.t, "one") {
+		c := r.Charges[0]
+		r.Answers[0], r.Err = takeOne(w.store, c.Limit, c.Key, c.Cost)
+	} else if err := w.store.Apply(context.Background(), batch); err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range batch {
+		r := &batch[i]
+		truth, err := ask(context.Background(), w.plain, r.Op, r.Group, r.Charges...)
+		if err != nil || r.Err != nil {
+			w.t.Fatal(err, r.Err)
+		}
+		w.compare(r, truth)
+	}
+}
+
+func (w *twins) compare(r *slidegate.Request, truth []slidegate.Answer) {
+	w.t.Helper()
+	index, allowed := rule.Deciding(r.Answers)
+	if _, want := rule.Deciding(truth); allowed != want {
+		w.t.Fatalf("%v: allowed is %v\n got   %+v\n truth %+v", r.Op, allowed, r.Answers, truth)
+	}
+	w.told = r.Answers[index].RetryAfter
+	if !allowed && (r.Op == slidegate.OpTake || r.Op == slidegate.OpPeek) {
+		w.refused = append(w.refused, *r)
+	}
+	if r.Answers[0].Flags&rule.Cached != 0 {
+		*w.hits++
+	}
+	for i, got := range r.Answers {
+		want := truth[i]
+		if r.Answers[0].Flags&rule.Cached == 0 {
+			if got != want {
+				w.t.Fatalf("op %v, by the store:\n got   %+v\n truth %+v", r.Op, got, want)
+			}
+			continue
+		}
+		if got.Flags != rule.Cached || got.Granted != 0 || got.At != want.At || !got.Allowed && want.Allowed ||
+			got.RetryAfter > want.RetryAfter || (got.RetryAfter == 0) != got.Allowed || got.ResetAfter > want.ResetAfter ||
+			(got.RetryAfter == rule.Never) != (!got.Allowed && r.Charges[i].Cost > r.Charges[i].Limit.Rule().Capacity()) ||
+			got.RetryAfter != rule.Never && got.ResetAfter < got.RetryAfter {
+			w.t.Fatalf("op %v, from memory:\n got   %+v\n truth %+v", r.Op, got, want)
+		}
+	}
+}
+
+// TestExactTimes: where a key is always asked for the same cost and its clock is the store's, an answer from memory is
+// the store's answer, but for the flag and what has been freed since. The moment it promises admits, and not a microsecond earlier.
+func TestExactTimes(t *testing.T) {
+	hits := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newTwins(rt, t, &hits)
+		limit := w.limits[0][0]
+		cost := rapid.Int64Range(1, limit.Rule().Capacity()).Draw(rt, "cost")
+		take := func() (got, want slidegate.Answer) {
+			got, err := takeOne(w.store, limit, "key", cost)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			want, _ = takeOne(w.plain, limit, "key", cost)
+			if got.Flags == rule.Cached {
+				hits++
+				if got.Remaining > want.Remaining {
+					rt.Fatalf("more remains than there is:\n got   %+v\n truth %+v", got, want)
+				}
+				got.Flags, got.Remaining = 0, want.Remaining
+			}
+			if got != want {
+				rt.Fatalf("\n got   %+v\n truth %+v", got, want)
+			}
+			return got, want
+		}
+		for range 40 {
+			a, _ := take()
+			if a.Allowed {
+				w.clock.Advance(rapid.Int64Range(0, 100_000).Draw(rt, "after"))
+				continue
+			}
+			w.clock.Advance(rapid.Int64Range(0, a.RetryAfter-1).Draw(rt, "early"))
+			if a, _ = take(); a.Allowed {
+				rt.Fatalf("admitted before its time: %+v", a)
+			}
+			w.clock.Advance(a.RetryAfter - 1)
+			if a, _ = take(); a.Allowed || a.RetryAfter != 1 {
+				rt.Fatalf("a microsecond before its time: %+v", a)
+			}
+			w.clock.Advance(1)
+			if a, _ = take(); !a.Allowed {
+				rt.Fatalf("refused when its time had come: %+v", a)
+			}
+		}
+	})
+	if hits < 1000 {
+		t.Fatalf("only %d were answered from memory", hits)
+	}
+}
+
+// TestTrueWhenFar: with a store that takes its time, on the way there and back, and a local clock that is finer than the
+// store's and ticks at other moments, whatever is refused from memory would be refused by the store at that moment.
+func TestTrueWhenFar(t *testing.T) {
+	hits := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		phase := rapid.Int64Range(0, 999).Draw(rt, "phase")
+		nanos := epoch * 1000
+		inner, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return (nanos + phase) / 1000 }})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		far := &spy{Store: inner}
+		trip := rapid.SampledFrom([]int64{1, 900, 2_000_000})
+		far.before = func(slidegate.Op) { nanos += trip.Draw(rt, "there") }
+		far.after = func(slidegate.Op) { nanos += trip.Draw(rt, "back") }
+		store := layered(t, far, denycache.Options{MaxAge: -1, Now: func() time.Duration { return time.Duration(nanos - epoch*1000) }})
+		limit := bound(t, rapid.SampledFrom(kinds()).Draw(rt, "limit"))
+		charge := slidegate.Charge{Limit: limit, Key: "key", Cost: rapid.Int64Range(1, 3).Draw(rt, "cost")}
+		truth := func() slidegate.Answer {
+			answers, err := ask(context.Background(), inner, slidegate.OpPeek, "", charge)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			return answers[0]
+		}
+		for range 40 {
+			a, err := takeOne(store, limit, "key", charge.Cost)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			now := truth()
+			if a.Flags == rule.Cached {
+				hits++
+				if now.Allowed || a.RetryAfter > now.RetryAfter || a.RetryAfter < 1 || a.ResetAfter > now.ResetAfter || a.At < now.At {
+					rt.Fatalf("from memory:\n got   %+v\n truth %+v", a, now)
+				}
+			}
+			if !now.Allowed {
+				at := now.At + now.RetryAfter // the store's own; before it are a few moments at which the layer may be wrong
+				nanos = max(nanos, at*1000-phase+rapid.SampledFrom([]int64{
+					-2_000_000_000, -5_000_000, -2500, -1500, -1000, -999, -500, -1, 0, 1,
+				}).Draw(rt, "moment"))
+			}
+		}
+	})
+	if hits < 300 {
+		t.Fatalf("only %d were answered from memory", hits)
+	}
+}

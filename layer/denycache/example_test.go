@@ -1,0 +1,51 @@
+package denycache_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// A client that goes on after it was refused. In memory there is little to be saved; over a network it is a round trip
+// for each line that says "from memory".
+func Example() {
+	inner, err := memstore.New(memstore.Options{})
+	if err != nil {
+		panic(err)
+	}
+	store, err := denycache.New(inner, denycache.Options{})
+	if err != nil {
+		panic(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.PerHour(2))
+	if err != nil {
+		panic(err)
+	}
+	for range 5 {
+		d, err := limiter.Allow(context.Background(), "client")
+		if err != nil {
+			panic(err)
+		}
+		switch {
+		case d.Allowed:
+			fmt.Println("admitted")
+		case d.Flags&rule.Cached != 0:
+			fmt.Println("refused, from memory")
+		default:
+			fmt.Println("refused")
+		}
+	}
+	stats := store.Stats()
+	fmt.Printf("the store was spared %d of %d questions\n", stats.Hits, stats.Hits+stats.Misses)
+	// Output:
+	// admitted
+	// admitted
+	// refused
+	// refused, from memory
+	// refused, from memory
+	// the store was spared 2 of 5 questions
+}

@@ -1,0 +1,242 @@
+package denycache_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// TestForgetsAtOnce: what this process resets or gives back is free for this process as soon as the call returns.
+func TestForgetsAtOnce(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		op   slidegate.Op
+	}{{"reset", slidegate.OpReset}, {"give back", slidegate.OpGiveBack}} {
+		t.Run(test.name, func(t *testing.T) {
+			rigs(t, forever, func(r *rig) {
+				limit := fixed(r.t)
+				for range 3 {
+					r.take(limit, "key", 2)
+					r.take(limit, "key", 1) // refused
+					r.take(limit, "other", 2)
+					r.take(limit, "other", 1) // refused
+					r.spy.asked.Store(0)
+					r.do(test.op, limit, "key", 2)
+					r.wantAsked(1, "the operation")
+					r.take(limit, "other", 1)
+					r.wantAsked(0, "another key")
+					if a := r.take(limit, "key", 1); !a.Allowed {
+						r.t.Fatalf("after the operation: %+v", a)
+					}
+					r.do(slidegate.OpReset, limit, "key", 0)
+				}
+			})
+		})
+	}
+}
+
+// TestForgetsInGroup: a reset of a key in a group is one of that group only.
+func TestForgetsInGroup(t *testing.T) {
+	r := newRig(t, forever, true)
+	charge := slidegate.Charge{Limit: fixed(t), Key: "key", Cost: 2}
+	for _, group := range []string{"one", "two"} {
+		r.several(slidegate.OpTake, group, charge)
+		r.several(slidegate.OpTake, group, charge)
+	}
+	r.several(slidegate.OpReset, "one", charge)
+	if a := r.several(slidegate.OpTake, "one", charge)[0]; !a.Allowed {
+		t.Fatalf("in the group of the reset: %+v", a)
+	}
+	if a := r.several(slidegate.OpTake, "two", charge)[0]; a.Flags != rule.Cached {
+		t.Fatalf("in the other group: %+v", a)
+	}
+}
+
+// TestLimiterForgets: the verbs of a Limiter, which are made of these operations.
+func TestLimiterForgets(t *testing.T) {
+	r := newRig(t, forever, true)
+	limiter, err := slidegate.New(r.store, slidegate.PerHour(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	allowed := func(n int64) bool {
+		d, err := limiter.AllowN(ctx, "key", n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Allowed
+	}
+	reservation, d, err := limiter.Reserve(ctx, "key", 10)
+	if err != nil || !d.Allowed || allowed(1) || allowed(1) {
+		t.Fatalf("the reservation did not take all: %+v, %v", d, err)
+	}
+	if err := limiter.Settle(ctx, reservation, 8); err != nil || !allowed(2) || allowed(1) {
+		t.Fatalf("after settling for 8 of 10, not just 2 are free: %v", err)
+	}
+	if _, err := limiter.Refund(ctx, "key", 1); err != nil || !allowed(1) || allowed(1) {
+		t.Fatalf("after a refund of 1, not just 1 is free: %v", err)
+	}
+	if err := limiter.Reset(ctx, "key"); err != nil || !allowed(10) || allowed(1) {
+		t.Fatalf("after a reset, not just all is free: %v", err)
+	}
+}
+
+// TestOvertakenByReset: a refusal that was decided before a reset, but arrives after it, is not remembered.
+func TestOvertakenByReset(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := fixed(r.t)
+		r.take(limit, "key", 2)
+		r.spy.after = func(op slidegate.Op) { // the answer is on its way
+			if op == slidegate.OpTake {
+				r.spy.after = nil
+				r.do(slidegate.OpReset, limit, "key", 0)
+			}
+		}
+		if a := r.take(limit, "key", 1); a.Allowed {
+			r.t.Fatalf("before the reset: %+v", a)
+		}
+		if a := r.take(limit, "key", 1); !a.Allowed {
+			r.t.Fatalf("after the reset: %+v", a)
+		}
+	})
+}
+
+// TestAskedDuringReset: as long as a reset is on its way nobody knows whether it has come about, so nothing is answered
+// from memory, and nothing is remembered of what was refused before it did.
+func TestAskedDuringReset(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := fixed(r.t)
+		r.take(limit, "key", 2)
+		r.take(limit, "key", 1)
+		r.spy.before = func(op slidegate.Op) {
+			if op == slidegate.OpReset {
+				r.spy.asked.Store(0)
+				if a := r.take(limit, "key", 1); a.Allowed {
+					r.t.Fatalf("before the store has reset: %+v", a)
+				}
+				r.take(limit, "key", 1)
+				r.wantAsked(2, "before the store has reset")
+			}
+		}
+		r.spy.after = func(op slidegate.Op) {
+			if op == slidegate.OpReset {
+				if a := r.take(limit, "key", 1); !a.Allowed {
+					r.t.Fatalf("after the store has reset, and before that is known: %+v", a)
+				}
+				if a := r.take(limit, "key", 2); a.Allowed {
+					r.t.Fatalf("after the store has reset: %+v", a)
+				}
+			}
+		}
+		r.do(slidegate.OpReset, limit, "key", 0)
+		if a := r.take(limit, "key", 1); !a.Allowed {
+			r.t.Fatalf("after the reset: %+v", a)
+		}
+		r.take(limit, "key", 1)
+		r.spy.asked.Store(0)
+		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
+			r.t.Fatalf("what was refused after the reset is not remembered: %+v", a)
+		}
+	})
+}
+
+// TestTwoResetsAtOnce: the first one to end does not end the other.
+func TestTwoResetsAtOnce(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := fixed(r.t)
+		r.take(limit, "key", 2)
+		depth := 0
+		r.spy.before = func(op slidegate.Op) {
+			if depth++; op == slidegate.OpReset && depth == 1 {
+				r.do(slidegate.OpReset, limit, "key", 0) // begins and ends while the first is on its way
+				r.take(limit, "key", 2)
+				r.take(limit, "key", 1) // refused
+				r.spy.asked.Store(0)
+				r.take(limit, "key", 1)
+				r.wantAsked(1, "while the first reset is on its way")
+			}
+		}
+		r.do(slidegate.OpReset, limit, "key", 0)
+		if a := r.take(limit, "key", 1); !a.Allowed {
+			r.t.Fatalf("after both resets: %+v", a)
+		}
+	})
+}
+
+// TestPanicEndsReset: a store that panics does not leave the key as if a reset were on its way for ever.
+func TestPanicEndsReset(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := fixed(r.t)
+		r.spy.before = func(slidegate.Op) { panic("store") }
+		func() {
+			defer func() { _ = recover() }()
+			r.do(slidegate.OpReset, limit, "key", 0)
+		}()
+		r.spy.before = nil
+		r.take(limit, "key", 2)
+		r.take(limit, "key", 1)
+		if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
+			r.t.Fatalf("nothing is remembered any more: %+v", a)
+		}
+	})
+}
+
+// TestClockMoved: when the store's clock was set far back, it moves states to the new time, and refusals by the old
+// time end as soon as this is seen: by another limit of the same address, say.
+func TestClockMoved(t *testing.T) {
+	now := time.Duration(0)
+	opts := forever
+	opts.Now = func() time.Duration { return now }
+	rigs(t, opts, func(r *rig) {
+		limit := fixed(r.t)
+		r.clock.Set(epoch + 10*second)
+		r.take(limit, "key", 2)
+		if a := r.take(limit, "key", 1); a.RetryAfter != 50*second {
+			r.t.Fatalf("%+v", a)
+		}
+		r.clock.Set(epoch - 61*second) // more than a window before the state: a second before the end of a minute
+		larger := limit.Limit()
+		larger.Quota = 3
+		if a := r.take(bound(r.t, larger), "key", 3); a.Flags != rule.ClockMoved {
+			r.t.Fatalf("the store did not move the state: %+v", a)
+		}
+		r.pass(time.Second)
+		if a := r.take(limit, "key", 1); !a.Allowed {
+			r.t.Fatalf("in the next minute by the new time: %+v", a)
+		}
+	})
+}
+
+// TestShrunkLog: a log that is written to under a smaller quota forgets what is beyond it, so what a larger quota refused
+// may be admitted.
+func TestShrunkLog(t *testing.T) {
+	log := slidegate.Limit{Name: "log", Quota: 4, Window: time.Hour, Algorithm: slidegate.SlidingLog}
+	for _, test := range []struct {
+		name   string
+		op     slidegate.Op
+		counts bool
+	}{{"charge", slidegate.OpCharge, false}, {"take", slidegate.OpTake, true}, {"take up to", slidegate.OpTakeUpTo, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			rigs(t, forever, func(r *rig) {
+				large := bound(r.t, log)
+				shrunk := log
+				shrunk.Quota, shrunk.CountDenied = 2, test.counts
+				small := bound(r.t, shrunk)
+				r.take(large, "key", 4)
+				r.take(large, "key", 1) // refused
+				if test.op == slidegate.OpTake {
+					r.take(small, "key", 1)
+				} else {
+					r.do(test.op, small, "key", 1)
+				}
+				if a := r.take(large, "key", 2); !a.Allowed { // two are left of those four
+					r.t.Fatalf("after the log was cut to two: %+v", a)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,203 @@
+package denycache_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// epoch is the beginning of a minute, and of an hour: 490,900 hours after the Unix epoch.
+const epoch = slidegate.Micros(490_900 * 3600 * 1e6)
+
+func layered(t testing.TB, inner slidegate.Store, opts denycache.Options) *denycache.Store {
+	t.Helper()
+	store, err := denycache.New(inner, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func memory(t testing.TB, clock *storetest.Clock) *memstore.Store {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func bound(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
+	t.Helper()
+	b, err := slidegate.Bind("", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// local is the store's clock as a local one.
+func local(clock *storetest.Clock) func() time.Duration {
+	return func() time.Duration { return time.Duration(clock.Now()) * time.Microsecond }
+}
+
+// spy counts what a store is asked, and lets a test do something just before and just after the store decides.
+type spy struct {
+	slidegate.Store
+	asked         atomic.Int64 // requests
+	calls         atomic.Int64
+	before, after func(slidegate.Op)
+	twist         func(*slidegate.Answer) // changes answers
+}
+
+func (s *spy) Apply(ctx context.Context, batch []slidegate.Request) error {
+	s.asked.Add(int64(len(batch)))
+	s.calls.Add(1)
+	if s.before != nil {
+		s.before(batch[0].Op)
+	}
+	err := s.Store.Apply(ctx, batch)
+	if s.twist != nil {
+		for i := range batch {
+			for k := range batch[i].Answers {
+				s.twist(&batch[i].Answers[k])
+			}
+		}
+	}
+	if s.after != nil {
+		s.after(batch[0].Op)
+	}
+	return err
+}
+
+// quickSpy is a spy that is a OneTaker too.
+type quickSpy struct{ *spy }
+
+func (s quickSpy) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	a, err := ask(ctx, s.spy, slidegate.OpTake, "", slidegate.Charge{Limit: limit, Key: key, Cost: cost})
+	if err != nil {
+		return false, 0, 0, 0, 0, 0, err
+	}
+	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].RetryAfter, a[0].ResetAfter, a[0].At, nil
+}
+
+// ask sends one request. The places for its answers hold nonsense, which the store has to overwrite.
+func ask(ctx context.Context, store slidegate.Store, op slidegate.Op, group string, charges ...slidegate.Charge) ([]slidegate.Answer, error) {
+	answers := make([]slidegate.Answer, len(charges))
+	for i := range answers {
+		answers[i] = slidegate.Answer{Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, At: -1}
+	}
+	batch := []slidegate.Request{{Op: op, Group: group, Charges: charges, Answers: answers, Err: context.Canceled}}
+	err := store.Apply(ctx, batch)
+	if err != batch[0].Err {
+		panic("Apply does not return the error of its only request")
+	}
+	return answers, err
+}
+
+// takeOne asks through TakeOne and makes an Answer of what it returns.
+func takeOne(store slidegate.OneTaker, limit *slidegate.BoundLimit, key string, cost int64) (a slidegate.Answer, err error) {
+	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err = store.TakeOne(context.Background(), limit, key, cost)
+	if a.Allowed {
+		a.Granted = cost
+	}
+	return a, err
+}
+
+// rig is a layer over a memory store, on one clock that stands at the beginning of a minute.
+type rig struct {
+	t     testing.TB
+	clock *storetest.Clock
+	spy   *spy
+	store *denycache.Store
+	one   bool // takes go through TakeOne
+}
+
+// rigs runs a test in every way in which a single charge can be taken.
+func rigs(t *testing.T, opts denycache.Options, run func(r *rig)) {
+	for _, way := range []string{"TakeOne", "TakeOne by Apply", "Apply"} {
+		t.Run(way, func(t *testing.T) {
+			r := newRig(t, opts, way == "TakeOne")
+			r.one = way != "Apply"
+			run(r)
+		})
+	}
+}
+
+func newRig(t testing.TB, opts denycache.Options, quick bool) *rig {
+	t.Helper()
+	r := &rig{t: t, clock: storetest.NewClock(epoch)}
+	r.spy = &spy{Store: memory(t, r.clock)}
+	if opts.Now == nil {
+		opts.Now = local(r.clock)
+	}
+	if quick {
+		r.store = layered(t, quickSpy{r.spy}, opts)
+	} else {
+		r.store = layered(t, r.spy, opts)
+	}
+	return r
+}
+
+func (r *rig) pass(d time.Duration) { r.clock.Advance(d.Microseconds()) }
+
+func (r *rig) take(limit *slidegate.BoundLimit, key string, cost int64) slidegate.Answer {
+	r.t.Helper()
+	if !r.one {
+		return r.do(slidegate.OpTake, limit, key, cost)
+	}
+	a, err := takeOne(r.store, limit, key, cost)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+func (r *rig) do(op slidegate.Op, limit *slidegate.BoundLimit, key string, cost int64) slidegate.Answer {
+	r.t.Helper()
+	return r.several(op, "", slidegate.Charge{Limit: limit, Key: key, Cost: cost})[0]
+}
+
+func (r *rig) several(op slidegate.Op, group string, charges ...slidegate.Charge) []slidegate.Answer {
+	r.t.Helper()
+	answers, err := ask(context.Background(), r.store, op, group, charges...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return answers
+}
+
+// wantAsked fails unless the store was asked this often since the last time.
+func (r *rig) wantAsked(want int64, when string) {
+	r.t.Helper()
+	if got := r.spy.asked.Swap(0); got != want {
+		r.t.Fatalf("%s: the store was asked %d times, not %d", when, got, want)
+	}
+}
+
+func (r *rig) wantAnswer(got, want slidegate.Answer, when string) {
+	r.t.Helper()
+	if got != want {
+		r.t.Fatalf("%s:\n got  %+v\n want %+v", when, got, want)
+	}
+}
+
+// fixed is two a minute, in windows that begin with the minute.
+func fixed(t testing.TB) *slidegate.BoundLimit {
+	t.Helper()
+	return bound(t, slidegate.Limit{Name: "fixed", Quota: 2, Window: time.Minute, Algorithm: slidegate.FixedWindow})
+}
+
+const second = slidegate.Micros(1e6)

@@ -1,0 +1,126 @@
+package denycache_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// TestNeverOver: many callers at once are admitted just what one after the other would be.
+func TestNeverOver(t *testing.T) {
+	const workers, keys, quota = 8, 5, 40
+	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 3}, true) // too few places: they keep taking each other's
+	limit := bound(t, slidegate.Limit{Quota: quota, Window: time.Hour})
+	var admitted [keys]atomic.Int64
+	var wg sync.WaitGroup
+	for worker := range workers {
+		wg.Go(func() {
+			for i := range 40 * keys {
+				key := (i + worker) % keys
+				name := fmt.Sprint(key)
+				a, err := takeOne(r.store, limit, name, 1)
+				if i%3 == 0 {
+					var answers []slidegate.Answer
+					answers, err = ask(context.Background(), r.store, slidegate.OpTake, "", slidegate.Charge{Limit: limit, Key: name, Cost: 1})
+					if a.Allowed {
+						admitted[key].Add(1)
+					}
+					a = answers[0]
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				if a.Allowed {
+					admitted[key].Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for key := range admitted {
+		if got := admitted[key].Load(); got != quota {
+			t.Errorf("key %d: %d admitted, not %d", key, got, quota)
+		}
+	}
+	if r.store.Stats().Hits == 0 {
+		t.Error("nothing was answered from memory")
+	}
+}
+
+// TestResetWhileOthersAsk: one takes, is refused and resets, again and again, while others peek, so that there are
+// refusals on their way and in memory at every moment. Whoever has reset is admitted.
+func TestResetWhileOthersAsk(t *testing.T) {
+	r := newRig(t, forever, true)
+	limit := bound(t, slidegate.Limit{Quota: 1, Window: time.Hour})
+	other := bound(t, slidegate.Limit{Name: "other", Quota: 1, Window: time.Hour})
+	own := slidegate.Charge{Limit: limit, Key: "key", Cost: 1}
+	both := []slidegate.Charge{{Limit: other, Key: "key", Cost: 1}, own}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				charges := both[1:]
+				if worker%2 == 0 {
+					charges = both
+				}
+				if _, err := ask(ctx, r.store, slidegate.OpPeek, "", charges...); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 3000 {
+		ops, charges := slidegate.OpReset, both[1:]
+		if i%2 == 0 {
+			ops = slidegate.OpGiveBack
+		}
+		if i%3 == 0 {
+			charges = both
+		}
+		if a := r.several(slidegate.OpTake, "", charges...); !a[len(a)-1].Allowed {
+			t.Errorf("round %d: refused after a reset: %+v", i, a)
+			break
+		}
+		if a := r.take(limit, "key", 1); a.Allowed {
+			t.Errorf("round %d: admitted twice: %+v", i, a)
+			break
+		}
+		r.several(ops, "", charges...)
+	}
+	cancel()
+	wg.Wait()
+}
+
+// TestHammering: many clients of one key ask the store only as long as nobody has heard of the refusal.
+func TestHammering(t *testing.T) {
+	const workers = 8
+	r := newRig(t, forever, true)
+	limit := bound(t, slidegate.Limit{Quota: 1, Window: time.Hour})
+	r.take(limit, "key", 1)
+	r.spy.asked.Store(0)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range 1000 {
+				if a, err := takeOne(r.store, limit, "key", 1); a.Allowed || err != nil {
+					t.Errorf("%+v, %v", a, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if asked := r.spy.asked.Load(); asked > workers {
+		t.Errorf("the store was asked %d times by %d clients", asked, workers)
+	}
+	if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
+		t.Errorf("%+v", a)
+	}
+}

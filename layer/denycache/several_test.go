@@ -1,0 +1,213 @@
+package denycache_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// pairOf is a request over two a minute and three an hour, in fixed windows.
+func pairOf(t testing.TB, perMinute, perHour int64) []slidegate.Charge {
+	t.Helper()
+	hour := bound(t, slidegate.Limit{Name: "hour", Quota: 3, Window: time.Hour, Algorithm: slidegate.FixedWindow})
+	return []slidegate.Charge{{Limit: fixed(t), Key: "key", Cost: perMinute}, {Limit: hour, Key: "tenant", Cost: perHour}}
+}
+
+// TestSeveralLimits: a request over several limits is remembered as a whole, until the first of those that refuse it
+// would admit.
+func TestSeveralLimits(t *testing.T) {
+	r := newRig(t, forever, true)
+	both := pairOf(t, 1, 1)
+	r.several(slidegate.OpTake, "g", both...)
+	r.several(slidegate.OpTake, "g", both...)
+	r.pass(10 * time.Second)
+	r.several(slidegate.OpTake, "g", both...) // the minute refuses, the hour has 1 left
+	r.wantAsked(3, "until the refusal")
+	r.pass(20 * time.Second)
+	answers := r.several(slidegate.OpTake, "g", both...)
+	r.wantAnswer(answers[0], slidegate.Answer{
+		Flags: rule.Cached, RetryAfter: 30 * second, ResetAfter: 30 * second, At: epoch + 30*second,
+	}, "the minute")
+	r.wantAnswer(answers[1], slidegate.Answer{
+		Allowed: true, Flags: rule.Cached, Remaining: 1, ResetAfter: 3570 * second, At: epoch + 30*second,
+	}, "the hour")
+	r.several(slidegate.OpPeek, "g", both...)
+	r.several(slidegate.OpTake, "g", pairOf(t, 2, 1)...) // more of what refuses
+	r.several(slidegate.OpTake, "g", pairOf(t, 2, 0)...) // less of what admits
+	r.wantAsked(0, "what is known")
+
+	r.several(slidegate.OpTake, "g", both[0])
+	r.wantAsked(1, "one of them alone: another request")
+	r.several(slidegate.OpTake, "", both...)
+	r.wantAsked(1, "another group")
+	r.several(slidegate.OpTake, "g", both[1], both[0])
+	r.wantAsked(1, "another order")
+	r.several(slidegate.OpTake, "g", pairOf(t, 1, 2)...)
+	r.wantAsked(1, "more of what admitted than remained: when to come back is not known")
+
+	r.pass(30 * time.Second)
+	if a := r.several(slidegate.OpTake, "g", both...); !a[0].Allowed || !a[1].Allowed {
+		t.Fatalf("in the next minute: %+v", a)
+	}
+	r.wantAsked(1, "in the next minute")
+}
+
+// TestBothRefuse: the earlier time to retry ends what is known, for then one of the answers is another.
+func TestBothRefuse(t *testing.T) {
+	r := newRig(t, forever, true)
+	r.several(slidegate.OpCharge, "g", pairOf(t, 2, 3)...)
+	both := pairOf(t, 1, 1)
+	r.several(slidegate.OpTake, "g", both...)
+	r.spy.asked.Store(0)
+	r.pass(time.Minute - time.Microsecond)
+	a := r.several(slidegate.OpTake, "g", both...)
+	if a[0].RetryAfter != 1 || a[1].RetryAfter != 3540*second+1 {
+		t.Fatalf("before the end of the minute: %+v", a)
+	}
+	r.wantAsked(0, "before the end of the minute")
+	r.pass(time.Microsecond)
+	a = r.several(slidegate.OpTake, "g", both...)
+	if !a[0].Allowed || a[1].Allowed || a[1].RetryAfter != 3540*second {
+		t.Fatalf("at the end of the minute: %+v", a)
+	}
+	r.wantAsked(1, "at the end of the minute")
+	r.pass(time.Minute)
+	r.several(slidegate.OpTake, "g", both...)
+	r.wantAsked(0, "in the next minute")
+}
+
+// TestSeveralWithCountDenied: one limit that counts refusals is enough for the store to hear every request.
+func TestSeveralWithCountDenied(t *testing.T) {
+	r := newRig(t, forever, true)
+	counting := bound(t, slidegate.Limit{Name: "counting", Quota: 5, Window: time.Hour, CountDenied: true})
+	charges := append(pairOf(t, 2, 1), slidegate.Charge{Limit: counting, Key: "key", Cost: 1})
+	for range 4 {
+		r.several(slidegate.OpTake, "g", charges...)
+	}
+	r.wantAsked(4, "each time")
+}
+
+// TestNeverAmongSeveral: whatever one of them can never admit is left to the store.
+func TestNeverAmongSeveral(t *testing.T) {
+	r := newRig(t, forever, true)
+	r.several(slidegate.OpCharge, "g", pairOf(t, 2, 3)...)
+	for range 3 {
+		if a := r.several(slidegate.OpTake, "g", pairOf(t, 1, 4)...); a[1].RetryAfter != rule.Never {
+			t.Fatalf("%+v", a)
+		}
+	}
+	r.wantAsked(4, "each time")
+	r.several(slidegate.OpTake, "g", pairOf(t, 1, 1)...)
+	if a := r.several(slidegate.OpTake, "g", pairOf(t, 1, 4)...); a[1].RetryAfter != rule.Never || a[1].ResetAfter != 3600*second {
+		t.Fatalf("more than ever, where less is known to be refused: %+v", a)
+	}
+	r.wantAsked(1, "where less is known to be refused")
+}
+
+// TestResetOfOne: a request is forgotten when any of its addresses is reset or given back to.
+func TestResetOfOne(t *testing.T) {
+	for place := range 2 {
+		r := newRig(t, forever, true)
+		r.several(slidegate.OpCharge, "g", pairOf(t, 2, 3)...)
+		both := pairOf(t, 1, 1)
+		r.several(slidegate.OpTake, "g", both...)
+		r.several(slidegate.OpReset, "g", both[place])
+		if a := r.several(slidegate.OpTake, "g", both...); !a[place].Allowed || a[1-place].Allowed {
+			t.Fatalf("after the reset of %d: %+v", place, a)
+		}
+	}
+}
+
+func TestTooManyCharges(t *testing.T) {
+	r := newRig(t, forever, true)
+	var charges []slidegate.Charge
+	for i := range 9 {
+		charges = append(charges, slidegate.Charge{Limit: fixed(t), Key: string(rune('a' + i)), Cost: 2})
+	}
+	for range 3 {
+		r.several(slidegate.OpTake, "g", charges...)
+	}
+	r.wantAsked(3, "nine charges")
+	for range 3 {
+		r.several(slidegate.OpTake, "g", charges[:8]...)
+	}
+	r.wantAsked(1, "eight charges")
+}
+
+// TestBatch: what is known is answered, and the rest goes to the store in one call, in its order.
+func TestBatch(t *testing.T) {
+	r := newRig(t, forever, true)
+	limit := fixed(t)
+	r.do(slidegate.OpCharge, limit, "known", 2)
+	r.do(slidegate.OpTake, limit, "known", 1)
+	r.do(slidegate.OpCharge, limit, "reset", 2)
+	r.do(slidegate.OpTake, limit, "reset", 1)
+	r.spy.asked.Store(0)
+	r.spy.calls.Store(0)
+	request := func(op slidegate.Op, key string, cost int64) slidegate.Request {
+		return slidegate.Request{
+			Op: op, Charges: []slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: make([]slidegate.Answer, 1),
+			Err: context.Canceled,
+		}
+	}
+	batch := []slidegate.Request{
+		request(slidegate.OpTake, "known", 1),
+		request(slidegate.OpTake, "new", 2),
+		request(slidegate.OpTake, "reset", 1),
+		request(slidegate.OpReset, "reset", 0),
+		request(slidegate.OpTake, "reset", 1),
+		request(slidegate.OpPeek, "known", 2),
+		request(slidegate.OpTake, "new", 1),
+	}
+	if err := r.store.Apply(context.Background(), batch); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		allowed bool
+		flags   slidegate.Flags
+	}{{false, rule.Cached}, {true, 0}, {false, 0}, {true, 0}, {true, 0}, {false, rule.Cached}, {false, 0}} {
+		if a := batch[i].Answers[0]; batch[i].Err != nil || a.Allowed != want.allowed || a.Flags != want.flags {
+			t.Errorf("request %d: %+v, %v", i, a, batch[i].Err)
+		}
+	}
+	if calls := r.spy.calls.Load(); calls != 1 {
+		t.Errorf("%d calls, not 1", calls)
+	}
+	r.wantAsked(5, "the rest of the batch")
+	r.do(slidegate.OpTake, limit, "new", 1)
+	r.wantAsked(0, "what was refused in the batch")
+	r.spy.calls.Store(0)
+	if err := r.store.Apply(context.Background(), []slidegate.Request{batch[0], batch[5]}); err != nil || r.spy.calls.Load() != 0 {
+		t.Errorf("a batch of which all is known: %v, %d calls", err, r.spy.calls.Load())
+	}
+}
+
+// TestBatchErrors: each request of a batch has its own error, and Apply returns the first.
+func TestBatchErrors(t *testing.T) {
+	r := newRig(t, forever, true)
+	limit := fixed(t)
+	r.do(slidegate.OpCharge, limit, "known", 2)
+	r.do(slidegate.OpTake, limit, "known", 1)
+	charges := []slidegate.Charge{{Limit: limit, Key: "known", Cost: 1}}
+	other := []slidegate.Charge{{Limit: limit, Key: "other", Cost: 1}}
+	batch := []slidegate.Request{
+		{Charges: charges, Answers: make([]slidegate.Answer, 1), Err: context.Canceled},
+		{Charges: other, Answers: nil}, // no place for the answer
+		{Charges: other, Answers: make([]slidegate.Answer, 1), Err: context.Canceled},
+		{Charges: nil},
+	}
+	err := r.store.Apply(context.Background(), batch)
+	if err == nil || err != batch[1].Err || batch[0].Err != nil || batch[2].Err != nil || batch[3].Err == nil {
+		t.Fatalf("%v of %v, %v, %v, %v", err, batch[0].Err, batch[1].Err, batch[2].Err, batch[3].Err)
+	}
+	if !batch[2].Answers[0].Allowed || batch[0].Answers[0].Flags != rule.Cached {
+		t.Fatalf("%+v and %+v", batch[0].Answers[0], batch[2].Answers[0])
+	}
+	// A request that is known but has no place for its answer is not ours to judge.
+	if err := r.store.Apply(context.Background(), []slidegate.Request{{Charges: charges}}); err == nil {
+		t.Fatal("no error without a place for the answer")
+	}
+}

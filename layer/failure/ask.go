@@ -1,0 +1,246 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// errBusy is the error of a request that was not asked because all detached calls are on their way. It says nothing about
+// the store: whether that is dead shows in the calls that were made.
+var errBusy = errors.New("failure: too many calls are on their way already")
+
+// ask asks the store a batch, if it may be asked. What the store did not answer has an *unavailable as its Err.
+func (s *Store) ask(ctx context.Context, batch []slidegate.Request) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	if s.direct {
+		if err := s.inner.Apply(ctx, batch); err != nil {
+			s.sort(ctx, batch, err)
+			return err
+		}
+		return nil
+	}
+	st := s.state.Load()
+	if err := s.admit(ctx, st); err != nil {
+		return fillErr(batch, err)
+	}
+	late, err := s.call(ctx, batch)
+	answered := true
+	var why *unavailable
+	if err != nil {
+		answered, why = s.sort(ctx, batch, err)
+	} else if st.failed != nil {
+		answered = slices.ContainsFunc(batch, func(r slidegate.Request) bool { return !cached(r.Answers) })
+	}
+	s.judge(st, answered, late, why)
+	return err
+}
+
+// askOne is ask for a single charge.
+func (s *Store) askOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	st := s.state.Load()
+	if err = s.admit(ctx, st); err != nil {
+		return false, 0, 0, 0, 0, 0, err
+	}
+	allowed, flags, remaining, retryAfter, resetAfter, at, late, err := s.callOne(ctx, limit, key, cost)
+	var why *unavailable
+	if err != nil {
+		err = s.failure(ctx, err)
+		why, _ = err.(*unavailable)
+	}
+	s.judge(st, err == nil && flags&rule.Cached == 0, late, why)
+	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+}
+
+// admit returns why the store must not be asked, or nil if it may be.
+func (s *Store) admit(ctx context.Context, st *state) error {
+	if st.failed == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil { // nobody waits for the policy's answer, and it would be no use as a probe
+		return fmt.Errorf("failure: %w", err)
+	}
+	if !s.mayAsk(st) {
+		return st.failed
+	}
+	return nil
+}
+
+// call calls the store with the deadline, and tells whether that passed.
+func (s *Store) call(ctx context.Context, batch []slidegate.Request) (late bool, err error) {
+	limited, cancel := s.withDeadline(ctx)
+	defer cancel()
+	if s.opts.MaxDetached > 0 {
+		err = s.detach(limited, batch)
+	} else {
+		err = s.inner.Apply(limited, batch)
+	}
+	return s.isLate(ctx, limited), err
+}
+
+// callOne is call for a single charge.
+func (s *Store) callOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, late bool, err error,
+) {
+	limited, cancel := s.withDeadline(ctx)
+	defer cancel()
+	if s.opts.MaxDetached > 0 {
+		r := []slidegate.Request{{
+			Op: slidegate.OpTake, Charges: []slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: make([]slidegate.Answer, 1),
+		}}
+		err = s.detach(limited, r)
+		a := &r[0].Answers[0]
+		return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, s.isLate(ctx, limited), err
+	}
+	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeOne(limited, limit, key, cost)
+	return allowed, flags, remaining, retryAfter, resetAfter, at, s.isLate(ctx, limited), err
+}
+
+// withDeadline returns the context for the store. It is the caller's own if that ends earlier.
+func (s *Store) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= s.opts.Timeout {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.opts.Timeout)
+}
+
+// isLate tells whether the layer's deadline has passed, and not the caller's patience.
+func (s *Store) isLate(ctx, limited context.Context) bool {
+	return limited != ctx && limited.Err() != nil && ctx.Err() == nil
+}
+
+// sort tells the store's failures in a batch from the caller's errors, and whether the store answered any of it.
+func (s *Store) sort(ctx context.Context, batch []slidegate.Request, first error) (answered bool, why *unavailable) {
+	errs := 0
+	for i := range batch {
+		r := &batch[i]
+		if r.Err == nil {
+			answered = answered || !cached(r.Answers)
+			continue
+		}
+		errs++
+		r.Err = s.failure(ctx, r.Err)
+		if failed, ok := r.Err.(*unavailable); ok && why == nil {
+			why = failed
+		}
+	}
+	if errs == 0 { // the store says that something failed, but not what: no answer can be trusted
+		err := s.failure(ctx, first)
+		why, _ = err.(*unavailable)
+		_ = fillErr(batch, err)
+		return false, why
+	}
+	return answered, why
+}
+
+// cached tells whether an answer came from a cache, and so says nothing about the store.
+func cached(answers []slidegate.Answer) bool {
+	return len(answers) > 0 && answers[0].Flags&rule.Cached != 0
+}
+
+// failure returns the error of a request: as it is if it is the caller's, else as a failure of the store.
+func (s *Store) failure(ctx context.Context, err error) error {
+	if over(ctx) || errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
+		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, slidegate.ErrStore) {
+		return err
+	}
+	if err != errBusy {
+		s.failures.Add(1)
+	}
+	return &unavailable{cause: err}
+}
+
+// over tells whether the caller's own time has ended. A store may see that on its own clock before the context does.
+func over(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= 0
+}
+
+// judge tells the breaker how a call went: why is the failure, if there was one.
+func (s *Store) judge(st *state, answered, late bool, why *unavailable) {
+	if late {
+		s.late.Add(1)
+		if why == nil {
+			why = &unavailable{cause: fmt.Errorf("failure: the answer took longer than %v", s.opts.Timeout)}
+		}
+	}
+	switch {
+	case why != nil && why.cause == errBusy:
+	case late || why != nil && !answered:
+		s.failed(st, why)
+	case answered:
+		s.answered(st)
+	}
+}
+
+// detach applies a copy of the batch on another goroutine. If ctx ends first, the copy stays with that goroutine.
+func (s *Store) detach(ctx context.Context, batch []slidegate.Request) error {
+	if s.detached.Add(1) > int64(s.opts.MaxDetached) {
+		s.detached.Add(-1)
+		return fillErr(batch, errBusy)
+	}
+	if err := ctx.Err(); err != nil { // nobody would wait for it
+		s.detached.Add(-1)
+		return fillErr(batch, fmt.Errorf("failure: %w", err))
+	}
+	theirs, done := copyOf(batch), make(chan error, 1)
+	go func() {
+		err := s.applySafely(ctx, theirs)
+		s.detached.Add(-1)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		for i := range batch {
+			copy(batch[i].Answers, theirs[i].Answers)
+			batch[i].Err = theirs[i].Err
+		}
+		return err
+	case <-ctx.Done():
+		return fillErr(batch, fmt.Errorf("failure: %w", ctx.Err()))
+	}
+}
+
+// applySafely turns a panic, which nobody could recover from on this goroutine, into an error. Its value may contain a
+// key; what the runtime panics with does not.
+func (s *Store) applySafely(ctx context.Context, batch []slidegate.Request) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("failure: the store panicked with a %T", value)
+			if known, ok := value.(runtime.Error); ok {
+				err = fmt.Errorf("failure: the store panicked: %w", known)
+			}
+			_ = fillErr(batch, err)
+		}
+	}()
+	return s.inner.Apply(ctx, batch)
+}
+
+func copyOf(batch []slidegate.Request) []slidegate.Request {
+	theirs := slices.Clone(batch)
+	for i := range theirs {
+		theirs[i].Charges = slices.Clone(theirs[i].Charges)
+		theirs[i].Answers = make([]slidegate.Answer, len(theirs[i].Answers))
+	}
+	return theirs
+}
+
+func fillErr(batch []slidegate.Request, err error) error {
+	for i := range batch {
+		batch[i].Err = err
+	}
+	return err
+}

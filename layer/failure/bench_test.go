@@ -1,0 +1,89 @@
+package failure_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+)
+
+// quick is a store with a round trip that takes no time, and a TakeOne.
+type quick struct {
+	slidegate.Store
+	slidegate.OneTaker
+}
+
+func (quick) Traits() slidegate.Traits {
+	return slidegate.Traits{Name: "quick", MaxCharges: 64, RoundTrips: 1}
+}
+
+// subjects are the states that a layer is measured in. Those that are healthy are to stay so on a busy machine.
+func subjects(t testing.TB) map[string]slidegate.Store {
+	down := func(policy failure.Policy, opts failure.Options) slidegate.Store {
+		inner := newRemote(t)
+		inner.fail(errDown)
+		opts.ProbeEvery = time.Hour
+		store := newStore(t, inner, policy, opts)
+		if _, err := apply(t, store, slidegate.OpTake, slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}); err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	memory := newMemory(t)
+	return map[string]slidegate.Store{
+		"no layer":        memory,
+		"healthy memory":  newStore(t, memory, failure.Open(), failure.Options{Timeout: time.Hour}),
+		"healthy trips":   newStore(t, quick{memory, memory}, failure.Open(), failure.Options{Timeout: time.Hour}),
+		"healthy, detach": newStore(t, quick{memory, memory}, failure.Open(), failure.Options{Timeout: time.Hour, MaxDetached: 10}),
+		"down, open":      down(failure.Open(), failure.Options{Timeout: time.Hour}),
+		"down, closed":    down(failure.Closed(), failure.Options{}),
+		"down, local":     down(failure.Local(memory), failure.Options{}),
+		"down, local / 4": down(failure.Local(memory), failure.Options{Instances: 4}),
+	}
+}
+
+func BenchmarkTakeOne(b *testing.B) {
+	limit := bind(b, slidegate.PerSecond(1_000_000_000))
+	for name, store := range subjects(b) {
+		b.Run(name, func(b *testing.B) {
+			one, ctx := store.(slidegate.OneTaker), context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _, _, _, _, _, _ = one.TakeOne(ctx, limit, "key", 1)
+			}
+		})
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	limit := bind(b, slidegate.PerSecond(1_000_000_000))
+	for name, store := range subjects(b) {
+		b.Run(name, func(b *testing.B) {
+			ctx := context.Background()
+			batch := []slidegate.Request{request(slidegate.OpTake, slidegate.Charge{Limit: limit, Key: "key", Cost: 1})}
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = store.Apply(ctx, batch)
+			}
+		})
+	}
+}
+
+func TestDoesNotAllocate(t *testing.T) {
+	limit := bind(t, slidegate.PerHour(1000))
+	for name, store := range subjects(t) {
+		if name == "healthy trips" || name == "healthy, detach" {
+			continue // a deadline is a context of its own
+		}
+		one, ctx := store.(slidegate.OneTaker), t.Context()
+		batch := []slidegate.Request{request(slidegate.OpTake, slidegate.Charge{Limit: limit, Key: "key", Cost: 1})}
+		if n := testing.AllocsPerRun(200, func() { _, _, _, _, _, _, _ = one.TakeOne(ctx, limit, "key", 1) }); n != 0 {
+			t.Errorf("%s: TakeOne allocates %v times", name, n)
+		}
+		if n := testing.AllocsPerRun(200, func() { _ = store.Apply(ctx, batch) }); n != 0 && !raceEnabled {
+			t.Errorf("%s: Apply allocates %v times", name, n)
+		}
+	}
+}

@@ -1,0 +1,350 @@
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// each runs a test in virtual time for each policy and each way to take one charge, with a limit of 1000 an hour.
+func each(t *testing.T, test func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer)) {
+	for flag, policy := range policies(t) {
+		for name, way := range ways {
+			t.Run(fmt.Sprintf("%v/%s", policy, name), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					if flag == rule.FallbackLocal { // its clock must be the bubble's
+						policy = failure.Local(newMemory(t))
+					}
+					limit := bind(t, slidegate.PerHour(1000))
+					test(t, flag, policy, func(store slidegate.Store) slidegate.Answer {
+						t.Helper()
+						a, err := way(t.Context(), store, slidegate.Charge{Limit: limit, Key: "k", Cost: 1})
+						if err != nil {
+							t.Fatal(err)
+						}
+						if a.Allowed != (a.Flags != rule.FallbackClosed) {
+							t.Fatalf("a plenty quota, and the answer is %+v", a)
+						}
+						return a
+					})
+				})
+			})
+		}
+	}
+}
+
+// A dead store costs the first request its deadline, and the following ones nothing; when it is back, one probe interval
+// later at most everybody has its answers again.
+func TestDeadStore(t *testing.T) {
+	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+		inner := newRemote(t)
+		store := newStore(t, inner, policy, failure.Options{})
+		if a := take(store); a.Flags != 0 || a.Remaining != 999 || inner.asked() != 1 {
+			t.Fatalf("a healthy store, and the answer is %+v", a)
+		}
+		inner.hang()
+		if took := timed(func() {
+			if a := take(store); a.Flags != flag {
+				t.Errorf("the first without the store: %+v", a)
+			}
+		}); took != 100*time.Millisecond || inner.asked() != 1 {
+			t.Errorf("the first took %v", took)
+		}
+		expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Late: 1, Outages: 1, Down: true})
+		if took := timed(func() {
+			for range 50 {
+				if a := take(store); a.Flags != flag {
+					t.Fatalf("without the store: %+v", a)
+				}
+			}
+		}); took != 0 || inner.asked() != 0 {
+			t.Errorf("the next 50 took %v", took)
+		}
+
+		time.Sleep(time.Second - time.Microsecond)
+		if take(store); inner.asked() != 0 {
+			t.Error("the store was asked before the probe is due")
+		}
+		time.Sleep(time.Microsecond)
+		if took := timed(func() { take(store) }); took != 100*time.Millisecond || inner.asked() != 1 {
+			t.Errorf("a probe of a dead store took %v", took)
+		}
+		expect(t, store, failure.Stats{Fallbacks: 53, Failures: 2, Late: 2, Outages: 1, Probes: 1, Down: true})
+
+		inner.heal()
+		time.Sleep(900*time.Millisecond - time.Microsecond) // the next one is due an interval after the last one began
+		if a := take(store); a.Flags != flag || inner.asked() != 0 {
+			t.Errorf("before the second probe: %+v", a)
+		}
+		time.Sleep(time.Microsecond)
+		for range 3 {
+			if a := take(store); a.Flags != 0 || inner.asked() != 1 || a.At < 0 {
+				t.Errorf("the store is back, and the answer is %+v", a)
+			}
+		}
+		expect(t, store, failure.Stats{Fallbacks: 54, Failures: 2, Late: 2, Outages: 1, Probes: 2})
+	})
+}
+
+// Whenever the store comes back, it is asked again within one interval.
+func TestRecoversWithinOneInterval(t *testing.T) {
+	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+		for ms := range 30 {
+			inner := newRemote(t)
+			inner.hang()
+			store := newStore(t, inner, policy, failure.Options{Timeout: 5 * time.Millisecond, ProbeEvery: 10 * time.Millisecond})
+			take(store)
+			time.Sleep(time.Duration(ms) * time.Millisecond)
+			take(store) // at times a probe
+			inner.heal()
+			back := time.Now()
+			for take(store).Flags != 0 {
+				time.Sleep(time.Millisecond)
+			}
+			if took := time.Since(back); took > 10*time.Millisecond {
+				t.Errorf("the store came back after %dms and was asked %v later", ms, took)
+			}
+		}
+	})
+}
+
+// An outage that begins under load costs those that are on their way their deadline, and a probe is one request alone.
+func TestHerd(t *testing.T) {
+	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+		inner := newRemote(t)
+		inner.hang()
+		store := newStore(t, inner, policy, failure.Options{})
+		herd := func(n int) (waited time.Duration) {
+			var wg sync.WaitGroup
+			var mu sync.Mutex
+			for range n {
+				wg.Go(func() {
+					took := timed(func() { take(store) })
+					mu.Lock()
+					defer mu.Unlock()
+					waited += took
+				})
+			}
+			wg.Wait()
+			return waited
+		}
+		if waited := herd(40); waited != 40*100*time.Millisecond || inner.asked() != 40 {
+			t.Errorf("40 on their way waited for %v together", waited)
+		}
+		if waited := herd(40); waited != 0 || inner.asked() != 0 {
+			t.Errorf("40 in the outage waited for %v together", waited)
+		}
+		time.Sleep(time.Second)
+		if waited := herd(40); waited != 100*time.Millisecond || inner.asked() != 1 {
+			t.Errorf("40 when a probe is due waited for %v together", waited)
+		}
+		expect(t, store, failure.Stats{Fallbacks: 120, Failures: 41, Late: 41, Outages: 1, Probes: 1, Down: true})
+	})
+}
+
+// With Failures, so many in a row open the breaker; an answer in between starts the count again.
+func TestFailuresInARow(t *testing.T) {
+	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+		inner := newRemote(t)
+		store := newStore(t, inner, policy, failure.Options{Failures: 3})
+		for _, ok := range []bool{false, false, true, false, false, false} {
+			inner.fail(errDown)
+			if ok {
+				inner.heal()
+			}
+			a := take(store)
+			if (a.Flags == 0) != ok || inner.asked() != 1 {
+				t.Fatalf("the store answers: %v; the answer is %+v", ok, a)
+			}
+			if flag == rule.FallbackClosed && !ok && a.RetryAfter != 1_000_000 {
+				t.Errorf("refused for %dus", a.RetryAfter)
+			}
+		}
+		if take(store); inner.asked() != 0 {
+			t.Error("the store was asked after three failures in a row")
+		}
+		expect(t, store, failure.Stats{Fallbacks: 6, Failures: 5, Outages: 1, Down: true})
+	})
+}
+
+// An answer that comes too late is used, and still counts against the store.
+func TestLateAnswer(t *testing.T) {
+	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+		inner := newRemote(t)
+		store := newStore(t, inner, policy, failure.Options{})
+		inner.slow(150 * time.Millisecond)
+		if a := take(store); a.Flags != 0 || a.Remaining != 999 {
+			t.Errorf("the late answer is %+v", a)
+		}
+		if a := take(store); a.Flags != flag || inner.asked() != 1 {
+			t.Errorf("after a late answer: %+v", a)
+		}
+		expect(t, store, failure.Stats{Fallbacks: 1, Late: 1, Outages: 1, Down: true})
+		time.Sleep(time.Second)
+		take(store) // a probe that is late too
+		expect(t, store, failure.Stats{Fallbacks: 1, Late: 2, Outages: 1, Probes: 1, Down: true})
+		inner.slow(99 * time.Millisecond)
+		time.Sleep(time.Second)
+		if a := take(store); a.Flags != 0 || store.Stats().Down {
+			t.Errorf("a probe that was answered in time: %+v", a)
+		}
+	})
+}
+
+// A request from before the outage says nothing about the store after it.
+func TestStragglers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, limit := newRemote(t), bind(t, slidegate.PerHour(1000))
+		store := newStore(t, inner, failure.Open(), failure.Options{Timeout: time.Second, ProbeEvery: time.Second})
+		inner.slow(5 * time.Second) // too late by far, and fails to notice
+		var wg sync.WaitGroup
+		take := func() { _, _ = apply(t, store, slidegate.OpTake, slidegate.Charge{Limit: limit, Key: "k", Cost: 1}) }
+		wg.Go(take)
+		synctest.Wait()
+		inner.fail(errDown)
+		take()
+		expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
+		inner.heal()
+		time.Sleep(time.Second)
+		take()
+		want := failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Probes: 1}
+		expect(t, store, want)
+		wg.Wait() // the straggler comes back late, which would be a failure
+		want.Late = 1
+		expect(t, store, want)
+
+		// And one that is answered in time does not end an outage.
+		inner.slow(500 * time.Millisecond)
+		wg.Go(take)
+		synctest.Wait()
+		inner.fail(errDown)
+		take()
+		wg.Wait()
+		want.Fallbacks, want.Failures, want.Outages, want.Down = 2, 2, 2, true
+		expect(t, store, want)
+	})
+}
+
+// The caller's mistakes and impatience are returned as they are, and do not count against the store.
+func TestCallersErrors(t *testing.T) {
+	limit := bind(t, slidegate.PerHour(1000))
+	for flag, policy := range policies(t) {
+		for name, way := range ways {
+			for _, cause := range []error{slidegate.ErrLimit, slidegate.ErrCost, slidegate.ErrConflict, slidegate.ErrStore} {
+				inner := newRemote(t)
+				store := newStore(t, inner, policy, failure.Options{})
+				want := fmt.Errorf("remote: %w", cause)
+				inner.fail(want)
+				for range 2 {
+					if _, err := way(t.Context(), store, slidegate.Charge{Limit: limit, Key: "k", Cost: 1}); err != want || inner.asked() != 1 {
+						t.Errorf("%v, %s: %v became %v", policy, name, want, err)
+					}
+				}
+				expect(t, store, failure.Stats{})
+				inner.noTrips = true
+				direct := newStore(t, inner, policy, failure.Options{})
+				if _, err := way(t.Context(), direct, slidegate.Charge{Limit: limit, Key: "k", Cost: 1}); err != want {
+					t.Errorf("%v, %s: %v became %v in a store without round trips", policy, name, want, err)
+				}
+			}
+			for _, cause := range []error{errDown, context.Canceled, context.DeadlineExceeded} { // these are the store's own
+				inner := newRemote(t)
+				store := newStore(t, inner, policy, failure.Options{})
+				inner.fail(cause)
+				if a, err := way(t.Context(), store, slidegate.Charge{Limit: limit, Key: "k", Cost: 1}); err != nil || a.Flags != flag {
+					t.Errorf("%v, %s: after %v, %+v and %v", policy, name, cause, a, err)
+				}
+				expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
+			}
+		}
+	}
+}
+
+// Whoever gives up earlier than the store's deadline has an error of his own.
+func TestCallersDeadline(t *testing.T) {
+	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+		limit := bind(t, slidegate.PerHour(1000))
+		for _, detached := range []int{0, 10} {
+			for name, way := range ways {
+				inner := newRemote(t)
+				inner.hang()
+				store := newStore(t, inner, policy, failure.Options{MaxDetached: detached})
+				ask := func(ctx context.Context, cancel context.CancelFunc) (took time.Duration, err error) {
+					defer cancel()
+					took = timed(func() { _, err = way(ctx, store, slidegate.Charge{Limit: limit, Key: "k", Cost: 1}) })
+					return took, err
+				}
+				took, err := ask(context.WithTimeout(t.Context(), 30*time.Millisecond))
+				if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, failure.ErrUnavailable) || took != 30*time.Millisecond {
+					t.Errorf("%s: a deadline of 30ms ended with %v after %v", name, err, took)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(20*time.Millisecond, cancel)
+				if took, err = ask(ctx, cancel); !errors.Is(err, context.Canceled) || took != 20*time.Millisecond {
+					t.Errorf("%s: cancelled after 20ms, it ended with %v after %v", name, err, took)
+				}
+				synctest.Wait() // detached calls come back
+				expect(t, store, failure.Stats{})
+				// A store that watches the deadline itself may be a little earlier than the context.
+				inner.do(func(ctx context.Context, batch []slidegate.Request) error {
+					deadline, _ := ctx.Deadline()
+					time.Sleep(time.Until(deadline))
+					return setErr(batch, errDown)
+				})
+				if _, err = ask(context.WithDeadline(t.Context(), time.Now().Add(time.Millisecond))); !errors.Is(err, errDown) && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s: at the caller's deadline, %v", name, err)
+				}
+				synctest.Wait()
+				expect(t, store, failure.Stats{})
+				inner.hang()
+				if took, err = ask(context.WithTimeout(t.Context(), time.Hour)); err != nil || took != 100*time.Millisecond {
+					t.Errorf("%s: a deadline of an hour ended with %v after %v", name, err, took)
+				}
+				// In an outage, whoever has gone gets no answer and is no probe.
+				time.Sleep(time.Second)
+				inner.asked()
+				gone, cancel := context.WithCancel(t.Context())
+				cancel()
+				if _, err = ask(gone, cancel); !errors.Is(err, context.Canceled) || inner.asked() != 0 {
+					t.Errorf("%s: gone already, %v", name, err)
+				}
+				// A probe whose caller hangs up proves nothing; the next one does.
+				inner.hang()
+				if _, err = ask(context.WithTimeout(t.Context(), time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) || inner.asked() != 1 {
+					t.Errorf("%s: a probe that was given up, %v", name, err)
+				}
+				inner.heal()
+				time.Sleep(time.Second)
+				if a := take(store); a.Flags != 0 {
+					t.Errorf("%s: after a probe that was given up, %+v", name, a)
+				}
+			}
+		}
+	})
+}
+
+// A probe that a cache below answers proves nothing.
+func TestCachedAnswerIsNoProof(t *testing.T) {
+	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+		inner := newRemote(t)
+		store := newStore(t, inner, policy, failure.Options{})
+		inner.fail(errDown)
+		take(store)
+		inner.do(func(ctx context.Context, batch []slidegate.Request) error {
+			batch[0].Answers[0], batch[0].Err = slidegate.Answer{Allowed: true, Flags: rule.Cached}, nil
+			return nil
+		})
+		time.Sleep(time.Second)
+		if a := take(store); a.Flags != rule.Cached || !store.Stats().Down {
+			t.Errorf("a cached answer to a probe: %+v, %+v", a, store.Stats())
+		}
+	})
+}

@@ -1,0 +1,178 @@
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// deaf makes the store ignore its context until it is released, and write to the batch then.
+func (r *remote) deaf() (release func()) {
+	released := make(chan struct{})
+	r.do(func(ctx context.Context, batch []slidegate.Request) error {
+		<-released
+		for i := range batch {
+			batch[i].Charges[0] = slidegate.Charge{}
+		}
+		return r.Store.Apply(ctx, batch[:0])
+	})
+	return sync.OnceFunc(func() { close(released) })
+}
+
+// Nobody waits for a store that does not notice the end of its context, and it can do no harm to those who left.
+func TestDetached(t *testing.T) {
+	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+		inner := newRemote(t)
+		store := newStore(t, inner, policy, failure.Options{MaxDetached: 3, OnFallback: func(_ context.Context, _ slidegate.Op, err error) {
+			if !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "too many calls") {
+				t.Errorf("told of %v", err)
+			}
+		}})
+		if a := take(store); a.Flags != 0 || a.Remaining != 999 {
+			t.Errorf("in good times: %+v", a)
+		}
+		release := inner.deaf()
+		charge := slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
+		batch := []slidegate.Request{request(slidegate.OpPeek, charge)}
+		if took := timed(func() {
+			if err := store.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != flag {
+				t.Errorf("%+v, %v", batch, err)
+			}
+		}); took != 100*time.Millisecond {
+			t.Errorf("the first took %v", took)
+		}
+		for range 2 { // two probes are abandoned, then there are three
+			time.Sleep(time.Second)
+			if took := timed(func() { take(store) }); took != 100*time.Millisecond {
+				t.Errorf("a probe took %v", took)
+			}
+		}
+		inner.asked()
+		time.Sleep(time.Second)
+		if took := timed(func() { take(store) }); took != 0 || inner.asked() != 0 {
+			t.Errorf("a fourth call took %v", took)
+		}
+		expect(t, store, failure.Stats{Fallbacks: 4, Failures: 3, Late: 3, Outages: 1, Probes: 3, Detached: 3, Down: true})
+		kept := batch[0].Answers[0]
+		release()
+		synctest.Wait()
+		if batch[0].Charges[0] != charge || batch[0].Answers[0] != kept {
+			t.Errorf("an abandoned call wrote to the caller's batch: %+v", batch)
+		}
+		inner.heal()
+		time.Sleep(time.Second)
+		if a := take(store); a.Flags != 0 {
+			t.Errorf("the store is back: %+v", a)
+		}
+		expect(t, store, failure.Stats{Fallbacks: 4, Failures: 3, Late: 3, Outages: 1, Probes: 4})
+	})
+}
+
+// Too many at once are answered by the policy, and are no reason to hold the store for dead.
+func TestTooManyDetached(t *testing.T) {
+	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+		inner := newRemote(t)
+		inner.slow(50 * time.Millisecond)
+		store := newStore(t, inner, policy, failure.Options{MaxDetached: 2})
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if a := take(store); a.Flags != 0 {
+					t.Errorf("one of two: %+v", a)
+				}
+			})
+		}
+		synctest.Wait()
+		if a := take(store); a.Flags != flag {
+			t.Errorf("a third: %+v", a)
+		}
+		expect(t, store, failure.Stats{Fallbacks: 1, Detached: 2})
+		wg.Wait()
+		if a := take(store); a.Flags != 0 {
+			t.Errorf("after them: %+v", a)
+		}
+		expect(t, store, failure.Stats{Fallbacks: 1})
+	})
+}
+
+// A panic on a goroutine of the layer is a failure of the store, and its text is not told, for it may contain a key. A
+// panic on the caller's goroutine is the caller's to recover, and the layer goes on.
+func TestPanics(t *testing.T) {
+	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+		var told error
+		nothing := 0
+		for _, c := range []struct {
+			value func()
+			text  string
+		}{
+			{func() { panic("secret") }, "failure: store unavailable: failure: the store panicked with a string"},
+			{func() { _ = make([]int, nothing)[nothing] },
+				"failure: store unavailable: failure: the store panicked: runtime error: index out of range [0] with length 0"},
+		} {
+			inner := newRemote(t)
+			inner.do(func(context.Context, []slidegate.Request) error { c.value(); return nil })
+			store := newStore(t, inner, policy, failure.Options{MaxDetached: 1, OnFallback: func(_ context.Context, _ slidegate.Op, err error) { told = err }})
+			if a := take(store); a.Flags != flag || told.Error() != c.text {
+				t.Errorf("%+v, told of %v", a, told)
+			}
+			expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
+		}
+		inner := newRemote(t)
+		store := newStore(t, inner, policy, failure.Options{})
+		inner.fail(errDown)
+		take(store)
+		time.Sleep(time.Second)
+		inner.do(func(context.Context, []slidegate.Request) error { panic("a probe") })
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is gone")
+				}
+			}()
+			take(store)
+		}()
+		inner.heal()
+		time.Sleep(time.Second)
+		if a := take(store); a.Flags != 0 {
+			t.Errorf("after a probe that panicked: %+v", a)
+		}
+	})
+}
+
+// A detached call that was answered has the answers of the store, in each place.
+func TestDetachedAnswers(t *testing.T) {
+	inner := newRemote(t)
+	store := newStore(t, inner, failure.Closed(), failure.Options{MaxDetached: 100, Timeout: time.Hour})
+	limiter, err := slidegate.New(store, ten, bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	admitted := 0
+	for range 50 {
+		wg.Go(func() {
+			d, err := limiter.Allow(t.Context(), "k")
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || d.Flags&rule.FallbackClosed != 0 || len(d.Answers) != 2 {
+				t.Errorf("%+v, %v", d, err)
+			}
+			if d.Allowed {
+				admitted++
+			}
+		})
+	}
+	wg.Wait()
+	if admitted != 5 {
+		t.Errorf("%d of 5 admitted", admitted)
+	}
+}

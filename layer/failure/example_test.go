@@ -1,0 +1,58 @@
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// unplugged is a store on a server that cannot be reached.
+type unplugged struct{ slidegate.Store }
+
+func (unplugged) Traits() slidegate.Traits {
+	return slidegate.Traits{Name: "unplugged", MaxCharges: 64, RoundTrips: 1}
+}
+
+func (unplugged) Apply(_ context.Context, batch []slidegate.Request) error {
+	err := errors.New("unplugged: no route to host")
+	for i := range batch {
+		batch[i].Err = err
+	}
+	return err
+}
+
+// Four processes share a store. When it cannot be reached, each goes on with a quarter of the quota.
+func Example() {
+	memory, err := memstore.New(memstore.Options{})
+	if err != nil {
+		panic(err)
+	}
+	store, err := failure.New(unplugged{memory}, failure.Local(memory), failure.Options{Instances: 4})
+	if err != nil {
+		panic(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.PerHour(10))
+	if err != nil {
+		panic(err)
+	}
+	for range 4 {
+		d, err := limiter.Allow(context.Background(), "alice")
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("allowed:", d.Allowed, "by the fallback:", d.Flags&rule.FallbackLocal != 0)
+	}
+	stats := store.Stats()
+	fmt.Println("fallbacks:", stats.Fallbacks, "the store was asked and failed:", stats.Failures)
+	// Output:
+	// allowed: true by the fallback: true
+	// allowed: true by the fallback: true
+	// allowed: true by the fallback: true
+	// allowed: false by the fallback: true
+	// fallbacks: 4 the store was asked and failed: 1
+}

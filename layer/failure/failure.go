@@ -1,0 +1,191 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Store is a slidegate.Store and OneTaker over another store, with a policy for when that fails. It is safe for
+// concurrent use and holds nothing that must be closed. The zero value is not usable; New makes it.
+type Store struct {
+	inner  slidegate.Store
+	one    slidegate.OneTaker // the same store
+	traits slidegate.Traits
+	policy Policy
+	local  *local // the fallback of Local, else nil
+	opts   Options
+	direct bool // the store answers from memory: no deadline, no breaker
+
+	base     time.Time
+	wallBase slidegate.Micros
+	state    atomic.Pointer[state]
+
+	fallbacks, undone, failures, late, outages, probes, detached atomic.Int64
+}
+
+// New returns a store that asks inner, and policy when inner does not answer.
+func New(inner slidegate.Store, policy Policy, opts Options) (*Store, error) {
+	switch {
+	case inner == nil:
+		return nil, errors.New("failure: store: must not be nil; it is the one that may fail")
+	case policy.flag == 0:
+		return nil, errors.New("failure: policy: must be Open(), Closed() or Local(store)")
+	case policy.flag == rule.FallbackLocal && policy.fallback == nil:
+		return nil, errors.New("failure: policy: Local needs a store to fall back to; memstore.New makes one")
+	}
+	if err := opts.fill(policy); err != nil {
+		return nil, err
+	}
+	base := time.Now()
+	s := &Store{
+		inner: inner, one: oneTaker(inner), traits: inner.Traits(), policy: policy, opts: opts,
+		base: base, wallBase: base.UnixMicro(),
+	}
+	s.direct = s.traits.RoundTrips == 0 && opts.MaxDetached == 0
+	if policy.fallback != nil {
+		s.local = newLocal(policy.fallback, opts.Instances)
+		s.traits.MaxCharges = min(s.traits.MaxCharges, policy.fallback.Traits().MaxCharges)
+	}
+	s.state.Store(new(state))
+	return s, nil
+}
+
+// Traits are those of the store below, but that the fallback may decide fewer charges at once.
+func (s *Store) Traits() slidegate.Traits { return s.traits }
+
+// Check returns an error if the store below or the fallback cannot keep this limit.
+func (s *Store) Check(limit *slidegate.BoundLimit) error {
+	if err := s.inner.Check(limit); err != nil || s.local == nil {
+		return err
+	}
+	share, err := s.local.share(limit)
+	if err != nil {
+		return err
+	}
+	return s.local.store.Check(share)
+}
+
+// Stats tells what happened so far.
+func (s *Store) Stats() Stats {
+	return Stats{
+		Fallbacks: s.fallbacks.Load(), Undone: s.undone.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
+		Outages: s.outages.Load(), Probes: s.probes.Load(), Detached: s.detached.Load(),
+		Down: s.state.Load().failed != nil,
+	}
+}
+
+// TakeOne decides a request of a single charge.
+func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	if s.direct {
+		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeOne(ctx, limit, key, cost)
+		if err != nil {
+			err = s.failure(ctx, err)
+		}
+	} else {
+		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.askOne(ctx, limit, key, cost)
+	}
+	if why, ok := err.(*unavailable); ok {
+		return s.insteadOne(ctx, limit, key, cost, why)
+	}
+	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+}
+
+// Apply decides a batch of requests: the store first, then the policy whatever the store did not answer, in order.
+func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+	if !s.needsMore(batch) {
+		if s.ask(ctx, batch) == nil {
+			return nil
+		}
+	} else {
+		s.askSome(ctx, batch)
+	}
+	var first error
+	for i := range batch {
+		r := &batch[i]
+		r.Err = s.finish(ctx, r)
+		if r.Err != nil && first == nil {
+			first = r.Err
+		}
+	}
+	return first
+}
+
+// needsMore tells whether there is anything to be done besides asking the store.
+func (s *Store) needsMore(batch []slidegate.Request) bool {
+	for i := range batch {
+		switch batch[i].Op {
+		case slidegate.OpReset:
+			if s.local != nil {
+				return true
+			}
+		case slidegate.OpGiveBack:
+			if store, _ := takenFrom(batch[i].Charges); !store {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// takenFrom tells whether units may be given back to the store, or to whoever answered in its place. The oldest ones may
+// go to either; a request with moments of both is neither.
+func takenFrom(charges []slidegate.Charge) (store, elsewhere bool) {
+	store, elsewhere = true, true
+	for i := range charges {
+		store = store && charges[i].At >= 0
+		elsewhere = elsewhere && charges[i].At <= 0
+	}
+	return store, elsewhere
+}
+
+// askSome asks the store those requests of a batch that are for it.
+func (s *Store) askSome(ctx context.Context, batch []slidegate.Request) {
+	var some []slidegate.Request
+	var place []int
+	for i := range batch {
+		r := &batch[i]
+		r.Err = nil
+		if r.Op == slidegate.OpGiveBack {
+			if store, _ := takenFrom(r.Charges); !store {
+				continue
+			}
+		}
+		some, place = append(some, *r), append(place, i)
+	}
+	_ = s.ask(ctx, some) // each request has its own
+	for i := range some {
+		batch[place[i]].Err = some[i].Err
+	}
+}
+
+// finish does what is left to do for a request, and returns its error.
+func (s *Store) finish(ctx context.Context, r *slidegate.Request) error {
+	why, failed := r.Err.(*unavailable)
+	switch {
+	case r.Err != nil && !failed:
+		return r.Err
+	case failed:
+		return s.instead(ctx, r, why)
+	case r.Op == slidegate.OpReset && s.local != nil:
+		return s.local.reset(ctx, r)
+	case r.Op == slidegate.OpGiveBack:
+		store, elsewhere := takenFrom(r.Charges)
+		switch {
+		case store:
+			return nil
+		case !elsewhere:
+			return fmt.Errorf("failure: %w: units of the store and of a fallback in one request; give them back one after the other",
+				slidegate.ErrStore)
+		}
+		return s.giveBackElsewhere(ctx, r)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+func clocked(t testing.TB, clock *storetest.Clock) slidegate.Store {
+	store, err := memstore.New(memstore.Options{Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// With a store that answers, the layer cannot be seen.
+func TestSuite(t *testing.T) {
+	patient := failure.Options{Timeout: time.Hour}
+	detached := failure.Options{Timeout: time.Hour, MaxDetached: 1000}
+	for name, open := range map[string]storetest.Open{
+		"in memory": func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+			return newStore(t, clocked(t, clock), failure.Open(), failure.Options{})
+		},
+		"local": func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+			return newStore(t, &remote{Store: clocked(t, clock)}, failure.Local(clocked(t, clock)), patient)
+		},
+		"detached": func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+			return patiently{newStore(t, &remote{Store: clocked(t, clock)}, failure.Closed(), detached)}
+		},
+		"never up": func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+			inner := &remote{Store: clocked(t, clock)}
+			inner.fail(errDown)
+			memory := clocked(t, clock)
+			return &neverUp{Store: newStore(t, inner, failure.Local(memory), patient), memory: memory, t: t}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { storetest.Run(t, open) })
+	}
+}
+
+// patiently waits for detached calls that were abandoned: what they charge after the caller has gone is unknown to the
+// caller, but not to the suite.
+type patiently struct{ *failure.Store }
+
+func (p patiently) Apply(ctx context.Context, batch []slidegate.Request) error {
+	defer p.wait()
+	return p.Store.Apply(ctx, batch)
+}
+
+func (p patiently) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	defer p.wait()
+	return p.Store.TakeOne(ctx, limit, key, cost)
+}
+
+func (p patiently) wait() {
+	for p.Stats().Detached > 0 {
+		runtime.Gosched()
+	}
+}
+
+// neverUp hides what a store in an outage does differently on purpose: flags, negative moments, and resets that are done
+// in the fallback and still an error. What is left are the answers of the fallback, which must be exact.
+type neverUp struct {
+	*failure.Store
+	memory slidegate.Store
+	t      testing.TB
+}
+
+func (n *neverUp) Apply(ctx context.Context, batch []slidegate.Request) error {
+	if len(batch) == 1 || !slices.ContainsFunc(batch, func(r slidegate.Request) bool { return r.Op == slidegate.OpReset }) {
+		return n.apply(ctx, batch)
+	}
+	var first error
+	for i := range batch {
+		if err := n.apply(ctx, batch[i:i+1]); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func (n *neverUp) apply(ctx context.Context, batch []slidegate.Request) error {
+	theirs := make([]slidegate.Request, len(batch))
+	for i, r := range batch {
+		theirs[i] = r
+		theirs[i].Charges = nil
+		for _, c := range r.Charges {
+			c.At = -c.At
+			theirs[i].Charges = append(theirs[i].Charges, c)
+		}
+	}
+	_ = n.Store.Apply(ctx, theirs)
+	var first error
+	for i := range batch {
+		r := &batch[i]
+		r.Err = theirs[i].Err
+		if r.Op == slidegate.OpReset && errors.Is(r.Err, errDown) { // done; a look tells what a reset answers
+			look := []slidegate.Request{*r}
+			look[0].Op, look[0].Charges = slidegate.OpPeek, nil
+			for _, c := range r.Charges {
+				c.Cost = 0
+				look[0].Charges = append(look[0].Charges, c)
+			}
+			r.Err = n.memory.Apply(ctx, look)
+		} else if r.Err == nil {
+			for j := range r.Answers {
+				n.plain(&r.Answers[j].Flags, &r.Answers[j].At)
+			}
+		}
+		if r.Err != nil && first == nil {
+			first = r.Err
+		}
+	}
+	return first
+}
+
+func (n *neverUp) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	allowed, flags, remaining, retryAfter, resetAfter, at, err = n.Store.TakeOne(ctx, limit, key, cost)
+	if err == nil {
+		n.plain(&flags, &at)
+	}
+	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+}
+
+func (n *neverUp) plain(flags *slidegate.Flags, at *slidegate.Micros) {
+	if *flags&rule.FallbackLocal == 0 || *at >= 0 {
+		n.t.Errorf("an answer of the fallback without its mark: flags %d, at %d", *flags, *at)
+	}
+	*flags &^= rule.FallbackLocal
+	*at = -*at
+}
+
+// few is a store that keeps only what is asked of it here.
+type few struct{ slidegate.Store }
+
+func (few) Traits() slidegate.Traits { return slidegate.Traits{Name: "few", MaxCharges: 2} }
+
+func (few) Check(limit *slidegate.BoundLimit) error {
+	if limit.Limit().Quota > 50 {
+		return fmt.Errorf("few: %w: too much", slidegate.ErrStore)
+	}
+	return nil
+}
+
+// A limiter must not be promised what the store or the fallback cannot keep.
+func TestTraitsAndCheck(t *testing.T) {
+	inner := newRemote(t)
+	plain := newStore(t, inner, failure.Open(), failure.Options{})
+	if plain.Traits() != inner.Traits() {
+		t.Errorf("traits are %+v", plain.Traits())
+	}
+	local := newStore(t, inner, failure.Local(few{inner}), failure.Options{})
+	if want := (slidegate.Traits{Name: "remote", MaxCharges: 2, RoundTrips: 1, ServerClock: true}); local.Traits() != want {
+		t.Errorf("traits are %+v", local.Traits())
+	}
+	halved := newStore(t, inner, failure.Local(few{inner}), failure.Options{Instances: 2})
+	below := newStore(t, few{inner}, failure.Local(inner), failure.Options{})
+	for _, c := range []struct {
+		store  *failure.Store
+		quota  int64
+		wanted error
+	}{
+		{plain, 60, nil}, {local, 60, slidegate.ErrStore}, {local, 50, nil}, {halved, 60, nil}, {halved, 101, slidegate.ErrStore},
+		{below, 60, slidegate.ErrStore},
+	} {
+		if err := c.store.Check(bind(t, slidegate.PerHour(c.quota))); !errors.Is(err, c.wanted) {
+			t.Errorf("a quota of %d: %v, not %v", c.quota, err, c.wanted)
+		}
+	}
+}
+
+// Wrong options are errors that name the field.
+func TestNewRefuses(t *testing.T) {
+	inner := newRemote(t)
+	for _, c := range []struct {
+		store  slidegate.Store
+		policy failure.Policy
+		opts   failure.Options
+		text   string
+	}{
+		{nil, failure.Open(), failure.Options{}, "store: must not be nil"},
+		{inner, failure.Policy{}, failure.Options{}, "policy: must be Open(), Closed() or Local(store)"},
+		{inner, failure.Local(nil), failure.Options{}, "policy: Local needs a store"},
+		{inner, failure.Open(), failure.Options{Timeout: -1}, "Timeout: must be up to 24h0m0s"},
+		{inner, failure.Open(), failure.Options{Timeout: 25 * time.Hour}, "Timeout: "},
+		{inner, failure.Open(), failure.Options{Failures: -1}, "Failures: "},
+		{inner, failure.Open(), failure.Options{ProbeEvery: -1}, "ProbeEvery: "},
+		{inner, failure.Open(), failure.Options{ProbeEvery: 99 * time.Millisecond}, "ProbeEvery: must be from Timeout, 100ms, up to"},
+		{inner, failure.Open(), failure.Options{ProbeEvery: 25 * time.Hour}, "ProbeEvery: "},
+		{inner, failure.Local(inner), failure.Options{Instances: -1}, "Instances: "},
+		{inner, failure.Closed(), failure.Options{Instances: 2}, "Instances: 2 applies to Local only, not to the policy closed"},
+		{inner, failure.Open(), failure.Options{MaxDetached: -1}, "MaxDetached: "},
+	} {
+		_, err := failure.New(c.store, c.policy, c.opts)
+		if err == nil || !strings.HasPrefix(err.Error(), "failure: "+c.text) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if _, err := failure.New(inner, failure.Open(), failure.Options{Timeout: 2 * time.Second}); err != nil {
+		t.Errorf("a timeout longer than the default interval: %v", err)
+	}
+	names := fmt.Sprint(failure.Open(), failure.Closed(), failure.Local(inner), failure.Policy{})
+	if names != "open closed local none" {
+		t.Errorf("the policies are called %s", names)
+	}
+}

@@ -1,0 +1,71 @@
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+)
+
+// A store that comes and goes, under load from all sides and in real time: every request is answered once, every fallback
+// is counted and flagged, and neither the store nor the fallback admits more than the quota.
+func TestFlapping(t *testing.T) {
+	const workers, outages, quota = 8, 5, 700
+	for flag := range policies(t) {
+		for _, detached := range []int{0, 4} {
+			inner, memory := newRemote(t), newMemory(t)
+			policy := policies(t)[flag]
+			if policy.String() == "local" {
+				policy = failure.Local(memory)
+			}
+			var turn, told, flagged, atStore, atFallback atomic.Int64
+			inner.do(func(ctx context.Context, batch []slidegate.Request) error {
+				if n := turn.Add(1) % 10; n > 6 {
+					return setErr(batch, errDown)
+				}
+				return inner.Store.Apply(ctx, batch)
+			})
+			store := newStore(t, inner, policy, failure.Options{
+				Timeout: time.Millisecond, ProbeEvery: time.Millisecond, MaxDetached: detached, Failures: 2,
+				OnFallback: func(_ context.Context, _ slidegate.Op, err error) {
+					if !errors.Is(err, failure.ErrUnavailable) {
+						t.Errorf("told of %v", err)
+					}
+					told.Add(1)
+				},
+			})
+			limit := bind(t, slidegate.Limit{Quota: quota, Window: 1000 * time.Hour, Algorithm: slidegate.SlidingLog})
+			var wg sync.WaitGroup
+			for w := range workers {
+				wg.Go(func() {
+					way := ways[[]string{"TakeOne", "Apply"}[w%2]]
+					for store.Stats().Outages < outages {
+						a, err := way(context.Background(), store, slidegate.Charge{Limit: limit, Key: "k", Cost: 1})
+						switch {
+						case err != nil || a.Flags&^flag != 0:
+							t.Errorf("%+v, %v", a, err)
+						case a.Flags != 0:
+							flagged.Add(1)
+							atFallback.Add(a.Granted)
+						default:
+							atStore.Add(a.Granted)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			stats := store.Stats()
+			if stats.Fallbacks != flagged.Load() || told.Load() != flagged.Load() || stats.Undone != 0 {
+				t.Errorf("%v: %d flagged, %d told, %+v", policy, flagged.Load(), told.Load(), stats)
+			}
+			if atStore.Load() > quota || policy.String() == "local" && atFallback.Load() > quota {
+				t.Errorf("%v: of %d, %d admitted by the store and %d by the fallback", policy, quota, atStore.Load(), atFallback.Load())
+			}
+		}
+	}
+}

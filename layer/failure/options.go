@@ -1,0 +1,137 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Policy is what answers when the store does not. Open, Closed and Local make it; the zero value is not usable.
+type Policy struct {
+	flag     slidegate.Flags
+	fallback slidegate.Store
+}
+
+// Open admits. The answers carry rule.FallbackOpen; all that was asked for is granted, but no more than the limit admits at
+// best: a cost above its capacity is refused, as the store would. What remains is unknown, and Remaining and ResetAfter are
+// 0: nobody is told of units that may not be there.
+func Open() Policy { return Policy{flag: rule.FallbackOpen} }
+
+// Closed refuses. The answers carry rule.FallbackClosed, and RetryAfter is the time until the store is asked again,
+// ProbeEvery if it is still asked each time, or Never for a cost above the limit's capacity. Remaining and ResetAfter are 0.
+func Closed() Policy { return Policy{flag: rule.FallbackClosed} }
+
+// Local asks another store with the same limits, one in this process such as a memstore. Its answers carry
+// rule.FallbackLocal. It is asked without a deadline, and if it fails too, its error is returned together with the store's.
+//
+// Units go back to where they were taken. The At of an answer that did not come from the store is negative: minus the
+// moment by the clock of the fallback. What is given back with a negative At goes to the fallback, even when the store is
+// there again, and never to the store, which would take it from the units of others. What was taken from the store goes
+// back to the store alone: during an outage that is an error, and the caller knows that it was not done. (With Open and
+// Closed, nothing was charged where At is negative: giving it back does nothing, and is no error. A store that sees a negative At without
+// this layer finds no units there either.) A process that settles what another one's fallback took asks its own
+// fallback, which finds nothing unless the same key was charged there at the same time.
+//
+// A Refund, which names no moment, and a charge beyond the quota go to the fallback during an outage, as takes do, and to
+// the store at other times. A reset is done in both: the answer is the store's, and so is the error if only the fallback
+// was reset.
+func Local(fallback slidegate.Store) Policy {
+	return Policy{flag: rule.FallbackLocal, fallback: fallback}
+}
+
+// String returns open, closed or local.
+func (p Policy) String() string {
+	switch p.flag {
+	case rule.FallbackOpen:
+		return "open"
+	case rule.FallbackClosed:
+		return "closed"
+	case rule.FallbackLocal:
+		return "local"
+	default:
+		return "none"
+	}
+}
+
+// Options are the choices of a Store besides its policy. The zero value is useful.
+type Options struct {
+	// Timeout is how long a request may take. 0 means 100ms; at most 24 hours. If the caller's context ends earlier, that
+	// is the caller's error: the policy does not answer, and the store is not held to have failed. So Timeout should be
+	// shorter than the callers' own deadlines.
+	Timeout time.Duration
+	// Failures is how many calls in a row must fail until the store is not asked any more. 0 means 1: then a dead store
+	// costs nobody anything after the first, and a single answer that was slow means one ProbeEvery of fallback. A call
+	// fails when it takes longer than Timeout, even if an answer comes then, which is used; or when the store answered none
+	// of its requests.
+	Failures int
+	// ProbeEvery is how long the store is left alone after it failed, and between one probe and the next. A probe is a
+	// request like any other: its caller gets the store's answer if it comes in time. 0 means 1s, or Timeout if that is
+	// longer. It must not be shorter than Timeout, so that one probe is over before the next begins; at most 24 hours.
+	ProbeEvery time.Duration
+	// Instances is how many processes share the limits, for Local only: each limit's quota and burst are divided by it in
+	// the fallback, rounded up, at least 1, so that together they admit about as much as the store would. (A bucket that
+	// would then take more than five years to fill, which no limit may, gets one unit of burst less.) A cost that is
+	// too large for a share, but not for the limit, is refused until the next probe. 0 means 1: every process admits the
+	// whole quota.
+	Instances int
+	// MaxDetached is for stores that may not return when their context ends. If it is not 0, every call to the store runs
+	// on a goroutine of its own, with its own copy of the request, and a caller whose time is over does not wait for it. At
+	// most so many are on their way at a time, abandoned ones included until the store returns from them; beyond that, the
+	// policy answers at once. Choose it well above what is on its way in good times. What a detached call panics with is a
+	// failure of the store. 0 means that calls run on the caller's goroutine, which is faster and trusts the store.
+	MaxDetached int
+	// OnFallback is called for each request that the policy answered, on the caller's goroutine, before the answer is
+	// returned. The error says why the store did not answer; it contains no key. It must be quick and safe for concurrent
+	// use. nil means that nobody is told.
+	OnFallback func(ctx context.Context, op slidegate.Op, err error)
+}
+
+// longest is the most that a time in Options may be; far beyond what is useful, and sums of it do not overflow.
+const longest = 24 * time.Hour
+
+// ErrUnavailable is wrapped by every error that comes from a store that failed, along with the store's own error.
+var ErrUnavailable = errors.New("store unavailable")
+
+func (o *Options) fill(p Policy) error {
+	if o.Timeout == 0 {
+		o.Timeout = 100 * time.Millisecond
+	}
+	if o.Failures == 0 {
+		o.Failures = 1
+	}
+	if o.ProbeEvery == 0 {
+		o.ProbeEvery = max(time.Second, o.Timeout)
+	}
+	switch {
+	case o.Timeout < 0 || o.Timeout > longest:
+		return fmt.Errorf("failure: Timeout: must be up to %v, or 0 for the default, not %v", longest, o.Timeout)
+	case o.Failures < 0:
+		return fmt.Errorf("failure: Failures: must be 1 or more, or 0 for the default, not %d", o.Failures)
+	case o.ProbeEvery < o.Timeout || o.ProbeEvery > longest:
+		return fmt.Errorf("failure: ProbeEvery: must be from Timeout, %v, up to %v, or 0 for the default, not %v",
+			o.Timeout, longest, o.ProbeEvery)
+	case o.Instances < 0:
+		return fmt.Errorf("failure: Instances: must be 1 or more, or 0 for 1, not %d", o.Instances)
+	case o.Instances > 1 && p.fallback == nil:
+		return fmt.Errorf("failure: Instances: %d applies to Local only, not to the policy %v; leave it out", o.Instances, p)
+	case o.MaxDetached < 0:
+		return fmt.Errorf("failure: MaxDetached: must be 1 or more, or 0 for calls that are not detached, not %d", o.MaxDetached)
+	}
+	return nil
+}
+
+// Stats counts what happened since the layer was made.
+type Stats struct {
+	Fallbacks int64 // requests that the policy answered
+	Undone    int64 // requests that returned an error because the store failed, and nothing could answer for it
+	Failures  int64 // requests that the store was asked and failed to answer
+	Late      int64 // calls that took longer than Timeout
+	Outages   int64 // how often the store was no longer asked
+	Probes    int64 // calls that were made to see whether it is back
+	Detached  int64 // detached calls that are on their way now, abandoned ones included
+	Down      bool  // the store is not asked now, but for probes
+}

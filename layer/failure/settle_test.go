@@ -1,0 +1,303 @@
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// used tells how many of ten are used in a store.
+func used(t testing.TB, store slidegate.Store, key string) int64 {
+	t.Helper()
+	a, err := apply(t, store, slidegate.OpPeek, slidegate.Charge{Limit: bind(t, ten), Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 10 - a.Remaining
+}
+
+// With open and closed, what is no question is an error in an outage: the caller must know that it was not done.
+func TestSettlementsAreNotAnswered(t *testing.T) {
+	for _, policy := range []failure.Policy{failure.Open(), failure.Closed()} {
+		inner := newRemote(t)
+		inner.fail(errDown)
+		store := newStore(t, inner, policy, failure.Options{})
+		for _, op := range []slidegate.Op{slidegate.OpCharge, slidegate.OpGiveBack, slidegate.OpReset, slidegate.OpGiveBack} {
+			charge := slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
+			if op == slidegate.OpGiveBack {
+				charge.At = 1_700_000_000_000_000
+			}
+			if _, err := apply(t, store, op, charge); !errors.Is(err, failure.ErrUnavailable) || !errors.Is(err, errDown) {
+				t.Errorf("%v, op %d: %v", policy, op, err)
+			}
+		}
+		expect(t, store, failure.Stats{Undone: 4, Failures: 1, Outages: 1, Down: true})
+	}
+}
+
+// A reservation goes back to where it was taken, whatever the store is like by then, and to nobody else.
+func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
+	for flag := range policies(t) {
+		if flag == rule.FallbackClosed {
+			continue // it takes nothing
+		}
+		synctest.Test(t, func(t *testing.T) {
+			inner, memory := newRemote(t), newMemory(t)
+			policy := failure.Open()
+			if flag == rule.FallbackLocal {
+				policy = failure.Local(memory)
+			}
+			store := newStore(t, inner, policy, failure.Options{})
+			limiter, err := slidegate.New(store, ten)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := func(when string, atStore, atFallback int64) {
+				t.Helper()
+				if flag == rule.FallbackOpen {
+					atFallback = 0
+				}
+				if s, f := used(t, inner.Store, "k"), used(t, memory, "k"); s != atStore || f != atFallback {
+					t.Errorf("flag %d, %s: %d used in the store and %d in the fallback, not %d and %d", flag, when, s, f, atStore, atFallback)
+				}
+			}
+			reserve := func(n int64, want slidegate.Flags) slidegate.Reservation {
+				t.Helper()
+				r, d, err := limiter.Reserve(t.Context(), "k", n)
+				if err != nil || !d.Allowed || d.Flags != want {
+					t.Fatalf("reserved: %+v, %v", d, err)
+				}
+				return r
+			}
+			atStore := reserve(4, 0)
+			inner.fail(errDown)
+			first, second := reserve(5, flag), reserve(1, flag)
+			check("all taken", 4, 6)
+			if err := limiter.Cancel(t.Context(), atStore); !errors.Is(err, failure.ErrUnavailable) {
+				t.Errorf("what the store has was given back without it: %v", err)
+			}
+			check("nothing given back", 4, 6)
+			if err := limiter.Settle(t.Context(), first, 2); err != nil {
+				t.Error(err)
+			}
+			check("settled in the outage", 4, 3)
+			inner.heal()
+			time.Sleep(time.Second)
+			used(t, store, "k") // a probe
+			if store.Stats().Down {
+				t.Fatal("still down")
+			}
+			if err := limiter.Cancel(t.Context(), second); err != nil {
+				t.Error(err)
+			}
+			check("cancelled after the outage", 4, 2)
+			if err := limiter.Cancel(t.Context(), atStore); err != nil {
+				t.Error(err)
+			}
+			check("the store's given back", 0, 2)
+		})
+	}
+}
+
+// A store finds nothing to give back at the moments of a fallback, should it be asked without the layer.
+func TestNegativeMomentsAreNobodys(t *testing.T) {
+	for _, limit := range []slidegate.Limit{
+		ten, bucket, {Quota: 10, Window: time.Hour, Segments: 6, Anchor: slidegate.AnchorFirst},
+		{Quota: 10, Window: time.Hour, Algorithm: slidegate.FixedWindow}, {Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+	} {
+		memory, bound := newMemory(t), bind(t, limit)
+		a, err := apply(t, memory, slidegate.OpTake, slidegate.Charge{Limit: bound, Key: "k", Cost: 5})
+		if err != nil || !a.Allowed {
+			t.Fatal(a, err)
+		}
+		back, err := apply(t, memory, slidegate.OpGiveBack, slidegate.Charge{Limit: bound, Key: "k", Cost: 5, At: -a.At})
+		if err != nil || back.Granted != 0 {
+			t.Errorf("%v: %+v, %v", limit, back, err)
+		}
+	}
+}
+
+// What the fallback does with what is no question: see Local.
+func TestLocalSettlements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, memory := newRemote(t), newMemory(t)
+		store := newStore(t, inner, failure.Local(memory), failure.Options{})
+		k := slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: 3}
+		do := func(op slidegate.Op, flag slidegate.Flags, granted, atStore, atFallback int64) {
+			t.Helper()
+			a, err := apply(t, store, op, k)
+			if err != nil || a.Flags != flag || a.Granted != granted || (a.At < 0) != (flag != 0) {
+				t.Errorf("%+v, %v", a, err)
+			}
+			if s, f := used(t, inner.Store, "k"), used(t, memory, "k"); s != atStore || f != atFallback {
+				t.Errorf("%d used in the store and %d in the fallback, not %d and %d", s, f, atStore, atFallback)
+			}
+		}
+		do(slidegate.OpTake, 0, 3, 3, 0)
+		do(slidegate.OpCharge, 0, 3, 6, 0)
+		do(slidegate.OpGiveBack, 0, 3, 3, 0)
+		inner.fail(errDown)
+		do(slidegate.OpTake, rule.FallbackLocal, 3, 3, 3)
+		do(slidegate.OpCharge, rule.FallbackLocal, 3, 3, 6)
+		k.Cost = 2
+		do(slidegate.OpGiveBack, rule.FallbackLocal, 2, 3, 4)
+		expect(t, store, failure.Stats{Fallbacks: 3, Failures: 1, Outages: 1, Down: true})
+		if _, err := apply(t, store, slidegate.OpReset, k); !errors.Is(err, errDown) || used(t, memory, "k") != 0 || used(t, inner.Store, "k") != 3 {
+			t.Errorf("a reset in the outage: %v", err)
+		}
+		do(slidegate.OpTake, rule.FallbackLocal, 2, 3, 2)
+		expect(t, store, failure.Stats{Fallbacks: 4, Undone: 1, Failures: 1, Outages: 1, Down: true})
+		inner.heal()
+		time.Sleep(time.Second)
+		do(slidegate.OpReset, 0, 0, 0, 0)
+	})
+}
+
+// Each request of a batch has its own answer, in its own place, and the first error is returned.
+func TestBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, memory := newRemote(t), newMemory(t)
+		store := newStore(t, inner, failure.Local(memory), failure.Options{})
+		limit := bind(t, ten)
+		charge := func(key string, at slidegate.Micros) slidegate.Charge {
+			return slidegate.Charge{Limit: limit, Key: key, Cost: 2, At: at}
+		}
+		taken, err := apply(t, memory, slidegate.OpTake, charge("there", 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner.do(func(ctx context.Context, batch []slidegate.Request) (first error) {
+			for i := range batch {
+				switch r := &batch[i]; r.Charges[0].Key {
+				case "fails":
+					r.Err = errDown
+				case "wrong":
+					r.Err = slidegate.ErrCost
+				default:
+					_ = inner.Store.Apply(ctx, batch[i:i+1])
+				}
+				if first == nil {
+					first = batch[i].Err
+				}
+			}
+			return first
+		})
+		batch := []slidegate.Request{
+			request(slidegate.OpTake, charge("plain", 0)),
+			request(slidegate.OpGiveBack, charge("there", -taken.At)),
+			request(slidegate.OpTake, charge("fails", 0)),
+			request(slidegate.OpTake, charge("there", 0)),
+			request(slidegate.OpTake, charge("wrong", 0)),
+			request(slidegate.OpGiveBack, charge("there", -taken.At), charge("plain", taken.At)),
+			request(slidegate.OpGiveBack, charge("fails", taken.At)),
+			request(slidegate.OpReset, charge("plain", 0)),
+			request(slidegate.OpTake, charge("plain", 0)),
+		}
+		for i := range batch {
+			batch[i].Err = errors.New("left over")
+		}
+		const fallback = rule.FallbackLocal
+		want := []struct {
+			err     error
+			flags   slidegate.Flags
+			granted int64
+		}{
+			{nil, 0, 2}, {nil, fallback, 2}, {nil, fallback, 2}, {nil, 0, 2}, {slidegate.ErrCost, 0, 0}, {slidegate.ErrStore, 0, 0},
+			{errDown, 0, 0}, {nil, 0, 0}, {nil, 0, 2},
+		}
+		if err := store.Apply(t.Context(), batch); err != slidegate.ErrCost {
+			t.Errorf("the first error is %v", err)
+		}
+		for i, w := range want {
+			if r := &batch[i]; !errors.Is(r.Err, w.err) || r.Err == nil && (r.Answers[0].Flags != w.flags || r.Answers[0].Granted != w.granted) {
+				t.Errorf("request %d: %+v, %v", i, r.Answers, r.Err)
+			}
+		}
+		if n := inner.asked(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		if s, f, p := used(t, inner.Store, "there"), used(t, memory, "there"), used(t, inner.Store, "plain"); s != 2 || f != 0 || p != 2 {
+			t.Errorf("%d, %d and %d are used", s, f, p)
+		}
+		expect(t, store, failure.Stats{Fallbacks: 1, Undone: 1, Failures: 2}) // some were answered: the store is not dead
+	})
+}
+
+// A store that says that something failed but not what cannot be trusted with anything.
+func TestBatchWithoutErrs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t)
+		store := newStore(t, inner, failure.Local(newMemory(t)), failure.Options{})
+		const fallback = rule.FallbackLocal
+		charge := func(key string, at slidegate.Micros) slidegate.Charge {
+			return slidegate.Charge{Limit: bind(t, ten), Key: key, Cost: 2, At: at}
+		}
+		inner.do(func(context.Context, []slidegate.Request) error { return errDown })
+		batch := []slidegate.Request{request(slidegate.OpTake, charge("plain", 0)), request(slidegate.OpPeek, charge("plain", 0))}
+		if err := store.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != fallback || batch[1].Answers[0].Flags != fallback {
+			t.Errorf("%+v, %v", batch, err)
+		}
+		if !store.Stats().Down {
+			t.Error("a call without any answer is not a failure")
+		}
+		// In the outage, in order.
+		batch = []slidegate.Request{
+			request(slidegate.OpTake, charge("new", 0)), request(slidegate.OpGiveBack, charge("new", 0)), request(slidegate.OpPeek, charge("new", 0)),
+		}
+		if err := store.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Remaining != 8 || batch[1].Answers[0].Granted != 2 ||
+			batch[2].Answers[0].Remaining != 10 || inner.asked() != 1 {
+			t.Errorf("%+v, %v", batch, err)
+		}
+	})
+}
+
+// A batch that ran into the deadline counts against the store even if a part of it was answered.
+func TestBatchOutOfTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t)
+		store := newStore(t, inner, failure.Open(), failure.Options{})
+		inner.do(func(ctx context.Context, batch []slidegate.Request) error {
+			_ = inner.Store.Apply(ctx, batch[:1])
+			<-ctx.Done()
+			return setErr(batch[1:], ctx.Err())
+		})
+		charge := slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
+		batch := []slidegate.Request{request(slidegate.OpTake, charge), request(slidegate.OpTake, charge)}
+		if err := store.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != 0 || batch[1].Answers[0].Flags != rule.FallbackOpen {
+			t.Errorf("%+v, %v", batch, err)
+		}
+		expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Late: 1, Outages: 1, Down: true})
+	})
+}
+
+// Requests that cannot be are errors, not panics.
+func TestImpossibleRequests(t *testing.T) {
+	for _, policy := range policies(t) {
+		inner := newRemote(t)
+		inner.fail(errDown)
+		store := newStore(t, inner, policy, failure.Options{})
+		charges := []slidegate.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1}}
+		back := []slidegate.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1, At: -5}}
+		for i, r := range []slidegate.Request{
+			{Op: slidegate.OpTake}, {Op: slidegate.OpTake, Charges: charges}, {Op: slidegate.OpGiveBack, Charges: back},
+			{Op: slidegate.OpReset, Answers: make([]slidegate.Answer, 1)}, {Op: slidegate.OpPeek},
+		} {
+			if err := store.Apply(t.Context(), []slidegate.Request{r}); !errors.Is(err, slidegate.ErrStore) {
+				t.Errorf("%v, request %d: %v", policy, i, err)
+			}
+		}
+		if err := store.Apply(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		unknown := slidegate.Request{Op: 99, Charges: charges, Answers: make([]slidegate.Answer, 1)}
+		if err := store.Apply(t.Context(), []slidegate.Request{unknown}); !errors.Is(err, errDown) {
+			t.Errorf("%v, an unknown operation: %v", policy, err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errDown = errors.New("remote: connection refused")
+
+// remote is a store with a round trip whose health the test decides. It has no TakeOne.
+type remote struct {
+	slidegate.Store
+	calls   atomic.Int64
+	handle  atomic.Pointer[func(ctx context.Context, batch []slidegate.Request) error]
+	noTrips bool
+}
+
+func newRemote(t testing.TB) *remote { return &remote{Store: newMemory(t)} }
+
+func newMemory(t testing.TB) *memstore.Store {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func (r *remote) Traits() slidegate.Traits {
+	traits := r.Store.Traits()
+	traits.Name, traits.RoundTrips, traits.ServerClock = "remote", 1, true
+	if r.noTrips {
+		traits.RoundTrips = 0
+	}
+	return traits
+}
+
+func (r *remote) Apply(ctx context.Context, batch []slidegate.Request) error {
+	r.calls.Add(1)
+	if handle := r.handle.Load(); handle != nil {
+		return (*handle)(ctx, batch)
+	}
+	return r.Store.Apply(ctx, batch)
+}
+
+func (r *remote) do(handle func(ctx context.Context, batch []slidegate.Request) error) {
+	r.handle.Store(&handle)
+}
+
+func (r *remote) heal() { r.handle.Store(nil) }
+
+// fail makes the store refuse to talk.
+func (r *remote) fail(err error) {
+	r.do(func(_ context.Context, batch []slidegate.Request) error { return setErr(batch, err) })
+}
+
+// hang makes the store silent until the context ends.
+func (r *remote) hang() {
+	r.do(func(ctx context.Context, batch []slidegate.Request) error {
+		<-ctx.Done()
+		return setErr(batch, fmt.Errorf("remote: %w", ctx.Err()))
+	})
+}
+
+// slow makes the store answer, but late and whether anybody waits or not.
+func (r *remote) slow(by time.Duration) {
+	r.do(func(ctx context.Context, batch []slidegate.Request) error {
+		time.Sleep(by)
+		return r.Store.Apply(ctx, batch)
+	})
+}
+
+func setErr(batch []slidegate.Request, err error) error {
+	for i := range batch {
+		batch[i].Err = err
+	}
+	return err
+}
+
+// asked tells how often the store was asked since the last time.
+func (r *remote) asked() int64 { return r.calls.Swap(0) }
+
+func newStore(t testing.TB, inner slidegate.Store, policy failure.Policy, opts failure.Options) *failure.Store {
+	t.Helper()
+	store, err := failure.New(inner, policy, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func bind(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
+	t.Helper()
+	bound, err := slidegate.Bind("", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound
+}
+
+func request(op slidegate.Op, charges ...slidegate.Charge) slidegate.Request {
+	return slidegate.Request{Op: op, Charges: charges, Answers: make([]slidegate.Answer, len(charges))}
+}
+
+// apply sends one request of one charge.
+func apply(t testing.TB, store slidegate.Store, op slidegate.Op, charge slidegate.Charge) (slidegate.Answer, error) {
+	t.Helper()
+	batch := []slidegate.Request{request(op, charge)}
+	err := store.Apply(t.Context(), batch)
+	if err != batch[0].Err {
+		t.Fatalf("Apply returned %v, and Err is %v", err, batch[0].Err)
+	}
+	return batch[0].Answers[0], err
+}
+
+// ways are the two ways to take one charge.
+var ways = map[string]func(context.Context, slidegate.Store, slidegate.Charge) (slidegate.Answer, error){
+	"TakeOne": func(ctx context.Context, store slidegate.Store, c slidegate.Charge) (a slidegate.Answer, err error) {
+		a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err =
+			store.(slidegate.OneTaker).TakeOne(ctx, c.Limit, c.Key, c.Cost)
+		if a.Allowed {
+			a.Granted = c.Cost
+		}
+		return a, err
+	},
+	"Apply": func(ctx context.Context, store slidegate.Store, c slidegate.Charge) (slidegate.Answer, error) {
+		batch := []slidegate.Request{request(slidegate.OpTake, c)}
+		err := store.Apply(ctx, batch)
+		return batch[0].Answers[0], err
+	},
+}
+
+// policies are the three, each with its flag.
+func policies(t testing.TB) map[slidegate.Flags]failure.Policy {
+	return map[slidegate.Flags]failure.Policy{
+		rule.FallbackOpen: failure.Open(), rule.FallbackClosed: failure.Closed(), rule.FallbackLocal: failure.Local(newMemory(t)),
+	}
+}
+
+// timed returns how much virtual time something took.
+func timed(do func()) time.Duration {
+	start := time.Now()
+	do()
+	return time.Since(start)
+}
+
+// expect compares statistics.
+func expect(t testing.TB, store *failure.Store, want failure.Stats) {
+	t.Helper()
+	if got := store.Stats(); got != want {
+		t.Errorf("statistics:\n got  %+v\n want %+v", got, want)
+	}
+}

@@ -1,0 +1,67 @@
+package observe_test
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/observe"
+)
+
+func sdkProvider() metric.MeterProvider {
+	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+}
+
+// What the layer adds to a decision in memory: with the durations of a sample, of every call, with no SDK, with a hook.
+func BenchmarkAllow(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		opts *observe.Options // nil for the store alone
+	}{
+		{"alone", nil},
+		{"sample", &observe.Options{MeterProvider: sdkProvider()}},
+		{"every", &observe.Options{MeterProvider: sdkProvider(), DurationEvery: 1}},
+		{"noSDK", &observe.Options{MeterProvider: noop.NewMeterProvider()}},
+		{"hook", &observe.Options{MeterProvider: sdkProvider(), OnDecision: func(observe.Event) {}}},
+	} {
+		var store slidegate.Store = newMemory(b, nil)
+		if c.opts != nil {
+			store = open(b, store, *c.opts)
+		}
+		limiter := newLimiter(b, store, slidegate.PerMinute(1_000_000_000))
+		var keys atomic.Int64
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				key := strconv.Itoa(int(keys.Add(1))) // one each: the store itself shall not be what they wait for
+				for pb.Next() {
+					_, _ = limiter.Allow(context.Background(), key)
+				}
+			})
+		})
+	}
+}
+
+// What the same would take if each decision were handed over at once.
+func BenchmarkSynchronousAdd(b *testing.B) {
+	counter, err := sdkProvider().Meter("bench").Int64Counter("decisions")
+	if err != nil {
+		b.Fatal(err)
+	}
+	options := []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
+		attribute.String("slidegate.limit", "per-user"), attribute.String("slidegate.verdict", "allowed"),
+		attribute.String("slidegate.source", "store"), attribute.String("slidegate.store", "memory")))}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			counter.Add(context.Background(), 1, options...)
+		}
+	})
+}

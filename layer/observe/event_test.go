@@ -1,0 +1,152 @@
+package observe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/observe"
+)
+
+// told is a copy of an event: nothing else of it may be kept.
+type told struct {
+	op       slidegate.Op
+	limits   string
+	allowed  string
+	duration time.Duration
+	err      error
+	keys     string
+}
+
+// copied makes a copy of an event.
+func copied(e observe.Event) told {
+	c := told{op: e.Op, limits: strings.Join(e.Limits, ", "), duration: e.Duration, err: e.Err}
+	for _, a := range e.Answers {
+		c.allowed += fmt.Sprint(a.Allowed, " ", a.Granted, " of ", a.Granted+a.Remaining, "; ")
+	}
+	if e.Request != nil {
+		for _, charge := range e.Request.Charges {
+			c.keys += charge.Key + " in " + e.Request.Group + "; "
+		}
+	}
+	return c
+}
+
+// Every request is told, whatever it does and whatever became of it, in order, after it was decided.
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("down")
+		memory := newMemory(t, func() slidegate.Micros { return noon })
+		inner := scripted{decide: func(r *slidegate.Request) error {
+			time.Sleep(time.Millisecond)
+			if r.Charges[0].Key == "bad" {
+				r.Answers[0].Allowed = true // left over from a try that came to nothing
+				return down
+			}
+			return memory.Apply(context.Background(), []slidegate.Request{*r})
+		}}
+		for _, keys := range []bool{false, true} {
+			var got []told
+			opts := observe.Options{
+				MeterProvider: newMeter(t).provider, Keys: keys, DurationEvery: 1 << 30,
+				OnDecision: func(e observe.Event) { got = append(got, copied(e)) },
+			}
+			limiter := newLimiter(t, open(t, inner, opts), user)
+			_, _ = limiter.Allow(t.Context(), "a")
+			_, _ = limiter.AllowN(t.Context(), "a", 3)
+			_, _ = limiter.Allow(t.Context(), "bad")
+			_, _ = limiter.Peek(t.Context(), "a")
+			_ = limiter.Reset(t.Context(), "a")
+			two := limiter.For(slidegate.Claim{Limit: tenant, Key: "t", Cost: 2}, slidegate.Claim{Limit: user, Key: "a", Cost: 2})
+			_, _ = two.InGroup("g").Allow(t.Context())
+			_, _ = two.InGroup("g").Refund(t.Context())
+			_ = limiter.Reset(t.Context(), "a")
+			want := []told{
+				{op: slidegate.OpTake, limits: "user", allowed: "true 1 of 3; ", keys: "a in ; "},
+				{op: slidegate.OpTake, limits: "user", allowed: "false 0 of 2; ", keys: "a in ; "},
+				{op: slidegate.OpTake, limits: "user", err: down, keys: "bad in ; "},
+				{op: slidegate.OpPeek, limits: "user", allowed: "true 0 of 2; ", keys: "a in ; "},
+				{op: slidegate.OpReset, limits: "user", allowed: "true 0 of 3; ", keys: "a in ; "},
+				{op: slidegate.OpTake, limits: "tenant, user", allowed: "true 2 of 5; true 2 of 3; ", keys: "t in g; a in g; "},
+				{op: slidegate.OpGiveBack, limits: "tenant, user", allowed: "true 2 of 7; true 2 of 5; ", keys: "t in g; a in g; "},
+				{op: slidegate.OpReset, limits: "user", allowed: "true 0 of 3; ", keys: "a in ; "},
+			}
+			for i := range want {
+				want[i].duration = time.Millisecond
+				if !keys {
+					want[i].keys = ""
+				}
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("told\n  %+v\nand not\n  %+v", got, want)
+			}
+		}
+	})
+}
+
+// Each request of a batch is an event of its own, with its own limits, and the duration of all.
+func TestEventsOfABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		inner := scripted{decide: func(*slidegate.Request) error { time.Sleep(time.Millisecond); return nil }}
+		store := open(t, inner, observe.Options{
+			MeterProvider: newMeter(t).provider,
+			OnDecision:    func(e observe.Event) { got = append(got, fmt.Sprint(e.Limits, e.Duration, len(e.Answers))) },
+		})
+		a, b := bind(t, user), bind(t, tenant)
+		request := func(limits ...*slidegate.BoundLimit) slidegate.Request {
+			r := slidegate.Request{Answers: make([]slidegate.Answer, len(limits))}
+			for _, limit := range limits {
+				r.Charges = append(r.Charges, slidegate.Charge{Limit: limit})
+			}
+			return r
+		}
+		if err := store.Apply(t.Context(), []slidegate.Request{request(a, b), request(b), request(a)}); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"[user tenant] 3ms 2", "[tenant] 3ms 1", "[user] 3ms 1"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("told %q and not %q", got, want)
+		}
+	})
+}
+
+// An answer that came with an error is nobody's business, by whichever way it came.
+func TestErrorHasNoAnswer(t *testing.T) {
+	down := errors.New("down")
+	inner := scripted{decide: func(r *slidegate.Request) error {
+		r.Answers[0] = slidegate.Answer{Allowed: true, Granted: 1, Remaining: 5}
+		return down
+	}}
+	store := open(t, inner, observe.Options{MeterProvider: newMeter(t).provider})
+	allowed, _, remaining, _, _, _, err := store.TakeOne(t.Context(), bind(t, user), "k", 1)
+	if allowed || remaining != 0 || err != down {
+		t.Errorf("allowed %v, %d remaining, %v", allowed, remaining, err)
+	}
+}
+
+// A hook may ask the store itself.
+func TestHookThatAsks(t *testing.T) {
+	var store *observe.Store
+	limit := bind(t, user)
+	depth, events := 0, 0
+	store = open(t, newMemory(t, nil), observe.Options{MeterProvider: newMeter(t).provider, Keys: true, OnDecision: func(e observe.Event) {
+		events++
+		if depth++; depth < 3 {
+			_, _, _, _, _, _, _ = store.TakeOne(t.Context(), limit, "inner", 1)
+		}
+		depth--
+		if len(e.Limits) != 1 || e.Limits[0] != "user" || e.Request.Charges[0].Key == "" {
+			t.Errorf("the event was changed meanwhile: %+v", e)
+		}
+	}})
+	_, _, _, _, _, _, _ = store.TakeOne(t.Context(), limit, "outer", 1)
+	if events != 3 {
+		t.Errorf("%d events", events)
+	}
+}

@@ -1,0 +1,278 @@
+package observe_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"pgregory.net/rapid"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/observe"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// However many limits there are, only so many have a name of their own, and none is lost.
+func TestMaxLimits(t *testing.T) {
+	m := newMeter(t)
+	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 2}))
+	for range 3 {
+		for _, name := range []string{"b", "a", "c", "other", "d"} {
+			limit := slidegate.Limit{Name: name, Quota: 2, Window: time.Hour}
+			_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 1}).Allow(t.Context())
+		}
+	}
+	m.want(
+		"decisions limit=a,source=store,store=memory,verdict=allowed 2",
+		"decisions limit=a,source=store,store=memory,verdict=refused 1",
+		"decisions limit=b,source=store,store=memory,verdict=allowed 2",
+		"decisions limit=b,source=store,store=memory,verdict=refused 1",
+		"decisions limit=other,source=store,store=memory,verdict=allowed 6",
+		"decisions limit=other,source=store,store=memory,verdict=refused 3",
+		"units.granted limit=a,store=memory 2",
+		"units.granted limit=b,store=memory 2",
+		"units.granted limit=other,store=memory 6",
+	)
+}
+
+// A limit that is really called "other" is counted with those that have no name of their own.
+func TestLimitCalledOther(t *testing.T) {
+	m := newMeter(t)
+	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 1}))
+	for _, name := range []string{"other", "a"} {
+		limit := slidegate.Limit{Name: name, Quota: 2, Window: time.Hour}
+		_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 1}).Allow(t.Context())
+	}
+	m.want("decisions limit=other,source=store,store=memory,verdict=allowed 2", "units.granted limit=other,store=memory 2")
+}
+
+// Limits of the same name are one series, whatever their quota. More limits than are remembered by their number are all
+// found again.
+func TestLimitsAreTheirNames(t *testing.T) {
+	m := newMeter(t)
+	store := open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider})
+	const limits = 3000
+	var bound []*slidegate.BoundLimit
+	for i := range limits {
+		bound = append(bound, bind(t, slidegate.Limit{Name: []string{"a", "b", "c"}[i%3], Quota: int64(i + 1), Window: time.Hour}))
+	}
+	for range 2 {
+		for _, limit := range bound {
+			if _, _, _, _, _, _, err := store.TakeOne(t.Context(), limit, "k", 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m.want(
+		"decisions limit=a,source=store,store=memory,verdict=allowed 2000",
+		"decisions limit=b,source=store,store=memory,verdict=allowed 2000",
+		"decisions limit=c,source=store,store=memory,verdict=allowed 2000",
+	)
+}
+
+// With the default the SDK has a place for every combination that a limit can have.
+func TestDefaultFitsTheSDK(t *testing.T) {
+	m := newMeter(t)
+	var answer slidegate.Answer
+	var failure error
+	inner := scripted{decide: func(r *slidegate.Request) error { r.Answers[0] = answer; return failure }}
+	limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}))
+	ask := func(a slidegate.Answer, err error) {
+		answer, failure = a, err
+		for i := range 300 {
+			limit := slidegate.Limit{Name: fmt.Sprint("limit ", i), Quota: 2, Window: time.Hour}
+			_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 1}).Allow(t.Context())
+		}
+	}
+	ask(slidegate.Answer{}, errors.New("down"))
+	for _, flags := range []slidegate.Flags{0, rule.FallbackOpen, rule.FallbackLocal} {
+		ask(slidegate.Answer{Allowed: true, Granted: 1, Flags: flags | rule.Inherited | rule.ClockMoved}, nil)
+	}
+	for _, flags := range []slidegate.Flags{0, rule.Cached, rule.FallbackClosed, rule.FallbackLocal} {
+		ask(slidegate.Answer{Flags: flags}, nil)
+	}
+	lines := m.counters()
+	if want := 201 * (8 + 3); len(lines) != want+1 {
+		t.Errorf("%d series, not %d and one of errors", len(lines), want)
+	}
+	for _, line := range lines {
+		if strings.Contains(line, "overflow") {
+			t.Errorf("the SDK had no place: %s", line)
+		}
+	}
+	if !slices.Contains(lines, "decisions limit=other,source=store,store=scripted,verdict=error 100") {
+		t.Errorf("100 of 300 limits are too many")
+	}
+}
+
+// A name may be any bytes; an exporter would send nothing at all if it got them as they are.
+func TestNamesThatAreNoText(t *testing.T) {
+	m := newMeter(t)
+	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider}),
+		slidegate.Limit{Name: "a\xff\xfeb", Quota: 2, Window: time.Hour})
+	_, _ = limiter.AllowN(t.Context(), "k", 3)
+	m.want("decisions limit=a\uFFFDb,source=store,store=memory,verdict=refused 1")
+}
+
+// No key and no group is in anything that is exported, nor in a printed event, whatever the store does: random requests over
+// a store that also fails, with the key in its error.
+func TestNothingLeaks(t *testing.T) {
+	limits := []slidegate.Limit{user, tenant, slidegate.PerSecond(2)}
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newMeter(t)
+		var printed strings.Builder
+		memory := newMemory(t, nil)
+		inner := scripted{decide: func(r *slidegate.Request) error {
+			if strings.HasSuffix(r.Charges[0].Key, "fails") {
+				return fmt.Errorf("no answer for %s in %s", r.Charges[0].Key, r.Group)
+			}
+			return memory.Apply(context.Background(), []slidegate.Request{*r})
+		}}
+		opts := observe.Options{MeterProvider: m.provider, OnDecision: func(e observe.Event) {
+			e.Err = nil // its text is the store's
+			fmt.Fprintf(&printed, "%+v %#v", e, e)
+		}}
+		store := open(t, inner, opts)
+		limiter := newLimiter(t, store, user)
+		var secrets []string
+		for range rapid.IntRange(1, 20).Draw(rt, "requests") {
+			key := string(rapid.SliceOfN(rapid.Byte(), 8, 40).Draw(rt, "key"))
+			group := rapid.StringMatching(`[a-z0-9]{12}`).Draw(rt, "group")
+			secrets = append(secrets, key, group)
+			if rapid.Bool().Draw(rt, "fails") {
+				key += "fails"
+			}
+			claim := slidegate.Claim{Limit: rapid.SampledFrom(limits).Draw(rt, "limit"), Key: key, Cost: rapid.Int64Range(0, 4).Draw(rt, "cost")}
+			ask := limiter.For(claim).InGroup(group)
+			switch rapid.IntRange(0, 3).Draw(rt, "verb") {
+			case 0:
+				_, _ = ask.Allow(context.Background())
+			case 1:
+				_, _ = limiter.Allow(context.Background(), key)
+			case 2:
+				_, _ = ask.Refund(context.Background())
+			case 3:
+				_, _ = ask.Peek(context.Background())
+			}
+		}
+		collected := m.collect()
+		exported, err := json.Marshal(collected)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		everything := string(exported) + fmt.Sprintf("%+v", collected) + strings.Join(m.counters(), "\n") + printed.String()
+		if !strings.Contains(everything, "slidegate.") {
+			rt.Fatalf("nothing was exported: %s", everything)
+		}
+		for _, secret := range secrets {
+			for _, spelled := range []string{
+				secret, hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(fmt.Sprintf("%q", secret), `"`),
+			} {
+				if strings.Contains(everything, spelled) {
+					rt.Fatalf("%q is in what is exported or printed", secret)
+				}
+			}
+		}
+		_ = store.Close()
+	})
+}
+
+// Counts are exact whatever runs at the same time, collections among it.
+func TestConcurrent(t *testing.T) {
+	const workers, each = 8, 3000
+	second := sdkmetric.NewManualReader()
+	m := newMeter(t, sdkmetric.WithReader(second))
+	store := open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 3, DurationEvery: 1})
+	limiter := newLimiter(t, store, slidegate.Limit{Name: "hot", Quota: 1000, Window: time.Hour})
+	var working, reading sync.WaitGroup
+	done := make(chan struct{})
+	for _, reader := range []*meter{m, {t, second, m.provider}} {
+		reading.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					reader.collect()
+				}
+			}
+		})
+	}
+	for w := range workers {
+		working.Go(func() {
+			for i := range each {
+				_, _ = limiter.Allow(context.Background(), "k")
+				limit := slidegate.Limit{Name: fmt.Sprint("cold ", (w+i)%9), Quota: 1, Window: time.Hour}
+				_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 0}).Allow(context.Background())
+			}
+		})
+	}
+	working.Wait()
+	close(done)
+	reading.Wait()
+	lines := m.counters()
+	for _, want := range []string{
+		"decisions limit=hot,source=store,store=memory,verdict=allowed 1000",
+		"decisions limit=hot,source=store,store=memory,verdict=refused 23000",
+		"units.granted limit=hot,store=memory 1000",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("there is no %q in\n%s", want, strings.Join(lines, "\n"))
+		}
+	}
+	var cold int64
+	for _, line := range lines {
+		var n int64
+		if !strings.Contains(line, "limit=hot") {
+			_, _ = fmt.Sscan(line[strings.LastIndex(line, " "):], &n)
+			cold += n
+		}
+	}
+	if cold != workers*each || len(lines) != 6 {
+		t.Errorf("%d decisions by the other limits, in\n%s", cold, strings.Join(lines, "\n"))
+	}
+	if points := m.durations(); len(points) != 1 || points[0].Count != 2*workers*each {
+		t.Errorf("the durations are %+v", points)
+	}
+}
+
+// Two stores on one provider: with their own names they are told apart, with the same they add up.
+func TestTwoStores(t *testing.T) {
+	m := newMeter(t)
+	for _, name := range []string{"near", "far", "near", ""} {
+		limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, Name: name}), user)
+		_, _ = limiter.AllowN(t.Context(), "k", 4)
+	}
+	m.want(
+		"decisions limit=user,source=store,store=far,verdict=refused 1",
+		"decisions limit=user,source=store,store=memory,verdict=refused 1",
+		"decisions limit=user,source=store,store=near,verdict=refused 2",
+	)
+}
+
+// After Close nothing is reported, and everything still works.
+func TestClose(t *testing.T) {
+	m := newMeter(t)
+	store := open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider})
+	limiter := newLimiter(t, store, user)
+	_, _ = limiter.Allow(t.Context(), "k")
+	m.want("decisions limit=user,source=store,store=memory,verdict=allowed 1", "units.granted limit=user,store=memory 1")
+	for range 2 {
+		if err := store.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	m.want()
+	if d, err := limiter.Allow(t.Context(), "k"); err != nil || d.Remaining != 1 {
+		t.Errorf("after Close: %+v, %v", d, err)
+	}
+}

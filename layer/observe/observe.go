@@ -1,0 +1,226 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Options are the choices of a Store. The zero value reports to the global MeterProvider.
+type Options struct {
+	// MeterProvider is where the metrics go. nil means otel.GetMeterProvider(), which may be set later.
+	MeterProvider metric.MeterProvider
+	// Name is what the attribute slidegate.store says. Empty means Traits.Name of the store that is observed, such as
+	// "memory"; give names where two stores of a kind are observed.
+	Name string
+	// MaxLimits is how many limits the attribute slidegate.limit tells apart; those that come later are all called "other".
+	// 0 means 200: a limit has up to eight combinations of verdict and source, and the SDK for Go puts what is beyond 2,000
+	// combinations of a metric together under otel.metric.overflow.
+	MaxLimits int
+	// DurationEvery is of how many calls of the store one is timed, at random: reading the clock twice and recording takes
+	// some 300 ns. 0 means 1, every call, for a store that makes round trips, and 100 for one that makes none, whose
+	// decisions take less than that. With a view that drops slidegate.decision.duration none is timed.
+	DurationEvery int
+	// OnDecision is called after every request of every operation, in the goroutine of the caller, who waits for it. It must
+	// be safe for concurrent use. nil means none.
+	OnDecision func(Event)
+	// Keys says that events have the request with its keys. Those are names and addresses of people: without it, an event
+	// can be printed to a log as it is.
+	Keys bool
+}
+
+const (
+	defaultMaxLimits    = 200
+	defaultEveryNearby  = 100 // of the calls of a store in the same process
+	defaultEveryFaraway = 1
+	mostMaxLimits       = 1 << 20
+	mostDurationEvery   = 1 << 30
+)
+
+// validate checks the options and fills in what they leave to the default.
+func (o *Options) validate(traits slidegate.Traits) error {
+	switch {
+	case o.MaxLimits < 0 || o.MaxLimits > mostMaxLimits:
+		return fmt.Errorf("observe: MaxLimits: must be 1 to %d, or 0 for %d, not %d", mostMaxLimits, defaultMaxLimits, o.MaxLimits)
+	case o.DurationEvery < 0 || o.DurationEvery > mostDurationEvery:
+		return fmt.Errorf("observe: DurationEvery: must be 1 for all calls to %d, or 0 for the default, not %d; to have none, "+
+			"drop slidegate.decision.duration in a view", mostDurationEvery, o.DurationEvery)
+	case o.Keys && o.OnDecision == nil:
+		return fmt.Errorf("observe: Keys: nobody is told them; set OnDecision too, or neither")
+	}
+	if o.MeterProvider == nil {
+		o.MeterProvider = otel.GetMeterProvider()
+	}
+	if o.Name == "" {
+		o.Name = traits.Name
+	}
+	if o.MaxLimits == 0 {
+		o.MaxLimits = defaultMaxLimits
+	}
+	if o.DurationEvery == 0 {
+		o.DurationEvery = defaultEveryNearby
+		if traits.RoundTrips > 0 {
+			o.DurationEvery = defaultEveryFaraway
+		}
+	}
+	return nil
+}
+
+// Store is a slidegate.Store that observes another. It answers as that one does, and is safe for concurrent use. The zero
+// value is not usable; New makes it.
+type Store struct {
+	inner slidegate.Store
+	one   slidegate.OneTaker // inner, if it can
+	opts  Options
+	tally *tally
+	lanes sync.Pool // of *lane
+
+	durations    metric.Float64Histogram
+	durationsFor [kinds + 1][]metric.RecordOption // by kind of error; the last is for none
+	registration metric.Registration
+	closed       atomic.Bool
+}
+
+// New returns a store that answers as inner does and observes it.
+func New(inner slidegate.Store, opts Options) (*Store, error) {
+	if inner == nil {
+		return nil, fmt.Errorf("observe: inner: must not be nil; give the store that is to be observed")
+	}
+	if err := opts.validate(inner.Traits()); err != nil {
+		return nil, err
+	}
+	s := &Store{inner: inner, opts: opts, tally: newTally(opts.MaxLimits)}
+	s.one, _ = inner.(slidegate.OneTaker)
+	var last atomic.Uint32
+	s.lanes.New = func() any {
+		l := &lane{index: int(last.Add(1)) % s.tally.lanes}
+		l.wait(opts.DurationEvery)
+		return l
+	}
+	if err := s.instruments(); err != nil {
+		return nil, fmt.Errorf("observe: MeterProvider: %w", err)
+	}
+	return s, nil
+}
+
+// Close ends the reports of this store's figures; what was counted since the last collection is not reported. It does not
+// close the inner store, and decisions can still be made.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	if err := s.registration.Unregister(); err != nil {
+		return fmt.Errorf("observe: MeterProvider: %w", err)
+	}
+	return nil
+}
+
+// Check asks the inner store.
+func (s *Store) Check(limit *slidegate.BoundLimit) error { return s.inner.Check(limit) }
+
+// Traits are those of the inner store.
+func (s *Store) Traits() slidegate.Traits { return s.inner.Traits() }
+
+// Apply has the inner store decide the batch, and counts what it answered.
+func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+	l := s.lanes.Get().(*lane)
+	timed := s.due(ctx, l) && len(batch) > 0
+	var start time.Time
+	if timed || s.opts.OnDecision != nil {
+		start = time.Now()
+	}
+	err := s.inner.Apply(ctx, batch)
+	var took time.Duration
+	if timed || s.opts.OnDecision != nil {
+		took = time.Since(start)
+	}
+	if timed {
+		s.record(ctx, took, err)
+	}
+	for i := range batch {
+		s.tally.request(&batch[i], l.index)
+	}
+	s.lanes.Put(l)
+	if s.opts.OnDecision != nil {
+		s.tell(batch, took)
+	}
+	return err
+}
+
+// TakeOne has the inner store decide, in its own quick way if it has one, and counts what it answered.
+func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	if s.one == nil || s.opts.OnDecision != nil {
+		return s.takeByApply(ctx, limit, key, cost)
+	}
+	l := s.lanes.Get().(*lane)
+	if s.due(ctx, l) {
+		start := time.Now()
+		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeOne(ctx, limit, key, cost)
+		s.record(ctx, time.Since(start), err)
+	} else {
+		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeOne(ctx, limit, key, cost)
+	}
+	s.tally.one(limit, l.index, allowed, flags, cost, err)
+	s.lanes.Put(l)
+	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+}
+
+// lane is what one processor has for itself while it decides: those who decide at the same time count in different places,
+// for a place that several processors write to has to travel between them. A sync.Pool hands a processor the lane that it
+// had before.
+type lane struct {
+	index int
+	left  int64 // how many calls until one is timed
+}
+
+// due tells whether this call is to be timed.
+func (s *Store) due(ctx context.Context, l *lane) bool {
+	if l.left--; l.left > 0 {
+		return false
+	}
+	l.wait(s.opts.DurationEvery)
+	return s.durations.Enabled(ctx)
+}
+
+// wait sets how many calls there are until one is timed, as if each were chosen with a chance of one in every: so it does not
+// matter that the garbage collector takes lanes away and new ones begin anew, nor that traffic has a rhythm.
+func (l *lane) wait(every int) {
+	l.left = 1 + int64(rand.ExpFloat64()/-math.Log1p(-1/float64(every)))
+}
+
+// oneRequest is the memory of a request that came without a batch.
+type oneRequest struct {
+	batch   [1]slidegate.Request
+	charges [1]slidegate.Charge
+	answers [1]slidegate.Answer
+}
+
+var oneRequests = sync.Pool{New: func() any { return new(oneRequest) }}
+
+// takeByApply is TakeOne where there is no quick way, or where somebody wants to be told of the request.
+func (s *Store) takeByApply(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	r := oneRequests.Get().(*oneRequest)
+	r.charges[0] = slidegate.Charge{Limit: limit, Key: key, Cost: cost}
+	r.batch[0] = slidegate.Request{Op: slidegate.OpTake, Charges: r.charges[:], Answers: r.answers[:]}
+	err = s.Apply(ctx, r.batch[:])
+	var a slidegate.Answer
+	if err == nil {
+		a = r.answers[0]
+	}
+	*r = oneRequest{} // whoever uses the memory next does not find a key in it
+	oneRequests.Put(r)
+	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
+}

@@ -1,0 +1,159 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidegate/slidegate"
+)
+
+// The kinds of errors, in the order of kindNames.
+const (
+	timeout = iota
+	canceled
+	unsupported
+	otherKind
+	kinds
+)
+
+var kindNames = [kinds]string{"timeout", "canceled", "store", "other"}
+
+// kindOf says what an error is, never what its text is: there are too many of them, and they are not ours.
+func kindOf(err error) int {
+	var timed interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, context.Canceled):
+		return canceled
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timed) && timed.Timeout():
+		return timeout
+	case errors.Is(err, slidegate.ErrStore):
+		return unsupported
+	}
+	return otherKind
+}
+
+// scope is the name under which all metrics are reported.
+const scope = "github.com/slidegate/slidegate/layer/observe"
+
+// buckets go from what a store in memory takes to where everybody has given up, in seconds.
+var buckets = []float64{
+	1e-6, 2.5e-6, 5e-6, 10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6,
+	1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3,
+	1, 2.5, 5,
+}
+
+// instruments makes the instruments and registers the report.
+func (s *Store) instruments() error {
+	meter := s.opts.MeterProvider.Meter(scope)
+	var problems []error
+	counter := func(name, unit, description string) metric.Int64ObservableCounter {
+		c, err := meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		problems = append(problems, err)
+		return c
+	}
+	r := &report{
+		tally: s.tally, store: attribute.String("slidegate.store", s.opts.Name),
+		decisions: counter("slidegate.decisions", "{decision}", "Requests for units that were decided, by the limit that decided."),
+		granted:   counter("slidegate.units.granted", "{unit}", "Units that were charged to a limit."),
+		givenBack: counter("slidegate.units.given_back", "{unit}", "Units that were given back to a limit."),
+		inherited: counter("slidegate.inherited", "{answer}",
+			"Answers for keys that took over the counts of others, because the store was full of live ones."),
+		clockMoved: counter("slidegate.clock_moved", "{answer}", "Answers from counts that were ahead of the clock and moved back."),
+		errors:     counter("slidegate.errors", "{request}", "Requests that the store did not answer."),
+	}
+	var err error
+	s.durations, err = meter.Float64Histogram("slidegate.decision.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long a call of the store took, for a decision or a batch of them."),
+		metric.WithExplicitBucketBoundaries(buckets...))
+	if err := errors.Join(append(problems, err)...); err != nil {
+		return err
+	}
+	s.durationsFor[kinds] = []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(r.store))}
+	for kind, name := range kindNames {
+		option := metric.WithAttributeSet(attribute.NewSet(r.store, attribute.String("error.type", name)))
+		s.durationsFor[kind], r.errorsOf[kind] = []metric.RecordOption{option}, option
+	}
+	s.registration, err = meter.RegisterCallback(r.observe,
+		r.decisions, r.granted, r.givenBack, r.inherited, r.clockMoved, r.errors)
+	return err
+}
+
+// record records how long a call of the store took. Its options are slices, which else would be made for each call.
+func (s *Store) record(ctx context.Context, took time.Duration, err error) {
+	kind := kinds
+	if err != nil {
+		kind = kindOf(err)
+	}
+	s.durations.Record(ctx, took.Seconds(), s.durationsFor[kind]...)
+}
+
+// report hands the counts over when they are collected.
+type report struct {
+	tally *tally
+	store attribute.KeyValue
+
+	decisions, granted, givenBack, inherited, clockMoved, errors metric.Int64ObservableCounter
+
+	errorsOf [kinds]metric.MeasurementOption
+
+	mu sync.Mutex // there may be several readers
+}
+
+func (r *report) observe(_ context.Context, to metric.Observer) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.tally.everything() {
+		for count := range counts {
+			sum := s.sum(count)
+			if sum == 0 {
+				continue
+			}
+			if s.attributes[count] == nil {
+				s.attributes[count] = metric.WithAttributeSet(r.attributesOf(s, count))
+			}
+			to.ObserveInt64(r.counterOf(count), sum, s.attributes[count])
+		}
+	}
+	for kind := range kinds {
+		if sum := r.tally.errors[kind].Load(); sum != 0 {
+			to.ObserveInt64(r.errors, sum, r.errorsOf[kind])
+		}
+	}
+	return nil
+}
+
+func (r *report) counterOf(count int) metric.Int64ObservableCounter {
+	switch count {
+	case granted:
+		return r.granted
+	case givenBack:
+		return r.givenBack
+	case inherited:
+		return r.inherited
+	case clockMoved:
+		return r.clockMoved
+	}
+	return r.decisions
+}
+
+func (r *report) attributesOf(s *series, count int) attribute.Set {
+	limit := attribute.String("slidegate.limit", s.label)
+	verdict, source := "", fromStore
+	switch {
+	case count >= allowedBy && count < allowedBy+sources:
+		verdict, source = "allowed", count-allowedBy
+	case count >= refusedBy && count < refusedBy+sources:
+		verdict, source = "refused", count-refusedBy
+	case count == failed:
+		verdict = "error"
+	default:
+		return attribute.NewSet(r.store, limit)
+	}
+	return attribute.NewSet(r.store, limit,
+		attribute.String("slidegate.verdict", verdict), attribute.String("slidegate.source", sourceNames[source]))
+}

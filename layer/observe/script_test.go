@@ -1,0 +1,371 @@
+package observe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/observe"
+	"github.com/slidegate/slidegate/rule"
+)
+
+var (
+	user   = slidegate.Limit{Name: "user", Quota: 3, Window: time.Minute}
+	tenant = slidegate.Limit{Name: "tenant", Quota: 5, Window: time.Minute}
+)
+
+// Every verb, over a store in which time stands still.
+func TestCounts(t *testing.T) {
+	still := func() slidegate.Micros { return noon }
+	for name, c := range map[string]struct {
+		inner slidegate.Store
+		opts  observe.Options
+	}{
+		"one":   {inner: newMemory(t, still)},
+		"timed": {inner: newMemory(t, still), opts: observe.Options{DurationEvery: 1}},
+		"batch": {inner: batchOnly{newMemory(t, still)}},
+		"hook":  {inner: newMemory(t, still), opts: observe.Options{OnDecision: func(observe.Event) {}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMeter(t)
+			c.opts.MeterProvider = m.provider
+			play(t, newLimiter(t, open(t, c.inner, c.opts), user))
+			m.want(
+				"decisions limit=tenant,source=store,store=memory,verdict=refused 1",
+				"decisions limit=user,source=store,store=memory,verdict=allowed 8", // 3 + 1 + 1 + 1 + 1 + 1
+				"decisions limit=user,source=store,store=memory,verdict=refused 3", // 2 + 1
+				"units.given_back limit=user,store=memory 3",                       // 2 + 1
+				"units.granted limit=tenant,store=memory 4",                        // 2 + 2
+				"units.granted limit=user,store=memory 13",                         // 3 + 0 + 3 + 2 + 1 + 2 + 2
+			)
+		})
+	}
+}
+
+func play(t *testing.T, limiter *slidegate.Limiter) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(_ slidegate.Decision, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		must(limiter.Allow(ctx, "k1")) // 3 allowed, 2 refused
+	}
+	must(limiter.AllowN(ctx, "k1", 0))    // allowed, nothing granted
+	must(limiter.AllowUpTo(ctx, "k2", 5)) // allowed, 3 granted
+	for range 4 {
+		must(limiter.Peek(ctx, "k1")) // refused, but nobody asked for anything
+	}
+	must(limiter.Refund(ctx, "k1", 2)) // 2 given back
+	must(limiter.Refund(ctx, "k1", 5)) // there is 1 left to give back
+	if err := limiter.Reset(ctx, "k2"); err != nil {
+		t.Fatal(err)
+	}
+	reservation, d, err := limiter.Reserve(ctx, "k3", 2) // allowed, 2 granted
+	must(d, err)
+	if err := limiter.Settle(ctx, reservation, 3); err != nil { // 1 more
+		t.Fatal(err)
+	}
+	both := func(key string) {
+		t.Helper()
+		must(limiter.For(slidegate.Claim{Limit: user, Key: key, Cost: 2}, slidegate.Claim{Limit: tenant, Key: "t", Cost: 2}).
+			InGroup("g").Allow(ctx))
+	}
+	both("k4") // allowed: the user has 1 left, the tenant 3, so the user's limit decides; 2 granted by each
+	both("k4") // refused by the user's limit alone
+	both("k5") // allowed: both have 1 left, so the first decides; 2 granted by each
+	both("k6") // refused by the tenant's limit alone
+}
+
+// An error has a kind, whatever its text is. It counts for every operation, and as a decision where units were asked for.
+func TestErrors(t *testing.T) {
+	const secret = "secret-key"
+	for _, c := range []struct {
+		err  error
+		kind string
+	}{
+		{fmt.Errorf("far: %w", context.DeadlineExceeded), "timeout"},
+		{fmt.Errorf("far: %w", os.ErrDeadlineExceeded), "timeout"},
+		{&net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, "timeout"},
+		{&net.OpError{Op: "read", Net: "tcp", Err: net.ErrClosed}, "other"},
+		{fmt.Errorf("far: %w", context.Canceled), "canceled"},
+		{fmt.Errorf("far: %w: no", slidegate.ErrStore), "store"},
+		{errors.New("far: broken at " + secret), "other"},
+	} {
+		for _, one := range []bool{false, true} {
+			m := newMeter(t)
+			failing := scripted{decide: func(*slidegate.Request) error { return c.err }}
+			var inner slidegate.Store = failing
+			if one {
+				inner = scriptedOne{failing}
+			}
+			limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}), user)
+			if _, err := limiter.Allow(t.Context(), secret); err != c.err {
+				t.Errorf("Allow: the error is %v", err)
+			}
+			if _, err := limiter.AllowUpTo(t.Context(), secret, 2); err != c.err {
+				t.Errorf("AllowUpTo: the error is %v", err)
+			}
+			if _, err := limiter.Refund(t.Context(), secret, 1); err != c.err {
+				t.Errorf("Refund: the error is %v", err)
+			}
+			if _, err := limiter.Peek(t.Context(), secret); err != c.err {
+				t.Errorf("Peek: the error is %v", err)
+			}
+			two := limiter.For(slidegate.Claim{Limit: tenant, Key: secret, Cost: 1}, slidegate.Claim{Limit: user, Key: secret, Cost: 1})
+			if _, err := two.Allow(t.Context()); err != c.err {
+				t.Errorf("For: the error is %v", err)
+			}
+			m.want(
+				"decisions limit=tenant,source=store,store=scripted,verdict=error 1",
+				"decisions limit=user,source=store,store=scripted,verdict=error 2",
+				"errors error.type="+c.kind+",store=scripted 5",
+			)
+			points := m.durations()
+			if len(points) != 1 || points[0].Count != 5 || encode(points[0].Attributes) != "error.type="+c.kind+",slidegate.store=scripted" {
+				t.Errorf("the durations are %+v", points)
+			}
+		}
+	}
+}
+
+// What the flags of an answer say is counted: the source once, by the answer that decides, the others for each limit.
+func TestFlags(t *testing.T) {
+	for _, c := range []struct {
+		flags   slidegate.Flags
+		allowed bool
+		source  string
+		more    []string
+	}{
+		{flags: 0, allowed: true, source: "store"},
+		{flags: rule.Cached, source: "cached"},
+		{flags: rule.FallbackOpen, allowed: true, source: "fallback_open"},
+		{flags: rule.FallbackClosed, source: "fallback_closed"},
+		{flags: rule.FallbackLocal, allowed: true, source: "fallback_local"},
+		{flags: rule.FallbackLocal | rule.Cached, source: "fallback_local"},
+		{flags: rule.Inherited, source: "store", more: []string{"inherited limit=user,store=scripted 2"}},
+		{flags: rule.ClockMoved, allowed: true, source: "store", more: []string{"clock_moved limit=user,store=scripted 2"}},
+		{flags: rule.FallbackLocal | rule.Inherited | rule.ClockMoved, source: "fallback_local",
+			more: []string{"inherited limit=user,store=scripted 2", "clock_moved limit=user,store=scripted 2"}},
+	} {
+		for _, one := range []bool{false, true} {
+			m := newMeter(t)
+			flagging := scripted{decide: func(r *slidegate.Request) error {
+				r.Answers[0] = slidegate.Answer{Allowed: c.allowed, Flags: c.flags}
+				if c.allowed {
+					r.Answers[0].Granted = r.Charges[0].Cost
+				}
+				return nil
+			}}
+			var inner slidegate.Store = flagging
+			if one {
+				inner = scriptedOne{flagging}
+			}
+			limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}), user)
+			for range 2 {
+				_, _ = limiter.AllowN(t.Context(), "k", 7)
+				_, _ = limiter.Peek(t.Context(), "k") // counts nothing
+			}
+			verdict := "refused"
+			if c.allowed {
+				verdict = "allowed"
+			}
+			var want []string
+			if len(c.more) == 2 || len(c.more) == 1 && strings.HasPrefix(c.more[0], "clock") {
+				want = append(want, c.more[len(c.more)-1]) // they are sorted
+			}
+			want = append(want, fmt.Sprintf("decisions limit=user,source=%s,store=scripted,verdict=%s 2", c.source, verdict))
+			if len(c.more) > 0 && strings.HasPrefix(c.more[0], "inherited") {
+				want = append(want, c.more[0])
+			}
+			if c.allowed {
+				want = append(want, "units.granted limit=user,store=scripted 14")
+			}
+			m.want(want...)
+		}
+	}
+}
+
+// With several limits the source is that of the answer that decides, and each flag counts for its own limit.
+func TestFlagsOfSeveralLimits(t *testing.T) {
+	m := newMeter(t)
+	inner := scripted{decide: func(r *slidegate.Request) error {
+		r.Answers[0] = slidegate.Answer{Allowed: true, Remaining: 1, Flags: rule.Inherited}
+		r.Answers[1] = slidegate.Answer{RetryAfter: 5, Flags: rule.Cached | rule.ClockMoved}
+		return nil
+	}}
+	limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}), user, tenant)
+	_, _ = limiter.Allow(t.Context(), "k")
+	m.want(
+		"clock_moved limit=tenant,store=scripted 1",
+		"decisions limit=tenant,source=cached,store=scripted,verdict=refused 1",
+		"inherited limit=user,store=scripted 1",
+	)
+}
+
+// A batch is one call of the store, and as many decisions as there are in it, some of which may have failed.
+func TestBatch(t *testing.T) {
+	m := newMeter(t)
+	inner := scripted{decide: func(r *slidegate.Request) error {
+		if r.Charges[0].Key == "bad" {
+			return slidegate.ErrStore
+		}
+		r.Answers[0] = slidegate.Answer{Allowed: true, Granted: 1}
+		return nil
+	}}
+	store, limit := open(t, inner, observe.Options{MeterProvider: m.provider}), bind(t, user)
+	var batch []slidegate.Request
+	for _, key := range []string{"good", "bad", "good"} {
+		batch = append(batch, slidegate.Request{
+			Charges: []slidegate.Charge{{Limit: limit, Key: key, Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+		})
+	}
+	if err := store.Apply(t.Context(), batch); err != slidegate.ErrStore {
+		t.Errorf("Apply returned %v", err)
+	}
+	if err := store.Apply(t.Context(), batch[:1]); err != nil {
+		t.Errorf("Apply returned %v", err)
+	}
+	m.want(
+		"decisions limit=user,source=store,store=scripted,verdict=allowed 3",
+		"decisions limit=user,source=store,store=scripted,verdict=error 1",
+		"errors error.type=store,store=scripted 1",
+		"units.granted limit=user,store=scripted 3",
+	)
+	counts := map[string]uint64{}
+	for _, point := range m.durations() {
+		counts[encode(point.Attributes)] = point.Count
+	}
+	if len(counts) != 2 || counts["error.type=store,slidegate.store=scripted"] != 1 || counts["slidegate.store=scripted"] != 1 {
+		t.Errorf("the durations are %v", counts)
+	}
+}
+
+// Durations are in seconds, and the buckets tell microseconds from seconds.
+func TestDurations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, one := range []bool{false, true} {
+			m := newMeter(t)
+			var took time.Duration
+			slow := scripted{decide: func(*slidegate.Request) error { time.Sleep(took); return nil }}
+			var inner slidegate.Store = slow
+			if one {
+				inner = scriptedOne{slow}
+			}
+			limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}), user)
+			for _, took = range []time.Duration{time.Microsecond, 3 * time.Microsecond, 2 * time.Millisecond, 250 * time.Millisecond, 7 * time.Second} {
+				_, _ = limiter.Allow(t.Context(), "k")
+			}
+			points := m.durations()
+			if len(points) != 1 {
+				t.Fatalf("the durations are %+v", points)
+			}
+			p := points[0]
+			want := map[int]uint64{0: 1, 2: 1, 10: 1, 16: 1, 21: 1} // up to 1 us, 5 us, 2.5 ms, 250 ms, and beyond 5 s
+			for i, n := range p.BucketCounts {
+				if n != want[i] {
+					t.Errorf("bucket %d of %v has %d", i, p.Bounds, n)
+				}
+			}
+			if p.Count != 5 || p.Sum < 7.252003 || p.Sum > 7.252005 {
+				t.Errorf("%d took %v", p.Count, p.Sum)
+			}
+		}
+	})
+}
+
+// Names, units and kinds are what others' dashboards are made of.
+func TestNames(t *testing.T) {
+	m := newMeter(t)
+	inner := scripted{decide: func(r *slidegate.Request) error {
+		if r.Op == slidegate.OpReset {
+			return slidegate.ErrStore
+		}
+		r.Answers[0] = slidegate.Answer{Allowed: true, Granted: 1, Flags: rule.Inherited | rule.ClockMoved}
+		return nil
+	}}
+	limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}), user)
+	_, _ = limiter.Allow(t.Context(), "k")
+	_, _ = limiter.Refund(t.Context(), "k", 1)
+	_ = limiter.Reset(t.Context(), "k")
+	want := map[string]string{
+		"slidegate.decisions": "{decision}", "slidegate.units.granted": "{unit}", "slidegate.units.given_back": "{unit}",
+		"slidegate.inherited": "{answer}", "slidegate.clock_moved": "{answer}", "slidegate.errors": "{request}",
+		"slidegate.decision.duration": "s",
+	}
+	scopes := m.collect().ScopeMetrics
+	if len(scopes) != 1 || scopes[0].Scope.Name != "github.com/slidegate/slidegate/layer/observe" || len(scopes[0].Metrics) != len(want) {
+		t.Fatalf("the scopes are %+v", scopes)
+	}
+	for _, metric := range scopes[0].Metrics {
+		if unit, ok := want[metric.Name]; !ok || metric.Unit != unit || metric.Description == "" {
+			t.Errorf("%s has the unit %q and the description %q", metric.Name, metric.Unit, metric.Description)
+		}
+		if sum, ok := metric.Data.(metricdata.Sum[int64]); ok && !sum.IsMonotonic {
+			t.Errorf("%s is no counter", metric.Name)
+		}
+	}
+}
+
+// Who collects differences gets differences.
+func TestDelta(t *testing.T) {
+	reader := sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(sdkmetric.DeltaTemporalitySelector))
+	m := &meter{t, reader, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))}
+	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider}), slidegate.PerHour(100))
+	for n := range 3 {
+		for range n + 1 {
+			_, _ = limiter.Allow(t.Context(), "k")
+		}
+		m.want(
+			fmt.Sprintf("decisions limit=100/1h,source=store,store=memory,verdict=allowed %d", n+1),
+			fmt.Sprintf("units.granted limit=100/1h,store=memory %d", n+1),
+		)
+	}
+}
+
+// Without a provider it is the global one, even if that is set later. It can be set only once in a process: when the test
+// runs again, it has been set before.
+func TestGlobalProvider(t *testing.T) {
+	name := fmt.Sprint("run", globalRuns.Add(1))
+	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{DurationEvery: 1, Name: name}), user)
+	_, _ = limiter.Allow(t.Context(), "k")
+	m := globalMeter(t)
+	_, _ = limiter.Allow(t.Context(), "k")
+	m.want("decisions limit=user,source=store,store="+name+",verdict=allowed 2", "units.granted limit=user,store="+name+" 2")
+	for _, point := range m.durations() {
+		if encode(point.Attributes) == "slidegate.store="+name && point.Count >= 1 { // before, nobody was there to be told
+			return
+		}
+	}
+	t.Errorf("the durations are %+v", m.durations())
+}
+
+var (
+	globalRuns  atomic.Int64
+	globalSet   sync.Once
+	globalFirst *meter
+)
+
+func globalMeter(t *testing.T) *meter {
+	globalSet.Do(func() {
+		globalFirst = newMeter(t)
+		otel.SetMeterProvider(globalFirst.provider)
+	})
+	return &meter{t, globalFirst.reader, globalFirst.provider}
+}

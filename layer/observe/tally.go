@@ -1,0 +1,215 @@
+package observe
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// The sources of an answer, in the order of sourceNames.
+const (
+	fromStore = iota
+	fromCache
+	fromFallbackOpen
+	fromFallbackClosed
+	fromFallbackLocal
+	sources
+)
+
+var sourceNames = [sources]string{"store", "cached", "fallback_open", "fallback_closed", "fallback_local"}
+
+func sourceOf(flags slidegate.Flags) int {
+	switch { // a fallback may answer from a cache of its own: that the store did not answer says more
+	case flags == 0:
+		return fromStore
+	case flags&rule.FallbackOpen != 0:
+		return fromFallbackOpen
+	case flags&rule.FallbackClosed != 0:
+		return fromFallbackClosed
+	case flags&rule.FallbackLocal != 0:
+		return fromFallbackLocal
+	case flags&rule.Cached != 0:
+		return fromCache
+	}
+	return fromStore
+}
+
+// What is counted for a limit. The commonest come first, so that they share a cache line.
+const (
+	granted    = 0
+	allowedBy  = 1             // and the source
+	refusedBy  = 1 + 1*sources // and the source
+	failed     = 1 + 2*sources
+	givenBack  = failed + 1
+	inherited  = failed + 2
+	clockMoved = failed + 3
+	counts     = failed + 4
+)
+
+// cells are the counts of one lane, in whole cache lines.
+type cells [16]atomic.Int64
+
+const _ = uint(len(cells{}) - counts) // there is a cell for each count
+
+// series are the counts of the limits of one label.
+type series struct {
+	label string
+	lanes []cells
+
+	attributes [counts]metric.MeasurementOption // made when they are first reported; the report's mutex guards them
+}
+
+func (s *series) sum(count int) (sum int64) {
+	for i := range s.lanes {
+		sum += s.lanes[i][count].Load()
+	}
+	return sum
+}
+
+// tally counts. It is safe for concurrent use.
+type tally struct {
+	lanes     int
+	maxLabels int
+	known     [1024]atomic.Pointer[known] // by the limit's ID; a miss is looked up by label
+	errors    [kinds]atomic.Int64
+
+	mu      sync.Mutex
+	byLabel map[string]*series
+	all     []*series // in the order they came in; only ever appended to
+	other   *series   // for the labels that are too many
+}
+
+type known struct {
+	id     uint64
+	series *series
+}
+
+// otherLabel is what the limits are called that are too many.
+const otherLabel = "other"
+
+// mostLanes bounds the memory of a series, to 8 KB.
+const mostLanes = 64
+
+// newTally makes more lanes than there are processors: two of them may come to have the same.
+func newTally(maxLabels int) *tally {
+	lanes := 1
+	for lanes < 4*runtime.GOMAXPROCS(0) && lanes < mostLanes {
+		lanes *= 2
+	}
+	return &tally{lanes: lanes, maxLabels: maxLabels, byLabel: map[string]*series{}}
+}
+
+func (t *tally) of(limit *slidegate.BoundLimit) *series {
+	k := t.known[limit.ID()%uint64(len(t.known))].Load()
+	if k == nil || k.id != limit.ID() {
+		return t.learn(limit)
+	}
+	return k.series
+}
+
+// learn finds the series of a limit by its label: limits of the same label are counted together.
+func (t *tally) learn(limit *slidegate.BoundLimit) *series {
+	label := strings.ToValidUTF8(limit.Label(), "\uFFFD") // an exporter would fail on it, for all metrics
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.byLabel[label]
+	switch {
+	case s != nil:
+	case len(t.byLabel) < t.maxLabels:
+		s = t.addLocked(label)
+		t.byLabel[label] = s
+	default:
+		if t.other == nil {
+			t.other = t.byLabel[otherLabel]
+		}
+		if t.other == nil {
+			t.other = t.addLocked(otherLabel)
+		}
+		s = t.other
+	}
+	t.known[limit.ID()%uint64(len(t.known))].Store(&known{id: limit.ID(), series: s})
+	return s
+}
+
+func (t *tally) addLocked(label string) *series {
+	s := &series{label: label, lanes: make([]cells, t.lanes)}
+	t.all = append(t.all, s)
+	return s
+}
+
+// everything returns the series there are.
+func (t *tally) everything() []*series {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all[:len(t.all):len(t.all)]
+}
+
+// one counts a decision that came without a batch.
+func (t *tally) one(limit *slidegate.BoundLimit, lane int, allowed bool, flags slidegate.Flags, cost int64, err error) {
+	c := &t.of(limit).lanes[lane]
+	switch {
+	case err != nil:
+		t.errors[kindOf(err)].Add(1)
+		c[failed].Add(1)
+		return
+	case allowed:
+		c[allowedBy+sourceOf(flags)].Add(1)
+		c[granted].Add(cost)
+	default:
+		c[refusedBy+sourceOf(flags)].Add(1)
+	}
+	if flags != 0 {
+		c.flags(flags)
+	}
+}
+
+// request counts a request of a batch that was decided.
+func (t *tally) request(r *slidegate.Request, lane int) {
+	decides := (r.Op == slidegate.OpTake || r.Op == slidegate.OpTakeUpTo) && len(r.Charges) > 0
+	if r.Err != nil {
+		t.errors[kindOf(r.Err)].Add(1)
+		if decides {
+			t.of(r.Charges[0].Limit).lanes[lane][failed].Add(1)
+		}
+		return
+	}
+	if decides {
+		index, allowed := rule.Deciding(r.Answers)
+		verdict := refusedBy
+		if allowed {
+			verdict = allowedBy
+		}
+		t.of(r.Charges[index].Limit).lanes[lane][verdict+sourceOf(r.Answers[index].Flags)].Add(1)
+	}
+	if r.Op == slidegate.OpPeek {
+		return
+	}
+	for i := range r.Charges {
+		answer, units := &r.Answers[i], granted
+		if r.Op == slidegate.OpGiveBack {
+			units = givenBack
+		}
+		c := &t.of(r.Charges[i].Limit).lanes[lane]
+		if answer.Granted != 0 {
+			c[units].Add(answer.Granted)
+		}
+		if answer.Flags != 0 {
+			c.flags(answer.Flags)
+		}
+	}
+}
+
+func (c *cells) flags(flags slidegate.Flags) {
+	if flags&rule.Inherited != 0 {
+		c[inherited].Add(1)
+	}
+	if flags&rule.ClockMoved != 0 {
+		c[clockMoved].Add(1)
+	}
+}

@@ -1,0 +1,69 @@
+package observe
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Two processors may come to have the same lane: no count is lost then either.
+func TestSharedLane(t *testing.T) {
+	const workers, each = 4, 100_000
+	limit, err := slidegate.Bind("", slidegate.PerSecond(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := newTally(1)
+	down := errors.New("down")
+	request := func(op slidegate.Op) *slidegate.Request {
+		return &slidegate.Request{
+			Op: op, Charges: []slidegate.Charge{{Limit: limit, Cost: 2}},
+			Answers: []slidegate.Answer{{Allowed: true, Granted: 2, Flags: rule.Inherited}},
+		}
+	}
+	take, giveBack := request(slidegate.OpTake), request(slidegate.OpGiveBack)
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() {
+			for range each {
+				counts.one(limit, 0, true, 0, 3, nil)
+				counts.one(limit, 0, false, rule.ClockMoved, 3, nil)
+				counts.one(limit, 0, false, 0, 3, down)
+				counts.request(take, 0)
+				counts.request(giveBack, 0)
+			}
+		})
+	}
+	working.Wait()
+	s := counts.of(limit)
+	for name, c := range map[string]struct{ got, want int64 }{
+		"allowed":    {s.sum(allowedBy + fromStore), 2},
+		"refused":    {s.sum(refusedBy + fromStore), 1},
+		"failed":     {s.sum(failed), 1},
+		"granted":    {s.sum(granted), 3 + 2},
+		"given back": {s.sum(givenBack), 2},
+		"inherited":  {s.sum(inherited), 2},
+		"moved":      {s.sum(clockMoved), 1},
+		"errors":     {counts.errors[otherKind].Load(), 1},
+	} {
+		if c.got != c.want*workers*each {
+			t.Errorf("%s: %d, not %d", name, c.got, c.want*workers*each)
+		}
+	}
+}
+
+// The counts of the commonest decisions are next to each other, and a lane is whole cache lines.
+func TestLayout(t *testing.T) {
+	const cellsInALine = 64 / 8
+	for _, count := range []int{granted, allowedBy + fromStore, refusedBy + fromStore} {
+		if count >= cellsInALine {
+			t.Errorf("count %d is in another cache line", count)
+		}
+	}
+	if n := len(cells{}); n%cellsInALine != 0 {
+		t.Errorf("%d counts are not whole cache lines", n)
+	}
+}

@@ -1,0 +1,74 @@
+package redisstore
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// Conn is how the store talks to Redis. New makes it of a rueidis client; the package goredis makes it of a client of
+// go-redis. It is safe for concurrent use.
+type Conn interface {
+	// Run runs a script once for every call, all of them in one round trip to each node, and sets Reply or Err of each. The
+	// script is called by its SHA. Only a call to which a node says that it does not know the script is sent again, with the
+	// script's text; a call that was not answered is not, for it may have been carried out. Run keeps no reference to calls
+	// after it returns.
+	Run(ctx context.Context, script *Script, calls []Call)
+	// Cluster tells whether keys lie on several nodes, so that one call may only have keys of one hash slot.
+	Cluster() bool
+}
+
+// Script is a Lua script and its SHA-1, by which Redis knows it.
+type Script struct{ Text, SHA string }
+
+// Call is one call of a script.
+type Call struct {
+	Keys  []string
+	Args  []string
+	Reply string
+	Err   error
+}
+
+// rueidisConn is a Conn over a rueidis client.
+type rueidisConn struct{ client rueidis.Client }
+
+func (c rueidisConn) Cluster() bool { return c.client.Mode() == rueidis.ClientModeCluster }
+
+func (c rueidisConn) Run(ctx context.Context, script *Script, calls []Call) {
+	c.run(ctx, "EVALSHA", script.SHA, calls, func(*Call) bool { return true })
+	for i := range calls {
+		if isNoScript(&calls[i]) {
+			c.run(ctx, "EVAL", script.Text, calls, isNoScript)
+			return
+		}
+	}
+}
+
+func isNoScript(call *Call) bool {
+	known, ok := rueidis.IsRedisErr(call.Err)
+	return ok && known.IsNoScript()
+}
+
+// run sends the calls that are wanted, and sets their replies.
+func (c rueidisConn) run(ctx context.Context, command, script string, calls []Call, wanted func(*Call) bool) {
+	if len(calls) == 1 {
+		calls[0].Reply, calls[0].Err = c.client.Do(ctx, c.command(command, script, &calls[0])).ToString()
+		return
+	}
+	commands := make(rueidis.Commands, 0, len(calls))
+	sent := make([]*Call, 0, len(calls))
+	for i := range calls {
+		if call := &calls[i]; wanted(call) {
+			commands = append(commands, c.command(command, script, call))
+			sent = append(sent, call)
+		}
+	}
+	for i, result := range c.client.DoMulti(ctx, commands...) {
+		sent[i].Reply, sent[i].Err = result.ToString()
+	}
+}
+
+func (c rueidisConn) command(command, script string, call *Call) rueidis.Completed {
+	return c.client.B().Arbitrary(command, script, strconv.Itoa(len(call.Keys))).Keys(call.Keys...).Args(call.Args...).Build()
+}

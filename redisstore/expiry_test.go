@@ -1,0 +1,135 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// A key lives until its state does not matter any more, and for the grace after that, not longer.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t).Client(t)
+	for _, grace := range []time.Duration{0, 250 * time.Millisecond, time.Hour} {
+		s := newStore(t, client, Options{Grace: grace})
+		if grace == 0 {
+			grace = time.Second // the default
+		}
+		for _, limit := range kinds() {
+			bound := bind(t, "expiry-"+t.Name()+grace.String(), limit)
+			var state rule.State
+			name := nameOf("slidegate", bound, "", "key")
+			for _, step := range []struct {
+				op   slidegate.Op
+				cost int64
+			}{
+				{slidegate.OpTake, 3}, {slidegate.OpTakeUpTo, 2}, {slidegate.OpTake, 1}, {slidegate.OpGiveBack, 4},
+				{slidegate.OpCharge, limit.Quota + 5}, // overdrawn: a bucket then needs longer than a window
+				{slidegate.OpGiveBack, 2},
+			} {
+				charge := slidegate.Charge{Limit: bound, Key: "key", Cost: step.cost}
+				a := ask(t, s, step.op, charge)
+				items := []rule.Item{{Limit: bound.Rule(), State: &state, Cost: step.cost}}
+				rule.Decide(step.op, items, a.At, make([]rule.Answer, 1))
+				end := bound.Rule().Expires(&state)
+				until := 1_000 * number(t, client, "PEXPIRETIME", name)
+				took := serverTime(t, client) - a.At // the server counts from when the script wrote, not from when it began
+				if latest := end + grace.Microseconds() + 1_000 + took; until < end || until > latest {
+					t.Errorf("%s, grace %v, after %+v: the state matters until %d, the key lives until %d, not until %d",
+						limit.Name, grace, step, end, until, latest)
+				}
+			}
+		}
+	}
+}
+
+// The server forgets a key by itself, and not before its end.
+func TestKeysGoByThemselves(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t).Client(t)
+	s := newStore(t, client, Options{Grace: time.Millisecond})
+	for _, limit := range kinds() {
+		limit.Window = 60 * time.Millisecond
+		bound := bind(t, "going", limit)
+		charge := slidegate.Charge{Limit: bound, Key: "key", Cost: 5}
+		a := ask(t, s, slidegate.OpTake, charge)
+		var state rule.State
+		rule.Decide(slidegate.OpTake, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: 5}}, a.At, make([]rule.Answer, 1))
+		eventually(t, limit.Name+" to go", func() bool {
+			return number(t, client, "EXISTS", nameOf("slidegate", bound, "", "key")) == 0
+		})
+		if now, end := serverTime(t, client), bound.Rule().Expires(&state); now < end {
+			t.Errorf("%s: gone at %d, and it mattered until %d", limit.Name, now, end)
+		}
+		if a := ask(t, s, slidegate.OpTake, charge); !a.Allowed || a.Remaining != bound.Rule().Capacity()-5 {
+			t.Errorf("%s: afterwards %+v", limit.Name, a)
+		}
+	}
+}
+
+// What nobody counts leaves nothing behind: neither a refusal, nor a peek, nor a cost of 0, nor giving back what is not
+// there.
+func TestRefusalsWriteNothing(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t) // its own: changes are counted
+	s := newStore(t, client, Options{})
+	for _, limit := range kinds() {
+		bound := bind(t, "refusals", limit)
+		full, fresh := slidegate.Charge{Limit: bound, Key: "full"}, slidegate.Charge{Limit: bound, Key: "fresh"}
+		full.Cost = bound.Rule().Capacity()
+		ask(t, s, slidegate.OpTake, full)
+		name := nameOf("slidegate", bound, "", "full")
+		value, end, before := text(t, client, "DUMP", name), number(t, client, "PEXPIRETIME", name), changes(t, client)
+		for _, cost := range []int64{0, 1, full.Cost, full.Cost + 1, rule.MaxQuota} {
+			full.Cost, fresh.Cost = cost, cost
+			for _, op := range []slidegate.Op{slidegate.OpTake, slidegate.OpTakeUpTo, slidegate.OpPeek} {
+				if a := ask(t, s, op, full); a.Granted != 0 || cost > 0 && a.Allowed {
+					t.Fatalf("%s: a full key admits %d: %+v", limit.Name, cost, a)
+				}
+			}
+			ask(t, s, slidegate.OpPeek, fresh)
+			ask(t, s, slidegate.OpGiveBack, fresh)
+		}
+		fresh.Cost = bound.Rule().Capacity() + 1
+		ask(t, s, slidegate.OpTake, fresh)
+		fresh.Cost = 0
+		ask(t, s, slidegate.OpCharge, fresh)
+		full.Cost, full.At = 1, serverTime(t, client)-2*bound.Rule().Window*bound.Rule().Capacity()
+		ask(t, s, slidegate.OpGiveBack, full) // from a moment that has left the window
+		if after := changes(t, client); after != before {
+			t.Errorf("%s: %d changes by requests that charge nothing", limit.Name, after-before)
+		}
+		if text(t, client, "DUMP", name) != value || number(t, client, "PEXPIRETIME", name) != end {
+			t.Errorf("%s: a refusal changed the state or its end", limit.Name)
+		}
+		if number(t, client, "EXISTS", nameOf("slidegate", bound, "", "fresh")) != 0 {
+			t.Errorf("%s: a refusal left a key behind", limit.Name)
+		}
+	}
+}
+
+// A request over several limits that one of them refuses writes nothing to the others.
+func TestRefusalOfOneWritesNothing(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, Options{})
+	request := slidegate.Request{Op: slidegate.OpTake, Group: "group"}
+	for _, limit := range kinds() {
+		request.Charges = append(request.Charges, slidegate.Charge{Limit: bind(t, "one", limit), Key: "key", Cost: 1})
+	}
+	request.Charges[2].Cost = 11
+	request.Answers = make([]slidegate.Answer, len(request.Charges))
+	before := changes(t, client)
+	for range 3 {
+		if err := s.Apply(context.Background(), []slidegate.Request{request}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := changes(t, client); after != before || number(t, client, "DBSIZE") != 0 {
+		t.Errorf("%d changes, %d keys", after-before, number(t, client, "DBSIZE"))
+	}
+}

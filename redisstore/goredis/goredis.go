@@ -1,0 +1,86 @@
+// Package goredis lets redisstore work over a client of go-redis, which many services already have, so that they need no
+// second connection. Batches of requests are pipelined; concurrent requests each have a connection of the client's pool, so
+// put the layer coalesce over the store where there are many of them.
+package goredis
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/slidegate/slidegate/redisstore"
+)
+
+// New returns a store over a client of go-redis: a redis.Client, a redis.ClusterClient, or one that fails over by Sentinel.
+// The client stays the caller's to close. Whatever its MaxRetries, a decision is never sent twice.
+func New(client redis.UniversalClient, opts redisstore.Options) (*redisstore.Store, error) {
+	if client == nil {
+		return nil, errors.New("goredis: client: must not be nil; redis.NewClient makes one")
+	}
+	_, cluster := client.(*redis.ClusterClient)
+	return redisstore.NewOver(conn{client, cluster}, opts)
+}
+
+// conn is a redisstore.Conn.
+type conn struct {
+	client  redis.UniversalClient
+	cluster bool
+}
+
+func (c conn) Cluster() bool { return c.cluster }
+
+func (c conn) Run(ctx context.Context, script *redisstore.Script, calls []redisstore.Call) {
+	c.run(ctx, "evalsha", script.SHA, calls)
+	var unknown []int
+	for i := range calls {
+		if redis.HasErrorPrefix(calls[i].Err, "NOSCRIPT") {
+			unknown = append(unknown, i)
+		}
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	again := make([]redisstore.Call, len(unknown))
+	for i, at := range unknown {
+		again[i] = calls[at]
+	}
+	c.run(ctx, "eval", script.Text, again)
+	for i, at := range unknown {
+		calls[at] = again[i]
+	}
+}
+
+// run sends calls in one pipeline, and sets their replies.
+func (c conn) run(ctx context.Context, command, script string, calls []redisstore.Call) {
+	pipe := c.client.Pipeline()
+	sent := make([]once, len(calls))
+	for i := range calls {
+		sent[i] = newOnce(ctx, command, script, &calls[i])
+		_ = pipe.Process(ctx, sent[i]) // only notes it
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for i, cmd := range sent {
+		calls[i].Reply, calls[i].Err = cmd.Text()
+	}
+}
+
+// once is a command that go-redis does not send again when a connection breaks before the answer has come: it may have been
+// carried out.
+type once struct{ *redis.Cmd }
+
+// NoRetry is what go-redis asks.
+func (once) NoRetry() bool { return true }
+
+func newOnce(ctx context.Context, command, script string, call *redisstore.Call) once {
+	args := make([]any, 0, 3+len(call.Keys)+len(call.Args))
+	args = append(args, command, script, len(call.Keys))
+	for _, key := range call.Keys {
+		args = append(args, key)
+	}
+	for _, arg := range call.Args {
+		args = append(args, arg)
+	}
+	cmd := redis.NewCmd(ctx, args...)
+	cmd.SetFirstKeyPos(3)
+	return once{cmd}
+}

@@ -1,0 +1,165 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/redistest"
+)
+
+// What is sent to the server again, and what is not: a request may be charged once, never twice.
+
+var hourly = slidegate.Limit{Name: "hourly", Quota: 100, Window: time.Hour, Algorithm: slidegate.SlidingLog}
+
+func TestScriptIsSentOnceWhenItIsNotKnown(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, Options{})
+	charge := slidegate.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	for round := range int64(3) {
+		do(t, client, "SCRIPT", "FLUSH")
+		do(t, client, "CONFIG", "RESETSTAT")
+		for i := range int64(3) {
+			if a := ask(t, s, slidegate.OpTake, charge); a.Remaining != 100-3*round-i-1 {
+				t.Errorf("round %d, request %d: %+v", round, i, a)
+			}
+		}
+		if sha, text := calls(t, client, "evalsha"), calls(t, client, "eval"); sha != 3 || text != 1 {
+			t.Errorf("round %d: three requests took %d EVALSHA and %d EVAL, not 3 and 1", round, sha, text)
+		}
+	}
+}
+
+// A batch that takes several calls is decided in whole when the script is not known, each request once.
+func TestLargeBatchWithoutScript(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, Options{})
+	limit := hourly
+	limit.Quota = 10_000
+	bound := bind(t, "resend", limit)
+	batch := make([]slidegate.Request, 2*maxKeys+7)
+	for i := range batch {
+		batch[i] = slidegate.Request{
+			Charges: []slidegate.Charge{{Limit: bound, Key: "key", Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+		}
+	}
+	for round := range int64(2) {
+		do(t, client, "SCRIPT", "FLUSH")
+		if err := s.Apply(context.Background(), batch); err != nil {
+			t.Fatal(err)
+		}
+		for i := range batch {
+			if want := limit.Quota - round*int64(len(batch)) - int64(i) - 1; batch[i].Answers[0].Remaining != want {
+				t.Fatalf("round %d, request %d: %d remain, not %d", round, i, batch[i].Answers[0].Remaining, want)
+			}
+		}
+	}
+}
+
+// An error of the script is told, without the key in it, and not tried again.
+func TestErrorOfTheScript(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, Options{})
+	for _, limit := range kinds() {
+		bound := bind(t, "resend", limit)
+		charge := slidegate.Charge{Limit: bound, Key: "secret-key", Cost: 1}
+		ask(t, s, slidegate.OpPeek, charge) // so that the script is known
+		do(t, client, "RPUSH", nameOf("slidegate", bound, "", charge.Key), "somebody else's")
+		do(t, client, "CONFIG", "RESETSTAT")
+		_, err := try(context.Background(), s, slidegate.OpTake, charge)
+		if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: with a list in its place the error is %v", limit.Name, err)
+		}
+		if sha, text := calls(t, client, "evalsha"), calls(t, client, "eval"); sha != 1 || text != 0 {
+			t.Errorf("%s: it took %d EVALSHA and %d EVAL, not 1 and 0", limit.Name, sha, text)
+		}
+	}
+}
+
+// A request whose context ends while the server is at it is not sent again; the server may still carry it out.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	server := redistest.Server(t, "appendonly no")
+	client, other := server.Client(t), server.Client(t)
+	s := newStore(t, client, Options{})
+	charge := slidegate.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	ask(t, s, slidegate.OpTake, charge)
+	do(t, other, "CONFIG", "RESETSTAT")
+	do(t, other, "CLIENT", "PAUSE", "60000", "WRITE") // scripts may write, so they wait
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := try(ctx, s, slidegate.OpTake, charge); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the server did not answer in time, and the error is %v", err)
+	}
+	do(t, other, "CLIENT", "UNPAUSE")
+	left := ask(t, s, slidegate.OpPeek, charge).Remaining
+	sha := calls(t, other, "evalsha") // a client may have closed its connection to give up, and the server dropped the request
+	if sha < 1 || sha > 2 || left < 98 || left > 99 {
+		t.Errorf("the server ran the script %d times, and %d remain: the request that was given up was sent again", sha, left)
+	}
+}
+
+// A request whose answer is lost on the way is not sent again.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Server(t, "appendonly no")
+	direct := server.Client(t)
+	wire := redistest.Proxy(t, server.Addr())
+	client := redistest.Client(t, rueidis.ClientOption{InitAddress: []string{wire.Addr()}, DisableCache: true, ForceSingleClient: true})
+	s := newStore(t, client, Options{})
+	charge := slidegate.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	ask(t, s, slidegate.OpTake, charge)
+	for name, lose := range map[string]func(){
+		"mute":  func() { wire.Mute(20 * time.Millisecond) },
+		"reset": func() { wire.Reset(20 * time.Millisecond) },
+	} {
+		ask(t, newStore(t, direct, Options{}), slidegate.OpReset, charge)
+		do(t, direct, "CONFIG", "RESETSTAT")
+		lose()
+		_, err := try(context.Background(), s, slidegate.OpTake, charge)
+		wire.Heal()
+		if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") {
+			t.Errorf("%s: the answer was lost, and the error is %v", name, err)
+		}
+		if sha := calls(t, direct, "evalsha"); sha != 1 {
+			t.Errorf("%s: the server ran the script %d times, not once", name, sha)
+		}
+		if a := ask(t, newStore(t, direct, Options{}), slidegate.OpPeek, charge); a.Remaining != 99 {
+			t.Errorf("%s: %d remain, not 99", name, a.Remaining)
+		}
+		eventually(t, "the client to connect again", func() bool {
+			_, err := try(context.Background(), s, slidegate.OpPeek, charge)
+			return err == nil
+		})
+	}
+}
+
+// A server that is gone is an error, soon, and the store works again when the server does.
+func TestServerGone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Server(t, "appendonly yes", "appendfsync always")
+	s := newStore(t, server.Client(t), Options{})
+	charge := slidegate.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	ask(t, s, slidegate.OpTake, charge)
+	server.Kill()
+	if _, err := try(context.Background(), s, slidegate.OpTake, charge); err == nil {
+		t.Error("nobody is there, and somebody answered")
+	}
+	server.Restart()
+	var a slidegate.Answer
+	eventually(t, "the store to work again", func() (ok bool) {
+		var err error
+		a, err = try(context.Background(), s, slidegate.OpPeek, charge)
+		return err == nil
+	})
+	if a.Remaining != 99 {
+		t.Errorf("%d remain, not 99: what was taken before the power cut, and nothing else", a.Remaining)
+	}
+}

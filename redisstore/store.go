@@ -1,0 +1,139 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+//go:embed decide.lua
+var scriptText string
+
+var script = func() Script {
+	sum := sha1.Sum([]byte(scriptText)) // not for security: it is how Redis names scripts
+	return Script{Text: scriptText, SHA: hex.EncodeToString(sum[:])}
+}()
+
+// Options are what a Store has besides its client. The zero value is useful.
+type Options struct {
+	// Prefix is what the names of all keys begin with; "slidegate" if it is empty.
+	Prefix string
+	// Grace is how long a state outlives the moment from which it does not matter any more; one second if it is 0. It has to
+	// cover what the clocks of a server and of a replica that takes over may differ by.
+	Grace time.Duration
+	// Now replaces the server's clock, for tests and replays; states then never expire by themselves.
+	Now func() slidegate.Micros
+}
+
+// Store keeps state in Redis. It is safe for concurrent use. The zero value is not usable; New makes it.
+type Store struct {
+	conn     Conn
+	cluster  bool
+	opts     Options
+	grace    string
+	prefixes sync.Map // by the IDs of limits
+}
+
+const (
+	maxCharges = 64  // of one request
+	maxKeys    = 512 // of one call: Redis does nothing else meanwhile
+)
+
+// New returns a store over a client, which stays the caller's to close.
+func New(client rueidis.Client, opts Options) (*Store, error) {
+	if client == nil {
+		return nil, errors.New("redisstore: client: must not be nil; rueidis.NewClient makes one")
+	}
+	return NewOver(rueidisConn{client}, opts)
+}
+
+// NewOver is New over any client that there is a Conn for.
+func NewOver(conn Conn, opts Options) (*Store, error) {
+	switch {
+	case conn == nil:
+		return nil, errors.New("redisstore: conn: must not be nil")
+	case opts.Grace < 0:
+		return nil, fmt.Errorf("redisstore: grace: must not be negative, it is %v", opts.Grace)
+	case strings.ContainsAny(opts.Prefix, "{}"):
+		return nil, fmt.Errorf("redisstore: prefix: %q has braces, which decide where a key lies; leave them out", opts.Prefix)
+	}
+	if opts.Prefix == "" {
+		opts.Prefix = "slidegate"
+	}
+	if opts.Grace == 0 {
+		opts.Grace = time.Second
+	}
+	s := &Store{conn: conn, cluster: conn.Cluster(), opts: opts}
+	if opts.Now == nil {
+		s.grace = strconv.FormatInt((opts.Grace + time.Millisecond - 1).Milliseconds(), 10)
+	}
+	return s, nil
+}
+
+// Traits tells what the store can do.
+func (s *Store) Traits() slidegate.Traits {
+	return slidegate.Traits{Name: "redis", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
+}
+
+// maxBucketQuota is up to where the script's products stay exact for a token bucket.
+const maxBucketQuota = 1<<48 - 1
+
+// Check refuses a limit for which the script would not be exact.
+func (s *Store) Check(limit *slidegate.BoundLimit) error {
+	if l := limit.Rule(); l.Algorithm == rule.TokenBucket && l.Quota > maxBucketQuota {
+		return fmt.Errorf("redisstore: %w: quota: a token bucket in Redis takes at most %d, not %d",
+			slidegate.ErrStore, int64(maxBucketQuota), l.Quota)
+	}
+	return nil
+}
+
+// Apply decides a batch of requests in one call of the script; in a cluster, in one call for every hash slot, all sent
+// together.
+func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+	if err := ctx.Err(); err != nil {
+		for i := range batch {
+			batch[i].Err = err
+		}
+		return err
+	}
+	t := trips.Get().(*trip)
+	t.plan(s, batch)
+	s.conn.Run(ctx, &script, t.calls)
+	t.answer(batch)
+	t.recycle()
+	for i := range batch {
+		if batch[i].Err != nil {
+			return batch[i].Err
+		}
+	}
+	return nil
+}
+
+// prefix returns the part of a key's name that belongs to a limit.
+func (s *Store) prefix(limit *slidegate.BoundLimit) string {
+	if known, ok := s.prefixes.Load(limit.ID()); ok {
+		return known.(string)
+	}
+	made := limitPrefix(s.opts.Prefix, limit)
+	s.prefixes.Store(limit.ID(), made)
+	return made
+}
+
+// now returns the time for the script, empty for the server's own.
+func (s *Store) now() string {
+	if s.opts.Now == nil {
+		return ""
+	}
+	return strconv.FormatInt(s.opts.Now(), 10)
+}

@@ -1,0 +1,44 @@
+package redisstore
+
+import (
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// newStore is New for options that are right.
+func newStore(t testing.TB, client rueidis.Client, opts Options) *Store {
+	t.Helper()
+	s, err := New(client, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// contract runs the contract of all stores through a client.
+func contract(t *testing.T, client rueidis.Client) {
+	t.Helper()
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+		t.Helper()
+		return newStore(t, client, Options{Now: clock.Now})
+	})
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	contract(t, redistest.Server(t).Client(t))
+}
+
+func TestStoreOverCluster(t *testing.T) {
+	t.Parallel()
+	contract(t, redistest.Cluster(t).Client(t))
+}
+
+func TestStoreOverSentinel(t *testing.T) {
+	t.Parallel()
+	contract(t, redistest.Sentinel(t).Client(t))
+}
