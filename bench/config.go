@@ -19,16 +19,21 @@ type config struct {
 	rounds    int
 	keys      int
 	procs     []int
+	callers   []int
 	scenarios []string
+	only      []string // families; all if empty
 	libraries []library
 }
 
-var allScenarios = []string{"hot", "uniform", "zipf", "memory", "gc", "expiry", "flood", "http", "wire"}
+var allScenarios = []string{"hot", "uniform", "zipf", "memory", "gc", "expiry", "flood", "http", "wire", "redis"}
 
 // bigKeys is how many keys -big adds.
 const bigKeys = 10_000_000
 
 const mostKeys = 100_000_000
+
+// mostCallers is how many may ask Redis at once.
+const mostCallers = 4096
 
 // parse reads the command line. Errors are already written to w when it returns.
 func parse(args []string, w io.Writer) (config, error) {
@@ -40,6 +45,7 @@ func parse(args []string, w io.Writer) (config, error) {
 	flags.IntVar(&c.rounds, "rounds", 9, "how often each library is timed; medians are reported (3 with -quick)")
 	flags.IntVar(&c.keys, "keys", 1_000_000, "how many keys the scenarios with many keys have (20000 with -quick)")
 	procs := flags.String("procs", defaultProcs(), "the numbers of processors to measure with")
+	callers := flags.String("callers", "1,16,64,256", "the numbers of callers who ask Redis at once")
 	scenarios := flags.String("scenario", "all", "what to measure: all, or some of "+strings.Join(allScenarios, ","))
 	only := flags.String("only", "", "which libraries to measure, such as slidegate,go-limiter; all if empty")
 	format := flags.String("format", "text", "how to print tables: text or markdown")
@@ -49,7 +55,7 @@ func parse(args []string, w io.Writer) (config, error) {
 	if c.quick {
 		c.shorten(flags)
 	}
-	err := c.check(flags.Args(), *procs, *scenarios, *only, *format)
+	err := c.check(flags.Args(), *procs, *callers, *scenarios, *only, *format)
 	if err != nil {
 		fmt.Fprintf(w, "bench: %v\n", err)
 	}
@@ -69,7 +75,7 @@ func (c *config) shorten(flags *flag.FlagSet) {
 }
 
 // check reads the flags that are lists, and refuses what cannot be measured.
-func (c *config) check(rest []string, procs, scenarios, only, format string) (err error) {
+func (c *config) check(rest []string, procs, callers, scenarios, only, format string) (err error) {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q", rest[0])
@@ -86,10 +92,14 @@ func (c *config) check(rest []string, procs, scenarios, only, format string) (er
 	if c.procs, err = parseProcs(procs); err != nil {
 		return err
 	}
+	if c.callers, err = parseCallers(callers); err != nil {
+		return err
+	}
 	if c.scenarios, err = parseScenarios(scenarios); err != nil {
 		return err
 	}
-	c.libraries, err = selected(splitList(only))
+	c.only = splitList(only)
+	c.libraries, err = selected(c.only)
 	return err
 }
 
@@ -113,20 +123,30 @@ func defaultProcs() string {
 }
 
 func parseProcs(text string) ([]int, error) {
-	var procs []int
+	wanted := fmt.Sprintf("numbers from 1 to the %d processors of this machine", runtime.NumCPU())
+	return parseNumbers("-procs", text, runtime.NumCPU(), wanted)
+}
+
+func parseCallers(text string) ([]int, error) {
+	return parseNumbers("-callers", text, mostCallers, fmt.Sprintf("numbers from 1 to %d", mostCallers))
+}
+
+// parseNumbers reads a list of numbers from 1 to most. What occurs twice counts once.
+func parseNumbers(flag, text string, most int, wanted string) ([]int, error) {
+	var numbers []int
 	for _, item := range splitList(text) {
 		n, err := strconv.Atoi(item)
-		if err != nil || n < 1 || n > runtime.NumCPU() {
-			return nil, fmt.Errorf("-procs: must be numbers from 1 to the %d processors of this machine, not %q", runtime.NumCPU(), item)
+		if err != nil || n < 1 || n > most {
+			return nil, fmt.Errorf("%s: must be %s, not %q", flag, wanted, item)
 		}
-		if !slices.Contains(procs, n) {
-			procs = append(procs, n)
+		if !slices.Contains(numbers, n) {
+			numbers = append(numbers, n)
 		}
 	}
-	if len(procs) == 0 {
-		return nil, fmt.Errorf("-procs: must not be empty")
+	if len(numbers) == 0 {
+		return nil, fmt.Errorf("%s: must not be empty", flag)
 	}
-	return procs, nil
+	return numbers, nil
 }
 
 func parseScenarios(text string) ([]string, error) {

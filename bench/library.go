@@ -70,6 +70,11 @@ func families() []string {
 			names = append(names, l.family)
 		}
 	}
+	for _, row := range redisRows() {
+		if row.family != "" && !slices.Contains(names, row.family) {
+			names = append(names, row.family)
+		}
+	}
 	return names
 }
 

@@ -71,6 +71,7 @@ func (r *run) scenariosInTurn() error {
 		{[]string{"flood"}, r.floodTables},
 		{[]string{"http"}, r.httpTables},
 		{[]string{"wire"}, r.wireTables},
+		{[]string{"redis"}, r.redisTables},
 	}
 	for _, step := range steps {
 		if !r.wants(step.names...) {

@@ -17,16 +17,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needWrk skips a test where there is no wrk, unless SLIDEGATE_REQUIRE names it.
-func needWrk(t *testing.T) {
+// need skips a test where a program is missing, unless SLIDEGATE_REQUIRE names it. The package of Debian and Ubuntu has the
+// program's name.
+func need(t *testing.T, program string) {
 	t.Helper()
-	if _, err := exec.LookPath("wrk"); err == nil {
+	if _, err := exec.LookPath(program); err == nil {
 		return
 	}
-	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "wrk") {
-		t.Fatal("there is no wrk, and SLIDEGATE_REQUIRE asks for one: install the package wrk")
+	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), program) {
+		t.Fatalf("there is no %s, and SLIDEGATE_REQUIRE asks for one: install the package %s", program, program)
 	}
-	t.Skip("SKIPPED: there is no wrk, so no server was put under load: install the package wrk")
+	t.Skipf("SKIPPED: there is no %s, so what needs it was not run: install the package %s", program, program)
 }
 
 // Every scenario must run to its end and hold its own checks, at sizes that take seconds.
@@ -37,8 +38,9 @@ func TestScenarios(t *testing.T) {
 				continue
 			}
 			t.Run(scenario+" "+format, func(t *testing.T) {
-				if scenario == "wire" {
-					needWrk(t)
+				if program := map[string]string{"wire": "wrk", "redis": "redis-server"}[scenario]; program != "" {
+					need(t, program)
+					t.Setenv(redisURLEnv, "") // a server of one's own is what everybody can have
 				}
 				var out, progress bytes.Buffer
 				args := []string{"-quick", "-rounds", "1", "-keys", "2000", "-scenario", scenario, "-format", format}
@@ -68,6 +70,10 @@ func TestWrongFlags(t *testing.T) {
 		{"-procs one", "-procs"},
 		{"-procs ,", "-procs"},
 		{"-procs 4096", "-procs"},
+		{"-callers 0", "-callers"},
+		{"-callers 1,many", "-callers"},
+		{"-callers ,", "-callers"},
+		{"-callers 4097", "-callers"},
 		{"-scenario cold", `"cold"`},
 		{"-scenario ,", "-scenario"},
 		{"-only leaky", `"leaky"`},

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	redisKeys   = 10_000
+	redisRounds = 5  // at most, so that no run takes long
+	fillCallers = 64 // who put the keys into Redis before the time runs
+	// redisQuota is more than any key is asked for in a round, and the most that an exact log takes.
+	redisQuota = mostLogged
+)
+
+// redisLoad is what the limiters are asked for: requests that are all admitted, or all refused.
+type redisLoad struct {
+	name  string
+	quota int64
+	share float64 // the part of the requests that is admitted
+}
+
+// redisLoads returns the loads. Every key was asked for once before the time runs, which uses up a quota of 1.
+func redisLoads() []redisLoad {
+	return []redisLoad{{"allowed", redisQuota, 1}, {"refused", 1, 0}}
+}
+
+// redisCell says which row of which table a sample belongs to.
+type redisCell struct {
+	row, load string
+	callers   int
+}
+
+// redisTables measures limiters that keep their state in Redis, all on one server.
+func (r *run) redisTables() ([]*table, error) {
+	rows := r.redisRows()
+	settings := &table{title: "Redis: what is measured", columns: []string{"part", "settings"}, names: 2}
+	if len(rows) == 1 {
+		settings.note("Left out: -only names no limiter that is measured with Redis.")
+		return []*table{settings}, nil
+	}
+	ctx := context.Background()
+	server, err := openRedis(ctx)
+	if errors.Is(err, errNoRedis) {
+		settings.note("Left out: %v.", err)
+		return []*table{settings}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer server.close()
+	if err := r.redisSettings(ctx, settings, server); err != nil {
+		return nil, err
+	}
+	tables := []*table{settings}
+	for _, load := range redisLoads() {
+		samples, err := r.timeRedis(ctx, server, rows, load)
+		if err != nil {
+			return nil, err
+		}
+		for _, callers := range r.callers {
+			tables = append(tables, r.redisTable(rows, load, callers, samples))
+		}
+	}
+	memory, err := r.redisMemory(ctx, server, rows)
+	return append(tables, memory), err
+}
+
+// redisSettings tells what the figures depend on.
+func (r *run) redisSettings(ctx context.Context, t *table, server *redisServer) error {
+	version, err := server.version(ctx)
+	if err != nil {
+		return err
+	}
+	whose := "started for this run: loopback, no persistence, otherwise its defaults"
+	if server.process == nil {
+		whose = "named by " + redisURLEnv
+	}
+	pool := server.pooled.Options()
+	t.add("server", fmt.Sprintf("Redis %s, %s", version, whose))
+	t.add("this program", fmt.Sprintf("GOMAXPROCS %d, on the processors that the server also uses", runtime.GOMAXPROCS(0)))
+	t.add("load", fmt.Sprintf("%s keys, each as likely as any other; %s an hour, or 1 where all is refused", count(r.redisKeys()), count(redisQuota)))
+	t.add(viaRueidis, "one client for all rows with it; defaults (automatic pipelining, 4 connections), DisableCache")
+	t.add(viaPool, fmt.Sprintf("one client for all rows with it; defaults (PoolSize %d, RESP%d), MaxRetries -1", pool.PoolSize, pool.Protocol))
+	t.add(viaPipe, "the same client through its AutoPipeline, defaults; its authors call it experimental")
+	return nil
+}
+
+// timeRedis times all rows with one load, the rounds interleaved, each on an empty database that is then filled.
+func (r *run) timeRedis(ctx context.Context, server *redisServer, rows []redisRow, load redisLoad) (map[redisCell]redisSamples, error) {
+	all := newKeys(0, r.redisKeys())
+	list := all.uniform(1<<18, 1)
+	samples := map[redisCell]redisSamples{}
+	for round := range r.redisRounds() {
+		r.say("redis, %s: round %d of %d", load.name, round+1, r.redisRounds())
+		for i := range rows {
+			row := &rows[(i+round)%len(rows)]
+			allow, err := openFilled(ctx, server, row, spec{quota: load.quota, window: quotaWindow}, all)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", row.name, err)
+			}
+			for _, callers := range r.callers {
+				one, err := timeCallers(ctx, server, allow, list, callers, r.redisTime())
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", row.name, err)
+				}
+				at := redisCell{row.name, load.name, callers}
+				samples[at] = append(samples[at], one)
+			}
+		}
+	}
+	return samples, nil
+}
+
+// openFilled empties the database, opens a limiter, and asks it once for every key.
+func openFilled(ctx context.Context, server *redisServer, row *redisRow, s spec, all keys) (redisAllow, error) {
+	if err := server.empty(ctx); err != nil {
+		return nil, err
+	}
+	allow, err := row.open(server, s)
+	if err != nil {
+		return nil, err
+	}
+	crew := newCrew(fillCallers)
+	each := (all.n + fillCallers - 1) / fillCallers
+	return allow, crew.run(func(i int, c *caller) error {
+		for at := i * each; at < min((i+1)*each, all.n); at++ {
+			if err := c.ask(ctx, allow, all.at(at)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (r *run) redisKeys() int {
+	if r.quick {
+		return min(r.keys, redisKeys/10)
+	}
+	return min(r.keys, redisKeys)
+}
+
+func (r *run) redisRounds() int { return min(r.rounds, redisRounds) }
+
+// redisTime is how long one row is timed in a round.
+func (r *run) redisTime() time.Duration {
+	if r.quick {
+		return 40 * time.Millisecond
+	}
+	return 1500 * time.Millisecond
+}
+
+// redisTable makes the table of one load and number of callers, and checks that what was measured is what was meant.
+func (r *run) redisTable(rows []redisRow, load redisLoad, callers int, samples map[redisCell]redisSamples) *table {
+	t := &table{
+		title: fmt.Sprintf("Redis: %s, callers: %d", load.name, callers),
+		columns: []string{"limiter", "algorithm", "client", "decisions/s", "to peer", "to piped", "to INCR", "p50 µs", "p99 µs",
+			"Redis CPU µs", "own CPU µs", "allocs", "spread", "goal"},
+		names: 3,
+	}
+	best := redisBest(rows, func(row *redisRow) float64 {
+		return samples[redisCell{row.name, load.name, callers}].median(rateOf)
+	})
+	for i := range rows {
+		row := &rows[i]
+		got := samples[redisCell{row.name, load.name, callers}]
+		if got.share() != load.share {
+			r.fail("Redis, %s: %s: %.4f of the requests were admitted, not %g", load.name, row.name, got.share(), load.share)
+		}
+		rate := got.median(rateOf)
+		t.add(row.name, row.algorithm, row.client, fmt.Sprintf("%.0f", rate), ratio(rate, best.peer), ratio(rate, best.piped), ratio(rate, best.incr),
+			fmt.Sprintf("%.0f", got.median(halfMicros)), fmt.Sprintf("%.0f", got.median(mostMicros)),
+			fmt.Sprintf("%.1f", got.median(serverMicros)), fmt.Sprintf("%.1f", got.median(ownMicros)), allocations(got.median(allocs)),
+			fmt.Sprintf("±%.0f%%", 50*got.spread()), row.verdict(rate, best, callers))
+	}
+	t.note("Medians of %d interleaved rounds of %v. Ratios are of decisions a second, to the fastest peer as its documentation has it, to the "+
+		"fastest one that is piped, and to INCR; more is better. Goals are about the former. CPU and allocations are a decision's, in the "+
+		"server and in this program.", r.redisRounds(), r.redisTime())
+	return t
+}
+
+// redisRates are the rates that a row is compared with; 0 where there is none.
+type redisRates struct {
+	peer, atomicPeer float64 // as their documentation has them
+	piped            float64 // peers over a client that they do not mention, which may be faster
+	incr             float64
+}
+
+func redisBest(rows []redisRow, rate func(*redisRow) float64) (best redisRates) {
+	for i := range rows {
+		row := &rows[i]
+		switch {
+		case row.name == possible:
+			best.incr = rate(row)
+		case row.peer() && row.client == viaPipe:
+			best.piped = max(best.piped, rate(row))
+		case row.peer():
+			best.peer = max(best.peer, rate(row))
+			if row.atomic {
+				best.atomicPeer = max(best.atomicPeer, rate(row))
+			}
+		}
+	}
+	return best
+}
+
+// verdict tells which goals there are with so many callers, and whether a row reaches them.
+func (row *redisRow) verdict(rate float64, best redisRates, callers int) string {
+	var texts []string
+	goal := func(text string, least, reference float64) {
+		switch {
+		case reference == 0: // -only left it out
+		case rate >= least*reference:
+			texts = append(texts, fmt.Sprintf("%gx %s: met", least, text))
+		default:
+			texts = append(texts, fmt.Sprintf("%gx %s: missed", least, text))
+		}
+	}
+	if !row.goals {
+		return ""
+	}
+	switch callers {
+	case 1:
+		goal("atomic peer", 1, best.atomicPeer)
+	case 64:
+		goal("peer", 1.5, best.peer)
+		goal("INCR", 0.5, best.incr)
+	case 256:
+		goal("peer", 3, best.peer)
+	}
+	return strings.Join(texts, ", ")
+}

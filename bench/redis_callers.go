@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// caller is one goroutine that asks a limiter, one request after the other.
+type caller struct {
+	waits         histogram
+	asked, passed int64
+	before        time.Time // when the last request was answered
+}
+
+// ask sends one request. The clock is read once a request, so what little the caller does between two is counted too.
+func (c *caller) ask(ctx context.Context, allow redisAllow, key string) error {
+	allowed, err := allow(ctx, key)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	c.waits.add(now.Sub(c.before))
+	c.before = now
+	c.asked++
+	if allowed {
+		c.passed++
+	}
+	return nil
+}
+
+// crew is callers who begin together.
+type crew struct {
+	callers []caller
+	errs    []error
+	begin   chan struct{}
+	done    sync.WaitGroup
+}
+
+func newCrew(n int) *crew {
+	return &crew{callers: make([]caller, n), errs: make([]error, n), begin: make(chan struct{})}
+}
+
+// ready starts a goroutine for each caller, which waits for begin.
+func (c *crew) ready(work func(int, *caller) error) {
+	for i := range c.callers {
+		c.done.Go(func() {
+			<-c.begin
+			c.callers[i].before = time.Now()
+			c.errs[i] = work(i, &c.callers[i])
+		})
+	}
+}
+
+// finish lets them begin, waits for all of them, and returns the first error.
+func (c *crew) finish() error {
+	close(c.begin)
+	c.done.Wait()
+	for _, err := range c.errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *crew) run(work func(int, *caller) error) error {
+	c.ready(work)
+	return c.finish()
+}
+
+// timeCallers lets callers ask for the given time, each beginning at another place of the list.
+func timeCallers(ctx context.Context, server *redisServer, allow redisAllow, list keys, callers int, length time.Duration) (redisSample, error) {
+	crew := newCrew(callers)
+	crew.ready(func(i int, c *caller) error {
+		end := c.before.Add(length)
+		for at := i * list.n / callers; c.before.Before(end); at++ {
+			if err := c.ask(ctx, allow, list.at(at%list.n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	runtime.GC()
+	serverBefore, err := server.cpu(ctx)
+	if err != nil {
+		return redisSample{}, err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ownBefore, _ := cpuTime()
+	start := time.Now()
+	if err := crew.finish(); err != nil {
+		return redisSample{}, err
+	}
+	elapsed := time.Since(start)
+	ownAfter, _ := cpuTime()
+	runtime.ReadMemStats(&after)
+	serverAfter, err := server.cpu(ctx)
+	if err != nil {
+		return redisSample{}, err
+	}
+	s := crew.sample(elapsed)
+	s.serverMicros = micros(serverAfter-serverBefore) / float64(s.asked)
+	s.ownMicros = micros(ownAfter-ownBefore) / float64(s.asked)
+	s.allocs = float64(after.Mallocs-before.Mallocs) / float64(s.asked)
+	return s, nil
+}
+
+// sample adds up what the callers saw.
+func (c *crew) sample(elapsed time.Duration) (s redisSample) {
+	var waits histogram
+	for i := range c.callers {
+		waits.merge(&c.callers[i].waits)
+		s.asked += c.callers[i].asked
+		s.passed += c.callers[i].passed
+	}
+	s.perSecond = float64(s.asked) / elapsed.Seconds()
+	s.halfMicros, s.mostMicros = micros(waits.quantile(0.5)), micros(waits.quantile(0.99))
+	return s
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// redisSample is what one timed round of a row gave.
+type redisSample struct {
+	asked, passed          int64
+	perSecond              float64 // decisions
+	halfMicros, mostMicros float64 // what half of the requests, and 99 of 100, waited at most
+	serverMicros           float64 // of the processors, a decision
+	ownMicros              float64
+	allocs                 float64 // a decision
+}
+
+// The figures of a sample.
+func rateOf(s *redisSample) float64       { return s.perSecond }
+func halfMicros(s *redisSample) float64   { return s.halfMicros }
+func mostMicros(s *redisSample) float64   { return s.mostMicros }
+func serverMicros(s *redisSample) float64 { return s.serverMicros }
+func ownMicros(s *redisSample) float64    { return s.ownMicros }
+func allocs(s *redisSample) float64       { return s.allocs }
+
+// redisSamples is what all rounds of a row gave.
+type redisSamples []redisSample
+
+func (s redisSamples) figures(figure func(*redisSample) float64) []float64 {
+	values := make([]float64, len(s))
+	for i := range s {
+		values[i] = figure(&s[i])
+	}
+	return values
+}
+
+func (s redisSamples) median(figure func(*redisSample) float64) float64 {
+	return median(s.figures(figure))
+}
+
+// spread is how far apart the middle half of the rates lies, as a part of the median.
+func (s redisSamples) spread() float64 {
+	rates := s.figures(rateOf)
+	return (quantile(rates, 0.75) - quantile(rates, 0.25)) / max(median(rates), 1e-9)
+}
+
+// share is the part of the requests that was admitted.
+func (s redisSamples) share() float64 {
+	var asked, passed int64
+	for i := range s {
+		asked, passed = asked+s[i].asked, passed+s[i].passed
+	}
+	return float64(passed) / float64(max(asked, 1))
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	ulule "github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+)
+
+// openRedisRate is github.com/go-redis/redis_rate as its documentation has it.
+func openRedisRate(server *redisServer, s spec) (redisAllow, error) {
+	return redisRate(redis_rate.NewLimiter(server.pooled), s), nil
+}
+
+// openRedisRatePiped gives it the pipeline of go-redis instead, which its interface admits though its documentation does
+// not know of it.
+func openRedisRatePiped(server *redisServer, s spec) (redisAllow, error) {
+	return redisRate(redis_rate.NewLimiter(server.piped), s), nil
+}
+
+func redisRate(l *redis_rate.Limiter, s spec) redisAllow {
+	limit := redis_rate.Limit{Rate: int(s.quota), Burst: int(s.quota), Period: s.window}
+	return func(ctx context.Context, key string) (bool, error) {
+		result, err := l.Allow(ctx, key, limit)
+		return err == nil && result.Allowed > 0, err
+	}
+}
+
+// openUluleRedis is github.com/ulule/limiter with its Redis store.
+func openUluleRedis(server *redisServer, s spec) (redisAllow, error) {
+	return ululeRedis(server.pooled, s)
+}
+
+// openUluleRedisPiped gives it the pipeline of go-redis.
+func openUluleRedisPiped(server *redisServer, s spec) (redisAllow, error) {
+	return ululeRedis(server.piped, s)
+}
+
+func ululeRedis(client ululeredis.Client, s spec) (redisAllow, error) {
+	store, err := ululeredis.NewStore(client)
+	if err != nil {
+		return nil, err
+	}
+	l := ulule.New(store, ulule.Rate{Period: s.window, Limit: s.quota})
+	return func(ctx context.Context, key string) (bool, error) {
+		answer, err := l.Get(ctx, key)
+		return !answer.Reached, err
+	}, nil
+}
+
+// openSortedSet is the limiter that tutorials publish: five commands in one pipeline. Every request adds a member, also one
+// that is refused, and other requests may come between the commands.
+func openSortedSet(server *redisServer, s spec) (redisAllow, error) {
+	return func(ctx context.Context, key string) (bool, error) {
+		name := "sorted-set:" + key
+		now := time.Now().UnixMilli()
+		member := strconv.FormatInt(now, 10) + "-" + strconv.FormatUint(uint64(rand.Uint32()), 16)
+		pipe := server.pooled.Pipeline()
+		pipe.ZRemRangeByScore(ctx, name, "0", strconv.FormatInt(now-s.window.Milliseconds(), 10))
+		pipe.ZAdd(ctx, name, redis.Z{Score: float64(now), Member: member})
+		count := pipe.ZCard(ctx, name)
+		pipe.ZRangeWithScores(ctx, name, 0, 0) // the oldest, of which Retry-After is made
+		pipe.Expire(ctx, name, s.window)
+		_, err := pipe.Exec(ctx)
+		return count.Val() <= s.quota, err
+	}, nil
+}
+
+// openIncr counts requests and nothing else: no window, no expiry, no script.
+func openIncr(server *redisServer, s spec) (redisAllow, error) {
+	client := server.rueidis
+	return func(ctx context.Context, key string) (bool, error) {
+		n, err := client.Do(ctx, client.B().Incr().Key("incr:"+key).Build()).AsInt64()
+		return n <= s.quota, err
+	}, nil
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/redisstore/goredis"
+)
+
+// redisRow is a row of the Redis tables.
+type redisRow struct {
+	name, family, algorithm string
+	client                  string // what talks to Redis
+	open                    func(*redisServer, spec) (redisAllow, error)
+
+	atomic bool // no other request is decided between what it reads and what it writes
+	goals  bool // the row is to reach the goals
+	memory bool // the row has a state that no other row has, so it is weighed
+}
+
+// redisAllow decides about one request. An error ends the run.
+type redisAllow func(ctx context.Context, key string) (bool, error)
+
+// possible is the row that does the least that a limiter in Redis can do. It is not a peer but the limit of what is
+// possible.
+const possible = "(INCR alone)"
+
+func (row *redisRow) peer() bool { return row.family != own && row.name != possible }
+
+// The clients, as the tables name them.
+const (
+	viaRueidis = "rueidis"
+	viaPool    = "go-redis"
+	viaPipe    = "go-redis, piped"
+)
+
+func redisRows() []redisRow {
+	return slices.Concat(slidegateRedisRows(), []redisRow{
+		{name: "redis_rate", family: "redis_rate", algorithm: "GCRA", client: viaPool, open: openRedisRate, atomic: true, memory: true},
+		{name: "redis_rate, piped", family: "redis_rate", algorithm: "GCRA", client: viaPipe, open: openRedisRatePiped, atomic: true},
+		{name: "ulule/limiter", family: "ulule", algorithm: "fixed window", client: viaPool, open: openUluleRedis, atomic: true, memory: true},
+		{name: "ulule/limiter, piped", family: "ulule", algorithm: "fixed window", client: viaPipe, open: openUluleRedisPiped, atomic: true},
+		{name: "sorted set", family: "sorted-set", algorithm: "exact log", client: viaPool, open: openSortedSet, memory: true},
+		{name: possible, algorithm: "count", client: viaRueidis, open: openIncr, atomic: true, memory: true},
+	})
+}
+
+// redisRows returns the rows that were asked for, and the one that all are compared with.
+func (r *run) redisRows() []redisRow {
+	return slices.DeleteFunc(redisRows(), func(row redisRow) bool {
+		return row.name != possible && len(r.only) > 0 && !slices.Contains(r.only, row.family)
+	})
+}
+
+// slidegateRedisRows are Slidegate's store alone, and under the layer that puts concurrent requests together, which is how
+// a busy service uses it.
+func slidegateRedisRows() []redisRow {
+	overRueidis := func(s *redisServer) (slidegate.Store, error) { return redisstore.New(s.rueidis, redisstore.Options{}) }
+	overGoRedis := func(s *redisServer) (slidegate.Store, error) { return goredis.New(s.pooled, redisstore.Options{}) }
+	row := func(name, algorithm, client string, a slidegate.Algorithm, store func(*redisServer) (slidegate.Store, error)) redisRow {
+		return redisRow{name: name, family: own, algorithm: algorithm, client: client, atomic: true, open: slidegateRedisOpener(a, store)}
+	}
+	plain := row("slidegate", "sliding window", viaRueidis, slidegate.SlidingWindow, overRueidis)
+	plain.goals, plain.memory = true, true
+	together := row("slidegate, coalesce", "sliding window", viaRueidis, slidegate.SlidingWindow, coalesced(overRueidis))
+	together.goals = true
+	log := row("slidegate, coalesce, sliding-log", "exact log", viaRueidis, slidegate.SlidingLog, coalesced(overRueidis))
+	log.memory = true
+	return []redisRow{
+		plain, together, log,
+		row("slidegate, coalesce, go-redis", "sliding window", viaPool, slidegate.SlidingWindow, coalesced(overGoRedis)),
+	}
+}
+
+// coalesced puts the layer with its default options over a store.
+func coalesced(open func(*redisServer) (slidegate.Store, error)) func(*redisServer) (slidegate.Store, error) {
+	return func(s *redisServer) (slidegate.Store, error) {
+		store, err := open(s)
+		if err != nil {
+			return nil, err
+		}
+		return coalesce.New(store, coalesce.Options{})
+	}
+}
+
+// slidegateRedisOpener drives a store through Limiter.Allow, which makes the whole Decision.
+func slidegateRedisOpener(a slidegate.Algorithm, open func(*redisServer) (slidegate.Store, error)) func(*redisServer, spec) (redisAllow, error) {
+	return func(server *redisServer, s spec) (redisAllow, error) {
+		store, err := open(server)
+		if err != nil {
+			return nil, err
+		}
+		l, err := slidegate.New(store, slidegate.Limit{Quota: s.quota, Window: s.window, Algorithm: a})
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, key string) (bool, error) {
+			d, err := l.Allow(ctx, key)
+			return d.Allowed, err
+		}, nil
+	}
+}
