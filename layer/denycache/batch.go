@@ -2,7 +2,6 @@ package denycache
 
 import (
 	"context"
-	"time"
 
 	"github.com/slidegate/slidegate"
 )
@@ -32,8 +31,8 @@ func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 		defer s.endAll(batch)
 	}
 	if len(batch) == 1 {
-		l := s.lookFor(&batch[0], s.clock())
-		if l.hit {
+		l := look{now: s.clock()}
+		if s.lookFor(&l, &batch[0]) {
 			return nil
 		}
 		err := s.inner.Apply(ctx, batch)
@@ -48,9 +47,8 @@ func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 func (s *Store) applyMany(ctx context.Context, batch []slidegate.Request, j *job) error {
 	now := s.clock()
 	for i := range batch {
-		l := s.lookFor(&batch[i], now)
-		j.looks = append(j.looks, l)
-		if !l.hit {
+		j.looks = append(j.looks, look{now: now})
+		if !s.lookFor(&j.looks[i], &batch[i]) {
 			j.requests = append(j.requests, batch[i])
 		}
 	}
@@ -72,31 +70,34 @@ func (s *Store) applyMany(ctx context.Context, batch []slidegate.Request, j *job
 }
 
 // lookFor answers a request, if its refusal is remembered.
-func (s *Store) lookFor(r *slidegate.Request, now time.Duration) look {
+func (s *Store) lookFor(l *look, r *slidegate.Request) (hit bool) {
 	if len(r.Answers) < len(r.Charges) || !rememberable(r.Op, r.Group, r.Charges) {
-		return look{}
+		return false
 	}
-	l := s.look(r.Group, r.Charges, now)
+	s.see(l, r.Group, r.Charges)
 	e := l.find(r.Group, r.Charges)
 	if e == nil {
 		s.count(l.hash).misses.Add(1)
-		return l
+		return false
 	}
 	s.count(l.hash).hits.Add(1)
 	for i := range r.Charges {
-		r.Answers[i] = e.answer(i, r.Charges[i].Cost, now)
+		e.fill(&r.Answers[i], i, r.Charges[i].Cost, l.now)
 	}
 	r.Err = nil
 	l.hit = true
-	return l
+	return true
 }
 
 // hear takes note of what the store answered.
 func (s *Store) hear(l *look, r *slidegate.Request) {
-	if r.Err != nil || len(r.Answers) < len(r.Charges) {
-		return
+	if r.Err == nil && len(r.Answers) >= len(r.Charges) {
+		s.note(l, r.Group, r.Charges, r.Answers[:len(r.Charges)])
 	}
-	answers := r.Answers[:len(r.Charges)]
+}
+
+// note remembers answers if they are a refusal that came about in the plain way.
+func (s *Store) note(l *look, group string, charges []slidegate.Charge, answers []slidegate.Answer) {
 	var flags slidegate.Flags
 	allowed := true
 	for i := range answers {
@@ -105,9 +106,9 @@ func (s *Store) hear(l *look, r *slidegate.Request) {
 	}
 	switch {
 	case flags != 0:
-		s.heed(flags, r.Group, r.Charges)
+		s.heed(flags, group, charges)
 	case !allowed:
-		s.learn(l, r.Group, r.Charges, answers)
+		s.learn(l, group, charges, answers)
 	}
 }
 

@@ -3,9 +3,9 @@
 // retry has come. Usage can only fall in that time, so the verdict is the one that the store would give.
 //
 // What it promises. Whatever it refuses, the store would have refused, as long as nobody resets or gives back in another
-// process and the store's clock runs as fast as the local one: it then takes at most Options.MaxAge until this process
-// sees it. Resets and refunds through the same Store take effect at once. It never admits anything by itself. Every
-// answer that it gives carries rule.Cached.
+// process and the store's clock runs as fast as the local one. Where that is not so, a refusal can be untrue for at most
+// Options.MaxAge. Resets and refunds through the same Store take effect at once. It never admits anything by itself.
+// Every answer that it gives carries rule.Cached.
 //
 // What it does not promise. The other fields of its answers are as of the store's last one, moved along by the time
 // that passed: others may have taken since from what Remaining says. RetryAfter is never later than the truth, and it is
@@ -14,13 +14,12 @@
 // higher cost than the one the store refused, which at that moment gets an answer from the store. Clients that ask at
 // the same time as the first one, while nothing is known yet, all get to the store.
 //
-// What goes to the store every time: whatever is admitted, limits that count refusals, costs that can never be admitted,
-// AllowUpTo, requests of more than eight charges or of more than a kilobyte of keys, and answers that did not come about
+// What goes to the store every time: whatever is admitted, requests with a limit that counts refusals, costs that can
+// never be admitted (unless a lower one is known to be refused), AllowUpTo, requests of more than eight charges or of more than a kilobyte of keys, and answers that did not come about
 // in the plain way (any of rule.Flags).
 package denycache
 
 import (
-	"context"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -106,66 +105,6 @@ func (s *Store) Check(limit *slidegate.BoundLimit) error { return s.inner.Check(
 
 // Traits are those of the store below.
 func (s *Store) Traits() slidegate.Traits { return s.inner.Traits() }
-
-// TakeOne refuses by itself, or asks the store below.
-func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
-) {
-	charges := [1]slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}
-	if !rememberable(slidegate.OpTake, "", charges[:]) {
-		return s.askUncached(ctx, limit, key, cost)
-	}
-	l := s.look("", charges[:], s.clock())
-	if e := l.find("", charges[:]); e != nil {
-		s.count(l.hash).hits.Add(1)
-		a := e.answer(0, cost, l.now)
-		return false, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
-	}
-	s.count(l.hash).misses.Add(1)
-	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.ask(ctx, limit, key, cost)
-	switch {
-	case err != nil:
-	case flags != 0:
-		s.heed(flags, "", charges[:])
-	case !allowed:
-		s.learn(&l, "", charges[:], []slidegate.Answer{
-			{Remaining: remaining, RetryAfter: retryAfter, ResetAfter: resetAfter, At: at},
-		})
-	}
-	return allowed, flags, remaining, retryAfter, resetAfter, at, err
-}
-
-// askUncached is TakeOne for what is neither answered from memory nor remembered.
-func (s *Store) askUncached(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
-) {
-	charges := [1]slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}
-	if lowers(slidegate.OpTake, limit.Rule()) {
-		s.begin("", charges[:])
-		defer s.end("", charges[:])
-	}
-	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.ask(ctx, limit, key, cost)
-	s.heed(flags, "", charges[:])
-	return allowed, flags, remaining, retryAfter, resetAfter, at, err
-}
-
-// ask asks the store below for a single charge, in the quick way if it has one.
-func (s *Store) ask(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
-) {
-	if s.one != nil {
-		return s.one.TakeOne(ctx, limit, key, cost)
-	}
-	j := s.work.Get().(*job)
-	defer s.put(j)
-	j.charge[0] = slidegate.Charge{Limit: limit, Key: key, Cost: cost}
-	j.requests = append(j.requests, slidegate.Request{Op: slidegate.OpTake, Charges: j.charge[:], Answers: j.answer[:]})
-	if err = s.inner.Apply(ctx, j.requests); err != nil {
-		return false, 0, 0, 0, 0, 0, err
-	}
-	a := &j.answer[0]
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
-}
 
 // clock reads the local clock.
 func (s *Store) clock() time.Duration {

@@ -183,11 +183,15 @@ func TestErrorIsNoRefusal(t *testing.T) {
 		limit, wrong := fixed(r.t), errors.New("no answer")
 		r.take(limit, "key", 2)
 		broken := layered(r.t, failing{r.spy, wrong}, forever)
+		if r.one {
+			broken = layered(r.t, quickFailing{failing{r.spy, wrong}}, forever)
+		}
 		for range 2 {
-			if a, err := takeOne(broken, limit, "key", 1); err != wrong || a != (slidegate.Answer{}) {
+			if a, err := takeOne(broken, limit, "key", 1); err != wrong || a.Allowed {
 				r.t.Fatalf("%+v, %v", a, err)
 			}
-			if _, err := ask(context.Background(), broken, slidegate.OpTake, "", slidegate.Charge{Limit: limit, Key: "key", Cost: 1}); err != wrong {
+			charge := slidegate.Charge{Limit: limit, Key: "key", Cost: 1}
+			if _, err := ask(context.Background(), broken, slidegate.OpTake, "", charge); err != wrong {
 				r.t.Fatal(err)
 			}
 		}
@@ -209,6 +213,15 @@ func (f failing) Apply(ctx context.Context, batch []slidegate.Request) error {
 		batch[i].Err = f.err
 	}
 	return f.err
+}
+
+// quickFailing is failing as a OneTaker, which returns something that looks like a refusal.
+type quickFailing struct{ failing }
+
+func (f quickFailing) TakeOne(context.Context, *slidegate.BoundLimit, string, int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	return false, 0, 0, second, second, epoch, f.err
 }
 
 // TestPlanUpgrade: a limit of the same address with another quota, burst or overlap is another limit.
@@ -257,7 +270,8 @@ func TestAddresses(t *testing.T) {
 	limit := slidegate.Limit{Name: "a", Quota: 1, Window: time.Hour}
 	type address struct{ namespace, name, group, key string }
 	addresses := []address{
-		{"", "a", "", "ab"}, {"", "a", "a", "b"}, {"", "a", "ab", ""}, {"a", "a", "", "ab"}, {"", "aa", "", "b"}, {"", "a", "", "ab\x00"},
+		{"", "a", "", "ab"}, {"", "a", "a", "b"}, {"", "a", "ab", ""},
+		{"a", "a", "", "ab"}, {"", "aa", "", "b"}, {"", "a", "", "ab\x00"},
 	}
 	for i, x := range addresses {
 		limit.Name = x.name
@@ -293,7 +307,8 @@ func TestKeysAreCopied(t *testing.T) {
 	if a := r.take(limit, "mine", 1); a.Flags != rule.Cached {
 		t.Fatalf("the key that was refused: %+v", a)
 	}
-	if a := r.several(slidegate.OpTake, "team", slidegate.Charge{Limit: limit, Key: "mine", Cost: 1})[0]; a.Flags != rule.Cached {
+	charge := slidegate.Charge{Limit: limit, Key: "mine", Cost: 1}
+	if a := r.several(slidegate.OpTake, "team", charge)[0]; a.Flags != rule.Cached {
 		t.Fatalf("the key that was refused, in its group: %+v", a)
 	}
 	r.wantAsked(0, "the keys that were refused")
@@ -315,6 +330,22 @@ func TestMaxAge(t *testing.T) {
 		r.take(limit, "key", 1)
 		r.wantAsked(0, "after it was asked for again")
 	})
+}
+
+// TestHeldUp: a moment from before the store was asked, by a goroutine that was held up after it had read its clock, is no
+// moment at which a refusal from after it is known to be true.
+func TestHeldUp(t *testing.T) {
+	now := 10 * time.Second
+	opts := forever
+	opts.Now = func() time.Duration { return now }
+	r := newRig(t, opts, true)
+	limit := fixed(t)
+	r.take(limit, "key", 2)
+	r.take(limit, "key", 1)
+	r.wantAsked(2, "until the refusal")
+	now -= time.Nanosecond
+	r.take(limit, "key", 1)
+	r.wantAsked(1, "just before it")
 }
 
 // TestDefaultAge: with no options a refusal is remembered for a second, by the real monotonic clock. What another

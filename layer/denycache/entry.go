@@ -112,20 +112,19 @@ func (e *entry) refuses(charges []slidegate.Charge) bool {
 	return true
 }
 
-// answer is what charge i is told now: what the store said, moved along by the time that has passed since it was asked.
-// That is rounded up, so that the time to retry is never later than the truth.
-func (e *entry) answer(i int, cost int64, now time.Duration) slidegate.Answer {
+// fill makes a what charge i is told now: what the store said, moved along by the time that has passed since it was
+// asked. That is rounded up, so that the time to retry is never later than the truth.
+func (e *entry) fill(a *slidegate.Answer, i int, cost int64, now time.Duration) {
 	t := &e.charges[i]
 	passed := slidegate.Micros((now - e.asked + time.Microsecond - 1) / time.Microsecond)
-	a := t.answer
-	a.Flags |= rule.Cached
-	a.At += passed
+	a.Allowed, a.Flags, a.Granted = t.answer.Allowed, rule.Cached, 0
+	a.Remaining, a.At = t.answer.Remaining, t.answer.At+passed
+	a.RetryAfter = 0
 	if !a.Allowed {
-		a.RetryAfter -= passed
+		a.RetryAfter = t.answer.RetryAfter - passed
 	}
-	a.ResetAfter = max(a.ResetAfter-passed, a.RetryAfter)
+	a.ResetAfter = max(t.answer.ResetAfter-passed, a.RetryAfter)
 	if cost > t.limit.Rule().Capacity() {
 		a.RetryAfter = rule.Never
 	}
-	return a
 }

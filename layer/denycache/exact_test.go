@@ -197,7 +197,8 @@ func (w *twins) compare(r *slidegate.Request, truth []slidegate.Answer) {
 }
 
 // TestExactTimes: where a key is always asked for the same cost and its clock is the store's, an answer from memory is
-// the store's answer, but for the flag and what has been freed since. The moment it promises admits, and not a microsecond earlier.
+// the store's answer, but for the flag and what has been freed since. The moment it promises admits, and not a
+// microsecond earlier.
 func TestExactTimes(t *testing.T) {
 	hits := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -262,7 +263,9 @@ func TestTrueWhenFar(t *testing.T) {
 		trip := rapid.SampledFrom([]int64{1, 900, 2_000_000})
 		far.before = func(slidegate.Op) { nanos += trip.Draw(rt, "there") }
 		far.after = func(slidegate.Op) { nanos += trip.Draw(rt, "back") }
-		store := layered(t, far, denycache.Options{MaxAge: -1, Now: func() time.Duration { return time.Duration(nanos - epoch*1000) }})
+		store := layered(t, far, denycache.Options{
+			MaxAge: -1, Now: func() time.Duration { return time.Duration(nanos - epoch*1000) },
+		})
 		limit := bound(t, rapid.SampledFrom(kinds()).Draw(rt, "limit"))
 		charge := slidegate.Charge{Limit: limit, Key: "key", Cost: rapid.Int64Range(1, 3).Draw(rt, "cost")}
 		truth := func() slidegate.Answer {

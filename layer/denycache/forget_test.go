@@ -144,6 +144,31 @@ func TestAskedDuringReset(t *testing.T) {
 	})
 }
 
+// TestSeveralDuringReset: a request over several limits is left to the store while any of its addresses is being reset.
+func TestSeveralDuringReset(t *testing.T) {
+	for place := range 2 {
+		r := newRig(t, forever, true)
+		r.several(slidegate.OpCharge, "g", pairOf(t, 2, 3)...)
+		both := pairOf(t, 1, 1)
+		r.several(slidegate.OpTake, "g", both...)
+		r.several(slidegate.OpTake, "g", both...)
+		r.wantAsked(2, "until the reset")
+		during := func(op slidegate.Op) {
+			if op == slidegate.OpReset {
+				r.spy.asked.Store(0)
+				r.several(slidegate.OpTake, "g", both...)
+				r.several(slidegate.OpTake, "g", both...)
+				r.wantAsked(2, "during the reset")
+			}
+		}
+		r.spy.before, r.spy.after = during, during
+		r.several(slidegate.OpReset, "g", both[place])
+		if a := r.several(slidegate.OpTake, "g", both...); !a[place].Allowed {
+			t.Fatalf("after the reset of %d: %+v", place, a)
+		}
+	}
+}
+
 // TestTwoResetsAtOnce: the first one to end does not end the other.
 func TestTwoResetsAtOnce(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
@@ -186,29 +211,36 @@ func TestPanicEndsReset(t *testing.T) {
 }
 
 // TestClockMoved: when the store's clock was set far back, it moves states to the new time, and refusals by the old
-// time end as soon as this is seen: by another limit of the same address, say.
+// time end as soon as this is seen: here by another limit of the same address, whether it refuses or admits.
 func TestClockMoved(t *testing.T) {
-	now := time.Duration(0)
-	opts := forever
-	opts.Now = func() time.Duration { return now }
-	rigs(t, opts, func(r *rig) {
-		limit := fixed(r.t)
-		r.clock.Set(epoch + 10*second)
-		r.take(limit, "key", 2)
-		if a := r.take(limit, "key", 1); a.RetryAfter != 50*second {
-			r.t.Fatalf("%+v", a)
-		}
-		r.clock.Set(epoch - 61*second) // more than a window before the state: a second before the end of a minute
-		larger := limit.Limit()
-		larger.Quota = 3
-		if a := r.take(bound(r.t, larger), "key", 3); a.Flags != rule.ClockMoved {
-			r.t.Fatalf("the store did not move the state: %+v", a)
-		}
-		r.pass(time.Second)
-		if a := r.take(limit, "key", 1); !a.Allowed {
-			r.t.Fatalf("in the next minute by the new time: %+v", a)
-		}
-	})
+	for _, test := range []struct {
+		name   string
+		cost   int64
+		counts bool
+	}{{"refused", 3, false}, {"admitted", 1, false}, {"refusals count", 3, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			opts := forever
+			opts.Now = func() time.Duration { return 0 }
+			rigs(t, opts, func(r *rig) {
+				limit := fixed(r.t)
+				r.clock.Set(epoch + 10*second)
+				r.take(limit, "key", 2)
+				if a := r.take(limit, "key", 1); a.RetryAfter != 50*second {
+					r.t.Fatalf("%+v", a)
+				}
+				r.clock.Set(epoch - 61*second) // more than a window before the state: a second before the end of a minute
+				larger := limit.Limit()
+				larger.Quota, larger.CountDenied = 3, test.counts
+				if a := r.take(bound(r.t, larger), "key", test.cost); a.Flags != rule.ClockMoved {
+					r.t.Fatalf("the store did not move the state: %+v", a)
+				}
+				r.pass(time.Second)
+				if a := r.take(limit, "key", 1); !a.Allowed {
+					r.t.Fatalf("in the next minute by the new time: %+v", a)
+				}
+			})
+		})
+	}
 }
 
 // TestShrunkLog: a log that is written to under a smaller quota forgets what is beyond it, so what a larger quota refused

@@ -94,10 +94,15 @@ func (s quickSpy) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key 
 }
 
 // ask sends one request. The places for its answers hold nonsense, which the store has to overwrite.
-func ask(ctx context.Context, store slidegate.Store, op slidegate.Op, group string, charges ...slidegate.Charge) ([]slidegate.Answer, error) {
+func ask(
+	ctx context.Context, store slidegate.Store, op slidegate.Op, group string, charges ...slidegate.Charge,
+) ([]slidegate.Answer, error) {
+	nonsense := slidegate.Answer{
+		Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, At: -1,
+	}
 	answers := make([]slidegate.Answer, len(charges))
 	for i := range answers {
-		answers[i] = slidegate.Answer{Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, At: -1}
+		answers[i] = nonsense
 	}
 	batch := []slidegate.Request{{Op: op, Group: group, Charges: charges, Answers: answers, Err: context.Canceled}}
 	err := store.Apply(ctx, batch)
@@ -108,8 +113,11 @@ func ask(ctx context.Context, store slidegate.Store, op slidegate.Op, group stri
 }
 
 // takeOne asks through TakeOne and makes an Answer of what it returns.
-func takeOne(store slidegate.OneTaker, limit *slidegate.BoundLimit, key string, cost int64) (a slidegate.Answer, err error) {
-	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err = store.TakeOne(context.Background(), limit, key, cost)
+func takeOne(
+	store slidegate.OneTaker, limit *slidegate.BoundLimit, key string, cost int64,
+) (a slidegate.Answer, err error) {
+	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err =
+		store.TakeOne(context.Background(), limit, key, cost)
 	if a.Allowed {
 		a.Granted = cost
 	}

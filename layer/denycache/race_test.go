@@ -28,7 +28,8 @@ func TestNeverOver(t *testing.T) {
 				a, err := takeOne(r.store, limit, name, 1)
 				if i%3 == 0 {
 					var answers []slidegate.Answer
-					answers, err = ask(context.Background(), r.store, slidegate.OpTake, "", slidegate.Charge{Limit: limit, Key: name, Cost: 1})
+					charge := slidegate.Charge{Limit: limit, Key: name, Cost: 1}
+					answers, err = ask(context.Background(), r.store, slidegate.OpTake, "", charge)
 					if a.Allowed {
 						admitted[key].Add(1)
 					}

@@ -101,7 +101,8 @@ func TestNeverAmongSeveral(t *testing.T) {
 	}
 	r.wantAsked(4, "each time")
 	r.several(slidegate.OpTake, "g", pairOf(t, 1, 1)...)
-	if a := r.several(slidegate.OpTake, "g", pairOf(t, 1, 4)...); a[1].RetryAfter != rule.Never || a[1].ResetAfter != 3600*second {
+	a := r.several(slidegate.OpTake, "g", pairOf(t, 1, 4)...)
+	if a[1].RetryAfter != rule.Never || a[1].ResetAfter != 3600*second {
 		t.Fatalf("more than ever, where less is known to be refused: %+v", a)
 	}
 	r.wantAsked(1, "where less is known to be refused")
@@ -180,7 +181,8 @@ func TestBatch(t *testing.T) {
 	r.do(slidegate.OpTake, limit, "new", 1)
 	r.wantAsked(0, "what was refused in the batch")
 	r.spy.calls.Store(0)
-	if err := r.store.Apply(context.Background(), []slidegate.Request{batch[0], batch[5]}); err != nil || r.spy.calls.Load() != 0 {
+	known := []slidegate.Request{batch[0], batch[5]}
+	if err := r.store.Apply(context.Background(), known); err != nil || r.spy.calls.Load() != 0 {
 		t.Errorf("a batch of which all is known: %v, %d calls", err, r.spy.calls.Load())
 	}
 }

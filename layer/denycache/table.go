@@ -96,21 +96,36 @@ type look struct {
 	hit  bool    // for a request of a batch: it was answered
 }
 
-func (s *Store) look(group string, charges []slidegate.Charge, now time.Duration) look {
-	l := look{now: now}
-	busy := uint32(0)
+// see fills l, in place: copies of it take longer than all the rest.
+func (s *Store) see(l *look, group string, charges []slidegate.Charge) {
+	var hash, sum, every uint64 // every is what is set in any turn
 	for i := range charges {
 		c := &charges[i]
 		address := s.address(c.Limit, group, c.Key)
 		turn := s.home(address).turn.Load()
-		l.turn += turn
-		busy |= uint32(turn)
-		l.hash = bits.RotateLeft64(l.hash, 23)*0x94d049bb133111eb + address
+		sum += turn
+		every |= turn
+		hash = bits.RotateLeft64(hash, 23)*0x94d049bb133111eb + address
 	}
-	if busy == 0 {
-		l.home = s.home(l.hash)
+	l.hash, l.turn, l.home = hash, sum, quiet(s.home(hash), every)
+}
+
+// quiet returns b, or nil if the turn says that something is on its way.
+func quiet(b *bucket, turn uint64) *bucket {
+	if uint32(turn) != 0 {
+		return nil
 	}
-	return l
+	return b
+}
+
+// mayHold tells whether there is anything of this hash.
+func (b *bucket) mayHold(hash uint64) bool {
+	for i := range b.hashes {
+		if b.hashes[i].Load() == hash {
+			return true
+		}
+	}
+	return false
 }
 
 // find returns what is known about a request, or nil if that does not refuse it.

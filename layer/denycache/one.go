@@ -1,0 +1,89 @@
+package denycache
+
+import (
+	"context"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// TakeOne refuses by itself, or asks the store below. What is admitted takes the shortest way through it: a hash, a line of
+// the cache, the clock.
+func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	if limit.Rule().CountDenied || uint64(cost) > rule.MaxQuota || len(key) > maxBytes { // not rememberable
+		return s.askUncached(ctx, limit, key, cost)
+	}
+	hash := s.address(limit, "", key)
+	b := s.home(hash)
+	turn := b.turn.Load()
+	now := s.clock()
+	if b.mayHold(hash) {
+		if e := findOne(now, hash, turn, b, limit, key, cost); e != nil {
+			s.count(hash).hits.Add(1)
+			var a slidegate.Answer
+			e.fill(&a, 0, cost, now)
+			return false, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
+		}
+	}
+	s.count(hash).misses.Add(1)
+	if s.one != nil {
+		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeOne(ctx, limit, key, cost)
+	} else {
+		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.ask(ctx, limit, key, cost)
+	}
+	if err == nil && (!allowed || flags != 0) {
+		l := look{now: now, hash: hash, turn: turn, home: quiet(b, turn)}
+		s.hearOne(&l, slidegate.Charge{Limit: limit, Key: key, Cost: cost}, slidegate.Answer{
+			Allowed: allowed, Flags: flags, Remaining: remaining, RetryAfter: retryAfter, ResetAfter: resetAfter, At: at,
+		})
+	}
+	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+}
+
+// findOne is find for a single charge.
+func findOne(now time.Duration, hash, turn uint64, b *bucket, limit *slidegate.BoundLimit, key string, cost int64) *entry {
+	l := look{now: now, hash: hash, turn: turn, home: quiet(b, turn)}
+	charges := [1]slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}
+	return l.find("", charges[:])
+}
+
+// hearOne takes note of what the store answered to a single charge.
+func (s *Store) hearOne(l *look, charge slidegate.Charge, answer slidegate.Answer) {
+	charges, answers := [1]slidegate.Charge{charge}, [1]slidegate.Answer{answer}
+	s.note(l, "", charges[:], answers[:])
+}
+
+// askUncached is TakeOne for what is neither answered from memory nor remembered.
+func (s *Store) askUncached(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	charges := [1]slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}
+	if lowers(slidegate.OpTake, limit.Rule()) {
+		s.begin("", charges[:])
+		defer s.end("", charges[:])
+	}
+	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.ask(ctx, limit, key, cost)
+	s.heed(flags, "", charges[:])
+	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+}
+
+// ask asks the store below for a single charge, in the quick way if it has one.
+func (s *Store) ask(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+) {
+	if s.one != nil {
+		return s.one.TakeOne(ctx, limit, key, cost)
+	}
+	j := s.work.Get().(*job)
+	defer s.put(j)
+	j.charge[0] = slidegate.Charge{Limit: limit, Key: key, Cost: cost}
+	j.requests = append(j.requests, slidegate.Request{Op: slidegate.OpTake, Charges: j.charge[:], Answers: j.answer[:]})
+	if err = s.inner.Apply(ctx, j.requests); err != nil {
+		return false, 0, 0, 0, 0, 0, err
+	}
+	a := &j.answer[0]
+	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
+}
