@@ -34,7 +34,7 @@ func TestFailoverOvershoot(t *testing.T) {
 	eventually(t, "the replica to have it all", func() bool {
 		return text(t, replica, "DUMP", name) == text(t, master, "DUMP", name)
 	})
-	// The replica loses the master, and looks for it again a second later. What is admitted until then it does not have.
+	// The replica is sent to a master that is not there. What is admitted from now on it does not have.
 	do(t, replica, "REPLICAOF", "127.0.0.1", deadPort(t))
 	take(lost)
 	watched.Master.Kill()

@@ -47,6 +47,9 @@ func work(job string) error {
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode("ready"); err != nil {
+		return err
+	}
 	for lines.Scan() {
 		var answer any
 		switch kind {
@@ -71,12 +74,12 @@ type worker struct {
 	out *json.Decoder
 }
 
-// startWorkers starts processes that end with the test.
+// startWorkers starts processes that end with the test, and waits until they are connected.
 func startWorkers(t *testing.T, n int, job string) (workers []*worker) {
 	t.Helper()
 	for range n {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), jobVariable+"="+job)
+		cmd.Env = append(os.Environ(), jobVariable+"="+job, "GORACE=atexit_sleep_ms=0") // else it lingers for a second
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
 		if err != nil {
@@ -96,6 +99,10 @@ func startWorkers(t *testing.T, n int, job string) (workers []*worker) {
 			}
 		})
 		workers = append(workers, &worker{in, json.NewDecoder(out)})
+	}
+	for _, w := range workers {
+		var ready string
+		w.hear(t, &ready)
 	}
 	return workers
 }
