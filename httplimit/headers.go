@@ -108,12 +108,12 @@ func rateLimit(v *values, limits []told, d *slidegate.Decision) string {
 func appendItem(b []byte, limit *told, remaining, t int64) []byte {
 	b = append(b, limit.name...)
 	b = append(b, ";r="...)
-	b = strconv.AppendInt(b, min(remaining, sfMax), 10)
+	b = appendNumber(b, min(remaining, sfMax))
 	if t < 0 {
 		return b
 	}
 	b = append(b, ";t="...)
-	return strconv.AppendInt(b, min(t, sfMax), 10)
+	return appendNumber(b, min(t, sfMax))
 }
 
 // effective is how long, in seconds, what remains has to do: until the same cost is admitted again, or until all is free.
@@ -146,10 +146,10 @@ func (dialect Headers) trio(h http.Header, quota string, d *slidegate.Decision) 
 	}
 	v := newValues(3, itemBytes)
 	from := len(v.text)
-	v.text = strconv.AppendInt(v.text, d.Remaining, 10)
+	v.text = appendNumber(v.text, d.Remaining)
 	remaining := v.cut(from)
 	from = len(v.text)
-	v.text = strconv.AppendInt(v.text, reset, 10)
+	v.text = appendNumber(v.text, reset)
 	h[names[0]], h[names[1]], h[names[2]] = v.line(quota), v.line(remaining), v.line(v.cut(from))
 	v.giveBack()
 }

@@ -76,7 +76,11 @@ func setRetryAfter(h http.Header, d *slidegate.Decision) int64 {
 	if wait < int64(len(waits)) {
 		h["Retry-After"] = waits[wait]
 	} else {
-		h["Retry-After"] = []string{strconv.FormatInt(wait, 10)}
+		v := newValues(1, itemBytes)
+		from := len(v.text)
+		v.text = appendNumber(v.text, wait)
+		h["Retry-After"] = v.line(v.cut(from))
+		v.giveBack()
 	}
 	return wait
 }
