@@ -13,7 +13,7 @@ import (
 // A key lives until its state does not matter any more, and for the grace after that, not longer.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
-	client := redistest.Server(t).Client(t)
+	client := redistest.Server(t, "appendonly no").Client(t)
 	for _, grace := range []time.Duration{0, 250 * time.Millisecond, time.Hour} {
 		s := newStore(t, client, Options{Grace: grace})
 		if grace == 0 {
@@ -38,10 +38,28 @@ func TestExpiry(t *testing.T) {
 				end := bound.Rule().Expires(&state)
 				until := 1_000 * number(t, client, "PEXPIRETIME", name)
 				took := serverTime(t, client) - a.At // the server counts from when the script wrote, not from when it began
-				if latest := end + grace.Microseconds() + 1_000 + took; until < end || until > latest {
-					t.Errorf("%s, grace %v, after %+v: the state matters until %d, the key lives until %d, not until %d",
-						limit.Name, grace, step, end, until, latest)
+				if off := until - end - grace.Microseconds(); until < end || max(off, -off) > 1_000+took {
+					t.Errorf("%s, grace %v, after %+v: the state matters until %d, and the key lives until %d",
+						limit.Name, grace, step, end, until)
 				}
+				eventually(t, "time to pass", func() bool { return serverTime(t, client) > a.At+took+20_000 })
+			}
+		}
+	}
+}
+
+// Every decision is made by the server's clock, to the microsecond.
+func TestServerClockDecides(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, Options{})
+	for _, limit := range kinds() {
+		charge := slidegate.Charge{Limit: bind(t, "clock", limit), Key: "key", Cost: 1}
+		for range 10 {
+			before := serverTime(t, client)
+			a := ask(t, s, slidegate.OpPeek, charge)
+			if after := serverTime(t, client); a.At < before || a.At > after {
+				t.Errorf("%s: decided at %d, asked between %d and %d", limit.Name, a.At, before, after)
 			}
 		}
 	}
@@ -50,7 +68,7 @@ func TestExpiry(t *testing.T) {
 // The server forgets a key by itself, and not before its end.
 func TestKeysGoByThemselves(t *testing.T) {
 	t.Parallel()
-	client := redistest.Server(t).Client(t)
+	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, Options{Grace: time.Millisecond})
 	for _, limit := range kinds() {
 		limit.Window = 60 * time.Millisecond

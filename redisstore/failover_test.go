@@ -45,7 +45,7 @@ func TestFailoverOvershoot(t *testing.T) {
 	})
 	take(quota)
 	over := admitted - quota
-	t.Logf("%d units were admitted that the replica did not have; after the failover %d were admitted of a quota of %d: %d too many",
+	t.Logf("%d units were admitted that the replica did not have; with those after the failover %d of a quota of %d: %d too many",
 		lost, admitted, quota, over)
 	if over < 0 || over > lost {
 		t.Errorf("%d too many, and only %d were lost", over, lost)

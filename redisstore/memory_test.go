@@ -20,7 +20,7 @@ func memory(t *testing.T, client rueidis.Client, name string) int64 {
 // A sliding window takes at most 170 bytes, name and all.
 func TestMemoryOfWindow(t *testing.T) {
 	t.Parallel()
-	client := redistest.Server(t).Client(t)
+	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, Options{})
 	bound := bind(t, "api", slidegate.Limit{Name: "login", Quota: 100, Window: time.Minute})
 	for range 3 {
@@ -40,7 +40,7 @@ func TestMemoryOfWindow(t *testing.T) {
 func TestMemoryOfLog(t *testing.T) {
 	t.Parallel()
 	const quota, hammered = 100, 10_000
-	client := redistest.Server(t).Client(t)
+	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, Options{})
 	limit := slidegate.Limit{Name: "login", Quota: quota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true}
 	bound := bind(t, "api", limit)
@@ -78,7 +78,7 @@ func TestMemoryOfLog(t *testing.T) {
 	}
 }
 
-var lastUnique int
+var lastUnique int64
 
 // unique returns a text as long as the random ones that make members unique: a UUID's first half.
 func unique() string {

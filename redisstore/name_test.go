@@ -37,7 +37,9 @@ type address struct{ namespace, limit, group, key string }
 func drawAddress(t *rapid.T, label string) address {
 	// Few letters, and those that names are made of, so that addresses come close to one another.
 	part := func(what string) string {
-		letters := []string{"a", "b", ":", "{", "}", "%", "%3A", "%7B", "}:", ":{", "%25", " ", "\x00", "\n", "\x7f", "\xff", "é", "-"}
+		letters := []string{
+			"a", "b", ":", "{", "}", "%", "%3A", "%7B", "}:", ":{", "%25", " ", "\x00", "\n", "\x7f", "\xff", "é", "-",
+		}
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(letters), 0, 4).Draw(t, label+" "+what), "")
 	}
 	return address{part("namespace"), part("limit"), part("group"), part("key")}
@@ -117,7 +119,9 @@ func TestSlotsAndNamesOnServer(t *testing.T) {
 	single := redistest.Client(t, node)
 	s := newStore(t, client, Options{Prefix: "own"})
 	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 1, Window: time.Hour})
-	for _, a := range [][2]string{{"", "a"}, {"", ""}, {"", "{}"}, {"g", "a"}, {"{g}", "}a"}, {"", "user:12345"}, {"\x00", "\xff"}} {
+	for _, a := range [][2]string{
+		{"", "a"}, {"", ""}, {"", "{}"}, {"g", "a"}, {"{g}", "}a"}, {"", "user:12345"}, {"\x00", "\xff"},
+	} {
 		name := nameOf("own", limit, a[0], a[1])
 		if want := number(t, single, "CLUSTER", "KEYSLOT", name); int64(slot(name)) != want {
 			t.Errorf("the slot of %q is %d, not %d", name, want, slot(name))

@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 // work does a job of another process: it is told what to do line by line, and answers each line with one.
 func work(job string) error {
 	kind, addr, _ := strings.Cut(job, " ")
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true})
+	opts := rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true}
+	client, err := rueidis.NewClient(opts)
 	if err != nil {
 		return err
 	}

@@ -229,8 +229,9 @@ func bucketMost(store *Store, window slidegate.Micros) int64 {
 	low, high := int64(1), int64(rule.MaxQuota)
 	for low < high {
 		middle := low + (high-low+1)/2
-		limit := slidegate.Limit{Algorithm: slidegate.TokenBucket, Quota: middle, Burst: 1, Window: time.Duration(window) * time.Microsecond}
-		bound, err := slidegate.Bind("most", limit)
+		bound, err := slidegate.Bind("most", limitOf(rule.Limit{
+			Algorithm: rule.TokenBucket, Quota: middle, Burst: 1, Window: window,
+		}))
 		if err == nil {
 			err = store.Check(bound)
 		}

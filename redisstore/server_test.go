@@ -93,7 +93,10 @@ func ask(t testing.TB, s *Store, op slidegate.Op, charge slidegate.Charge) slide
 	return answer
 }
 
+// try is ask where an error is possible. It waits at most for ten seconds, far longer than anything here takes.
 func try(ctx context.Context, s *Store, op slidegate.Op, charge slidegate.Charge) (slidegate.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
 	var answers [1]slidegate.Answer
 	err := s.Apply(ctx, []slidegate.Request{{Op: op, Charges: []slidegate.Charge{charge}, Answers: answers[:]}})
 	return answers[0], err

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,10 +24,8 @@ func Cluster(t testing.TB) Nodes {
 	t.Helper()
 	var nodes Nodes
 	for range 2 * masters {
-		nodes = append(nodes, newNode(t, true, nil, []string{
-			"save \"\"", "appendonly no", "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000",
-			"repl-diskless-sync-delay 0",
-		}))
+		nodes = append(nodes, newNode(t, true, nil, append(slices.Clone(inMemory),
+			"cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000", "repl-diskless-sync-delay 0")))
 	}
 	for i, node := range nodes {
 		node.mustAsk("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,8 +47,11 @@ func Server(t testing.TB, config ...string) *Node {
 		}
 		return &Node{t: t, outside: &opts}
 	}
-	return newNode(t, false, nil, config)
+	return newNode(t, false, nil, append(slices.Clone(inMemory), config...))
 }
+
+// inMemory is how a server is told to keep nothing on disk. What comes after it in a configuration counts.
+var inMemory = []string{`save ""`, "appendonly no"}
 
 // newNode starts a server on a port of its own. It tries again on another when somebody else took the port.
 func newNode(t testing.TB, bus bool, args, config []string) *Node {
@@ -57,6 +61,7 @@ func newNode(t testing.TB, bus bool, args, config []string) *Node {
 	var err error
 	for range 5 {
 		n.port = freePort(t, bus)
+		n.configure()
 		if err = n.start(); err == nil {
 			return n
 		}
@@ -66,18 +71,22 @@ func newNode(t testing.TB, bus bool, args, config []string) *Node {
 	return nil
 }
 
-// start writes the configuration, starts the process and waits until it answers.
-func (n *Node) start() error {
-	file := filepath.Join(n.dir, "redis.conf")
-	if _, err := os.Stat(file); err != nil || n.process == nil || len(n.args) == 0 { // a sentinel keeps its state in it
-		lines := append([]string{
-			fmt.Sprintf("port %d", n.port), "bind 127.0.0.1", "dir " + strconv.Quote(n.dir), "daemonize no", `logfile "redis.log"`,
-		}, n.config...)
-		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-			return err
-		}
+// configure writes the configuration. It is written once: sentinels keep their state in it.
+func (n *Node) configure() {
+	n.t.Helper()
+	lines := append([]string{
+		fmt.Sprintf("port %d", n.port), "bind 127.0.0.1", "dir " + strconv.Quote(n.dir), "daemonize no", `logfile "redis.log"`,
+	}, n.config...)
+	if err := os.WriteFile(n.configFile(), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		n.t.Fatal(err)
 	}
-	cmd := exec.Command(n.program, append([]string{file}, n.args...)...)
+}
+
+func (n *Node) configFile() string { return filepath.Join(n.dir, "redis.conf") }
+
+// start starts the process and waits until it answers.
+func (n *Node) start() error {
+	cmd := exec.Command(n.program, append([]string{n.configFile()}, n.args...)...)
 	dieWithUs(cmd)
 	if err := cmd.Start(); err != nil {
 		return err

@@ -50,6 +50,18 @@ func TestRestartKeepsWhatWasWritten(t *testing.T) {
 	}
 }
 
+func TestTakenPort(t *testing.T) {
+	t.Parallel()
+	other := Server(t, "appendonly no")
+	n := Server(t, "appendonly no")
+	n.end()
+	n.port = other.port
+	n.configure()
+	if err := n.start(); err == nil {
+		t.Error("it takes another server for its own")
+	}
+}
+
 func TestServerEndsWithTheTest(t *testing.T) {
 	t.Parallel()
 	var addr string
@@ -149,8 +161,9 @@ func TestSentinel(t *testing.T) {
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	wire := Proxy(t, Server(t, "appendonly no").Addr())
-	opts := rueidis.ClientOption{InitAddress: []string{wire.Addr()}, DisableCache: true, DisableRetry: true, ForceSingleClient: true}
-	client := Client(t, opts)
+	client := Client(t, rueidis.ClientOption{
+		InitAddress: []string{wire.Addr()}, DisableCache: true, DisableRetry: true, ForceSingleClient: true,
+	})
 	ping := func() error { return client.Do(context.Background(), client.B().Ping().Build()).Error() }
 	if err := ping(); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,10 +23,9 @@ type Watched struct {
 // Sentinel returns. It never uses REDIS_URL.
 func Sentinel(t testing.TB) *Watched {
 	t.Helper()
-	w := &Watched{Master: newNode(t, false, nil, []string{`save ""`, "appendonly no", "repl-diskless-sync-delay 0"})}
-	w.Replica = newNode(t, false, nil, []string{
-		`save ""`, "appendonly no", fmt.Sprintf("replicaof 127.0.0.1 %d", w.Master.port), "repl-diskless-sync-delay 0",
-	})
+	w := &Watched{Master: newNode(t, false, nil, append(slices.Clone(inMemory), "repl-diskless-sync-delay 0"))}
+	w.Replica = newNode(t, false, nil, append(slices.Clone(inMemory), "repl-diskless-sync-delay 0",
+		fmt.Sprintf("replicaof 127.0.0.1 %d", w.Master.port)))
 	w.Replica.awaitLink() // before the sentinels look for replicas, which they do but every ten seconds
 	for range 3 {
 		w.Sentinels = append(w.Sentinels, newNode(t, false, []string{"--sentinel"}, []string{
