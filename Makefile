@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: help test compiler browser curl redis wrk check lint bench bench-quick bench-big bench-http bench-replay replay-big screenshots fuzz guarantees cover
+.PHONY: help test compiler browser curl redis wrk check lint bench bench-quick bench-big bench-http bench-redis history bench-replay replay-big screenshots fuzz guarantees cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,12 @@ wrk: # loads a server over the wire
 	@command -v wrk >/dev/null || { \
 	  echo "no wrk, which the benchmark over the wire needs: installing it"; \
 	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends wrk; }
+
+bench-redis: redis ## Redis limiters side by side; about ten minutes
+	cd bench && $(GO) run . -scenario redis
+
+history: redis ## a minute of Redis with kills and cuts, checked for one unit too many
+	$(GO) test ./redisstore -run History -v -count 1 -timeout 5m -history 60s
 
 bench-replay: ## how many requests of a log a second one core replays
 	$(GO) test ./cmd/slidegate -run '^$$' -bench Replay -benchtime 5x -cpu 1
