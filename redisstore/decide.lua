@@ -512,6 +512,9 @@ end
 
 -- times returns the times of the live units, the oldest first.
 local function times(it)
+  if not it.bytes and it.count > 0 then
+    it.bytes = call('GET', it.key) -- all of it is needed: one call, and not one for every unit
+  end
   local all = {}
   for i = it.count - it.live, it.count - 1 do
     all[#all + 1] = unit(it, i) - it.behind

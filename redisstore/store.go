@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -43,11 +44,14 @@ type Store struct {
 	opts     Options
 	grace    string
 	prefixes sync.Map // by the IDs of limits
+	known    atomic.Int64
 }
 
 const (
 	maxCharges = 64  // of one request
 	maxKeys    = 512 // of one call: Redis does nothing else meanwhile
+
+	maxPrefixes = 1 << 14 // limits whose part of a key's name is remembered
 )
 
 // New returns a store over a client, which stays the caller's to close.
@@ -65,8 +69,8 @@ func NewOver(conn Conn, opts Options) (*Store, error) {
 		return nil, errors.New("redisstore: conn: must not be nil")
 	case opts.Grace < 0:
 		return nil, fmt.Errorf("redisstore: grace: must not be negative, it is %v", opts.Grace)
-	case strings.ContainsAny(opts.Prefix, "{}"):
-		return nil, fmt.Errorf("redisstore: prefix: %q has braces, which decide where a key lies; leave them out", opts.Prefix)
+	case strings.ContainsFunc(opts.Prefix, func(r rune) bool { return r <= ' ' || r > '~' || r == '{' || r == '}' }):
+		return nil, fmt.Errorf("redisstore: prefix: %q: use visible ASCII without spaces, and without braces, which decide where a key lies", opts.Prefix)
 	}
 	if opts.Prefix == "" {
 		opts.Prefix = "slidegate"
@@ -126,7 +130,9 @@ func (s *Store) prefix(limit *slidegate.BoundLimit) string {
 		return known.(string)
 	}
 	made := limitPrefix(s.opts.Prefix, limit)
-	s.prefixes.Store(limit.ID(), made)
+	if s.known.Add(1) <= maxPrefixes { // beyond that, limits are made anew for every request, and would fill the memory
+		s.prefixes.Store(limit.ID(), made)
+	}
 	return made
 }
 

@@ -1,0 +1,32 @@
+package redisstore
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// nowhere is a Conn that no call goes through.
+type nowhere struct{ Conn }
+
+func (nowhere) Cluster() bool { return false }
+
+func TestWrongOptions(t *testing.T) {
+	for _, test := range []struct {
+		opts Options
+		want string
+	}{
+		{Options{Prefix: "a{b"}, "prefix"}, {Options{Prefix: "a\nb"}, "prefix"}, {Options{Prefix: "a b"}, "prefix"},
+		{Options{Grace: -time.Second}, "grace"},
+	} {
+		if _, err := NewOver(nowhere{}, test.opts); err == nil || !strings.HasPrefix(err.Error(), "redisstore: "+test.want) {
+			t.Errorf("%+v: the error is %v", test.opts, err)
+		}
+	}
+	if _, err := NewOver(nil, Options{}); err == nil {
+		t.Error("no error without a connection")
+	}
+	if _, err := New(nil, Options{}); err == nil {
+		t.Error("no error without a client")
+	}
+}
