@@ -11,11 +11,13 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What the tests must have: they fail without it instead of skipping.
-export SLIDEGATE_REQUIRE = chromium,curl,redis
+export SLIDEGATE_REQUIRE = chromium,curl,redis-server,wrk
+unexport REDIS_URL # tests that end a server would skip one that is not theirs
 
-test: compiler browser curl redis ## all tests, with the race detector, and the benchmarks' own tests
+test: compiler browser curl redis wrk ## all tests, with the race detector, and the benchmarks' own tests
 	$(GO) test -race -timeout 8m ./...
 	$(GO) test ./internal/worstcase # once more: the race detector leaves it too little time to search
+	$(GO) test -run Alloc ./layer/... ./httplimit ./grpclimit ./memstore # and this one: it changes what is allocated
 	cd bench && $(GO) test -timeout 4m ./...
 	cd examples/routers && $(GO) test -race ./...
 

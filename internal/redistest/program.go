@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// program returns the path of the server's program. Without one the test is skipped, unless SLIDEGATE_REQUIRE names redis.
+// program returns the path of the server's program. Without one the test is skipped, unless SLIDEGATE_REQUIRE names redis-server.
 func program(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"redis-server", "valkey-server"} {
@@ -24,5 +24,5 @@ func program(t testing.TB) string {
 }
 
 func required() bool {
-	return slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "redis")
+	return slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "redis-server")
 }

@@ -119,7 +119,7 @@ func TestWithoutProgram(t *testing.T) {
 	if said := ask(); !strings.HasPrefix(said, "skip: SKIPPED: ") || !strings.Contains(said, "make test installs it") {
 		t.Errorf("without redis-server it says %q", said)
 	}
-	t.Setenv("SLIDEGATE_REQUIRE", "curl,redis")
+	t.Setenv("SLIDEGATE_REQUIRE", "curl,redis-server")
 	if said := ask(); !strings.HasPrefix(said, "fatal: ") {
 		t.Errorf("without a redis-server that is required it says %q", said)
 	}
