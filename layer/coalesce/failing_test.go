@@ -222,6 +222,7 @@ func TestHangingCall(t *testing.T) {
 		if waited := time.Since(start); waited != time.Second+time.Millisecond {
 			t.Errorf("they waited for %v", waited)
 		}
+		synctest.Wait() // slots are given back after the answers
 		if store.Slots() != 0 || stuck.isDone() {
 			t.Errorf("%d slots are taken", store.Slots())
 		}

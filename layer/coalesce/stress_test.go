@@ -193,15 +193,12 @@ func TestExactUnderLoad(t *testing.T) {
 			})
 		}
 		all.Wait()
-		calls, requests := len(inner.seen()), 0
+		requests := 0
 		for _, keys := range inner.seen() {
 			requests += len(keys)
 		}
 		if admitted.Load() != 1000 || requests != 64*40 || inner.most > inFlight {
 			t.Errorf("%d of 1000 admitted, by %d requests, %d calls at once", admitted.Load(), requests, inner.most)
-		}
-		if calls > requests/2 {
-			t.Errorf("%d requests took %d calls", requests, calls)
 		}
 	}
 }
