@@ -84,8 +84,8 @@ func (r *run) redisSettings(ctx context.Context, t *table, server *redisServer) 
 	t.add("server", fmt.Sprintf("Redis %s, %s", version, whose))
 	t.add("this program", fmt.Sprintf("GOMAXPROCS %d, on the processors that the server also uses", runtime.GOMAXPROCS(0)))
 	t.add("load", fmt.Sprintf("%s keys, each as likely as any other; %s an hour, or 1 where all is refused", count(r.redisKeys()), count(redisQuota)))
-	t.add(viaRueidis, "one client for all rows with it; defaults (automatic pipelining, 4 connections), DisableCache")
-	t.add(viaPool, fmt.Sprintf("one client for all rows with it; defaults (PoolSize %d, RESP%d), MaxRetries -1", pool.PoolSize, pool.Protocol))
+	t.add(viaRueidis, "a new client for every figure; defaults (automatic pipelining, 4 connections), DisableCache")
+	t.add(viaPool, fmt.Sprintf("a new client for every figure; defaults (PoolSize %d, RESP%d), MaxRetries -1", pool.PoolSize, pool.Protocol))
 	t.add(viaPipe, "the same client through its AutoPipeline, defaults; its authors call it experimental")
 	return nil
 }
@@ -99,12 +99,12 @@ func (r *run) timeRedis(ctx context.Context, server *redisServer, rows []redisRo
 		r.say("redis, %s: round %d of %d", load.name, round+1, r.redisRounds())
 		for i := range rows {
 			row := &rows[(i+round)%len(rows)]
-			allow, err := openFilled(ctx, server, row, spec{quota: load.quota, window: quotaWindow}, all)
-			if err != nil {
+			s := spec{quota: load.quota, window: quotaWindow}
+			if _, err := openFilled(ctx, server, row, s, all); err != nil {
 				return nil, fmt.Errorf("%s: %w", row.name, err)
 			}
 			for _, callers := range r.callers {
-				one, err := timeCallers(ctx, server, allow, list, callers, r.redisTime())
+				one, err := timeConnected(ctx, server, row, s, list, callers, r.redisTime())
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", row.name, err)
 				}
@@ -114,6 +114,18 @@ func (r *run) timeRedis(ctx context.Context, server *redisServer, rows []redisRo
 		}
 	}
 	return samples, nil
+}
+
+// timeConnected times a row through new clients.
+func timeConnected(ctx context.Context, server *redisServer, row *redisRow, s spec, list keys, callers int, length time.Duration) (redisSample, error) {
+	if err := server.connect(); err != nil {
+		return redisSample{}, err
+	}
+	allow, err := row.open(server, s)
+	if err != nil {
+		return redisSample{}, err
+	}
+	return timeCallers(ctx, server, allow, list, callers, length)
 }
 
 // openFilled empties the database, opens a limiter, and asks it once for every key.

@@ -27,12 +27,19 @@ var errNoRedis = errors.New("there is no redis-server, and " + redisURLEnv + " n
 // redisServer is the server under test, and one client of each kind for all rows, so that those with the same client
 // have the same settings.
 type redisServer struct {
+	clients
+	fast    rueidis.ClientOption
+	slow    redis.Options
+	admin   *redis.Client // for what is not timed
+	process *redisProcess // nil if somebody else runs the server
+	ours    bool          // the database was empty, so all keys in it are of this program
+}
+
+// clients are what the rows talk to the server with.
+type clients struct {
 	rueidis rueidis.Client
 	pooled  *redis.Client        // go-redis as most programs use it: a connection for each command under way
 	piped   *redis.AutoPipeliner // go-redis with the commands of all callers in one pipeline, as rueidis does it
-	admin   *redis.Client        // for what is not timed
-	process *redisProcess        // nil if somebody else runs the server
-	ours    bool                 // the database was empty, so all keys in it are of this program
 }
 
 // openRedis starts a server, or takes the one that REDIS_URL names, and connects to it.
@@ -71,12 +78,8 @@ func connectRedis(ctx context.Context, url string) (*redisServer, error) {
 	pooled.MaxRetries = -1   // a decision that is sent twice may be charged twice, so Slidegate asks for this
 	admin := *pooled
 	admin.PoolSize = 1
-	s := &redisServer{pooled: redis.NewClient(pooled), admin: redis.NewClient(&admin)}
-	if s.rueidis, err = rueidis.NewClient(fast); err != nil {
-		s.close()
-		return nil, err
-	}
-	if s.piped, err = s.pooled.AutoPipeline(); err == nil {
+	s := &redisServer{fast: fast, slow: *pooled, admin: redis.NewClient(&admin)}
+	if err = s.connect(); err == nil {
 		err = s.checkEmpty(ctx)
 	}
 	if err != nil {
@@ -84,6 +87,32 @@ func connectRedis(ctx context.Context, url string) (*redisServer, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// connect makes new clients in place of those there are. Clients remember what was asked of them: once rueidis was asked by
+// several at a time, it hands all requests from goroutine to goroutine, also those of a caller who is then alone.
+func (s *redisServer) connect() (err error) {
+	s.clients.close()
+	slow := s.slow
+	s.pooled = redis.NewClient(&slow)
+	if s.piped, err = s.pooled.AutoPipeline(); err != nil {
+		return err
+	}
+	s.rueidis, err = rueidis.NewClient(s.fast)
+	return err
+}
+
+func (c *clients) close() {
+	if c.piped != nil {
+		_ = c.piped.Close()
+	}
+	if c.rueidis != nil {
+		c.rueidis.Close()
+	}
+	if c.pooled != nil {
+		_ = c.pooled.Close()
+	}
+	*c = clients{}
 }
 
 // checkEmpty refuses a database that somebody uses: it is emptied before every round.
@@ -146,13 +175,7 @@ func (s *redisServer) close() {
 	if s.ours {
 		_ = s.empty(context.Background()) // a server that does not answer keeps what it has
 	}
-	if s.piped != nil {
-		_ = s.piped.Close()
-	}
-	if s.rueidis != nil {
-		s.rueidis.Close()
-	}
-	_ = s.pooled.Close()
+	s.clients.close()
 	_ = s.admin.Close()
 	if s.process != nil {
 		s.process.stop()

@@ -1,31 +1,34 @@
 -- The decision rule at the data: it decides requests in order, each over one or more keys, all or nothing.
 --
 -- KEYS     one for every charge
--- ARGV[1]  the time in microseconds, or an empty string for the server's own
--- ARGV[2]  the milliseconds that a state outlives its meaning, or an empty string to keep it for ever (for tests)
--- ARGV[3]  'pairs', followed by the packed limits and the packed charges, if each request is a take of one charge over a
---          window in one part: the commonest by far, and decided by the short part at the top
--- ARGV[3+] or else one packed text for every charge; the first charge of a request says how many it has
+-- ARGV[1]  packed: the time in microseconds or -1 for the server's own, and the milliseconds that a state outlives its
+--          meaning or -1 to keep it for ever (for tests). If there is nothing else, the limit and the cost of a take of one
+--          charge over a window in one part follow in the same text: the commonest request by far
+-- ARGV[2]  empty if there are many of these; then ARGV[3] has their limits, packed, and ARGV[4] for every charge which
+--          limit it has, and its cost
+-- ARGV[2+] or else one packed text for every charge; the first charge of a request says how many it has
 --
 -- It returns one string: the time, then for every charge what it decided and the state that the answer is derived from.
 --
 -- Lua counts in doubles, which are exact for whole numbers below 2^53. Everything here stays below that: muldiv takes
 -- products apart that would not, and limits for which that is not enough are refused before they get here.
+local pack, unpack_, call = struct.pack, struct.unpack, redis.call
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-local pack, unpack_, sub = struct.pack, struct.unpack, string.sub
-local call = redis.call
 
 local EXACT = 9007199254740992 -- 2^53
 local MOST = EXACT - 1 -- where counts saturate
 
-local now
-if ARGV[1] == '' then
+local now, grace, quota, window, cost, fixed, anchored, denied, overlap
+local many = ARGV[2]
+if many then
+  now, grace = unpack_('<dd', ARGV[1])
+else
+  now, grace, fixed, anchored, denied, overlap, quota, window, cost = unpack_('<ddBBBBddd', ARGV[1])
+end
+if now < 0 then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
-else
-  now = tonumber(ARGV[1])
 end
-local grace = ARGV[2] ~= '' and tonumber(ARGV[2])
 
 -- muldiv returns floor(a*b/c) and what is left, for b <= c < 2^48. It multiplies digit by digit, the highest first, with
 -- digits small enough that no step leaves the exact range.
@@ -57,111 +60,131 @@ end
 
 -- Windows in one part, each taken from by itself -----------------------------------------------------------------------
 
--- Everything is read at once and written at the end, a key that is asked for several times once. What follows is the rule
--- of the general part below for counts of two or one; it makes no tables or functions per charge, which would take longer
--- than deciding.
-if ARGV[3] == 'pairs' then
-  local limits, charges = ARGV[4], ARGV[5]
+-- takeOne is the rule of the general part below for counts of two or one. It is given the state (no start if there is none)
+-- and returns the state after the decision, how it was decided (1 allowed, 2 the clock had moved, 4 there is no state), and
+-- whether something changed. It makes no tables, which would take longer than deciding.
+local function takeOne(start, current, previous, cost, fixed, anchored, denied, overlap, quota, window)
+  local s, c, p, at, flags = start, current, previous, now, 0
+  if not s then
+    s, c, p, flags = anchored == 1 and now or now - now % window, 0, 0, 4
+  else
+    local since = now - s
+    if since >= window then
+      if fixed == 0 and since < 2 * window then
+        s, p, c = s + window, c, 0
+      else
+        s, c, p = anchored == 1 and now or now - now % window, 0, 0
+      end
+    elseif since < -window then
+      s, flags = anchored == 1 and now or now - now % window, 2
+    elseif since < 0 then
+      at = s
+    end
+  end
+
+  local used = c
+  if p > 0 then
+    local covered = s + window - at
+    if covered == window or overlap == 2 then
+      used = used + p
+    else
+      local quotient, left = muldiv(p, covered, window)
+      used = used + quotient
+      if overlap == 0 and left > 0 then
+        used = used + 1
+      end
+    end
+  end
+
+  local allowed = used + cost <= quota
+  local charged = cost > 0 and (allowed or denied == 1 and cost <= quota)
+  if charged then
+    c = min(c + cost, MOST)
+    flags = flags % 4
+  elseif allowed or flags ~= 2 then
+    s, c, p = start or s, current, previous -- as it is stored: nothing is written
+  end
+  return s, c, p, allowed and flags + 1 or flags, charged or flags == 2 and not allowed
+end
+
+-- saveOne writes the state of a window. While its start stays, so does the time at which it expires.
+local function saveOne(key, was, start, current, previous, fixed, window)
+  local value = fixed == 1 and pack('<dd', start, current) or pack('<ddd', start, current, previous)
+  if grace < 0 then
+    call('SET', key, value)
+  elseif start == was then
+    call('SET', key, value, 'KEEPTTL')
+  else
+    call('SET', key, value, 'PX', max(1, ceil((start + (2 - fixed) * window - now) / 1000) + grace))
+  end
+end
+
+if not many then
+  local key = KEYS[1]
+  local value = call('GET', key)
+  local was, current, previous = nil, 0, 0
+  if value and fixed == 1 then
+    was, current = unpack_('<dd', value)
+  elseif value then
+    was, current, previous = unpack_('<ddd', value)
+  end
+  local s, c, p, flags, changed = takeOne(was, current, previous, cost, fixed, anchored, denied, overlap, quota, window)
+  if changed then
+    saveOne(key, was, s, c, p, fixed, window)
+  end
+  return pack('<dBddd', now, flags, s, c, p)
+end
+
+-- Everything is read at once and written at the end, a key that is asked for several times once.
+if many == '' then
+  local limits, charges = ARGV[3], ARGV[4]
   local n = #KEYS
-  local values = n == 1 and { call('GET', KEYS[1]) } or call('MGET', unpack(KEYS))
-  local first, start, current, previous, expires = {}, {}, {}, {}, {}
+  local values = call('MGET', unpack(KEYS))
+  local first, start, current, previous, was, changed = {}, {}, {}, {}, {}, {}
   local replies = { pack('<d', now) }
-  local limit, fixed, anchored, denied, overlap, quota, window = -1
+  local limit = -1
   for i = 1, n do
-    local which, cost = unpack_('<Hd', charges, 10 * i - 9)
+    local which
+    which, cost = unpack_('<Hd', charges, 10 * i - 9)
     if which ~= limit then
       limit = which
       fixed, anchored, denied, overlap, quota, window = unpack_('<BBBBdd', limits, 20 * which + 1)
     end
     local key = KEYS[i]
     local k = first[key]
-    if not k then
+    local before, c, p = nil, 0, 0
+    if k then
+      before, c, p = start[k], current[k], previous[k]
+    else
       k = i
       first[key] = i
       local value = values[i]
-      if value then
-        if fixed == 1 then
-          start[k], current[k] = unpack_('<dd', value)
-          previous[k] = 0
-        else
-          start[k], current[k], previous[k] = unpack_('<ddd', value)
-        end
+      if value and fixed == 1 then
+        before, c = unpack_('<dd', value)
+      elseif value then
+        before, c, p = unpack_('<ddd', value)
       end
+      was[k] = before
+      start[k], current[k], previous[k] = before, c, p
     end
-
-    local s, c, p, at, flags = start[k], current[k], previous[k], now, 0
-    if not s then
-      s, c, p = anchored == 1 and now or now - now % window, 0, 0
-      flags = 4
-    else
-      local since = now - s
-      if since >= window then
-        if fixed == 0 and since < 2 * window then
-          s, p, c = s + window, c, 0
-        else
-          s, c, p = anchored == 1 and now or now - now % window, 0, 0
-        end
-      elseif since < -window then
-        s, flags = anchored == 1 and now or now - now % window, 2
-      elseif since < 0 then
-        at = s
-      end
-    end
-
-    local used = c
-    if p > 0 then
-      local covered = s + window - at
-      if covered == window or overlap == 2 then
-        used = used + p
-      else
-        local quotient, left = muldiv(p, covered, window)
-        used = used + quotient
-        if overlap == 0 and left > 0 then
-          used = used + 1
-        end
-      end
-    end
-
-    local changed = flags == 2
-    if used + cost <= quota then
-      flags = flags + 1
-      changed = changed and cost > 0 or cost > 0
-    else
-      changed = changed or denied == 1 and cost > 0 and cost <= quota
-      if changed and not (denied == 1 and cost > 0 and cost <= quota) then
-        cost = 0 -- moved back with the clock, and nothing charged
-      end
-    end
-    if changed then
-      c = min(c + cost, MOST)
-      if flags >= 4 then
-        flags = flags - 4
-      end
+    local s, flags, write
+    s, c, p, flags, write = takeOne(before, c, p, cost, fixed, anchored, denied, overlap, quota, window)
+    if write then
       start[k], current[k], previous[k] = s, c, p
-      expires[k] = s + (2 - fixed) * window
-    elseif flags < 4 then
-      s, c, p = start[k], current[k], previous[k] -- as it is stored: nothing was written
+      changed[k] = which
     end
     replies[i + 1] = pack('<Bddd', flags, s, c, p)
   end
-
-  for k, at in pairs(expires) do
-    local value
-    if unpack_('<B', limits, 20 * unpack_('<H', charges, 10 * k - 9) + 1) == 1 then
-      value = pack('<dd', start[k], current[k])
-    else
-      value = pack('<ddd', start[k], current[k], previous[k])
-    end
-    if grace then
-      call('SET', KEYS[k], value, 'PX', max(1, ceil((at - now) / 1000) + grace))
-    else
-      call('SET', KEYS[k], value)
-    end
+  for k, which in pairs(changed) do
+    fixed, anchored, denied, overlap, quota, window = unpack_('<BBBBdd', limits, 20 * which + 1)
+    saveOne(KEYS[k], was[k], start[k], current[k], previous[k], fixed, window)
   end
   return table.concat(replies)
 end
 
 -- All requests -------------------------------------------------------------------------------------------------------
+
+grace = grace >= 0 and grace -- false to keep states for ever
 
 local TAKE, TAKE_UP_TO, PEEK, CHARGE, GIVE_BACK, RESET = 0, 1, 2, 3, 4, 5
 local WINDOW, LOG, FIXED, BUCKET = 0, 1, 2, 3
@@ -453,23 +476,18 @@ end
 -- Sliding log --------------------------------------------------------------------------------------------------------
 
 -- The value is a header, then a ring of times, 8 bytes each, which grows as it fills and never beyond the quota. The header
--- holds how many slots there are, where the oldest unit lies and how many units there are. Of a large one only what is
--- needed is read, and of any only what changes is written.
+-- holds how many slots there are, where the oldest unit lies and how many units there are. A small one is read at once, of a
+-- large one only what is needed, and of any only what changes is written.
 local log = {}
 local HEADER = 24
-local SMALL = 256 -- a log of at most so many units is read at once
+local SMALL = 256 -- slots
 
 function log.load(it)
   it.slots, it.head, it.count, it.bytes = 0, 0, 0, nil
-  local bytes
-  if it.quota <= SMALL then
-    it.bytes = call('GET', it.key)
-    bytes = it.bytes
-  else
-    bytes = call('GETRANGE', it.key, 0, HEADER - 1)
-  end
-  if bytes and bytes ~= '' then
+  local bytes = call('GETRANGE', it.key, '0', tostring(HEADER + 8 * SMALL - 1))
+  if bytes ~= '' then
     it.slots, it.head, it.count = unpack_('<ddd', bytes)
+    it.bytes = it.slots <= SMALL and bytes
   end
 end
 
@@ -500,6 +518,7 @@ function log.look(it, now)
   it.at, it.moved, it.behind, it.live = now, false, 0, 0
   if it.count > 0 then
     local newest = unit(it, it.count - 1)
+    it.newest = newest
     if newest > now + it.window then
       it.moved, it.behind = true, newest - now
     elseif newest > now then
@@ -532,7 +551,7 @@ local function replace(it, all)
   end
   it.count, it.head, it.live = #ring, 0, #ring
   it.slots = min(it.quota, max(4, 2 * it.count))
-  it.whole = true
+  it.whole, it.newest = true, all[#all]
   -- All slots are written, for Redis gives a string that grows by a few bytes twice the memory that it needs.
   it.bytes = pack('<ddd', it.slots, 0, it.count) .. table.concat(ring) .. string.rep('\0', 8 * (it.slots - it.count))
 end
@@ -563,7 +582,7 @@ function log.charge(it, n)
   end
   local over = max(0, it.live + n - it.slots)
   it.head, it.count = (head + over) % it.slots, it.live + n - over
-  it.live, it.bytes = it.count, nil
+  it.live, it.bytes, it.newest = it.count, nil, it.at
 end
 
 log.refuse = log.charge
@@ -598,7 +617,7 @@ function log.expires(it)
   if it.count == 0 then
     return 0
   end
-  return unit(it, it.count - 1) + it.window
+  return it.newest + it.window
 end
 
 function log.save(it, ttl)
@@ -616,16 +635,17 @@ function log.save(it, ttl)
   end
 end
 
--- told returns how many units count, the newest one's time, and that of the one that must expire before cost fits.
+-- told returns how many units count, the newest one's time, and if cost was refused that of the one that must expire before
+-- it fits.
 function log.told(it)
   if it.live == 0 then
     return pack('<ddd', 0, 0, 0)
   end
   local blocking, excess = 0, it.live + it.cost - it.quota
-  if excess > 0 and excess <= it.live then
+  if not it.allowed and excess > 0 and excess <= it.live then
     blocking = unit(it, it.count - it.live + excess - 1) - it.behind
   end
-  return pack('<ddd', it.live, unit(it, it.count - 1) - it.behind, blocking)
+  return pack('<ddd', it.live, it.newest - it.behind, blocking)
 end
 
 -- Requests -----------------------------------------------------------------------------------------------------------
@@ -635,7 +655,7 @@ local algorithms = { [WINDOW] = window, [FIXED] = window, [LOG] = log, [BUCKET] 
 local function read(i)
   local it = { key = KEYS[i] }
   it.op, it.charges, it.algorithm, it.overlap, it.first, it.countDenied, it.parts, it.quota, it.burst, it.window, it.part, it.cost, it.from =
-    unpack_('<BBBBBBddddddd', ARGV[i + 2])
+    unpack_('<BBBBBBddddddd', ARGV[i + 1])
   it.first, it.countDenied = it.first == 1, it.countDenied == 1
   it.rule = algorithms[it.algorithm]
   return it

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,7 +41,7 @@ type Store struct {
 	conn     Conn
 	cluster  bool
 	opts     Options
-	grace    string
+	grace    int64    // in milliseconds, -1 for ever
 	prefixes sync.Map // by the IDs of limits
 	known    atomic.Int64
 }
@@ -78,9 +77,9 @@ func NewOver(conn Conn, opts Options) (*Store, error) {
 	if opts.Grace == 0 {
 		opts.Grace = time.Second
 	}
-	s := &Store{conn: conn, cluster: conn.Cluster(), opts: opts}
+	s := &Store{conn: conn, cluster: conn.Cluster(), opts: opts, grace: -1}
 	if opts.Now == nil {
-		s.grace = strconv.FormatInt((opts.Grace + time.Millisecond - 1).Milliseconds(), 10)
+		s.grace = (opts.Grace + time.Millisecond - 1).Milliseconds()
 	}
 	return s, nil
 }
@@ -136,10 +135,10 @@ func (s *Store) prefix(limit *slidegate.BoundLimit) string {
 	return made
 }
 
-// now returns the time for the script, empty for the server's own.
-func (s *Store) now() string {
+// now returns the time for the script, -1 for the server's own.
+func (s *Store) now() slidegate.Micros {
 	if s.opts.Now == nil {
-		return ""
+		return -1
 	}
-	return strconv.FormatInt(s.opts.Now(), 10)
+	return s.opts.Now()
 }

@@ -18,7 +18,7 @@ type trip struct {
 	slots  map[uint16]int // in a cluster, the call for a hash slot
 	names  []string       // of the request being planned
 	text   []byte
-	pairs  bool // each request is a take of one charge over a window in one part, for which the script has a short way
+	pairs  bool // each request is a take of one charge over a window in one part, for which the script has short ways
 }
 
 // draft is what belongs to one call.
@@ -33,14 +33,13 @@ var trips = sync.Pool{New: func() any { return &trip{slots: map[uint16]int{}} }}
 
 // plan writes a batch as the script reads it. A request that cannot be sent gets its error at once.
 func (t *trip) plan(s *Store, batch []slidegate.Request) {
-	now := s.now()
 	t.pairs = arePairs(batch)
 	for i := range batch {
 		r := &batch[i]
 		if r.Err = t.name(s, r); r.Err != nil {
 			continue
 		}
-		call, d := t.callFor(s, now)
+		call, d := t.callFor(s)
 		d.of = append(d.of, i)
 		call.Keys = append(call.Keys, t.names...)
 		if t.pairs {
@@ -52,11 +51,23 @@ func (t *trip) plan(s *Store, batch []slidegate.Request) {
 			call.Args = append(call.Args, string(t.text))
 		}
 	}
-	if t.pairs {
-		for i := range t.calls {
-			d := &t.drafts[i]
-			t.calls[i].Args = append(t.calls[i].Args, "pairs", string(d.limited), string(d.charged))
+	t.head(s)
+}
+
+// head writes what every call begins with, and after it, where the script has a short way, the limits and the charges.
+func (t *trip) head(s *Store) {
+	now := s.now()
+	for i := range t.calls {
+		call, d := &t.calls[i], &t.drafts[i]
+		t.text = appendNumber(appendNumber(t.text[:0], now), s.grace)
+		switch {
+		case !t.pairs:
+		case len(call.Keys) == 1:
+			t.text = append(append(t.text, d.limited...), d.charged[2:]...) // without the place of the limit
+		default:
+			call.Args = append(call.Args, "", string(d.limited), string(d.charged))
 		}
+		call.Args[0] = string(t.text)
 	}
 }
 
@@ -114,7 +125,7 @@ func (t *trip) name(s *Store, r *slidegate.Request) error {
 }
 
 // callFor returns the call that the request just named belongs to.
-func (t *trip) callFor(s *Store, now string) (*Call, *draft) {
+func (t *trip) callFor(s *Store) (*Call, *draft) {
 	last := len(t.calls) - 1
 	if s.cluster {
 		known, ok := t.slots[slot(t.names[0])]
@@ -135,7 +146,7 @@ func (t *trip) callFor(s *Store, now string) (*Call, *draft) {
 		t.slots[slot(t.names[0])] = last
 	}
 	call := &t.calls[last]
-	call.Args = append(call.Args, now, s.grace)
+	call.Args = append(call.Args, "") // for the head
 	return call, &t.drafts[last]
 }
 
