@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/faultproxy"
 	"github.com/slidegate/slidegate/internal/redistest"
 )
 
@@ -55,7 +56,7 @@ func TestFailoverOvershoot(t *testing.T) {
 // deadPort is a port that nobody listens on.
 func deadPort(t *testing.T) string {
 	t.Helper()
-	wire := redistest.Proxy(t, "127.0.0.1:1")
+	wire := faultproxy.New(t, "127.0.0.1:1")
 	wire.Cut()
 	_, port, _ := strings.Cut(wire.Addr(), ":")
 	return port

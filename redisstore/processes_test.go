@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/history"
 	"github.com/slidegate/slidegate/internal/redistest"
 )
 
@@ -57,7 +58,7 @@ func work(job string) error {
 		case "race":
 			answer, err = raceJob(store, lines.Text())
 		case "history":
-			answer, err = historyJob(client, store, lines.Text())
+			answer, err = historyJob(client, store, lines.Bytes())
 		}
 		if err == nil {
 			err = out.Encode(answer)
@@ -67,6 +68,16 @@ func work(job string) error {
 		}
 	}
 	return lines.Err()
+}
+
+// historyJob records a history.
+func historyJob(client rueidis.Client, store *Store, line []byte) ([]history.Event, error) {
+	var order history.Order
+	if err := json.Unmarshal(line, &order); err != nil {
+		return nil, err
+	}
+	alive := func(ctx context.Context) error { return client.Do(ctx, client.B().Ping().Build()).Error() }
+	return history.Record(store, alive, order)
 }
 
 // worker is another process.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/faultproxy"
 	"github.com/slidegate/slidegate/internal/redistest"
 )
 
@@ -110,7 +111,7 @@ func TestTimeout(t *testing.T) {
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no")
-	wire := redistest.Proxy(t, server.Addr())
+	wire := faultproxy.New(t, server.Addr())
 	client := redistest.Client(t, rueidis.ClientOption{
 		InitAddress: []string{wire.Addr()}, DisableCache: true, ForceSingleClient: true,
 		PipelineMultiplex: -1, // one connection, which is there already when the wire is hurt
@@ -134,7 +135,7 @@ func TestLostAnswer(t *testing.T) {
 
 // loseAnswer sends a request whose answer gets lost, and returns how often the server carried it out. The wire heals when that
 // is done, so that nothing is in the way of sending it again; or only when the store has given up.
-func loseAnswer(t *testing.T, s *Store, direct rueidis.Client, wire *redistest.Wire, lose func(), healSoon bool) int64 {
+func loseAnswer(t *testing.T, s *Store, direct rueidis.Client, wire *faultproxy.Wire, lose func(), healSoon bool) int64 {
 	t.Helper()
 	charge := slidegate.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
 	eventually(t, "the client to be connected", func() bool {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -156,39 +155,4 @@ func TestSentinel(t *testing.T) {
 		_, err := get(client, "key")
 		return err
 	})
-}
-
-func TestProxy(t *testing.T) {
-	t.Parallel()
-	wire := Proxy(t, Server(t, "appendonly no").Addr())
-	client := Client(t, rueidis.ClientOption{
-		InitAddress: []string{wire.Addr()}, DisableCache: true, DisableRetry: true, ForceSingleClient: true,
-	})
-	ping := func() error { return client.Do(context.Background(), client.B().Ping().Build()).Error() }
-	if err := ping(); err != nil {
-		t.Fatal(err)
-	}
-	wire.Slow(60*time.Millisecond, 0)
-	before := time.Now()
-	if err := ping(); err != nil || time.Since(before) < 60*time.Millisecond {
-		t.Errorf("slowed by 60ms it took %v: %v", time.Since(before), err)
-	}
-	wire.Heal()
-	for name, hurt := range map[string]func(){
-		"cut":   wire.Cut,
-		"mute":  func() { wire.Mute(5 * time.Millisecond) },
-		"reset": func() { wire.Reset(time.Millisecond) },
-	} {
-		hurt()
-		if err := ping(); err == nil {
-			t.Errorf("%s: an answer came through", name)
-		}
-		if name == "cut" {
-			wire.Mend()
-		}
-		wire.Heal()
-		if err := until(ping); err != nil {
-			t.Errorf("%s: it did not heal: %v", name, err)
-		}
-	}
 }

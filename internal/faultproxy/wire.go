@@ -1,4 +1,4 @@
-package redistest
+package faultproxy
 
 import (
 	"context"
@@ -12,17 +12,17 @@ import (
 )
 
 // Wire is a way to a server that can be made slow and cut. It is safe for concurrent use. The zero value is not usable;
-// Proxy makes it.
+// New makes it.
 type Wire struct {
 	t     testing.TB
 	proxy *toxiproxy.Proxy
 }
 
-// Proxy returns a way to addr, which is a plain one until something is done to it and ends with the test.
-func Proxy(t testing.TB, addr string) *Wire {
+// New returns a way to addr, which is a plain one until something is done to it and ends with the test.
+func New(t testing.TB, addr string) *Wire {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	w := &Wire{t: t, proxy: toxiproxy.NewProxy(server, "redis", "127.0.0.1:0", addr)}
+	w := &Wire{t: t, proxy: toxiproxy.NewProxy(server, "wire", "127.0.0.1:0", addr)}
 	w.Mend()
 	t.Cleanup(w.Cut)
 	return w
@@ -42,38 +42,39 @@ func (w *Wire) Cut() { w.proxy.Stop() }
 func (w *Wire) Mend() {
 	w.t.Helper()
 	if err := w.proxy.Start(); err != nil {
-		w.t.Fatalf("redistest: the proxy does not start: %v", err)
+		w.t.Fatalf("faultproxy: the near end does not listen: %v", err)
 	}
 }
 
 // Slow delays everything that the server answers, give or take jitter.
 func (w *Wire) Slow(by, jitter time.Duration) {
 	w.t.Helper()
-	w.add("latency", "downstream", map[string]any{"latency": by.Milliseconds(), "jitter": jitter.Milliseconds()})
+	w.add("latency", map[string]any{"latency": by.Milliseconds(), "jitter": jitter.Milliseconds()})
 }
 
 // Mute lets questions through and loses the answers; after a time it closes the connection.
 func (w *Wire) Mute(closeAfter time.Duration) {
 	w.t.Helper()
-	w.add("timeout", "downstream", map[string]any{"timeout": closeAfter.Milliseconds()})
+	w.add("timeout", map[string]any{"timeout": closeAfter.Milliseconds()})
 }
 
 // Reset breaks connections with a TCP reset once they are used, after a time.
 func (w *Wire) Reset(after time.Duration) {
 	w.t.Helper()
-	w.add("reset_peer", "downstream", map[string]any{"timeout": after.Milliseconds()})
+	w.add("reset_peer", map[string]any{"timeout": after.Milliseconds()})
 }
 
 // Heal takes away what Slow, Mute and Reset did.
 func (w *Wire) Heal() { w.proxy.Toxics.ResetToxics(context.Background()) }
 
-func (w *Wire) add(kind, stream string, attributes map[string]any) {
+// add does something to what the server answers.
+func (w *Wire) add(kind string, attributes map[string]any) {
 	w.t.Helper()
-	text, err := json.Marshal(map[string]any{"type": kind, "stream": stream, "attributes": attributes})
+	text, err := json.Marshal(map[string]any{"type": kind, "stream": "downstream", "attributes": attributes})
 	if err == nil {
 		_, err = w.proxy.Toxics.AddToxicJson(strings.NewReader(string(text)))
 	}
 	if err != nil {
-		w.t.Fatalf("redistest: the proxy does not take %s: %v", kind, err)
+		w.t.Fatalf("faultproxy: the wire does not take %s: %v", kind, err)
 	}
 }

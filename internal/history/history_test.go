@@ -1,0 +1,202 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+const (
+	second = 1_000_000 // of time in microseconds; clocks of events are in nanoseconds
+	base   = rule.Micros(1_767_000_000 * second)
+)
+
+func at(after rule.Micros) int64 { return (base + after) * 1_000 }
+
+// answerTo is what the rule answers with so much taken at base.
+func answerTo(t *testing.T, taken int64, after rule.Micros, cost int64) slidegate.Answer {
+	t.Helper()
+	l := windowRule(t)
+	var s rule.State
+	if taken > 0 {
+		l.TakeOne(&s, base, taken)
+	}
+	a, _ := l.TakeOne(&s, base+after, cost)
+	return a
+}
+
+func windowRule(t *testing.T) *rule.Limit {
+	t.Helper()
+	limits, err := bound()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits[0].Rule()
+}
+
+// A request that was not answered may explain what was seen afterwards, and nothing else may.
+func TestUnanswered(t *testing.T) {
+	lost := Event{Op: slidegate.OpTake, Cost: 5, Call: at(0), Return: at(1_000)}
+	take := Event{Op: slidegate.OpTake, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true}
+	for _, c := range []struct {
+		name   string
+		events []Event
+		taken  int64
+		fine   bool
+	}{
+		{"not carried out", []Event{lost}, 0, true},
+		{"carried out", []Event{lost}, 5, true},
+		{"carried out twice", []Event{lost}, 10, false},
+		{"two of them, both", []Event{lost, lost}, 10, true},
+		{"two of them, one", []Event{lost, lost}, 5, true},
+		{"out of nothing", nil, 5, false},
+	} {
+		take.Answer = answerTo(t, c.taken, 3_000, 3)
+		if err := Check(append(c.events, take)); (err == nil) != c.fine {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// A request that was lost can be carried out after others that were asked later, in the same part of the window or another.
+func TestUnansweredUntilLater(t *testing.T) {
+	l := windowRule(t)
+	lost := Event{Op: slidegate.OpTake, Cost: 5, Call: at(0), Return: at(1_000)}
+	take := Event{Op: slidegate.OpTake, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true, Answer: answerTo(t, 0, 3_000, 3)}
+	later := Event{Op: slidegate.OpTake, Cost: 3, Call: at(300_000), Return: at(302_000), Known: true}
+	for _, when := range []rule.Micros{3_500, 260_000} {
+		var s rule.State
+		l.TakeOne(&s, base+3_000, 3)
+		l.TakeOne(&s, base+when, 5)
+		later.Answer, _ = l.TakeOne(&s, base+301_000, 3)
+		if err := Check([]Event{lost, take, later}); err != nil {
+			t.Errorf("carried out at %d: %v", when, err)
+		}
+	}
+}
+
+// What was answered is remembered until a crash that forgets, and forgotten after it.
+func TestForget(t *testing.T) {
+	first := Event{Op: slidegate.OpTake, Cost: 5, Call: at(-1_000), Return: at(1_000), Known: true, Answer: answerTo(t, 0, 0, 5)}
+	forget := Event{Forget: true, Call: at(1_500), Return: at(1_800)}
+	take := Event{Op: slidegate.OpTake, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true}
+	for _, c := range []struct {
+		name   string
+		events []Event
+		taken  int64
+		fine   bool
+	}{
+		{"remembered", []Event{first}, 5, true},
+		{"forgotten without a crash", []Event{first}, 0, false},
+		{"forgotten after a crash", []Event{first, forget}, 0, true},
+		{"remembered after a crash", []Event{first, forget}, 5, false},
+	} {
+		take.Answer = answerTo(t, c.taken, 3_000, 3)
+		if err := Check(append(c.events, take)); (err == nil) != c.fine {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// Of a key that lost very many requests only the beginning is looked at, and what is wrong there is found.
+func TestManyLost(t *testing.T) {
+	wrong := Event{Op: slidegate.OpTake, Cost: 3, Call: at(-2_000), Return: at(4_000), Known: true, Answer: answerTo(t, 5, 3_000, 3)}
+	var lost []Event
+	for i := range 40 {
+		lost = append(lost, Event{Op: slidegate.OpTake, Cost: 1, Call: at(int64(5_000 + i)), Return: at(int64(6_000 + i))})
+	}
+	if err := Check(append(lost, wrong)); err == nil || errors.Is(err, ErrUndecided) {
+		t.Errorf("before they were lost: %v", err)
+	}
+	wrong.Call, wrong.Return, wrong.Answer = at(7_000), at(9_000), answerTo(t, 5, 8_000, 3)
+	if err := Check(append(lost, wrong)); err != nil {
+		t.Errorf("after they were lost: %v", err)
+	}
+	if kept := untilLost(append(slices.Clone(lost), wrong)); len(kept) != mostLost {
+		t.Errorf("%d events are kept, want %d", len(kept), mostLost)
+	}
+	meanwhile := Event{Op: slidegate.OpTake, Cost: 1, Call: at(0), Return: at(9_000), Known: true}
+	if kept := untilLost(append(slices.Clone(lost), meanwhile)); kept[0].Known || kept[0].Return != at(5_000+mostLost) {
+		t.Errorf("a request that was answered later is kept as %+v", kept[0])
+	}
+}
+
+// A log admits its quota in a window, and once more after a crash that forgets.
+func TestLogs(t *testing.T) {
+	const log = 2
+	if !isLog(log) {
+		t.Fatal("the log is not where it was")
+	}
+	full := func(when rule.Micros) Event {
+		return Event{Limit: log, Call: at(when), Return: at(when), Known: true, Answer: slidegate.Answer{At: base + when, Granted: Limits[log].Quota}}
+	}
+	forget := Event{Forget: true, Call: at(500_000), Return: at(600_000)}
+	for _, c := range []struct {
+		name   string
+		events []Event
+		fine   bool
+	}{
+		{"a window later", []Event{full(0), full(second)}, true},
+		{"too early", []Event{full(0), full(second - 1)}, false},
+		{"after a crash", []Event{full(0), forget, full(second - 1)}, true},
+		{"after what was admitted just before a crash", []Event{full(510_000), forget, full(700_000)}, true},
+		{"twice after a crash", []Event{full(0), forget, full(700_000), full(800_000)}, false},
+		{"after a crash that came later", []Event{full(0), forget, full(400_000)}, false},
+	} {
+		if err := Check(c.events); (err == nil) != c.fine {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// Nothing is planted where the check does not look: in an answer that came while everything was
+// forgotten, or that another request may explain.
+func TestPlantedWhereItIsLookedAt(t *testing.T) {
+	e := Event{Limit: 2, Call: at(0), Return: at(1_000), Known: true, Answer: slidegate.Answer{At: base + 500, Allowed: true, Granted: 1}}
+	if !lookedAt([]Event{e}, e) {
+		t.Error("an answer in good times is not looked at")
+	}
+	if forget := (Event{Forget: true, Call: at(400), Return: at(900)}); lookedAt([]Event{e, forget}, e) {
+		t.Error("an answer during a crash is looked at")
+	}
+	if lost := (Event{Limit: 2, Call: at(-500), Return: at(-400)}); lookedAt([]Event{lost, e}, e) {
+		t.Error("an answer that a lost request may explain is looked at")
+	}
+}
+
+// A history of the store in this process is right, and nothing planted in it stays hidden.
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := slowStore{store}
+	events, err := Record(slow, func(context.Context) error { return nil }, Order{Seed: 1, Until: time.Now().Add(1200 * time.Millisecond).UnixNano(), Keys: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(events); err != nil {
+		t.Error(err)
+	}
+	for _, err := range CheckPlanted(events) {
+		t.Error(err)
+	}
+	if s := Summarize(events); s.Requests == 0 || s.Answered != s.Requests || s.Admitted == 0 || s.Admitted >= s.Answered || s.Forgotten != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// slowStore takes a round trip's time, so that a history does not become too long to be checked.
+type slowStore struct{ slidegate.Store }
+
+func (s slowStore) Apply(ctx context.Context, batch []slidegate.Request) error {
+	<-time.After(time.Millisecond)
+	return s.Store.Apply(ctx, batch)
+}

@@ -1,0 +1,148 @@
+package history
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Limits are those that histories are of: windows in several parts and in one, which some stores decide in ways of their own,
+// and a log. Their windows pass several times in a history.
+var Limits = []slidegate.Limit{
+	{Name: "parts", Quota: 12, Window: time.Second, Segments: 4},
+	{Name: "pair", Quota: 8, Window: time.Second, Segments: 1},
+	{Name: "log", Quota: 6, Window: time.Second, Algorithm: slidegate.SlidingLog},
+}
+
+// isLog tells whether a limit is checked by the times of its admissions instead of by the model.
+func isLog(limit int) bool { return Limits[limit].Algorithm == slidegate.SlidingLog }
+
+// bound returns the limits as stores take them.
+func bound() (all []*slidegate.BoundLimit, err error) {
+	for _, limit := range Limits {
+		b, err := slidegate.Bind("history", limit)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+const (
+	askers  = 2                      // at once in each process
+	patient = 300 * time.Millisecond // how long one of them waits for an answer
+)
+
+// Order is what a process is told to do. It can be encoded as JSON.
+type Order struct {
+	Seed  uint64
+	Until int64 // when to end, in nanoseconds since the epoch
+	Keys  int
+}
+
+// Event is one request of a history, or the moment at which everything was forgotten. It can be encoded as JSON.
+type Event struct {
+	Client       int
+	Limit, Key   int // the place of the limit in Limits
+	Op           slidegate.Op
+	Cost         int64
+	Call, Return int64 // nanoseconds since the epoch
+	Known        bool  // whether it was answered; if not, it may have been carried out or not
+	Answer       slidegate.Answer
+	Forget       bool // no request: all that is known of all keys is forgotten between Call and Return
+}
+
+// Record asks a store at random until the order's end, and returns what it was answered. After a request that was not
+// answered it waits until the server is alive: what nobody answers says nothing.
+func Record(store slidegate.Store, alive func(context.Context) error, order Order) ([]Event, error) {
+	limits, err := bound()
+	if err != nil {
+		return nil, err
+	}
+	var (
+		mu     sync.Mutex
+		wait   sync.WaitGroup
+		events []Event
+	)
+	for i := range askers {
+		a := &asker{store, alive, order, rand.New(rand.NewPCG(order.Seed, uint64(i))), limits}
+		wait.Go(func() {
+			seen := a.askUntilEnd()
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, seen...)
+		})
+	}
+	wait.Wait()
+	return events, nil
+}
+
+type asker struct {
+	store  slidegate.Store
+	alive  func(context.Context) error
+	order  Order
+	random *rand.Rand
+	limits []*slidegate.BoundLimit
+}
+
+func (a *asker) ended() bool { return time.Now().UnixNano() >= a.order.Until }
+
+func (a *asker) askUntilEnd() (events []Event) {
+	for !a.ended() {
+		e := a.draw()
+		a.ask(&e)
+		events = append(events, e)
+		if !e.Known {
+			a.awaitServer()
+		}
+	}
+	return events
+}
+
+func (a *asker) draw() Event {
+	e := Event{Key: a.random.IntN(a.order.Keys), Limit: a.random.IntN(len(Limits)), Cost: 1 + a.random.Int64N(3)}
+	if isLog(e.Limit) {
+		return e // takes only: so that what was admitted can be counted by its times
+	}
+	switch a.random.IntN(20) {
+	case 0, 1:
+		e.Op = slidegate.OpPeek
+	case 2:
+		e.Op = slidegate.OpCharge
+	case 3, 4:
+		e.Op = slidegate.OpGiveBack
+	}
+	return e
+}
+
+func (a *asker) ask(e *Event) {
+	ctx, cancel := context.WithTimeout(context.Background(), patient)
+	defer cancel()
+	var answers [1]slidegate.Answer
+	charge := slidegate.Charge{Limit: a.limits[e.Limit], Key: string(rune('a' + e.Key)), Cost: e.Cost, At: rule.Oldest}
+	e.Call = time.Now().UnixNano()
+	err := a.store.Apply(ctx, []slidegate.Request{{Op: e.Op, Charges: []slidegate.Charge{charge}, Answers: answers[:]}})
+	e.Return = time.Now().UnixNano()
+	if err == nil {
+		e.Known, e.Answer = true, answers[0]
+	}
+}
+
+func (a *asker) awaitServer() {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !a.ended() {
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		err := a.alive(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		<-tick.C
+	}
+}

@@ -1,0 +1,128 @@
+package pgtest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// home is the folder of this process under which all its servers live. It is made once.
+var home = sync.OnceValues(makeHome)
+
+// sweep waits until its input ends, which it does when the test's process ends in whatever way, and then removes what the
+// process may have left: servers by their ids, small disks, and the folder. A server that is being killed may still write for a moment.
+const sweep = `cat >/dev/null
+for f in "$0"/*/pid; do [ -f "$f" ] && kill -9 "$(cat "$f")"; done
+for d in "$0"/*/disk*; do [ -d "$d" ] && umount -l "$d"; done
+for i in 1 2 3 4 5; do rm -rf "$0" && break; sleep 1; done`
+
+// kept holds the near end of the sweeper's input, which would be closed if it were collected.
+var kept []io.Closer
+
+func makeHome() (folder string, err error) {
+	if folder, err = os.MkdirTemp("", "pgtest-"); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("sh", "-c", sweep, folder)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is not for the sweeper
+	input, err := cmd.StdinPipe()
+	if err == nil {
+		kept = append(kept, input)
+		err = cmd.Start()
+	}
+	if err == nil {
+		err = give(folder)
+	}
+	if err != nil {
+		os.RemoveAll(folder)
+	}
+	return folder, err
+}
+
+// newFolder makes a folder for one server, which the server's user owns.
+func newFolder() (string, error) {
+	base, err := home()
+	if err != nil {
+		return "", err
+	}
+	folder, err := os.MkdirTemp(base, "")
+	if err != nil {
+		return "", err
+	}
+	return folder, give(folder)
+}
+
+// give makes the server's user the owner of a path.
+func give(path string) error {
+	who, err := unprivileged()
+	if err != nil || who == nil {
+		return err
+	}
+	return os.Chown(path, int(who.Uid), int(who.Gid))
+}
+
+// unprivileged is the user that servers run as, nil for the test's own: PostgreSQL and PgBouncer refuse to run as root.
+var unprivileged = sync.OnceValues(func() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		found, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, errUID := strconv.ParseUint(found.Uid, 10, 32)
+		gid, errGID := strconv.ParseUint(found.Gid, 10, 32)
+		if errUID == nil && errGID == nil && uid != 0 {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		}
+	}
+	return nil, fmt.Errorf("pgtest: root may not run a server, and there is neither a user postgres nor nobody")
+})
+
+// command is a program that runs as the server's user, in a folder which that user may read.
+func command(folder, program string, args ...string) (*exec.Cmd, error) {
+	who, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+folder)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who, Setpgid: true}
+	return cmd, nil
+}
+
+// run runs a program to its end. An error carries what it printed.
+func run(folder, program string, args ...string) error {
+	cmd, err := command(folder, program, args...)
+	if err != nil {
+		return err
+	}
+	printed, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("pgtest: %s: %w\n%s", filepath.Base(program), err, printed)
+	}
+	return nil
+}
+
+// template is a freshly made data folder, which servers start from a copy of: making it takes a second, copying it does not.
+var template = sync.OnceValues(func() (string, error) {
+	bin, err := programs()
+	if err != nil {
+		return "", err
+	}
+	folder, err := newFolder()
+	if err != nil {
+		return "", err
+	}
+	data := filepath.Join(folder, "data")
+	return data, run(folder, filepath.Join(bin, "initdb"), "--no-sync", "--auth=trust", "--username=postgres",
+		"--encoding=UTF8", "--locale=C", "-D", data)
+})

@@ -1,0 +1,153 @@
+package pgtest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	patience = 30 * time.Second      // how long anything may take to come about
+	interval = 10 * time.Millisecond // how often it is looked for
+)
+
+// process is a program that was started and may be ended, with its children.
+type process struct {
+	cmd     *exec.Cmd
+	ended   chan struct{} // closed when it is gone
+	pidFile string
+}
+
+// launch starts a program. What it prints goes to the file named log in its folder, and its id to the one named pid, from
+// which it is ended if the test cannot do so any more.
+func launch(folder, program string, args ...string) (*process, error) {
+	cmd, err := command(folder, program, args...)
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(filepath.Join(folder, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, ended: make(chan struct{}), pidFile: filepath.Join(folder, "pid")}
+	go func() {
+		cmd.Wait() //nolint:errcheck // it is killed in the end, and how it ended before that is in its log
+		close(p.ended)
+	}()
+	if err := os.WriteFile(p.pidFile, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+		p.kill()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *process) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends the program and all its children at once. It is stopped first, so that it starts none meanwhile; its children
+// are in sessions of their own and would otherwise finish what they do. All are gone when kill returns.
+func (p *process) kill() {
+	if p == nil || p.over() {
+		return
+	}
+	p.cmd.Process.Signal(syscall.SIGSTOP) //nolint:errcheck // it may have ended just now
+	orphans := children(p.cmd.Process.Pid)
+	for _, pid := range orphans {
+		syscall.Kill(pid, syscall.SIGKILL) //nolint:errcheck // as above
+	}
+	p.cmd.Process.Kill() //nolint:errcheck // as above
+	<-p.ended
+	os.Remove(p.pidFile)
+	for _, pid := range orphans {
+		until(func() error { //nolint:errcheck // whoever starts the server again sees that one is still there
+			if running(pid) {
+				return errStillThere
+			}
+			return nil
+		})
+	}
+}
+
+// quit asks the program to end, with the signal that means so, and kills it if it does not.
+func (p *process) quit(signal os.Signal) error {
+	if p == nil || p.over() {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		return err
+	}
+	select {
+	case <-p.ended:
+		os.Remove(p.pidFile)
+		return nil
+	case <-time.After(patience):
+		p.kill()
+		return errStillThere
+	}
+}
+
+var (
+	errEnded      = errors.New("the program ended")
+	errStillThere = errors.New("a process does not end")
+)
+
+// until tries something again and again until it succeeds, and gives up after patience.
+func until(try func() error) error {
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil || errors.Is(err, errEnded) || time.Now().After(deadline) {
+			return err
+		}
+		<-tick.C
+	}
+}
+
+// given are the ports that this process has handed out, so that it does not hand one out twice before it is taken.
+var given sync.Map
+
+// freePort returns a port that nobody listens on. Another process can still take it before the server does; then the
+// server ends at once, and whoever starts it tries another port.
+func freePort() (int, error) {
+	for range 100 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, fmt.Errorf("pgtest: no port to listen on: %w", err)
+		}
+		port := listener.Addr().(*net.TCPAddr).Port
+		listener.Close()
+		if _, taken := given.LoadOrStore(port, true); !taken {
+			return port, nil
+		}
+	}
+	return 0, errors.New("pgtest: found no free port")
+}
+
+// logOf returns the end of what a program printed.
+func logOf(folder string) string {
+	text, err := os.ReadFile(filepath.Join(folder, "log"))
+	if err != nil {
+		return fmt.Sprintf("(no log: %v)", err)
+	}
+	return string(text[max(0, len(text)-2_000):])
+}

@@ -1,0 +1,51 @@
+package pgtest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// ErrNoServer means that PostgreSQL is not installed.
+var ErrNoServer = errors.New("pgtest: there is no postgres, neither in PATH nor in /usr/lib/postgresql")
+
+// folders are where distributions put the programs of a server, one folder for each major version.
+var folders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"}
+
+// programs returns the folder of the server's programs: the one of the postgres in PATH, else the newest installed. PATH
+// may hold only some of the programs as links, so links are followed.
+func programs() (string, error) {
+	if path, err := exec.LookPath("postgres"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path), nil
+		}
+	}
+	for _, pattern := range folders {
+		found, _ := filepath.Glob(filepath.Join(pattern, "postgres")) // the pattern is well formed
+		if len(found) > 0 {
+			return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return major(a) - major(b) })), nil
+		}
+	}
+	return "", ErrNoServer
+}
+
+// major is the major version in a path such as /usr/lib/postgresql/15/bin/postgres, 0 if there is none.
+func major(path string) int {
+	folder := filepath.Base(filepath.Dir(filepath.Dir(path)))
+	n, _ := strconv.Atoi(strings.TrimPrefix(folder, "pgsql-"))
+	return n
+}
+
+// need skips the test because a program is missing, unless SLIDEGATE_REQUIRE names it: then the test fails.
+func need(t testing.TB, name string) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), name) {
+		t.Fatal("there is no " + name + ", and SLIDEGATE_REQUIRE asks for one: make test installs it")
+	}
+	t.Skip("SKIPPED: there is no " + name + ", so nothing was asked of a real one: make test installs it")
+}
