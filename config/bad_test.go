@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,8 @@ import (
 
 const (
 	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, burst)"
+	fileList  = "(there are store, store_timeout, failure, trusted_proxies, default_policy, policies)"
+	partList  = "(there are match, key, cost, limits, overrides, allow, deny, shadow, failure, candidate)"
 	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
 )
 
@@ -27,8 +30,8 @@ var badFiles = []struct{ name, text, want string }{
 	{"open bracket", "policies: [a\n", `1:11: this is not YAML: sequence end token ']' not found`},
 
 	{"top field", "policy:\n  a: {limits: [1/s]}\n",
-		`1:1: "policy" is not a field of the file; did you mean "policies"? (there is only policies)`},
-	{"top fields", "limits: [1/s]\npolicies: {a: {limits: [1/s]}}\n", `1:1: "limits" is not a field of the file (there is only policies)`},
+		`1:1: "policy" is not a field of the file; did you mean "policies"? ` + fileList},
+	{"top fields", "limits: [1/s]\npolicies: {a: {limits: [1/s]}}\n", `1:1: "limits" is not a field of the file ` + fileList},
 	{"no policies", "policies: {}\n", `1:1: there are no policies; write policies: and below it at least one policy with limits`},
 	{"policies null", "policies:\n", `1:1: "policies" has no value; write one, or leave it out`},
 	{"policies list", "policies:\n  - api\n", `2:3: policies: must be a mapping of names to policies, not a list`},
@@ -43,8 +46,8 @@ var badFiles = []struct{ name, text, want string }{
 3:6: the policy "b" must be a mapping with limits, not "5"`},
 
 	{"policy field", "policies:\n  a:\n    limit: [1/s]\n  b:\n    keys: user\n    limits: [1/s]\n", `
-3:5: "limit" is not a field of a policy; did you mean "limits"? (there are key, cost, limits)
-5:5: "keys" is not a field of a policy; did you mean "key"? (there are key, cost, limits)`},
+3:5: "limit" is not a field of a policy; did you mean "limits"? ` + partList + `
+5:5: "keys" is not a field of a policy; did you mean "key"? ` + partList},
 	{"field twice", "policies:\n  a:\n    key: user\n    limits: [1/s]\n    key: path\n", `5:5: "key" is given twice; the first is in line 3`},
 	{"no limits", "policies:\n  a:\n    key: user\n  b: {}\n", `
 2:3: the policy "a" has no limits; write limits: and below it at least one, such as - 100/1m
@@ -146,28 +149,28 @@ var badFiles = []struct{ name, text, want string }{
 3:13: there is no anchor "&x" before this alias of it
 5:22: the limit "1/1s" would share its counts with the one in line 5, which has the same name and shape; give it another name`},
 	{"alias of itself", "policies: &p\n  a: *p\n", `
-2:3: "a" is not a field of a policy (there are key, cost, limits)
+2:3: "a" is not a field of a policy ` + partList + `
 2:3: the policy "a" has no limits; write limits: and below it at least one, such as - 100/1m`},
 	{"merge", "policies:\n  a: &a\n    limits: [1/s]\n  b:\n    <<: *a\n    limits: [2/s]\n",
 		`5:5: merging with << is not supported; write the fields out, or use an alias for a whole value`},
 	{"tag", "policies:\n  a:\n    key: !!str user\n    limits: [1/s]\n", `3:10: tags such as "!!str" are not supported; leave it out`},
 	{"question mark", "policies:\n  ? a\n  : limits: [1/s]\n", `2:3: a name must stand by itself before its colon, without ?, &, * and !`},
 	{"many", "policies:\n  a:\n    a: 1\n    b: 1\n    d: 1\n    e: 1\n    f: 1\n    g: 1\n    h: 1\n    i: 1\n    j: 1\n    k: 1\n    l: 1\n    limits: [1/s]\n", `
-3:5: "a" is not a field of a policy (there are key, cost, limits)
-4:5: "b" is not a field of a policy (there are key, cost, limits)
-5:5: "d" is not a field of a policy (there are key, cost, limits)
-6:5: "e" is not a field of a policy (there are key, cost, limits)
-7:5: "f" is not a field of a policy (there are key, cost, limits)
-8:5: "g" is not a field of a policy (there are key, cost, limits)
-9:5: "h" is not a field of a policy (there are key, cost, limits)
-10:5: "i" is not a field of a policy (there are key, cost, limits)
-11:5: "j" is not a field of a policy (there are key, cost, limits)
-12:5: "k" is not a field of a policy (there are key, cost, limits)
+3:5: "a" is not a field of a policy ` + partList + `
+4:5: "b" is not a field of a policy ` + partList + `
+5:5: "d" is not a field of a policy ` + partList + `
+6:5: "e" is not a field of a policy ` + partList + `
+7:5: "f" is not a field of a policy ` + partList + `
+8:5: "g" is not a field of a policy ` + partList + `
+9:5: "h" is not a field of a policy ` + partList + `
+10:5: "i" is not a field of a policy ` + partList + `
+11:5: "j" is not a field of a policy ` + partList + `
+12:5: "k" is not a field of a policy ` + partList + `
  and 1 more problems`},
 }
 
 func TestBadFiles(t *testing.T) {
-	for _, test := range badFiles {
+	for _, test := range slices.Concat(badFiles, badServiceFiles) {
 		t.Run(test.name, func(t *testing.T) {
 			want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
 			file, err := Parse("f.yaml", []byte(test.text))

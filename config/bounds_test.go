@@ -28,6 +28,23 @@ func manyLines(before, format string, n int) string {
 	return b.String()
 }
 
+// patterns is a file with as many overrides as it may have, each of which is held against all before it as far as their
+// last bytes, and all of it several times. A key of half a megabyte follows if there is to be one.
+func patterns(key bool) string {
+	var b strings.Builder
+	b.WriteString("policies:\n  a: &a\n    limits: [1/s]\n    overrides:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "    - {keys: \"%s*%d\", unlimited: true}\n", strings.Repeat("*aaaaaaaaaaaaaaab", 14), 1000+i)
+	}
+	if key {
+		fmt.Fprintf(&b, "    - {key: %s, unlimited: true}\n", strings.Repeat("a", MaxSize/2))
+	}
+	for i := range 100 {
+		fmt.Fprintf(&b, "  p%d: *a\n", i)
+	}
+	return b.String()
+}
+
 // TestLargeFiles has files that are made to take time or memory. All are refused, and none takes long; without bounds
 // some of them take minutes, or all the memory there is.
 func TestLargeFiles(t *testing.T) {
@@ -69,6 +86,8 @@ func TestLargeFiles(t *testing.T) {
 			"would share its counts with the one in line 3"},
 		{"bomb of fields", manyLines("policies:\n  a: &a {limits: [1/s], "+strings.Repeat("x: 1, ", 2000)+"}\n", "  p%d: *a\n", 5000),
 			`is not a field of a policy`},
+		{"patterns", patterns(false), "are too many to hold against one another"},
+		{"patterns and a key", patterns(true), "are too many to hold against one another"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

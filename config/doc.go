@@ -3,13 +3,31 @@
 // its line and column and the word that was probably meant. Replay, the middleware and the server all read the same
 // files through it.
 //
+//	store: redis://:${REDIS_PASSWORD}@localhost:6379  # the server's alone, like all but key, cost and limits
+//	store_timeout: 100ms       # how long a decision may take
+//	failure: open              # what happens when the store does not answer: open, closed or local
+//	trusted_proxies: [10.0.0.0/8]
+//	default_policy: api        # when a client names none
 //	policies:
 //	  api:
-//	    key: "{address}"     # who is limited; this is the default
-//	    cost: 1              # a whole number, bytes, or field:PATH; 1 is the default
+//	    match: /api/           # which requests, as http.ServeMux takes it; all by default
+//	    key: "{address}"       # who is limited; this is the default
+//	    cost: 1                # a whole number, bytes, or field:PATH; 1 is the default
 //	    limits:
-//	      - 100/1m           # as slidegate.ParseLimit reads it
-//	      - quota: 1000      # or field by field
+//	      - 100/1m             # as slidegate.ParseLimit reads it
+//	      - quota: 1000        # or field by field
 //	        window: 1h
 //	        algorithm: sliding-log
+//	    overrides:             # other limits for some keys; the first that fits decides
+//	      - key: alice
+//	        limits: [500/1m]
+//	      - keys: team-*       # * is any run of bytes
+//	        unlimited: true
+//	    allow: [127.0.0.1]     # let through, and charged nothing
+//	    deny: [key:bot-*]      # refused at once; goes before allow
+//	    shadow: false          # count and report, and refuse nobody
+//	    failure: closed        # for this policy
+//	    candidate: [50/1m]     # counted beside the limits, and only reported
+//
+// Format writes a file with everything that it leaves to defaults, and Schema describes files to editors.
 package config

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/slidegate/slidegate"
+	"slices"
 )
 
 // MaxSize is how large a file may be, in bytes.
@@ -15,14 +14,7 @@ const MaxSize = 1 << 20
 // File is what a file of policies says. It is a plain value; whoever shares it must not change it.
 type File struct {
 	Policies []Policy // in the order of the file
-}
-
-// Policy is a named set of limits that a request faces all at once, and how to find the key and the cost of a request.
-type Policy struct {
-	Name   string
-	Key    Template
-	Cost   Cost
-	Limits []slidegate.Limit
+	Service  Service  // what the server needs besides
 }
 
 // Load reads the file at path. The error is that of Parse if the file can be read.
@@ -54,22 +46,40 @@ func Parse(name string, text []byte) (*File, error) {
 	return file, nil
 }
 
-// Policy returns the policy of that name. An empty name means the only policy of a file that has one. The error names
-// the policies that there are, and the one that was probably meant.
+// Policy returns the policy of that name. An empty name means the one that Service.Default names; where it names none,
+// the one that is called "default", or the only one. The error names the policies that there are, and the one that was
+// probably meant.
 func (f *File) Policy(name string) (*Policy, error) {
 	names := make([]string, len(f.Policies))
 	for i := range f.Policies {
-		if names[i] = f.Policies[i].Name; names[i] == name {
-			return &f.Policies[i], nil
-		}
+		names[i] = f.Policies[i].Name
+	}
+	wanted := name
+	if wanted == "" {
+		wanted = f.defaultName()
+	}
+	if i := slices.Index(names, wanted); i >= 0 {
+		return &f.Policies[i], nil
 	}
 	switch {
 	case len(names) == 0:
 		return nil, errors.New("config: there are no policies")
-	case name == "" && len(names) == 1:
-		return &f.Policies[0], nil
-	case name == "":
+	case wanted == "":
 		return nil, fmt.Errorf("config: there are several policies; name one (%s)", thereAre(names))
 	}
-	return nil, fmt.Errorf("config: %w", unknown(name, "a policy", names))
+	return nil, fmt.Errorf("config: %w", unknown(wanted, "a policy", names))
+}
+
+// defaultName returns the name of the policy that is meant when none is named; empty if there is none.
+func (f *File) defaultName() string {
+	const usual = "default"
+	switch {
+	case f.Service.Default != "":
+		return f.Service.Default
+	case slices.ContainsFunc(f.Policies, func(p Policy) bool { return p.Name == usual }):
+		return usual
+	case len(f.Policies) == 1:
+		return f.Policies[0].Name
+	}
+	return ""
 }

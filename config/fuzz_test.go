@@ -1,29 +1,34 @@
 package config
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
+	"cmp"
 	"reflect"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slidegate/slidegate"
 )
 
-// write writes a file that means f, in one of the many ways.
-func write(f *File) []byte {
-	var b strings.Builder
-	b.WriteString("policies:\n")
-	for _, p := range f.Policies {
-		fmt.Fprintf(&b, "  %s:\n    key: %s\n    cost: %s\n    limits:\n",
-			strconv.Quote(p.Name), strconv.Quote(p.Key.String()), strconv.Quote(p.Cost.String()))
-		for _, l := range p.Limits {
-			fmt.Fprintf(&b, "      - %s\n", strconv.Quote(l.String()))
+// understood is what a file is read as again after Format wrote it: its defaults are said, and its passwords masked.
+func understood(f *File) *File {
+	said := *f
+	said.Service.Store = Redact(cmp.Or(f.Service.Store, "memory:"))
+	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
+	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
+	if len(f.Policies) == 1 {
+		said.Service.Default = f.Policies[0].Name
+	}
+	said.Policies = slices.Clone(f.Policies)
+	for i := range said.Policies {
+		p := &said.Policies[i]
+		p.Failure = cmp.Or(p.Failure, said.Service.Failure)
+		if p.Name == "default" && f.Service.Default == "" {
+			said.Service.Default = "default"
 		}
 	}
-	return []byte(b.String())
+	return &said
 }
 
 // checkFile holds for every file that is accepted.
@@ -38,13 +43,18 @@ func checkFile(t *testing.T, f *File) {
 		if p.Key.IsZero() || len(p.Limits) == 0 {
 			t.Fatalf("a policy has no key or no limits: %+v", p)
 		}
-		addresses := map[string]bool{}
-		for _, l := range p.Limits {
-			bound, err := slidegate.Bind("", l)
-			if err != nil || addresses[bound.Prefix()] {
-				t.Fatalf("a limit cannot be, or shares its counts: %+v, %v", p.Limits, err)
+		checkLimits(t, p.Limits)
+		checkLimits(t, p.Candidate)
+		for _, o := range p.Overrides {
+			if o.Unlimited != (len(o.Limits) == 0) || o.Pattern != strings.Contains(o.Key, "*") {
+				t.Fatalf("an override is neither one nor the other: %+v", o)
 			}
-			addresses[bound.Prefix()] = true
+			checkLimits(t, o.Limits)
+		}
+		for _, prefix := range slices.Concat(p.Allow.Addresses, p.Deny.Addresses, f.Service.TrustedProxies) {
+			if prefix != prefix.Masked() || !prefix.IsValid() || prefix.Addr().Is4In6() {
+				t.Fatalf("%v is not as addresses are compared", prefix)
+			}
 		}
 		if found, err := f.Policy(p.Name); err != nil || found.Name != p.Name {
 			t.Fatalf("Policy(%q) is %v, %v", p.Name, found, err)
@@ -55,15 +65,27 @@ func checkFile(t *testing.T, f *File) {
 	}
 }
 
+// checkLimits holds for all limits that are counted together.
+func checkLimits(t *testing.T, limits []slidegate.Limit) {
+	t.Helper()
+	addresses := map[string]bool{}
+	for _, l := range limits {
+		bound, err := slidegate.Bind("", l)
+		if err != nil || addresses[bound.Prefix()] {
+			t.Fatalf("a limit cannot be, or shares its counts: %+v, %v", limits, err)
+		}
+		addresses[bound.Prefix()] = true
+	}
+}
+
 func FuzzParse(f *testing.F) {
-	for _, bad := range badFiles {
+	for _, bad := range slices.Concat(badFiles, badServiceFiles) {
 		f.Add([]byte(bad.text))
 	}
-	good, err := os.ReadFile(filepath.Join("testdata", "slidegate.yaml"))
-	if err != nil {
-		f.Fatal(err)
+	for name, good := range goodFiles(f) {
+		f.Log(name)
+		f.Add(good)
 	}
-	f.Add(good)
 	f.Add([]byte("policies:\n  a: &a\n    key: &k user\n    limits: &l [&one 5/1m, 7/1h]\n  b: *a\n  c: {key: *k, limits: *l}\n  d: {limits: [*one]}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if len(text) > 4096 {
@@ -78,8 +100,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		checkFile(t, file)
-		again, err := Parse("again.yaml", write(file))
-		if err != nil || !reflect.DeepEqual(again, file) {
+		again, err := Parse("again.yaml", Format(file))
+		if err != nil || !reflect.DeepEqual(again, understood(file)) {
 			t.Fatalf("was   %+v\nagain %+v, %v", file, again, err)
 		}
 	})

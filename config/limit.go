@@ -25,7 +25,9 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 		return limit, false
 	}
 	var err error
-	if text, _, isScalar := scalar(node); isScalar {
+	if text, _, isScalar := scalar(node); isScalar && strings.Contains(text, "://") {
+		err = errors.New("a limit must be a text such as 100/1m, not a URL") // which may have a password in it
+	} else if isScalar {
 		limit, err = slidegate.ParseLimit(text)
 	} else if isMapping(node) {
 		limit = r.limitFields(at, node)
@@ -122,6 +124,10 @@ func (r *reader) window(e entry) time.Duration {
 	if strings.ContainsFunc(text, unicode.IsSpace) {
 		r.problems.addf(positionOf(e.value),
 			"window: %s has a space in it; write a length of time such as 30s, 1m, 24h or 7d", quote(text))
+		return 0
+	}
+	if strings.Contains(text, "://") { // it may have a password in it
+		r.problems.addf(positionOf(e.value), "window: must be a length of time such as 30s, 1m, 24h or 7d, not a URL")
 		return 0
 	}
 	limit, err := slidegate.ParseLimit("1/" + text)

@@ -88,9 +88,13 @@ func thereAre(words []string) string {
 	return "there are " + strings.Join(words, ", ")
 }
 
-// quote quotes what somebody wrote, and cuts it short if there is no end to it.
+// quote quotes what somebody wrote, and cuts it short if there is no end to it. The password of a URL that stands in the
+// wrong place is masked.
 func quote(text string) string {
 	const most = 60
+	if strings.Contains(text, "://") {
+		text = Redact(text)
+	}
 	if len(text) <= most {
 		return strconv.Quote(text)
 	}

@@ -4,13 +4,15 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-
-	"github.com/slidegate/slidegate"
 )
 
 var (
-	fileFields   = []string{"policies"}
-	policyFields = []string{"key", "cost", "limits"}
+	fileFields = []string{
+		"store", "store_timeout", "failure", "trusted_proxies", "default_policy", "policies",
+	}
+	policyFields = []string{
+		"match", "key", "cost", "limits", "overrides", "allow", "deny", "shadow", "failure", "candidate",
+	}
 )
 
 // read reads a whole file. What it returns is of use only if there are no problems.
@@ -31,13 +33,23 @@ func (r *reader) read(text []byte) *File {
 		return file
 	}
 	before := len(r.problems)
+	var chosen entry // which policy is the default: it can be looked for when all are known
 	for _, e := range r.mapping(root, "the file", fileFields) {
-		if e.value != nil {
+		switch {
+		case e.value == nil:
+		case e.name == "policies":
 			file.Policies = r.policies(e)
+		case e.name == "default_policy":
+			chosen = e
+		default:
+			r.serviceField(&file.Service, e)
 		}
 	}
 	if len(file.Policies) == 0 && len(r.problems) == before {
 		r.problems.addf(at, "there are no policies; write policies: and below it at least one policy with limits")
+	}
+	if chosen.value != nil {
+		file.Service.Default = r.defaultPolicy(chosen, file.Policies)
 	}
 	return file
 }
@@ -86,25 +98,50 @@ var defaultKey = func() Template {
 func (r *reader) policy(policy entry) Policy {
 	p := Policy{Name: policy.name, Key: defaultKey}
 	hasLimits := false
+	var candidate position
 	for _, e := range r.mapping(policy.value, "a policy", policyFields) {
 		hasLimits = hasLimits || e.name == "limits"
 		if e.value == nil {
 			continue
 		}
-		switch e.name {
-		case "key":
-			p.Key = r.key(e)
-		case "cost":
-			p.Cost = r.cost(e)
-		case "limits":
-			p.Limits = r.limits(e)
+		if e.name == "candidate" {
+			candidate = positionOf(e.value)
 		}
+		r.policyField(&p, e)
 	}
 	if !hasLimits {
 		r.problems.addf(policy.at,
 			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", quote(p.Name))
 	}
+	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
+		r.problems.addf(candidate, "candidate: these are the limits that the policy has; change one, or leave the candidate out")
+	}
 	return p
+}
+
+func (r *reader) policyField(p *Policy, e entry) {
+	switch e.name {
+	case "match":
+		p.Match = r.match(e)
+	case "key":
+		p.Key = r.key(e)
+	case "cost":
+		p.Cost = r.cost(e)
+	case "limits":
+		p.Limits = r.limits(e)
+	case "overrides":
+		p.Overrides = r.overrides(e)
+	case "allow":
+		p.Allow = r.list(e)
+	case "deny":
+		p.Deny = r.list(e)
+	case "shadow":
+		p.Shadow = r.truth(e)
+	case "failure":
+		p.Failure = r.failure(e)
+	case "candidate":
+		p.Candidate = r.limits(e)
+	}
 }
 
 func (r *reader) key(e entry) Template {
@@ -134,40 +171,4 @@ func (r *reader) cost(e entry) Cost {
 		r.problems.addf(positionOf(e.value), "cost: %w", err)
 	}
 	return c
-}
-
-func (r *reader) limits(e entry) (limits []slidegate.Limit) {
-	list, ok := e.value.(*ast.SequenceNode)
-	switch {
-	case !ok:
-		r.problems.addf(positionOf(e.value), "limits: must be a list, such as [100/1m, 1000/1h], not %s", nameOf(e.value))
-		return nil
-	case len(list.Values) == 0:
-		r.problems.addf(positionOf(e.value), "limits: there must be at least one, such as 100/1m")
-		return nil
-	}
-	lines := map[string]int{} // where the limit with this prefix is: limits with the same one share their state
-	for _, item := range list.Values {
-		if !r.visit(item) {
-			break
-		}
-		limit, ok := r.limit(item)
-		if !ok {
-			continue
-		}
-		at := positionOf(item)
-		bound, err := slidegate.Bind("", limit)
-		if err != nil {
-			r.problems.add(at, err)
-			continue
-		}
-		if line, shared := lines[bound.Prefix()]; shared {
-			r.problems.addf(at, "the limit %q would share its counts with the one in line %d, which has the same name and shape; "+
-				"give it another name", limit, line)
-			continue
-		}
-		lines[bound.Prefix()] = at.line
-		limits = append(limits, limit)
-	}
-	return limits
 }

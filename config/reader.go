@@ -13,6 +13,7 @@ type reader struct {
 	problems problems
 	anchors  anchors
 	visited  int // how many values were read, those that aliases repeat each time
+	compared int // how many bytes of overrides were held against one another
 }
 
 // entry is one field of a mapping.

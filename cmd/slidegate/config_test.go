@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// callConfig runs one of the commands about files of policies.
+func callConfig(t *testing.T, args ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c := &console{in: strings.NewReader(""), out: &out, err: &errs}
+	var commands struct {
+		Config configCommand `cmd:""`
+	}
+	parser, err := kong.New(&commands, kong.Name("slidegate"), kong.Writers(&out, &errs), kong.Bind(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := parser.Parse(append([]string{"config"}, args...))
+	if err == nil {
+		err = parsed.Run()
+	}
+	return result{c.finish(err), out.String(), errs.String()}
+}
+
+const (
+	onePolicy     = "policies: {api: {limits: [100/1m]}}\n"
+	threePolicies = "store: redis://u:hunter2@localhost:6379\npolicies:\n  a: {limits: [100/1m, 1000/1h]}\n" +
+		"  b: {limits: [1/1s, 2/1m], candidate: [3/1s]}\n  c: {limits: [5/1m]}\n"
+	badPolicies = "policies:\n  api:\n    limit: [100/1m]\n    failure: opne\n"
+)
+
+func TestConfigCheck(t *testing.T) {
+	one, three := write(t, "one.yaml", []byte(onePolicy)), write(t, "three.yaml", []byte(threePolicies))
+	bad := write(t, "bad.yaml", []byte(badPolicies))
+	r := callConfig(t, "check", one, three)
+	want := one + ": ok, 1 policy, 1 limit\n" + three + ": ok, 3 policies, 5 limits\n"
+	if r.status != exitOK || r.out != want || r.err != "" {
+		t.Errorf("status %d, %q, %q, want %q", r.status, r.out, r.err, want)
+	}
+
+	r = callConfig(t, "check", bad, one, "no-such.yaml")
+	if r.status != exitFailure || r.out != one+": ok, 1 policy, 1 limit\n" {
+		t.Errorf("status %d, %q", r.status, r.out)
+	}
+	lines := strings.Split(strings.TrimSuffix(r.err, "\n"), "\n")
+	if len(lines) != 3 {
+		t.Fatalf("%d lines, not 3:\n%s", len(lines), r.err)
+	}
+	for i, wants := range [][]string{
+		{"slidegate: " + bad + ":3:5: ", `did you mean "limits"?`},
+		{"slidegate: " + bad + ":4:14: ", `did you mean "open"?`},
+		{"slidegate: ", "no-such.yaml"},
+	} {
+		if !strings.HasPrefix(lines[i], wants[0]) || !strings.Contains(lines[i], wants[1]) {
+			t.Errorf("line %d is %q, want %q", i+1, lines[i], wants)
+		}
+	}
+	if r := callConfig(t, "check"); r.status != exitFailure || !strings.Contains(r.err, "file") {
+		t.Errorf("nothing to check: status %d, %q", r.status, r.err)
+	}
+}
+
+func TestConfigPrint(t *testing.T) {
+	r := callConfig(t, "print", write(t, "three.yaml", []byte(threePolicies)))
+	if r.status != exitOK || strings.Contains(r.out, "hunter2") {
+		t.Fatalf("status %d, %q\n%s", r.status, r.err, r.out)
+	}
+	for _, want := range []string{`store: "redis://u:***@localhost:6379"`, "store_timeout: 100ms", "  a:", "      - 1000/1h", "key: \"{address}\""} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("%s is not in\n%s", want, r.out)
+		}
+	}
+	again := callConfig(t, "print", write(t, "again.yaml", []byte(r.out)))
+	if again.status != exitOK || again.out != r.out {
+		t.Errorf("printed again: status %d, %q\n%s", again.status, again.err, again.out)
+	}
+	bad := callConfig(t, "print", write(t, "bad.yaml", []byte(badPolicies)))
+	if bad.status != exitFailure || bad.out != "" || strings.Count(bad.err, "\n") != 2 {
+		t.Errorf("status %d, %q, %q", bad.status, bad.out, bad.err)
+	}
+}
+
+func TestConfigSchema(t *testing.T) {
+	r := callConfig(t, "schema")
+	var schema map[string]any
+	if err := json.Unmarshal([]byte(r.out), &schema); r.status != exitOK || err != nil {
+		t.Fatalf("status %d, %q, %v", r.status, r.err, err)
+	}
+	if schema["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
+		t.Errorf("it is a schema of %v", schema["$schema"])
+	}
+}

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// proxies reads the proxies whose word is taken.
+func (r *reader) proxies(e entry) (proxies []netip.Prefix) {
+	for _, item := range r.items(e, "addresses, such as [10.0.0.0/8, 192.0.2.1]") {
+		text, _, ok := scalar(item.value)
+		if !ok {
+			r.problems.addf(item.at, "%s: must be an address, or a prefix such as 10.0.0.0/8, not %s", e.name, nameOf(item.value))
+			continue
+		}
+		prefix, err := parseAddresses(text)
+		if err == nil && prefix.Bits() == 0 {
+			err = errors.New("every client would be trusted to be a proxy; name the addresses of the proxies")
+		}
+		if err != nil {
+			r.problems.addf(item.at, "%s: %w", e.name, err)
+			continue
+		}
+		proxies = append(proxies, prefix)
+	}
+	return proxies
+}
+
+// errNoAddress is about a text that is neither an address nor a prefix. It does not show it: it may be somebody's key.
+var errNoAddress = errors.New("this is neither an address nor a prefix such as 10.0.0.0/8")
+
+// parseAddresses reads an address, which is a prefix of its whole length, or a prefix. IPv4 that is written in IPv6 becomes
+// IPv4, as clients' addresses do.
+func parseAddresses(text string) (netip.Prefix, error) {
+	if before, zone, found := strings.Cut(text, "%"); found {
+		if addr, err := netip.ParseAddr(before); err != nil || !addr.Is6() || zone == "" {
+			return netip.Prefix{}, errNoAddress
+		}
+		return netip.Prefix{}, fmt.Errorf("%s has a zone, and zones are not compared; write %s", quote(text), before)
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if addr, addrErr := netip.ParseAddr(text); addrErr == nil {
+		prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	if err != nil {
+		return netip.Prefix{}, errNoAddress
+	}
+	addr, bits := prefix.Addr(), prefix.Bits()
+	if addr.Is4In6() {
+		if bits < 96 {
+			return netip.Prefix{}, fmt.Errorf("%s is IPv4 written in IPv6, where the length is 96 to 128; write it in IPv4",
+				quote(text))
+		}
+		addr, bits = addr.Unmap(), bits-96
+	}
+	plain := netip.PrefixFrom(addr, bits).Masked()
+	if plain.Addr() != addr {
+		return netip.Prefix{}, fmt.Errorf("%s has bits beyond its length; write %s", quote(text), plain)
+	}
+	return plain, nil
+}
+
+// addressText writes a prefix as parseAddresses reads it: one of the whole length as an address.
+func addressText(prefix netip.Prefix) string {
+	if prefix.IsSingleIP() {
+		return prefix.Addr().String()
+	}
+	return prefix.String()
+}

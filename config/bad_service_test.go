@@ -1,0 +1,141 @@
+package config
+
+import "strings"
+
+const schemeList = "(there are memory, redis, rediss, redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel, postgres, postgresql)"
+
+// top has lines before a policy that is right, and below puts them into a policy, of which they are line 4 and on.
+func top(lines string) string {
+	return lines + "\npolicies: {api: {limits: [1/s]}, login: {limits: [1/s]}}\n"
+}
+func below(lines string) string { return "policies:\n  a:\n    limits: [1/s]\n" + lines + "\n" }
+
+// badServiceFiles are files with what is wrong in the parts that are for the server.
+var badServiceFiles = []struct{ name, text, want string }{
+	{"store kind", top("store: redsi://localhost"), `1:8: store: "redsi" is not a kind of store; did you mean "redis"? ` + schemeList},
+	{"store capitals", top("store: Redis://localhost"), `1:8: store: "Redis" is not a kind of store; did you mean "redis"? ` + schemeList},
+	{"store unknown", top("store: mysql://u:hunter2@h"), `1:8: store: "mysql" is not a kind of store ` + schemeList},
+	{"store memory misspelt", top("store: \"memroy:\""), `1:8: store: "memroy" is not a kind of store; did you mean "memory"? ` + schemeList},
+	{"store no URL", top("store: hunter2"),
+		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one`},
+	{"store no URL with a colon", top("store: u:hunter2@h:80"),
+		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one`},
+	{"store empty", top("store: \"\""),
+		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one`},
+	{"store memory alone", top("store: memory"), `1:8: store: write memory: and nothing else, or parameters after a ?`},
+	{"store memory path", top("store: memory:x"), `1:8: store: write memory: and nothing else, or parameters after a ?`},
+	{"store memory host", top("store: memory://x"), `1:8: store: a store in memory has no host; write memory: instead`},
+	{"store slashes", top("store: redis:localhost"), `1:8: store: write redis:// and then the host`},
+	{"store host", top("store: redis://u:hunter2@/0"), `1:8: store: the URL has no host; write redis://localhost, say`},
+	{"store space", top("store: redis://u:hunter 2@h"),
+		`1:8: store: the URL has a space, a control character or a letter outside of ASCII in it; write it percent-encoded, a space as %20`},
+	{"store slash in password", top("store: redis://u:hunter/2@h"),
+		`1:8: store: a password with /, ?, # or @ in it must be written percent-encoded: %2F, %3F, %23, %40`},
+	{"store at in password", top("store: redis://u:hunter@2@h"),
+		`1:8: store: a password with /, ?, # or @ in it must be written percent-encoded: %2F, %3F, %23, %40`},
+	{"store hash in password", top("store: redis://u:hunter#2@h"),
+		`1:8: store: a password with /, ?, # or @ in it must be written percent-encoded: %2F, %3F, %23, %40`},
+	{"store port", top("store: redis://h:hunter2"),
+		`1:8: store: the host must be a name or an address, and the port a number, 1 to 65535; a / in a password must be written as %2F`},
+	{"store percent", top("store: redis://u:hunter%2@h"),
+		`1:8: store: a % that is not followed by two hexadecimal digits; write %25 for one that is meant`},
+	{"store list", top("store: [redis://u:hunter2@h]"), `1:8: store: must be a text, not a list`},
+	{"store variable", top("store: redis://:${SLIDEGATE_TEST_NOT_SET}@h"),
+		`1:8: store: the environment has no variable "SLIDEGATE_TEST_NOT_SET"; set it`},
+	{"store variable open", top("store: redis://:${NAME@h"),
+		`1:8: store: after ${ must stand the name of a variable, of letters, digits and _, and then }; write $%7B for a ${ that is meant`},
+	{"store variable name", top("store: redis://:${a-b}@h"),
+		`1:8: store: after ${ must stand the name of a variable, of letters, digits and _, and then }; write $%7B for a ${ that is meant`},
+	{"store elsewhere", top("failure: redis://u:hunter2@h"),
+		`1:10: failure: "redis://u:***@h" is not a way to fail (there are open, closed, local)`},
+	{"store as a limit", "store: &s redis://u:hunter2@h\npolicies: {a: {limits: [*s]}}\n",
+		`2:25: a limit must be a text such as 100/1m, not a URL`},
+
+	{"timeout", top("store_timeout: 100"), `1:16: store_timeout: "100" has no unit; write a length of time such as 100ms or 1s`},
+	{"timeout space", top("store_timeout: 100 ms"),
+		`1:16: store_timeout: "100 ms" has a space in it; write a length of time such as 100ms or 1s`},
+	{"timeout text", top("store_timeout: soon"), `1:16: store_timeout: "soon" is not a length of time such as 100ms or 1s`},
+	{"timeout short", top("store_timeout: 999us"), `1:16: store_timeout: must be 1ms to 1m, not "999us"`},
+	{"timeout none", top("store_timeout: 0s"), `1:16: store_timeout: must be 1ms to 1m, not "0s"`},
+	{"timeout negative", top("store_timeout: -1s"), `1:16: store_timeout: must be 1ms to 1m, not "-1s"`},
+	{"timeout long", top("store_timeout: 60.001s"), `1:16: store_timeout: must be 1ms to 1m, not "60.001s"`},
+	{"failure", top("failure: opne"), `1:10: failure: "opne" is not a way to fail; did you mean "open"? (there are open, closed, local)`},
+	{"failure empty", top(`failure: ""`), `1:10: failure: "" is not a way to fail (there are open, closed, local)`},
+	{"failure of a policy", below("    failure: close"),
+		`4:14: failure: "close" is not a way to fail; did you mean "closed"? (there are open, closed, local)`},
+	{"default", top("default_policy: logn"), `1:17: default_policy: "logn" is not a policy; did you mean "login"? (there are api, login)`},
+	{"default list", top("default_policy: [api]"), `1:17: default_policy: must be a text, not a list`},
+	{"proxies", top("trusted_proxies:\n- 10.0.0.1/8\n- fe80::1%eth0\n- private\n- 0.0.0.0/0\n- ::ffff:10.0.0.0/95\n- [::1]\n- 010.0.0.1\n- 10.0.0.0/33\n- fe80::%eth0/64"), `
+2:3: trusted_proxies: "10.0.0.1/8" has bits beyond its length; write 10.0.0.0/8
+3:3: trusted_proxies: "fe80::1%eth0" has a zone, and zones are not compared; write fe80::1
+4:3: trusted_proxies: this is neither an address nor a prefix such as 10.0.0.0/8
+5:3: trusted_proxies: every client would be trusted to be a proxy; name the addresses of the proxies
+6:3: trusted_proxies: "::ffff:10.0.0.0/95" is IPv4 written in IPv6, where the length is 96 to 128; write it in IPv4
+7:3: trusted_proxies: must be an address, or a prefix such as 10.0.0.0/8, not a list
+8:3: trusted_proxies: this is neither an address nor a prefix such as 10.0.0.0/8
+9:3: trusted_proxies: this is neither an address nor a prefix such as 10.0.0.0/8
+10:3: trusted_proxies: "fe80::%eth0/64" has a zone, and zones are not compared; write fe80::`},
+	{"proxies text", top("trusted_proxies: 10.0.0.0/8"),
+		`1:18: trusted_proxies: must be a list of addresses, such as [10.0.0.0/8, 192.0.2.1], not "10.0.0.0/8"`},
+
+	{"match", "policies:\n  a: {limits: [1/s], match: \"\"}\n  b: {limits: [1/s], match: get /x}\n  c: {limits: [1/s], match: POST}\n" +
+		"  d: {limits: [1/s], match: \"/{a}/{a}\"}\n  e: {limits: [1/s], match: /a//b}\n  f: {limits: [1/s], match: [/]}\n", `
+2:29: match: the pattern is empty; leave match out for every request
+3:29: match: methods are written in capitals; write "GET /x"
+4:29: match: "POST" has no path; write "POST /"
+5:29: match: "/{a}/{a}" is not a pattern of net/http; write a path such as /items/{id} or /static/, before it a host if need be, and before that a method and a space: GET example.com/items/
+6:29: match: "/a//b" is not a pattern of net/http; write a path such as /items/{id} or /static/, before it a host if need be, and before that a method and a space: GET example.com/items/
+7:29: match: must be a text, not a list`},
+	{"shadow", below("    shadow: yes"), `4:13: shadow: must be true or false, not "yes"`},
+	{"lists", below("    allow:\n      - alice\n      - key:\n      - key: alice\n      - 10.0.0.1/8\n      - \"key:\"\n    deny: 10.0.0.1"), `
+5:9: allow: this is neither an address nor a prefix such as 10.0.0.0/8; write key: before a key, as in key:alice
+6:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice without a space, not a mapping
+7:9: allow: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice without a space, not a mapping
+8:9: allow: "10.0.0.1/8" has bits beyond its length; write 10.0.0.0/8
+9:9: allow: no key follows key: here
+10:11: deny: must be a list of addresses and keys, such as [10.0.0.0/8, key:alice], not "10.0.0.1"`},
+	{"long pattern", below("    deny:\n      - key:" + strings.Repeat("a", 256) + "*\n    overrides:\n      - {keys: " + strings.Repeat("a", 256) + "*, unlimited: true}"), `
+5:9: deny: a pattern may have 256 bytes at most
+7:9: keys: a pattern may have 256 bytes at most`},
+	{"many stars", below("    deny:\n      - key:" + strings.Repeat("a*", 17) + "\n      - key:" + strings.Repeat("a*", 16)),
+		`5:9: deny: a pattern may have 16 * at most`},
+
+	{"candidate", below("    candidate: [1/1s]"),
+		`4:16: candidate: these are the limits that the policy has; change one, or leave the candidate out`},
+	{"candidate said otherwise", "policies:\n  a:\n    candidate: [5/1h name=x, 60/60s segments=1]\n    limits: [60/m, 5/1h]\n",
+		`3:16: candidate: these are the limits that the policy has; change one, or leave the candidate out`},
+	{"candidate none", below("    candidate: []"), `4:16: candidate: there must be at least one, such as 100/1m`},
+	{"candidate text", below("    candidate: 5/1h"), `4:16: candidate: must be a list, such as [100/1m, 1000/1h], not "5/1h"`},
+	{"candidate limit", below("    candidate: [5/1h, 6/1h, 7/1x]"), `
+4:23: the limit "6/1h" would share its counts with the one in line 4, which has the same name and shape; give it another name
+4:29: slidegate: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d (in "7/1x")`},
+
+	{"overrides text", below("    overrides: alice"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not "alice"`},
+	{"overrides mapping", below("    overrides: {alice: [1/s]}"), `4:16: overrides: must be a list of mappings with key or keys, and limits, not a mapping`},
+	{"override text", below("    overrides: [[alice]]"), `4:17: an override must be a mapping with key or keys, and limits, not a list`},
+	{"override field", below("    overrides:\n      - {key: a, limit: [1/s]}\n      - {kye: a, limits: [1/s]}\n      - {key: a, unlimitted: true}"), `
+5:18: "limit" is not a field of an override; did you mean "limits"? (there are key, keys, limits, unlimited)
+6:10: "kye" is not a field of an override; did you mean "key"? (there are key, keys, limits, unlimited)
+7:18: "unlimitted" is not a field of an override; did you mean "unlimited"? (there are key, keys, limits, unlimited)`},
+	{"override lacks", below("    overrides:\n      - {limits: [1/s]}\n      - {key: a}\n      - {key: a, unlimited: false}\n      - {key: a, keys: b*, limits: [1/s]}\n      - {key: a, limits: [1/s], unlimited: true}\n      - {key: a, limits: []}"), `
+5:9: the override has no key; add key: NAME, or keys: with a pattern such as team-*
+6:9: the override has no limits; add limits: [1000/1m], say, or unlimited: true
+7:9: the override has no limits; add limits: [1000/1m], say, or unlimited: true
+8:9: the override has key and keys; leave one out
+9:9: the override has limits and is unlimited; leave one out
+10:26: limits: there must be at least one, such as 100/1m`},
+	{"override key", below("    overrides:\n      - {key: hunter*, unlimited: true}\n      - {keys: hunter, unlimited: true}\n      - {key: [a], unlimited: true}"), `
+5:15: key: there is a * in it; write keys: for a pattern, in which * is any run of bytes
+6:16: keys: there is no * in it, which is any run of bytes; write key: for a single key
+7:15: key: must be a text, not a list`},
+	{"override limits", below("    overrides:\n      - {key: a, limits: [1/s, 2/s]}\n      - {key: b, limits: [1/1x]}"), `
+5:32: the limit "2/1s" would share its counts with the one in line 5, which has the same name and shape; give it another name
+6:27: slidegate: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d (in "1/1x")`},
+	{"override never reached", below("    overrides:\n      - {key: a1, unlimited: true}\n      - {keys: \"a*\", unlimited: true}\n      - {key: a1, limits: [1/s]}\n      - {keys: \"a*\", limits: [1/s]}\n" +
+		"      - {key: a2, limits: [1/s]}\n      - {keys: \"a*b*\", limits: [1/s]}\n      - {keys: \"*a\", limits: [1/s]}\n      - {keys: \"*\", limits: [1/s]}\n      - {key: b, limits: [1/s]}"), `
+7:9: this override is never reached, since the one in line 5 fits all of its keys; put it before that one, or leave it out
+8:9: this override is never reached, since the one in line 6 fits all of its keys; put it before that one, or leave it out
+9:9: this override is never reached, since the one in line 6 fits all of its keys; put it before that one, or leave it out
+10:9: this override is never reached, since the one in line 6 fits all of its keys; put it before that one, or leave it out
+13:9: this override is never reached, since the one in line 12 fits all of its keys; put it before that one, or leave it out`},
+}

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDocs reads every example of the documents: whole files as they are, and parts of one as a field of a file or of a
+// policy. Where a field stands several times in an example, it shows other ways to write it.
+func TestDocs(t *testing.T) {
+	t.Setenv("REDIS_PASSWORD", "hunter2")
+	t.Setenv("PGPASSWORD", "hunter2")
+	text, err := os.ReadFile(filepath.Join("..", "docs", "config.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]bool{}
+	for _, match := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		block := match[1]
+		if strings.Contains(block, "policies:\n") {
+			if _, err := Parse("docs/config.md", []byte(block)); err != nil {
+				t.Errorf("%v in\n%s", err, block)
+			}
+			continue
+		}
+		for _, part := range regexp.MustCompile(`(?m)^\w.*\n(?:[ ].*\n)*`).FindAllString(block, -1) {
+			name, _, _ := strings.Cut(part, ":")
+			fields[name] = true
+			file := part + "policies: {api: {limits: [100/1m]}}\n"
+			if !slices.Contains(fileFields, name) {
+				file = "policies:\n  api:\n    " + strings.ReplaceAll(part, "\n", "\n    ") + "\n"
+				if name != "limits" {
+					file += "    limits: [100/1m]\n"
+				}
+			}
+			if _, err := Parse("docs/config.md", []byte(file)); err != nil {
+				t.Errorf("%v in\n%s", err, file)
+			}
+		}
+	}
+	for _, name := range slices.Concat(fileFields, policyFields) {
+		if !fields[name] && name != "policies" {
+			t.Errorf("%s has no example", name)
+		}
+	}
+}
+
+// TestPackageExample reads the example of the package's documentation.
+func TestPackageExample(t *testing.T) {
+	t.Setenv("REDIS_PASSWORD", "hunter2")
+	source, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var example strings.Builder
+	for line := range strings.Lines(string(source)) {
+		if code, ok := strings.CutPrefix(line, "//\t"); ok {
+			example.WriteString(code)
+		}
+	}
+	file, err := Parse("doc.go", []byte(example.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Concat(fileFields, policyFields) {
+		if !strings.Contains(example.String(), name+":") {
+			t.Errorf("%s is not in the example", name)
+		}
+	}
+	if p := file.Policies[0]; len(p.Limits) != 2 || len(p.Overrides) != 2 {
+		t.Errorf("the example is read as %+v", file)
+	}
+}

@@ -1,0 +1,172 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Format writes a file as it was understood: with everything that it leaves to defaults, and with the passwords of the
+// store masked. Parse reads it as the same file, but for these passwords. What the defaults of a limit are stands beside it
+// as a comment, because headers and metrics call a limit without a name by its text.
+func Format(f *File) []byte {
+	var w formatter
+	s := f.Service
+	failure := cmp.Or(s.Failure, FailOpen)
+	w.linef(0, "store: %s", strconv.Quote(Redact(cmp.Or(s.Store, "memory:"))))
+	w.linef(0, "store_timeout: %s", durationText(cmp.Or(s.StoreTimeout, DefaultStoreTimeout)))
+	w.linef(0, "failure: %s", failure)
+	var proxies []string
+	for _, prefix := range s.TrustedProxies {
+		proxies = append(proxies, strconv.Quote(addressText(prefix)))
+	}
+	w.list(0, "trusted_proxies", proxies)
+	if name := f.defaultName(); name != "" {
+		w.linef(0, "default_policy: %s", nameText(name))
+	} else {
+		w.linef(0, "# default_policy: none, so that a client must name its policy")
+	}
+	w.linef(0, "policies:")
+	for i := range f.Policies {
+		w.policy(&f.Policies[i], failure)
+	}
+	return []byte(w.text.String())
+}
+
+// formatter writes lines.
+type formatter struct{ text strings.Builder }
+
+func (w *formatter) linef(depth int, format string, args ...any) {
+	w.text.WriteString(strings.Repeat("  ", depth))
+	fmt.Fprintf(&w.text, format, args...)
+	w.text.WriteByte('\n')
+}
+
+// list writes a list of values that are quoted already.
+func (w *formatter) list(depth int, name string, values []string) {
+	if len(values) == 0 {
+		w.linef(depth, "%s: []", name)
+		return
+	}
+	w.linef(depth, "%s:", name)
+	for _, value := range values {
+		w.linef(depth+1, "- %s", value)
+	}
+}
+
+func (w *formatter) policy(p *Policy, failure string) {
+	w.linef(1, "%s:", nameText(p.Name))
+	if p.Match != "" {
+		w.linef(2, "match: %s", strconv.Quote(p.Match))
+	} else {
+		w.linef(2, "# match: every request")
+	}
+	w.linef(2, "key: %s", strconv.Quote(p.Key.String()))
+	w.linef(2, "cost: %s", p.cost())
+	w.limits(2, "limits", p.Limits)
+	w.overrides(p.Overrides)
+	w.list(2, "allow", clients(p.Allow))
+	w.list(2, "deny", clients(p.Deny))
+	w.linef(2, "shadow: %t", p.Shadow)
+	w.linef(2, "failure: %s", cmp.Or(p.Failure, failure))
+	if len(p.Candidate) > 0 {
+		w.limits(2, "candidate", p.Candidate)
+	} else {
+		w.linef(2, "# candidate: none")
+	}
+}
+
+// cost writes the cost of a policy, in quotes unless it is a number.
+func (p *Policy) cost() string {
+	if _, fixed := p.Cost.Fixed(); fixed {
+		return p.Cost.String()
+	}
+	return strconv.Quote(p.Cost.String())
+}
+
+func (w *formatter) limits(depth int, name string, limits []slidegate.Limit) {
+	var texts []string
+	for _, limit := range limits {
+		text := limit.String()
+		if limit.Name != "" {
+			text = strconv.Quote(text) // the name may be anything
+		}
+		if defaults := defaultsOf(limit); defaults != "" {
+			text += " # " + defaults
+		}
+		texts = append(texts, text)
+	}
+	w.list(depth, name, texts)
+}
+
+// defaultsOf names the choices that a limit leaves to their defaults.
+func defaultsOf(limit slidegate.Limit) string {
+	var words []string
+	add := func(isDefault bool, word string) {
+		if isDefault {
+			words = append(words, word)
+		}
+	}
+	window := limit.Algorithm == slidegate.SlidingWindow
+	add(window, limit.Algorithm.String())
+	add(window && limit.Segments == 0, "segments=1")
+	add(window && limit.Overlap == slidegate.OverlapUp, "overlap=up")
+	add((window || limit.Algorithm == slidegate.FixedWindow) && limit.Anchor == slidegate.AnchorClock, "anchor=clock")
+	add(limit.Algorithm == slidegate.TokenBucket && limit.Burst == 0, "burst="+strconv.FormatInt(limit.Quota, 10))
+	return strings.Join(words, " ")
+}
+
+func (w *formatter) overrides(overrides []Override) {
+	if len(overrides) == 0 {
+		w.linef(2, "overrides: []")
+		return
+	}
+	w.linef(2, "overrides:")
+	for _, o := range overrides {
+		name := "key"
+		if o.Pattern {
+			name = "keys"
+		}
+		w.linef(3, "- %s: %s", name, strconv.Quote(o.Key))
+		if o.Unlimited {
+			w.linef(4, "unlimited: true")
+		} else {
+			w.limits(4, "limits", o.Limits)
+		}
+	}
+}
+
+// clients writes who is on a list.
+func clients(list List) (texts []string) {
+	for _, prefix := range list.Addresses {
+		texts = append(texts, strconv.Quote(addressText(prefix)))
+	}
+	for _, key := range list.Keys {
+		texts = append(texts, strconv.Quote(keyMark+key))
+	}
+	return texts
+}
+
+// nameText writes the name of a policy, in quotes if YAML would take it for something else than a text.
+func nameText(name string) string {
+	word := strings.ToLower(name)
+	letter := word != "" && 'a' <= word[0] && word[0] <= 'z'
+	if !letter || slices.Contains([]string{"null", "true", "false", "yes", "no", "on", "off", "y", "n"}, word) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// durationText is Duration.String without the zero seconds that a whole number of minutes ends in.
+func durationText(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// limits reads the limits that a request faces together.
+func (r *reader) limits(e entry) (limits []slidegate.Limit) {
+	list, ok := e.value.(*ast.SequenceNode)
+	switch {
+	case !ok:
+		r.problems.addf(positionOf(e.value), "%s: must be a list, such as [100/1m, 1000/1h], not %s", e.name, nameOf(e.value))
+		return nil
+	case len(list.Values) == 0:
+		r.problems.addf(positionOf(e.value), "%s: there must be at least one, such as 100/1m", e.name)
+		return nil
+	}
+	lines := map[string]int{} // where the limit with this prefix is: limits with the same one share their state
+	for _, item := range list.Values {
+		if !r.visit(item) {
+			break
+		}
+		limit, ok := r.limit(item)
+		if !ok {
+			continue
+		}
+		at := positionOf(item)
+		bound, err := slidegate.Bind("", limit)
+		if err != nil {
+			r.problems.add(at, err)
+			continue
+		}
+		if line, shared := lines[bound.Prefix()]; shared {
+			r.problems.addf(at, "the limit %q would share its counts with the one in line %d, which has the same name and shape; "+
+				"give it another name", limit, line)
+			continue
+		}
+		lines[bound.Prefix()] = at.line
+		limits = append(limits, limit)
+	}
+	return limits
+}
+
+// sameRules tells whether two lists of limits decide alike, whatever their limits are called and in whichever order.
+func sameRules(a, b []slidegate.Limit) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	left := rules(b)
+	for _, one := range rules(a) {
+		at := slices.Index(left, one)
+		if at < 0 {
+			return false
+		}
+		left = slices.Delete(left, at, at+1)
+	}
+	return true
+}
+
+// rules returns the limits with all that is not said filled in, and without their names.
+func rules(limits []slidegate.Limit) []rule.Limit {
+	all := make([]rule.Limit, 0, len(limits))
+	for _, limit := range limits {
+		if bound, err := slidegate.Bind("", limit); err == nil {
+			all = append(all, *bound.Rule())
+		}
+	}
+	return all
+}

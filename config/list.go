@@ -1,0 +1,68 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// keyMark is what a key begins with in a list of clients.
+const keyMark = "key:"
+
+// list reads a list of clients.
+func (r *reader) list(e entry) (list List) {
+	patterns := 0
+	for _, item := range r.items(e, "addresses and keys, such as [10.0.0.0/8, key:alice]") {
+		text, _, ok := scalar(item.value)
+		if !ok {
+			r.problems.addf(item.at, "%s: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice "+
+				"without a space, not %s", e.name, nameOf(item.value))
+			continue
+		}
+		key, isKey := strings.CutPrefix(text, keyMark)
+		if !isKey {
+			prefix, err := parseAddresses(text)
+			switch {
+			case errors.Is(err, errNoAddress):
+				r.problems.addf(item.at, "%s: %w; write key: before a key, as in key:alice", e.name, err)
+			case err != nil:
+				r.problems.addf(item.at, "%s: %w", e.name, err)
+			default:
+				list.Addresses = append(list.Addresses, prefix)
+			}
+			continue
+		}
+		if strings.Contains(key, "*") {
+			patterns++
+		}
+		if err := checkPattern(key, patterns); err != nil {
+			r.problems.addf(item.at, "%s: %w", e.name, err)
+		}
+		list.Keys = append(list.Keys, key)
+	}
+	return list
+}
+
+// The bounds of patterns. The server tries them one after the other for every request.
+const (
+	maxPatterns    = 1000 // in a list
+	maxPatternSize = 256  // in bytes
+	maxStars       = 16   // in a pattern
+)
+
+// checkPattern checks a key or a pattern, of which the list has so many with this one.
+func checkPattern(pattern string, patterns int) error {
+	switch {
+	case pattern == "":
+		return errors.New("no key follows key: here")
+	case !strings.Contains(pattern, "*"):
+		return nil
+	case len(pattern) > maxPatternSize:
+		return fmt.Errorf("a pattern may have %d bytes at most", maxPatternSize)
+	case strings.Count(pattern, "*") > maxStars:
+		return fmt.Errorf("a pattern may have %d * at most", maxStars)
+	case patterns > maxPatterns:
+		return fmt.Errorf("there may be %d patterns at most, since every request is held against them", maxPatterns)
+	}
+	return nil
+}

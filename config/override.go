@@ -1,0 +1,133 @@
+package config
+
+import "strings"
+
+var overrideFields = []string{"key", "keys", "limits", "unlimited"}
+
+// overrides reads other limits for some keys. Keys are not shown in errors, since they may tell who somebody is.
+func (r *reader) overrides(e entry) (overrides []Override) {
+	seen := reach{compared: r.compared}
+	defer func() { r.compared = seen.compared }()
+	for _, item := range r.items(e, "mappings with key or keys, and limits") {
+		if !isMapping(item.value) {
+			r.problems.addf(item.at, "an override must be a mapping with key or keys, and limits, not %s", nameOf(item.value))
+			continue
+		}
+		before := len(r.problems)
+		o := r.override(item)
+		if len(r.problems) > before {
+			continue
+		}
+		if o.Pattern {
+			seen.patterns++
+			if err := checkPattern(o.Key, seen.patterns); err != nil {
+				r.problems.addf(item.at, "keys: %w", err)
+				continue
+			}
+		}
+		line, covered := seen.before(o)
+		if seen.compared > maxCompared {
+			r.problems.addf(item.at, "the overrides up to here are too many to hold against one another; use fewer patterns")
+			break
+		}
+		if covered {
+			r.problems.addf(item.at, "this override is never reached, since the one in line %d fits all of its keys; "+
+				"put it before that one, or leave it out", line)
+			continue
+		}
+		seen.add(o, item.at.line)
+		overrides = append(overrides, o)
+	}
+	return overrides
+}
+
+// override reads one of them.
+func (r *reader) override(item entry) (o Override) {
+	given := map[string]bool{}
+	unread := false // what unlimited was meant to be is not known
+	for _, e := range r.mapping(item.value, "an override", overrideFields) {
+		given[e.name] = true
+		if e.value == nil {
+			unread = unread || e.name == "unlimited"
+			continue
+		}
+		switch e.name {
+		case "key":
+			o.Key = r.overrideKey(e)
+		case "keys":
+			o.Key, o.Pattern = r.overrideKey(e), true
+		case "limits":
+			o.Limits = r.limits(e)
+		case "unlimited":
+			o.Unlimited = r.truth(e)
+		}
+	}
+	switch {
+	case given["key"] && given["keys"]:
+		r.problems.addf(item.at, "the override has key and keys; leave one out")
+	case !given["key"] && !given["keys"]:
+		r.problems.addf(item.at, "the override has no key; add key: NAME, or keys: with a pattern such as team-*")
+	}
+	switch {
+	case given["limits"] && o.Unlimited:
+		r.problems.addf(item.at, "the override has limits and is unlimited; leave one out")
+	case !given["limits"] && !o.Unlimited && !unread:
+		r.problems.addf(item.at, "the override has no limits; add limits: [1000/1m], say, or unlimited: true")
+	}
+	return o
+}
+
+// overrideKey reads a key or a pattern.
+func (r *reader) overrideKey(e entry) string {
+	text, ok := r.text(e)
+	starred := strings.Contains(text, "*")
+	switch {
+	case !ok:
+	case e.name == "key" && starred:
+		r.problems.addf(positionOf(e.value), "key: there is a * in it; write keys: for a pattern, in which * is any run of bytes")
+	case e.name == "keys" && !starred:
+		r.problems.addf(positionOf(e.value), "keys: there is no * in it, which is any run of bytes; write key: for a single key")
+	}
+	return text
+}
+
+// maxCompared is how many bytes of patterns and keys are held against one another in a file, which takes a second or so. A
+// thousand patterns and ten thousand keys of the usual length take half of it.
+const maxCompared = 1 << 30
+
+// reach is which keys the overrides so far fit.
+type reach struct {
+	lines    map[string]int // where a key or a pattern is
+	ordered  []Override     // the patterns
+	patterns int            // how many there were, also wrong ones
+	compared int            // bytes that were held against one another
+}
+
+func (c *reach) add(o Override, line int) {
+	if c.lines == nil {
+		c.lines = map[string]int{}
+	}
+	c.lines[o.Key] = line
+	if o.Pattern {
+		c.ordered = append(c.ordered, o)
+	}
+}
+
+// before returns the line of the override that fits all the keys which this one fits, if there is one. A pattern fits all
+// that another fits if it fits the other as it is written: what it fits the other's * with must be a * of its own, and that
+// fits whatever the other's stands for.
+func (c *reach) before(o Override) (line int, covered bool) {
+	if line, twice := c.lines[o.Key]; twice {
+		return line, true
+	}
+	for _, earlier := range c.ordered {
+		if c.compared > maxCompared {
+			break
+		}
+		c.compared += len(earlier.Key) + len(o.Key)
+		if MatchKey(earlier.Key, o.Key) {
+			return c.lines[earlier.Key], true
+		}
+	}
+	return 0, false
+}

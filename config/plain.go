@@ -1,0 +1,35 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Plain returns the file of those who have none: one policy, by which every key faces the same limits. In the service's
+// settings, the URL of the store is taken as it is, without variables.
+func Plain(name string, limits []slidegate.Limit, service Service) (*File, error) {
+	if len(limits) == 0 {
+		return nil, fmt.Errorf("config: the policy %s has no limits; give at least one, such as 100/1m", quote(name))
+	}
+	for _, limit := range limits {
+		if err := limit.Check(); err != nil {
+			return nil, err
+		}
+	}
+	if service.Store != "" {
+		if err := checkStore(service.Store); err != nil {
+			return nil, fmt.Errorf("config: store: %w", err)
+		}
+	}
+	ways := []string{"", FailOpen, FailClosed, FailLocal}
+	if !slices.Contains(ways, service.Failure) {
+		return nil, fmt.Errorf("config: failure: %w", unknown(service.Failure, "a way to fail", ways[1:]))
+	}
+	key, err := ParseTemplate("address")
+	if err != nil {
+		return nil, err
+	}
+	return &File{Policies: []Policy{{Name: name, Key: key, Limits: limits}}, Service: service}, nil
+}

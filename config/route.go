@@ -1,0 +1,38 @@
+package config
+
+import (
+	"net/http"
+	"strings"
+)
+
+// match reads a pattern of requests.
+func (r *reader) match(e entry) string {
+	text, ok := r.text(e)
+	if !ok {
+		return ""
+	}
+	method, path, hasMethod := strings.Cut(text, " ")
+	switch {
+	case text == "":
+		r.problems.addf(positionOf(e.value), "match: the pattern is empty; leave match out for every request")
+	case hasMethod && method != strings.ToUpper(method):
+		r.problems.addf(positionOf(e.value), "match: methods are written in capitals; write %s", quote(strings.ToUpper(method)+" "+path))
+	case !strings.Contains(text, "/"):
+		r.problems.addf(positionOf(e.value), "match: %s has no path; write %s", quote(text), quote(strings.TrimSpace(text+" /")))
+	case !isRoute(text):
+		r.problems.addf(positionOf(e.value), "match: %s is not a pattern of net/http; write a path such as /items/{id} or /static/, "+
+			"before it a host if need be, and before that a method and a space: GET example.com/items/", quote(text))
+	}
+	return text
+}
+
+// isRoute tells whether http.ServeMux takes a pattern. It says so only by panicking. Without a method it also takes paths that
+// no request but CONNECT has, such as /a//b, so that those are tried with one.
+func isRoute(pattern string) (ok bool) {
+	defer func() { ok = recover() == nil }()
+	if !strings.Contains(pattern, " ") {
+		pattern = http.MethodGet + " " + pattern
+	}
+	http.NewServeMux().Handle(pattern, http.NotFoundHandler())
+	return true
+}

@@ -1,0 +1,200 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// schemes are the kinds of stores that there are.
+var schemes = []string{
+	"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "postgresql",
+}
+
+// store reads the URL of a store, in which ${NAME} stands for a variable of the environment: passwords do not belong into
+// files. No error has any of the URL in it but its scheme.
+func (r *reader) store(e entry) string {
+	text, ok := r.text(e)
+	if !ok {
+		return ""
+	}
+	text, err := expand(text)
+	if err == nil {
+		err = checkStore(text)
+	}
+	if err != nil {
+		r.problems.addf(positionOf(e.value), "%s: %w", e.name, err)
+	}
+	return text
+}
+
+// expand puts in the values of variables. What is in a value is not looked at again.
+func expand(text string) (string, error) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, "${")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		name, rest, closed := strings.Cut(after, "}")
+		if !closed || name == "" || strings.ContainsFunc(name, notInVariable) {
+			return "", errors.New("after ${ must stand the name of a variable, of letters, digits and _, and then }; " +
+				"write $%7B for a ${ that is meant")
+		}
+		value, set := os.LookupEnv(name)
+		if !set {
+			return "", fmt.Errorf("the environment has no variable %s; set it", quote(name))
+		}
+		if strings.Contains(value, "${") {
+			return "", fmt.Errorf("the variable %s has ${ in it, and variables cannot name others; write $%%7B if it is meant",
+				quote(name))
+		}
+		b.WriteString(value)
+		text = rest
+	}
+}
+
+// notInVariable tells whether the name of a variable cannot have this in it.
+func notInVariable(c rune) bool { return c == '-' || c == '.' || notInName(c) }
+
+// checkStore checks a URL as far as all stores have it in common; the rest is for who opens it. It does not take the
+// standard library's parser, because a cluster has several hosts.
+func checkStore(text string) error {
+	for _, c := range []byte(text) {
+		if c <= ' ' || c >= 0x7f {
+			return errors.New("the URL has a space, a control character or a letter outside of ASCII in it; " +
+				"write it percent-encoded, a space as %20")
+		}
+	}
+	scheme, rest, _ := strings.Cut(text, ":")
+	inner, slashes := strings.CutPrefix(rest, "//")
+	if !slices.Contains(schemes, scheme) {
+		_, near := Nearest(scheme, schemes)
+		if slashes || near && rest == "" { // otherwise it may be anything, and is not shown
+			return unknown(scheme, "a kind of store", schemes)
+		}
+		return errors.New("must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one")
+	}
+	host, parameters, _ := strings.Cut(inner, "?")
+	switch {
+	case scheme == "memory" && !slashes:
+		if before, _, _ := strings.Cut(rest, "?"); before != "" || text == scheme {
+			return errors.New("write memory: and nothing else, or parameters after a ?")
+		}
+	case scheme == "memory" && host != "":
+		return errors.New("a store in memory has no host; write memory: instead")
+	case !slashes:
+		return fmt.Errorf("write %s:// and then the host", scheme)
+	case scheme != "memory":
+		return checkHosts(scheme, inner)
+	}
+	return checkEscapes(parameters)
+}
+
+// checkHosts checks what follows the scheme: who, at which hosts, and then a path and parameters.
+func checkHosts(scheme, rest string) error {
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	hosts := rest[:end]
+	if _, after, found := strings.Cut(hosts, "@"); found {
+		hosts = after
+	}
+	if strings.Count(rest, "@") > 1 || strings.Contains(rest[end:], "@") || strings.Contains(rest, "#") {
+		return errors.New("a password with /, ?, # or @ in it must be written percent-encoded: %2F, %3F, %23, %40")
+	}
+	if hosts == "" && !strings.HasPrefix(scheme, "postgres") { // which has a socket where it is looked for
+		return fmt.Errorf("the URL has no host; write %s://localhost, say", scheme)
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if !isHost(host) && hosts != "" {
+			return errors.New("the host must be a name or an address, and the port a number, 1 to 65535; " +
+				"a / in a password must be written as %2F")
+		}
+	}
+	return checkEscapes(rest)
+}
+
+// isHost tells whether text is a name or an address, which a port may follow.
+func isHost(text string) bool {
+	name, port, hasPort := text, "", false
+	if inside, after, bracket := strings.Cut(text, "]"); bracket {
+		name, port, hasPort = strings.TrimPrefix(inside, "["), strings.TrimPrefix(after, ":"), after != ""
+		if addr, err := netip.ParseAddr(name); err != nil || !addr.Is6() || len(inside) != len(name)+1 ||
+			hasPort && len(port) == len(after) {
+			return false
+		}
+	} else {
+		name, port, hasPort = strings.Cut(text, ":")
+		if name == "" || strings.ContainsFunc(name, notInName) {
+			return false
+		}
+	}
+	if !hasPort {
+		return true
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && number > 0
+}
+
+// checkEscapes checks that every % begins an encoded byte.
+func checkEscapes(text string) error {
+	if _, err := url.PathUnescape(text); err != nil {
+		return errors.New("a % that is not followed by two hexadecimal digits; write %25 for one that is meant")
+	}
+	return nil
+}
+
+// masked stands for a password.
+const masked = "***"
+
+// Redact returns the URL of a store with its passwords masked, for people to see: the one before the host, and those in
+// parameters whose names say that they are. It masks too much rather than too little of what is no proper URL.
+func Redact(store string) string {
+	start := strings.Index(store, "://") + len("://")
+	if at := strings.LastIndexByte(store, '@'); start >= len("://") && at >= start {
+		if user, _, hasPassword := strings.Cut(store[start:at], ":"); hasPassword {
+			store = store[:start] + user + ":" + masked + store[at:]
+		}
+	}
+	before, parameters, found := strings.Cut(store, "?")
+	if !found {
+		return store
+	}
+	var b strings.Builder
+	b.WriteString(before)
+	for separator := "?"; separator != ""; {
+		b.WriteString(separator)
+		parameter, rest := parameters, ""
+		separator = ""
+		if end := strings.IndexAny(parameters, "&;"); end >= 0 {
+			parameter, separator, rest = parameters[:end], parameters[end:end+1], parameters[end+1:]
+		}
+		b.WriteString(redactParameter(parameter))
+		parameters = rest
+	}
+	return b.String()
+}
+
+// redactParameter masks the value of a parameter if it is a secret, however its name is encoded.
+func redactParameter(parameter string) string {
+	name, _, hasValue := strings.Cut(parameter, "=")
+	plain, err := url.QueryUnescape(name)
+	if err != nil {
+		plain = name
+	}
+	plain = strings.ToLower(plain)
+	for _, word := range []string{"password", "passwd", "pwd", "secret", "token"} {
+		if hasValue && strings.Contains(plain, word) {
+			return name + "=" + masked
+		}
+	}
+	return parameter
+}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestStoresThatAreTaken(t *testing.T) {
+	for _, text := range []string{
+		"memory:", "memory://", "memory:?bytes=1000", "memory://?bytes=1000",
+		"redis://localhost", "redis://localhost:6379/2", "rediss://:pass@h:1", "rediss://user:p%40ss@h_1.example-2.com:65535",
+		"redis+cluster://a:1,b:2,[::1]:3", "rediss+cluster://[2001:db8::1],b", "redis+sentinel://u:p@a:26379,b:26379/mymaster?db=1",
+		"rediss+sentinel://a/m", "postgres://u:p@h/db?sslmode=disable", "postgresql:///db?host=/run/postgresql", "postgres://",
+		"redis://$user:$x$@h",
+	} {
+		if err := checkStore(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if err := checkStore(Redact(text)); err != nil {
+			t.Errorf("%s, which is %s: %v", Redact(text), text, err)
+		}
+	}
+	for _, host := range []string{"", ":1", "a:", "a:0", "a:65536", "a:-1", "a:1:2", "a b", "::1", "[::1", "[::1]1", "[::1]:", "[1.2.3.4]", "[[::1]]", "x[::1]", "a,", ",a", "a/@", "a%41"} {
+		if err := checkStore("redis://" + host); err == nil {
+			t.Errorf("redis://%s is taken", host)
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for _, test := range []struct{ store, want string }{
+		{"", ""},
+		{"memory:", "memory:"},
+		{"redis://localhost:6379/0", "redis://localhost:6379/0"},
+		{"redis://user@h", "redis://user@h"},
+		{"redis://user:hunter2@h:1/0?a=b", "redis://user:***@h:1/0?a=b"},
+		{"redis://:hunter2@h", "redis://:***@h"},
+		{"redis://u:@h", "redis://u:***@h"},
+		{"redis://u:***@h", "redis://u:***@h"},
+		{"postgres://h/db?user=u&password=hunter2&sslmode=disable", "postgres://h/db?user=u&password=***&sslmode=disable"},
+		{"postgres://h/db?PassWord=hunter2", "postgres://h/db?PassWord=***"},
+		{"postgres://h/db?p%61ssword=hunter2", "postgres://h/db?p%61ssword=***"},
+		{"postgres://h/db?sslpassword=hunter2;a=b", "postgres://h/db?sslpassword=***;a=b"},
+		{"redis+sentinel://h/m?sentinel_password=hunter2&&x", "redis+sentinel://h/m?sentinel_password=***&&x"},
+		{"x://h?secret=hunter2&token=hunter2&pwd=hunter2&passwd=hunter2", "x://h?secret=***&token=***&pwd=***&passwd=***"},
+		{"x://h?password", "x://h?password"},
+		// What follows is refused, and nothing of a password shows all the same.
+		{"redis://u:hunt@er2@h", "redis://u:***@h"},
+		{"redis://u:hunt/er2@h", "redis://u:***@h"},
+		{"redis://u:hunt?er2@h", "redis://u:***@h"},
+		{"redis://u:hunt:er2@h", "redis://u:***@h"},
+		{"a redis://u:hunter2@h", "a redis://u:***@h"},
+	} {
+		if got := Redact(test.store); got != test.want {
+			t.Errorf("Redact(%q) is %q, want %q", test.store, got, test.want)
+		}
+		if again := Redact(test.want); again != test.want {
+			t.Errorf("Redact(%q) is %q", test.want, again)
+		}
+	}
+}
+
+func TestVariables(t *testing.T) {
+	t.Setenv("SLIDEGATE_TEST_A", "one")
+	t.Setenv("SLIDEGATE_TEST_B", "")
+	t.Setenv("SLIDEGATE_TEST_URL", "redis://u:hunter2@h")
+	t.Setenv("SLIDEGATE_TEST_NEST", "${SLIDEGATE_TEST_A}")
+	t.Setenv("SLIDEGATE_TEST_JUNK", "hunter2")
+	for _, test := range []struct{ store, want, err string }{
+		{"redis://${SLIDEGATE_TEST_A}:${SLIDEGATE_TEST_A}@${SLIDEGATE_TEST_A}", "redis://one:one@one", ""},
+		{"${SLIDEGATE_TEST_URL}", "redis://u:hunter2@h", ""},
+		{"redis://:${SLIDEGATE_TEST_B}@h", "redis://:@h", ""},
+		{"redis://$SLIDEGATE_TEST_A:$@h", "redis://$SLIDEGATE_TEST_A:$@h", ""},
+		{"${SLIDEGATE_TEST_NEST}", "", `the variable "SLIDEGATE_TEST_NEST" has ${ in it, and variables cannot name others; write $%7B if it is meant`},
+		{"${SLIDEGATE_TEST_B}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one"},
+		{"${SLIDEGATE_TEST_JUNK}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one"},
+		{"${}", "", "after ${ must stand the name of a variable, of letters, digits and _, and then }; write $%7B for a ${ that is meant"},
+		{"${SLIDEGATE_TEST_C}", "", `the environment has no variable "SLIDEGATE_TEST_C"; set it`},
+	} {
+		file, err := Parse("f", []byte(fmt.Sprintf("store: %q\npolicies: {a: {limits: [1/s]}}\n", test.store)))
+		switch {
+		case test.err == "" && (err != nil || file.Service.Store != test.want):
+			t.Errorf("%s: %+v, %v", test.store, file, err)
+		case test.err != "" && (err == nil || err.Error() != "f:1:8: store: "+test.err):
+			t.Errorf("%s: %v\nwant f:1:8: store: %s", test.store, err, test.err)
+		}
+	}
+	// Elsewhere they mean nothing.
+	file, err := Parse("f", []byte("policies: {a: {limits: [1/s], overrides: [{key: \"${SLIDEGATE_TEST_A}\", unlimited: true}]}}"))
+	if err != nil || file.Policies[0].Overrides[0].Key != "${SLIDEGATE_TEST_A}" {
+		t.Errorf("a variable in a key: %+v, %v", file, err)
+	}
+}
+
+// TestNoErrorHasAPassword has a password in the places where it is wrong, and sometimes where it is right.
+func TestNoErrorHasAPassword(t *testing.T) {
+	for _, bad := range badServiceFiles {
+		_, err := Parse("f", []byte(bad.text))
+		if err != nil && strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%s: %v", bad.name, err)
+		}
+	}
+	const address = "redis://u:hunter2@h"
+	for _, text := range []string{
+		"storage: " + address, "\"" + address + "\": 5", "policies: " + address, "policies: {\"" + address + "\": 5}",
+		"policies: {a: " + address + "}", "policies: {a: {key: \"" + address + "\"}}", "policies: {a: {cost: \"" + address + "\"}}",
+		"policies: {a: {match: \"" + address + "\"}}", "policies: {a: {match: \"GET " + address + "{\"}}",
+		"policies: {a: {limits: [{quota: \"" + address + "\", window: \"" + address + "\"}]}}",
+		"policies: {a: {allow: [\"" + address + "\"], deny: \"" + address + "\"}}", "default_policy: " + address + "\npolicies: {a: {limits: [1/s]}}",
+		"store_timeout: " + address, "trusted_proxies: " + address, "trusted_proxies: [\"" + address + "\"]", address, "store: " + address + ": x",
+		"policies: {a: {overrides: \"" + address + "\"}}", "policies: {a: {overrides: [\"" + address + "\"], shadow: \"" + address + "\"}}",
+	} {
+		_, err := Parse("f", []byte(text))
+		if err == nil || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Policy is a named set of limits that a request faces all at once, and how to find the key and the cost of a request.
+// Whatever follows the limits is for the server; replay does not look at it.
+type Policy struct {
+	Name   string
+	Key    Template
+	Cost   Cost
+	Limits []slidegate.Limit
+
+	// Match is a pattern as http.ServeMux takes it, and tells which requests face the policy where the server sees whole
+	// requests: in forward-auth and as a proxy. Empty is every request.
+	Match string
+	// Overrides are other limits for some keys. The first whose key or pattern fits decides.
+	Overrides []Override
+	// Allow are clients that are let through and charged nothing, Deny those that are refused at once. Who is on both
+	// lists is refused.
+	Allow, Deny List
+	// Shadow policies count and report, and refuse nobody.
+	Shadow bool
+	// Failure is what happens when the store does not answer in time: FailOpen, FailClosed or FailLocal. Empty means what
+	// the Service says.
+	Failure string
+	// Candidate are limits that are counted beside the live ones, apart from them, and only reported.
+	Candidate []slidegate.Limit
+}
+
+// Override gives some keys of a policy other limits, or none.
+type Override struct {
+	Key       string            // the key itself, or a pattern as MatchKey takes it if Pattern
+	Pattern   bool              // whether Key is a pattern
+	Limits    []slidegate.Limit // empty if Unlimited
+	Unlimited bool
+}
+
+// List is a list of clients, by their address or by their key. The zero value is empty.
+type List struct {
+	Addresses []netip.Prefix // masked, and never 4-in-6
+	Keys      []string       // patterns as MatchKey takes them
+}
+
+// IsZero tells whether nobody is on the list.
+func (l List) IsZero() bool { return len(l.Addresses) == 0 && len(l.Keys) == 0 }
+
+// Service is what the server needs to know besides the policies.
+type Service struct {
+	Store          string         // a URL; empty means memory:
+	StoreTimeout   time.Duration  // how long a decision may take; 0 means DefaultStoreTimeout
+	Failure        string         // FailOpen, FailClosed or FailLocal; empty means FailOpen
+	TrustedProxies []netip.Prefix // the proxies whose word on a client's address is taken
+	Default        string         // the policy when a client names none; empty means "default", or the only one
+}
+
+// What happens when the store does not answer in time.
+const (
+	FailOpen   = "open"   // requests are let through
+	FailClosed = "closed" // requests are refused
+	FailLocal  = "local"  // the server counts by itself
+)
+
+// DefaultStoreTimeout is the deadline of a decision in files that give none.
+const DefaultStoreTimeout = 100 * time.Millisecond
