@@ -161,12 +161,9 @@ func (c *call) apply(ctx context.Context, op Op) error {
 
 // decision makes a decision of the answers that apply got.
 func (c *call) decision() Decision {
-	index, allowed := rule.Deciding(c.answers)
-	first := slices.Index(c.place, index)
-	a := &c.answers[index]
 	var d Decision
-	d.fill(c.charges[index].Limit, allowed, a.Flags, a.Granted, a.Remaining, a.RetryAfter, a.ResetAfter, a.At)
-	d.Index = int32(first)
+	d.combine(c.charges, c.answers)
+	d.Index = int32(slices.Index(c.place, int(d.Index)))
 	if len(c.place) > 1 {
 		d.Answers = make([]Answer, len(c.place))
 		for i, at := range c.place {

@@ -29,13 +29,23 @@ var floors = map[string]int{
 	"layer":     3,
 	"internal":  3,
 	"replay":    4,
-	"server":    4,
-	"cmd":       6,
-	"examples":  6,
+	"server":    7,
+	"cmd":       8,
+	"examples":  8,
 
 	"replay/traffic":  3, // what replay, generate and report have in common
 	"replay/generate": 4,
 	"replay/report":   5, // prints what replay found
+
+	"server/gate":    4, // what all doors of the server ask
+	"server/top":     4,
+	"server/stores":  5, // opens the stores that the gate takes
+	"server/tell":    5, // what the gate said, as headers
+	"server/jsonapi": 6, // the doors do not know one another
+	"server/forward": 6,
+	"server/proxy":   6,
+	"server/envoy":   6,
+	"server/resp":    6,
 }
 
 // standardOnly are the packages that must not make anybody download anything.

@@ -1,0 +1,98 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/config"
+)
+
+// ErrPolicy is wrapped by the error of an ask that names a policy that there is not.
+var ErrPolicy = errors.New("unknown policy")
+
+// Stores are the stores that policies use, by what is to happen when the store cannot answer. All three keep their state
+// in one place; the same Store three times is fine where it does not fail. One that is nil is an error only if a policy
+// needs it.
+type Stores struct {
+	Open   slidegate.Store // admits
+	Closed slidegate.Store // refuses
+	Local  slidegate.Store // counts in this process
+}
+
+// Options are what a Gate has besides its policies and stores. The zero value is good.
+type Options struct {
+	// Logger gets a line for every reload and for every policy that one changed; nil means none are written. Keys are
+	// never in it.
+	Logger *slog.Logger
+	// MeterProvider gets the metrics; nil means the global one.
+	MeterProvider metric.MeterProvider
+	// Source finds the client's address in CheckRequest; nil means one by the file's trusted proxies, which write
+	// X-Forwarded-For, and where the file names none, whoever is connected is the client.
+	Source *clientip.Source
+	// OnRefused is called with every key that was refused, or would have been where a policy only watches. It must be quick
+	// and safe for concurrent use, and must not keep the key without a copy.
+	OnRefused func(policy, key string)
+}
+
+// Gate decides by policies. It is safe for concurrent use. The zero value is not usable; New makes it.
+type Gate struct {
+	stores  [modes]slidegate.Store
+	most    [modes]int // charges that the store decides at once
+	opts    Options
+	metrics *metrics
+	now     atomic.Pointer[snapshot]
+	jobs    sync.Pool // of *job
+
+	reloading sync.Mutex
+}
+
+// New returns a gate for the policies of file. A limit that the stores cannot keep, or a key that a live request does not
+// have, is an error.
+func New(file *config.File, stores Stores, opts Options) (*Gate, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	g := &Gate{opts: opts}
+	g.jobs.New = func() any { return new(job) }
+	g.stores = [modes]slidegate.Store{failOpen: stores.Open, failLocal: stores.Local, failClosed: stores.Closed}
+	for i, store := range g.stores {
+		if store != nil {
+			g.most[i] = store.Traits().MaxCharges
+		}
+	}
+	var err error
+	if g.metrics, err = newMetrics(opts.MeterProvider, func() int { return len(g.Policies()) }); err != nil {
+		return nil, err
+	}
+	g.metrics.onRefused = opts.OnRefused
+	first, err := g.build(file, memory{})
+	if err != nil {
+		return nil, errors.Join(err, g.metrics.registration.Unregister())
+	}
+	g.now.Store(first)
+	return g, nil
+}
+
+// Close ends the reports of metrics. It does not close the stores, and decisions can still be made.
+func (g *Gate) Close() error {
+	if err := g.metrics.registration.Unregister(); err != nil {
+		return fmt.Errorf("gate: MeterProvider: %w", err)
+	}
+	return nil
+}
+
+// Policies returns the names of the policies in the order of the file.
+func (g *Gate) Policies() []string {
+	if s := g.now.Load(); s != nil {
+		return slices.Clone(s.names)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package gate
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/slidegate/slidegate/config"
+)
+
+// list is an allow or deny list, made ready. A nil list has nobody on it.
+type list struct {
+	addresses addressSet
+	exact     map[string]struct{}
+	patterns  []string
+}
+
+func newList(from config.List) *list {
+	if from.IsZero() {
+		return nil
+	}
+	l := &list{addresses: newAddressSet(from.Addresses), exact: map[string]struct{}{}}
+	for _, key := range from.Keys {
+		if strings.Contains(key, "*") {
+			l.patterns = append(l.patterns, key)
+		} else {
+			l.exact[key] = struct{}{}
+		}
+	}
+	return l
+}
+
+// has tells whether a client is on the list.
+func (l *list) has(key string, addr netip.Addr) bool {
+	if l == nil {
+		return false
+	}
+	if _, ok := l.addresses.find(addr); ok {
+		return true
+	}
+	_, ok := l.findKey(key)
+	return ok
+}
+
+// entry returns the entry that a client is on the list by: a prefix, or "key:" and the key or pattern; "" if it is not.
+func (l *list) entry(key string, addr netip.Addr) string {
+	if l == nil {
+		return ""
+	}
+	if prefix, ok := l.addresses.find(addr); ok {
+		return prefix.String()
+	}
+	if word, ok := l.findKey(key); ok {
+		return "key:" + word
+	}
+	return ""
+}
+
+// findKey returns the key or the first pattern that fits.
+func (l *list) findKey(key string) (word string, found bool) {
+	if _, ok := l.exact[key]; ok {
+		return key, true
+	}
+	for _, pattern := range l.patterns {
+		if config.MatchKey(pattern, key) {
+			return pattern, true
+		}
+	}
+	return "", false
+}
+
+// mostLinear is up to how many prefixes are compared one after the other: that takes less than looking one up.
+const mostLinear = 16
+
+// addressSet is a set of prefixes. Up to mostLinear of them are compared one by one; more are looked up, once for each
+// length that occurs. A look-up is bounded by the number of lengths, at most 33 for IPv4 and 129 for IPv6 and in practice
+// a handful, however many prefixes there are.
+type addressSet struct {
+	few      []netip.Prefix
+	many     map[netip.Prefix]struct{}
+	lengths4 []int
+	lengths6 []int
+}
+
+func newAddressSet(prefixes []netip.Prefix) addressSet {
+	if len(prefixes) <= mostLinear {
+		few := make([]netip.Prefix, len(prefixes))
+		for i, prefix := range prefixes {
+			few[i] = prefix.Masked()
+		}
+		return addressSet{few: few}
+	}
+	s := addressSet{many: make(map[netip.Prefix]struct{}, len(prefixes))}
+	var seen4 [33]bool
+	var seen6 [129]bool
+	for _, prefix := range prefixes {
+		s.many[prefix.Masked()] = struct{}{}
+		if prefix.Addr().Is4() {
+			seen4[prefix.Bits()] = true
+		} else {
+			seen6[prefix.Bits()] = true
+		}
+	}
+	s.lengths4, s.lengths6 = lengthsOf(seen4[:]), lengthsOf(seen6[:])
+	return s
+}
+
+// lengthsOf lists the lengths that were seen, the longest first: what is most precise is what Explain tells.
+func lengthsOf(seen []bool) (lengths []int) {
+	for bits := len(seen) - 1; bits >= 0; bits-- {
+		if seen[bits] {
+			lengths = append(lengths, bits)
+		}
+	}
+	return lengths
+}
+
+// find returns a prefix that addr is in. The zero Addr is in none.
+func (s *addressSet) find(addr netip.Addr) (netip.Prefix, bool) {
+	if !addr.IsValid() || len(s.few) == 0 && s.many == nil {
+		return netip.Prefix{}, false
+	}
+	addr = addr.Unmap().WithZone("")
+	for _, prefix := range s.few {
+		if prefix.Contains(addr) {
+			return prefix, true
+		}
+	}
+	lengths := s.lengths6
+	if addr.Is4() {
+		lengths = s.lengths4
+	}
+	for _, bits := range lengths {
+		prefix, err := addr.Prefix(bits)
+		if err != nil {
+			continue // cannot be: the lengths are those of the address's family
+		}
+		if _, ok := s.many[prefix]; ok {
+			return prefix, true
+		}
+	}
+	return netip.Prefix{}, false
+}

@@ -1,0 +1,41 @@
+package gate
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// TestOnRefused: whoever is refused is told of, by all ways of asking, and nobody else is.
+func TestOnRefused(t *testing.T) {
+	file, err := config.Parse("f", []byte("policies:\n  api: {limits: [1/1h], deny: ['key:bad']}\n  watched: {limits: [1/1h], shadow: true}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	g, err := New(file, Stores{store, store, store}, Options{OnRefused: func(policy, key string) { got = append(got, policy+" "+key) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	for _, ask := range []Ask{{"api", "a", netip.Addr{}, 1}, {"api", "bad", netip.Addr{}, 1}, {"watched", "w", netip.Addr{}, 1}, {"watched", "w", netip.Addr{}, 1}} {
+		if _, err := g.Allow(ctx, ask); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asks := []Ask{{"api", "a", netip.Addr{}, 1}, {"api", "b", netip.Addr{}, 1}, {"api", "a", netip.Addr{}, 0}}
+	g.AllowBatch(ctx, asks, make([]Verdict, 3), make([]error, 3))
+	if _, err := g.Peek(ctx, asks[0]); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"api bad", "watched w", "api a"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,95 @@
+package gate
+
+import (
+	"log/slog"
+	"reflect"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config"
+)
+
+// Reload replaces the policies by those of file, all or nothing: on an error, everything stays as it was. Counts are
+// kept, but for limits whose shape (algorithm, window, segments, anchor) or name has changed, which start empty. The log
+// says what was added, removed and changed, which limits start empty, and when nothing changed at all. Where the store is
+// and how long it may take is not the gate's: such a change is warned about, since it takes a restart.
+//
+// An ask that is under way when a reload happens is decided by the policies that it began with.
+func (g *Gate) Reload(file *config.File) error {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	old := g.now.Load()
+	made, err := g.build(file, old.memory)
+	if err != nil {
+		g.metrics.reloaded[reloadFailed].Add(1)
+		g.opts.Logger.Error("policies not reloaded; the old ones stay in force", slog.Any("error", err))
+		return err
+	}
+	if reflect.DeepEqual(old.file, file) {
+		g.metrics.reloaded[reloadUnchanged].Add(1)
+		g.opts.Logger.Info("policies reloaded: nothing changed", slog.Int("policies", len(made.order)))
+		return nil
+	}
+	g.now.Store(made)
+	g.metrics.reloaded[reloadOK].Add(1)
+	g.tellChanges(old, made)
+	return nil
+}
+
+// tellChanges logs what is different.
+func (g *Gate) tellChanges(old, made *snapshot) {
+	log := g.opts.Logger
+	var added, removed, changed []string
+	for _, p := range made.order {
+		switch before := old.policies[p.Name]; {
+		case before == nil:
+			added = append(added, p.Name)
+		case !reflect.DeepEqual(before.Policy, p.Policy) || before.mode != p.mode:
+			changed = append(changed, p.Name)
+			g.tellEmpty(before, p)
+		}
+	}
+	for _, p := range old.order {
+		if made.policies[p.Name] == nil {
+			removed = append(removed, p.Name)
+		}
+	}
+	log.Info("policies reloaded", slog.Any("added", added), slog.Any("removed", removed), slog.Any("changed", changed),
+		slog.Int("policies", len(made.order)))
+	before, now := &old.file.Service, &made.file.Service
+	if before.Store != now.Store || before.StoreTimeout != now.StoreTimeout {
+		log.Warn("store and store_timeout are not reloaded; restart to change them") // the URL may hold a password
+	}
+}
+
+// tellEmpty logs which limits of a policy begin anew.
+func (g *Gate) tellEmpty(before, now *policy) {
+	known := map[string]bool{}
+	before.eachBound(func(b *slidegate.BoundLimit) { known[b.Prefix()] = true })
+	now.eachBound(func(b *slidegate.BoundLimit) {
+		if !known[b.Prefix()] {
+			g.opts.Logger.Info("limit starts empty: its name or shape is new",
+				slog.String("policy", now.Name), slog.String("limit", b.Limit().String()),
+				slog.Bool("candidate", b.Namespace() != now.Name))
+			known[b.Prefix()] = true
+		}
+	})
+}
+
+// eachBound calls f for all limits of a policy.
+func (p *policy) eachBound(f func(*slidegate.BoundLimit)) {
+	all := []*rules{p.plain}
+	for i := range p.Overrides { // in the order of the file, which a map has not
+		if o := &p.Overrides[i]; !o.Pattern && p.exact[o.Key].place == i {
+			all = append(all, p.exact[o.Key])
+		}
+	}
+	all = append(all, p.patterns...)
+	for _, r := range all {
+		for _, bound := range r.bound {
+			f(bound)
+		}
+	}
+	for _, bound := range p.candidate {
+		f(bound)
+	}
+}

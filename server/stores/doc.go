@@ -1,0 +1,19 @@
+// Package stores opens the store of the service by its URL, and puts the layers over it: observation, what happens when
+// the store fails, a memory of refusals, and calls that many share. A store that is down does not keep the service from
+// starting: it is connected to in the background, and until then the failure modes answer. No error or log line contains
+// a password.
+//
+// The URLs, with what may follow the question mark:
+//
+//	memory:                                       ?max_keys=N
+//	redis://USER:PASSWORD@HOST:PORT/DB            ?prefix=TEXT &dial_timeout=1s &write_timeout=3s &client_name=TEXT &protocol=2
+//	redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT
+//	redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB   &sentinel_user=TEXT &sentinel_password=TEXT
+//	rediss://, rediss+cluster://, rediss+sentinel://   the same over TLS; &server_name=HOST &skip_verify=true
+//	postgres://USER:PASSWORD@HOST:PORT/DATABASE   ?slidegate_schema=TEXT &slidegate_prefix=TEXT &slidegate_unlogged=true
+//	                                              &slidegate_synchronous_commit=off &slidegate_migrate=false
+//
+// User, password and all else but the host may be left out. In a user or password, the characters / ? # @ and % are
+// percent-encoded. The other parameters of a postgres URL are those of libpq and of pgx's pool, such as
+// sslmode=verify-full and pool_max_conns=20.
+package stores

@@ -1,0 +1,131 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// late is a store that is connected to in the background. Until then every request fails, which is for the failure modes
+// to answer. It is safe for concurrent use.
+type late struct {
+	slidegate.Store // a sketch of the store, without a connection, for what takes no I/O: Check and Traits
+
+	link atomic.Pointer[link]
+	why  atomic.Pointer[error] // of the last attempt
+}
+
+// link is a store that was connected to.
+type link struct {
+	store slidegate.Store
+	ping  func(context.Context) error
+	close func()
+}
+
+// connector connects once, or says why not. What it returns outlives ctx.
+type connector func(ctx context.Context) (*link, error)
+
+// Apply asks the store if it is there.
+func (l *late) Apply(ctx context.Context, batch []slidegate.Request) error {
+	if link := l.link.Load(); link != nil {
+		return link.store.Apply(ctx, batch)
+	}
+	err := l.down()
+	for i := range batch {
+		batch[i].Err = err
+	}
+	return err
+}
+
+func (l *late) down() error {
+	if why := l.why.Load(); why != nil {
+		return *why
+	}
+	return fmt.Errorf("stores: %w", ErrDown)
+}
+
+func (l *late) ping(ctx context.Context) error {
+	if link := l.link.Load(); link != nil {
+		return link.ping(ctx)
+	}
+	return l.down()
+}
+
+// The times between attempts to connect grow from the first to the last.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// connectLater returns a store that is connected to as soon as that is possible. It tries once before it returns, so that
+// a store which is there is there from the first request on.
+func (o *Opened) connectLater(name string, sketch slidegate.Store, connect connector, opts *Options) (slidegate.Store, error) {
+	l := &late{Store: sketch}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	o.ping = l.ping
+	o.close = append(o.close, func() error {
+		cancel()
+		running.Wait()
+		if link := l.link.Load(); link != nil {
+			link.close()
+		}
+		return nil
+	})
+	first := make(chan struct{})
+	running.Go(func() {
+		log := opts.Logger.With(slog.String("store", name))
+		pause := firstPause
+		for attempt := 1; ; attempt++ {
+			link, err := connect(ctx)
+			if err == nil {
+				l.link.Store(link)
+				log.Info("the store is connected", slog.Int("attempt", attempt))
+			} else {
+				err = fmt.Errorf("stores: %s: %w: %w", name, ErrDown, err)
+				l.why.Store(&err)
+			}
+			if attempt == 1 {
+				close(first)
+			}
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			if attempt == 1 {
+				log.Warn("the store cannot be reached; trying again in the background", slog.Any("error", err))
+			}
+			if !sleep(ctx, pause+rand.N(pause/4)) {
+				return
+			}
+			pause = min(2*pause, lastPause)
+		}
+	})
+	timer := time.NewTimer(firstAttempt)
+	defer timer.Stop()
+	select {
+	case <-first:
+	case <-timer.C: // it goes on in the background
+	}
+	return l, nil
+}
+
+// firstAttempt is how long Open waits for a store that neither answers nor refuses.
+const firstAttempt = 3 * time.Second
+
+// sleep waits, and tells whether ctx did not end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,51 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+)
+
+// TestLateTellsEveryRequest: before there is a connection, each request of a batch has its error.
+func TestLateTellsEveryRequest(t *testing.T) {
+	target, err := parseRedis("redis://h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &late{Store: target.sketch}
+	batch := make([]slidegate.Request, 2)
+	if err := l.Apply(context.Background(), batch); !errors.Is(err, ErrDown) || errors.Is(err, slidegate.ErrStore) {
+		t.Errorf("the batch: %v", err)
+	}
+	for i := range batch {
+		if !errors.Is(batch[i].Err, ErrDown) {
+			t.Errorf("request %d: %v", i, batch[i].Err)
+		}
+	}
+	if got := l.Traits(); got.Name != "redis" || got.RoundTrips != 1 || !got.ServerClock {
+		t.Errorf("the traits are known before there is a connection: %+v", got)
+	}
+}
+
+// TestCloseEndsDialing: an attempt to connect does not outlast whoever closes the store. The address takes connections, so
+// that it is not the address that ends it.
+func TestCloseEndsDialing(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	target, err := parseRedis("redis://" + listener.Addr().String() + "?write_timeout=100ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed, cancel := context.WithCancel(context.Background())
+	cancel()
+	var canceled *net.OpError
+	if _, err := target.connect(closed); !errors.As(err, &canceled) || canceled.Op != "dial" {
+		t.Errorf("dialed after the end: %v", err)
+	}
+}

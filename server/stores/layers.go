@@ -1,0 +1,89 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// putLayers puts the layers over a store that is a network away. From the outside in:
+//
+//	observe    sees all answers, and which of them a failure mode gave
+//	failure    the deadline; one for each mode, with a breaker of its own
+//	denycache  one for all modes; below the failure modes, so that what these refuse is not remembered
+//	coalesce   one for all modes: what they ask shares calls
+func (o *Opened) putLayers(store slidegate.Store, opts *Options) error {
+	timeout := opts.Timeout
+	if timeout == 0 {
+		timeout = 100 * time.Millisecond
+	}
+	shared, err := coalesce.New(store, coalesce.Options{Timeout: max(timeout, time.Second)})
+	if err != nil {
+		return fmt.Errorf("stores: %w", err)
+	}
+	store = shared
+	if opts.DenyAge >= 0 {
+		if store, err = denycache.New(shared, denycache.Options{MaxAge: opts.DenyAge}); err != nil {
+			return fmt.Errorf("stores: %w", err)
+		}
+	}
+	local, err := memstore.New(memstore.Options{MaxKeys: opts.MaxKeys})
+	if err != nil {
+		return fmt.Errorf("stores: %w", err)
+	}
+	for _, mode := range []struct {
+		policy failure.Policy
+		to     *slidegate.Store
+	}{
+		{failure.Open(), &o.Open}, {failure.Closed(), &o.Closed}, {failure.Local(local), &o.Local},
+	} {
+		layered, err := failure.New(store, mode.policy, failureOptions(opts, timeout, mode.policy.String()))
+		if err != nil {
+			return fmt.Errorf("stores: %w", err)
+		}
+		if *mode.to, err = o.observed(layered, opts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func failureOptions(opts *Options, timeout time.Duration, mode string) failure.Options {
+	f := failure.Options{
+		Timeout: timeout, ProbeEvery: opts.ProbeEvery, Failures: opts.Failures, OnFallback: teller(opts.Logger, mode),
+	}
+	if f.Failures == 0 {
+		f.Failures = 3
+	}
+	if mode == "local" {
+		f.Instances = opts.Instances
+	}
+	return f
+}
+
+// tellEvery is how often it is told that a failure mode answers: not at every request, of which there may be thousands.
+const tellEvery = 10 * time.Second
+
+// teller returns what logs that a failure mode answers.
+func teller(log *slog.Logger, mode string) func(context.Context, slidegate.Op, error) {
+	base := time.Now()
+	var next, since atomic.Int64
+	return func(_ context.Context, _ slidegate.Op, err error) {
+		answered := since.Add(1)
+		now, due := int64(time.Since(base)), next.Load()
+		if now < due || !next.CompareAndSwap(due, now+int64(tellEvery)) {
+			return
+		}
+		since.Add(-answered)
+		log.Warn("the store does not answer; its failure mode does", slog.String("mode", mode),
+			slog.Int64("requests", answered), slog.Any("error", err))
+	}
+}

@@ -1,0 +1,97 @@
+package stores
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestParseRedis tells what a URL comes to: hosts, user, password, database, master, TLS.
+func TestParseRedis(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://h":                     "[h:6379] : 0 - -",
+		"redis://":                      "[localhost:6379] : 0 - -",
+		"REDIS://h:1/2":                 "[h:1] : 2 - -",
+		"redis://u:p%40%2f@[::1]:7/":    "[[::1]:7] u:p@/ 0 - -",
+		"redis://::1":                   "[[::1]:6379] : 0 - -",
+		"redis://:p@w@h":                "[h:6379] :p@w 0 - -", // the last @ ends it
+		"rediss://h":                    "[h:6379] : 0 - h",
+		"rediss://h?server_name=x":      "[h:6379] : 0 - x",
+		"redis+cluster://u:p@a:1,b,c:3": "[a:1 b:6379 c:3] u:p 0 - -",
+		"rediss+cluster://a,b":          "[a:6379 b:6379] : 0 - ",
+		"redis+sentinel://a,b:5/mine":   "[a:26379 b:5] : 0 mine -",
+		"redis+sentinel://a/mine/4?sentinel_password=s": "[a:26379] : 4 mine -",
+	} {
+		target, err := parseRedis(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		c := &target.client
+		master, name := c.Sentinel.MasterSet, "-"
+		if master == "" {
+			master = "-"
+		}
+		if c.TLSConfig != nil {
+			name = c.TLSConfig.ServerName
+		}
+		got := fmt.Sprintf("%v %s:%s %d %s %s", c.InitAddress, c.Username, c.Password, c.SelectDB, master, name)
+		if got != want {
+			t.Errorf("%s is %s, want %s", url, got, want)
+		}
+		if c.Dialer.Timeout != time.Second || !c.DisableRetry || !c.DisableCache || c.ClientName != "slidegate" {
+			t.Errorf("%s: the client's settings are %+v", url, c)
+		}
+	}
+}
+
+func TestParsePostgres(t *testing.T) {
+	opts := &Options{Logger: slog.New(slog.DiscardHandler)}
+	target, err := parsePostgres("postgres://u:p%3F@h:5/db?slidegate_schema=my%20own&pool_max_conns=7&slidegate_unlogged=1&slidegate_migrate=false&application_name=a%2Bb", opts)
+	if err == nil {
+		t.Fatalf("a space in a schema is refused by the store, not here: %+v", target)
+	}
+	target, err = parsePostgres("postgres://u:p%3F@h:5/db?slidegate_schema=own&pool_max_conns=7&slidegate_unlogged=1&slidegate_migrate=false&application_name=a%2Bb", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := target.pool
+	if c.MaxConns != 7 || c.ConnConfig.Password != "p?" || c.ConnConfig.Host != "h" || c.ConnConfig.Port != 5 ||
+		c.ConnConfig.RuntimeParams["application_name"] != "a+b" || len(c.ConnConfig.RuntimeParams) != 1 {
+		t.Errorf("for pgx: %+v", c.ConnConfig)
+	}
+	if target.store.Schema != "own" || target.store.Durability != 1 || target.migrate {
+		t.Errorf("for the store: %+v, migrate %v", target.store, target.migrate)
+	}
+}
+
+// FuzzURL reads URLs with a password in them: whatever they look like, no error tells it.
+func FuzzURL(f *testing.F) {
+	for _, rest := range []string{"@h", "@h:1/2?prefix=x", "@a,b:5/mine", "/@h", "?@h", "#@h", ":1@h", "%zz@h", "@h?dial_timeout=", "@h/?slidegate_x", ""} {
+		f.Add("redis://u:", rest)
+		f.Add("rediss+sentinel://", rest)
+		f.Add("postgres://u:", rest)
+		f.Add("memory:", rest)
+	}
+	const password = "correcthorse"
+	f.Fuzz(func(t *testing.T, before, after string) {
+		text := before + password + after
+		_, redis := parseRedis(text)
+		_, postgres := parsePostgres(text, &Options{})
+		scheme, _, _ := strings.Cut(text, ":")
+		memory := (&Opened{}).openMemory(text, &Options{MaxKeys: 1})
+		for _, err := range []error{redis, postgres, memory, unknownScheme(scheme)} {
+			if err != nil && (strings.Contains(err.Error(), password) || !strings.HasPrefix(err.Error(), "stores: ")) {
+				if slices.ContainsFunc([]string{"dial_timeout", "write_timeout", "protocol", "skip_verify", "max_keys", "prefix", "slidegate"}, func(name string) bool {
+					return strings.Contains(before, name)
+				}) {
+					continue // a value that is given to a parameter by name is told: it is no password
+				}
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/pgstore"
+)
+
+// postgresTarget is where a PostgreSQL is, and how to use it.
+type postgresTarget struct {
+	pool    *pgxpool.Config
+	store   pgstore.Options
+	migrate bool
+	sketch  slidegate.Store
+	log     *slog.Logger
+}
+
+var postgresParameters = []string{
+	"slidegate_schema", "slidegate_prefix", "slidegate_unlogged", "slidegate_synchronous_commit", "slidegate_migrate",
+}
+
+// sweepEvery is how often rows that do not matter any more are deleted.
+const sweepEvery = time.Minute
+
+// parsePostgres reads the URL of a PostgreSQL. What is ours is taken out of it, the rest is for pgx.
+func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
+	t := &postgresTarget{migrate: true, log: opts.Logger}
+	before, query, _ := strings.Cut(text, "?")
+	var theirs []string // as they were written: pgx reads them a little differently than net/url would write them
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(name, "slidegate") {
+			theirs = append(theirs, pair)
+			continue
+		}
+		value, err := url.PathUnescape(value)
+		if err != nil {
+			return nil, errors.New("stores: a parameter of the URL cannot be read; percent-encode what is not plain in it")
+		}
+		if err := t.read(name, value); err != nil {
+			return nil, err
+		}
+	}
+	if rest := strings.Join(theirs, "&"); rest != "" {
+		before += "?" + rest
+	}
+	var err error
+	if t.pool, err = pgxpool.ParseConfig(before); err != nil { // the text of that error may hold a part of the password
+		return nil, errors.New("stores: the postgres URL cannot be read; write postgres://USER:PASSWORD@HOST:PORT/DATABASE?..., " +
+			"percent-encode / ? # @ and % in a user or password, and give parameters that libpq or pgx's pool know")
+	}
+	if t.pool.ConnConfig.ConnectTimeout == 0 {
+		t.pool.ConnConfig.ConnectTimeout = dialTimeout
+	}
+	if t.pool.ConnConfig.RuntimeParams["application_name"] == "" {
+		t.pool.ConnConfig.RuntimeParams["application_name"] = "slidegate"
+	}
+	t.sketch, err = pgstore.NewOver(noPostgres{}, t.store)
+	if err != nil {
+		return nil, fmt.Errorf("stores: %w", err)
+	}
+	return t, nil
+}
+
+// read reads a parameter of ours.
+func (t *postgresTarget) read(name, value string) (err error) {
+	switch name {
+	case "slidegate_schema":
+		t.store.Schema = value
+	case "slidegate_prefix":
+		t.store.Prefix = value
+	case "slidegate_synchronous_commit":
+		t.store.SynchronousCommit = value
+	case "slidegate_unlogged":
+		var yes bool
+		if yes, err = strconv.ParseBool(value); yes {
+			t.store.Durability = pgstore.Unlogged
+		}
+	case "slidegate_migrate":
+		t.migrate, err = strconv.ParseBool(value)
+	default:
+		return unknownParameter(name, postgresParameters)
+	}
+	if err != nil {
+		return fmt.Errorf("stores: %s: must be true or false, not %q", name, value)
+	}
+	return nil
+}
+
+// connect makes a pool and brings the schema to this version. The pool keeps itself connected from then on.
+func (t *postgresTarget) connect(ctx context.Context) (*link, error) {
+	pool, err := pgxpool.NewWithConfig(ctx, t.pool.Copy())
+	if err != nil {
+		return nil, err
+	}
+	if err := t.prepare(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	store, err := pgstore.New(pool, t.store)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	sweeping, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		_ = store.Sweep(sweeping, sweepEvery, func(err error) { // ends with sweeping, for no other reason
+			t.log.Warn("old rows were not deleted; trying again later", slog.String("store", "postgres"), slog.Any("error", err))
+		})
+	})
+	ping := func(ctx context.Context) error {
+		if err := pool.Ping(ctx); err != nil {
+			return fmt.Errorf("stores: postgres: %w", err)
+		}
+		return nil
+	}
+	end := func() {
+		stop()
+		running.Wait()
+		pool.Close()
+	}
+	return &link{store: store, ping: ping, close: end}, nil
+}
+
+// migrateTimeout is how long a migration may take, which other processes may be at too.
+const migrateTimeout = 30 * time.Second
+
+// prepare sees to it that the server answers and the schema is there.
+func (t *postgresTarget) prepare(ctx context.Context, pool *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	if err := pool.Ping(ctx); err != nil {
+		return err
+	}
+	if !t.migrate {
+		return nil
+	}
+	return pgstore.Migrate(ctx, pool, t.store)
+}
+
+// noPostgres is a connection to nothing, of a sketch that is asked only what takes no I/O.
+type noPostgres struct{ pgstore.Conn }
