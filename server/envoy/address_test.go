@@ -1,0 +1,54 @@
+package envoy
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	"pgregory.net/rapid"
+)
+
+// What can be read back has not been mixed up with anything else: no two lists of entries have one address, and no value is
+// taken for a pattern.
+func TestAddressesCanBeReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var entries []*common.RateLimitDescriptor_Entry
+		var path []*node
+		want := ""
+		for range rapid.IntRange(0, 4).Draw(t, "entries") {
+			text := rapid.StringMatching(`[vsa_*\x00-\x05]{0,5}`)
+			key, value, n := text.Draw(t, "key"), text.Draw(t, "value"), &node{}
+			told := fmt.Sprintf("%q=%q;", key, value)
+			if rapid.Bool().Draw(t, "shared") {
+				n.shared, n.value = true, text.Draw(t, "pattern")
+				told = fmt.Sprintf("%q~%q;", key, n.value)
+			}
+			entries = append(entries, &common.RateLimitDescriptor_Entry{Key: key, Value: value})
+			path = append(path, n)
+			want += told
+		}
+		if got := readAddress(t, appendAddress(nil, entries, path)); got != want {
+			t.Fatalf("%s was read back as %s", want, got)
+		}
+	})
+}
+
+func readAddress(t *rapid.T, address []byte) (told string) {
+	field := func() string {
+		length, n := binary.Uvarint(address)
+		if n <= 0 || uint64(len(address)-n) < length {
+			t.Fatalf("%q does not begin with a field", address)
+		}
+		text := string(address[n : n+int(length)])
+		address = address[n+int(length):]
+		return text
+	}
+	for len(address) > 0 {
+		key := field()
+		kind := address[0]
+		address = address[1:]
+		told += fmt.Sprintf("%q%s%q;", key, map[byte]string{plainValue: "=", sharedValue: "~"}[kind], field())
+	}
+	return told
+}

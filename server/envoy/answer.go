@@ -1,0 +1,158 @@
+package envoy
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+const (
+	codeOK   = rls.RateLimitResponse_OK
+	codeOver = rls.RateLimitResponse_OVER_LIMIT
+)
+
+// outcome is what the statuses of a request come to.
+type outcome struct {
+	over       bool // an ordinary rule is over its limit
+	quotas     int  // rules in quota mode,
+	quotasOver int  // and those of them that are over their limits
+	// Which status headers tell of: the one over its limit that can be met last, or the one with the least remaining.
+	tells      *rls.RateLimitResponse_DescriptorStatus
+	retryAfter slidegate.Micros // when the request would pass
+	quotaRetry slidegate.Micros // when the first of the rules in quota mode would let it pass
+}
+
+// respond makes the answer to a request of what the store said.
+func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRequest) *rls.RateLimitResponse {
+	response := &rls.RateLimitResponse{
+		OverallCode: codeOK,
+		Statuses:    make([]*rls.RateLimitResponse_DescriptorStatus, len(w.asked)),
+	}
+	o := outcome{quotaRetry: rule.Never}
+	for i := range w.asked {
+		a := &w.asked[i]
+		switch {
+		case a.unlimited:
+			response.Statuses[i] = &rls.RateLimitResponse_DescriptorStatus{Code: codeOK, LimitRemaining: math.MaxUint32}
+		case a.rule == nil:
+			response.Statuses[i] = &rls.RateLimitResponse_DescriptorStatus{Code: codeOK}
+		default:
+			response.Statuses[i] = o.status(ctx, a, &w.answers[a.answer])
+		}
+	}
+	if !o.over && o.quotas > 0 && o.quotas == o.quotasOver {
+		o.over, o.retryAfter = true, o.quotaRetry
+	}
+	if o.over && !s.opts.Shadow {
+		response.OverallCode = codeOver
+	}
+	s.headers(response, &o)
+	if s.opts.DynamicMetadata {
+		response.DynamicMetadata = dynamicMetadata(w, request, response)
+	}
+	return response
+}
+
+// status makes the status of a descriptor, and adds it to the outcome.
+func (o *outcome) status(ctx context.Context, a *asked, answer *slidegate.Answer) *rls.RateLimitResponse_DescriptorStatus {
+	over := a.ask.reading == alwaysOver || a.ask.reading == asAnswered && !answer.Allowed
+	retryAfter := answer.RetryAfter
+	if a.ask.reading == alwaysOver {
+		retryAfter = rule.Never
+	}
+	remaining := answer.Remaining
+	if a.rule.spec.limit.Quota == 0 || a.ask.reading == alwaysOver {
+		remaining = 0
+	}
+	st := &rls.RateLimitResponse_DescriptorStatus{
+		Code: codeOK, CurrentLimit: a.rule.current,
+		LimitRemaining:     uint32(min(remaining, math.MaxUint32)),
+		DurationUntilReset: durationpb.New(secondsUp(untilReset(a.rule, answer, over))),
+	}
+	switch {
+	case over && a.rule.shadow:
+		a.rule.tally.add(ctx, verdictShadow)
+	case over:
+		st.Code = codeOver
+		a.rule.tally.add(ctx, verdictOver)
+	default:
+		a.rule.tally.add(ctx, verdictOK)
+	}
+	o.add(a, st, retryAfter)
+	return st
+}
+
+// add counts a status.
+func (o *outcome) add(a *asked, st *rls.RateLimitResponse_DescriptorStatus, retryAfter slidegate.Micros) {
+	over := st.Code == codeOver
+	switch {
+	case over && !a.rule.quotaMode:
+		if !o.over || retryAfter > o.retryAfter {
+			o.tells, o.retryAfter = st, retryAfter
+		}
+		o.over = true
+	case !o.over && (o.tells == nil || st.LimitRemaining < o.tells.LimitRemaining):
+		o.tells = st
+	}
+	if a.rule.quotaMode {
+		o.quotas++
+		if over {
+			o.quotasOver++
+			o.quotaRetry = min(o.quotaRetry, retryAfter)
+		}
+	}
+}
+
+// untilReset is how long it takes until a limit starts afresh: a window that is fixed to the clock, at its end, whether or
+// not anything was counted. Other limits have no such moment: one that refuses tells when it would not, one that admits
+// tells when all of its quota is free.
+func untilReset(b *bound, answer *slidegate.Answer, over bool) slidegate.Micros {
+	limit := b.limit.Rule()
+	at := max(answer.At, -answer.At)
+	switch {
+	case limit.Algorithm == slidegate.FixedWindow && limit.Anchor == slidegate.AnchorClock && at > 0:
+		return limit.Window - at%limit.Window
+	case over && answer.RetryAfter > 0 && answer.RetryAfter != rule.Never:
+		return answer.RetryAfter
+	}
+	return answer.ResetAfter
+}
+
+// secondsUp rounds up to whole seconds: Envoy cuts off what is less, and a client that comes too early is refused again.
+func secondsUp(m slidegate.Micros) time.Duration {
+	const second = slidegate.Micros(1e6)
+	return time.Duration((m+second-1)/second) * time.Second
+}
+
+// headers adds the headers that are asked for.
+func (s *Service) headers(response *rls.RateLimitResponse, o *outcome) {
+	if o.tells == nil || !s.opts.ResponseHeaders && !s.opts.RequestHeaders {
+		return
+	}
+	list := []*core.HeaderValue{
+		header("RateLimit-Limit", int64(o.tells.CurrentLimit.GetRequestsPerUnit())),
+		header("RateLimit-Remaining", int64(o.tells.GetLimitRemaining())),
+		header("RateLimit-Reset", o.tells.GetDurationUntilReset().GetSeconds()),
+	}
+	if s.opts.RequestHeaders {
+		response.RequestHeadersToAdd = list
+	}
+	if s.opts.ResponseHeaders {
+		if response.OverallCode == codeOver && o.retryAfter != rule.Never {
+			list = append(list[:3:3], header("Retry-After", int64(secondsUp(o.retryAfter)/time.Second)))
+		}
+		response.ResponseHeadersToAdd = list
+	}
+}
+
+func header(name string, value int64) *core.HeaderValue {
+	return &core.HeaderValue{Key: name, Value: strconv.FormatInt(value, 10)}
+}

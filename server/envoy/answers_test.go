@@ -1,0 +1,228 @@
+package envoy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+const severalLimits = `
+domain: d
+descriptors:
+- {key: minute, rate_limit: {name: m, unit: minute, requests_per_unit: 2}}
+- {key: hour, rate_limit: {name: h, unit: hour, requests_per_unit: 3}}
+- {key: q, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+- {key: qh, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+- {key: s, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+`
+
+func headerText(list []*core.HeaderValue) string {
+	var words []string
+	for _, h := range list {
+		words = append(words, h.GetKey()+"="+h.GetValue())
+	}
+	return strings.Join(words, " ")
+}
+
+func TestHeaders(t *testing.T) {
+	r := newRig(t, Options{ResponseHeaders: true, RequestHeaders: true}, severalLimits)
+	r.set(0.5)
+	for i, test := range []struct {
+		hits          uint32
+		ask           string
+		response, not string
+	}{
+		// The least remaining is told.
+		{1, "minute=a hour=a", "RateLimit-Limit=2 RateLimit-Remaining=1 RateLimit-Reset=60", ""},
+		{1, "minute=b hour=a", "RateLimit-Limit=2 RateLimit-Remaining=1 RateLimit-Reset=60", ""},
+		{1, "minute=c hour=a", "RateLimit-Limit=3 RateLimit-Remaining=0 RateLimit-Reset=2820", ""}, // 47 minutes
+		// When several refuse, the one that does so for longest.
+		{2, "minute=a hour=a", "RateLimit-Limit=3 RateLimit-Remaining=0 RateLimit-Reset=2820 Retry-After=2820", ""},
+		{2, "hour=a minute=a", "RateLimit-Limit=3 RateLimit-Remaining=0 RateLimit-Reset=2820 Retry-After=2820", ""},
+		{2, "minute=a", "RateLimit-Limit=2 RateLimit-Remaining=0 RateLimit-Reset=60 Retry-After=60", ""},
+		{3, "minute=d", "RateLimit-Limit=2 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"}, // never
+		{1, "nothing=x", "", ""},
+		{1, "q=a qh=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"},
+		{1, "qh=a q=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=2820 Retry-After=60", ""}, // either will do
+		{1, "q=a qh=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60 Retry-After=60", ""},
+		{1, "s=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"},
+		{1, "s=a", "RateLimit-Limit=1 RateLimit-Remaining=0 RateLimit-Reset=60", "Retry-After"},
+	} {
+		response := r.ask(request("d", test.hits, strings.Fields(test.ask)...))
+		if got := headerText(response.ResponseHeadersToAdd); got != test.response || test.not != "" && strings.Contains(got, test.not) {
+			t.Errorf("%d: %s: response headers %q, want %q", i, test.ask, got, test.response)
+		}
+		want, _, _ := strings.Cut(test.response, " Retry-After")
+		if got := headerText(response.RequestHeadersToAdd); got != want {
+			t.Errorf("%d: %s: request headers %q, want %q", i, test.ask, got, want)
+		}
+	}
+	plain := newRig(t, Options{}, severalLimits).ask(request("d", 9, "minute=a"))
+	if plain.ResponseHeadersToAdd != nil || plain.RequestHeadersToAdd != nil || plain.DynamicMetadata != nil {
+		t.Errorf("nothing was asked for, and the answer has %v", plain)
+	}
+}
+
+func TestShadowOfTheWholeService(t *testing.T) {
+	r := newRig(t, Options{Shadow: true, ResponseHeaders: true}, severalLimits)
+	response := r.want(request("d", 3, "minute=a", "hour=a"), "OK: OVER/0 OK/0")
+	if got := headerText(response.ResponseHeadersToAdd); strings.Contains(got, "Retry-After") {
+		t.Errorf("the client is let through, and told %s", got)
+	}
+}
+
+func TestDynamicMetadata(t *testing.T) {
+	r := newRig(t, Options{DynamicMetadata: true}, `
+domain: d
+descriptors:
+- {key: a, metadata: {route: {a: 1, first: yes}, list: [x, null, true, 1.5]}, rate_limit: {unit: minute, requests_per_unit: 1}}
+- {key: b, metadata: {route: {b: {deep: 2}, first: no}, list: 7}, rate_limit: {unit: minute, requests_per_unit: 9}}
+- {key: c, rate_limit: {unlimited: true}, metadata: {no: 1}}`)
+	check := func(hits uint32, want string) {
+		t.Helper()
+		expected := &structpb.Struct{}
+		if err := protojson.Unmarshal([]byte(want), expected); err != nil {
+			t.Fatal(err)
+		}
+		got := r.ask(request("d", hits, "a=1", "b=2,x=", "b=2", "c=3")).DynamicMetadata
+		if protojson.Format(got) != protojson.Format(expected) {
+			t.Errorf("got %v\nwant %v", got, expected)
+		}
+	}
+	const descriptors = `"domain": "d", "descriptors": [{"entries": ["a=1"]}, {"entries": ["b=2", "x="]}, {"entries": ["b=2"]}, {"entries": ["c=3"]}]`
+	check(0, `{`+descriptors+`, "metadata": {"route": {"a": 1, "first": "yes", "b": {"deep": 2}}, "list": ["x", null, true, 1.5]}}`)
+	check(1, `{`+descriptors+`, "hitsAddend": 1, "metadata": {"route": {"b": {"deep": 2}, "first": "no"}, "list": 7}}`) // a is over
+}
+
+func TestJSON(t *testing.T) {
+	r := newRig(t, Options{}, fivePerMinute)
+	server := httptest.NewServer(r.service.Handler())
+	defer server.Close()
+	post := func(body string) (int, string) {
+		t.Helper()
+		response, err := http.Post(server.URL+"/json", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, _ := io.ReadAll(response.Body)
+		return response.StatusCode, string(bytes.ReplaceAll(text, []byte(" "), nil))
+	}
+	const ask = `{"domain": "d", "hits_addend": 4, "descriptors": [{"entries": [{"key": "k", "value": "a"}]}]}`
+	const current = `"currentLimit":{"name":"five","requestsPerUnit":5,"unit":"MINUTE"}`
+	if code, text := post(ask); code != 200 || text != `{"overallCode":"OK","statuses":[{"code":"OK",`+current+`,"limitRemaining":1,"durationUntilReset":"60s"}]}` {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, text := post(ask); code != 429 || text != `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT",`+current+`,"durationUntilReset":"60s"}]}` {
+		t.Errorf("%d %s", code, text)
+	}
+	for _, wrong := range []string{``, `[]`, `{"domian": "d"}`, `{"domain": "d"}`, `{"domain":"d","descriptors":[{}],"x":"` + strings.Repeat("y", maxBody) + `"}`} {
+		if code, text := post(wrong); code != 400 {
+			t.Errorf("%.30s: %d %s", wrong, code, text)
+		}
+	}
+	failure := fmt.Errorf("down")
+	r.store.fail.Store(&failure)
+	if code, _ := post(ask); code != 500 {
+		t.Errorf("the store is down: %d", code)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	r := newRig(t, Options{}, fivePerMinute)
+	server := httptest.NewServer(r.service.Handler())
+	defer server.Close()
+	check := func(want healthpb.HealthCheckResponse_ServingStatus, code int) {
+		t.Helper()
+		for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"} {
+			got, err := healthpb.NewHealthClient(r.conn).Check(context.Background(), &healthpb.HealthCheckRequest{Service: name})
+			if err != nil || got.Status != want {
+				t.Errorf("%q: %v, %v", name, got, err)
+			}
+		}
+		response, err := http.Get(server.URL + "/healthcheck")
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != code {
+			t.Errorf("/healthcheck: %d, want %d", response.StatusCode, code)
+		}
+	}
+	check(healthpb.HealthCheckResponse_SERVING, 200)
+	r.service.Drain()
+	check(healthpb.HealthCheckResponse_NOT_SERVING, 500)
+	r.want(request("d", 0, "k=a"), "OK: OK/4") // what is on its way is still answered
+}
+
+func TestReflection(t *testing.T) {
+	r := newRig(t, Options{}, fivePerMinute)
+	stream, err := reflectionpb.NewServerReflectionClient(r.conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := &reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}
+	if err := stream.Send(ask); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := stream.Recv()
+	if err != nil || !strings.Contains(answer.String(), "envoy.service.ratelimit.v3.RateLimitService") {
+		t.Errorf("%v, %v", answer, err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	reader := metric.NewManualReader()
+	r := newRig(t, Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))}, severalLimits)
+	override := request("d", 0, "x=secret")
+	override.Descriptors[0].Limit = limitOf(1, 2)
+	r.want(override, "OK: OK/0")
+	r.want(request("d", 3, "minute=secret", "hour=secret", "s=secret"), "OVER: OVER/0 OK/0 OK/0")
+	r.want(request("unknown", 0, "minute=secret"), "OK: OK/-")
+	if _, err := r.tryAsk(request("", 0, "x=secret")); err == nil {
+		t.Error("no error")
+	}
+	if err := r.service.Reload([]*Domain{mustParse(t, severalLimits)}); err != nil {
+		t.Fatal(err)
+	}
+	r.want(request("d", 0, "minute=secret"), "OVER: OVER/0")
+	var collected metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &collected); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, scope := range collected.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			for _, point := range m.Data.(metricdata.Sum[int64]).DataPoints {
+				name := m.Name
+				for _, kv := range point.Attributes.ToSlice() {
+					name += " " + kv.Value.AsString()
+				}
+				got[name] = point.Value
+			}
+		}
+	}
+	want := map[string]int64{
+		"slidegate.envoy.decisions d override ok":    1,
+		"slidegate.envoy.decisions d m over_limit":   2,
+		"slidegate.envoy.decisions d h ok":           1,
+		"slidegate.envoy.decisions d unnamed shadow": 1,
+		"slidegate.envoy.errors invalid":             1,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+}

@@ -1,0 +1,173 @@
+package envoy
+
+import (
+	"fmt"
+	"sync"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/slidegate/slidegate"
+)
+
+// bound is a rule ready to be asked. It does not change.
+type bound struct {
+	*spec
+	limit   *slidegate.BoundLimit            // nil if unlimited
+	current *rls.RateLimitResponse_RateLimit // what answers say of the limit; shared by all of them
+	tally   *tally
+}
+
+// binder gives limits their place in the store, and remembers what it gave, so that a reload goes on with what stores worked
+// out for each limit. It is safe for concurrent use.
+type binder struct {
+	store slidegate.Store
+	mu    sync.RWMutex
+	known map[binding]*slidegate.BoundLimit
+}
+
+type binding struct {
+	domain string
+	limit  slidegate.Limit
+}
+
+// maxKnown is how many limits a binder remembers, and maxOverrides how many limits from descriptors a domain does; further
+// ones still work and are made anew each time.
+const (
+	maxKnown     = 16_384
+	maxOverrides = 4096
+)
+
+func (b *binder) bind(domain string, limit slidegate.Limit) (*slidegate.BoundLimit, error) {
+	key := binding{domain, limit}
+	b.mu.RLock()
+	known := b.known[key]
+	b.mu.RUnlock()
+	if known != nil {
+		return known, nil
+	}
+	made, err := slidegate.Bind(namespacePrefix+domain, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.store.Check(made); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if earlier := b.known[key]; earlier != nil {
+		return earlier, nil
+	}
+	if len(b.known) < maxKnown {
+		b.known[key] = made
+	}
+	return made, nil
+}
+
+// rule makes a rule ready.
+func (b *binder) rule(domain string, s *spec, tally *tally) (*bound, error) {
+	r := &bound{spec: s, tally: tally}
+	if s.unlimited {
+		return r, nil
+	}
+	var err error
+	if r.limit, err = b.bind(domain, s.counted()); err != nil {
+		return nil, err
+	}
+	r.current = &rls.RateLimitResponse_RateLimit{Name: s.name, RequestsPerUnit: uint32(s.limit.Quota), Unit: s.unit}
+	if s.multiplier > 1 {
+		r.current.UnitMultiplier = wrapperspb.UInt32(s.multiplier)
+	}
+	return r, nil
+}
+
+// domain is a Domain that is in service.
+type domain struct {
+	*Domain
+	root      *level
+	group     string // of the counts: those that are charged all or none must be on one node of the store
+	tallyOver *tally // of limits that come with descriptors
+
+	mu        sync.RWMutex
+	overrides map[override]*bound
+}
+
+// override is a limit that came with a descriptor.
+type override struct {
+	quota      uint32
+	unit       rls.RateLimitResponse_RateLimit_Unit
+	multiplier uint32
+}
+
+// domain puts a domain in service.
+func (s *Service) domain(given *Domain) (*domain, error) {
+	d := &domain{Domain: given, overrides: map[override]*bound{}, tallyOver: s.metrics.tallyOf(given.name, overrideRule)}
+	if given.charging == ChargeAll {
+		d.group = given.name
+	}
+	var err error
+	if d.root, err = s.level(given, given.root); err != nil {
+		return nil, fmt.Errorf("envoy: %s: the domain %q: %w", given.file, given.name, err)
+	}
+	return d, nil
+}
+
+// level copies a list of descriptors with its rules bound: what Parse returned may be in service elsewhere.
+func (s *Service) level(d *Domain, given *level) (*level, error) {
+	if given == nil {
+		return nil, nil
+	}
+	l := newLevel()
+	place := func(n *node) error {
+		made := *n
+		var err error
+		if n.rule != nil {
+			if made.bound, err = s.binder.rule(d.name, n.rule, s.metrics.tallyOf(d.name, n.rule.name)); err != nil {
+				return err
+			}
+		}
+		if made.next, err = s.level(d, n.next); err == nil {
+			l.add(&made)
+		}
+		return err
+	}
+	for _, n := range given.exact {
+		if err := place(n); err != nil {
+			return nil, err
+		}
+	}
+	for _, list := range given.wild {
+		for _, n := range list {
+			if err := place(n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return l, nil
+}
+
+// override returns the rule of a limit that came with a descriptor.
+func (d *domain) override(b *binder, o override) (*bound, error) {
+	d.mu.RLock()
+	known := d.overrides[o]
+	d.mu.RUnlock()
+	if known != nil {
+		return known, nil
+	}
+	made, err := b.rule(d.name, &spec{
+		unit: o.unit, multiplier: o.multiplier,
+		limit: slidegate.Limit{
+			Quota: int64(o.quota), Window: times(lengthOf(o.unit), int64(o.multiplier)),
+			Algorithm: slidegate.FixedWindow, CountDenied: d.charging == ChargeEach,
+		},
+	}, d.tallyOver)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.overrides) < maxOverrides {
+		d.overrides[o] = made
+	}
+	return made, nil
+}

@@ -1,0 +1,52 @@
+package envoy
+
+import (
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// dynamicMetadata says what was asked, and what the rules under their limits say of themselves, in the fields that the
+// original has.
+func dynamicMetadata(w *work, request *rls.RateLimitRequest, response *rls.RateLimitResponse) *structpb.Struct {
+	descriptors, merged := &structpb.ListValue{}, map[string]*structpb.Value{}
+	for i, descriptor := range request.GetDescriptors() {
+		entries := &structpb.ListValue{}
+		for _, entry := range descriptor.GetEntries() {
+			entries.Values = append(entries.Values, structpb.NewStringValue(entry.GetKey()+"="+entry.GetValue()))
+		}
+		fields := map[string]*structpb.Value{"entries": structpb.NewListValue(entries)}
+		if own := descriptor.GetHitsAddend(); own != nil {
+			fields["hitsAddend"] = structpb.NewNumberValue(float64(own.GetValue()))
+		}
+		descriptors.Values = append(descriptors.Values, structpb.NewStructValue(&structpb.Struct{Fields: fields}))
+		if r := w.asked[i].rule; r != nil && response.Statuses[i].GetCode() == codeOK {
+			merge(merged, r.metadata.GetFields())
+		}
+	}
+	fields := map[string]*structpb.Value{
+		"domain":      structpb.NewStringValue(request.GetDomain()),
+		"descriptors": structpb.NewListValue(descriptors),
+	}
+	if n := request.GetHitsAddend(); n != 0 {
+		fields["hitsAddend"] = structpb.NewNumberValue(float64(n))
+	}
+	if len(merged) > 0 {
+		fields["metadata"] = structpb.NewStructValue(&structpb.Struct{Fields: merged})
+	}
+	return &structpb.Struct{Fields: fields}
+}
+
+// merge adds the fields that are not there yet, and goes into mappings that both have. It changes nothing of what it adds,
+// for that belongs to the rules.
+func merge(into, from map[string]*structpb.Value) {
+	for name, value := range from {
+		have, there := into[name]
+		switch {
+		case !there:
+			into[name] = proto.CloneOf(value)
+		case have.GetStructValue() != nil:
+			merge(have.GetStructValue().GetFields(), value.GetStructValue().GetFields())
+		}
+	}
+}

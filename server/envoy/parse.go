@@ -1,0 +1,177 @@
+package envoy
+
+import (
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Charging is how a request over several descriptors is charged.
+type Charging uint8
+
+// The ways of charging.
+const (
+	// ChargeEach charges every descriptor by itself, whatever the others say, as the original does.
+	ChargeEach Charging = iota
+	// ChargeAll charges all descriptors or, when one of them is over its limit, none.
+	ChargeAll
+)
+
+var chargingNames = []string{"each", "all"}
+
+// String returns the word that files use.
+func (c Charging) String() string { return chargingNames[c] }
+
+// Domain is what one file says: a domain and its descriptors. Parse makes it, it does not change, and it is safe to share.
+type Domain struct {
+	name     string
+	file     string
+	charging Charging
+	root     *level
+}
+
+// Name returns the name of the domain.
+func (d *Domain) Name() string { return d.name }
+
+// Charging returns how requests to the domain are charged.
+func (d *Domain) Charging() Charging { return d.charging }
+
+var (
+	fileFields       = []string{"domain", "descriptors", "charging"}
+	descriptorFields = []string{
+		"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
+		"detailed_metric", "value_to_metric", "share_threshold", "metadata",
+	}
+)
+
+// Parse reads a file of envoyproxy/ratelimit, with or without our additions; its name is for errors alone. The error joins
+// all the problems that were found, in the order of the file and at most ten, each with the line and column it is at:
+//
+//	api.yaml:7:9: "requests_per_unti" is not a field of a rate_limit; did you mean "requests_per_unit"? (there are ...)
+//
+// A problem with a limit wraps what slidegate says of it, so that errors.Is finds slidegate.ErrLimit.
+func Parse(name string, text []byte) (*Domain, error) {
+	r := &reader{}
+	d := r.read(text)
+	if err := r.problems.join(name); err != nil {
+		return nil, err
+	}
+	d.file = name
+	return d, nil
+}
+
+// read reads a whole file. What it returns is of use only if there are no problems.
+func (r *reader) read(text []byte) *Domain {
+	d := &Domain{}
+	root := r.document(text)
+	if root == nil {
+		return d
+	}
+	r.anchors = anchors{}
+	ast.Walk(r.anchors, root)
+	at := positionOf(root)
+	if root = r.resolve(root); root == nil {
+		return d
+	}
+	if !isMapping(root) {
+		r.problems.addf(at, "the file must be a mapping with domain and descriptors, not %s", nameOf(root))
+		return d
+	}
+	descriptors := field{name: "descriptors"}
+	for _, f := range r.mapping(root, "the file", fileFields) {
+		switch f.name {
+		case "domain":
+			d.name = r.text(f)
+		case "charging":
+			d.charging = Charging(r.word(f, "a way of charging", chargingNames))
+		case "descriptors":
+			descriptors = f
+		}
+	}
+	if d.name == "" {
+		r.problems.addf(at, "the file has no domain; write domain: and a name that no other file has")
+	}
+	r.charging = d.charging
+	d.root = r.level(descriptors)
+	return d
+}
+
+// level reads a list of descriptors.
+func (r *reader) level(f field) *level {
+	items := r.items(f)
+	if len(items) == 0 {
+		return nil
+	}
+	if r.depth++; r.depth > maxDepth {
+		r.problems.addf(f.at, "descriptors are nested more than %d deep", maxDepth)
+		return nil
+	}
+	defer func() { r.depth-- }()
+	l := newLevel()
+	lines := map[pair]int{}
+	for _, item := range items {
+		at := positionOf(item)
+		n := r.descriptor(item)
+		if n == nil {
+			continue
+		}
+		if line, twice := lines[n.pair]; twice {
+			r.problems.addf(at, "this descriptor has the same key and value as the one in line %d; put them together", line)
+			continue
+		}
+		lines[n.pair] = at.line
+		l.add(n)
+	}
+	return l
+}
+
+// descriptor reads one descriptor; nil if it cannot be placed, about which it reports.
+func (r *reader) descriptor(item ast.Node) *node {
+	at := positionOf(item)
+	before := len(r.problems)
+	n := &node{}
+	var shadow, quota bool
+	var metadata field
+	var rateLimit, share *field
+	for _, f := range r.mapping(item, "a descriptor", descriptorFields) {
+		switch f.name {
+		case "key":
+			n.key = r.text(f)
+		case "value":
+			n.value = r.text(f)
+		case "rate_limit":
+			rateLimit = &f
+		case "descriptors":
+			n.next = r.level(f)
+		case "shadow_mode":
+			shadow = r.truth(f)
+		case "quota_mode":
+			quota = r.truth(f)
+		case "share_threshold":
+			if n.shared = r.truth(f); n.shared {
+				share = &f
+			}
+		case "metadata":
+			metadata = f
+		case "detailed_metric", "value_to_metric":
+			r.truth(f) // our metrics never have values in them
+		}
+	}
+	if rateLimit != nil && r.given(*rateLimit) {
+		n.rule = r.rateLimit(*rateLimit)
+		n.rule.shadow, n.rule.quotaMode = shadow, quota
+		n.rule.metadata = r.metadata(metadata)
+	}
+	if share != nil && !strings.Contains(n.value, "*") {
+		r.problems.addf(share.at, "share_threshold: is for values with a *, whose matches then share one count")
+	}
+	switch {
+	case n.key == "" && len(r.problems) == before:
+		r.problems.addf(at, "the descriptor has no key; write key: and the name of an entry")
+	case strings.Contains(n.key, "*"):
+		r.problems.addf(at, "key: %s has a * in it, which only values can have; give the key in full", quote(n.key))
+	case n.key != "":
+		return n
+	}
+	return nil
+}

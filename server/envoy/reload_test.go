@@ -1,0 +1,105 @@
+package envoy
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+func newStore(t testing.TB) slidegate.Store {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{MaxKeys: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func TestReloadKeepsCounts(t *testing.T) {
+	r := newRig(t, Options{}, fivePerMinute)
+	r.want(request("d", 4, "k=a"), "OK: OK/1")
+	reload := func(text string) {
+		t.Helper()
+		if err := r.service.Reload([]*Domain{mustParse(t, text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload(strings.Replace(strings.Replace(fivePerMinute, "unit: 5", "unit: 9", 1), "name: five", "name: nine", 1))
+	r.want(request("d", 1, "k=a"), "OK: OK/4")
+	reload(strings.Replace(fivePerMinute, "unit: minute, requests_per_unit: 5", "window: 60s, requests_per_unit: 6", 1))
+	r.want(request("d", 1, "k=a"), "OK: OK/0")
+	reload(strings.Replace(fivePerMinute, "requests_per_unit: 5", "requests_per_unit: 5, algorithm: sliding-window", 1))
+	r.want(request("d", 1, "k=a"), "OK: OK/4") // another shape starts empty
+	reload("domain: other")
+	r.want(request("d", 1, "k=a"), "OK: OK/-")
+}
+
+func TestReloadIsAllOrNothing(t *testing.T) {
+	r := newRig(t, Options{}, fivePerMinute)
+	other := mustParse(t, "domain: e\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]")
+	for _, domains := range [][]*Domain{
+		{other, mustParse(t, fivePerMinute), mustParse(t, "domain: e")},
+		{other, nil},
+		{other, {}},
+	} {
+		if err := r.service.Reload(domains); err == nil {
+			t.Errorf("%v: no error", domains)
+		}
+		r.want(request("d", 0, "k=x"), "OK: OK/4")
+		r.want(request("e", 0, "k=x"), "OK: OK/-")
+		r.set(float64(r.micros.Load()/1e6-base) + 60)
+	}
+	err := r.service.Reload([]*Domain{other, other})
+	if err == nil || !strings.Contains(err.Error(), `the domain "e" is in test.yaml and in test.yaml`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// refusing is a store that can keep no limit of more than 7.
+type refusing struct{ slidegate.Store }
+
+func (refusing) Check(limit *slidegate.BoundLimit) error {
+	if limit.Rule().Quota > 7 {
+		return slidegate.ErrStore
+	}
+	return nil
+}
+
+func TestStoreIsAskedWhetherItCan(t *testing.T) {
+	file := "domain: d\ndescriptors: [{key: k, descriptors: [{key: l, value: 'x*', rate_limit: {unit: day, requests_per_unit: 8}}]}]"
+	if _, err := New(refusing{newStore(t)}, []*Domain{mustParse(t, file)}, Options{}); err == nil || !strings.Contains(err.Error(), `test.yaml: the domain "d"`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := New(nil, nil, Options{}); err == nil {
+		t.Error("no store, no error")
+	}
+}
+
+// Reloads and requests at once: the race detector looks on, and no request is lost.
+func TestReloadWhileAsked(t *testing.T) {
+	r := newRig(t, Options{}, strings.Replace(fivePerMinute, "requests_per_unit: 5", "requests_per_unit: 1000", 1))
+	var asking sync.WaitGroup
+	for range 4 {
+		asking.Go(func() {
+			for range 50 {
+				if _, err := r.tryAsk(request("d", 1, "k=a", "k=b")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		text := strings.Replace(fivePerMinute, "requests_per_unit: 5", []string{"requests_per_unit: 1000", "requests_per_unit: 2000"}[i%2], 1)
+		if err := r.service.Reload([]*Domain{mustParse(t, text)}); err != nil {
+			t.Error(err)
+		}
+	}
+	asking.Wait()
+	if err := r.service.Reload([]*Domain{mustParse(t, strings.Replace(fivePerMinute, "unit: 5", "unit: 201", 1))}); err != nil {
+		t.Fatal(err)
+	}
+	r.want(request("d", 1, "k=a", "k=b"), "OK: OK/0 OK/0") // 200 were counted, neither more nor less
+}

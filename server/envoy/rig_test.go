@@ -1,0 +1,170 @@
+package envoy
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// base is where the clock of tests starts: a whole minute, 13 minutes past an hour, 22:13 of a day.
+const base = 1_699_999_980
+
+// counting is a store that tells how often it was asked, and fails when told to.
+type counting struct {
+	slidegate.Store
+	calls atomic.Int64
+	fail  atomic.Pointer[error]
+}
+
+func (c *counting) Apply(ctx context.Context, batch []slidegate.Request) error {
+	c.calls.Add(1)
+	if err := c.fail.Load(); err != nil {
+		return *err
+	}
+	return c.Store.Apply(ctx, batch)
+}
+
+// rig is a service on loopback with a client of Envoy's own types, and a clock that the test sets.
+type rig struct {
+	t       *testing.T
+	service *Service
+	client  rls.RateLimitServiceClient
+	conn    *grpc.ClientConn
+	store   *counting
+	micros  atomic.Int64
+}
+
+func mustParse(t testing.TB, text string) *Domain {
+	t.Helper()
+	d, err := Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func newRig(t *testing.T, opts Options, files ...string) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	r.set(0)
+	inner, err := memstore.New(memstore.Options{Now: r.micros.Load})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.store = &counting{Store: inner}
+	r.start(opts, files...)
+	return r
+}
+
+// start serves over the store that the rig has.
+func (r *rig) start(opts Options, files ...string) {
+	r.t.Helper()
+	var domains []*Domain
+	for _, file := range files {
+		domains = append(domains, mustParse(r.t, file))
+	}
+	var err error
+	if r.service, err = New(r.store, domains, opts); err != nil {
+		r.t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	r.service.Register(server)
+	go server.Serve(listener) //nolint:errcheck // it ends with the test
+	r.t.Cleanup(server.Stop)
+	r.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { r.conn.Close() })
+	r.client = rls.NewRateLimitServiceClient(r.conn)
+}
+
+// set puts the clock to a number of seconds after base.
+func (r *rig) set(seconds float64) { r.micros.Store(base*1_000_000 + int64(seconds*1e6)) }
+
+func (r *rig) ask(request *rls.RateLimitRequest) *rls.RateLimitResponse {
+	r.t.Helper()
+	response, err := r.tryAsk(request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return response
+}
+
+func (r *rig) tryAsk(request *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return r.client.ShouldRateLimit(ctx, request)
+}
+
+// request makes a request of descriptors written like "key=value,key=value".
+func request(domain string, hits uint32, descriptors ...string) *rls.RateLimitRequest {
+	made := &rls.RateLimitRequest{Domain: domain, HitsAddend: hits}
+	for _, text := range descriptors {
+		made.Descriptors = append(made.Descriptors, descriptor(text))
+	}
+	return made
+}
+
+func descriptor(text string) *common.RateLimitDescriptor {
+	d := &common.RateLimitDescriptor{}
+	for entry := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(entry, "=")
+		d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: key, Value: value})
+	}
+	return d
+}
+
+// summary writes a response in short: the overall code, and for each descriptor its code and what remains; "-" where there is
+// no limit and "inf" where it is unlimited.
+func summary(response *rls.RateLimitResponse) string {
+	short := func(code rls.RateLimitResponse_Code) string { return strings.TrimSuffix(code.String(), "_LIMIT") }
+	text := short(response.GetOverallCode()) + ":"
+	for _, st := range response.GetStatuses() {
+		switch {
+		case st.GetCurrentLimit() != nil:
+			text += fmt.Sprintf(" %s/%d", short(st.GetCode()), st.GetLimitRemaining())
+		case st.GetLimitRemaining() == math.MaxUint32:
+			text += fmt.Sprintf(" %s/inf", short(st.GetCode()))
+		default:
+			text += fmt.Sprintf(" %s/-", short(st.GetCode()))
+		}
+	}
+	return text
+}
+
+// step is one request of a script and the answer, as summary writes it.
+type step struct {
+	at   float64 // seconds after base
+	hits uint32
+	ask  string // descriptors, separated by spaces
+	want string
+}
+
+func (r *rig) play(domain string, steps []step) {
+	r.t.Helper()
+	for i, s := range steps {
+		r.set(s.at)
+		got := summary(r.ask(request(domain, s.hits, strings.Fields(s.ask)...)))
+		if got != s.want {
+			r.t.Errorf("step %d: at %gs, %d hits on %s: %s, want %s", i, s.at, s.hits, s.ask, got, s.want)
+		}
+	}
+}

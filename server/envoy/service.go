@@ -1,0 +1,129 @@
+package envoy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Options are the choices of a Service. The zero value answers as the original does by default.
+type Options struct {
+	// Logger is told of reloads. nil means none.
+	Logger *slog.Logger
+	// MeterProvider is where the metrics go. nil means the global one.
+	MeterProvider metric.MeterProvider
+	// ResponseHeaders adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to the response that the client gets, and
+	// Retry-After when it is refused.
+	ResponseHeaders bool
+	// RequestHeaders adds the first three of them to the request that goes upstream.
+	RequestHeaders bool
+	// DynamicMetadata fills the field of that name: domain, descriptors and the metadata of the rules that are under their
+	// limits. It contains what the descriptors say, as Envoy sent it.
+	DynamicMetadata bool
+	// Shadow makes every answer OK, whatever the limits say; the statuses still tell.
+	Shadow bool
+}
+
+// Service is Envoy's rate limit service. It is safe for concurrent use. The zero value is not usable; New makes it.
+type Service struct {
+	rls.UnimplementedRateLimitServiceServer
+
+	store   slidegate.Store
+	opts    Options
+	most    int // descriptors in a request that is charged all or nothing
+	metrics *metrics
+	binder  *binder
+	health  *health.Server
+	drained atomic.Bool
+	work    sync.Pool // of *work
+
+	reload  sync.Mutex
+	domains atomic.Pointer[map[string]*domain]
+}
+
+var _ rls.RateLimitServiceServer = (*Service)(nil)
+
+// healthNames are what Envoy and others ask the health of: the whole server, the name that the original uses, and ours.
+var healthNames = []string{"", "ratelimit", rls.RateLimitService_ServiceDesc.ServiceName}
+
+// New returns a service over a store, with no two domains of one name.
+func New(store slidegate.Store, domains []*Domain, opts Options) (*Service, error) {
+	if store == nil {
+		return nil, errors.New("envoy: store: must not be nil; memstore.New makes one")
+	}
+	m, err := newMetrics(opts.MeterProvider)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{
+		store: store, opts: opts, metrics: m, health: health.NewServer(),
+		most:   min(MaxDescriptors, store.Traits().MaxCharges),
+		binder: &binder{store: store, known: map[binding]*slidegate.BoundLimit{}},
+	}
+	s.work.New = func() any { return new(work) }
+	if err := s.Reload(domains); err != nil {
+		return nil, err
+	}
+	for _, name := range healthNames {
+		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
+	return s, nil
+}
+
+// Reload puts other domains in service, all or, if there is an error, none. Counts are kept where a limit's algorithm, window,
+// segments and anchor are what they were, and the domain is charged as it was.
+func (s *Service) Reload(domains []*Domain) error {
+	s.reload.Lock()
+	defer s.reload.Unlock()
+	next := make(map[string]*domain, len(domains))
+	for _, given := range domains {
+		if given == nil || given.name == "" {
+			return errors.New("envoy: domains: must come from Parse, and none may be nil")
+		}
+		if other := next[given.name]; other != nil {
+			return fmt.Errorf("envoy: the domain %q is in %s and in %s; a domain has one file", given.name, other.file, given.file)
+		}
+		if given.charging == ChargeAll && s.most < 2 {
+			return fmt.Errorf("envoy: %s: charging: %w: the store %s cannot charge several descriptors at once; write each",
+				given.file, slidegate.ErrStore, s.store.Traits().Name)
+		}
+		made, err := s.domain(given)
+		if err != nil {
+			return err
+		}
+		next[given.name] = made
+	}
+	before := s.domains.Swap(&next)
+	if len(next) == 0 && (before == nil || len(*before) == 0) {
+		return nil // nobody asked for any
+	}
+	s.opts.Logger.Info("envoy: domains are in service", "domains", len(next))
+	return nil
+}
+
+// Register adds the service to a gRPC server, with the health service and reflection, before it serves.
+func (s *Service) Register(server *grpc.Server) {
+	rls.RegisterRateLimitServiceServer(server, s)
+	healthpb.RegisterHealthServer(server, s.health)
+	reflection.Register(server)
+}
+
+// Drain tells those who ask for the service's health that it is about to end. It still answers.
+func (s *Service) Drain() {
+	s.drained.Store(true)
+	s.health.Shutdown()
+}

@@ -1,0 +1,61 @@
+package envoy
+
+import (
+	"math"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+)
+
+const day = 24 * time.Hour
+
+// units are the units of time that a limit can have, by what the protocol calls them. All windows start at multiples of
+// their length since the Unix epoch, as the original's do.
+var units = []struct {
+	name   string
+	unit   rls.RateLimitResponse_RateLimit_Unit
+	length time.Duration
+}{
+	{"second", rls.RateLimitResponse_RateLimit_SECOND, time.Second},
+	{"minute", rls.RateLimitResponse_RateLimit_MINUTE, time.Minute},
+	{"hour", rls.RateLimitResponse_RateLimit_HOUR, time.Hour},
+	{"day", rls.RateLimitResponse_RateLimit_DAY, day},
+	{"week", rls.RateLimitResponse_RateLimit_WEEK, 7 * day},
+	{"month", rls.RateLimitResponse_RateLimit_MONTH, 30 * day},
+	{"year", rls.RateLimitResponse_RateLimit_YEAR, 365 * day},
+}
+
+var unitNames = func() (names []string) {
+	for _, u := range units {
+		names = append(names, u.name)
+	}
+	return names
+}()
+
+// lengthOf returns how long a unit is; 0 if there is no such unit.
+func lengthOf(unit rls.RateLimitResponse_RateLimit_Unit) time.Duration {
+	for _, u := range units {
+		if u.unit == unit {
+			return u.length
+		}
+	}
+	return 0
+}
+
+// times is a unit many times over, as long as a Duration can be if it would be longer.
+func times(length time.Duration, many int64) time.Duration {
+	if length > 0 && many > int64(math.MaxInt64/length) {
+		return math.MaxInt64
+	}
+	return length * time.Duration(many)
+}
+
+// unitOf expresses a window of whole seconds in the largest unit up to a day that divides it.
+func unitOf(window time.Duration) (unit rls.RateLimitResponse_RateLimit_Unit, multiplier uint32) {
+	for _, u := range []int{3, 2, 1, 0} {
+		if window%units[u].length == 0 {
+			return units[u].unit, uint32(window / units[u].length)
+		}
+	}
+	panic("envoy: a window is not of whole seconds")
+}
