@@ -1,0 +1,169 @@
+package resp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// aboutCommands are the commands that tell about the server, most of them for clients that ask when they start.
+func aboutCommands() []*command {
+	return []*command{
+		{name: "command", arity: -1, run: (*conn).commandCommand, usage: "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]",
+			summary: "Tells what commands there are."},
+		{name: "config", arity: -2, run: (*conn).config, usage: "GET parameter", summary: "Tells the few parameters that clients ask for."},
+		{name: "info", arity: -1, run: (*conn).info, summary: "Tells about the server."},
+		{name: "sg.help", arity: 1, own: true, run: (*conn).help, summary: "Tells how commands are used."},
+	}
+}
+
+func (c *conn) commandCommand(args [][]byte) {
+	all := c.server.sorted
+	switch {
+	case len(args) == 1:
+		c.out = appendArray(c.out, len(all))
+		for _, cmd := range all {
+			c.describe(cmd)
+		}
+	case is(args[1], "COUNT") && len(args) == 2:
+		c.out = appendInt(c.out, int64(len(all)))
+	case is(args[1], "LIST") && len(args) == 2:
+		c.out = appendArray(c.out, len(all))
+		for _, cmd := range all {
+			c.out = appendBulk(c.out, cmd.name)
+		}
+	case is(args[1], "INFO"):
+		c.commandInfo(args[2:])
+	case is(args[1], "DOCS"):
+		c.commandDocs(args[2:])
+	default:
+		c.fail("unknown subcommand or wrong number of arguments for '" + quoted(args[1]) + "'. Try SG.HELP.")
+	}
+}
+
+// commandInfo describes the commands of these names, or all; null for those that there are not.
+func (c *conn) commandInfo(names [][]byte) {
+	if len(names) == 0 {
+		c.out = appendArray(c.out, len(c.server.sorted))
+		for _, cmd := range c.server.sorted {
+			c.describe(cmd)
+		}
+		return
+	}
+	c.out = appendArray(c.out, len(names))
+	for _, name := range names {
+		if cmd := c.server.find(name); cmd != nil {
+			c.describe(cmd)
+		} else {
+			c.appendNullArray()
+		}
+	}
+}
+
+func (c *conn) appendNullArray() {
+	if c.resp3 {
+		c.appendNull()
+		return
+	}
+	c.out = append(c.out, "*-1\r\n"...)
+}
+
+// describe tells of a command what Redis tells: name, arity, flags, where the keys are, and four lists that are empty.
+func (c *conn) describe(cmd *command) {
+	c.out = appendArray(c.out, 10)
+	c.out = appendBulk(c.out, cmd.name)
+	c.out = appendInt(c.out, int64(cmd.arity))
+	if cmd.key > 0 {
+		c.appendSet(1)
+		c.out = append(c.out, "+write\r\n"...)
+	} else {
+		c.appendSet(0)
+	}
+	step := min(1, cmd.key)
+	for _, n := range []int{cmd.key, cmd.key, step} {
+		c.out = appendInt(c.out, int64(n))
+	}
+	c.appendSet(0)                // categories of access
+	c.appendSet(0)                // tips
+	c.out = appendArray(c.out, 0) // where keys are, in more detail
+	c.out = appendArray(c.out, 0) // subcommands
+}
+
+// commandDocs tells about the commands of these names, or all; those that there are not are left out.
+func (c *conn) commandDocs(names [][]byte) {
+	found := c.server.sorted
+	if len(names) > 0 {
+		found = nil
+		for _, name := range names {
+			if cmd := c.server.find(name); cmd != nil {
+				found = append(found, cmd)
+			}
+		}
+	}
+	c.appendMap(len(found))
+	for _, cmd := range found {
+		group := "connection"
+		if cmd.own {
+			group = "module"
+		}
+		c.out = appendBulk(c.out, cmd.name)
+		c.appendMap(3)
+		for _, pair := range [][2]string{{"summary", cmd.explained()}, {"since", "1.0.0"}, {"group", group}} {
+			c.out = appendBulk(appendBulk(c.out, pair[0]), pair[1])
+		}
+	}
+}
+
+// explained is how a command is used, and what it does.
+func (cmd *command) explained() string {
+	return strings.TrimSpace(strings.ToUpper(cmd.name)+" "+cmd.usage) + ": " + cmd.summary
+}
+
+// parameters are what redis-benchmark asks for before it begins. They are true: nothing is written to a disk.
+var parameters = [][2]string{{"appendonly", "no"}, {"save", ""}}
+
+func (c *conn) config(args [][]byte) {
+	if !is(args[1], "GET") || len(args) < 3 {
+		c.fail("CONFIG: only GET is known, with a parameter; the service is configured by its file")
+		return
+	}
+	var found [][2]string
+	for _, parameter := range parameters {
+		if slices.ContainsFunc(args[2:], func(name []byte) bool { return is(name, parameter[0]) }) {
+			found = append(found, parameter)
+		}
+	}
+	c.appendMap(len(found))
+	for _, parameter := range found {
+		c.out = appendBulk(appendBulk(c.out, parameter[0]), parameter[1])
+	}
+}
+
+func (c *conn) info([][]byte) {
+	s := c.server
+	c.appendText(fmt.Sprintf("# Server\r\nserver_name:slidegate\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n"+
+		"\r\n# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n\r\n# Replication\r\nrole:master\r\n",
+		pretended, int64(time.Since(s.began)/time.Second), s.connected(), s.opts.MaxConnections))
+}
+
+// answerHelp tells what the six numbers mean.
+var answerHelp = []string{
+	"SG.ALLOW, SG.ALLOWUPTO, SG.PEEK and SG.REFUND answer six numbers:",
+	"allowed (1 or 0), quota, remaining, retry_after in microseconds (-1: never), reset_after in microseconds, granted.",
+	"SG.RESERVE answers the same, and the reservation. An empty policy is the default one.",
+}
+
+func (c *conn) help([][]byte) {
+	var lines []string
+	for _, cmd := range c.server.sorted {
+		if cmd.own {
+			lines = append(lines, cmd.explained())
+		}
+	}
+	lines = append(lines, answerHelp...)
+	c.out = appendArray(c.out, len(lines))
+	for _, line := range lines {
+		c.out = appendSimple(c.out, '+', line)
+	}
+}

@@ -1,0 +1,206 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+const (
+	mostWaiting = 64 << 10 // bytes of answers that are kept for one write
+	keptOut     = 16 << 10 // bytes of memory that a connection keeps for answers
+)
+
+// conn is a client. Only its own goroutine uses it, but for wake.
+type conn struct {
+	server *Server
+	client net.Conn
+	ctx    context.Context
+	id     int64
+	reader *reader
+	out    []byte // answers that are not written yet
+
+	authed  bool
+	resp3   bool
+	leaving bool // no further command is answered
+	strange bool // it speaks something else
+	name    string
+
+	readUntil  time.Time // the deadlines that are set
+	writeUntil time.Time
+	begun      bool // readUntil is that of a command that had begun,
+	completed  bool // and some command has been completed since
+
+	last     *command // what was asked last, for clients mostly ask the same
+	lastName []byte
+	ran      int64 // how often, since it was counted
+	policies [4]string
+	place    int
+	throttle throttle
+	batch    *batch // SG.ALLOWs that are to be decided together; nil if there are none
+}
+
+func newConn(s *Server, client net.Conn, id int64) *conn {
+	return &conn{server: s, client: client, ctx: s.ctx, id: id, reader: newReader(client), authed: len(s.tokens) == 0}
+}
+
+// Why a client is no longer connected.
+type reason int
+
+const (
+	leftByItself reason = iota
+	leftIdle
+	leftDrained
+	leftSlowRead
+	leftSlowWrite
+	leftProtocol
+	reasons
+)
+
+var reasonNames = [reasons]string{"client", "idle", "drained", "slow_read", "slow_write", "protocol"}
+
+// serve answers the client until one of both has had enough.
+func (c *conn) serve() reason {
+	for {
+		c.setReadDeadline()
+		if c.server.draining.Load() { // looked at after the deadline was set, for wake sets both in the other order
+			return leftDrained
+		}
+		if err := c.reader.fill(); err != nil {
+			return c.readFailed(err)
+		}
+		if why, ok := c.answer(); !ok {
+			return why
+		}
+	}
+}
+
+// wake ends a read that waits for the next command. Server.draining must be set.
+func (c *conn) wake() { _ = c.client.SetReadDeadline(time.Unix(1, 0)) }
+
+func (c *conn) readFailed(err error) reason {
+	switch {
+	case c.server.draining.Load():
+		return leftDrained
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+		return leftByItself
+	case c.begun:
+		return leftSlowRead
+	}
+	return leftIdle
+}
+
+// setReadDeadline gives a command that has begun its time, once, and otherwise the client its time to be silent. That is
+// put off only when it has changed by an eighth, because setting it takes longer than a decision.
+func (c *conn) setReadDeadline() {
+	now, idle := time.Now(), c.server.opts.IdleTimeout
+	begun := c.reader.begun()
+	switch {
+	case begun:
+		if !c.begun || c.completed {
+			c.readBy(now.Add(c.server.opts.ReadTimeout))
+		}
+	case idle < 0:
+		if c.begun {
+			c.readBy(time.Time{})
+		}
+	case c.begun || c.readUntil.Sub(now) < idle-idle/8:
+		c.readBy(now.Add(idle))
+	}
+	c.begun, c.completed = begun, false
+}
+
+func (c *conn) readBy(when time.Time) {
+	c.readUntil = when
+	_ = c.client.SetReadDeadline(when)
+}
+
+// answer answers the commands that are there. If not ok, the client is to be disconnected.
+func (c *conn) answer() (why reason, ok bool) {
+	for n := 1; ; n++ {
+		args, complete, err := c.reader.next(c.bounds())
+		if err != nil {
+			c.decide()
+			c.fail(err.Error())
+			c.count(nil)
+			_ = c.write()
+			return leftProtocol, false
+		}
+		if !complete {
+			break
+		}
+		c.completed = true
+		c.run(args)
+		if c.leaving {
+			c.count(nil)
+			_ = c.write()
+			if c.strange {
+				return leftProtocol, false
+			}
+			return leftByItself, false
+		}
+		if n%c.server.opts.MaxPipeline == 0 || len(c.out) >= mostWaiting {
+			if why, ok := c.flush(); !ok {
+				return why, false
+			}
+		}
+	}
+	return c.flush()
+}
+
+// flush decides what waits to be decided, and writes all answers.
+func (c *conn) flush() (why reason, ok bool) {
+	c.decide()
+	c.count(nil)
+	err := c.write()
+	switch {
+	case err == nil:
+		return 0, true
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return leftSlowWrite, false
+	}
+	return leftByItself, false
+}
+
+// write sends the answers.
+func (c *conn) write() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	timeout, now := c.server.opts.WriteTimeout, time.Now()
+	if c.writeUntil.Sub(now) < timeout-timeout/8 {
+		c.writeUntil = now.Add(timeout)
+		_ = c.client.SetWriteDeadline(c.writeUntil)
+	}
+	_, err := c.client.Write(c.out)
+	c.out = c.out[:0]
+	if cap(c.out) > keptOut {
+		c.out = nil
+	}
+	return err
+}
+
+// bounds are what the next command may take.
+func (c *conn) bounds() bounds {
+	if c.authed {
+		return c.server.bounds
+	}
+	return c.server.strange
+}
+
+// count counts a command; nil brings the counts up to date.
+func (c *conn) count(cmd *command) {
+	if cmd == c.last && cmd != nil {
+		c.ran++
+		return
+	}
+	if c.ran > 0 {
+		c.last.ran.Add(c.ran)
+	}
+	c.ran = 0
+	if cmd != nil {
+		c.last, c.ran = cmd, 1
+	}
+}

@@ -1,0 +1,98 @@
+package resp
+
+import "bytes"
+
+// inline reads a command that is a line of text, as somebody types it into a terminal: words between blanks, or in quotes.
+// The words are unquoted where they are, for they only get shorter.
+func (r *reader) inline(b bounds) (args [][]byte, ok bool, err error) {
+	there := r.buf[r.start:r.end]
+	end := bytes.IndexByte(there[r.at:], '\n')
+	if end < 0 && len(there) <= b.bulk+1 { // there may be one byte more, the line's \r
+		r.at = len(there)
+		return nil, false, nil
+	}
+	if end < 0 || len(bytes.TrimSuffix(there[:r.at+end], []byte("\r"))) > b.bulk {
+		return nil, false, errLine
+	}
+	line := there[:r.at+end]
+	r.at = len(line) + 1
+	r.args = r.args[:0]
+	for at := 0; ; {
+		for at < len(line) && blank(line[at]) {
+			at++
+		}
+		if at == len(line) {
+			break
+		}
+		if len(r.args) == b.args {
+			return nil, false, errArgs
+		}
+		word, next, ok := unquote(line, at)
+		if !ok {
+			return nil, false, errQuotes
+		}
+		r.args = append(r.args, word)
+		at = next
+	}
+	r.take()
+	return r.args, true, nil
+}
+
+func blank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+
+// unquote reads the word that begins at at, and returns it and where it ends. It is written over the line.
+func unquote(line []byte, at int) (word []byte, next int, ok bool) {
+	word = line[at:at]
+	for ; at < len(line) && !blank(line[at]); at++ {
+		quote := line[at]
+		if quote != '"' && quote != '\'' {
+			word = append(word, quote)
+			continue
+		}
+		at++
+		for ; at < len(line) && line[at] != quote; at++ {
+			c := line[at]
+			if c == '\\' && at+1 < len(line) {
+				c, at = escaped(line, at, quote)
+			}
+			word = append(word, c)
+		}
+		// The quote must be closed, and a blank must follow.
+		if at == len(line) || at+1 < len(line) && !blank(line[at+1]) {
+			return nil, 0, false
+		}
+	}
+	return word[:len(word):len(word)], at, true
+}
+
+// escaped reads what follows the backslash at at, and returns where its last byte is.
+func escaped(line []byte, at int, quote byte) (c byte, last int) {
+	if quote == '\'' { // only the quote itself can be escaped
+		if line[at+1] == '\'' {
+			return '\'', at + 1
+		}
+		return '\\', at
+	}
+	if line[at+1] == 'x' && at+3 < len(line) {
+		high, low := hexDigit(line[at+2]), hexDigit(line[at+3])
+		if high >= 0 && low >= 0 {
+			return byte(high<<4 | low), at + 3
+		}
+	}
+	if i := bytes.IndexByte([]byte("nrtba"), line[at+1]); i >= 0 {
+		return "\n\r\t\b\a"[i], at + 1
+	}
+	return line[at+1], at + 1
+}
+
+func hexDigit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}

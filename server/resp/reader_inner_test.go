@@ -1,0 +1,231 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+var testBounds = bounds{args: 8, bulk: 1024, command: 2048}
+
+// readAll takes all commands out of a stream, and returns them, and what was wrong in the end.
+func readAll(source io.Reader, b bounds) (commands [][]string, err error) {
+	r := newReader(source)
+	for {
+		args, ok, err := r.next(b)
+		if err != nil {
+			return commands, err
+		}
+		if ok {
+			var command []string
+			for _, arg := range args {
+				command = append(command, string(arg))
+			}
+			commands = append(commands, command)
+			continue
+		}
+		if err := r.fill(); err != nil {
+			if r.begun() {
+				return commands, io.ErrUnexpectedEOF
+			}
+			return commands, nil
+		}
+	}
+}
+
+func same(a, b [][]string) bool { return slices.EqualFunc(a, b, slices.Equal) }
+
+// readerCase is a text, its commands, and what is wrong after them.
+type readerCase struct {
+	text string
+	want [][]string
+	err  error
+}
+
+func readerCases() []readerCase {
+	long := strings.Repeat("x", 1024)
+	header := strings.Repeat("0", 30)
+	return []readerCase{
+		{"", nil, nil},
+		{"*1\r\n$4\r\nPING\r\n", [][]string{{"PING"}}, nil},
+		{"*2\r\n$4\r\nECHO\r\n$0\r\n\r\n*1\r\n$1\r\na\r\n", [][]string{{"ECHO", ""}, {"a"}}, nil},
+		{"*2\r\n$2\r\n\r\n\r\n$3\r\n*1\r\r\n", [][]string{{"\r\n", "*1\r"}}, nil}, // any bytes
+		{"*0\r\n*-1\r\n*-7\r\nPING\r\n", [][]string{{"PING"}}, nil},               // nothing, and nothing
+		{"PING\r\n", [][]string{{"PING"}}, nil},
+		{"PING\n\r\n\n  \r\nECHO  a\tb \r\n", [][]string{{"PING"}, {"ECHO", "a", "b"}}, nil},
+		{`ECHO "a b" 'c d' "\x41\n\"\q\\" 'it\'s\n' ""` + "\r\n", [][]string{{"ECHO", "a b", "c d", "A\n\"q\\", `it's\n`, ""}}, nil},
+		{`a"b c"` + "\n", [][]string{{"ab c"}}, nil},
+		{`"\xzz\x4"` + "\n", [][]string{{"xzzx4"}}, nil},
+		{`PING "a` + "\r\n", nil, errQuotes},
+		{`PING 'a` + "\r\n", nil, errQuotes},
+		{`PING "a"b` + "\r\n", nil, errQuotes},
+		{`PING "a\` + "\r\n", nil, errQuotes},
+		{"*1\r\n$1024\r\n" + long + "\r\n", [][]string{{long}}, nil},
+		{"*1\r\n$1025\r\n", nil, errBulk},
+		{"*1\r\n$536870912\r\n", nil, errBulk}, // 512 MiB
+		{"*1\r\n$-1\r\n", nil, errBulk},
+		{"*1\r\n$99999999999999999999\r\n", nil, errBulk},
+		{"*1\r\n$x\r\n", nil, errBulk},
+		{"*1\r\n$\r\n", nil, errBulk},
+		{"*1\r\n$+1\r\n", nil, errBulk},
+		{"*1\r\n$01\r\n", nil, errBulk},
+		{"*1\r\n$-0\r\n", nil, errBulk},
+		{"*1\r\n$1\n", nil, errBulk},
+		{"*1\r\n$" + header, nil, errBulk},
+		{"*1\r\n$1\r\nab\r\n", nil, errEnd},
+		{"*1\r\n$1\r\na\n\r\n", nil, errEnd},
+		{"*1\r\n$1\r\na\r\r\n", nil, errEnd},
+		{"*1\r\n$1\r\nax\n", nil, errEnd},
+		{"*1\r\n+OK\r\n", nil, protocolError("expected '$', got '+'")},
+		{"*1\r\n\x00", nil, protocolError("expected '$', got '?'")},
+		{"*8\r\n" + strings.Repeat("$1\r\na\r\n", 8), [][]string{{"a", "a", "a", "a", "a", "a", "a", "a"}}, nil},
+		{"*9\r\n", nil, errArgs},
+		{"*1000000\r\n", nil, errArgs},
+		{"*99999999999999999999\r\n", nil, errArgs},
+		{"*-99999999999999999999\r\n", nil, errArgs},
+		{"*x\r\n", nil, errArgs},
+		{"*\r\n", nil, errArgs},
+		{"*1 \r\n", nil, errArgs},
+		{"*1\n", nil, errArgs},
+		{"*" + header, nil, errArgs},
+		{"*2\r\n$1024\r\n" + long + "\r\n$1010\r\n", nil, errCommand}, // 4 + 7 + 1024 + 2, and then 7 + 1010 + 2, are 2056
+		{"*2\r\n$1024\r\n" + long + "\r\n$1002\r\n" + long[:1002] + "\r\n", [][]string{{long, long[:1002]}}, nil}, // 2048
+		{long + "\r\n", [][]string{{long}}, nil},
+		{long + "x\r\n", nil, errLine},
+		{long + "\r", nil, io.ErrUnexpectedEOF}, // the line's end may yet come
+		{long + "xx", nil, errLine},
+		{"a b c d e f g h\n", [][]string{{"a", "b", "c", "d", "e", "f", "g", "h"}}, nil},
+		{"a b c d e f g h i\n", nil, errArgs},
+		{"PING\r\n*1\r\n$4\r\nPI", [][]string{{"PING"}}, io.ErrUnexpectedEOF},
+		{"*1\r", nil, io.ErrUnexpectedEOF},
+		{"*1\r\n$4\r\nPING\r", nil, io.ErrUnexpectedEOF},
+	}
+}
+
+func TestReader(t *testing.T) {
+	for _, c := range readerCases() {
+		for name, source := range map[string]io.Reader{
+			"whole": strings.NewReader(c.text), "bytes": iotest.OneByteReader(strings.NewReader(c.text)),
+			"halves": iotest.HalfReader(strings.NewReader(c.text)),
+		} {
+			got, err := readAll(source, testBounds)
+			if !same(got, c.want) || !errors.Is(err, c.err) {
+				t.Errorf("%.60q in %s: got %.100q, %v; want %.100q, %v", c.text, name, got, err, c.want, c.err)
+			}
+		}
+	}
+}
+
+// A command that is announced takes no memory before it comes.
+func TestReaderMemory(t *testing.T) {
+	b := bounds{args: 128, bulk: 1 << 20, command: 2 << 20}
+	r := newReader(strings.NewReader("*3\r\n$1048576\r\nabc"))
+	if err := r.fill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := r.next(b); ok || err != nil || len(r.buf) > firstBuffer {
+		t.Errorf("%v, %v, a buffer of %d bytes", ok, err, len(r.buf))
+	}
+	// A large one makes the buffer grow, to less than four times its size, and it shrinks again.
+	large := "*1\r\n$100000\r\n" + strings.Repeat("x", 100_000) + "\r\n"
+	r = newReader(io.MultiReader(strings.NewReader(large), iotest.OneByteReader(strings.NewReader(strings.Repeat("\n", 1000)))))
+	for largest := 0; ; largest = max(largest, len(r.buf)) {
+		if _, ok, err := r.next(b); ok || err != nil {
+			if err != nil || largest > 400_000 {
+				t.Fatalf("%v, a buffer of %d bytes", err, largest)
+			}
+			break
+		}
+		if err := r.fill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for r.fill() == nil {
+		if _, ok, err := r.next(b); ok || err != nil || len(r.buf) > mostAhead {
+			t.Fatalf("%v, %v, a buffer of %d bytes", ok, err, len(r.buf))
+		}
+	}
+	if len(r.buf) != firstBuffer {
+		t.Errorf("after a large command and 1000 small reads the buffer has %d bytes", len(r.buf))
+	}
+	// A stream of small commands makes it grow to a bound.
+	r = newReader(strings.NewReader(strings.Repeat("*1\r\n$4\r\nPING\r\n", 100_000)))
+	n := 0
+	for r.fill() == nil {
+		for {
+			_, ok, err := r.next(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			n++
+		}
+		if len(r.buf) > 2*mostAhead {
+			t.Fatalf("a buffer of %d bytes", len(r.buf))
+		}
+	}
+	if n != 100_000 {
+		t.Errorf("%d commands, want 100000", n)
+	}
+}
+
+// FuzzReader holds the reader, in whatever pieces the bytes come, to decode.
+func FuzzReader(f *testing.F) {
+	for _, seed := range []string{"*1\r\n$4\r\nPING\r\n", "PING \"a\\x41b\" 'c'\r\n", "*2\r\n$1\r\na\r\n$-1\r\n", "*0\r\n\r\n*-1\r\nx\n",
+		"*3\r\n$8\r\nSG.ALLOW\r\n$7\r\ndefault\r\n$3\r\nann\r\n*1\r\n"} {
+		f.Add([]byte(seed), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, piece uint8) {
+		want, wantErr := decode(text, testBounds)
+		for name, source := range map[string]io.Reader{"whole": bytes.NewReader(text), "pieces": &pieces{text, int(piece)%7 + 1}} {
+			got, err := readAll(source, testBounds)
+			if !same(got, want) || (err == nil) != (wantErr == nil) || errors.Is(err, io.ErrUnexpectedEOF) != errors.Is(wantErr, io.ErrUnexpectedEOF) {
+				t.Fatalf("%q in %s: got %q, %v; want %q, %v", text, name, got, err, want, wantErr)
+			}
+		}
+	})
+}
+
+// pieces hands out so many bytes at a time.
+type pieces struct {
+	rest []byte
+	size int
+}
+
+func (p *pieces) Read(to []byte) (int, error) {
+	if len(p.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(to[:min(len(to), p.size)], p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
+}
+
+// TestReaderAgrees does the same with texts made of the protocol's own pieces, which come near to what is right and what is
+// wrong far more often than random bytes.
+func TestReaderAgrees(t *testing.T) {
+	fragments := []string{"*1\r\n", "*2\r\n", "*0\r\n", "*-1\r\n", "*9\r\n", "*", "$4\r\n", "$0\r\n", "$1\r\n", "$-1\r\n", "$2000\r\n", "$", "PING", "a", "1",
+		"\r\n", "\r", "\n", " ", "\t", "\"", "'", "\\", "\\x41", "\\x4", "\\n", "\\'", "\\\"", "\x00", "\xff", "*1\r\n$4\r\nPING\r\n", "ECHO \"a b\"\r\n",
+		strings.Repeat("x", 1020), strings.Repeat("a ", 6), strings.Repeat("0", 22)}
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 20_000 {
+		var text []byte
+		for range 1 + random.IntN(12) {
+			text = append(text, fragments[random.IntN(len(fragments))]...)
+		}
+		want, wantErr := decode(text, testBounds)
+		got, err := readAll(&pieces{text, 1 + random.IntN(9)*random.IntN(300)}, testBounds)
+		if !same(got, want) || (err == nil) != (wantErr == nil) || errors.Is(err, io.ErrUnexpectedEOF) != errors.Is(wantErr, io.ErrUnexpectedEOF) {
+			t.Fatalf("seed %d: %q: got %q, %v; want %q, %v", seed, text, got, err, want, wantErr)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package resp
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+)
+
+// sessionCommands are the commands about the connection itself.
+func sessionCommands() []*command {
+	return []*command{
+		{name: "auth", arity: -2, most: 3, always: true, run: (*conn).auth, usage: "[username] token", summary: "Says the token."},
+		{name: "hello", arity: -1, always: true, run: (*conn).hello, usage: "[protover [AUTH username token] [SETNAME name]]",
+			summary: "Chooses RESP2 or RESP3."},
+		{name: "ping", arity: -1, most: 2, run: (*conn).ping, usage: "[message]", summary: "Answers PONG, or the message."},
+		{name: "echo", arity: 2, run: (*conn).echo, usage: "message", summary: "Answers the message."},
+		{name: "client", arity: -2, run: (*conn).clientCommand, usage: "ID | GETNAME | SETNAME name | SETINFO attribute value | NO-EVICT on|off | NO-TOUCH on|off",
+			summary: "Takes what clients say about themselves."},
+		{name: "select", arity: 2, run: (*conn).selectDatabase, usage: "0", summary: "There is one database, 0."},
+		{name: "reset", arity: 1, always: true, run: (*conn).reset, summary: "Makes the connection as it was at first."},
+		{name: "quit", arity: -1, always: true, run: (*conn).quit, summary: "Ends the connection."},
+	}
+}
+
+const wrongToken = "invalid username-password pair or user is disabled."
+
+// knows tells whether a token is one of the server's. All are compared, in the same time whatever they are.
+func (s *Server) knows(token []byte) bool {
+	sum, found := sha256.Sum256(token), 0
+	for i := range s.tokens {
+		found |= subtle.ConstantTimeCompare(sum[:], s.tokens[i][:])
+	}
+	if found == 0 {
+		s.metrics.refused.Add(1)
+	}
+	return found == 1
+}
+
+// admit lets the client in, if it has the token. Without tokens, only the user who needs none can be named.
+func (c *conn) admit(user string, token []byte) bool {
+	if len(c.server.tokens) == 0 {
+		return user == "default"
+	}
+	if !c.server.knows(token) {
+		return false
+	}
+	c.authed = true
+	return true
+}
+
+func (c *conn) auth(args [][]byte) {
+	if len(args) == 2 && len(c.server.tokens) == 0 {
+		c.fail("AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+		return
+	}
+	user := "default"
+	if len(args) == 3 {
+		user = string(args[1])
+	}
+	if !c.admit(user, args[len(args)-1]) {
+		c.out = appendError(c.out, "WRONGPASS", wrongToken)
+		return
+	}
+	c.ok()
+}
+
+// hello answers HELLO: all of it is done, or nothing.
+func (c *conn) hello(args [][]byte) {
+	resp3, name := c.resp3, c.name
+	if len(args) > 1 {
+		version, ok := parseInt(args[1])
+		if !ok {
+			c.fail("Protocol version is not an integer or out of range")
+			return
+		}
+		if version != 2 && version != 3 {
+			c.out = appendError(c.out, "NOPROTO", "unsupported protocol version")
+			return
+		}
+		resp3 = version == 3
+	}
+	var user, token []byte
+	for at := 2; at < len(args); {
+		switch {
+		case is(args[at], "AUTH") && at+2 < len(args):
+			user, token = args[at+1], args[at+2]
+			at += 3
+		case is(args[at], "SETNAME") && at+1 < len(args):
+			if name = string(args[at+1]); !goodName(name) {
+				c.failName()
+				return
+			}
+			at += 2
+		default:
+			c.fail("Syntax error in HELLO option '" + quoted(args[at]) + "'")
+			return
+		}
+	}
+	if token != nil && !c.admit(string(user), token) {
+		c.out = appendError(c.out, "WRONGPASS", wrongToken)
+		return
+	}
+	if !c.authed {
+		c.out = appendError(c.out, "NOAUTH", "HELLO must be called with the client already authenticated, otherwise the HELLO "+
+			"<proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+		return
+	}
+	c.resp3, c.name = resp3, name
+	c.introduce()
+}
+
+// pretended is the version of Redis whose commands about connections these are; clients look at it.
+const pretended = "7.2.0"
+
+// introduce tells what HELLO tells.
+func (c *conn) introduce() {
+	protocol := int64(2)
+	if c.resp3 {
+		protocol = 3
+	}
+	c.appendMap(7)
+	for _, pair := range [][2]string{{"server", "slidegate"}, {"version", pretended}} {
+		c.out = appendBulk(appendBulk(c.out, pair[0]), pair[1])
+	}
+	c.out = appendInt(appendBulk(c.out, "proto"), protocol)
+	c.out = appendInt(appendBulk(c.out, "id"), c.id)
+	for _, pair := range [][2]string{{"mode", "standalone"}, {"role", "master"}} {
+		c.out = appendBulk(appendBulk(c.out, pair[0]), pair[1])
+	}
+	c.out = appendArray(appendBulk(c.out, "modules"), 0)
+}
+
+func (c *conn) ping(args [][]byte) {
+	if len(args) == 2 {
+		c.echo(args)
+		return
+	}
+	c.out = append(c.out, "+PONG\r\n"...)
+}
+
+func (c *conn) echo(args [][]byte) { c.out = appendBulk(c.out, args[1]) }
+
+func (c *conn) clientCommand(args [][]byte) {
+	switch {
+	case is(args[1], "ID") && len(args) == 2:
+		c.out = appendInt(c.out, c.id)
+	case is(args[1], "GETNAME") && len(args) == 2:
+		if c.name == "" {
+			c.appendNull()
+			return
+		}
+		c.out = appendBulk(c.out, c.name)
+	case is(args[1], "SETNAME") && len(args) == 3:
+		if name := string(args[2]); goodName(name) {
+			c.name = name
+			c.ok()
+			return
+		}
+		c.failName()
+	case is(args[1], "SETINFO") && len(args) == 4, (is(args[1], "NO-EVICT") || is(args[1], "NO-TOUCH")) && len(args) == 3:
+		c.ok()
+	default:
+		c.fail("unknown subcommand or wrong number of arguments for '" + quoted(args[1]) + "'. Try SG.HELP.")
+	}
+}
+
+// goodName tells whether a connection can be called so: visible bytes without blanks, and not many.
+func goodName(name string) bool {
+	return len(name) <= 256 && !strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' })
+}
+
+func (c *conn) failName() {
+	c.fail("Client names cannot contain spaces, newlines or special characters, and have at most 256 bytes.")
+}
+
+func (c *conn) selectDatabase(args [][]byte) {
+	switch n, ok := parseInt(args[1]); {
+	case !ok:
+		c.fail("value is not an integer or out of range")
+	case n != 0:
+		c.fail("DB index is out of range")
+	default:
+		c.ok()
+	}
+}
+
+func (c *conn) reset([][]byte) {
+	c.authed = len(c.server.tokens) == 0
+	c.resp3, c.name = false, ""
+	c.out = append(c.out, "+RESET\r\n"...)
+}
+
+func (c *conn) quit([][]byte) {
+	c.leaving = true
+	c.ok()
+}

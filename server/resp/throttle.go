@@ -1,0 +1,167 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// CL.THROTTLE, as the Redis module redis-cell 0.4 answers it, over our token bucket: count units a period, and room for
+// max_burst more than one. The errors are redis-cell's, too. What differs, because ours is exact: redis-cell rounds the
+// time between two units down to nanoseconds. A key keeps what it used when max_burst or count change, but begins anew with
+// another period. A negative max_burst, count, period or quantity is an error.
+
+func throttleCommand() *command {
+	return &command{name: "cl.throttle", arity: -1, key: 1, own: true, run: (*conn).throttleKey,
+		usage:   "key max_burst count_per_period period [quantity]",
+		summary: "Takes quantity units from a bucket of max_burst+1, as the module redis-cell does."}
+}
+
+const throttleUsage = "Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
+
+// rate is what a client says about a bucket.
+type rate struct{ burst, count, period int64 }
+
+// throttle is a bucket's limiter.
+type throttle struct {
+	rate    rate
+	limiter *slidegate.Limiter // nil if there is none yet
+}
+
+// throttles keeps limiters by what clients asked for, so that each is made once. It is safe for concurrent use.
+type throttles struct {
+	limiter *slidegate.Limiter
+	most    int // periods
+
+	mu      sync.RWMutex
+	made    map[rate]*slidegate.Limiter
+	periods map[int64]struct{}
+}
+
+// mostMade is how many limiters are kept; others are made for every call.
+const mostMade = 4096
+
+// mostSeconds is more than any limit takes, and still a time.Duration.
+const mostSeconds = 1 << 32
+
+func newThrottles(limiter *slidegate.Limiter, periods int) *throttles {
+	return &throttles{limiter: limiter, most: periods, made: map[rate]*slidegate.Limiter{}, periods: map[int64]struct{}{}}
+}
+
+// of returns the limiter for a rate.
+func (t *throttles) of(r rate) (*slidegate.Limiter, error) {
+	t.mu.RLock()
+	limiter := t.made[r]
+	t.mu.RUnlock()
+	if limiter != nil {
+		return limiter, nil
+	}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.periods[r.period]; !known && len(t.periods) >= t.most {
+		return nil, fmt.Errorf("period: %d different ones are in use, and no more are accepted; use one of those", len(t.periods))
+	}
+	limiter, err := t.limiter.With(slidegate.Limit{
+		Algorithm: slidegate.TokenBucket, Quota: r.count, Window: time.Duration(r.period) * time.Second, Burst: r.burst + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.periods[r.period] = struct{}{}
+	if len(t.made) < mostMade {
+		t.made[r] = limiter
+	}
+	return limiter, nil
+}
+
+// errZeroRate is in redis-cell's words.
+//
+//lint:ignore ST1005 clients may look for it
+var errZeroRate = errors.New("Zero rates are not supported")
+
+// check refuses what cannot be a limit; what is too large for one, the limit itself refuses.
+func (r rate) check() error {
+	switch {
+	case r.count == 0 || r.period == 0:
+		return errZeroRate
+	case r.burst < 0 || r.burst >= rule.MaxQuota:
+		return fmt.Errorf("max_burst: must be 0 to %d", int64(rule.MaxQuota-1))
+	case r.count < 0:
+		return fmt.Errorf("count: must be positive")
+	case r.period < 0 || r.period > mostSeconds:
+		return fmt.Errorf("period: must be positive, and at most five years")
+	}
+	return nil
+}
+
+// throttleKey answers CL.THROTTLE.
+func (c *conn) throttleKey(args [][]byte) {
+	if len(args) != 5 && len(args) != 6 {
+		c.cellError(throttleUsage)
+		return
+	}
+	numbers := [4]int64{3: 1}
+	for i, text := range args[2:] {
+		n, ok := parseInt(text)
+		if !ok {
+			c.cellError("Couldn't parse as integer: " + quoted(text))
+			return
+		}
+		numbers[i] = n
+	}
+	wanted, quantity := rate{numbers[0], numbers[1], numbers[2]}, numbers[3]
+	if c.throttle.limiter == nil || c.throttle.rate != wanted {
+		limiter, err := c.server.throttles.of(wanted)
+		if err != nil {
+			c.cellError(err.Error())
+			return
+		}
+		c.throttle = throttle{wanted, limiter}
+	}
+	if quantity < 0 {
+		c.cellError("quantity: must not be negative")
+		return
+	}
+	c.answerThrottle(c.ctx, string(args[1]), quantity)
+}
+
+func (c *conn) answerThrottle(ctx context.Context, key string, quantity int64) {
+	d, err := c.throttle.limiter.AllowN(ctx, key, quantity)
+	if err != nil {
+		c.cellError(err.Error())
+		return
+	}
+	c.out = appendArray(c.out, 5)
+	c.out = appendBool(c.out, !d.Allowed)
+	c.out = appendInt(c.out, c.throttle.rate.burst+1)
+	c.out = appendInt(c.out, d.Remaining)
+	if d.Allowed || d.RetryAfter == slidegate.Never {
+		c.out = appendInt(c.out, -1)
+	} else {
+		c.out = appendInt(c.out, cellSeconds(d.RetryAfter))
+	}
+	c.out = appendInt(c.out, cellSeconds(d.ResetAfter))
+}
+
+// cellSeconds rounds as redis-cell does: up, if it is a millisecond or more beyond whole seconds, and else down. Who
+// comes back then may so be a millisecond early, and is told again.
+func cellSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second >= time.Millisecond {
+		seconds++
+	}
+	return seconds
+}
+
+// cellError answers an error as redis-cell words it.
+func (c *conn) cellError(text string) {
+	c.out = appendError(c.out, "Cell", "error: Store error: "+text)
+}
