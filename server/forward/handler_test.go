@@ -1,0 +1,251 @@
+package forward
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+const loopback = "127.0.0.1:5000"
+
+// told is the answer in short: the status, the true status if nginx is told one, the headers.
+func told(r *http.Response) string {
+	text := fmt.Sprint(r.StatusCode)
+	for _, name := range []string{Status, "Retry-After", "RateLimit", "RateLimit-Policy"} {
+		if value := r.Header.Get(name); value != "" {
+			text += " " + name + ": " + value
+		}
+	}
+	return text
+}
+
+func expect(t *testing.T, r *http.Response, want string) {
+	t.Helper()
+	if got := told(r); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// 3 a minute and, for logins, 1 an hour, asked at the beginning of an hour.
+func TestTraefikAndCaddy(t *testing.T) {
+	s := newService(t, Options{}, false)
+	const policy = ` RateLimit-Policy: "site";q=3;w=60`
+	expect(t, s.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...), `200 RateLimit: "site";r=2;t=60`+policy)
+	expect(t, s.ask(loopback, Path, traefik("POST", "/login?next=/", "203.0.113.7")...),
+		`200 RateLimit: "site";r=1;t=60, "login";r=0 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
+	expect(t, s.ask(loopback, Path, traefik("POST", "/login", "203.0.113.7")...),
+		`429 Retry-After: 3600 RateLimit: "site";r=1;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
+	expect(t, s.ask(loopback, Path, traefik("GET", "/login", "203.0.113.7")...), `200 RateLimit: "site";r=0`+policy)
+	s.add(1500 * time.Millisecond)
+	refused := s.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...)
+	expect(t, refused, `429 Retry-After: 59 RateLimit: "site";r=0;t=59`+policy)
+	var body map[string]any
+	must(t, json.NewDecoder(refused.Body).Decode(&body))
+	if body["status"] != 429.0 || body["detail"] != "The quota is used up. Try again in 59 seconds." || fmt.Sprint(body["violated-policies"]) != "[site]" {
+		t.Errorf("%v", body)
+	}
+	if refused.Header.Get("Content-Type") != "application/problem+json" || refused.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v", refused.Header)
+	}
+	expect(t, s.ask(loopback, Path, traefik("GET", "/", "203.0.113.8")...), `200 RateLimit: "site";r=2;t=59`+policy)
+	expect(t, s.ask(loopback, Path, traefik("GET", "/", "127.0.0.66")...), `403`)
+}
+
+func TestNginx(t *testing.T) {
+	for _, c := range []struct {
+		opts   Options
+		target string
+	}{{Options{}, Path + "?mode=nginx"}, {Options{Mode: Nginx}, Path}} {
+		s := newService(t, c.opts, false)
+		const policy = ` RateLimit-Policy: "site";q=3;w=60`
+		for _, left := range []string{"2;t=60", "1;t=60", "0"} {
+			expect(t, s.ask(loopback, c.target, nginx("GET", "/", "203.0.113.7")...), `200 RateLimit: "site";r=`+left+policy)
+		}
+		expect(t, s.ask(loopback, c.target, nginx("GET", "/", "203.0.113.7")...),
+			`403 X-Slidegate-Status: 429 Retry-After: 60 RateLimit: "site";r=0;t=60`+policy)
+		expect(t, s.ask(loopback, c.target, nginx("GET", "/", "127.0.0.66")...), `403 X-Slidegate-Status: 403`)
+		s.broken.Store(true)
+		expect(t, s.ask(loopback, c.target, nginx("GET", "/", "203.0.113.7")...), `403 X-Slidegate-Status: 503`)
+	}
+}
+
+// Whatever a client adds to what the proxy says, it is the same client with the same request.
+func TestInventedHeaders(t *testing.T) {
+	lies := []string{
+		"X-Real-Ip: 6.6.6.6", "Forwarded: for=6.6.6.6", "X-Slidegate-Mode: nginx", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /free",
+		"X-Forwarded-Host: free.example", "X-Original-Method: GET", "X-Original-Uri: /free", "X-Slidegate-Status: 200",
+	}
+	without := func(names ...string) (left []string) {
+		for _, lie := range lies {
+			if name, _, _ := strings.Cut(lie, ": "); !strings.Contains(strings.Join(names, ","), name) {
+				left = append(left, lie)
+			}
+		}
+		return left
+	}
+	for name, ask := range map[string]func(s *service, client string) *http.Response{
+		"forwarded": func(s *service, client string) *http.Response { // Traefik overwrites its own
+			return s.ask(loopback, Path, traefik("POST", "/login", client, without("X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host")...)...)
+		},
+		"nginx": func(s *service, client string) *http.Response { // and nginx what the configuration sets
+			return s.ask(loopback, Path+"?mode=nginx", nginx("POST", "/login", client, without("X-Original-Method", "X-Original-Uri")...)...)
+		},
+	} {
+		s := newService(t, Options{}, false)
+		if got := ask(s, "203.0.113.7"); got.StatusCode != 200 {
+			t.Errorf("%s: %s", name, told(got))
+		}
+		for _, client := range []string{"203.0.113.7", "6.6.6.6, 203.0.113.7", "6.6.6.6, 127.0.0.1, 203.0.113.7", ",,, 203.0.113.7:4711", "x,203.0.113.7"} {
+			if got := ask(s, client); got.StatusCode == 200 || got.Header.Get("Retry-After") != "3600" {
+				t.Errorf("%s: %s is let through: %s", name, client, told(got))
+			}
+		}
+		if got := ask(s, "203.0.113.8"); got.StatusCode != 200 {
+			t.Errorf("%s: another client: %s", name, told(got))
+		}
+	}
+}
+
+// A host and a header of the original request find their policy.
+func TestRebuiltRequest(t *testing.T) {
+	s := newService(t, Options{}, false)
+	for i, c := range []struct {
+		host, tenant string
+		status       int
+	}{
+		{"shop.example", "a", 200}, {"shop.example", "a", 429}, {"shop.example", "b", 200}, {"SHOP.example", "b", 429},
+		{"shop.Example.", "b", 429}, {"shop.example.:443", "b", 429}, {"shop.example:443", "c", 200}, {"another.example", "c", 200}, {"[::1]:80", "c", 200},
+	} {
+		client := fmt.Sprintf("X-Forwarded-For: 1.0.0.%d", i)
+		if got := s.ask(loopback, Path, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /cart", "X-Forwarded-Host: "+c.host, client,
+			"X-Tenant: "+c.tenant); got.StatusCode != c.status {
+			t.Errorf("step %d: %s", i, told(got))
+		}
+	}
+	if got := s.ask(loopback, Path+"?mode=nginx", "Host: shop.example", "X-Original-Method: GET", "X-Original-URI: /", "X-Tenant: b"); got.StatusCode != 403 {
+		t.Errorf("nginx: %s", told(got))
+	}
+	// A proxy may pass the client's query on, which is not read.
+	for _, query := range []string{"?a=b", "?a;b", "?%zz", "?a=1&a=2"} {
+		if got := s.ask(loopback, Path+query, traefik("GET", "/"+query, "1.0.1.1"+fmt.Sprint(len(query)))...); got.StatusCode != 200 {
+			t.Errorf("%s: %s", query, told(got))
+		}
+	}
+	for range 2 { // it only watches
+		if got := s.ask(loopback, Path, traefik("GET", "/watch", "1.0.0.4")...); got.StatusCode != 200 {
+			t.Errorf("%s", told(got))
+		}
+	}
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	var log bytes.Buffer
+	s := newService(t, Options{
+		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::ffff:172.16.0.0/108")},
+		Logger:  slog.New(slog.NewTextHandler(&log, nil)),
+	}, false)
+	for peer, want := range map[string]int{
+		"127.0.0.1:1": 200, "127.9.9.9:1": 200, "[::1]:1": 200, "[::ffff:127.0.0.1]:1": 200, "10.1.2.3:1": 200, "[::ffff:10.1.2.3]:1": 200,
+		"172.16.0.1:1": 200, "172.32.0.1:1": 403, "11.0.0.1:1": 403, "203.0.113.7:1": 403, "[2001:db8::1]:1": 403, "@": 403, "": 403, "nonsense": 403,
+	} {
+		client := "198.51.100." + fmt.Sprint(len(peer)) // none of them has used up its quota
+		if got := s.ask(peer, Path, traefik("GET", "/", client)...); got.StatusCode != want {
+			body, _ := io.ReadAll(got.Body)
+			t.Errorf("%s: %s %s, want %d", peer, told(got), body, want)
+		}
+		s.add(time.Minute)
+	}
+	if text := log.String(); !strings.Contains(text, "no trusted proxy") || strings.Contains(text, "203.0.113.7") {
+		t.Errorf("logged %q", text)
+	}
+	s.Trust([]netip.Prefix{netip.MustParsePrefix("203.0.113.7/32")})
+	for peer, want := range map[string]int{"10.1.2.3:1": 403, "203.0.113.7:1": 200, "127.0.0.1:1": 200} {
+		if got := s.ask(peer, Path, traefik("GET", "/", "1.2.3.4")...); got.StatusCode != want {
+			t.Errorf("after Trust: %s: %s", peer, told(got))
+		}
+	}
+	unix := newService(t, Options{TrustUnix: true}, false)
+	for peer, want := range map[string]int{"@": 200, "": 200, "/run/nginx.sock": 200, "nonsense": 403} {
+		if got := unix.ask(peer, Path, traefik("GET", "/", "1.2.3.4")...); got.StatusCode != want {
+			t.Errorf("with TrustUnix: %q: %s", peer, told(got))
+		}
+		unix.add(time.Minute)
+	}
+}
+
+func TestWrongQuestions(t *testing.T) {
+	s := newService(t, Options{}, false)
+	good := traefik("GET", "/", "1.2.3.4")
+	for _, c := range []struct {
+		target string
+		lines  []string
+		want   string
+	}{
+		{Path + "?mode=apache", good, "forward: mode: must be forwarded or nginx"},
+		{Path + "?polcy=x", good, "did you mean policy?"},
+		{Path + "?mode=nginx&mode=nginx", good, "twice"},
+		{Path + "?policy=", good, "is empty"},
+		{Path + "?mode=%zz", good, "cannot be read"},
+		{Path + "?page=1&mode=nginx", append(nginx("GET", "/", "1.2.3.4"), "X-Forwarded-Uri: /x?page=1&mode=nginx"), "question mark"},
+		{Path + "?p%6flicy=login", traefik("GET", "/?p%6flicy=login", "1.2.3.4"), "question mark"},
+		{Path + "?mode=nginx", good, "X-Original-Method: is missing"},
+		{Path, nginx("GET", "/", "1.2.3.4"), "X-Forwarded-Method: is missing"},
+		{Path, nil, "X-Forwarded-Method: is missing"},
+		{Path, []string{"X-Forwarded-Method: GET"}, "X-Forwarded-Uri: is missing"},
+		{Path, append(good, "X-Forwarded-Uri: /b"), "X-Forwarded-Uri: is there twice"},
+		{Path, append(good, "X-Forwarded-Method: PUT"), "X-Forwarded-Method: is there twice"},
+		{Path, append(good, "X-Forwarded-Host: b"), "X-Forwarded-Host: is there twice"},
+		{Path, traefik("G T", "/", "1.2.3.4"), "no method"},
+		{Path, traefik("GET", "nonsense", "1.2.3.4"), "no path"},
+		{Path, traefik("GET", "/%zz", "1.2.3.4"), "no path"},
+	} {
+		got := s.ask(loopback, c.target, c.lines...)
+		body, _ := io.ReadAll(got.Body)
+		if got.StatusCode != 400 || !strings.Contains(string(body), c.want) || got.Header.Get("RateLimit") != "" {
+			t.Errorf("%s %q: %d %s, want %q", c.target, c.lines, got.StatusCode, body, c.want)
+		}
+	}
+	if _, err := New(nil, Options{}); err == nil || !strings.HasPrefix(err.Error(), "forward: gate: ") {
+		t.Errorf("%v", err)
+	}
+	if _, err := New(s.gate, Options{Mode: "apache"}); err == nil || !strings.HasPrefix(err.Error(), "forward: Mode: ") {
+		t.Errorf("%v", err)
+	}
+}
+
+// When nobody can count, it is not the client's fault: 503, and with closed a Retry-After.
+func TestStoreAway(t *testing.T) {
+	var log bytes.Buffer
+	s := newService(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, false)
+	s.broken.Store(true)
+	for range 3 {
+		got := s.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...)
+		body, _ := io.ReadAll(got.Body)
+		if expect(t, got, "503"); strings.Contains(string(body), "10.1.2.3") {
+			t.Errorf("the client is told %s", body)
+		}
+	}
+	if text := log.String(); !strings.Contains(text, "connection refused") || strings.Contains(text, "203.0.113.7") || strings.Count(text, "\n") > 2 {
+		t.Errorf("logged %q", text)
+	}
+	closed := newService(t, Options{}, true)
+	closed.broken.Store(true)
+	expect(t, closed.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...), "503 Retry-After: 1")
+}
+
+// ?policy=NAME asks just that policy, whatever it matches.
+func TestOnePolicy(t *testing.T) {
+	s := newService(t, Options{}, false)
+	const policy = ` RateLimit-Policy: "login";q=1;w=3600`
+	expect(t, s.ask(loopback, Path+"?policy=login", traefik("GET", "/", "1.2.3.4")...), `200 RateLimit: "login";r=0`+policy)
+	expect(t, s.ask(loopback, Path+"?policy=login&mode=nginx", nginx("GET", "/", "1.2.3.4")...),
+		`403 X-Slidegate-Status: 429 Retry-After: 3600 RateLimit: "login";r=0;t=3600`+policy)
+	expect(t, s.ask(loopback, Path+"?policy=logn", traefik("GET", "/", "1.2.3.4")...), "400")
+}

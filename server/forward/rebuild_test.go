@@ -1,0 +1,70 @@
+package forward
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/clientip"
+)
+
+// Stepping back puts whoever was connected to the proxy in the peer's place.
+func TestStepBack(t *testing.T) {
+	for _, c := range []struct {
+		lines []string
+		peer  string
+		left  string // lines with | between them
+	}{
+		{nil, "10.0.0.1:5", ""},
+		{[]string{"203.0.113.7"}, "203.0.113.7:0", ""},
+		{[]string{"6.6.6.6, 203.0.113.7"}, "203.0.113.7:0", "6.6.6.6"},
+		{[]string{"6.6.6.6", "203.0.113.7"}, "203.0.113.7:0", "6.6.6.6"},
+		{[]string{"6.6.6.6", "7.7.7.7, 203.0.113.7"}, "203.0.113.7:0", "6.6.6.6|7.7.7.7"},
+		{[]string{"2001:db8::7"}, "[2001:db8::7]:0", ""},
+		{[]string{"[2001:db8::7]:4711"}, "[2001:db8::7]:0", ""},
+		{[]string{"6.6.6.6, unknown"}, "10.0.0.1:5", ""}, // it names nobody: never further left
+		{[]string{"6.6.6.6,"}, "10.0.0.1:5", ""},
+		{[]string{"6.6.6.6", ""}, "10.0.0.1:5", ""},
+		{[]string{"unix:"}, "10.0.0.1:5", ""},
+	} {
+		given := append([]string(nil), c.lines...)
+		r := &http.Request{RemoteAddr: "10.0.0.1:5", Header: http.Header{}}
+		if c.lines != nil {
+			r.Header[forwardedFor] = given
+		}
+		stepBack(r)
+		if got := strings.Join(r.Header[forwardedFor], "|"); r.RemoteAddr != c.peer || got != c.left {
+			t.Errorf("%q: %s and %q, want %s and %q", c.lines, r.RemoteAddr, got, c.peer, c.left)
+		}
+		if strings.Join(given, "|") != strings.Join(c.lines, "|") {
+			t.Errorf("%q: the proxy's header has become %q", c.lines, given)
+		}
+	}
+}
+
+// The client that is found after stepping back is the one that is found before, if the proxy is trusted: whatever the
+// header says.
+func FuzzSameClient(f *testing.F) {
+	for _, line := range []string{"", "203.0.113.7", "6.6.6.6, 203.0.113.7", "6.6.6.6, 203.0.113.7, 10.0.0.2", "10.0.0.9, 10.0.0.2", "x, 10.0.0.2", ",", "[::1]:80"} {
+		f.Add(line, "")
+		f.Add("6.6.6.6", line)
+	}
+	proxies, err := clientip.ParseProxies("10.0.0.0/8")
+	if err != nil {
+		f.Fatal(err)
+	}
+	source, err := clientip.New(clientip.Options{Header: forwardedFor, Trusted: proxies})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, first, second string) {
+		before := &http.Request{RemoteAddr: "10.0.0.1:5", Header: http.Header{forwardedFor: {first, second}}}
+		after := &http.Request{RemoteAddr: "10.0.0.1:5", Header: http.Header{forwardedFor: {first, second}}}
+		stepBack(after)
+		got, want := source.Key(after), source.Key(before)
+		// One that is all proxies is nobody's: which of them stands for it does not matter, as long as it is a proxy.
+		if got != want && !(strings.HasPrefix(got, "10.") && strings.HasPrefix(want, "10.")) {
+			t.Errorf("%q, %q: %s, but before it was %s", first, second, got, want)
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package jsonapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// wantProblem compares a problem.
+func (a answer) wantProblem(t testing.TB, status int, field, detail string) problem {
+	t.Helper()
+	var got problem
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+		t.Fatalf("%d %q: %v", a.status, a.body, err)
+	}
+	if a.status != status || got.Status != status || got.Field != field || !strings.Contains(got.Detail, detail) ||
+		a.header.Get("Content-Type") != "application/problem+json" || got.Title == "" {
+		t.Errorf("got %d %s, want %d, the field %q and %q", a.status, a.body, status, field, detail)
+	}
+	return got
+}
+
+// badBodies are bodies that /v1/allow refuses: where, in which field, and why.
+var badBodies = []struct {
+	body   string
+	offset int
+	field  string
+	detail string
+}{
+	{``, 0, "", "an object, not the end"},
+	{`null`, 0, "", "not null"},
+	{`[]`, 0, "", "an object, not an array"},
+	{`{}`, 0, "key", "is missing"},
+	{` {"policy":"p"}`, 1, "key", "is missing"},
+	{`{"key":"k","key_base64":"aw=="}`, 0, "key_base64", "keep one"},
+	{`{"key":"k"`, 10, "key", "followed by a comma or a closing brace"},
+	{`{"key":"k",}`, 11, "", "name of a field"},
+	{`{"key":"k" "cost":1}`, 11, "key", "followed by a comma"},
+	{`{"key" "k"}`, 7, "key", "a colon"},
+	{`{key:"k"}`, 1, "", "double quotes"},
+	{`{"key":"k"}x`, 11, "", "more follows"},
+	{`{"key":"k"}{}`, 11, "", "more follows"},
+	{`{"key":"k","key":"k"}`, 11, "key", "twice"},
+	{`{"key":"k","k\u0065y":"k"}`, 11, "key", "twice"},
+	{`{"Key":"k"}`, 1, "Key", `did you mean "key"`},
+	{`{"key":"k","cots":1}`, 11, "cots", `did you mean "cost"`},
+	{`{"key":"k","zzzzzzz":1}`, 11, "zzzzzzz", "there are policy, key, key_base64, cost, address, up_to, requests"},
+	{`{"key":null}`, 7, "key", "a string, not null"},
+	{`{"key":7}`, 7, "key", "a string, not a number"},
+	{`{"key":{}}`, 7, "key", "a string, not an object"},
+	{`{"key":["k"]}`, 7, "key", "a string, not an array"},
+	{`{"key":true}`, 7, "key", "a string, not a truth value"},
+	{`{"key":'k'}`, 7, "key", "no JSON"},
+	{`{"key":"k`, 9, "key", "does not end"},
+	{`{"key":"k\`, 9, "key", "escape"},
+	{`{"key":"\x41"}`, 8, "key", "escape"},
+	{`{"key":"\u12"}`, 8, "key", "escape"},
+	{`{"key":"\u+123"}`, 8, "key", "escape"},
+	{`{"key":"\ud800"}`, 8, "key", "surrogate"},
+	{`{"key":"\ud800\u0041"}`, 8, "key", "surrogate"},
+	{`{"key":"\udc00\ud800"}`, 8, "key", "surrogate"},
+	{"{\"key\":\"a\xff\"}", 9, "key", "not UTF-8"},
+	{"{\"key\":\"a\xed\xa0\x80\"}", 9, "key", "not UTF-8"},
+	{"{\"key\":\"a\nb\"}", 9, "key", `\u000a`},
+	{"{\"key\":\"a\tb\"}", 9, "key", `\u0009`},
+	{`{"key_base64":"a"}`, 14, "key_base64", "base64"},
+	{`{"key_base64":"aw"}`, 14, "key_base64", "base64"},
+	{`{"key_base64":"ax=="}`, 14, "key_base64", "base64"}, // bits that mean nothing: two texts would be one key
+	{`{"key_base64":"_w=="}`, 14, "key_base64", "base64"},
+	{`{"key_base64":"aw=\n="}`, 14, "key_base64", "base64"},
+	{`{"key":"k","cost":1e3}`, 18, "cost", "digits alone"},
+	{`{"key":"k","cost":1.0}`, 18, "cost", "digits alone"},
+	{`{"key":"k","cost":1.5}`, 18, "cost", "digits alone"},
+	{`{"key":"k","cost":01}`, 18, "cost", "digits alone"},
+	{`{"key":"k","cost":-}`, 18, "cost", "digits alone"},
+	{`{"key":"k","cost":+1}`, 18, "cost", "digits alone"},
+	{`{"key":"k","cost":-1}`, 18, "cost", "0 to 9007199254740991"},
+	{`{"key":"k","cost":-0}`, 18, "cost", "0 to 9007199254740991"},
+	{`{"key":"k","cost":9007199254740992}`, 18, "cost", "0 to 9007199254740991"},
+	{`{"key":"k","cost":99999999999999999999}`, 18, "cost", "0 to 9007199254740991"},
+	{`{"key":"k","cost":"1"}`, 18, "cost", "a number, not a string"},
+	{`{"key":"k","cost":null}`, 18, "cost", "a number, not null"},
+	{`{"key":"k","cost":NaN}`, 18, "cost", "no JSON"},
+	{`{"key":"k","address":"localhost"}`, 21, "address", "an IP address"},
+	{`{"key":"k","address":""}`, 21, "address", "an IP address"},
+	{`{"key":"k","address":"1.2.3.4:80"}`, 21, "address", "without a port"},
+	{`{"key":"k","up_to":1}`, 19, "up_to", "true or false, not a number"},
+	{`{"key":"k","up_to":null}`, 19, "up_to", "true or false, not null"},
+	{`{"key":"k","up_to":truely}`, 23, "up_to", "followed by a comma"},
+	{`{"requests":{}}`, 12, "requests", "an array, not an object"},
+	{`{"requests":null}`, 12, "requests", "an array, not null"},
+	{`{"requests":[]}`, 12, "requests", "is empty"},
+	{`{"requests":[{"key":"a"}],"policy":"p"}`, 0, "requests", "does not go together"},
+	{`{"requests":[{"key":"a"}],"key":"k"}`, 0, "requests", "does not go together"},
+	{`{"requests":[{"key":"a"},]}`, 25, "requests[1]", "an object"},
+	{`{"requests":[{"key":"a"} {"key":"b"}]}`, 25, "requests", "a comma or a closing bracket"},
+	{`{"requests":[{"key":"a"},null]}`, 25, "requests[1]", "an object, not null"},
+	{`{"requests":[{"key":"a"},{}]}`, 25, "requests[1].key", "is missing"},
+	{`{"requests":[{"key":"a"},{"key":"b","cost":-1}]}`, 43, "requests[1].cost", "0 to"},
+	{`{"requests":[{"key":"a","up_to":true}]}`, 24, "requests[0].up_to", "no field"},
+	{`{"requests":[{"key":"a","requests":[]}]}`, 24, "requests[0].requests", "no field"},
+}
+
+func TestBadBodies(t *testing.T) {
+	s := newService(t, Options{})
+	for _, c := range badBodies {
+		got := s.post("/v1/allow", c.body).wantProblem(t, 400, c.field, c.detail)
+		if got.Offset == nil || *got.Offset != c.offset {
+			t.Errorf("%s: offset %v, want %d", c.body, got.Offset, c.offset)
+		}
+		if got.Line != 1 && !strings.Contains(c.body, "\n") {
+			t.Errorf("%s: line %d", c.body, got.Line)
+		}
+	}
+	got := s.post("/v1/allow", "{\n \"key\": \"k\",\n \"cots\": 1\n}").wantProblem(t, 400, "cots", "no field")
+	if got.Line != 3 || *got.Offset != 16 || got.Meant != "cost" {
+		t.Errorf("line %d, offset %d, %q", got.Line, *got.Offset, got.Meant)
+	}
+	many := `{"requests":[` + strings.TrimSuffix(strings.Repeat(`{"key":"k"},`, MaxBatch+1), ",") + `]}`
+	s.post("/v1/allow", many).wantProblem(t, 400, "requests", "more than 1000")
+	if n := s.store.applies.Load(); n != 0 {
+		t.Errorf("the store was asked %d times", n)
+	}
+}
+
+// The other verbs take fewer fields.
+func TestBadBodiesOfOthers(t *testing.T) {
+	s := newService(t, Options{})
+	good := `{"id":"i","charges":[{"limit":"2/1m","key":"aw==","cost":1,"at":1}]}`
+	for _, c := range []struct{ path, body, field, detail string }{
+		{"/v1/peek", `{"key":"k","up_to":true}`, "up_to", "no field"},
+		{"/v1/reserve", `{"key":"k","requests":[]}`, "requests", "no field"},
+		{"/v1/refund", `{}`, "key", "is missing"},
+		{"/v1/reset", `{"key":"k","cost":1}`, "cost", "no field"},
+		{"/v1/peek", `{"key":"k"} 1`, "", "more follows"},
+		{"/v1/settle", `{"cost":1}`, "reservation", "is missing"},
+		{"/v1/settle", `{"reservation":` + good + `}`, "cost", "is missing"},
+		{"/v1/settle", `{"reservation":` + good + `,"cost":1,"costs":[1]}`, "costs", "keep one"},
+		{"/v1/settle", `{"reservation":` + good + `,"costs":[1,-1]}`, "costs[1]", "whole number"},
+		{"/v1/settle", `{"reservation":` + good + `,"costs":[1 2]}`, "costs", "a comma"},
+		{"/v1/settle", `{"reservation":` + good + `,"cost":1}}`, "", "more follows"},
+		{"/v1/cancel", `{"reservation":` + good + `,"cost":1}`, "cost", "no field"},
+		{"/v1/cancel", `{"reservation":null}`, "reservation", "not null"},
+		{"/v1/cancel", `{"reservation":{"id":"i"}}`, "reservation.", "lacks"},
+		{"/v1/cancel", `{"reservation":{"id":"","charges":[]}}`, "reservation.id", "is empty"},
+		{"/v1/cancel", `{"reservation":{"id":"i","charges":null}}`, "reservation.charges", "an array"},
+		{"/v1/cancel", `{"reservation":{"id":"i","charges":[{"limit":"2/1m"}]}}`, "reservation.charges[0]", "lacks a field"},
+		{"/v1/cancel", `{"reservation":{"id":"i","charges":[{"limit":"2/1x"}]}}`, "reservation.charges[0].limit", "2/1x"},
+		{"/v1/cancel", `{"reservation":{"id":"i","charges":[{"key":"a"}]}}`, "reservation.charges[0].key", "base64"},
+		{"/v1/cancel", `{"reservation":{"id":"i","charges":[{"at":1e3}]}}`, "reservation.charges[0].at", "digits alone"},
+	} {
+		s.post(c.path, c.body).wantProblem(t, 400, c.field, c.detail)
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	var log bytes.Buffer
+	s := newService(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	good := `{"key":"secret"}`
+	if got := s.send("GET", "/v1/allow", "", "").wantProblem(t, 405, "", "POST alone"); got.Title == "" {
+		t.Error("no title")
+	}
+	if got := s.send("PUT", "/v1/allow", good, "application/json").header.Get("Allow"); got != "POST" {
+		t.Errorf("Allow: %q", got)
+	}
+	if got := s.send("POST", "/v1/openapi.json", "", "").header.Get("Allow"); got != "GET, HEAD" {
+		t.Errorf("Allow: %q", got)
+	}
+	if got := s.send("HEAD", "/v1/openapi.json", "", ""); got.status != 200 {
+		t.Errorf("HEAD: %d", got.status)
+	}
+	if got := s.post("/v1/alow", good).wantProblem(t, 404, "", "/v1/allow"); got.Meant != "/v1/allow" {
+		t.Errorf("did you mean %q", got.Meant)
+	}
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "application/jsonp", "json"} {
+		s.send("POST", "/v1/allow", good, kind).wantProblem(t, 415, "", "application/json")
+	}
+	for _, kind := range []string{"application/json; charset=utf-8", "Application/JSON", "application/json;charset=UTF-8"} {
+		if got := s.send("POST", "/v1/peek", good, kind); got.status != 200 {
+			t.Errorf("%s: %d", kind, got.status)
+		}
+	}
+	pad := func(n int) string { return good + strings.Repeat(" ", n-len(good)) }
+	s.post("/v1/peek", pad(MaxBody+1)).wantProblem(t, 413, "", "1 MiB")
+	if got := s.post("/v1/peek", pad(MaxBody)); got.status != 200 {
+		t.Errorf("a body of just 1 MiB: %d", got.status)
+	}
+	s.post("/v1/allow", `{"policy":"logn","key":"k"}`).wantProblem(t, 404, "policy", `did you mean "login"`)
+	s.fail(errBroken)
+	for range 3 {
+		got := s.post("/v1/allow", good).wantProblem(t, 503, "", "could not answer")
+		if strings.Contains(got.Detail, "10.1.2.3") {
+			t.Errorf("clients are told of machines: %s", got.Detail)
+		}
+	}
+	if text := log.String(); !strings.Contains(text, "connection refused") || strings.Contains(text, "secret") || strings.Count(text, "\n") > 2 {
+		t.Errorf("logged %q", text)
+	}
+}
+
+// A body without a length is bounded as well.
+func TestLongBodyInChunks(t *testing.T) {
+	s := newService(t, Options{})
+	response, err := s.public.Client().Post(s.public.URL+"/v1/peek", "application/json",
+		struct{ *strings.Reader }{strings.NewReader(strings.Repeat(" ", MaxBody+1))})
+	must(t, err)
+	defer response.Body.Close()
+	if response.StatusCode != 413 {
+		t.Errorf("%d", response.StatusCode)
+	}
+}
+
+func TestNewWantsAGate(t *testing.T) {
+	if _, err := New(nil, Options{}); err == nil || !strings.HasPrefix(err.Error(), "jsonapi: gate: ") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package jsonapi
+
+const raceEnabled = false

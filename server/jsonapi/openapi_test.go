@@ -1,0 +1,211 @@
+package jsonapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// parsed is the document as the tests look at it.
+type parsed struct {
+	OpenAPI string `json:"openapi"`
+	Paths   map[string]map[string]struct {
+		OperationID string   `json:"operationId"`
+		Tags        []string `json:"tags"`
+		Parameters  []struct{ Name string }
+		Responses   map[string]struct {
+			Content map[string]json.RawMessage `json:"content"`
+			Headers map[string]json.RawMessage `json:"headers"`
+		} `json:"responses"`
+	} `json:"paths"`
+}
+
+var (
+	readDocument = sync.OnceValues(func() (*parsed, error) {
+		var doc parsed
+		return &doc, json.Unmarshal(document, &doc)
+	})
+	schemas   sync.Map // of *jsonschema.Schema by pointer
+	compiling sync.Mutex
+)
+
+// schemaAt compiles the schema at a JSON pointer of the document.
+func schemaAt(t testing.TB, pointer string) *jsonschema.Schema {
+	t.Helper()
+	if known, ok := schemas.Load(pointer); ok {
+		return known.(*jsonschema.Schema)
+	}
+	compiling.Lock()
+	defer compiling.Unlock()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	must(t, err)
+	compiler := jsonschema.NewCompiler()
+	must(t, compiler.AddResource("openapi.json", doc))
+	schema, err := compiler.Compile("openapi.json#" + pointer)
+	must(t, err)
+	schemas.Store(pointer, schema)
+	return schema
+}
+
+func valid(t testing.TB, pointer, text string) error {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	return schemaAt(t, pointer).Validate(value)
+}
+
+// answered are the answers that were checked, as "post /v1/allow 200".
+var answered sync.Map
+
+// checkDocumented checks an answer against the document: its status, type, headers and body; and that a request which was
+// answered well is one that the document describes.
+func checkDocumented(t testing.TB, method, path, body string, got answer) {
+	t.Helper()
+	doc, err := readDocument()
+	must(t, err)
+	path = strings.Split(path, "?")[0]
+	verb := strings.ToLower(method)
+	if verb == "head" {
+		return // no body
+	}
+	operations, ok := doc.Paths[path]
+	if got.status == 404 && !ok || got.status == 405 || got.status == 404 && operations[verb].OperationID == "" {
+		if err := valid(t, "/components/schemas/Problem", got.body); err != nil {
+			t.Errorf("%s %s: %d: %v", method, path, got.status, err)
+		}
+		for other := range operations {
+			answered.Store(fmt.Sprintf("%s %s %d", other, path, got.status), true)
+		}
+		return
+	}
+	status := strconv.Itoa(got.status)
+	response, ok := operations[verb].Responses[status]
+	if !ok {
+		t.Fatalf("%s %s: %s is not in the document: %s", method, path, status, got.body)
+	}
+	answered.Store(fmt.Sprintf("%s %s %s", verb, path, status), true)
+	for _, name := range []string{"Ratelimit", "Ratelimit-Policy", "Retry-After"} {
+		if got.header.Get(name) != "" && !hasFold(response.Headers, name) {
+			t.Errorf("%s %s %s: the header %s is not in the document", method, path, status, name)
+		}
+	}
+	pointer := "/paths/" + strings.ReplaceAll(path, "/", "~1") + "/" + verb
+	if got.status < 300 && verb == "post" {
+		if err := valid(t, pointer+"/requestBody/content/application~1json/schema", body); err != nil {
+			t.Errorf("%s %s: the request is not what the document says: %v", method, path, err)
+		}
+	}
+	if response.Content == nil {
+		if got.body != "" {
+			t.Errorf("%s %s: %s has a body, which is not in the document: %s", method, path, status, got.body)
+		}
+		return
+	}
+	kind := got.header.Get("Content-Type")
+	if _, ok := response.Content[kind]; !ok {
+		t.Fatalf("%s %s: %s: the type %q is not in the document", method, path, status, kind)
+	}
+	if err := valid(t, pointer+"/responses/"+status+"/content/"+strings.ReplaceAll(kind, "/", "~1")+"/schema", got.body); err != nil {
+		t.Errorf("%s %s: %s: %v\n%s", method, path, status, err, got.body)
+	}
+}
+
+func hasFold[V any](m map[string]V, name string) bool {
+	for key := range m {
+		if strings.EqualFold(key, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// The document has every route, and every route is served where its tag says.
+func TestDocumentHasEveryRoute(t *testing.T) {
+	doc, err := readDocument()
+	must(t, err)
+	if doc.OpenAPI != "3.1.0" {
+		t.Errorf("openapi: %q", doc.OpenAPI)
+	}
+	got := map[string]string{}
+	for path, operations := range doc.Paths {
+		for verb, operation := range operations {
+			got[strings.ToUpper(verb)+" "+path] = strings.Join(operation.Tags, ",")
+		}
+	}
+	want := map[string]string{}
+	for path, r := range public {
+		want[r.method+" "+path] = "client"
+	}
+	for path, r := range admin {
+		want[r.method+" "+path] = "admin"
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the document has %v\nserved are %v", got, want)
+	}
+	var parameters []string
+	for _, p := range doc.Paths["/v1/explain"]["get"].Parameters {
+		parameters = append(parameters, p.Name)
+	}
+	if !slices.Equal(parameters, askNames[:costFields]) {
+		t.Errorf("explain takes %v", parameters)
+	}
+}
+
+// Every answer of the document can be had.
+func TestEveryAnswerOfTheDocument(t *testing.T) {
+	s := newService(t, Options{})
+	reserved := reservationOf(t, s.post("/v1/reserve", `{"key":"r"}`).body)
+	asks := map[string]string{
+		"/v1/allow": `{"policy":"POLICY","key":"k"}`, "/v1/peek": `{"policy":"POLICY","key":"k"}`,
+		"/v1/reserve": `{"policy":"POLICY","key":"k"}`, "/v1/refund": `{"policy":"POLICY","key":"k"}`, "/v1/reset": `{"policy":"POLICY","key":"k"}`,
+		"/v1/settle": `{"policy":"POLICY","reservation":` + reserved + `,"cost":2}`, "/v1/cancel": `{"policy":"POLICY","reservation":` + reserved + `}`,
+	}
+	for path, body := range asks {
+		good := strings.Replace(body, "POLICY", "login", 1)
+		for range 3 { // until it is refused, where it can be
+			s.post(path, good)
+		}
+		s.post(path, strings.Replace(body, "POLICY", "logn", 1))
+		s.post(path, `{"nonsense":1}`)
+		s.send("DELETE", path, "", "")
+		s.send("POST", path, good, "text/plain")
+		s.post(path, strings.Repeat(" ", MaxBody)+good)
+		s.fail(fmt.Errorf("jsonapi: %w", errBroken))
+		s.post(path, good)
+		s.fail(errUnsupported)
+		s.post(path, good)
+		s.fail(nil)
+	}
+	for _, query := range []string{"?policy=login&key=k", "?policy=logn&key=k", "?nonsense=1"} {
+		s.send("GET", "/v1/explain"+query, "", "")
+	}
+	s.send("POST", "/v1/explain", "", "")
+	for _, err := range []error{errBroken, errUnsupported} {
+		s.fail(err)
+		s.send("GET", "/v1/explain?key=k", "", "")
+	}
+	s.send("GET", "/v1/openapi.json", "", "")
+	s.send("POST", "/v1/openapi.json", "", "")
+
+	doc, err := readDocument()
+	must(t, err)
+	for path, operations := range doc.Paths {
+		for verb, operation := range operations {
+			for status := range operation.Responses {
+				if _, ok := answered.Load(verb + " " + path + " " + status); !ok {
+					t.Errorf("%s %s: nothing was answered with %s", verb, path, status)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package jsonapi
+
+import (
+	"math"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// reservation is what settle and cancel are asked.
+type reservation struct {
+	policy string
+	made   slidegate.Reservation
+	costs  []int64
+	charge slidegate.ReservedCharge // while it is read
+}
+
+// The fields of settling. Cancelling takes the first two.
+var (
+	settleNames      = []string{"policy", "reservation", "cost", "costs"}
+	reservationNames = []string{"id", "group", "charges"}
+	chargeNames      = []string{"limit", "key", "cost", "at"}
+)
+
+// maxCharges is how many charges a reservation may have here; stores decide fewer at once.
+const maxCharges = 1000
+
+// readSettle reads what settle and cancel take. The cost of cancelling is 0.
+func (c *call) readSettle(fields []string) bool {
+	s, into := &c.scan, &c.reservation
+	seen, ok := object(s, into, fields, readSettled)
+	switch {
+	case !ok:
+		return false
+	case seen&2 == 0:
+		return s.wrong(0, "reservation", "is missing; send the one that /v1/reserve answered with")
+	case seen&12 == 12:
+		return s.wrong(0, "costs", "does not go together with cost; keep one")
+	case seen&12 == 0 && len(fields) > 2:
+		return s.wrong(0, "cost", "is missing; give the true cost, or costs with one for each charge")
+	case seen&12 == 0:
+		into.costs = []int64{0}
+	}
+	return s.end()
+}
+
+func readSettled(s *scanner, into *reservation, field int) (ok bool) {
+	switch field {
+	case 0:
+		into.policy, ok = s.str()
+	case 1:
+		ok = s.reservation(into)
+	case 2:
+		var cost int64
+		cost, ok = s.whole(0, rule.MaxQuota)
+		into.costs = append(into.costs, cost)
+	case 3:
+		ok = s.each("costs", func() bool {
+			cost, ok := s.whole(0, rule.MaxQuota)
+			into.costs = append(into.costs, cost)
+			return ok
+		})
+	}
+	return ok
+}
+
+// reservation reads a slidegate.Reservation as encoding/json writes it.
+func (s *scanner) reservation(into *reservation) bool {
+	from := s.at
+	s.name = "reservation"
+	if s.at < len(s.text) && s.text[s.at] != '{' {
+		return s.expected("reservation", "the object that /v1/reserve answered with")
+	}
+	s.within = "reservation."
+	seen, ok := object(s, into, reservationNames, readReservation)
+	if ok && seen&5 != 5 {
+		return s.wrong(from, "", "lacks its id or its charges; send all that /v1/reserve answered with")
+	}
+	if ok && into.made.ID == "" {
+		return s.wrong(from, "id", "is empty; send what /v1/reserve answered with")
+	}
+	s.within = ""
+	return ok
+}
+
+func readReservation(s *scanner, into *reservation, field int) (ok bool) {
+	switch field {
+	case 0:
+		into.made.ID, ok = s.str()
+	case 1:
+		into.made.Group, ok = s.str()
+	case 2:
+		ok = s.each("charges", func() bool {
+			from := s.at
+			into.charge = slidegate.ReservedCharge{}
+			seen, ok := object(s, &into.charge, chargeNames, readCharge)
+			if ok && seen != 15 {
+				return s.wrong(from, "", "lacks a field; there are limit, key, cost and at")
+			}
+			into.made.Charges = append(into.made.Charges, into.charge)
+			return ok
+		})
+	}
+	return ok
+}
+
+func readCharge(s *scanner, into *slidegate.ReservedCharge, field int) (ok bool) {
+	from := s.at
+	switch field {
+	case 0:
+		var text string
+		if text, ok = s.str(); ok {
+			var err error
+			if into.Limit, err = slidegate.ParseLimit(text); err != nil {
+				return s.wrong(from, s.name, "%v", err)
+			}
+		}
+	case 1:
+		var key string
+		key, ok = s.base64()
+		into.Key = []byte(key)
+	case 2:
+		into.Cost, ok = s.whole(0, rule.MaxQuota)
+	case 3: // a layer that answered in place of the store marks the time by a minus sign
+		into.At, ok = s.whole(-math.MaxInt64, math.MaxInt64)
+	}
+	return ok
+}
+
+// each reads an array of at most maxCharges entries.
+func (s *scanner) each(field string, read func() bool) bool {
+	if !s.next('[') {
+		return s.expected(field, "an array")
+	}
+	if s.next(']') {
+		return true
+	}
+	s.list = field
+	for s.index = 0; s.index < maxCharges; s.index++ {
+		s.space()
+		s.name = ""
+		if !read() {
+			return false
+		}
+		if s.next(',') {
+			continue
+		}
+		s.list = ""
+		if s.next(']') {
+			return true
+		}
+		return s.expected(field, "followed by a comma or a closing bracket")
+	}
+	s.list = ""
+	return s.wrong(s.at, field, "has more than %d entries", maxCharges)
+}

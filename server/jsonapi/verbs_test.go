@@ -1,0 +1,111 @@
+package jsonapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+)
+
+var errUnsupported = fmt.Errorf("store: %w: several nodes", slidegate.ErrStore)
+
+// reservationOf cuts the reservation out of an answer.
+func reservationOf(t testing.TB, body string) string {
+	t.Helper()
+	var got struct {
+		Reservation json.RawMessage `json:"reservation"`
+	}
+	must(t, json.Unmarshal([]byte(body), &got))
+	return string(got.Reservation)
+}
+
+func TestPeekChargesNothing(t *testing.T) {
+	s := newService(t, Options{})
+	for range 3 {
+		s.post("/v1/peek", `{"key":"ann","cost":2}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 2, 0, 0, 0, start)).tells(t, "", "", "")
+	}
+	s.post("/v1/allow", `{"key":"ann","cost":2}`)
+	s.post("/v1/peek", `{"key":"ann"}`).want(t, 200, plainDecision(false, "login", "2/1m", 2, 0, 0, 90e6, 120e6, start))
+}
+
+func TestReserveSettleCancelRefundReset(t *testing.T) {
+	s := newService(t, Options{})
+	left := func(want int) {
+		t.Helper()
+		if got := s.post("/v1/peek", `{"policy":"two","key":"\u0000é"}`).body; !strings.Contains(got, fmt.Sprintf(`"quota":4,"window_us":3600000000,"remaining":%d`, want)) {
+			t.Fatalf("%d should be left of the hour: %s", want, got)
+		}
+	}
+	reserve := func(cost int) string {
+		got := s.post("/v1/reserve", fmt.Sprintf(`{"policy":"two","key_base64":"AMOp","cost":%d}`, cost))
+		if got.status != 200 || got.header.Get("RateLimit") == "" {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		return reservationOf(t, got.body)
+	}
+	one := reserve(3)
+	left(1)
+	s.post("/v1/settle", `{"policy":"two","reservation":`+one+`,"cost":1}`).want(t, 204, "")
+	left(3)
+	two := reserve(1)
+	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2]}`).want(t, 204, "")
+	left(1)
+	s.add(1e9)
+	three := reserve(1)
+	left(0)
+	refused := s.post("/v1/reserve", `{"policy":"two","key_base64":"AMOp"}`)
+	if refused.status != 429 || reservationOf(t, refused.body) != "null" || refused.header.Get("Retry-After") != "3599" {
+		t.Errorf("%d %s", refused.status, refused.body)
+	}
+	s.post("/v1/cancel", `{"policy":"two","reservation":`+three+`}`).want(t, 204, "")
+	left(1)
+	if got := s.post("/v1/refund", `{"policy":"two","key":"\u0000é","cost":2}`); got.status != 200 || !strings.Contains(got.body, `"granted":`) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	left(3)
+	s.post("/v1/reset", `{"policy":"two","key":"\u0000é"}`).want(t, 204, "")
+	left(4)
+	// Where nothing was charged there is nothing to settle.
+	free := reservationOf(t, s.post("/v1/reserve", `{"policy":"listed","key":"good"}`).body)
+	s.post("/v1/settle", `{"policy":"listed","reservation":`+free+`,"cost":7}`).want(t, 204, "")
+	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2,3]}`).
+		wantProblem(t, 400, "reservation", "3 true costs for 2 charges")
+}
+
+func TestExplain(t *testing.T) {
+	s := newService(t, Options{})
+	s.send("GET", "/v1/explain?policy=listed&key=bad&cost=1", "", "").
+		want(t, 200, `{"policy":"listed","by":"deny_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"key:bad"}`)
+	s.send("GET", "/v1/explain?policy=listed&key=x&address=192.0.2.7", "", "").
+		want(t, 200, `{"policy":"listed","by":"deny_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"192.0.2.0/24"}`)
+	s.send("GET", "/v1/explain?key_base64=%2B%2F8%3D&cost=3", "", "").
+		want(t, 200, `{"policy":"login","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"local","source":"store","limits":[`+
+			`{"limit":"2/1m","allowed":false,"quota":2,"remaining":2,"retry_after_us":null,"reset_after_us":0}]}`)
+	for _, c := range []struct{ query, field, detail string }{
+		{"", "key", "must be there once"},
+		{"?key=a&key_base64=YQ==", "key", "must be there once"},
+		{"?key=a&key=b", "key", "twice"},
+		{"?kee=a", "kee", "no field of this query"},
+		{"?key_base64=YQ", "key_base64", "base64"},
+		{"?key_base64=YQ%0A==", "key_base64", "base64"},
+		{"?key=a&cost=-1", "cost", "whole number"},
+		{"?key=a&cost=9007199254740992", "cost", "9007199254740991"},
+		{"?key=a&address=1.2.3.4:80", "address", "without a port"},
+		{"?key=%zz", "", "cannot be read"},
+	} {
+		s.send("GET", "/v1/explain"+c.query, "", "").wantProblem(t, 400, c.field, c.detail)
+	}
+}
+
+// What is for whoever runs the service is not served to clients, nor the other way round.
+func TestAdminIsApart(t *testing.T) {
+	s := newService(t, Options{})
+	for path, r := range admin {
+		s.sendTo(s.public, r.method, path+"?key=k", `{"key":"k"}`, "application/json").wantProblem(t, 404, "", "/v1/allow")
+	}
+	for path, r := range public {
+		s.sendTo(s.admin, r.method, path, `{"key":"k"}`, "application/json").wantProblem(t, 404, "", "/v1/explain")
+	}
+}
