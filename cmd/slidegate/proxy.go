@@ -1,0 +1,288 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/server/gate"
+	"github.com/slidegate/slidegate/server/proxy"
+	"github.com/slidegate/slidegate/server/stores"
+)
+
+// proxyCommand puts limits in front of an application.
+type proxyCommand struct {
+	To   string `required:"" placeholder:"URL" help:"Where the application listens, such as http://localhost:3000."`
+	HTTP string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen for its clients. (default: 127.0.0.1:8080)"`
+
+	policyFlags
+	Route          []string `placeholder:"'POST /login=5/1m'" sep:"none" help:"A limit for some requests: a pattern of net/http, =, and the limit. Together with --limit, both hold; alone, all other requests pass. Repeat it for several." group:"Policies"`
+	Key            string   `placeholder:"TEMPLATE" help:"Who is limited, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. (default: {address})" group:"Policies"`
+	TrustedProxies []string `placeholder:"PREFIX" help:"Proxies before this one, whose X-Forwarded-For is believed, without a file: addresses, prefixes, loopback, private." group:"Policies"`
+
+	RewriteHost bool          `help:"Send the application its own host, and not the one that the client asked for." group:"Running"`
+	Headers     string        `enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"How answers tell what is left: ietf, draft03, x, x-delta, none." group:"Running"`
+	Timeout     time.Duration `default:"1m" help:"How long the application has to begin its answer." group:"Running"`
+	Drain       time.Duration `default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
+	tlsFlags
+}
+
+// dialects are the values of --headers.
+var dialects = map[string]httplimit.Headers{
+	"ietf": httplimit.HeadersIETF, "draft03": httplimit.HeadersDraft03, "x": httplimit.HeadersX, "x-delta": httplimit.HeadersXDelta,
+	"none": httplimit.HeadersNone,
+}
+
+// Run passes requests on until it is told to end.
+func (p *proxyCommand) Run(ctx context.Context, c *console) error {
+	file, err := p.file()
+	if err != nil {
+		return err
+	}
+	secure, err := p.secure()
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(c.err, nil))
+	opened, err := stores.Open(ctx, file.Service.Store, stores.Options{Timeout: file.Service.StoreTimeout, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = opened.Close() }() // there is nothing to save
+	g, err := gate.New(file, opened.Stores, gate.Options{Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = g.Close() }()
+	passing, err := p.proxy(g, file, log)
+	if err != nil {
+		return err
+	}
+	defer passing.Close()
+	listener, err := net.Listen("tcp", p.HTTP)
+	if err != nil {
+		return explainListen(fmt.Errorf("--http: %w", err))
+	}
+	p.welcome(c, listener.Addr(), file)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	reloaded := make(chan struct{})
+	go func() {
+		defer close(reloaded)
+		p.reload(ctx, g, passing, log)
+	}()
+	err = passing.Serve(ctx, listener, proxy.ServeOptions{TLS: secure, Drain: p.Drain})
+	end()
+	<-reloaded
+	return err
+}
+
+// file returns the file, or what the flags say as if they were one.
+func (p *proxyCommand) file() (*config.File, error) {
+	if p.Config != "" {
+		if len(p.Route) > 0 || p.Key != "" || len(p.TrustedProxies) > 0 {
+			return nil, errors.New("--config: the file says which requests have which limits, who is limited and who is trusted: " +
+				"leave out --route, --key and --trusted-proxies, or --config")
+		}
+		return p.policyFlags.read()
+	}
+	file, err := p.policyFlags.read()
+	if err != nil {
+		return nil, err
+	}
+	if p.Key != "" {
+		if file.Policies[0].Key, err = config.ParseTemplate(p.Key); err != nil {
+			return nil, fmt.Errorf("--key: %w", err)
+		}
+	}
+	if file.Service.TrustedProxies, err = clientip.ParseProxies(p.TrustedProxies...); err != nil {
+		return nil, fmt.Errorf("--trusted-proxies: %w", err)
+	}
+	for _, text := range p.Route {
+		if err := addRoute(file, text); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.Route) > 0 && len(p.Limit) == 0 {
+		file.Policies = file.Policies[1:] // nobody asked for the default limit
+	}
+	return file, nil
+}
+
+// addRoute adds a limit to the policy of its route, which is made if there is none yet.
+func addRoute(file *config.File, text string) error {
+	pattern, limitText, found := strings.Cut(text, "=")
+	pattern = strings.TrimSpace(pattern)
+	if !found || pattern == "" {
+		return fmt.Errorf("--route %s: write a pattern, = and a limit, such as 'POST /login=5/1m'", text)
+	}
+	if method, path, both := strings.Cut(pattern, " "); both && method != strings.ToUpper(method) {
+		return fmt.Errorf("--route %s: methods are written in capitals; write '%s %s=%s'", text, strings.ToUpper(method), path, limitText)
+	}
+	limit, err := slidegate.ParseLimit(strings.TrimSpace(limitText))
+	if err != nil {
+		return fmt.Errorf("--route %s: %w", text, err)
+	}
+	for i := range file.Policies {
+		if file.Policies[i].Match == pattern {
+			file.Policies[i].Limits = append(file.Policies[i].Limits, limit)
+			return nil
+		}
+	}
+	file.Policies = append(file.Policies, config.Policy{
+		Name: routeName(file, pattern), Match: pattern, Key: file.Policies[0].Key, Limits: []slidegate.Limit{limit},
+	})
+	return nil
+}
+
+// routeName makes a name for a policy of its pattern: post-login of POST /login. State and headers go by it, so it is the
+// same at every start.
+func routeName(file *config.File, pattern string) string {
+	words := strings.FieldsFunc(strings.ToLower(pattern), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+	name := cmp.Or(strings.Join(words, "-"), "route")
+	taken := func(name string) bool {
+		return slices.ContainsFunc(file.Policies, func(p config.Policy) bool { return p.Name == name })
+	}
+	free := name
+	for i := 2; taken(free); i++ {
+		free = fmt.Sprintf("%s-%d", name, i)
+	}
+	return free
+}
+
+func (p *proxyCommand) proxy(g *gate.Gate, file *config.File, log *slog.Logger) (*proxy.Proxy, error) {
+	to, err := url.Parse(p.To)
+	if err != nil {
+		return nil, fmt.Errorf("--to: %w", err)
+	}
+	if p.Timeout <= 0 || p.Drain <= 0 {
+		return nil, errors.New("--timeout and --drain: must be above 0")
+	}
+	passing, err := proxy.New(g, proxy.Options{
+		To: to, Trusted: file.Service.TrustedProxies, RewriteHost: p.RewriteHost, Headers: dialects[p.Headers], Timeout: p.Timeout, Logger: log,
+	})
+	if err != nil {
+		return nil, errors.New("--to: " + strings.TrimPrefix(err.Error(), "proxy: To: ")) // all else is checked
+	}
+	return passing, nil
+}
+
+// secure reads the files of the flags; nil if there are none.
+func (p *proxyCommand) secure() (*tls.Config, error) {
+	switch {
+	case (p.TLSCert == "") != (p.TLSKey == ""):
+		return nil, errors.New("--tls-cert: a certificate needs its key, --tls-key, and the other way round")
+	case p.TLSCert == "" && p.TLSClientCA != "":
+		return nil, errors.New("--tls-client-ca: client certificates need TLS: give --tls-cert and --tls-key")
+	case p.TLSCert == "":
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(p.TLSCert, p.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert: %w", err)
+	}
+	secure := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if p.TLSClientCA == "" {
+		return secure, nil
+	}
+	text, err := os.ReadFile(p.TLSClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-client-ca: %w", err)
+	}
+	secure.ClientCAs, secure.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if !secure.ClientCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--tls-client-ca: %s has no certificates in PEM form", p.TLSClientCA)
+	}
+	return secure, nil
+}
+
+// lookEvery is how often it is looked whether the file has changed.
+const lookEvery = time.Second
+
+// reload reads the file again when it changes, and on SIGHUP, until ctx ends.
+func (p *proxyCommand) reload(ctx context.Context, g *gate.Gate, passing *proxy.Proxy, log *slog.Logger) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP) // which would end the program, file or not
+	defer signal.Stop(hup)
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	seen := p.stamp()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			if now := p.stamp(); p.Config == "" || now == seen {
+				continue
+			}
+		case <-hup:
+		}
+		seen = p.stamp()
+		if p.Config == "" {
+			continue
+		}
+		file, err := config.Load(p.Config)
+		if err != nil {
+			log.Error("file not reloaded; what was in force stays in force", slog.Any("error", err))
+			continue
+		}
+		if g.Reload(file) == nil { // it logs what is wrong
+			passing.Trust(file.Service.TrustedProxies)
+		}
+	}
+}
+
+// stamp tells two states of the file apart.
+func (p *proxyCommand) stamp() string {
+	info, err := os.Stat(p.Config)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+}
+
+// welcome says where the proxy listens, where it passes requests on to, and what the limits are.
+func (p *proxyCommand) welcome(c *console, at net.Addr, file *config.File) {
+	web := "http"
+	if p.TLSCert != "" {
+		web = "https"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "slidegate %s\n  listens  %s://%s\n  to       %s\n", version(), web, at, p.To)
+	for i := range file.Policies {
+		policy := &file.Policies[i]
+		requests := policy.Match
+		if requests == "" {
+			requests = "every request"
+		}
+		var limits []string
+		for _, limit := range policy.Limits {
+			limits = append(limits, limit.String())
+		}
+		fmt.Fprintf(&b, "  limit    %s: %s by %s\n", requests, strings.Join(limits, ", "), policy.Key)
+	}
+	kind, _, _ := strings.Cut(file.Service.Store, ":")
+	if kind == "" || kind == "memory" {
+		kind = "memory, forgotten at the end"
+	}
+	fmt.Fprintf(&b, "  store    %s\n", kind)
+	fmt.Fprint(c.err, b.String())
+}

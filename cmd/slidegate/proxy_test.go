@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// running is the program as a proxy.
+type running struct {
+	t       *testing.T
+	command *exec.Cmd
+	lines   *bufio.Scanner
+	at      string   // the URL where it listens
+	welcome []string // what it said before it was ready
+}
+
+// startProxy starts the program and waits until it says where it listens, and what of.
+func startProxy(t *testing.T, args ...string) *running {
+	t.Helper()
+	p := &running{t: t, command: exec.Command(program, append([]string{"proxy", "--http", "127.0.0.1:0"}, args...)...)}
+	said, err := p.command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.command.Process.Kill(); _ = p.command.Wait() })
+	p.lines = bufio.NewScanner(said)
+	for p.lines.Scan() {
+		line := p.lines.Text()
+		p.welcome = append(p.welcome, line)
+		if at, found := strings.CutPrefix(line, "  listens  "); found {
+			p.at = at
+		}
+		if strings.HasPrefix(line, "  store ") { // the last
+			return p
+		}
+	}
+	t.Fatalf("it does not run: %q", p.welcome)
+	return nil
+}
+
+// status asks and returns the status.
+func (p *running) status(method, path string, header ...string) int {
+	p.t.Helper()
+	request, err := http.NewRequest(method, p.at+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	got, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, got.Body)
+	got.Body.Close()
+	return got.StatusCode
+}
+
+// interrupt is Ctrl-C. It returns what else the program said.
+func (p *running) interrupt() (said []string) {
+	p.t.Helper()
+	if err := p.command.Process.Signal(os.Interrupt); err != nil {
+		p.t.Fatal(err)
+	}
+	for p.lines.Scan() {
+		said = append(said, p.lines.Text())
+	}
+	if err := p.command.Wait(); err != nil {
+		p.t.Errorf("it ended with %v: %q", err, said)
+	}
+	return said
+}
+
+func hello(t *testing.T) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestProxyByFlags(t *testing.T) {
+	to := hello(t)
+	p := startProxy(t, "--to", to, "--limit", "4/1h sliding-log", "--route", "POST /login=2/1h sliding-log", "--route", "POST /login=100/1d",
+		"--route", "/static/=1000/1m", "--key", "{header:X-Tenant}")
+	for i, step := range []struct {
+		method, path, tenant string
+		want                 int
+	}{
+		{"POST", "/login", "a", 200}, {"POST", "/login", "a", 200}, {"POST", "//login", "a", 429}, {"POST", "/login", "b", 200},
+		{"GET", "/", "a", 200}, {"GET", "/", "a", 200}, {"GET", "/", "a", 429}, {"GET", "/", "b", 200},
+	} {
+		if got := p.status(step.method, step.path, "X-Tenant", step.tenant); got != step.want {
+			t.Errorf("%d: %s %s of %s: %d", i, step.method, step.path, step.tenant, got)
+		}
+	}
+	if said := p.interrupt(); len(said) > 0 {
+		t.Errorf("at the end it said %q", said)
+	}
+	want := []string{"  listens  " + p.at, "  to       " + to, "  limit    every request: 4/1h sliding-log by {header:X-Tenant}",
+		"  limit    POST /login: 2/1h sliding-log, 100/24h by {header:X-Tenant}", "  limit    /static/: 1000/1m by {header:X-Tenant}",
+		"  store    memory, forgotten at the end"}
+	if strings.Join(p.welcome[1:], "\n") != strings.Join(want, "\n") {
+		t.Errorf("it said\n%s\nnot\n%s", strings.Join(p.welcome[1:], "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestProxyRoutesAlone: without --limit, only the routes have limits. A proxy that is trusted names the client.
+func TestProxyRoutesAlone(t *testing.T) {
+	p := startProxy(t, "--to", hello(t), "--route", "/api/=1/1h sliding-log", "--trusted-proxies", "loopback", "--headers", "none")
+	for range 101 { // one more than the default
+		if got := p.status("GET", "/"); got != 200 {
+			t.Fatalf("without a limit: %d", got)
+		}
+	}
+	for i, want := range []int{200, 429, 200} {
+		if got := p.status("GET", "/api/x", "X-Forwarded-For", []string{"192.0.2.1", "192.0.2.1", "192.0.2.2"}[i]); got != want {
+			t.Errorf("%d: %d, not %d", i, got, want)
+		}
+	}
+	p.interrupt()
+}
+
+func TestProxyByFile(t *testing.T) {
+	policy := "policies:\n  login:\n    match: POST /login\n    key: address\n    limits: [%s]\n"
+	path := write(t, "policies.yaml", []byte(fmt.Sprintf(policy, "1/1h sliding-log")))
+	p := startProxy(t, "--to", hello(t), "--config", path)
+	for i, want := range []int{200, 429} {
+		if got := p.status("POST", "/login"); got != want {
+			t.Errorf("%d: %d, not %d", i, got, want)
+		}
+	}
+	// Two of three are left when the file is read again.
+	if err := os.WriteFile(path, []byte(fmt.Sprintf(policy, "3/1h sliding-log")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); p.status("POST", "/login") != 200; {
+		if time.Now().After(deadline) {
+			t.Fatal("the file is not read again")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := os.WriteFile(path, []byte("policies: {login: {limits: [wrong]}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for p.lines.Scan() && !strings.Contains(p.lines.Text(), "not reloaded") {
+	}
+	for i, want := range []int{200, 429} {
+		if got := p.status("POST", "/login"); got != want {
+			t.Errorf("with a wrong file, %d: %d, not %d", i, got, want)
+		}
+	}
+	p.interrupt()
+}
+
+func TestProxyWrongFlags(t *testing.T) {
+	file := write(t, "policies.yaml", []byte("policies: {p: {limits: [1/1s]}}"))
+	for _, c := range []struct{ args, want string }{
+		{"", "--to"},
+		{"--to localhost:3000", "--to: must begin with http:// or https://"},
+		{"--to http://h/app", "--to: must be a scheme and a host alone; write http://h"},
+		{"--to http://h --limit ten", "--limit: "},
+		{"--to http://h --route /login", "write a pattern, = and a limit"},
+		{"--to http://h --route /login=ten", "--route /login=ten: "},
+		{"--to http://h --route post_/login=1/1s", "write 'POST /login=1/1s'"},
+		{"--to http://h --route login=1/1s", "match"},
+		{"--to http://h --key {nobody}", "--key: "},
+		{"--to http://h --key {status}", "recorded traffic only"},
+		{"--to http://h --store ftp://x", "ftp"},
+		{"--to http://h --failure never", "failure"},
+		{"--to http://h --trusted-proxies everybody", "--trusted-proxies: "},
+		{"--to http://h --trusted-proxies 0.0.0.0/0", "--trusted-proxies: "},
+		{"--to http://h --config " + file + " --route /=1/1s", "leave out --route"},
+		{"--to http://h --config " + file + " --limit 1/1s", "leave out --limit"},
+		{"--to http://h --tls-cert x", "--tls-key"},
+		{"--to http://h --tls-client-ca x", "--tls-client-ca"},
+		{"--to http://h --tls-cert x --tls-key y", "--tls-cert: "},
+		{"--to http://h --http 192.0.2.1:1", "--http: "},
+		{"--to http://h --drain -1s", "--drain"},
+		{"--to http://h --headers all", "--headers"},
+	} {
+		var args []string
+		for _, arg := range strings.Fields(c.args) {
+			args = append(args, strings.ReplaceAll(arg, "_", " "))
+		}
+		got := call(t, append([]string{"proxy"}, args...)...)
+		if got.status != exitFailure || !strings.Contains(got.err, c.want) {
+			t.Errorf("%s: status %d\n%s", c.args, got.status, got.err)
+		}
+	}
+}

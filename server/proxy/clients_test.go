@@ -1,0 +1,81 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/config"
+)
+
+// TestInventedClients: whatever a client writes about itself, it is one client, and the application is not told it.
+func TestInventedClients(t *testing.T) {
+	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "", "3/1h")}})
+	for i := range 5 {
+		invented := fmt.Sprintf("198.51.100.%d", i)
+		got := r.ask("GET", "/", "X-Forwarded-For", invented, "Forwarded", "for="+invented, "X-Real-IP", invented,
+			"X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "https", "Connection", "X-Forwarded-For")
+		if i >= 3 {
+			if got.StatusCode != 429 {
+				t.Errorf("%d: %s", i, got.Status)
+			}
+			continue
+		}
+		if want := "xff=127.0.0.1 proto=http xfh=" + r.at + " real= fwd="; got.StatusCode != 200 || !strings.HasSuffix(got.body, want) {
+			t.Errorf("%d: %s %s", i, got.Status, got.body)
+		}
+	}
+}
+
+// TestTrustedPeer: the chain of a proxy that is trusted is honoured, and passed on with its own address added.
+func TestTrustedPeer(t *testing.T) {
+	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "", "1/1h")},
+		trusted: append([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, loopback...)})
+	for i, c := range []struct {
+		chain  string
+		status int
+	}{
+		{"198.51.100.1", 200}, {"198.51.100.2", 200}, {"198.51.100.1", 429},
+		{"6.6.6.6, 198.51.100.2", 429},           // what stands left of the client is invented
+		{"198.51.100.3, 10.0.0.7", 200},          // two proxies
+		{"198.51.100.3, 10.0.0.8", 429},          // and the same client by another
+		{"7.7.7.7, 198.51.100.3, 10.9.9.9", 429}, // which invents some more
+	} {
+		got := r.ask("GET", "/", "X-Forwarded-For", c.chain, "X-Forwarded-Proto", "https", "X-Forwarded-Host", "www.example", "X-Real-IP", "9.9.9.9")
+		if got.StatusCode != c.status {
+			t.Errorf("%d: %s: %s", i, c.chain, got.Status)
+		}
+		want := "xff=" + c.chain + ", 127.0.0.1 proto=https xfh=www.example real=9.9.9.9 fwd="
+		if c.status == 200 && !strings.HasSuffix(got.body, want) {
+			t.Errorf("%d: %s", i, got.body)
+		}
+	}
+	if got := r.ask("GET", "/"); !strings.HasSuffix(got.body, "xff=127.0.0.1 proto=http xfh="+r.at+" real= fwd=") {
+		t.Errorf("with nothing to keep: %s", got.body)
+	}
+}
+
+// TestTrustChanges: who is trusted can be changed while requests come.
+func TestTrustChanges(t *testing.T) {
+	s := plenty()
+	s.trusted = loopback
+	r := newRig(t, application(t, echo), s)
+	for i, want := range []string{"xff=1.2.3.4, 127.0.0.1 ", "xff=127.0.0.1 "} {
+		if got := r.ask("GET", "/", "X-Forwarded-For", "1.2.3.4"); !strings.Contains(got.body, want) {
+			t.Errorf("%d: %s", i, got.body)
+		}
+		r.proxy.Trust([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+	}
+}
+
+func TestHostRewritten(t *testing.T) {
+	to := application(t, echo)
+	s := plenty()
+	s.opts.RewriteHost = true
+	r := newRig(t, to, s)
+	if got := r.raw("GET / HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\n\r\n"); !strings.Contains(got.body,
+		" host="+strings.TrimPrefix(to, "http://")+" ") || !strings.Contains(got.body, "xfh=www.example ") {
+		t.Error(got.body)
+	}
+}

@@ -1,0 +1,208 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/config"
+)
+
+// bareApplication answers each connection by a function.
+func bareApplication(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	var open atomic.Int64
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			open.Add(1)
+			go func() {
+				defer open.Add(-1)
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(patience))
+				serve(conn)
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-ended
+		for deadline := time.Now().Add(patience); open.Load() > 0 && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	return "http://" + listener.Addr().String()
+}
+
+func readHead(conn net.Conn) {
+	for lines := bufio.NewScanner(conn); lines.Scan() && lines.Text() != ""; {
+	}
+}
+
+// TestApplicationRefuses: nothing listens, which is a 502, and the unit is gone nevertheless.
+func TestApplicationRefuses(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := "http://" + listener.Addr().String()
+	listener.Close()
+	r := newRig(t, to, settings{policies: []config.Policy{policy("p", "", "1/1h")}})
+	got := r.ask("GET", "/")
+	if got.StatusCode != 502 || got.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, `"status":502`) ||
+		strings.Contains(got.body, strings.TrimPrefix(to, "http://")) {
+		t.Errorf("%s %v %s", got.Status, got.Header, got.body)
+	}
+	if got := r.ask("GET", "/"); got.StatusCode != 429 {
+		t.Errorf("the unit was given back: %s", got.Status)
+	}
+}
+
+func TestApplicationHangs(t *testing.T) {
+	to := bareApplication(t, func(conn net.Conn) {
+		_, _ = io.Copy(io.Discard, conn) // until the proxy gives up
+	})
+	s := plenty()
+	s.opts.Timeout = 50 * time.Millisecond
+	if got := newRig(t, to, s).ask("GET", "/"); got.StatusCode != 504 || !strings.Contains(got.body, `"status":504`) {
+		t.Errorf("%s %s", got.Status, got.body)
+	}
+}
+
+func TestApplicationCuts(t *testing.T) {
+	for answer, status := range map[string]int{
+		"":                               502, // nothing at all
+		"HTTP/1.1 200":                   502, // half a line
+		"rubbish\r\n\r\n":                502,
+		"HTTP/1.1 101 Switching\r\n\r\n": 502, // which nobody asked for
+		"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf":                        0, // the client must not take it for whole
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n4\r\nx": 0,
+	} {
+		to := bareApplication(t, func(conn net.Conn) {
+			readHead(conn)
+			_, _ = io.WriteString(conn, answer)
+		})
+		r := newRig(t, to, plenty())
+		request, _ := http.NewRequest("POST", "http://"+r.at+"/", nil) // which is not sent twice
+		got, err := r.http.Do(request)
+		if err == nil {
+			_, err = io.ReadAll(got.Body)
+			got.Body.Close()
+		}
+		switch {
+		case status == 0 && err == nil:
+			t.Errorf("%q: %s, as if it were whole", answer, got.Status)
+		case status > 0 && (err != nil || got.StatusCode != status):
+			t.Errorf("%q: %v, %v", answer, got, err)
+		}
+	}
+}
+
+// TestTwoLengths: requests whose end two readers could see in different places do not get through.
+func TestTwoLengths(t *testing.T) {
+	var arrived atomic.Int64
+	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }), plenty())
+	for _, head := range []string{
+		"Content-Length: 5\r\nContent-Length: 6\r\n",
+		"Content-Length: +5\r\n",
+		"Content-Length: 5, 5\r\n",
+		"Transfer-Encoding: xchunked\r\n",
+		"Transfer-Encoding: chunked, identity\r\n",
+		"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+		"X: 1\r\n folded\r\nContent Length: 5\r\n",
+		"Transfer-Encoding : chunked\r\n",
+	} {
+		got := r.raw("POST / HTTP/1.1\r\nHost: h\r\n" + head + "\r\n0\r\n\r\n")
+		if got.StatusCode != 400 && got.StatusCode != 501 {
+			t.Errorf("%q: %s", head, got.Status)
+		}
+	}
+	if arrived.Load() != 0 {
+		t.Errorf("%d got through", arrived.Load())
+	}
+}
+
+// TestBothLengths: with Transfer-Encoding and Content-Length, net/http goes by the former, and the application gets that one
+// alone. What a reader who goes by the latter would take for the rest of a body is a request of its own, and charged.
+func TestBothLengths(t *testing.T) {
+	arrived := make(chan string, 4)
+	r := newRig(t, application(t, func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		arrived <- fmt.Sprintf("%s %s %v %q %s", r.Method, r.URL.Path, r.TransferEncoding, r.Header["Content-Length"], text)
+	}), settings{policies: []config.Policy{policy("p", "", "1/1h")}})
+	conn := r.dial()
+	_, err := io.WriteString(conn, "POST /first HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"+
+		"1\r\nx\r\n0\r\n\r\nGET /second HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	everything, err := io.ReadAll(conn)
+	if err != nil || strings.Count(string(everything), "HTTP/1.1 200") != 1 || strings.Count(string(everything), "HTTP/1.1 429") != 1 {
+		t.Errorf("%v\n%s", err, everything)
+	}
+	if got := within(t, "the first", arrived); got != "POST /first [chunked] [] x" {
+		t.Errorf("arrived: %s", got)
+	}
+	if len(arrived) > 0 {
+		t.Errorf("also arrived: %s", <-arrived)
+	}
+}
+
+func TestUnfitTargets(t *testing.T) {
+	var arrived atomic.Int64
+	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }), plenty())
+	for line, status := range map[string]int{
+		"CONNECT h:80":     405,
+		"CONNECT //login":  405, // which http.ServeMux does not clean
+		"GET *":            400,
+		"GET x:%2Flogin":   400,
+		"GET login":        400,
+		"GET http:login":   400,
+		"GET /%zz":         400,
+		"GET / HTTP/1.1\r": 400,
+	} {
+		if got := r.raw(line + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); got.StatusCode != status ||
+			strings.ContainsAny(line, ":*") && got.Header.Get("Content-Type") != "application/problem+json" { // ours, not the application's
+			t.Errorf("%s: %s %s", line, got.Status, got.body)
+		}
+	}
+	if arrived.Load() != 0 {
+		t.Errorf("%d got through", arrived.Load())
+	}
+}
+
+// TestOptionsOfAll: OPTIONS * is limited, and arrives.
+func TestOptionsOfAll(t *testing.T) {
+	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "/", "1/1h")}})
+	text := "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+	if got := r.raw(text); got.StatusCode != 200 || !strings.HasPrefix(got.body, "OPTIONS * host=h ") {
+		t.Errorf("%s %s", got.Status, got.body)
+	}
+	if got := r.raw(text); got.StatusCode != 429 {
+		t.Errorf("%s", got.Status)
+	}
+}
+
+// TestHalfBody: a client that sends half a body is at fault, not the application.
+func TestHalfBody(t *testing.T) {
+	to := application(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	got := newRig(t, to, plenty()).raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nrubbish\r\n")
+	if got.StatusCode != 400 {
+		t.Errorf("%s %s", got.Status, got.body)
+	}
+}

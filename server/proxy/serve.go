@@ -1,0 +1,130 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// ServeOptions are how a proxy is served. The zero value is good.
+type ServeOptions struct {
+	// TLS secures connections; nil leaves them plain.
+	TLS *tls.Config
+	// Idle is how long a client may keep the proxy waiting: for the next part of a request, or to take the next part of an
+	// answer. 0 means a minute. While the application is the one who is waited for, it does not run.
+	Idle time.Duration
+	// Drain is how long requests that are under way have at the end; 0 means 10 seconds. Websockets have it too.
+	Drain time.Duration
+	// MaxConnections is how many connections are held at once, websockets apart; 0 means 65536.
+	MaxConnections int
+}
+
+func (o ServeOptions) validate() (ServeOptions, error) {
+	if o.Idle < 0 || o.Drain < 0 || o.MaxConnections < 0 {
+		return o, errors.New("proxy: Idle, Drain and MaxConnections: must not be negative; 0 means the default")
+	}
+	if o.Idle == 0 {
+		o.Idle = time.Minute
+	}
+	if o.Drain == 0 {
+		o.Drain = 10 * time.Second
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 1 << 16
+	}
+	return o, nil
+}
+
+const (
+	maxHeaderBytes = 32 << 10
+	headerTimeout  = 10 * time.Second // to send the head of a request
+	betweenTimeout = 2 * time.Minute  // for the next request on a connection
+)
+
+// Serve answers on a listener until ctx ends. Then it lets requests that are under way come to their end, cuts off those
+// that take too long for that, and returns nil. It closes the listener.
+func (p *Proxy) Serve(ctx context.Context, listener net.Listener, opts ServeOptions) error {
+	opts, err := opts.validate()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	base, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	busy := new(atomic.Int64)
+	server := p.newServer(base, busy, &opts)
+	ended := make(chan error, 1)
+	go func() {
+		if opts.TLS != nil {
+			ended <- server.ServeTLS(listener, "", "")
+		} else {
+			ended <- server.Serve(listener)
+		}
+	}()
+	select {
+	case err := <-ended:
+		return errors.Join(fmt.Errorf("proxy: %w", err), server.Close())
+	case <-ctx.Done():
+	}
+	limited, cancel := context.WithTimeout(base, opts.Drain)
+	defer cancel()
+	err = server.Shutdown(limited)
+	if left := wait(limited, busy); err != nil || left > 0 {
+		p.log.Warn("proxy: requests were cut off at the end", slog.Int64("requests", left))
+	}
+	cut()
+	_ = server.Close() // those that are left are cut off
+	wait(context.WithoutCancel(ctx), busy)
+	return nil
+}
+
+// wait returns when nothing is under way any more, or with how much there still is when ctx ends.
+func wait(ctx context.Context, busy *atomic.Int64) int64 {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for busy.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return busy.Load()
+		case <-tick.C:
+		}
+	}
+	return 0
+}
+
+func (p *Proxy) newServer(base context.Context, busy *atomic.Int64, opts *ServeOptions) *http.Server {
+	held := new(atomic.Int64)
+	most := int64(opts.MaxConnections)
+	handler := p.patiently(opts.Idle)
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			busy.Add(1)
+			defer busy.Add(-1)
+			handler.ServeHTTP(w, r)
+		}),
+		BaseContext:       func(net.Listener) context.Context { return base },
+		TLSConfig:         opts.TLS,
+		ReadHeaderTimeout: min(headerTimeout, opts.Idle),
+		WriteTimeout:      opts.Idle, // for what the server writes by itself; the rest see patiently
+		IdleTimeout:       betweenTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				if held.Add(1) > most {
+					_ = conn.Close() // the server finds that out, and gives it up
+				}
+			case http.StateClosed, http.StateHijacked:
+				held.Add(-1)
+			}
+		},
+		// OPTIONS * is a request like others: limited, and the application's to answer.
+		DisableGeneralOptionsHandler: true,
+	}
+}
