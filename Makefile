@@ -5,16 +5,16 @@ FUZZTIME ?= 30s
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: help test compiler browser curl redis wrk check lint bench bench-quick bench-big bench-http bench-redis history bench-replay replay-big screenshots fuzz guarantees cover
+.PHONY: help test compiler browser curl redis postgres proxies wrk check lint bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak bench-replay replay-big screenshots fuzz guarantees cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What the tests must have: they fail without it instead of skipping.
-export SLIDEGATE_REQUIRE = chromium,curl,redis-server,wrk
-unexport REDIS_URL # tests that end a server would skip one that is not theirs
+export SLIDEGATE_REQUIRE = chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk
+unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is not theirs
 
-test: compiler browser curl redis wrk ## all tests, with the race detector, and the benchmarks' own tests
+test: compiler browser curl redis postgres proxies wrk ## all tests, with the race detector, and the benchmarks' own tests
 	$(GO) test -race -timeout 8m ./...
 	$(GO) test ./internal/worstcase # once more: the race detector leaves it too little time to search
 	$(GO) test -run Alloc ./layer/... ./httplimit ./grpclimit ./memstore # and this one: it changes what is allocated
@@ -35,6 +35,16 @@ redis: # private servers for the tests; the one of the package is not used
 	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || { \
 	  echo "no Redis, which the tests of its store need: installing it"; \
 	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends redis-server; }
+
+postgres: # private servers for the tests; Debian keeps the programs out of the path, where the tests look too
+	@{ { command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } && command -v pgbouncer; } >/dev/null 2>&1 || { \
+	  echo "no PostgreSQL or no PgBouncer, which the tests of its store need: installing them"; \
+	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends postgresql pgbouncer; }
+
+proxies: # forward-auth is tested behind real ones
+	@{ command -v nginx && command -v caddy; } >/dev/null || { \
+	  echo "no nginx or no Caddy, which the tests of forward-auth need: installing them"; \
+	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends nginx-light caddy; }
 
 curl: # the example of a URL shortener is tested as people would try it
 	@command -v curl >/dev/null || { \
@@ -73,8 +83,17 @@ wrk: # loads a server over the wire
 bench-redis: redis ## Redis limiters side by side; about ten minutes
 	cd bench && $(GO) run . -scenario redis
 
-history: redis ## a minute of Redis with kills and cuts, checked for one unit too many
-	$(GO) test ./redisstore -run History -v -count 1 -timeout 5m -history 60s
+bench-postgres: postgres ## PostgreSQL limiters side by side
+	cd bench && $(GO) run . -scenario pg
+
+bench-service: redis wrk ## the service: JSON, batches, forward-auth, the proxy, RESP, and beside envoyproxy/ratelimit
+	cd bench && $(GO) run . -scenario service,resp,envoy
+
+history: redis postgres ## a minute each of Redis and PostgreSQL with kills and cuts, checked for one unit too many
+	$(GO) test ./redisstore ./pgstore -run History -v -count 1 -timeout 10m -history 60s
+
+soak: postgres ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
+	$(GO) test ./pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
 
 bench-replay: ## how many requests of a log a second one core replays
 	$(GO) test ./cmd/slidegate -run '^$$' -bench Replay -benchtime 5x -cpu 1

@@ -1,5 +1,5 @@
-// Command slidegate is Slidegate for everyone: it replays recorded traffic through limits to see what they would have
-// done to it, and makes up traffic for those who have no log.
+// Command slidegate is Slidegate for everyone: a service that programs in any language ask, a proxy in front of one that
+// cannot be changed, and a way to see what limits would have done to recorded traffic.
 package main
 
 import (
@@ -20,6 +20,7 @@ import (
 // Exit statuses.
 const (
 	exitOK          = 0
+	exitRefused     = 1 // a request was refused, which is no failure, and no success either
 	exitFailure     = 2 // a wrong flag, a file that cannot be read, anything else that went wrong
 	exitInterrupted = 130
 )
@@ -35,6 +36,13 @@ type console struct {
 
 // commands are all commands with their flags.
 type commands struct {
+	Serve    serveCommand     `cmd:"" help:"Run the service: JSON over HTTP, forward-auth, Envoy's rate limit service, and RESP."`
+	Proxy    proxyCommand     `cmd:"" help:"Put limits in front of an application that cannot be changed."`
+	Allow    allowCommand     `cmd:"" help:"Take units, from a running service or from a store."`
+	Peek     peekCommand      `cmd:"" help:"See what Allow would answer, and take nothing."`
+	Reset    resetCommand     `cmd:"" help:"Forget what a key has used."`
+	Top      topCommand       `cmd:"" help:"Show the keys that a running service refused the most."`
+	Config   configCommand    `cmd:"" help:"Check, print and describe files of policies."`
 	Replay   replayCommand    `cmd:"" help:"Show what a limit would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Make up traffic, as a log to replay."`
 	Version  kong.VersionFlag `help:"Print the version and exit."`
@@ -84,6 +92,8 @@ func (c *console) finish(err error) int {
 		return exitOK
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
+	case errors.Is(err, errRefused):
+		return exitRefused
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		fmt.Fprintf(c.err, "slidegate: %s\n", forPeople(line))
@@ -96,7 +106,7 @@ func (c *console) finish(err error) int {
 }
 
 // packages are the names that errors of the library begin with. A person who calls a program does not know them.
-var packages = regexp.MustCompile(`^((?:--[a-z-]+[^:]*: )?)(?:traffic|config|generate|replay|report|slidegate): `)
+var packages = regexp.MustCompile(`^((?:--[a-z-]+[^:]*: )?)(?:traffic|config|generate|replay|report|slidegate|server|stores|gate|envoy|proxy): `)
 
 // forPeople leaves out of a message which package it comes from.
 func forPeople(message string) string { return packages.ReplaceAllString(message, "$1") }

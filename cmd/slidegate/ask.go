@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// errRefused makes a command end with exitRefused. It has been told already.
+var errRefused = errors.New("refused")
+
+// askFlags say whom to ask: a running service, or a store directly.
+type askFlags struct {
+	Server string `placeholder:"URL" help:"The service to ask. (default: http://127.0.0.1:8080, and http://127.0.0.1:8082 to reset)" group:"Whom to ask"`
+	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service." group:"Whom to ask"`
+	Policy string `placeholder:"NAME" help:"The policy. (default: the service's or the file's)" group:"Whom to ask"`
+	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json." group:"Whom to ask"`
+
+	Store  string   `placeholder:"URL" help:"Redis or PostgreSQL, as the service has it: redis://HOST:PORT, postgres://..." group:"To ask a store itself, without a service"`
+	Limit  []string `placeholder:"100/1m" sep:"none" help:"The limit that its keys face. Repeat it for several at once. (default: 100/1m)" group:"To ask a store itself, without a service"`
+	Config string   `placeholder:"FILE" help:"A file of policies, which says both." group:"To ask a store itself, without a service"`
+}
+
+// allowCommand takes units.
+type allowCommand struct {
+	Key  string `arg:"" help:"Who asks."`
+	Cost int64  `default:"1" help:"How many units to take."`
+	askFlags
+}
+
+// Run asks, and tells.
+func (a *allowCommand) Run(ctx context.Context, c *console) error {
+	return a.askFlags.ask(ctx, c, "allow", a.Key, a.Cost)
+}
+
+// peekCommand looks without taking.
+type peekCommand struct {
+	Key  string `arg:"" help:"Who would ask."`
+	Cost int64  `default:"1" help:"How many units would be taken."`
+	askFlags
+}
+
+// Run asks, and tells.
+func (p *peekCommand) Run(ctx context.Context, c *console) error {
+	return p.askFlags.ask(ctx, c, "peek", p.Key, p.Cost)
+}
+
+// resetCommand forgets what a key has used.
+type resetCommand struct {
+	Key string `arg:"" help:"Whose counts to forget."`
+	askFlags
+}
+
+// Run asks, and tells.
+func (r *resetCommand) Run(ctx context.Context, c *console) error {
+	asked, err := r.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer asked.close()
+	if err := asked.reset(ctx, r.Policy, r.Key); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.out, "reset")
+	return err
+}
+
+// asked is whom a command asks.
+type asked interface {
+	ask(ctx context.Context, verb, policy, key string, cost int64) (answer, error)
+	reset(ctx context.Context, policy, key string) error
+	close()
+}
+
+// answer is what was answered.
+type answer struct {
+	Policy           string `json:"policy"`
+	Allowed          bool   `json:"allowed"`
+	Limit            string `json:"limit"`
+	Quota            int64  `json:"quota"`
+	Remaining        int64  `json:"remaining"`
+	RetryAfterMicros *int64 `json:"retry_after_us"` // null means never
+	ResetAfterMicros int64  `json:"reset_after_us"`
+	text             string // as the service wrote it
+}
+
+// open returns whom the flags mean. The admin door is where keys are reset.
+func (f *askFlags) open(ctx context.Context, admin bool) (asked, error) {
+	direct := f.Config != "" || f.Store != "" || len(f.Limit) > 0
+	switch {
+	case direct && f.Server != "":
+		return nil, errors.New("--server: ask the service, or with --config, --store or --limit a store itself, not both")
+	case direct && f.Config == "" && f.Store == "":
+		return nil, errors.New("--limit: a limit by itself has no counts to look at: add --store URL, or leave it out to ask the service")
+	case direct:
+		return f.openStore(ctx)
+	}
+	at := f.Server
+	if at == "" && admin {
+		at = adminURL
+	} else if at == "" {
+		at = publicURL
+	}
+	return newClient(at, f.Token)
+}
+
+func (f *askFlags) ask(ctx context.Context, c *console, verb, key string, cost int64) error {
+	asked, err := f.open(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer asked.close()
+	a, err := asked.ask(ctx, verb, f.Policy, key, cost)
+	if err != nil {
+		return err
+	}
+	if f.Format == "json" {
+		_, err = fmt.Fprintln(c.out, strings.TrimSpace(a.text))
+	} else {
+		_, err = fmt.Fprintln(c.out, a.line())
+	}
+	if err == nil && !a.Allowed {
+		err = errRefused
+	}
+	return err
+}
+
+// line is the answer as a person reads it.
+func (a *answer) line() string {
+	if a.Allowed {
+		return fmt.Sprintf("allowed: %d of %d left, all free again in %v", a.Remaining, a.Quota, micros(a.ResetAfterMicros))
+	}
+	if a.RetryAfterMicros == nil {
+		return fmt.Sprintf("refused by %s: it can never be admitted", a.Limit)
+	}
+	return fmt.Sprintf("refused by %s: %d of %d left, come back in %v", a.Limit, a.Remaining, a.Quota, micros(*a.RetryAfterMicros))
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// micro is a length of time for JSON; nil means never.
+func micro(d time.Duration) *int64 {
+	if d == slidegate.Never {
+		return nil
+	}
+	n := d.Microseconds()
+	return &n
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// client asks a running service.
+type client struct {
+	base  string
+	token string
+	http  http.Client
+}
+
+func newClient(base, token string) (*client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("--server: %q is not the URL of a service, such as http://127.0.0.1:8080", base)
+	}
+	return &client{base: strings.TrimRight(base, "/"), token: token, http: http.Client{Timeout: 10 * time.Second}}, nil
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// send asks one question and returns the answer's status and text.
+func (c *client) send(ctx context.Context, method, path string, body any) (int, []byte, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return 0, nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return 0, nil, fmt.Errorf("--server: %s: %w; is the service running? slidegate serve starts one", c.base, err)
+	}
+	defer answer.Body.Close()
+	text, err = io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	return answer.StatusCode, text, err
+}
+
+// problem is an error of the service.
+func (c *client) problem(status int, text []byte) error {
+	if detail := detailOf(text); detail != "" {
+		return fmt.Errorf("%s: %s", c.base, forPeople(detail))
+	}
+	return fmt.Errorf("%s: answered %d %s", c.base, status, http.StatusText(status))
+}
+
+func (c *client) ask(ctx context.Context, verb, policy, key string, cost int64) (answer, error) {
+	status, text, err := c.send(ctx, http.MethodPost, "/v1/"+verb, question(policy, key, &cost))
+	if err != nil {
+		return answer{}, err
+	}
+	if status != http.StatusOK && status != http.StatusTooManyRequests {
+		return answer{}, c.problem(status, text)
+	}
+	a := answer{text: string(text)}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return answer{}, fmt.Errorf("%s: this is no answer of a Slidegate service: %w", c.base, err)
+	}
+	return a, nil
+}
+
+func (c *client) reset(ctx context.Context, policy, key string) error {
+	status, text, err := c.send(ctx, http.MethodPost, "/v1/reset", question(policy, key, nil))
+	if err == nil && status >= 300 {
+		err = c.adminProblem(status, text)
+	}
+	return err
+}
+
+// detailOf is what a problem in the form of RFC 9457 says; empty if this is none.
+func detailOf(text []byte) string {
+	var p struct{ Detail string }
+	_ = json.Unmarshal(text, &p)
+	return p.Detail
+}
+
+// adminProblem is problem for what only the admin door answers.
+func (c *client) adminProblem(status int, text []byte) error {
+	if detail := detailOf(text); status == http.StatusNotFound && (detail == "" || strings.HasPrefix(detail, "there are /")) {
+		return fmt.Errorf("--server: %s is not the admin door of a service, which alone answers this; by default that is %s", c.base, adminURL)
+	}
+	return c.problem(status, text)
+}
+
+// The doors of a service that runs with no flags.
+const (
+	publicURL = "http://127.0.0.1:8080"
+	adminURL  = "http://127.0.0.1:8082"
+)
+
+// question is what the service reads.
+func question(policy, key string, cost *int64) map[string]any {
+	q := map[string]any{"key": key}
+	if policy != "" {
+		q["policy"] = policy
+	}
+	if cost != nil {
+		q["cost"] = *cost
+	}
+	return q
+}

@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/server"
+)
+
+// serveCommand runs the service.
+type serveCommand struct {
+	policyFlags
+
+	HTTP  string   `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
+	GRPC  string   `name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
+	RESP  string   `name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
+	Admin string   `placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
+	Envoy []string `placeholder:"FILE" sep:"none" help:"Serve a domain in the format of envoyproxy/ratelimit. Repeat it for several." group:"Doors"`
+
+	State      string        `placeholder:"FILE" help:"Keep what is in memory across restarts, in this file." group:"Running"`
+	StateEvery time.Duration `default:"10s" help:"How often that file is written; a crash loses at most this." group:"Running"`
+	Drain      time.Duration `default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
+	MaxConns   int           `name:"max-connections" default:"65536" help:"Connections that each door holds at once." group:"Running"`
+	LogFormat  string        `enum:"text,json" default:"text" help:"How to write the log: text, json." group:"Running"`
+	LogLevel   slog.Level    `placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. (default: info)" group:"Running"`
+	OTLP       bool          `name:"otlp" help:"Send metrics and traces to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
+
+	tlsFlags
+	TokensFile string `placeholder:"FILE" help:"Tokens of which clients must show one, one a line. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
+}
+
+// tlsFlags say how connections are secured.
+type tlsFlags struct {
+	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"The server's certificate, in PEM form." group:"Security"`
+	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Its key." group:"Security"`
+	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Who must have signed the clients' certificates; without it, clients need none." group:"Security"`
+}
+
+func (f *tlsFlags) read() server.TLS {
+	return server.TLS{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.TLSClientCA}
+}
+
+// policyFlags say what is decided and where: by a file, or in short by a limit or two.
+type policyFlags struct {
+	Limit   []string `placeholder:"100/1m" sep:"none" help:"What every key faces, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Policies"`
+	Store   string   `placeholder:"URL" help:"Where counts are kept, without a file: memory:, redis://HOST:PORT, postgres://... (default: memory:)" group:"Policies"`
+	Failure string   `placeholder:"MODE" help:"What happens when the store cannot answer, without a file: open, closed, local. (default: open)" group:"Policies"`
+	Config  string   `placeholder:"FILE" help:"A file of policies, which also says where the store is. It is read again when it changes, and on SIGHUP." group:"Policies"`
+}
+
+// defaultPolicy is the policy of those who have no file.
+const defaultPolicy = "default"
+
+// read returns the file, or what the flags say as if they were one.
+func (f *policyFlags) read() (*config.File, error) {
+	if f.Config != "" {
+		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" {
+			return nil, errors.New("--config: the file says what the limits are, where the store is and what happens when it fails: leave out --limit, --store and --failure, or --config")
+		}
+		file, err := config.Load(f.Config)
+		if errors.As(err, new(*fs.PathError)) {
+			err = fmt.Errorf("--config: %w", err)
+		}
+		return file, err
+	}
+	limits, err := (&limitFlags{Limit: f.Limit}).limits()
+	if err != nil {
+		return nil, err
+	}
+	file, err := config.Plain(defaultPolicy, limits, config.Service{Store: f.Store, Failure: f.Failure})
+	if err != nil {
+		return nil, errors.New(asFlag.ReplaceAllString(err.Error(), "--$1: "))
+	}
+	return file, nil
+}
+
+// asFlag is what an error about a field of a file begins with that is a flag here.
+var asFlag = regexp.MustCompile(`^config: (store|failure): `)
+
+// Run serves until it is told to end.
+func (s *serveCommand) Run(ctx context.Context, c *console) error {
+	file, err := s.policyFlags.read()
+	if err != nil {
+		return err
+	}
+	tokens, err := readTokens(s.TokensFile)
+	if err != nil {
+		return err
+	}
+	if s.StateEvery <= 0 || s.Drain <= 0 || s.MaxConns <= 0 {
+		return errors.New("--state-every, --drain and --max-connections: must be above 0")
+	}
+	log := s.logger(c)
+	if s.OTLP {
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
+	}
+	running, err := server.New(ctx, server.Options{
+		File: file, Path: s.Config, Envoy: s.Envoy,
+		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin),
+		TLS: s.tlsFlags.read(), Tokens: tokens,
+		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns,
+		Logger: log, OTLP: s.OTLP, Version: version(),
+	})
+	if err != nil {
+		return explainListen(s.explain(err))
+	}
+	s.welcome(c, running, file, len(tokens) > 0)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	ended := make(chan struct{})
+	defer close(ended)
+	go heed(running, signals, ended)
+	return running.Run(ctx)
+}
+
+// heed reloads on SIGHUP, and ends the drain when the end is asked for a second time. Whoever asks a third time gets it at
+// once, and loses what is not saved yet.
+func heed(running *server.Server, signals chan os.Signal, ended chan struct{}) {
+	asked := 0
+	for {
+		select {
+		case <-ended:
+			return
+		case got := <-signals:
+			if got == syscall.SIGHUP {
+				_ = running.Reload() // it logs what is wrong
+				continue
+			}
+			if asked++; asked == 2 {
+				running.Hurry()
+				signal.Reset(os.Interrupt, syscall.SIGTERM)
+			}
+		}
+	}
+}
+
+// flagOf are the flags that the service's errors are about, by what these begin with. The first that fits counts.
+var flagOf = []struct{ begins, flag string }{
+	{"server: http: ", "--http: "}, {"server: grpc: ", "--grpc: "}, {"server: resp: ", "--resp: "}, {"server: admin: ", "--admin: "},
+	{"server: all doors are shut: ", "--http, --grpc, --resp, --admin: all doors are shut: "},
+	{"server: TLS: authorities of clients: ", "--tls-client-ca: "}, {"server: TLS: client", "--tls-client-ca: client"}, {"server: TLS: ", "--tls-cert, --tls-key: "},
+	{"server: tokens: ", "--tokens-file: "}, {"server: state: ", "--state: "}, {"server: envoy: ", "--envoy: "},
+	{"stores: ", "--store: "},
+}
+
+// explain says which flags an error of the service is about.
+func (s *serveCommand) explain(err error) error {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		for _, f := range flagOf {
+			if rest, found := strings.CutPrefix(line, f.begins); found {
+				if f.flag == "--store: " && s.Config != "" {
+					f.flag = s.Config + ": store: "
+				}
+				lines[i] = f.flag + rest
+				break
+			}
+		}
+	}
+	return &explained{strings.Join(lines, "\n"), err}
+}
+
+// explained is an error in other words.
+type explained struct {
+	text string
+	err  error
+}
+
+// Error returns them.
+func (e *explained) Error() string { return e.text }
+
+// Unwrap returns the error itself.
+func (e *explained) Unwrap() error { return e.err }
+
+// address is what a door's flag says; empty for a door that stays shut.
+func address(flag string) string {
+	if flag == "off" {
+		return ""
+	}
+	return flag
+}
+
+func (s *serveCommand) logger(c *console) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: s.LogLevel}
+	if s.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(c.err, opts))
+	}
+	return slog.New(slog.NewTextHandler(c.err, opts))
+}
+
+// explainListen says what to do about an address that is taken.
+func explainListen(err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w\nsomething listens there already; give another address, or off", err)
+	}
+	return err
+}
+
+// welcome says where the service listens, and how to try it.
+func (s *serveCommand) welcome(c *console, running *server.Server, file *config.File, tokens bool) {
+	var b strings.Builder
+	policy := file.Policies[0]
+	fmt.Fprintf(&b, "slidegate %s\n", version())
+	fmt.Fprintf(&b, "  policies  %s\n", policiesLine(file))
+	fmt.Fprintf(&b, "  store     %s\n", s.storeLine(file))
+	web := "http"
+	if s.TLSCert != "" {
+		web = "https"
+	}
+	if at := reachable(running.Address("http")); at != "" {
+		fmt.Fprintf(&b, "  http      %s://%s   JSON and forward-auth\n", web, at)
+	}
+	if at := reachable(running.Address("grpc")); at != "" {
+		fmt.Fprintf(&b, "  grpc      %s   Envoy's rate limit service\n", at)
+	}
+	if at := reachable(running.Address("resp")); at != "" {
+		fmt.Fprintf(&b, "  resp      %s   any Redis client\n", at)
+	}
+	if at := reachable(running.Address("admin")); at != "" {
+		fmt.Fprintf(&b, "  admin     %s://%s   /metrics, explain, reset, top\n", s.adminScheme(), at)
+	}
+	if at := reachable(running.Address("http")); at != "" && s.TLSCert == "" {
+		token := ""
+		if tokens {
+			token = "-H 'Authorization: Bearer TOKEN' "
+		}
+		fmt.Fprintf(&b, "Try it:\n  curl -i --json '%s' %s%s://%s/v1/allow\n", tryBody(policy.Name), token, web, at)
+	} else if at := reachable(running.Address("resp")); at != "" && s.TLSCert == "" && !tokens {
+		host, port, _ := net.SplitHostPort(at)
+		fmt.Fprintf(&b, "Try it:\n  redis-cli -h %s -p %s SG.ALLOW %s me\n", host, port, policy.Name)
+	}
+	fmt.Fprint(c.err, b.String())
+}
+
+// adminScheme is how to reach the admin door, which has no TLS if only this machine can.
+func (s *serveCommand) adminScheme() string {
+	host, _, _ := net.SplitHostPort(s.Admin)
+	if ip := net.ParseIP(host); s.TLSCert == "" || host == "localhost" || ip.IsLoopback() {
+		return "http"
+	}
+	return "https"
+}
+
+// reachable is an address that can be pasted into a command: a door that listens everywhere is also here.
+func reachable(at string) string {
+	host, port, err := net.SplitHostPort(at)
+	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
+		return net.JoinHostPort("localhost", port)
+	}
+	return at
+}
+
+// tryBody is a question to try; the default policy need not be named.
+func tryBody(policy string) string {
+	if policy == defaultPolicy {
+		return `{"key":"me"}`
+	}
+	return `{"policy":"` + policy + `","key":"me"}`
+}
+
+func policiesLine(file *config.File) string {
+	const most = 8 // fit on a line
+	if n := len(file.Policies); n > 1 {
+		var names []string
+		for i := range file.Policies[:min(n, most)] {
+			names = append(names, file.Policies[i].Name)
+		}
+		if n > most {
+			names = append(names, "...")
+		}
+		return fmt.Sprintf("%d: %s", n, strings.Join(names, ", "))
+	}
+	p := file.Policies[0]
+	var limits []string
+	for _, l := range p.Limits {
+		limits = append(limits, l.String())
+	}
+	return fmt.Sprintf("%s: %s", p.Name, strings.Join(limits, ", "))
+}
+
+// storeLine says where counts are kept, without the rest of the URL, which may have a password in it.
+func (s *serveCommand) storeLine(file *config.File) string {
+	kind, _, _ := strings.Cut(file.Service.Store, ":")
+	switch {
+	case kind != "" && kind != "memory":
+		return kind
+	case s.State != "":
+		return "memory, kept in " + s.State
+	default:
+		return "memory, forgotten at the end; --state FILE keeps it"
+	}
+}
+
+// readTokens reads the tokens of the file and of the variable.
+func readTokens(path string) ([]string, error) {
+	text := strings.ReplaceAll(os.Getenv("SLIDEGATE_TOKENS"), ",", "\n")
+	if path != "" {
+		read, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("--tokens-file: %w", err)
+		}
+		text += "\n" + string(read)
+	}
+	var tokens []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			tokens = append(tokens, line)
+		}
+	}
+	if path != "" && len(tokens) == 0 {
+		return nil, fmt.Errorf("--tokens-file: %s has no tokens, which would let everybody in", path)
+	}
+	return tokens, nil
+}

@@ -1,0 +1,161 @@
+package server_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// crowdVariable makes this program a crowd of clients instead of a test. They are a process of their own, since one process
+// may not have as many files open as both ends of their connections would be.
+const crowdVariable = "SLIDEGATE_TEST_CROWD"
+
+// crowdOrder says who is in the crowd.
+type crowdOrder struct {
+	HTTP, RESP          string // where the doors are
+	Idle, Slow, IdleRSP int    // how many of them
+}
+
+// startCrowd starts clients that hold connections, and returns once all of them do. The function lets them go.
+func startCrowd(t *testing.T, order crowdOrder) (leave func()) {
+	t.Helper()
+	text, err := json.Marshal(order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), crowdVariable+"="+string(text))
+	command.Stderr = os.Stderr
+	in, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	leave = sync.OnceFunc(func() {
+		in.Close()
+		if err := command.Wait(); err != nil {
+			t.Errorf("the crowd: %v", err)
+		}
+	})
+	t.Cleanup(leave)
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "all are here\n" {
+		t.Fatalf("the crowd says %q, %v", line, err)
+	}
+	return leave
+}
+
+// crowd connects all clients, says so, and holds the connections until standard input ends.
+func crowd() (status int) {
+	var order crowdOrder
+	if err := json.Unmarshal([]byte(os.Getenv(crowdVariable)), &order); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	work := make(chan func() error)
+	var workers sync.WaitGroup
+	failed := make(chan error, 1)
+	for range 64 {
+		workers.Go(func() {
+			for connect := range work {
+				if err := connect(); err != nil {
+					select {
+					case failed <- err:
+					default:
+					}
+				}
+			}
+		})
+	}
+	for range order.Idle {
+		work <- func() error {
+			return hold(order.HTTP, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "ok\n")
+		}
+	}
+	for range order.IdleRSP {
+		work <- func() error { return hold(order.RESP, "PING\r\n", "+PONG\r\n") }
+	}
+	for i := range order.Slow {
+		work <- func() error { return hold(order.HTTP, halves[i%len(halves)], "") }
+	}
+	close(work)
+	workers.Wait()
+	select {
+	case err := <-failed:
+		fmt.Fprintln(os.Stderr, "one of the crowd:", err)
+		return 1
+	default:
+	}
+	ended := make(chan struct{})
+	go dribble(ended)
+	fmt.Println("all are here")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	close(ended)
+	return 0
+}
+
+// halves are requests that are not whole.
+var halves = []string{
+	"POST /v1/allow HTTP/1.1\r\nHost: x\r\nX-Slow: ", // a byte of the header follows now and then
+	"POST /v1/allow HTTP/1.1\r\nHos",
+	"POST /v1/allow HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"key",
+}
+
+var (
+	heldMu sync.Mutex
+	held   []net.Conn
+	slow   []net.Conn // those of held that go on sending
+)
+
+// hold connects, asks, waits for the answer's last bytes, and keeps the connection.
+func hold(address, ask, last string) error {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	heldMu.Lock()
+	held = append(held, conn)
+	if ask == halves[0] {
+		slow = append(slow, conn)
+	}
+	heldMu.Unlock()
+	if _, err := io.WriteString(conn, ask); err != nil {
+		return err
+	}
+	var got strings.Builder
+	for part := make([]byte, 512); !strings.HasSuffix(got.String(), last); {
+		n, err := conn.Read(part)
+		if err != nil {
+			return err
+		}
+		got.Write(part[:n])
+	}
+	return nil
+}
+
+// dribble sends a byte on every slow connection, again and again.
+func dribble(ended chan struct{}) {
+	for {
+		select {
+		case <-ended:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+		for _, conn := range slow {
+			_, _ = conn.Write([]byte("x")) // it may have been cut
+		}
+	}
+}

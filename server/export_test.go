@@ -1,0 +1,16 @@
+package server
+
+import (
+	"time"
+
+	"github.com/slidegate/slidegate/config"
+)
+
+// SetTimeouts sets the times that a client may take for a request's header, for all of the request, for the answer, and
+// between requests, which are too long to wait for.
+func (o *Options) SetTimeouts(header, request, answer, idle time.Duration) {
+	o.timeouts = timeouts{header: header, request: request, answer: answer, idle: idle}
+}
+
+// File returns what New was given.
+func (s *Server) File() *config.File { return s.opts.File }

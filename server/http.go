@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// timeouts bound what a client may take its time for.
+type timeouts struct {
+	header  time.Duration // from the first byte of a request, or from the connection, to the end of its header
+	request time.Duration // to the end of its body
+	answer  time.Duration // to the end of the answer
+	idle    time.Duration // between requests
+}
+
+var usualTimeouts = timeouts{header: 5 * time.Second, request: 10 * time.Second, answer: 15 * time.Second, idle: 2 * time.Minute}
+
+// newHTTP returns an HTTP server that no slow client can hold: reading a request, answering it and waiting for the next one
+// are all bounded.
+func newHTTP(handler http.Handler, secure *tls.Config, wait timeouts, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		TLSConfig:         secure,
+		ReadHeaderTimeout: wait.header,
+		ReadTimeout:       wait.request,
+		WriteTimeout:      wait.answer,
+		IdleTimeout:       wait.idle,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// public is what clients and proxies ask.
+func (s *Server) public() http.Handler {
+	mux := http.NewServeMux()
+	s.health(mux)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, "This is a Slidegate rate limiter. Ask it with POST /v1/allow; /v1/openapi.json says how, and what else there is.\n")
+	})
+	mux.Handle("/v1/", s.tokens.require(s.api.Handler()))
+	mux.Handle("/v1/check", s.forward) // see Options.Tokens
+	if s.envoy != nil {
+		mux.Handle("/json", s.tokens.require(s.envoy.Handler()))
+		mux.Handle("/healthcheck", s.envoy.Handler())
+	}
+	return s.telemetry.traced(mux)
+}
+
+// admin is what operators ask. It may show keys.
+func (s *Server) admin() http.Handler {
+	mux := http.NewServeMux()
+	s.health(mux)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, POST /v1/reset.\n")
+	})
+	mux.Handle("/v1/", s.tokens.require(s.api.AdminHandler()))
+	mux.Handle("GET /v1/top", s.tokens.require(http.HandlerFunc(s.listTop)))
+	mux.Handle("/metrics", s.tokens.require(s.telemetry.page()))
+	return mux
+}
+
+// health adds what load balancers ask: whether the process lives, and whether it can decide.
+func (s *Server) health(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		if s.drained.Err() != nil {
+			problem(w, http.StatusServiceUnavailable, "draining: the service is about to end")
+			return
+		}
+		if err := s.stores.Ping(ctx); err != nil {
+			s.log.Warn("not ready", slog.Any("error", err))
+			problem(w, http.StatusServiceUnavailable, "the store cannot be reached; decisions are made by the failure policy")
+			return
+		}
+		say(w, "ready\n")
+	})
+}
+
+func say(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte(text)) // the client may be gone
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// state is the file that keeps a memory store across restarts.
+type state struct {
+	path  string
+	store *memstore.Store
+	log   *slog.Logger
+}
+
+// restore returns the store that was saved at path, or a new one if there is no such file. A file that cannot be read is an
+// error: to begin with nothing would let everybody in whom the limits had refused.
+func restore(path string, maxKeys int) (*memstore.Store, error) {
+	opts := memstore.Options{MaxKeys: maxKeys}
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return memstore.New(opts)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("server: state: %w", err)
+	}
+	defer file.Close()
+	store, err := memstore.Restore(file, opts)
+	if err != nil {
+		return nil, fmt.Errorf("server: state: %s: %w; move it away to begin without it", path, err)
+	}
+	return store, nil
+}
+
+// maxKeys is what the URL of a memory store says about it; 0 if it says nothing, or nothing that can be read, which is for
+// stores.Open to tell.
+func maxKeys(store string) int {
+	_, query, _ := strings.Cut(store, "?")
+	values, _ := url.ParseQuery(query)
+	n, _ := strconv.Atoi(values.Get("max_keys"))
+	return max(0, n)
+}
+
+// sweep removes what a process left behind that was killed while it wrote.
+func (s *state) sweep() {
+	left, _ := filepath.Glob(globQuoted(s.path) + ".*" + unfinished)
+	for _, path := range left {
+		_ = os.Remove(path) // it does no harm where it is
+	}
+}
+
+// globQuoted returns a path that filepath.Glob takes literally.
+func globQuoted(path string) string {
+	return strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`).Replace(path)
+}
+
+// unfinished is what the name of a file ends with that is not whole yet.
+const unfinished = ".new"
+
+// save writes the file: under another name first, so that at any moment there is a whole one.
+func (s *state) save() error {
+	folder := filepath.Dir(s.path)
+	file, err := os.CreateTemp(folder, filepath.Base(s.path)+".*"+unfinished)
+	if err != nil {
+		return fmt.Errorf("server: state: %w", err)
+	}
+	defer os.Remove(file.Name()) // does nothing once it is renamed
+	err = s.store.Snapshot(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), s.path)
+	}
+	if err == nil {
+		err = syncFolder(folder)
+	}
+	if err != nil {
+		return fmt.Errorf("server: state: %w", err)
+	}
+	return nil
+}
+
+// syncFolder makes a rename last through a power cut.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
+}
+
+// keep saves again and again until ctx ends. The last time is the caller's.
+func (s *state) keep(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := s.save(); err != nil {
+				s.log.Error("state not saved; what is in memory would be lost by a crash", slog.Any("error", err))
+			}
+		}
+	}
+}
