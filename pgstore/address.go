@@ -1,0 +1,55 @@
+package pgstore
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/slidegate/slidegate"
+)
+
+// maxAddress is the longest address that is kept as it is: a page of an index must hold several.
+const maxAddress = 512
+
+// appendAddress appends the address of the row that a charge's state is kept in:
+//
+//	api:login:sliding-window-60000000-1-clock::user-42
+//
+// That is the namespace, the limit's name, its shape, the group and the key. Bytes that would make two addresses alike, or that a
+// terminal does not show, are written as %XX, so an address is text in every encoding of a database and reads well in psql; as
+// bytes with lengths before them it would be as long. Of a very long one the SHA-256 is kept, after a mark that no other begins with.
+func appendAddress(to []byte, prefix, group, key string) []byte {
+	from := len(to)
+	to = append(to, prefix...)
+	to = appendEscaped(to, group)
+	to = append(to, ':')
+	to = appendEscaped(to, key)
+	if len(to)-from <= maxAddress {
+		return to
+	}
+	sum := sha256.Sum256(to[from:])
+	to = append(to[:from], "%sha256:"...)
+	return hex.AppendEncode(to, sum[:])
+}
+
+// limitPrefix is the part of an address that does not depend on group and key.
+func limitPrefix(limit *slidegate.BoundLimit) string {
+	var prefix []byte
+	for _, part := range []string{limit.Namespace(), limit.Limit().Name, limit.Rule().Shape().String()} {
+		prefix = append(appendEscaped(prefix, part), ':')
+	}
+	return string(prefix)
+}
+
+func appendEscaped(to []byte, text string) []byte {
+	const hex = "0123456789ABCDEF"
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c <= ' ' || c > '~' || strings.IndexByte(`%:"\`, c) >= 0:
+			to = append(to, '%', hex[c>>4], hex[c&15])
+		default:
+			to = append(to, c)
+		}
+	}
+	return to
+}

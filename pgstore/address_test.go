@@ -1,0 +1,100 @@
+package pgstore
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"pgregory.net/rapid"
+)
+
+func addressOf(t testing.TB, namespace string, limit slidegate.Limit, group, key string) string {
+	return string(appendAddress(nil, limitPrefix(bind(t, namespace, limit)), group, key))
+}
+
+func TestAddresses(t *testing.T) {
+	hour := slidegate.Limit{Quota: 1, Window: time.Hour}
+	login := slidegate.Limit{Name: "login", Quota: 1, Window: time.Minute}
+	for _, c := range []struct {
+		namespace        string
+		limit            slidegate.Limit
+		group, key, want string
+	}{
+		{"api", login, "", "user-42", "api:login:sliding-window-60000000-1-clock::user-42"},
+		{"api", login, "acme", "user-42", "api:login:sliding-window-60000000-1-clock:acme:user-42"},
+		{"", hour, "", "", "::sliding-window-3600000000-1-clock::"},
+		{"a:b", hour, "%", "\"\\\n\x7f\xff{,}'", "a%3Ab::sliding-window-3600000000-1-clock:%25:%22%5C%0A%7F%FF{,}'"},
+		// 512 bytes are the most: 37 before the key, and the SHA-256 of what is longer.
+		{"", hour, "", strings.Repeat("k", 475), "::sliding-window-3600000000-1-clock::" + strings.Repeat("k", 475)},
+		{"", hour, "", strings.Repeat("k", 476), "%sha256:" + shaOf476},
+	} {
+		if is := addressOf(t, c.namespace, c.limit, c.group, c.key); is != c.want {
+			t.Errorf("%q %q: the address is %q", c.group, c.key, is)
+		}
+	}
+}
+
+// shaOf476 is what sha256sum says of the prefix and 476 times k.
+const shaOf476 = "e4079f4aaca50a45befd0258b5d39c93278d9d8d5ba46df6e93216a552f87314"
+
+// owner is what a state belongs to, as far as it can be confused.
+type owner struct{ namespace, limit, group, key string }
+
+func drawOwner(t *rapid.T) owner {
+	// Few letters, and those that addresses are made of, so that they come close to one another.
+	draw := func(what string) string {
+		letters := []string{"a", "b", ":", "::", "%", "%3A", "%25", "%sha256:", " ", "\x00", "\n", "\x7f", "\xff", "é", "-", "\"", "\\"}
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(letters), 0, 4).Draw(t, what), "")
+		if rapid.IntRange(0, 9).Draw(t, what+" long") == 0 {
+			text = strings.Repeat(text, 120)
+		}
+		return text
+	}
+	return owner{draw("namespace"), draw("limit"), draw("group"), draw("key")}
+}
+
+// Different owners have different addresses, short ones of bytes that every terminal shows and no array needs to escape.
+func TestAddressesAreApart(t *testing.T) {
+	seen := map[string]owner{}
+	rapid.Check(t, func(rt *rapid.T) {
+		for range 30 {
+			o := drawOwner(rt)
+			a := addressOf(t, o.namespace, slidegate.Limit{Name: o.limit, Quota: 1, Window: time.Hour}, o.group, o.key)
+			if before, ok := seen[a]; ok && before != o {
+				rt.Fatalf("%q and %q both have the address %q", before, o, a)
+			}
+			seen[a] = o
+			if len(a) > maxAddress || strings.ContainsFunc(a, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+				rt.Fatalf("%q has the address %q", o, a)
+			}
+		}
+	})
+	t.Logf("%d different addresses", len(seen))
+}
+
+// The shape is part of the address, and what is not part of the shape is not.
+func TestAddressesOfShapes(t *testing.T) {
+	base := slidegate.Limit{Name: "n", Quota: 10, Window: time.Hour}
+	own := addressOf(t, "", base, "", "key")
+	for i, c := range []struct {
+		change func(*slidegate.Limit)
+		same   bool
+	}{
+		{func(l *slidegate.Limit) { l.Quota = 11 }, true},
+		{func(l *slidegate.Limit) { l.Overlap = slidegate.OverlapWhole }, true},
+		{func(l *slidegate.Limit) { l.CountDenied = true }, true},
+		{func(l *slidegate.Limit) { l.Window = 2 * time.Hour }, false},
+		{func(l *slidegate.Limit) { l.Segments = 2 }, false},
+		{func(l *slidegate.Limit) { l.Anchor = slidegate.AnchorFirst }, false},
+		{func(l *slidegate.Limit) { l.Algorithm = slidegate.FixedWindow }, false},
+		{func(l *slidegate.Limit) { l.Algorithm = slidegate.SlidingLog }, false},
+		{func(l *slidegate.Limit) { l.Algorithm = slidegate.TokenBucket }, false},
+	} {
+		l := base
+		c.change(&l)
+		if same := addressOf(t, "", l, "", "key") == own; same != c.same {
+			t.Errorf("change %d: the same address: %v", i, same)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package pgstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Conn is how the store talks to PostgreSQL. New makes it of a pool of pgx, NewSQL of one of database/sql. It is safe for
+// concurrent use.
+type Conn interface {
+	// Call runs a statement by itself, outside of any transaction, and appends the bigint[] that it yields to reply, row by row if
+	// that has two dimensions. The parameters are string, int64, []string (a text[]) and []int64 (a bigint[]). It is not sent
+	// twice, and nothing is kept of the arguments after Call returns.
+	Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error)
+	// Row runs a statement whose parameters are plain texts and numbers, and scans the one row that it yields.
+	Row(ctx context.Context, statement string, args []any, into ...any) error
+}
+
+var errReply = errors.New("the function's reply cannot be read: the functions in the database are of another version: run Migrate")
+
+// poolConn is a Conn over a pool of pgx, in any of its modes.
+type poolConn struct{ pool querier }
+
+// querier is what is needed of a pool.
+type querier interface {
+	Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, statement string, args ...any) pgx.Row
+}
+
+var _ querier = (*pgxpool.Pool)(nil)
+
+func (c poolConn) Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
+	rows, err := c.pool.Query(ctx, statement, args...)
+	if err != nil {
+		return reply, err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		if err := rows.Err(); err != nil {
+			return reply, err
+		}
+		return reply, errReply
+	}
+	var ok bool
+	if raw := rows.RawValues()[0]; rows.FieldDescriptions()[0].Format == pgx.BinaryFormatCode {
+		reply, ok = readBinary(raw, reply)
+	} else {
+		reply, ok = readText(raw, reply)
+	}
+	rows.Close()
+	if err := rows.Err(); err != nil { // the answer counts only once it is committed
+		return reply, err
+	}
+	if !ok {
+		return reply, errReply
+	}
+	return reply, nil
+}
+
+func (c poolConn) Row(ctx context.Context, statement string, args []any, into ...any) error {
+	return c.pool.QueryRow(ctx, statement, args...).Scan(into...)
+}
+
+// sqlConn is a Conn over database/sql. Drivers differ in what they make of slices, so arrays go as text both ways.
+type sqlConn struct{ db *sql.DB }
+
+func (c sqlConn) Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
+	plain := make([]any, len(args))
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case []string:
+			plain[i] = textArray(arg)
+		case []int64:
+			plain[i] = numberArray(arg)
+		default:
+			plain[i] = arg
+		}
+	}
+	var text []byte
+	err := c.db.QueryRowContext(ctx, statement, plain...).Scan(&text)
+	if err != nil {
+		return reply, err
+	}
+	reply, ok := readText(text, reply)
+	if !ok {
+		return reply, errReply
+	}
+	return reply, nil
+}
+
+func (c sqlConn) Row(ctx context.Context, statement string, args []any, into ...any) error {
+	return c.db.QueryRowContext(ctx, statement, args...).Scan(into...)
+}
+
+// textArray writes addresses as PostgreSQL reads arrays. They contain neither quotes nor backslashes: appendAddress escapes those.
+func textArray(addresses []string) string {
+	text := []byte{'{'}
+	for i, a := range addresses {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, '"')
+		text = append(text, a...)
+		text = append(text, '"')
+	}
+	return string(append(text, '}'))
+}
+
+func numberArray(numbers []int64) string {
+	text := []byte{'{'}
+	for i, n := range numbers {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, n, 10)
+	}
+	return string(append(text, '}'))
+}
+
+// readText reads an array of numbers as PostgreSQL writes it in text, such as {1,2} or {{1,2},{3,4}}.
+func readText(text []byte, to []int64) (numbers []int64, ok bool) {
+	if len(text) < 2 || text[0] != '{' || text[len(text)-1] != '}' {
+		return to, false
+	}
+	from := 0
+	for i, c := range text {
+		if c != '{' && c != '}' && c != ',' {
+			continue
+		}
+		if i > from {
+			n, err := strconv.ParseInt(string(text[from:i]), 10, 64)
+			if err != nil {
+				return to, false
+			}
+			to = append(to, n)
+		}
+		from = i + 1
+	}
+	return to, true
+}
+
+// readBinary reads an array of numbers as PostgreSQL writes it in binary: the number of dimensions, whether there are nulls, the type,
+// of every dimension the length and the lower bound, and before each number its length of 8.
+func readBinary(raw []byte, to []int64) (numbers []int64, ok bool) {
+	const element, bigint = 12, 20
+	if len(raw) < 12 || binary.BigEndian.Uint32(raw[8:]) != bigint {
+		return to, false
+	}
+	dimensions := binary.BigEndian.Uint32(raw)
+	if dimensions == 0 {
+		return to, len(raw) == 12
+	}
+	if raw = raw[12:]; dimensions > 2 || len(raw) < 8*int(dimensions) {
+		return to, false
+	}
+	count := uint64(1)
+	for ; dimensions > 0; dimensions-- {
+		count *= uint64(binary.BigEndian.Uint32(raw))
+		raw = raw[8:]
+	}
+	if count != uint64(len(raw))/element || len(raw)%element != 0 {
+		return to, false
+	}
+	for ; len(raw) > 0; raw = raw[element:] {
+		if binary.BigEndian.Uint32(raw) != 8 {
+			return to, false
+		}
+		to = append(to, int64(binary.BigEndian.Uint64(raw[4:])))
+	}
+	return to, true
+}

@@ -1,0 +1,307 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// secretKey must not be in any error.
+const secretKey = "user-4711@example.org"
+
+// faultLimit alone is decided by the short way for the commonest requests.
+var faultLimit = slidegate.Limit{Name: "fault", Quota: 3, Window: time.Hour, Anchor: slidegate.AnchorFirst}
+
+// open is a store over connections to a database.
+func open(t *testing.T, url string) *pgstore.Store {
+	t.Helper()
+	store, err := pgstore.New(pgtest.Pool(t, url), pgstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// Each fault is an error that says what the matter is and what helps, without a key in it, by either way of deciding; and
+// the failure policy in front of the store applies.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		make func(t *testing.T) *pgstore.Store // a store in front of a server that has the fault
+		code string                            // of the server's own error, which is wrapped; one of these if there are several
+		says string
+	}{
+		{"no schema", notMigrated, "42883", "run Migrate"},
+		{"no table", tableDropped, "42P01 42883", "run Migrate"},
+		{"no rights", withoutRights, "42501", "the role lacks a right"},
+		{"rights to read only", readRights, "42501", "the role lacks a right"},
+		{"no such database", noDatabase, "3D000", "does not exist"},
+		{"replica", onReplica, "25006", "connect to the primary"},
+		{"table locked", lockedTable, "57014", "statement_timeout"},
+		{"lock timeout", lockTimeout, "55P03", "lock_timeout"},
+		{"server gone", serverGone, "", "connect"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			store := c.make(t)
+			for _, charges := range [][]slidegate.Charge{oneCharge(t), twoCharges(t)} {
+				checkFault(t, store, charges, c.code, c.says)
+			}
+			checkPolicies(t, store)
+		})
+	}
+}
+
+func oneCharge(t *testing.T) []slidegate.Charge {
+	return []slidegate.Charge{{Limit: boundFor(t, faultLimit), Key: secretKey, Cost: 1}}
+}
+
+func twoCharges(t *testing.T) []slidegate.Charge {
+	log := slidegate.Limit{Name: "log", Quota: 3, Window: time.Hour, Algorithm: slidegate.SlidingLog}
+	return append(oneCharge(t), slidegate.Charge{Limit: boundFor(t, log), Key: secretKey, Cost: 1})
+}
+
+// checkFault checks the error of a request.
+func checkFault(t *testing.T, store slidegate.Store, charges []slidegate.Charge, code, says string) {
+	t.Helper()
+	granted, err := take(store, charges...)
+	if err == nil {
+		t.Fatalf("%d charges: no error, and %d granted", len(charges), granted)
+	}
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) != (code != "") || refused != nil && !strings.Contains(code, refused.Code) {
+		t.Errorf("%d charges: want the server's error %s, got %v", len(charges), code, err)
+	}
+	if text := err.Error(); !strings.HasPrefix(text, "pgstore: ") || !strings.Contains(text, says) || strings.Contains(text, "4711") {
+		t.Errorf("%d charges: the error says %q", len(charges), text)
+	}
+}
+
+// checkPolicies puts each failure policy in front of a store that does not answer.
+func checkPolicies(t *testing.T, store slidegate.Store) {
+	t.Helper()
+	local, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		policy  failure.Policy
+		flag    slidegate.Flags
+		allowed []bool // of four requests, at a quota of three
+	}{
+		{failure.Open(), rule.FallbackOpen, []bool{true, true, true, true}},
+		{failure.Closed(), rule.FallbackClosed, []bool{false, false, false, false}},
+		{failure.Local(local), rule.FallbackLocal, []bool{true, true, true, false}},
+	} {
+		guarded, err := failure.New(store, c.policy, failure.Options{Timeout: soon, ProbeEvery: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limiter, err := slidegate.New(guarded, faultLimit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, allowed := range c.allowed {
+			d, err := limiter.Allow(context.Background(), secretKey)
+			if err != nil || d.Allowed != allowed || d.Flags&c.flag == 0 {
+				t.Errorf("policy %v, request %d: %+v, %v", c.policy, i, d, err)
+			}
+		}
+	}
+}
+
+func notMigrated(t *testing.T) *pgstore.Store { return open(t, pgtest.Shared(t).URL()) }
+
+func tableDropped(t *testing.T) *pgstore.Store {
+	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
+	s.Exec("DROP TABLE slidegate_state CASCADE") // which takes along some of the functions
+	return open(t, s.URL())
+}
+
+func withoutRights(t *testing.T) *pgstore.Store {
+	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
+	return open(t, s.Role(t, "stranger"))
+}
+
+func readRights(t *testing.T) *pgstore.Store {
+	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
+	return open(t, s.Role(t, "reader", "SELECT ON TABLE slidegate_state"))
+}
+
+func noDatabase(t *testing.T) *pgstore.Store {
+	url := pgtest.Shared(t).URL()
+	return open(t, strings.Replace(url, "/slidegate_", "/another_", 1))
+}
+
+func onReplica(t *testing.T) *pgstore.Store {
+	s := migrated(t, pgtest.Start(t, "fsync = off"), pgstore.Options{})
+	return open(t, s.Replica(t).URL())
+}
+
+func lockedTable(t *testing.T) *pgstore.Store {
+	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
+	lockUntilEnd(t, s)
+	return open(t, s.URL("statement_timeout=50"))
+}
+
+func lockTimeout(t *testing.T) *pgstore.Store {
+	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
+	lockUntilEnd(t, s)
+	return open(t, s.URL("lock_timeout=50"))
+}
+
+// lockUntilEnd keeps the table from everybody until the test ends.
+func lockUntilEnd(t *testing.T, s *pgtest.Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		conn.Close(ctx)
+	})
+	if _, err := conn.Exec(ctx, "BEGIN; LOCK TABLE slidegate_state"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func serverGone(t *testing.T) *pgstore.Store {
+	s := migrated(t, pgtest.Start(t, "fsync = off"), pgstore.Options{})
+	s.Kill()
+	return open(t, s.URL("connect_timeout=5"))
+}
+
+// The rights that the documentation names are enough to decide, and not enough to change the schema.
+func TestRightsThatAreEnough(t *testing.T) {
+	t.Parallel()
+	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
+	url := s.Role(t, "decider", "USAGE ON SCHEMA public", "SELECT, INSERT, UPDATE, DELETE ON TABLE slidegate_state")
+	store := open(t, url)
+	for _, charges := range [][]slidegate.Charge{oneCharge(t), twoCharges(t)} {
+		if granted, err := take(store, charges...); granted != 1 || err != nil {
+			t.Errorf("%d charges: %d, %v", len(charges), granted, err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	if _, err := store.Expire(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// A replica still answers who does not want to write: peeks, and refusals of a key that is used up.
+func TestReplicaAnswersWhatWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := migrated(t, pgtest.Start(t, "fsync = off"), pgstore.Options{})
+	charge := oneCharge(t)[0]
+	charge.Cost = faultLimit.Quota
+	if granted, err := take(open(t, s.URL()), charge); granted != faultLimit.Quota || err != nil {
+		t.Fatalf("%d, %v", granted, err)
+	}
+	replica := open(t, s.Replica(t).URL())
+	if left := remaining(t, replica, charge); left != 0 {
+		t.Errorf("the replica says that %d remain", left)
+	}
+	charge.Cost = 1
+	if granted, err := take(replica, charge); granted != 0 || err != nil {
+		t.Errorf("the replica grants %d, %v", granted, err)
+	}
+}
+
+// A full disk is an error for who has to be written, and none for who is refused. Once there is room again, so is the answer,
+// and nothing that was admitted has been forgotten.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t, "fsync = off")
+	disk := s.SmallDisk(t, 8)
+	s.Exec("ALTER DATABASE postgres SET default_tablespace = " + disk)
+	migrated(t, s, pgstore.Options{})
+	store := open(t, s.URL())
+	used := oneCharge(t)[0]
+	used.Key = "used up"
+	used.Cost = faultLimit.Quota
+	if granted, err := take(store, used); granted != faultLimit.Quota || err != nil {
+		t.Fatalf("%d, %v", granted, err)
+	}
+	s.Exec("CREATE TABLE ballast (text text)")
+	fillDisk(t, s)
+	var err error
+	admitted := 0
+	for ; err == nil && admitted < 20_000; admitted++ { // until the pages that the table has are full too
+		charge := oneCharge(t)[0]
+		charge.Key = fmt.Sprintf("%s-%d", secretKey, admitted)
+		_, err = take(store, charge)
+	}
+	t.Logf("%d new keys went into what the table had", admitted-1)
+	if err == nil || !strings.Contains(err.Error(), "disk is full") || strings.Contains(err.Error(), "4711") {
+		t.Fatalf("on a full disk: %v", err)
+	}
+	last := oneCharge(t)
+	last[0].Key = fmt.Sprintf("%s-%d", secretKey, admitted-1)
+	checkFault(t, store, last, "53100", "disk is full")
+	checkPolicies(t, withKey{store, last[0].Key})
+	used.Cost = 1
+	if granted, err := take(store, used); granted != 0 || err != nil {
+		t.Errorf("a refusal on a full disk: %d, %v", granted, err)
+	}
+	s.Exec("DROP TABLE ballast", "CHECKPOINT") // files go at a checkpoint
+	for want := faultLimit.Quota; want >= 0; want -= faultLimit.Quota {
+		last[0].Cost = faultLimit.Quota
+		if granted, err := take(store, last[0]); granted != want || err != nil {
+			t.Errorf("with room again: %d granted, want %d, %v", granted, want, err)
+		}
+	}
+	if granted, err := take(store, used); granted != 0 || err != nil {
+		t.Errorf("what was used up before: %d, %v", granted, err)
+	}
+}
+
+// fillDisk writes rows, in smaller and smaller numbers, until not even one more goes on the disk.
+func fillDisk(t *testing.T, s *pgtest.Server) {
+	t.Helper()
+	pool := s.Pool(t)
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	for rows := 1_000; rows > 0; {
+		_, err := pool.Exec(ctx, "INSERT INTO ballast SELECT repeat('x', 4000) FROM generate_series(1, $1)", rows)
+		var refused *pgconn.PgError
+		switch {
+		case errors.As(err, &refused) && refused.Code == "53100":
+			rows /= 10
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+}
+
+// withKey is a store that is asked for another key than it was.
+type withKey struct {
+	slidegate.Store
+	key string
+}
+
+func (w withKey) Apply(ctx context.Context, batch []slidegate.Request) error {
+	for i := range batch {
+		for j := range batch[i].Charges {
+			batch[i].Charges[j].Key = w.key
+		}
+	}
+	return w.Store.Apply(ctx, batch)
+}

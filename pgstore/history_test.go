@@ -1,0 +1,177 @@
+package pgstore_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/slidegate/slidegate/internal/faultproxy"
+	"github.com/slidegate/slidegate/internal/history"
+	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/pgstore"
+)
+
+var historyLength = flag.Duration("history", 3*time.Second, "how long the histories are that are checked for one unit too many")
+
+// Four processes ask one server over connections that are slowed, cut and reset, their statements run out of time, and the
+// server is killed and started again. Whatever was answered is what the rule answers to the same requests in some order, with
+// those that were not answered carried out or not: never is one unit too many admitted.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	recordHistory(t, pgstore.Logged)
+}
+
+// The same of a table that is not logged: a crash empties it, as PostgreSQL documents, and nothing else makes it forget.
+func TestHistoryUnlogged(t *testing.T) {
+	t.Parallel()
+	recordHistory(t, pgstore.Unlogged)
+}
+
+// recordHistory makes a history and checks it. A process that is killed has written what it answered to the system, if not to
+// the disk, so fsync makes no difference here but that of a slow disk.
+func recordHistory(t *testing.T, durability pgstore.Durability) {
+	t.Helper()
+	server := migrated(t, pgtest.Start(t, "fsync = off", "synchronous_commit = on"), pgstore.Options{Durability: durability})
+	wire := faultproxy.New(t, server.Addr())
+	processes := startProcesses(t, 4, "history "+server.Via(wire.Addr(), "pool_max_conns=3", "statement_timeout=150", "connect_timeout=2"))
+	seed := uint64(time.Now().UnixNano())
+	d := &disturber{t: t, server: server, wire: wire, random: rand.New(rand.NewPCG(seed, 0)), faults: map[string]int{}}
+	var all []history.Event
+	for start := time.Now(); ; { // a busy machine may need several stretches until enough has happened
+		d.end = time.Now().Add(*historyLength)
+		orderAll(t, processes, seed+uint64(len(all)), d.end)
+		d.disturb()
+		all = append(all, heard(t, processes)...)
+		if s := history.Summarize(all); d.enough() && s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests {
+			t.Logf("%+v; %v", s, d.faults)
+			break
+		} else if time.Since(start) > *historyLength+soon {
+			t.Fatalf("too little happened for the history to mean something: %+v; %v", s, d.faults)
+		}
+	}
+	if durability == pgstore.Unlogged {
+		all = append(all, d.crashes...)
+	}
+	for _, err := range append(history.CheckPlanted(all), history.Check(all)) {
+		switch {
+		case errors.Is(err, history.ErrUndecided): // on a machine that has no time for it
+			t.Logf("UNDECIDED: %v", err)
+		case err != nil:
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// orderAll has all processes ask until the end.
+func orderAll(t *testing.T, processes []*process, seed uint64, end time.Time) {
+	t.Helper()
+	keys := max(8, int(4*historyLength.Seconds())) // so that few requests for one key are left without an answer
+	for i, p := range processes {
+		order, err := json.Marshal(history.Order{Seed: seed + uint64(i), Until: end.UnixNano(), Keys: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.tell(t, string(order))
+	}
+}
+
+// heard returns what all processes recorded.
+func heard(t *testing.T, processes []*process) (all []history.Event) {
+	t.Helper()
+	for i, p := range processes {
+		var events []history.Event
+		p.hear(t, &events)
+		for j := range events {
+			events[j].Client = i
+		}
+		all = append(all, events...)
+	}
+	return all
+}
+
+// disturber does bad things to a server and the way to it.
+type disturber struct {
+	t       *testing.T
+	server  *pgtest.Server
+	wire    *faultproxy.Wire
+	random  *rand.Rand
+	end     time.Time
+	done    int
+	faults  map[string]int
+	crashes []history.Event
+}
+
+// pause lets the processes work. It tells whether there is time for more.
+func (d *disturber) pause() bool {
+	<-time.After(min(time.Until(d.end), time.Duration(100+d.random.IntN(300))*time.Millisecond))
+	return time.Now().Before(d.end)
+}
+
+// badThings are what disturb does, in this order before anything comes twice.
+var badThings = []string{"kill", "lock", "cut", "restart", "mute", "reset", "slow"}
+
+// disturb does something bad about three times a second until the end, and makes all good again.
+func (d *disturber) disturb() {
+	d.t.Helper()
+	for ; d.pause(); d.done++ {
+		name := badThings[d.random.IntN(len(badThings))]
+		if d.done < len(badThings) {
+			name = badThings[d.done]
+		}
+		d.faults[name]++
+		d.do(name)
+	}
+}
+
+// enough tells whether the server was killed, statements ran out of time and connections were cut.
+func (d *disturber) enough() bool { return d.done >= 3 }
+
+func (d *disturber) do(name string) {
+	d.t.Helper()
+	switch name {
+	case "kill":
+		before := time.Now()
+		d.server.Kill()
+		d.server.Restart()
+		d.crashes = append(d.crashes, history.Event{Forget: true, Client: -1, Call: before.UnixNano(), Return: time.Now().UnixNano()})
+	case "restart": // in good order: nothing may be forgotten
+		d.server.Restart()
+	case "cut":
+		d.wire.Cut()
+		d.wire.Mend()
+	case "lock":
+		d.lock()
+	case "slow":
+		d.wire.Slow(30*time.Millisecond, 25*time.Millisecond)
+		d.pause()
+		d.wire.Heal()
+	case "mute":
+		d.wire.Mute(20 * time.Millisecond)
+		d.pause()
+		d.wire.Heal()
+	case "reset":
+		d.wire.Reset(5 * time.Millisecond)
+		d.pause()
+		d.wire.Heal()
+	}
+}
+
+// lock keeps the table from everybody for longer than a statement may take.
+func (d *disturber) lock() {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, d.server.URL())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, "BEGIN; LOCK TABLE slidegate_state; SELECT pg_sleep(0.2); COMMIT"); err != nil {
+		d.t.Fatal(err)
+	}
+}

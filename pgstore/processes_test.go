@@ -1,0 +1,331 @@
+package pgstore_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/history"
+	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/pgstore"
+)
+
+// Some tests ask from several processes: the test's own program, started again with a job to do.
+const jobVariable = "SLIDEGATE_PGSTORE_JOB"
+
+// soon is how long anything may take that is not meant to take long.
+const soon = 30 * time.Second
+
+// TestOtherProcess is what the other processes run. It does nothing in the first one.
+func TestOtherProcess(t *testing.T) {
+	kind, url, ok := strings.Cut(os.Getenv(jobVariable), " ")
+	if !ok {
+		t.Skip("it is run in other processes only")
+	}
+	pool := pgtest.Pool(t, url)
+	store, err := pgstore.New(pool, pgstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, out := bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)
+	if err = connectAll(pool); err == nil {
+		err = out.Encode("ready")
+	}
+	for err == nil && lines.Scan() {
+		var answer any
+		switch kind {
+		case "race":
+			answer, err = race(store, lines.Text())
+		case "history":
+			var order history.Order
+			if err = json.Unmarshal([]byte(lines.Text()), &order); err == nil {
+				answer, err = history.Record(store, pool.Ping, order)
+			}
+		}
+		if err == nil {
+			err = out.Encode(answer)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connectAll opens all connections of a pool, so that those who race do not wait for them.
+func connectAll(pool *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	for range pool.Config().MaxConns {
+		conn, err := pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+	}
+	return nil
+}
+
+// process is another process.
+type process struct {
+	in  io.WriteCloser
+	out *json.Decoder
+}
+
+// startProcesses starts processes that end with the test, and waits until they are connected.
+func startProcesses(t *testing.T, n int, job string) (all []*process) {
+	t.Helper()
+	for range n {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute+*historyLength)
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestOtherProcess$")
+		cmd.Env = append(os.Environ(), jobVariable+"="+job, "GORACE=atexit_sleep_ms=0") // else it lingers for a second
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			defer cancel()
+			in.Close()                                         // it ends when there is nothing more to do
+			if rest, _ := io.ReadAll(out); cmd.Wait() != nil { // after its answers it tells how the test went
+				t.Errorf("another process ended badly: %s", rest)
+			}
+		})
+		all = append(all, &process{in, json.NewDecoder(out)})
+	}
+	for _, p := range all {
+		var ready string
+		p.hear(t, &ready)
+	}
+	return all
+}
+
+// tell gives a process something to do.
+func (p *process) tell(t *testing.T, line string) {
+	t.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hear reads the answer of a process.
+func (p *process) hear(t *testing.T, answer any) {
+	t.Helper()
+	if err := p.out.Decode(answer); err != nil {
+		t.Fatalf("another process did not answer: %v", err)
+	}
+}
+
+// migrated is a server with the schema of a store.
+func migrated(t *testing.T, s *pgtest.Server, opts pgstore.Options) *pgtest.Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	if err := pgstore.Migrate(ctx, s.Pool(t), opts); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const (
+	raceQuota     = 50
+	raceProcesses = 4
+	raceEach      = 50 // requests of one process at once
+)
+
+// raceLimits are limits for which the same number passes whatever the time is.
+var raceLimits = []slidegate.Limit{
+	{Name: "window", Quota: raceQuota, Window: time.Hour, Anchor: slidegate.AnchorFirst},
+	{Name: "log", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+	{Name: "fixed", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
+	{Name: "parts", Quota: raceQuota, Window: time.Hour, Segments: 60, Anchor: slidegate.AnchorFirst},
+	{Name: "denied", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true},
+}
+
+// raceOrder is what a process is told to do in a round.
+type raceOrder struct {
+	Limit    int // its place in raceLimits
+	Keys     []string
+	Together bool // whether requests that come at the same time are put into one call
+}
+
+// Two hundred requests of four processes come at once for a new key, and exactly fifty pass, every time, by the isolation level
+// that PostgreSQL has by default. In half of the rounds there are four keys, and requests are put together in calls.
+func TestProcessesNeverOver(t *testing.T) {
+	t.Parallel()
+	server := migrated(t, pgtest.Shared(t), pgstore.Options{})
+	processes := startProcesses(t, raceProcesses, "race "+server.URL("pool_max_conns=16"))
+	for round := range 20 {
+		order := raceOrder{Limit: round / 2 % len(raceLimits), Keys: []string{fmt.Sprintf("round-%d", round)}}
+		if round%2 == 1 {
+			key := order.Keys[0]
+			order.Keys, order.Together = []string{key + "-a", key + "-b", key + "-c", key + "-d"}, true
+		}
+		line, err := json.Marshal(order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range processes {
+			p.tell(t, string(line))
+		}
+		total := map[string]int64{}
+		for _, p := range processes {
+			var admitted map[string]int64
+			p.hear(t, &admitted)
+			for key, n := range admitted {
+				total[key] += n
+			}
+		}
+		for _, key := range order.Keys {
+			if total[key] != raceQuota {
+				t.Errorf("round %d, %s: %d of %d were admitted for one of %d keys, of a quota of %d", round, raceLimits[order.Limit].Name,
+					total[key], raceProcesses*raceEach, len(order.Keys), raceQuota)
+			}
+		}
+	}
+}
+
+// race asks many times at once for each key, and returns how many passed for each.
+func race(store slidegate.Store, line string) (map[string]int64, error) {
+	var order raceOrder
+	if err := json.Unmarshal([]byte(line), &order); err != nil {
+		return nil, err
+	}
+	limit, err := slidegate.Bind("race", raceLimits[order.Limit])
+	if err != nil {
+		return nil, err
+	}
+	if order.Together {
+		if store, err = coalesce.New(store, coalesce.Options{InFlight: 2, Timeout: soon}); err != nil {
+			return nil, err
+		}
+	}
+	counts := make([]atomic.Int64, len(order.Keys))
+	_, err = together(raceEach*len(order.Keys), func(i int) (int64, error) {
+		key := i % len(order.Keys)
+		granted, err := take(store, slidegate.Charge{Limit: limit, Key: order.Keys[key], Cost: 1})
+		counts[key].Add(granted)
+		return granted, err
+	})
+	admitted := map[string]int64{}
+	for i, key := range order.Keys {
+		admitted[key] = counts[i].Load()
+	}
+	return admitted, err
+}
+
+// together does something many times at once, and adds up what that returns.
+func together(n int, do func(i int) (int64, error)) (int64, error) {
+	var (
+		sum   atomic.Int64
+		wait  sync.WaitGroup
+		start = make(chan struct{})
+		errs  = make([]error, n)
+	)
+	for i := range n {
+		wait.Go(func() {
+			<-start
+			got, err := do(i)
+			sum.Add(got)
+			errs[i] = err
+		})
+	}
+	close(start)
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return sum.Load(), nil
+}
+
+// take asks for charges in one request, and returns what the first was granted.
+func take(store slidegate.Store, charges ...slidegate.Charge) (int64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	answers := make([]slidegate.Answer, len(charges))
+	err := store.Apply(ctx, []slidegate.Request{{Op: slidegate.OpTake, Charges: charges, Answers: answers}})
+	return answers[0].Granted, err
+}
+
+// Many callers of four users face two limits at once for keys that do not exist yet, that of their user and that of the tenant
+// whom all belong to, half of them naming the limits the other way round. Each user's limit admits exactly its quota, and the
+// tenant's is charged exactly the sum: all or nothing, whichever of the keys others have changed meanwhile, without deadlocks.
+func TestTwoNewKeysAtOnce(t *testing.T) {
+	t.Parallel()
+	server := migrated(t, pgtest.Shared(t), pgstore.Options{})
+	pool := server.Pool(t, "pool_max_conns=24")
+	if err := connectAll(pool); err != nil {
+		t.Fatal(err)
+	}
+	store, err := pgstore.New(pool, pgstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const callers, users, narrowQuota, wideQuota = 64, 4, 5, 1000
+	narrow := boundFor(t, slidegate.Limit{Name: "narrow", Quota: narrowQuota, Window: time.Hour, Anchor: slidegate.AnchorFirst})
+	for name, limit := range map[string]slidegate.Limit{
+		"window": {Name: "wide", Quota: wideQuota, Window: time.Hour, Anchor: slidegate.AnchorFirst},
+		"log":    {Name: "widelog", Quota: wideQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+	} {
+		wide := boundFor(t, limit)
+		for round := range 3 {
+			tenant := slidegate.Charge{Limit: wide, Key: fmt.Sprintf("tenant-%d", round), Cost: 1}
+			admitted, err := together(callers, func(i int) (int64, error) {
+				user := slidegate.Charge{Limit: narrow, Key: fmt.Sprintf("%s-%d-user-%d", name, round, i%users), Cost: 1}
+				if i/users%2 == 0 {
+					return take(store, user, tenant)
+				}
+				return take(store, tenant, user)
+			})
+			if err != nil || admitted != users*narrowQuota {
+				t.Errorf("%s, round %d: %d of %d were admitted, %v", name, round, admitted, callers, err)
+			}
+			tenant.Cost = 0
+			left := remaining(t, store, tenant)
+			if want := int64(wideQuota - users*narrowQuota); left != want {
+				t.Errorf("%s, round %d: the tenant has %d left, want %d", name, round, left, want)
+			}
+		}
+	}
+}
+
+// remaining peeks at what is left of one limit.
+func remaining(t *testing.T, store slidegate.Store, charge slidegate.Charge) int64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	answers := make([]slidegate.Answer, 1)
+	if err := store.Apply(ctx, []slidegate.Request{{Op: slidegate.OpPeek, Charges: []slidegate.Charge{charge}, Answers: answers}}); err != nil {
+		t.Fatal(err)
+	}
+	return answers[0].Remaining
+}
+
+func boundFor(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
+	t.Helper()
+	bound, err := slidegate.Bind("race", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound
+}

@@ -1,0 +1,198 @@
+package pgstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+func TestReadText(t *testing.T) {
+	for text, want := range map[string][]int64{
+		"{}": {}, "{7}": {7}, "{1,-2,9223372036854775807}": {1, -2, 9223372036854775807}, "{{1,2},{3,4}}": {1, 2, 3, 4},
+	} {
+		if got, ok := readText([]byte(text), nil); !ok || !slices.Equal(got, want) {
+			t.Errorf("%s is read as %v, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"", "{", "}", "1", "{1", "1}", "{NULL}", "{1,a}", "{9223372036854775808}", "{1.5}", "{ 1}"} {
+		if got, ok := readText([]byte(text), nil); ok {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+}
+
+// packed is an array as PostgreSQL packs it: words of 4 bytes, in which a number takes two.
+func packed(words ...uint32) (raw []byte) {
+	for _, w := range words {
+		raw = binary.BigEndian.AppendUint32(raw, w)
+	}
+	return raw
+}
+
+func TestReadBinary(t *testing.T) {
+	for _, c := range []struct {
+		raw  []byte
+		want []int64
+	}{
+		{packed(0, 0, 20), nil},
+		{packed(1, 0, 20, 1, 1, 8, 0, 7), []int64{7}},
+		{packed(1, 0, 20, 2, 1, 8, 1, 0, 8, 0xffffffff, 0xffffffff), []int64{1 << 32, -1}},
+		{packed(2, 0, 20, 1, 1, 2, 1, 8, 0, 3, 8, 0, 4), []int64{3, 4}},
+	} {
+		if got, ok := readBinary(c.raw, nil); !ok || !slices.Equal(got, c.want) {
+			t.Errorf("%x is read as %v, %v", c.raw, got, ok)
+		}
+	}
+	for i, raw := range [][]byte{
+		nil, packed(1), packed(0, 0, 20, 0), packed(0, 0, 23), packed(1, 0, 20), packed(1, 0, 20, 1, 1), packed(1, 0, 20, 2, 1, 8, 0, 7),
+		packed(1, 0, 20, 1, 1, 4, 0, 7), packed(1, 0, 23, 1, 1, 8, 0, 7), packed(3, 0, 20, 1, 1, 1, 1, 1, 1, 8, 0, 7),
+		packed(1, 1, 20, 1, 1, 0xffffffff, 0, 0), packed(2, 0, 20, 1, 1), packed(1, 0, 20, 1, 1, 8, 0, 7)[:31],
+	} {
+		if got, ok := readBinary(raw, nil); ok {
+			t.Errorf("wrong array %d is read as %v", i, got)
+		}
+	}
+}
+
+// scripted is a Conn that replies what it is told to.
+type scripted struct {
+	reply []int64
+	err   error
+	calls int
+}
+
+func (s *scripted) Call(_ context.Context, _ string, _ []any, reply []int64) ([]int64, error) {
+	s.calls++
+	return append(reply, s.reply...), s.err
+}
+
+func (s *scripted) Row(context.Context, string, []any, ...any) error { return s.err }
+
+// Functions of another version are an error that says so, never a wrong answer or a panic.
+func FuzzReply(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 5}, byte(0), []byte(packed(1, 0, 20, 1, 1, 8, 0, 7)))
+	f.Add([]byte{1, 1, 1, 1, 1, 3, 1, 2, 3}, byte(3), []byte("{{1,2}}"))
+	f.Add([]byte{}, byte(5), []byte{})
+	f.Fuzz(func(t *testing.T, numbers []byte, kind byte, raw []byte) {
+		readBinary(raw, nil)
+		readText(raw, nil)
+		var reply []int64
+		for _, n := range numbers {
+			reply = append(reply, int64(int8(n)))
+		}
+		s, err := NewOver(&scripted{reply: reply}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := kinds()[int(kind)%len(kinds())]
+		request := slidegate.Request{Charges: []slidegate.Charge{{Limit: bind(t, "", limit), Cost: 1}}, Answers: make([]slidegate.Answer, 1)}
+		err = s.Apply(context.Background(), []slidegate.Request{request})
+		if expected := 5; limit.Segments == 0 && limit.Algorithm != slidegate.SlidingLog && limit.Algorithm != slidegate.TokenBucket &&
+			(err == nil) != (len(reply) == expected) {
+			t.Errorf("a reply of %d numbers: %v", len(reply), err)
+		}
+		if err != nil && !errors.Is(err, errReply) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// What the server has surely undone is tried again a few times, anything else is not.
+func TestTriesAgain(t *testing.T) {
+	for code, calls := range map[string]int{serializationFailure: maxTries, deadlockDetected: maxTries, "57014": 1, "53100": 1, "": 1} {
+		conn := &scripted{err: stateError(code)}
+		s, err := NewOver(conn, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := slidegate.Request{Charges: []slidegate.Charge{{Limit: bind(t, "", kinds()[0]), Cost: 1}}, Answers: make([]slidegate.Answer, 1)}
+		err = s.Apply(t.Context(), []slidegate.Request{request})
+		if !errors.Is(err, conn.err) || !strings.HasPrefix(err.Error(), "pgstore: "+fixes[code]) || conn.calls != calls {
+			t.Errorf("%s: %d calls, %v", code, conn.calls, err)
+		}
+	}
+}
+
+// stateError is an error as drivers have it.
+type stateError string
+
+func (e stateError) Error() string    { return "code " + string(e) }
+func (e stateError) SQLState() string { return string(e) }
+
+func TestWrongOptions(t *testing.T) {
+	for _, test := range []struct {
+		opts Options
+		want string
+	}{
+		{Options{Schema: `a"b`}, "schema"}, {Options{Schema: "a b"}, "schema"}, {Options{Schema: "a'b"}, "schema"},
+		{Options{Schema: strings.Repeat("x", 64)}, "schema"}, {Options{Schema: "{prefix}"}, "schema"}, {Options{Schema: "$migration$"}, "schema"},
+		{Options{Prefix: "A"}, "prefix"}, {Options{Prefix: "a-b"}, "prefix"}, {Options{Prefix: "1a"}, "prefix"},
+		{Options{Prefix: strings.Repeat("x", 41)}, "prefix"},
+		{Options{Grace: -time.Second}, "grace"}, {Options{Durability: 2}, "durability"}, {Options{SynchronousCommit: "local"}, "synchronous commit"},
+	} {
+		if _, err := NewOver(&scripted{}, test.opts); err == nil || !strings.HasPrefix(err.Error(), "pgstore: "+test.want+": ") {
+			t.Errorf("%+v: the error is %v", test.opts, err)
+		}
+		if _, err := Migrations(test.opts); err == nil {
+			t.Errorf("%+v: there are migrations", test.opts)
+		}
+	}
+	for i, err := range []error{
+		errOf(New(nil, Options{})), errOf(NewSQL(nil, Options{})), errOf(NewOver(nil, Options{})),
+		Migrate(t.Context(), nil, Options{}), MigrateSQL(t.Context(), nil, Options{}),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "pgstore: ") {
+			t.Errorf("without a connection, %d: %v", i, err)
+		}
+	}
+}
+
+func errOf(_ *Store, err error) error { return err }
+
+// A request of too many charges or of none is refused by itself; the others of its batch are decided.
+func TestChargesPerRequest(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, database(t, Options{}), Options{})
+	limit := bind(t, "", kinds()[0])
+	batch := make([]slidegate.Request, 3)
+	for i, n := range []int{0, 65, 64} {
+		for j := range n {
+			batch[i].Charges = append(batch[i].Charges, slidegate.Charge{Limit: limit, Key: strings.Repeat("k", j), Cost: 1})
+		}
+		batch[i].Answers = make([]slidegate.Answer, n)
+	}
+	err := s.Apply(t.Context(), batch)
+	for i, r := range batch[:2] {
+		if !errors.Is(r.Err, slidegate.ErrStore) {
+			t.Errorf("request %d: %v", i, r.Err)
+		}
+	}
+	if batch[2].Err != nil || err == nil || err.Error() != batch[0].Err.Error() || batch[2].Answers[63].Remaining != 9 {
+		t.Errorf("Apply returned %v, the last request has %v, %+v", err, batch[2].Err, batch[2].Answers)
+	}
+}
+
+// A batch of any size is decided, in order.
+func TestLargeBatch(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, database(t, Options{}), Options{})
+	limit := bind(t, "", slidegate.Limit{Quota: 2_000, Window: time.Hour})
+	batch := make([]slidegate.Request, 2_500)
+	for i := range batch {
+		batch[i] = slidegate.Request{Charges: []slidegate.Charge{{Limit: limit, Cost: 1}}, Answers: make([]slidegate.Answer, 1)}
+	}
+	if err := s.Apply(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	for i := range batch {
+		if a := batch[i].Answers[0]; a.Allowed != (i < 2_000) || a.Remaining != max(0, 2_000-int64(i)-1) {
+			t.Fatalf("request %d: %+v", i, a)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package pgstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate"
+)
+
+// ask sends one request of one charge.
+func ask(t testing.TB, s *Store, op slidegate.Op, charge slidegate.Charge) slidegate.Answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var answers [1]slidegate.Answer
+	err := s.Apply(ctx, []slidegate.Request{{Op: op, Charges: []slidegate.Charge{charge}, Answers: answers[:]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers[0]
+}
+
+// eventually tries something until it is true.
+func eventually(t testing.TB, what string, true func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !true() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+		<-tick.C
+	}
+}
+
+// serverTime returns the server's time in microseconds, exactly.
+func serverTime(t testing.TB, pool *pgxpool.Pool) slidegate.Micros {
+	t.Helper()
+	return number(t, pool, "SELECT (extract(epoch FROM date_trunc('second', c))::bigint * 1000000 + extract(microsecond FROM c)::bigint % 1000000)"+
+		" FROM (SELECT clock_timestamp() AS c) c")
+}
+
+// nextXID returns a number that grows with every transaction that wrote something.
+func nextXID(t testing.TB, pool *pgxpool.Pool) string {
+	t.Helper()
+	return text(t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+}

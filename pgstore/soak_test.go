@@ -1,0 +1,198 @@
+package pgstore_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/pgstore"
+)
+
+var soakLength = flag.Duration("soak", 3*time.Second, "how long the table is updated at full load to see that its size is bounded")
+
+const (
+	soakKeys    = 500
+	soakCallers = 32
+	soakLeast   = 8 * soakKeys // requests, however long they take: fewer would not show anything
+	soakReports = 10           // how many intervals a soak is told in
+)
+
+// soakLimits are a state of two counts, and a log that grows to some 160 bytes and stays so.
+var soakLimits = []slidegate.Limit{
+	{Name: "window", Quota: 1_000_000_000, Window: time.Hour},
+	{Name: "log", Quota: 20, Window: time.Second, Algorithm: slidegate.SlidingLog, CountDenied: true},
+}
+
+// A table whose rows are updated without end at full load stays bounded: what is old goes as fast as it comes. It is
+// printed over time with its index, the share of updates that touched no index, the dead rows, and what callers waited.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	server := migrated(t, pgtest.Start(t, "fsync = off", "synchronous_commit = off"), pgstore.Options{})
+	pool := server.Pool(t, "pool_max_conns=8")
+	l := &soakLoad{limiters: soakLimiters(t, pool)}
+	if err := l.touchAll(); err != nil {
+		t.Fatal(err)
+	}
+	first := bloatOf(t, pool)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var wait sync.WaitGroup
+	for i := range soakCallers {
+		wait.Go(func() { l.ask(ctx, rand.New(rand.NewPCG(1, uint64(i)))) })
+	}
+	t.Logf("%8s %10s %9s %9s %7s %8s %8s %9s", "after", "updates", "table kB", "index kB", "HOT", "dead", "p99", "requests")
+	start := time.Now()
+	tick := time.NewTicker(*soakLength / soakReports)
+	defer tick.Stop()
+	var largest bloat
+	for total := int64(0); time.Since(start) < *soakLength || total < soakLeast && time.Since(start) < *soakLength+soon; {
+		<-tick.C
+		now := bloatOf(t, pool)
+		p99, asked := l.interval()
+		total += asked
+		t.Logf("%8s %10d %9d %9d %6.1f%% %8d %8s %9d", time.Since(start).Round(100*time.Millisecond), now.updates, now.table>>10, now.index>>10,
+			100*now.hotShare(), now.dead, p99.Round(10*time.Microsecond), asked)
+		largest.table, largest.index = max(largest.table, now.table), max(largest.index, now.index)
+	}
+	cancel()
+	wait.Wait()
+	if err := l.failed.Load(); err != nil {
+		t.Fatal(*err)
+	}
+	checkBounded(t, pool, first, largest)
+}
+
+// checkBounded: a page is left half empty for the next version of its rows, so a table that is updated for ever may come to a
+// few times of what its rows take, however many updates there were.
+func checkBounded(t *testing.T, pool *pgxpool.Pool, first, largest bloat) {
+	t.Helper()
+	var last bloat
+	for deadline := time.Now().Add(soon); ; { // statistics come with a delay
+		if last = bloatOf(t, pool); last.updates >= soakLeast/4 || time.Now().After(deadline) {
+			break
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	if last.updates < soakLeast/4 {
+		t.Errorf("only %d updates of %d rows: too few to mean anything", last.updates, 2*soakKeys)
+	}
+	rowBytes := int64(2*soakKeys) * 300 // a row of a window takes about 120 bytes, one of a full log about 320
+	if bound := 6 * rowBytes; largest.table > bound {
+		t.Errorf("the table came to %d kB, beyond %d kB, from %d kB at first", largest.table>>10, bound>>10, first.table>>10)
+	}
+	if bound := 3*first.index + 256<<10; largest.index > bound {
+		t.Errorf("the index came to %d kB, beyond %d kB, from %d kB at first", largest.index>>10, bound>>10, first.index>>10)
+	}
+	if last.hotShare() < 0.9 {
+		t.Errorf("only %.1f%% of %d updates touched no index", 100*last.hotShare(), last.updates)
+	}
+}
+
+// bloat is how large a table is, and what of it is old.
+type bloat struct{ table, index, updates, hot, dead int64 }
+
+func (b bloat) hotShare() float64 { return float64(b.hot) / float64(max(b.updates, 1)) }
+
+func bloatOf(t *testing.T, pool *pgxpool.Pool) (b bloat) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	err := pool.QueryRow(ctx, `SELECT pg_table_size(relid), pg_indexes_size(relid), n_tup_upd, n_tup_hot_upd, n_dead_tup
+		FROM pg_stat_user_tables WHERE relname = 'slidegate_state'`).Scan(&b.table, &b.index, &b.updates, &b.hot, &b.dead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// soakLoad asks for random keys, and notes how long the answers took.
+type soakLoad struct {
+	limiters []*slidegate.Limiter
+	failed   atomic.Pointer[error]
+	mu       sync.Mutex
+	waits    []time.Duration // of this interval: a sample if there are very many
+	asked    int64
+}
+
+func soakLimiters(t *testing.T, pool *pgxpool.Pool) (all []*slidegate.Limiter) {
+	t.Helper()
+	store, err := pgstore.New(pool, pgstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	together, err := coalesce.New(store, coalesce.Options{InFlight: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range soakLimits {
+		l, err := slidegate.New(together, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func soakKey(i int) string { return fmt.Sprintf("key-%d", i) }
+
+// touchAll makes a row for every key of every limit.
+func (l *soakLoad) touchAll() error {
+	_, err := together(soakCallers, func(i int) (int64, error) {
+		for key := i; key < soakKeys; key += soakCallers {
+			for _, limiter := range l.limiters {
+				if _, err := limiter.Allow(context.Background(), soakKey(key)); err != nil {
+					return 0, err
+				}
+			}
+		}
+		return 0, nil
+	})
+	return err
+}
+
+func (l *soakLoad) ask(ctx context.Context, random *rand.Rand) {
+	for ctx.Err() == nil {
+		before := time.Now()
+		_, err := l.limiters[random.IntN(len(l.limiters))].Allow(context.Background(), soakKey(random.IntN(soakKeys)))
+		if err != nil {
+			l.failed.Store(&err)
+			return
+		}
+		l.note(time.Since(before))
+	}
+}
+
+func (l *soakLoad) note(wait time.Duration) {
+	const most = 1 << 18
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asked++; len(l.waits) < most {
+		l.waits = append(l.waits, wait)
+	} else if at := rand.Int64N(l.asked); at < most {
+		l.waits[at] = wait
+	}
+}
+
+// interval ends an interval and returns what 99 of 100 requests in it waited at most, and how many there were.
+func (l *soakLoad) interval() (p99 time.Duration, asked int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waits) > 0 {
+		slices.Sort(l.waits)
+		p99 = l.waits[len(l.waits)*99/100]
+	}
+	asked = l.asked
+	l.waits, l.asked = l.waits[:0], 0
+	return p99, asked
+}

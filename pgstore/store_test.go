@@ -1,0 +1,39 @@
+package pgstore
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// database returns a pool of a database of the test's own, with the schema in it.
+func database(t testing.TB, opts Options, params ...string) *pgxpool.Pool {
+	t.Helper()
+	pool := pgtest.Shared(t).Pool(t, params...)
+	if err := Migrate(t.Context(), pool, opts); err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+// newStore is New for options that are right.
+func newStore(t testing.TB, pool *pgxpool.Pool, opts Options) *Store {
+	t.Helper()
+	s, err := New(pool, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	pool := database(t, Options{})
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+		t.Helper()
+		return newStore(t, pool, Options{Now: clock.Now})
+	})
+}

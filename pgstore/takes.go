@@ -1,0 +1,117 @@
+package pgstore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// The short way: takes of one charge each over windows in one part. Those for one key that follow one another with the same
+// limit and cost are decided together, because with the cost it is known what each of them changed.
+
+// entry is a run of such takes, a stretch of trip.parts.
+type entry struct{ from, to int }
+
+const maxRun = maxCall // a cost times this must not exceed 63 bits
+
+// arePairs tells whether there is a short way for all requests of a batch.
+func arePairs(batch []slidegate.Request, parts []part) bool {
+	for i := range parts {
+		r := &batch[parts[i].request]
+		if r.Op != slidegate.OpTake || len(r.Charges) != 1 {
+			return false
+		}
+		if n := r.Charges[0].Limit.Rule().Parts(); n != 1 && n != 2 {
+			return false
+		}
+	}
+	return true
+}
+
+// planRuns sorts a batch by address and finds its runs. It reports false if a key has several, which take and take_many do not
+// decide; the batch is then as it was.
+func (t *trip) planRuns(batch []slidegate.Request) bool {
+	slices.SortFunc(t.parts, func(a, b part) int {
+		return cmp.Or(strings.Compare(a.address, b.address), cmp.Compare(a.request, b.request))
+	})
+	for i := range t.parts {
+		if i == 0 || t.parts[i].address != t.parts[i-1].address {
+			t.entries = append(t.entries, entry{i, i + 1})
+			continue
+		}
+		last := &t.entries[len(t.entries)-1]
+		before, charge := &batch[t.parts[i-1].request].Charges[0], &batch[t.parts[i].request].Charges[0]
+		if before.Limit.ID() != charge.Limit.ID() || before.Cost != charge.Cost || last.to-last.from >= maxRun {
+			slices.SortFunc(t.parts, func(a, b part) int { return cmp.Compare(a.request, b.request) })
+			return false
+		}
+		last.to++
+	}
+	return true
+}
+
+// planTake writes a single run as take reads it.
+func (t *trip) planTake(s *Store, batch []slidegate.Request) {
+	e := t.entries[0]
+	charge := &batch[t.parts[e.from].request].Charges[0]
+	l := charge.Limit.Rule()
+	t.args = append(t.args, t.parts[e.from].address, s.now(), s.commit(), bit(l.Algorithm == rule.FixedWindow), bit(l.Anchor == rule.First),
+		bit(l.CountDenied), int64(l.Overlap), l.Quota, l.Window, charge.Cost, int64(e.to-e.from))
+}
+
+// planTakes writes several runs as take_many reads them.
+func (t *trip) planTakes(s *Store, batch []slidegate.Request) {
+	for _, e := range t.entries {
+		charge := &batch[t.parts[e.from].request].Charges[0]
+		l := charge.Limit.Rule()
+		kind := bit(l.Algorithm == rule.FixedWindow) + 2*bit(l.Anchor == rule.First) + 4*bit(l.CountDenied) + 8*int64(l.Overlap)
+		t.addresses = append(t.addresses, t.parts[e.from].address)
+		t.kinds = append(t.kinds, kind)
+		t.quotas = append(t.quotas, l.Quota)
+		t.windows = append(t.windows, l.Window)
+		t.costs = append(t.costs, charge.Cost)
+		t.counts = append(t.counts, int64(e.to-e.from))
+	}
+	t.args = append(t.args, t.addresses, s.now(), s.commit(), t.kinds, t.quotas, t.windows, t.costs, t.counts)
+}
+
+const takeReplies = 5 // numbers for every entry
+
+// readTakes derives the answers from what take returned.
+func (t *trip) readTakes(batch []slidegate.Request) error {
+	if len(t.reply) != takeReplies*len(t.entries) {
+		return fmt.Errorf("pgstore: %w", errReply)
+	}
+	for i, e := range t.entries {
+		t.readRun(batch, e, t.reply[takeReplies*i:])
+	}
+	return nil
+}
+
+func (t *trip) readRun(batch []slidegate.Request, e entry, reply []int64) {
+	charge := &batch[t.parts[e.from].request].Charges[0]
+	l, cost := charge.Limit.Rule(), charge.Cost
+	now, start, base, previous, admitted, moved := reply[0], reply[1], reply[2], reply[3], int(reply[4]>>1), reply[4]&1 != 0
+	counts := [2]int64{0, previous}
+	s := rule.State{Start: start, Counts: counts[:l.Parts()]}
+	for j := range e.to - e.from {
+		charged := min(j+1, admitted)
+		if l.CountDenied && cost <= l.Quota {
+			charged = j + 1
+		}
+		counts[0] = min(base+int64(charged)*cost, rule.MaxQuota)
+		allowed, granted := j < admitted, int64(0)
+		if allowed {
+			granted = cost
+		}
+		a := &batch[t.parts[e.from+j].request].Answers[0]
+		*a = finish(l, &s, now, cost, granted, allowed, moved)
+		if cost > 0 || !allowed {
+			moved = false // the first one wrote it where it belongs
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// trip is what is sent for one batch. Its memory is used again.
+type trip struct {
+	parts     []part
+	addresses []string // each once, in order
+	numbers   []int64
+	args      []any
+	reply     []int64
+	entries   []entry // for the short way
+	kinds     []int64 // of the entries,
+	quotas    []int64
+	windows   []int64
+	costs     []int64
+	counts    []int64
+	text      []byte
+}
+
+// part is one charge of a batch.
+type part struct {
+	address     string
+	request, of int // its place in the batch, and in its request
+}
+
+var trips = sync.Pool{New: func() any { return new(trip) }}
+
+// recycle gives the trip's memory back, without the caller's keys in it.
+func (t *trip) recycle() {
+	clear(t.parts)
+	clear(t.addresses)
+	clear(t.args)
+	t.parts, t.addresses, t.numbers, t.args, t.reply = t.parts[:0], t.addresses[:0], t.numbers[:0], t.args[:0], t.reply[:0]
+	t.entries, t.kinds, t.quotas, t.windows = t.entries[:0], t.kinds[:0], t.quotas[:0], t.windows[:0]
+	t.costs, t.counts = t.costs[:0], t.counts[:0]
+	trips.Put(t)
+}
+
+// applySome decides a batch that goes into one call.
+func (s *Store) applySome(ctx context.Context, batch []slidegate.Request) {
+	t := trips.Get().(*trip)
+	defer t.recycle()
+	t.address(s, batch)
+	if len(t.parts) == 0 {
+		return
+	}
+	short := arePairs(batch, t.parts) && t.planRuns(batch)
+	var statement string
+	switch {
+	case !short:
+		statement = s.decide
+		t.plan(s, batch)
+	case len(t.entries) == 1:
+		statement = s.take
+		t.planTake(s, batch)
+	default:
+		statement = s.takeMany
+		t.planTakes(s, batch)
+	}
+	err := s.call(ctx, statement, t)
+	if err == nil && short {
+		err = t.readTakes(batch)
+	} else if err == nil {
+		err = t.read(batch)
+	}
+	for i := range t.parts {
+		batch[t.parts[i].request].Err = err
+	}
+}
+
+// call calls a function. What the server says that it has undone is called again: it is surely not charged.
+func (s *Store) call(ctx context.Context, statement string, t *trip) (err error) {
+	for range maxTries {
+		t.reply, err = s.conn.Call(ctx, statement, t.args, t.reply[:0])
+		if err == nil {
+			return nil
+		}
+		if code := codeOf(err); ctx.Err() != nil || code != serializationFailure && code != deadlockDetected {
+			break
+		}
+	}
+	return explain(ctx, err)
+}
+
+// address finds the addresses of all charges. A request that cannot be sent gets its error at once.
+func (t *trip) address(s *Store, batch []slidegate.Request) {
+	for i := range batch {
+		r := &batch[i]
+		if len(r.Charges) == 0 || len(r.Charges) > maxCharges {
+			r.Err = fmt.Errorf("pgstore: %w: a request has 1 to %d charges, not %d", slidegate.ErrStore, maxCharges, len(r.Charges))
+			continue
+		}
+		for j := range r.Charges {
+			t.text = appendAddress(t.text[:0], s.prefix(r.Charges[j].Limit), r.Group, r.Charges[j].Key)
+			t.parts = append(t.parts, part{string(t.text), i, j})
+		}
+	}
+}
+
+// plan writes a batch as decide reads it.
+func (t *trip) plan(s *Store, batch []slidegate.Request) {
+	several := int64(0)
+	for i := range t.parts {
+		t.addresses = append(t.addresses, t.parts[i].address)
+		if t.parts[i].of > 0 {
+			several = 1
+		}
+	}
+	slices.Sort(t.addresses)
+	t.addresses = slices.Compact(t.addresses)
+	t.numbers = append(t.numbers, s.now(), s.commit(), int64(len(t.parts)), several)
+	for i := range t.parts {
+		a := &t.parts[i]
+		r := &batch[a.request]
+		charge := &r.Charges[a.of]
+		l := charge.Limit.Rule()
+		part := l.Window
+		if l.Algorithm == rule.SlidingWindow {
+			part /= int64(l.Segments)
+		}
+		place, _ := slices.BinarySearch(t.addresses, a.address)
+		t.numbers = append(t.numbers,
+			int64(place+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(l.Algorithm), int64(l.Overlap), bit(l.Anchor == rule.First),
+			bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, l.Window, part, charge.Cost, charge.At)
+	}
+	t.args = append(t.args, t.addresses, t.numbers)
+}
+
+func bit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// read derives the answers from what decide returned.
+func (t *trip) read(batch []slidegate.Request) error {
+	reply := t.reply
+	var counts [rule.MaxSegments + 1]int64
+	for i := range t.parts {
+		a := &t.parts[i]
+		l := batch[a.request].Charges[a.of].Limit.Rule()
+		if len(reply) < 6 || reply[5] < 0 || int64(len(reply)-6) < reply[5] {
+			return fmt.Errorf("pgstore: %w", errReply)
+		}
+		length := int(reply[5])
+		answer, ok := derive(l, reply[:6], reply[6:6+length], counts[:l.Parts()])
+		if !ok {
+			return fmt.Errorf("pgstore: %w", errReply)
+		}
+		batch[a.request].Answers[a.of] = answer
+		reply = reply[6+length:]
+	}
+	if len(reply) > 0 {
+		return fmt.Errorf("pgstore: %w", errReply)
+	}
+	return nil
+}
+
+// derive makes an answer of what was decided and of the state after that.
+func derive(l *rule.Limit, decided, told, counts []int64) (answer slidegate.Answer, ok bool) {
+	now, flags, granted, cost, at := decided[0], decided[1], decided[2], decided[3], decided[4]
+	allowed, moved := flags&1 != 0, flags&2 != 0
+	s := rule.State{}
+	switch {
+	case l.Algorithm == rule.SlidingLog:
+		if len(told) != 3 {
+			return answer, false
+		}
+		return l.AnswerLog(told[0], told[1], told[2], now, at, moved, cost, granted, allowed), true
+	case len(told) == 0:
+		if l.Algorithm != rule.TokenBucket {
+			s.Start = rule.Absent
+		}
+	case l.Algorithm == rule.TokenBucket && len(told) == 2:
+		s.Start, s.Rest = told[0], told[1]
+	case l.Algorithm != rule.TokenBucket && len(told) == 1+len(counts):
+		copy(counts, told[1:])
+		s.Start, s.Counts = told[0], counts
+	default:
+		return answer, false
+	}
+	return finish(l, &s, now, cost, granted, allowed, moved), true
+}
+
+// finish makes an answer of a state after the decision.
+func finish(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) slidegate.Answer {
+	v := l.Look(s, now)
+	a := l.Answer(s, &v, cost, granted, allowed)
+	if moved {
+		a.Flags |= rule.ClockMoved
+	}
+	return a
+}
+
+func codeOf(err error) string {
+	var known interface{ SQLState() string } // of pgx and of lib/pq
+	if errors.As(err, &known) {
+		return known.SQLState()
+	}
+	return ""
+}
+
+var _ interface{ SQLState() string } = (*pgconn.PgError)(nil)
