@@ -20,20 +20,24 @@ type config struct {
 	keys      int
 	procs     []int
 	callers   []int
+	conns     int
 	scenarios []string
 	only      []string // families; all if empty
 	libraries []library
 }
 
-var allScenarios = []string{"hot", "uniform", "zipf", "memory", "gc", "expiry", "flood", "http", "wire", "redis"}
+var allScenarios = []string{"hot", "uniform", "zipf", "memory", "gc", "expiry", "flood", "http", "wire", "redis", "resp", "pg", "envoy", "service"}
 
 // bigKeys is how many keys -big adds.
 const bigKeys = 10_000_000
 
 const mostKeys = 100_000_000
 
-// mostCallers is how many may ask Redis at once.
+// mostCallers is how many may ask a server at once.
 const mostCallers = 4096
+
+// mostConns is how many connections to PostgreSQL there may be: the server that is started for a run takes somewhat more.
+const mostConns = 150
 
 // parse reads the command line. Errors are already written to w when it returns.
 func parse(args []string, w io.Writer) (config, error) {
@@ -45,7 +49,8 @@ func parse(args []string, w io.Writer) (config, error) {
 	flags.IntVar(&c.rounds, "rounds", 9, "how often each library is timed; medians are reported (3 with -quick)")
 	flags.IntVar(&c.keys, "keys", 1_000_000, "how many keys the scenarios with many keys have (20000 with -quick)")
 	procs := flags.String("procs", defaultProcs(), "the numbers of processors to measure with")
-	callers := flags.String("callers", "1,16,64,256", "the numbers of callers who ask Redis at once")
+	callers := flags.String("callers", "1,16,64,256", "the numbers of callers who ask a server at once; with PostgreSQL those up to 64")
+	flags.IntVar(&c.conns, "conns", 64, "how many connections to PostgreSQL there are, for all rows alike")
 	scenarios := flags.String("scenario", "all", "what to measure: all, or some of "+strings.Join(allScenarios, ","))
 	only := flags.String("only", "", "which libraries to measure, such as slidegate,go-limiter; all if empty")
 	format := flags.String("format", "text", "how to print tables: text or markdown")
@@ -83,6 +88,8 @@ func (c *config) check(rest []string, procs, callers, scenarios, only, format st
 		return fmt.Errorf("-rounds: must be 1 to 1000, not %d", c.rounds)
 	case c.keys < 1000 || c.keys > mostKeys:
 		return fmt.Errorf("-keys: must be 1000 to %d, not %d", mostKeys, c.keys)
+	case c.conns < 1 || c.conns > mostConns:
+		return fmt.Errorf("-conns: must be 1 to %d, not %d", mostConns, c.conns)
 	case c.quick && c.big:
 		return fmt.Errorf("-quick and -big exclude each other")
 	case format != "text" && format != "markdown":

@@ -75,6 +75,11 @@ func families() []string {
 			names = append(names, row.family)
 		}
 	}
+	for _, row := range pgRows() {
+		if row.family != "" && !slices.Contains(names, row.family) {
+			names = append(names, row.family)
+		}
+	}
 	return names
 }
 

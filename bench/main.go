@@ -15,6 +15,13 @@ func main() {
 	if kind := os.Getenv(wireServerEnv); kind != "" {
 		os.Exit(serveWire(kind, os.Stdin, os.Stdout))
 	}
+	if store := os.Getenv(envoyServerEnv); store != "" {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", serveEnvoy(store, os.Getenv(envoyRulesEnv), os.Stdout))
+		os.Exit(1)
+	}
+	if os.Getenv(respServerEnv) != "" {
+		os.Exit(serveResp(os.Stdin, os.Stdout))
+	}
 	os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -72,6 +79,10 @@ func (r *run) scenariosInTurn() error {
 		{[]string{"http"}, r.httpTables},
 		{[]string{"wire"}, r.wireTables},
 		{[]string{"redis"}, r.redisTables},
+		{[]string{"resp"}, r.respTables},
+		{[]string{"pg"}, r.pgTables},
+		{[]string{"envoy"}, r.envoyTables},
+		{[]string{"service"}, r.serviceTables},
 	}
 	for _, step := range steps {
 		if !r.wants(step.names...) {

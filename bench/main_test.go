@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -9,10 +10,17 @@ import (
 	"testing"
 )
 
-// TestMain makes a server of the test binary where the wire scenario asks for one.
+// TestMain makes a server of the test binary where the scenarios wire and envoy ask for one.
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(wireServerEnv); kind != "" {
 		os.Exit(serveWire(kind, os.Stdin, os.Stdout))
+	}
+	if store := os.Getenv(envoyServerEnv); store != "" {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", serveEnvoy(store, os.Getenv(envoyRulesEnv), os.Stdout))
+		os.Exit(1)
+	}
+	if os.Getenv(respServerEnv) != "" {
+		os.Exit(serveResp(os.Stdin, os.Stdout))
 	}
 	os.Exit(m.Run())
 }
@@ -38,9 +46,12 @@ func TestScenarios(t *testing.T) {
 				continue
 			}
 			t.Run(scenario+" "+format, func(t *testing.T) {
-				if program := map[string]string{"wire": "wrk", "redis": "redis-server"}[scenario]; program != "" {
+				if program := map[string]string{"wire": "wrk", "redis": "redis-server", "resp": "redis-server", "envoy": "redis-server", "service": "wrk"}[scenario]; program != "" {
 					need(t, program)
 					t.Setenv(redisURLEnv, "") // a server of one's own is what everybody can have
+				}
+				if scenario == "pg" {
+					needPG(t)
 				}
 				var out, progress bytes.Buffer
 				args := []string{"-quick", "-rounds", "1", "-keys", "2000", "-scenario", scenario, "-format", format}
@@ -74,6 +85,8 @@ func TestWrongFlags(t *testing.T) {
 		{"-callers 1,many", "-callers"},
 		{"-callers ,", "-callers"},
 		{"-callers 4097", "-callers"},
+		{"-conns 0", "-conns"},
+		{"-conns 151", "-conns"},
 		{"-scenario cold", `"cold"`},
 		{"-scenario ,", "-scenario"},
 		{"-only leaky", `"leaky"`},

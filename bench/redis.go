@@ -91,10 +91,10 @@ func (r *run) redisSettings(ctx context.Context, t *table, server *redisServer) 
 }
 
 // timeRedis times all rows with one load, the rounds interleaved, each on an empty database that is then filled.
-func (r *run) timeRedis(ctx context.Context, server *redisServer, rows []redisRow, load redisLoad) (map[redisCell]redisSamples, error) {
+func (r *run) timeRedis(ctx context.Context, server *redisServer, rows []redisRow, load redisLoad) (map[redisCell]remoteSamples, error) {
 	all := newKeys(0, r.redisKeys())
 	list := all.uniform(1<<18, 1)
-	samples := map[redisCell]redisSamples{}
+	samples := map[redisCell]remoteSamples{}
 	for round := range r.redisRounds() {
 		r.say("redis, %s: round %d of %d", load.name, round+1, r.redisRounds())
 		for i := range rows {
@@ -117,19 +117,19 @@ func (r *run) timeRedis(ctx context.Context, server *redisServer, rows []redisRo
 }
 
 // timeConnected times a row through new clients.
-func timeConnected(ctx context.Context, server *redisServer, row *redisRow, s spec, list keys, callers int, length time.Duration) (redisSample, error) {
+func timeConnected(ctx context.Context, server *redisServer, row *redisRow, s spec, list keys, callers int, length time.Duration) (remoteSample, error) {
 	if err := server.connect(); err != nil {
-		return redisSample{}, err
+		return remoteSample{}, err
 	}
 	allow, err := row.open(server, s)
 	if err != nil {
-		return redisSample{}, err
+		return remoteSample{}, err
 	}
 	return timeCallers(ctx, server, allow, list, callers, length)
 }
 
 // openFilled empties the database, opens a limiter, and asks it once for every key.
-func openFilled(ctx context.Context, server *redisServer, row *redisRow, s spec, all keys) (redisAllow, error) {
+func openFilled(ctx context.Context, server *redisServer, row *redisRow, s spec, all keys) (remoteAllow, error) {
 	if err := server.empty(ctx); err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (r *run) redisTime() time.Duration {
 }
 
 // redisTable makes the table of one load and number of callers, and checks that what was measured is what was meant.
-func (r *run) redisTable(rows []redisRow, load redisLoad, callers int, samples map[redisCell]redisSamples) *table {
+func (r *run) redisTable(rows []redisRow, load redisLoad, callers int, samples map[redisCell]remoteSamples) *table {
 	t := &table{
 		title: fmt.Sprintf("Redis: %s, callers: %d", load.name, callers),
 		columns: []string{"limiter", "algorithm", "client", "decisions/s", "to peer", "to piped", "to INCR", "p50 µs", "p99 µs",

@@ -13,17 +13,17 @@ import (
 )
 
 // openRedisRate is github.com/go-redis/redis_rate as its documentation has it.
-func openRedisRate(server *redisServer, s spec) (redisAllow, error) {
+func openRedisRate(server *redisServer, s spec) (remoteAllow, error) {
 	return redisRate(redis_rate.NewLimiter(server.pooled), s), nil
 }
 
 // openRedisRatePiped gives it the pipeline of go-redis instead, which its interface admits though its documentation does
 // not know of it.
-func openRedisRatePiped(server *redisServer, s spec) (redisAllow, error) {
+func openRedisRatePiped(server *redisServer, s spec) (remoteAllow, error) {
 	return redisRate(redis_rate.NewLimiter(server.piped), s), nil
 }
 
-func redisRate(l *redis_rate.Limiter, s spec) redisAllow {
+func redisRate(l *redis_rate.Limiter, s spec) remoteAllow {
 	limit := redis_rate.Limit{Rate: int(s.quota), Burst: int(s.quota), Period: s.window}
 	return func(ctx context.Context, key string) (bool, error) {
 		result, err := l.Allow(ctx, key, limit)
@@ -32,16 +32,16 @@ func redisRate(l *redis_rate.Limiter, s spec) redisAllow {
 }
 
 // openUluleRedis is github.com/ulule/limiter with its Redis store.
-func openUluleRedis(server *redisServer, s spec) (redisAllow, error) {
+func openUluleRedis(server *redisServer, s spec) (remoteAllow, error) {
 	return ululeRedis(server.pooled, s)
 }
 
 // openUluleRedisPiped gives it the pipeline of go-redis.
-func openUluleRedisPiped(server *redisServer, s spec) (redisAllow, error) {
+func openUluleRedisPiped(server *redisServer, s spec) (remoteAllow, error) {
 	return ululeRedis(server.piped, s)
 }
 
-func ululeRedis(client ululeredis.Client, s spec) (redisAllow, error) {
+func ululeRedis(client ululeredis.Client, s spec) (remoteAllow, error) {
 	store, err := ululeredis.NewStore(client)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func ululeRedis(client ululeredis.Client, s spec) (redisAllow, error) {
 
 // openSortedSet is the limiter that tutorials publish: five commands in one pipeline. Every request adds a member, also one
 // that is refused, and other requests may come between the commands.
-func openSortedSet(server *redisServer, s spec) (redisAllow, error) {
+func openSortedSet(server *redisServer, s spec) (remoteAllow, error) {
 	return func(ctx context.Context, key string) (bool, error) {
 		name := "sorted-set:" + key
 		now := time.Now().UnixMilli()
@@ -72,7 +72,7 @@ func openSortedSet(server *redisServer, s spec) (redisAllow, error) {
 }
 
 // openIncr counts requests and nothing else: no window, no expiry, no script.
-func openIncr(server *redisServer, s spec) (redisAllow, error) {
+func openIncr(server *redisServer, s spec) (remoteAllow, error) {
 	client := server.rueidis
 	return func(ctx context.Context, key string) (bool, error) {
 		n, err := client.Do(ctx, client.B().Incr().Key("incr:"+key).Build()).AsInt64()

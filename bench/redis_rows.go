@@ -14,15 +14,12 @@ import (
 type redisRow struct {
 	name, family, algorithm string
 	client                  string // what talks to Redis
-	open                    func(*redisServer, spec) (redisAllow, error)
+	open                    func(*redisServer, spec) (remoteAllow, error)
 
 	atomic bool // no other request is decided between what it reads and what it writes
 	goals  bool // the row is to reach the goals
 	memory bool // the row has a state that no other row has, so it is weighed
 }
-
-// redisAllow decides about one request. An error ends the run.
-type redisAllow func(ctx context.Context, key string) (bool, error)
 
 // possible is the row that does the least that a limiter in Redis can do. It is not a peer but the limit of what is
 // possible.
@@ -87,8 +84,8 @@ func coalesced(open func(*redisServer) (slidegate.Store, error)) func(*redisServ
 }
 
 // slidegateRedisOpener drives a store through Limiter.Allow, which makes the whole Decision.
-func slidegateRedisOpener(a slidegate.Algorithm, open func(*redisServer) (slidegate.Store, error)) func(*redisServer, spec) (redisAllow, error) {
-	return func(server *redisServer, s spec) (redisAllow, error) {
+func slidegateRedisOpener(a slidegate.Algorithm, open func(*redisServer) (slidegate.Store, error)) func(*redisServer, spec) (remoteAllow, error) {
+	return func(server *redisServer, s spec) (remoteAllow, error) {
 		store, err := open(server)
 		if err != nil {
 			return nil, err

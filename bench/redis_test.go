@@ -58,7 +58,7 @@ func TestRedisErrorsEndTheRun(t *testing.T) {
 	defer server.close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var asked []redisAllow
+	var asked []remoteAllow
 	for _, row := range redisRows() {
 		allow, err := row.open(server, spec{quota: 1, window: time.Hour})
 		if err != nil {
@@ -189,7 +189,7 @@ func TestRedisGoals(t *testing.T) {
 func TestWrongAnswersOfRedisAreNoticed(t *testing.T) {
 	r := &run{config: config{rounds: 2}}
 	rows := []redisRow{{name: "right", family: "other"}, {name: "wrong", family: "other"}}
-	samples := map[redisCell]redisSamples{
+	samples := map[redisCell]remoteSamples{
 		{"right", "refused", 64}: {{asked: 10}, {asked: 10}},
 		{"wrong", "refused", 64}: {{asked: 10}, {asked: 10, passed: 1}},
 	}

@@ -15,7 +15,7 @@ type caller struct {
 }
 
 // ask sends one request. The clock is read once a request, so what little the caller does between two is counted too.
-func (c *caller) ask(ctx context.Context, allow redisAllow, key string) error {
+func (c *caller) ask(ctx context.Context, allow remoteAllow, key string) error {
 	allowed, err := allow(ctx, key)
 	if err != nil {
 		return err
@@ -70,8 +70,16 @@ func (c *crew) run(work func(int, *caller) error) error {
 	return c.finish()
 }
 
+// remoteAllow decides about one request by asking a server. An error ends the run.
+type remoteAllow func(ctx context.Context, key string) (bool, error)
+
+// worker tells how long the processors have worked for a server.
+type worker interface {
+	cpu(ctx context.Context) (time.Duration, error)
+}
+
 // timeCallers lets callers ask for the given time, each beginning at another place of the list.
-func timeCallers(ctx context.Context, server *redisServer, allow redisAllow, list keys, callers int, length time.Duration) (redisSample, error) {
+func timeCallers(ctx context.Context, server worker, allow remoteAllow, list keys, callers int, length time.Duration) (remoteSample, error) {
 	crew := newCrew(callers)
 	crew.ready(func(i int, c *caller) error {
 		end := c.before.Add(length)
@@ -85,21 +93,21 @@ func timeCallers(ctx context.Context, server *redisServer, allow redisAllow, lis
 	runtime.GC()
 	serverBefore, err := server.cpu(ctx)
 	if err != nil {
-		return redisSample{}, err
+		return remoteSample{}, err
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	ownBefore, _ := cpuTime()
 	start := time.Now()
 	if err := crew.finish(); err != nil {
-		return redisSample{}, err
+		return remoteSample{}, err
 	}
 	elapsed := time.Since(start)
 	ownAfter, _ := cpuTime()
 	runtime.ReadMemStats(&after)
 	serverAfter, err := server.cpu(ctx)
 	if err != nil {
-		return redisSample{}, err
+		return remoteSample{}, err
 	}
 	s := crew.sample(elapsed)
 	s.serverMicros = micros(serverAfter-serverBefore) / float64(s.asked)
@@ -109,7 +117,7 @@ func timeCallers(ctx context.Context, server *redisServer, allow redisAllow, lis
 }
 
 // sample adds up what the callers saw.
-func (c *crew) sample(elapsed time.Duration) (s redisSample) {
+func (c *crew) sample(elapsed time.Duration) (s remoteSample) {
 	var waits histogram
 	for i := range c.callers {
 		waits.merge(&c.callers[i].waits)
@@ -123,8 +131,8 @@ func (c *crew) sample(elapsed time.Duration) (s redisSample) {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// redisSample is what one timed round of a row gave.
-type redisSample struct {
+// remoteSample is what one timed round of a row gave.
+type remoteSample struct {
 	asked, passed          int64
 	perSecond              float64 // decisions
 	halfMicros, mostMicros float64 // what half of the requests, and 99 of 100, waited at most
@@ -134,17 +142,17 @@ type redisSample struct {
 }
 
 // The figures of a sample.
-func rateOf(s *redisSample) float64       { return s.perSecond }
-func halfMicros(s *redisSample) float64   { return s.halfMicros }
-func mostMicros(s *redisSample) float64   { return s.mostMicros }
-func serverMicros(s *redisSample) float64 { return s.serverMicros }
-func ownMicros(s *redisSample) float64    { return s.ownMicros }
-func allocs(s *redisSample) float64       { return s.allocs }
+func rateOf(s *remoteSample) float64       { return s.perSecond }
+func halfMicros(s *remoteSample) float64   { return s.halfMicros }
+func mostMicros(s *remoteSample) float64   { return s.mostMicros }
+func serverMicros(s *remoteSample) float64 { return s.serverMicros }
+func ownMicros(s *remoteSample) float64    { return s.ownMicros }
+func allocs(s *remoteSample) float64       { return s.allocs }
 
-// redisSamples is what all rounds of a row gave.
-type redisSamples []redisSample
+// remoteSamples is what all rounds of a row gave.
+type remoteSamples []remoteSample
 
-func (s redisSamples) figures(figure func(*redisSample) float64) []float64 {
+func (s remoteSamples) figures(figure func(*remoteSample) float64) []float64 {
 	values := make([]float64, len(s))
 	for i := range s {
 		values[i] = figure(&s[i])
@@ -152,18 +160,18 @@ func (s redisSamples) figures(figure func(*redisSample) float64) []float64 {
 	return values
 }
 
-func (s redisSamples) median(figure func(*redisSample) float64) float64 {
+func (s remoteSamples) median(figure func(*remoteSample) float64) float64 {
 	return median(s.figures(figure))
 }
 
 // spread is how far apart the middle half of the rates lies, as a part of the median.
-func (s redisSamples) spread() float64 {
+func (s remoteSamples) spread() float64 {
 	rates := s.figures(rateOf)
 	return (quantile(rates, 0.75) - quantile(rates, 0.25)) / max(median(rates), 1e-9)
 }
 
 // share is the part of the requests that was admitted.
-func (s redisSamples) share() float64 {
+func (s remoteSamples) share() float64 {
 	var asked, passed int64
 	for i := range s {
 		asked, passed = asked+s[i].asked, passed+s[i].passed

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+)
+
+// What Slidegate is to reach beside the original.
+const (
+	envoyGoalMemory = 2.0
+	envoyGoalRedis  = 1.5
+)
+
+// The rows of Slidegate.
+const (
+	envoyRedis  = "slidegate, Redis"
+	envoyMemory = "slidegate, memory"
+)
+
+// envoyTables compares our service for Envoy with envoyproxy/ratelimit: first the codes, then how fast they come through one
+// client of gRPC.
+func (r *run) envoyTables() ([]*table, error) {
+	t := &table{
+		title:   "Envoy: rate limit services over gRPC, one descriptor, all admitted",
+		columns: []string{"service", "callers", "requests/s", "spread", "p50 µs", "p99 µs", "to the original", "p99", "goal"},
+	}
+	if !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == own }) {
+		t.note("Left out: -only does not name %s.", own)
+		return []*table{t}, nil
+	}
+	folder, err := os.MkdirTemp("", "bench-envoy-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	servers, stop, err := r.openEnvoy(t, folder)
+	defer stop()
+	if errors.Is(err, errNoRedis) {
+		t.note("Left out: %v.", err)
+		return []*table{t}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	if err := r.compareEnvoy(ctx, t, servers); err != nil {
+		return nil, err
+	}
+	for _, callers := range []int{1, 16, 64} {
+		if err := r.timeEnvoy(ctx, t, servers, callers); err != nil {
+			return nil, err
+		}
+	}
+	t.note("Medians of %d rounds of %v, the services in turn, each a process of its own, all with the same client on the same machine. "+
+		"The original is %s@%s; its faster row is what the others are compared with.", r.envoyRounds(), r.envoyTime(), envoyPeer, envoyPeerVersion)
+	t.note("Goals: %g times as many requests in memory, %g times in Redis, and a lower p99.", envoyGoalMemory, envoyGoalRedis)
+	return []*table{t}, nil
+}
+
+// openEnvoy starts a Redis for each service that needs one, and the services: the original first.
+func (r *run) openEnvoy(t *table, folder string) (servers []*envoyServer, stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, f := range slices.Backward(stops) {
+			f()
+		}
+	}
+	rules := filepath.Join(folder, "ratelimit", "config", "bench.yaml")
+	if err := os.MkdirAll(filepath.Dir(rules), 0o755); err != nil {
+		return nil, stop, err
+	}
+	if err := os.WriteFile(rules, []byte(envoyRules), 0o644); err != nil {
+		return nil, stop, err
+	}
+	starts := []func(url string) (*envoyServer, error){
+		func(url string) (*envoyServer, error) { return startOurs(envoyRedis, url, rules) },
+		func(string) (*envoyServer, error) { return startOurs(envoyMemory, "memory", rules) },
+	}
+	program, err := r.peerProgram(folder)
+	if err != nil {
+		t.note("Without the original: %v.", err)
+	} else {
+		starts = append([]func(url string) (*envoyServer, error){
+			func(url string) (*envoyServer, error) { return startPeer("original, Redis", program, folder, url) },
+			func(url string) (*envoyServer, error) {
+				return startPeer("original, Redis, pipelined", program, folder, url, "REDIS_PIPELINE_WINDOW=150us")
+			},
+		}, starts...)
+	}
+	redis := func() (string, error) {
+		s, err := openRedis(context.Background())
+		if err != nil {
+			return "", err
+		}
+		stops = append(stops, s.close)
+		if s.process == nil {
+			return "", fmt.Errorf("%s: this scenario needs a Redis for each service, and starts them itself; unset it", redisURLEnv)
+		}
+		return s.process.url, nil
+	}
+	for _, start := range starts {
+		url, err := redis()
+		if err != nil {
+			return nil, stop, err
+		}
+		s, err := start(url)
+		if err != nil {
+			return nil, stop, err
+		}
+		stops = append(stops, s.stop)
+		servers = append(servers, s)
+	}
+	return servers, stop, nil
+}
+
+// compareEnvoy plays the same requests to all.
+func (r *run) compareEnvoy(ctx context.Context, t *table, servers []*envoyServer) error {
+	plays := 20
+	if r.quick {
+		plays = 3
+	}
+	compared, differences, err := r.playScript(ctx, servers, plays)
+	if err != nil {
+		return err
+	}
+	for i, d := range differences {
+		if i == 5 {
+			break
+		}
+		r.say("envoy: %s", d)
+	}
+	if len(differences) > 0 {
+		r.fail("envoy: %d of %d answers differ from those of the first row", len(differences), compared)
+	}
+	t.note("%d answers compared with those of the first row: %d differ in a code, in what remains or in the limit.", compared, len(differences))
+	return nil
+}
+
+// envoySample is what one round gave.
+type envoySample struct{ perSecond, p50, p99 float64 }
+
+// timeEnvoy times all services with a number of callers, and adds a row for each.
+func (r *run) timeEnvoy(ctx context.Context, t *table, servers []*envoyServer, callers int) error {
+	samples := make([][]envoySample, len(servers))
+	for round := range r.envoyRounds() + 1 {
+		r.say("envoy: %d callers: round %d of %d", callers, round, r.envoyRounds())
+		for i := range servers {
+			which := (i + round) % len(servers) // so that none always comes first
+			s, err := r.askEnvoy(ctx, servers[which], callers)
+			if err != nil {
+				return fmt.Errorf("%s: %w", servers[which].name, err)
+			}
+			if round > 0 { // the first one warms up
+				samples[which] = append(samples[which], s)
+			}
+		}
+	}
+	of := func(which int, value func(envoySample) float64) (values []float64) {
+		for _, s := range samples[which] {
+			values = append(values, value(s))
+		}
+		return values
+	}
+	rate := func(s envoySample) float64 { return s.perSecond }
+	p50, p99 := func(s envoySample) float64 { return s.p50 }, func(s envoySample) float64 { return s.p99 }
+	var best, bestP99 float64 // of the rows of the original; 0 without it
+	for i, s := range servers {
+		if rates := of(i, rate); !s.ours() && median(rates) > best {
+			best, bestP99 = median(rates), median(of(i, p99))
+		}
+	}
+	for i, s := range servers {
+		rates := of(i, rate)
+		goal := map[string]float64{envoyRedis: envoyGoalRedis, envoyMemory: envoyGoalMemory}[s.name]
+		verdict := ""
+		if goal > 0 && best > 0 {
+			verdict = "met"
+			if median(rates) < goal*best || median(of(i, p99)) >= bestP99 {
+				verdict = "missed"
+			}
+		}
+		spread := (quantile(rates, 0.75) - quantile(rates, 0.25)) / 2 / median(rates)
+		t.add(s.name, fmt.Sprint(callers), fmt.Sprintf("%.0f", median(rates)), fmt.Sprintf("±%.0f%%", 100*spread),
+			fmt.Sprintf("%.0f", median(of(i, p50))), fmt.Sprintf("%.0f", median(of(i, p99))),
+			ratio(median(rates), best), ratio(median(of(i, p99)), bestP99), verdict)
+	}
+	return nil
+}
+
+// askEnvoy asks one service for one round, with as many callers as are given, through one connection.
+func (r *run) askEnvoy(ctx context.Context, s *envoyServer, callers int) (envoySample, error) {
+	var (
+		asking sync.WaitGroup
+		mu     sync.Mutex
+		all    histogram
+		failed error
+	)
+	began := time.Now()
+	end := began.Add(r.envoyTime())
+	for caller := range callers {
+		asking.Go(func() {
+			var own histogram
+			var err error
+			requests := make([]*rls.RateLimitRequest, 64)
+			for i := range requests {
+				requests[i] = envoyRequest("ample", fmt.Sprintf("client-%d", caller*len(requests)+i))
+			}
+			for i := 0; err == nil && time.Now().Before(end); i++ {
+				asked := time.Now()
+				var response *rls.RateLimitResponse
+				if response, err = s.client.ShouldRateLimit(ctx, requests[i%len(requests)]); err == nil && response.GetOverallCode() != rls.RateLimitResponse_OK {
+					err = errors.New("a request that has to be admitted was refused")
+				}
+				own.add(time.Since(asked))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.merge(&own)
+			failed = errors.Join(failed, err)
+		})
+	}
+	asking.Wait()
+	micros := func(part float64) float64 { return float64(all.quantile(part)) / float64(time.Microsecond) }
+	return envoySample{float64(all.total) / time.Since(began).Seconds(), micros(0.5), micros(0.99)}, failed
+}
+
+func (r *run) envoyRounds() int { return min(r.rounds, 5) }
+
+func (r *run) envoyTime() time.Duration {
+	if r.quick {
+		return 200 * time.Millisecond
+	}
+	return time.Second
+}

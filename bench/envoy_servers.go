@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/rueidis"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/server/envoy"
+)
+
+const (
+	// envoyServerEnv makes this program our server for Envoy instead: its value is the URL of a Redis, or "memory".
+	envoyServerEnv = "SLIDEGATE_BENCH_ENVOY"
+	// envoyRulesEnv is the file of rules for it.
+	envoyRulesEnv = "SLIDEGATE_BENCH_ENVOY_RULES"
+	// envoyPeerEnv names the program of envoyproxy/ratelimit, where it is there already.
+	envoyPeerEnv = "ENVOY_RATELIMIT"
+	// envoyPeer is the newest version of envoyproxy/ratelimit that a checksum was published of, built with the dependencies
+	// that it names.
+	envoyPeer        = "github.com/envoyproxy/ratelimit/src/service_cmd"
+	envoyPeerVersion = "v1.4.1-0.20230427142404-e2a87f41d3a7"
+)
+
+// envoyServer is a rate limit service in a process of its own.
+type envoyServer struct {
+	name    string
+	process *exec.Cmd
+	conn    *grpc.ClientConn
+	client  rls.RateLimitServiceClient
+}
+
+// ours tells whether it is Slidegate's.
+func (s *envoyServer) ours() bool { return s.name == envoyRedis || s.name == envoyMemory }
+
+// stop ends the server.
+func (s *envoyServer) stop() {
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+	_ = s.process.Process.Signal(syscall.SIGTERM)
+	late := time.AfterFunc(3*time.Second, func() { _ = s.process.Process.Kill() })
+	_ = s.process.Wait() // how it ended does not matter: all figures have been read
+	late.Stop()
+}
+
+// connect waits until the server is healthy.
+func (s *envoyServer) connect(addr string) error {
+	var err error
+	if s.conn, err = grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+		return err
+	}
+	s.client = rls.NewRateLimitServiceClient(s.conn)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for {
+		answer, err := healthpb.NewHealthClient(s.conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+		if err == nil && answer.GetStatus() == healthpb.HealthCheckResponse_SERVING {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not serve: %w", s.name, cmp.Or(err, ctx.Err()))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// peerProgram returns the program of the original, which it builds in folder if need be.
+func (r *run) peerProgram(folder string) (string, error) {
+	if program := os.Getenv(envoyPeerEnv); program != "" {
+		return program, nil
+	}
+	if r.quick {
+		return "", fmt.Errorf("-quick does not build it, and %s names no program of it", envoyPeerEnv)
+	}
+	r.say("envoy: building the original")
+	build := exec.Command("go", "install", envoyPeer+"@"+envoyPeerVersion)
+	build.Dir = folder // outside of this module, whose versions it is not to have
+	build.Env = append(os.Environ(), "GOBIN="+folder, "GOFLAGS=-buildvcs=false", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("it could not be built, and %s names no program of it: %s", envoyPeerEnv, out)
+	}
+	return filepath.Join(folder, "service_cmd"), nil
+}
+
+// startPeer runs the original with the rules in folder, as its documentation says, with more settings if there are any.
+func startPeer(name, program, folder, redisURL string, settings ...string) (*envoyServer, error) {
+	var ports [3]string
+	for i := range ports {
+		var err error
+		if ports[i], err = freePort(); err != nil {
+			return nil, err
+		}
+	}
+	s := &envoyServer{name: name, process: exec.Command(program)}
+	s.process.Env = append(os.Environ(), "USE_STATSD=false", "LOG_LEVEL=error",
+		"HOST=127.0.0.1", "PORT="+ports[0], "GRPC_HOST=127.0.0.1", "GRPC_PORT="+ports[1], "DEBUG_HOST=127.0.0.1", "DEBUG_PORT="+ports[2],
+		"REDIS_SOCKET_TYPE=tcp", "REDIS_TYPE=single", "REDIS_URL="+strings.TrimPrefix(redisURL, "redis://"),
+		"RUNTIME_ROOT="+folder, "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false")
+	s.process.Env = append(s.process.Env, settings...)
+	s.process.SysProcAttr = endsWithParent()
+	if err := s.process.Start(); err != nil {
+		return nil, err
+	}
+	if err := s.connect("127.0.0.1:" + ports[1]); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// startOurs runs this program as a server over the store.
+func startOurs(name, store, rules string) (*envoyServer, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s := &envoyServer{name: name, process: exec.Command(program)}
+	s.process.Env = append(os.Environ(), envoyServerEnv+"="+store, envoyRulesEnv+"="+rules)
+	s.process.Stderr = os.Stderr
+	s.process.SysProcAttr = endsWithParent()
+	out, err := s.process.StdoutPipe()
+	if err == nil {
+		err = s.process.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		err = fmt.Errorf("%s has ended: %w", name, cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
+	} else {
+		err = s.connect(lines.Text())
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// serveEnvoy is our server. It prints where it listens, and serves until it is ended.
+func serveEnvoy(store, rules string, out io.Writer) error {
+	text, err := os.ReadFile(rules)
+	if err != nil {
+		return err
+	}
+	domain, err := envoy.Parse(filepath.Base(rules), text)
+	if err != nil {
+		return err
+	}
+	opened, err := openEnvoyStore(store)
+	if err != nil {
+		return err
+	}
+	service, err := envoy.New(opened, []*envoy.Domain{domain}, envoy.Options{})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	service.Register(server)
+	fmt.Fprintln(out, listener.Addr())
+	return server.Serve(listener)
+}
+
+func openEnvoyStore(url string) (slidegate.Store, error) {
+	if url == "memory" {
+		return memstore.New(memstore.Options{})
+	}
+	opts, err := rueidis.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	opts.DisableCache = true
+	client, err := rueidis.NewClient(opts)
+	if err != nil {
+		return nil, err
+	}
+	store, err := redisstore.New(client, redisstore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return coalesce.New(store, coalesce.Options{})
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// serviceRow is a server of the service scenario, and what is asked of it.
+type serviceRow struct {
+	name      string
+	kind      string // of server, see serviceHandler
+	script    string // what wrk sends
+	decisions int    // in a request
+	over      int    // the row that it is compared with, or -1
+	goal      float64
+}
+
+// The goals: one decision over HTTP is to cost little more than an answer over HTTP, and a batch is to be worth it.
+const (
+	goalOneAsk  = 0.8
+	goalBatched = 20
+	batchSize   = 100
+)
+
+func serviceRows() []serviceRow {
+	one, batch, check := allowScript(1), allowScript(batchSize), checkScript()
+	return []serviceRow{
+		{"(a handler that answers a constant)", "constant", one, 0, -1, 0},
+		{"(the same, which reads the request)", "constant-reading", one, 0, -1, 0},
+		{"slidegate, JSON, one at a time", "service", one, 1, 0, goalOneAsk},
+		{fmt.Sprintf("JSON, batches of %d", batchSize), "service", batch, batchSize, 2, goalBatched},
+		{"slidegate, forward-auth", "service", check, 1, 0, 0},
+	}
+}
+
+// scripted is a script for wrk that sends requests in turn, made once: what is measured is the server.
+const scripted = `local requests, at = {}, 0
+function init(args)
+  for i = 1, 1000 do
+    %s
+  end
+end
+function request()
+  at = at %% #requests + 1
+  return requests[at]
+end
+`
+
+// allowScript sends asks, n in each request, for a thousand keys.
+func allowScript(n int) string {
+	body := `requests[i] = wrk.format("POST", "/v1/allow", head, '{"policy":"api","key":"user-' .. i .. '","cost":1}')`
+	if n > 1 {
+		body = fmt.Sprintf(`local asks = {}
+    for j = 1, %d do asks[j] = '{"policy":"api","key":"user-' .. (i * 7 + j) %% 1000 .. '","cost":1}' end
+    requests[i] = wrk.format("POST", "/v1/allow", head, '{"requests":[' .. table.concat(asks, ",") .. ']}')`, n)
+	}
+	return `local head = {["Content-Type"] = "application/json"}` + "\n" + fmt.Sprintf(scripted, body)
+}
+
+// checkScript sends what Traefik and Caddy ask, for a thousand clients.
+func checkScript() string {
+	return fmt.Sprintf(scripted, `requests[i] = wrk.format("GET", "/v1/check", {["X-Forwarded-Method"] = "GET", ["X-Forwarded-Proto"] = "https",
+      ["X-Forwarded-Host"] = "example.com", ["X-Forwarded-Uri"] = "/page?n=1", ["X-Forwarded-For"] = "203.0." .. i % 200 .. "." .. i % 7})`)
+}
+
+// serviceSample is what one round of a row gave.
+type serviceSample struct {
+	perSecond, micros, p50, p99 float64 // requests a second, processor time and latencies in microseconds
+	errors                      int
+}
+
+// serviceTables measures the service over HTTP: a server with one processor, and wrk, which makes the load, on the other.
+func (r *run) serviceTables() ([]*table, error) {
+	t := &table{
+		title: fmt.Sprintf("Service: HTTP on loopback under %d connections", wireConnections),
+		columns: []string{"server", "requests/s", "decisions/s", "p50 µs", "p99 µs", "errors", "CPU µs/request", "CPU µs/decision",
+			"rate", "by CPU", "goal"},
+	}
+	wrk, err := exec.LookPath("wrk")
+	_, told := cpuTime()
+	switch {
+	case !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == own }):
+		t.note("Left out: -only does not name %s.", own)
+		return []*table{t}, nil
+	case err != nil:
+		t.note("Left out: there is no wrk, which makes the load. It is in the package wrk.")
+		return []*table{t}, nil
+	case !told:
+		t.note("Left out: this system does not tell how long the processor worked for a process.")
+		return []*table{t}, nil
+	}
+	rows := serviceRows()
+	samples, err := r.timeService(wrk, rows)
+	if err != nil {
+		return nil, err
+	}
+	r.fillService(t, rows, samples)
+	t.note("Medians of %d rounds of %v, the rows in turn. The constant handler answers as many bytes of JSON as a decision has, "+
+		"and tells nothing in headers. Rate is decisions/s over those of one at a time for batches, requests/s over the constant's "+
+		"for the others; by CPU is the same of what the processor could do if it worked for the server alone, which others on the "+
+		"machine disturb less, and which the goals are about. One processor each for server and load.", r.wireRounds(), r.wireTime())
+	return []*table{t}, nil
+}
+
+// timeService asks the rows in turn.
+func (r *run) timeService(wrk string, rows []serviceRow) ([][]serviceSample, error) {
+	dir, err := os.MkdirTemp("", "slidegate-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	servers := map[string]*wireServer{}
+	defer func() {
+		for _, server := range servers {
+			server.stop()
+		}
+	}()
+	samples := make([][]serviceSample, len(rows))
+	for round := range r.wireRounds() + 1 {
+		r.say("service: round %d of %d", round, r.wireRounds())
+		for i := range rows {
+			which := (i + round) % len(rows) // so that none always comes first
+			row := &rows[which]
+			if servers[row.kind] == nil {
+				if servers[row.kind], err = startServiceServer(row.kind); err != nil {
+					return nil, err
+				}
+			}
+			script := filepath.Join(dir, strconv.Itoa(which)+".lua")
+			if err := os.WriteFile(script, []byte(row.script), 0o600); err != nil {
+				return nil, err
+			}
+			s, err := r.timeRow(wrk, script, servers[row.kind])
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", row.name, err)
+			}
+			if round > 0 { // the first one warms up
+				samples[which] = append(samples[which], s)
+			}
+		}
+	}
+	return samples, nil
+}
+
+// timeRow puts a server under load for one round.
+func (r *run) timeRow(wrk, script string, server *wireServer) (serviceSample, error) {
+	length := r.wireTime()
+	ctx, cancel := context.WithTimeout(context.Background(), length+20*time.Second)
+	defer cancel()
+	before, err := server.cpu()
+	if err != nil {
+		return serviceSample{}, err
+	}
+	out, err := exec.CommandContext(ctx, wrk, "-t", "1", "-c", strconv.Itoa(wireConnections), "-d", length.String(), "--latency",
+		"-s", script, server.url).CombinedOutput()
+	if err != nil {
+		return serviceSample{}, fmt.Errorf("wrk: %w: %s", err, out)
+	}
+	after, err := server.cpu()
+	if err != nil {
+		return serviceSample{}, err
+	}
+	s := serviceSample{errors: wrkErrors(out)}
+	requests, perSecond, err := readWrk(wrkTrouble.ReplaceAll(out, nil))
+	if err != nil {
+		return serviceSample{}, err
+	}
+	s.perSecond, s.micros = perSecond, float64(after-before)/float64(time.Microsecond)/requests
+	if s.p50, err = wrkLatency(out, "50%"); err != nil {
+		return serviceSample{}, err
+	}
+	s.p99, err = wrkLatency(out, "99%")
+	return s, err
+}
+
+var numbers = regexp.MustCompile(`\d+`)
+
+// wrkErrors counts answers that are no 2xx, and connections that failed.
+func wrkErrors(out []byte) (n int) {
+	for _, line := range wrkTrouble.FindAll(out, -1) {
+		_, counts, _ := strings.Cut(string(line), ":")
+		for _, number := range numbers.FindAllString(counts, -1) {
+			count, _ := strconv.Atoi(number) // digits
+			n += count
+		}
+	}
+	return n
+}
+
+// wrkLatency reads a line of what wrk prints with --latency, such as "     99%    2.05ms", in microseconds.
+func wrkLatency(out []byte, part string) (float64, error) {
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == part {
+			d, err := time.ParseDuration(fields[1])
+			return float64(d) / float64(time.Microsecond), err
+		}
+	}
+	return 0, fmt.Errorf("wrk: cannot read the latencies that it printed: %s", out)
+}
+
+// fillService makes the rows of the table.
+func (r *run) fillService(t *table, rows []serviceRow, samples [][]serviceSample) {
+	of := func(row int, field func(*serviceSample) float64) float64 {
+		var all []float64
+		for i := range samples[row] {
+			all = append(all, field(&samples[row][i]))
+		}
+		return median(all)
+	}
+	cpuOf := func(s *serviceSample) float64 { return s.micros }
+	rate := func(row int) float64 { return of(row, func(s *serviceSample) float64 { return s.perSecond }) }
+	for i, row := range rows {
+		failed := 0
+		for _, s := range samples[i] {
+			failed += s.errors
+		}
+		if failed > 0 {
+			r.fail("service: %s: %d errors", row.name, failed)
+		}
+		micros := of(i, cpuOf)
+		decisions, each, times, byCPU, verdict := "-", "-", "-", "-", "-"
+		if row.decisions > 0 {
+			decisions = fmt.Sprintf("%.0f", rate(i)*float64(row.decisions))
+			each = fmt.Sprintf("%.2f", micros/float64(row.decisions))
+			more := float64(row.decisions) / float64(max(1, rows[row.over].decisions))
+			value := more * of(row.over, cpuOf) / micros
+			times, byCPU = fmt.Sprintf("%.2fx", more*rate(i)/rate(row.over)), fmt.Sprintf("%.2fx", value)
+			if row.goal > 0 {
+				verdict = fmt.Sprintf("%gx: missed", row.goal)
+				if value >= row.goal {
+					verdict = fmt.Sprintf("%gx: met", row.goal)
+				}
+			}
+		}
+		t.add(row.name, fmt.Sprintf("%.0f", rate(i)), decisions, fmt.Sprintf("%.0f", of(i, func(s *serviceSample) float64 { return s.p50 })),
+			fmt.Sprintf("%.0f", of(i, func(s *serviceSample) float64 { return s.p99 })), strconv.Itoa(failed), fmt.Sprintf("%.2f", micros), each, times, byCPU, verdict)
+	}
+}

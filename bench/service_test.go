@@ -1,0 +1,66 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// The service must answer what its rows send with a decision, and the constant as many bytes, or the comparison would be of
+// something else as well.
+func TestServiceServersAnswerAlike(t *testing.T) {
+	ask := func(kind string) (status int, body string) {
+		server, err := startServiceServer(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.stop()
+		response, err := http.Post(server.url+"v1/allow", "application/json", strings.NewReader(`{"policy":"api","key":"user-1","cost":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, told := cpuTime()
+		if worked, err := server.cpu(); err != nil || told && worked <= 0 {
+			t.Errorf("%s: the processor has worked for %v, %v", kind, worked, err)
+		}
+		return response.StatusCode, string(text)
+	}
+	status, decision := ask("service")
+	if status != 200 || !strings.Contains(decision, `"allowed":true`) {
+		t.Fatalf("%d %s", status, decision)
+	}
+	status, constant := ask("constant")
+	if status != 200 || len(constant) < len(decision)-4 || len(constant) > len(decision)+4 {
+		t.Errorf("%d: %d bytes and %d:\n%s%s", status, len(constant), len(decision), constant, decision)
+	}
+}
+
+func TestReadWrkLatency(t *testing.T) {
+	printed := []byte("  Latency Distribution\n     50%  574.00us\n     75%  731.00us\n     90%    1.02ms\n     99%    2.05ms\n")
+	for part, want := range map[string]float64{"50%": 574, "99%": 2050} {
+		if got, err := wrkLatency(printed, part); got != want || err != nil {
+			t.Errorf("%s: %v, %v, want %v", part, got, err, want)
+		}
+	}
+	if _, err := wrkLatency(printed, "42%"); err == nil {
+		t.Error("42% was found")
+	}
+	if n := wrkErrors([]byte("  Socket errors: connect 0, read 3, write 1, timeout 0\n  Non-2xx or 3xx responses: 7\n")); n != 11 {
+		t.Errorf("%d errors, want 11", n)
+	}
+	if n := wrkErrors([]byte(wrkPrinted)); n != 0 {
+		t.Errorf("%d errors, want none", n)
+	}
+}
+
+func TestUnknownServiceServer(t *testing.T) {
+	if status := serveService("nonsense", strings.NewReader(""), io.Discard); status != 2 {
+		t.Errorf("exit status %d, want 2", status)
+	}
+}
