@@ -20,12 +20,12 @@ import (
 //	failure    the deadline; one for each mode, with a breaker of its own
 //	denycache  one for all modes; below the failure modes, so that what these refuse is not remembered
 //	coalesce   one for all modes: what they ask shares calls
-func (o *Opened) putLayers(store slidegate.Store, opts *Options) error {
+func (o *Opened) putLayers(store slidegate.Store, calls int, opts *Options) error {
 	timeout := opts.Timeout
 	if timeout == 0 {
 		timeout = 100 * time.Millisecond
 	}
-	shared, err := coalesce.New(store, coalesce.Options{Timeout: max(timeout, time.Second)})
+	shared, err := coalesce.New(store, coalesce.Options{InFlight: calls, Timeout: max(timeout, time.Second)})
 	if err != nil {
 		return fmt.Errorf("stores: %w", err)
 	}

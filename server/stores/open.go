@@ -88,6 +88,7 @@ func Open(ctx context.Context, url string, opts Options) (*Opened, error) {
 func (o *Opened) open(url string, opts *Options) error {
 	scheme, _, _ := strings.Cut(url, ":")
 	var store slidegate.Store
+	calls := 0 // to the store at once: as many as coalesce thinks right
 	switch strings.ToLower(scheme) {
 	case "", "memory":
 		return o.openMemory(url, opts)
@@ -109,8 +110,9 @@ func (o *Opened) open(url string, opts *Options) error {
 		if err != nil {
 			return err
 		}
+		calls = 1 // two that have a busy key in common wait for one another; one decides for all who ask
 	default:
 		return unknownScheme(scheme)
 	}
-	return o.putLayers(store, opts)
+	return o.putLayers(store, calls, opts)
 }
