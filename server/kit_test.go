@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(crowdVariable) != "" {
 		os.Exit(crowd())
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client was closed
 }
 
 // service is a server that runs in this process.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,6 +108,9 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	service := &s.opts.File.Service
 	o := stores.Options{Timeout: service.StoreTimeout, Logger: s.log, MeterProvider: s.telemetry.meters}
 	if s.opts.State != "" {
+		if kind, _, _ := strings.Cut(service.Store, ":"); kind != "" && !strings.EqualFold(kind, "memory") {
+			return errors.New("server: state: only a memory store is kept in a file; the store that is configured keeps its own state")
+		}
 		if o.Memory, err = restore(s.opts.State, maxKeys(service.Store)); err != nil {
 			return err
 		}
@@ -116,9 +120,6 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	}
 	if s.opts.State == "" {
 		return nil
-	}
-	if s.stores.Memory == nil {
-		return errors.New("server: state: only a memory store is kept in a file; the store that is configured keeps its own state")
 	}
 	s.state = &state{path: s.opts.State, store: s.stores.Memory, log: s.log}
 	s.state.sweep()

@@ -7,5 +7,5 @@
 // do hits that exceed the limit by themselves. A rule here therefore counts refusals, and hits above the limit, which our
 // decision rule would refuse without a charge, are charged regardless and answered OVER_LIMIT: whatever was counted before,
 // the sum is over. A limit of 0, which no slidegate.Limit can have, is counted the same way. See
-// docs/decisions/0012-envoy-charging.md.
+// docs/decisions/0010-envoy-charging.md.
 package envoy

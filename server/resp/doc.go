@@ -4,5 +4,5 @@
 // does not read, the time that it takes over either, the number of connections. The commands that one read brings are
 // decided in their order and answered with one write.
 //
-// The server is written by hand; docs/decisions/0013-resp-server.md says why.
+// The server is written by hand; docs/decisions/0011-resp-server.md says why.
 package resp
