@@ -2,8 +2,6 @@ package pgstore_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
 	"math/rand/v2"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate/internal/faultproxy"
 	"github.com/slidegate/slidegate/internal/history"
 	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/internal/workers"
 	"github.com/slidegate/slidegate/pgstore"
 )
 
@@ -38,15 +37,18 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 	t.Helper()
 	server := migrated(t, pgtest.Start(t, "fsync = off", "synchronous_commit = on"), pgstore.Options{Durability: durability})
 	wire := faultproxy.New(t, server.Addr())
-	processes := startProcesses(t, 4, "history "+server.Via(wire.Addr(), "pool_max_conns=3", "statement_timeout=150", "connect_timeout=2"))
+	url := server.Via(wire.Addr(), "pool_max_conns=3", "statement_timeout=150", "connect_timeout=2")
+	processes := workers.Start(t, 4, "history "+url)
 	seed := uint64(time.Now().UnixNano())
 	d := &disturber{t: t, server: server, wire: wire, random: rand.New(rand.NewPCG(seed, 0)), faults: map[string]int{}}
 	var all []history.Event
 	for start := time.Now(); ; { // a busy machine may need several stretches until enough has happened
 		d.end = time.Now().Add(*historyLength)
-		orderAll(t, processes, seed+uint64(len(all)), d.end)
+		for i, order := range history.Orders(len(processes), seed+uint64(len(all)), *historyLength, d.end) {
+			processes[i].Tell(t, order)
+		}
 		d.disturb()
-		all = append(all, heard(t, processes)...)
+		all = append(all, history.Join(workers.HearAll[[]history.Event](t, processes))...)
 		if s := history.Summarize(all); d.enough() && s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests {
 			t.Logf("%+v; %v", s, d.faults)
 			break
@@ -57,41 +59,7 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 	if durability == pgstore.Unlogged {
 		all = append(all, d.crashes...)
 	}
-	for _, err := range append(history.CheckPlanted(all), history.Check(all)) {
-		switch {
-		case errors.Is(err, history.ErrUndecided): // on a machine that has no time for it
-			t.Logf("UNDECIDED: %v", err)
-		case err != nil:
-			t.Errorf("seed %d: %v", seed, err)
-		}
-	}
-}
-
-// orderAll has all processes ask until the end.
-func orderAll(t *testing.T, processes []*process, seed uint64, end time.Time) {
-	t.Helper()
-	keys := max(8, int(4*historyLength.Seconds())) // so that few requests for one key are left without an answer
-	for i, p := range processes {
-		order, err := json.Marshal(history.Order{Seed: seed + uint64(i), Until: end.UnixNano(), Keys: keys})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.tell(t, string(order))
-	}
-}
-
-// heard returns what all processes recorded.
-func heard(t *testing.T, processes []*process) (all []history.Event) {
-	t.Helper()
-	for i, p := range processes {
-		var events []history.Event
-		p.hear(t, &events)
-		for j := range events {
-			events[j].Client = i
-		}
-		all = append(all, events...)
-	}
-	return all
+	history.Verify(t, seed, all)
 }
 
 // disturber does bad things to a server and the way to it.

@@ -12,59 +12,63 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/internal/porttest"
 )
 
 // exercise asks a store something by each of its ways, and compares the answers with the rule's. The keys are such that they would
 // show if one were written into a statement carelessly.
 func exercise(t *testing.T, open func(opts Options) *Store) {
 	t.Helper()
-	w := newTwin()
-	w.store = open(Options{Now: w.clock})
-	w.now = 1_767_000_000e6
+	var store *Store
+	w := porttest.NewTwin(t, func(_ testing.TB, now func() slidegate.Micros) slidegate.Store {
+		store = open(Options{Now: now})
+		return store
+	})
+	w.Now = 1_767_000_000e6
 	var limits []*slidegate.BoundLimit
 	for _, limit := range kinds() {
 		limits = append(limits, bind(t, t.Name(), limit))
 	}
 	compare := func() {
 		t.Helper()
-		if err := w.compare(); err != nil {
+		if err := w.Compare(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for round := range 3 {
 		for _, key := range []string{"", `"`, `\`, `'; --`, "{a,b}", "NULL", "$1", "\x00\xff", "é"} {
-			w.now += 1_000_001
-			w.ask(slidegate.OpTake, "", slidegate.Charge{Limit: limits[0], Key: key, Cost: 1}) // one
+			w.Now += 1_000_001
+			w.Ask(slidegate.OpTake, "", slidegate.Charge{Limit: limits[0], Key: key, Cost: 1}) // one
 			compare()
 			for _, limit := range limits { // many
-				w.ask(slidegate.OpTake, `a"b,c`, slidegate.Charge{Limit: limit, Key: key, Cost: int64(round + 2)})
+				w.Ask(slidegate.OpTake, `a"b,c`, slidegate.Charge{Limit: limit, Key: key, Cost: int64(round + 2)})
 			}
 			compare()
 			var several []slidegate.Charge
 			for _, limit := range limits {
 				several = append(several, slidegate.Charge{Limit: limit, Key: key, Cost: 1})
 			}
-			w.ask(slidegate.OpTakeUpTo, "", several...)
-			w.ask(slidegate.OpGiveBack, "", several[round:]...)
+			w.Ask(slidegate.OpTakeUpTo, "", several...)
+			w.Ask(slidegate.OpGiveBack, "", several[round:]...)
 			compare()
 		}
-		w.ask(slidegate.OpTake, "", slidegate.Charge{Limit: limits[0], Key: "x", Cost: 1})
-		w.ask(slidegate.OpTake, "", slidegate.Charge{Limit: limits[0], Key: "y", Cost: 1})
+		w.Ask(slidegate.OpTake, "", slidegate.Charge{Limit: limits[0], Key: "x", Cost: 1})
+		w.Ask(slidegate.OpTake, "", slidegate.Charge{Limit: limits[0], Key: "y", Cost: 1})
 		compare()
 	}
-	if _, err := w.store.Expire(t.Context()); err != nil { // what was given back completely is not there any more
+	if _, err := store.Expire(t.Context()); err != nil { // what was given back completely is not there any more
 		t.Fatal(err)
 	}
 	for _, limit := range limits {
-		w.ask(slidegate.OpPeek, "", slidegate.Charge{Limit: limit, Cost: 1})
-		w.ask(slidegate.OpTake, "", slidegate.Charge{Limit: limit, Cost: 1})
+		w.Ask(slidegate.OpPeek, "", slidegate.Charge{Limit: limit, Cost: 1})
+		w.Ask(slidegate.OpTake, "", slidegate.Charge{Limit: limit, Cost: 1})
 	}
 	compare()
-	w.now += 1e12
-	if deleted, err := w.store.Expire(t.Context()); deleted < int64(len(limits)) || err != nil {
+	w.Now += 1e12
+	if deleted, err := store.Expire(t.Context()); deleted < int64(len(limits)) || err != nil {
 		t.Fatalf("%d rows were deleted at their end, %v", deleted, err)
 	}
-	if deleted, err := w.store.Expire(t.Context()); deleted != 0 || err != nil {
+	if deleted, err := store.Expire(t.Context()); deleted != 0 || err != nil {
 		t.Fatalf("%d rows were left over, %v", deleted, err)
 	}
 }

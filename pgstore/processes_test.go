@@ -1,13 +1,9 @@
 package pgstore_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,49 +14,28 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/history"
 	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/internal/workers"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 )
 
-// Some tests ask from several processes: the test's own program, started again with a job to do.
-const jobVariable = "SLIDEGATE_PGSTORE_JOB"
-
 // soon is how long anything may take that is not meant to take long.
 const soon = 30 * time.Second
 
-// TestOtherProcess is what the other processes run. It does nothing in the first one.
-func TestOtherProcess(t *testing.T) {
-	kind, url, ok := strings.Cut(os.Getenv(jobVariable), " ")
-	if !ok {
-		t.Skip("it is run in other processes only")
-	}
-	pool := pgtest.Pool(t, url)
-	store, err := pgstore.New(pool, pgstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, out := bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)
-	if err = connectAll(pool); err == nil {
-		err = out.Encode("ready")
-	}
-	for err == nil && lines.Scan() {
-		var answer any
-		switch kind {
-		case "race":
-			answer, err = race(store, lines.Text())
-		case "history":
-			var order history.Order
-			if err = json.Unmarshal([]byte(lines.Text()), &order); err == nil {
-				answer, err = history.Record(store, pool.Ping, order)
-			}
-		}
+// TestWorker is what the other processes run.
+func TestWorker(t *testing.T) {
+	workers.Serve(t, func(job string) (func([]byte) (any, error), error) {
+		kind, url, _ := strings.Cut(job, " ")
+		pool := pgtest.Pool(t, url)
+		store, err := pgstore.New(pool, pgstore.Options{})
 		if err == nil {
-			err = out.Encode(answer)
+			err = connectAll(pool)
 		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+		if kind == "history" {
+			return history.Job(store, pool.Ping), err
+		}
+		return func(order []byte) (any, error) { return race(store, order) }, err
+	})
 }
 
 // connectAll opens all connections of a pool, so that those who race do not wait for them.
@@ -75,63 +50,6 @@ func connectAll(pool *pgxpool.Pool) error {
 		defer conn.Release()
 	}
 	return nil
-}
-
-// process is another process.
-type process struct {
-	in  io.WriteCloser
-	out *json.Decoder
-}
-
-// startProcesses starts processes that end with the test, and waits until they are connected.
-func startProcesses(t *testing.T, n int, job string) (all []*process) {
-	t.Helper()
-	for range n {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute+*historyLength)
-		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestOtherProcess$")
-		cmd.Env = append(os.Environ(), jobVariable+"="+job, "GORACE=atexit_sleep_ms=0") // else it lingers for a second
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			defer cancel()
-			in.Close()                                         // it ends when there is nothing more to do
-			if rest, _ := io.ReadAll(out); cmd.Wait() != nil { // after its answers it tells how the test went
-				t.Errorf("another process ended badly: %s", rest)
-			}
-		})
-		all = append(all, &process{in, json.NewDecoder(out)})
-	}
-	for _, p := range all {
-		var ready string
-		p.hear(t, &ready)
-	}
-	return all
-}
-
-// tell gives a process something to do.
-func (p *process) tell(t *testing.T, line string) {
-	t.Helper()
-	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// hear reads the answer of a process.
-func (p *process) hear(t *testing.T, answer any) {
-	t.Helper()
-	if err := p.out.Decode(answer); err != nil {
-		t.Fatalf("another process did not answer: %v", err)
-	}
 }
 
 // migrated is a server with the schema of a store.
@@ -172,24 +90,18 @@ type raceOrder struct {
 func TestProcessesNeverOver(t *testing.T) {
 	t.Parallel()
 	server := migrated(t, pgtest.Shared(t), pgstore.Options{})
-	processes := startProcesses(t, raceProcesses, "race "+server.URL("pool_max_conns=16"))
+	processes := workers.Start(t, raceProcesses, "race "+server.URL("pool_max_conns=16"))
 	for round := range 20 {
 		order := raceOrder{Limit: round / 2 % len(raceLimits), Keys: []string{fmt.Sprintf("round-%d", round)}}
 		if round%2 == 1 {
 			key := order.Keys[0]
 			order.Keys, order.Together = []string{key + "-a", key + "-b", key + "-c", key + "-d"}, true
 		}
-		line, err := json.Marshal(order)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, p := range processes {
-			p.tell(t, string(line))
+			p.Tell(t, order)
 		}
 		total := map[string]int64{}
-		for _, p := range processes {
-			var admitted map[string]int64
-			p.hear(t, &admitted)
+		for _, admitted := range workers.HearAll[map[string]int64](t, processes) {
 			for key, n := range admitted {
 				total[key] += n
 			}
@@ -204,9 +116,9 @@ func TestProcessesNeverOver(t *testing.T) {
 }
 
 // race asks many times at once for each key, and returns how many passed for each.
-func race(store slidegate.Store, line string) (map[string]int64, error) {
+func race(store slidegate.Store, text []byte) (map[string]int64, error) {
 	var order raceOrder
-	if err := json.Unmarshal([]byte(line), &order); err != nil {
+	if err := json.Unmarshal(text, &order); err != nil {
 		return nil, err
 	}
 	limit, err := slidegate.Bind("race", raceLimits[order.Limit])

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/internal/porttest"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -27,6 +28,12 @@ func newStore(t testing.TB, pool *pgxpool.Pool, opts Options) *Store {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// bind is slidegate.Bind for a limit that is right.
+func bind(t testing.TB, namespace string, limit slidegate.Limit) *slidegate.BoundLimit {
+	t.Helper()
+	return porttest.Bind(t, namespace, limit)
 }
 
 func TestStore(t *testing.T) {

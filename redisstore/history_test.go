@@ -1,8 +1,6 @@
 package redisstore
 
 import (
-	"encoding/json"
-	"errors"
 	"flag"
 	"math/rand/v2"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate/internal/faultproxy"
 	"github.com/slidegate/slidegate/internal/history"
 	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/internal/workers"
 )
 
 var historyLength = flag.Duration("history", 4*time.Second, "how long the history is that is checked for one unit too many")
@@ -22,16 +21,18 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly yes", "appendfsync always")
 	wire := faultproxy.New(t, server.Addr())
-	workers := startWorkers(t, 4, "history "+wire.Addr())
+	processes := workers.Start(t, 4, "history "+wire.Addr())
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	faults := map[string]int{}
 	var all []history.Event
 	for start := time.Now(); ; { // a busy machine may need several stretches until enough has happened
 		end := time.Now().Add(*historyLength)
-		orderAll(t, workers, seed+uint64(len(all)), end)
+		for i, order := range history.Orders(len(processes), seed+uint64(len(all)), *historyLength, end) {
+			processes[i].Tell(t, order)
+		}
 		disturb(t, server, wire, random, faults, end)
-		all = append(all, heard(t, workers)...)
+		all = append(all, history.Join(workers.HearAll[[]history.Event](t, processes))...)
 		s := history.Summarize(all)
 		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && faults["kill"] > 0 {
 			t.Logf("%+v; %v", s, faults)
@@ -41,41 +42,7 @@ func TestHistory(t *testing.T) {
 			t.Fatalf("too little happened for the history to mean something: %+v; %v", s, faults)
 		}
 	}
-	for _, err := range append(history.CheckPlanted(all), history.Check(all)) {
-		switch {
-		case errors.Is(err, history.ErrUndecided): // on a machine that has no time for it
-			t.Logf("UNDECIDED: %v", err)
-		case err != nil:
-			t.Errorf("seed %d: %v", seed, err)
-		}
-	}
-}
-
-// orderAll has all workers ask until the end.
-func orderAll(t *testing.T, workers []*worker, seed uint64, end time.Time) {
-	t.Helper()
-	keys := max(8, int(4*historyLength.Seconds())) // so that few requests for one key are left without an answer
-	for i, w := range workers {
-		order, err := json.Marshal(history.Order{Seed: seed + uint64(i), Until: end.UnixNano(), Keys: keys})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tell(t, []*worker{w}, string(order))
-	}
-}
-
-// heard returns what all workers recorded.
-func heard(t *testing.T, workers []*worker) (all []history.Event) {
-	t.Helper()
-	for i, w := range workers {
-		var events []history.Event
-		w.hear(t, &events)
-		for j := range events {
-			events[j].Client = i
-		}
-		all = append(all, events...)
-	}
-	return all
+	history.Verify(t, seed, all)
 }
 
 // disturb does something bad about three times a second until the end, and then makes all good again.

@@ -1,13 +1,9 @@
 package redisstore
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,123 +14,25 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/history"
 	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/internal/workers"
 )
 
-// Some tests ask from several processes: the test's own program, started again with a job to do.
-const jobVariable = "SLIDEGATE_REDISSTORE_JOB"
-
-func TestMain(m *testing.M) {
-	job := os.Getenv(jobVariable)
-	if job == "" {
-		os.Exit(m.Run())
-	}
-	if err := work(job); err != nil {
-		fmt.Fprintln(os.Stderr, "worker:", err)
-		os.Exit(1)
-	}
-}
-
-// work does a job of another process: it is told what to do line by line, and answers each line with one.
-func work(job string) error {
-	kind, addr, _ := strings.Cut(job, " ")
-	opts := rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true}
-	client, err := rueidis.NewClient(opts)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	store, err := New(client, Options{})
-	if err != nil {
-		return err
-	}
-	lines := bufio.NewScanner(os.Stdin)
-	out := json.NewEncoder(os.Stdout)
-	if err := out.Encode("ready"); err != nil {
-		return err
-	}
-	for lines.Scan() {
-		var answer any
-		switch kind {
-		case "race":
-			answer, err = raceJob(store, lines.Text())
-		case "history":
-			answer, err = historyJob(client, store, lines.Bytes())
-		}
-		if err == nil {
-			err = out.Encode(answer)
-		}
+// TestWorker is what the other processes run.
+func TestWorker(t *testing.T) {
+	workers.Serve(t, func(job string) (func([]byte) (any, error), error) {
+		kind, addr, _ := strings.Cut(job, " ")
+		opts := rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true}
+		client, err := rueidis.NewClient(opts)
 		if err != nil {
-			return err
+			return nil, err
 		}
-	}
-	return lines.Err()
-}
-
-// historyJob records a history.
-func historyJob(client rueidis.Client, store *Store, line []byte) ([]history.Event, error) {
-	var order history.Order
-	if err := json.Unmarshal(line, &order); err != nil {
-		return nil, err
-	}
-	alive := func(ctx context.Context) error { return client.Do(ctx, client.B().Ping().Build()).Error() }
-	return history.Record(store, alive, order)
-}
-
-// worker is another process.
-type worker struct {
-	in  io.WriteCloser
-	out *json.Decoder
-}
-
-// startWorkers starts processes that end with the test, and waits until they are connected.
-func startWorkers(t *testing.T, n int, job string) (workers []*worker) {
-	t.Helper()
-	for range n {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), jobVariable+"="+job, "GORACE=atexit_sleep_ms=0") // else it lingers for a second
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
+		t.Cleanup(client.Close)
+		store := newStore(t, client, Options{})
+		if kind == "history" {
+			return history.Job(store, func(ctx context.Context) error { return client.Do(ctx, client.B().Ping().Build()).Error() }), nil
 		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			in.Close() // it ends when there is nothing more to do
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("a worker ended badly: %v", err)
-			}
-		})
-		workers = append(workers, &worker{in, json.NewDecoder(out)})
-	}
-	for _, w := range workers {
-		var ready string
-		w.hear(t, &ready)
-	}
-	return workers
-}
-
-// tell gives all workers something to do at once.
-func tell(t *testing.T, workers []*worker, line string) {
-	t.Helper()
-	for _, w := range workers {
-		if _, err := io.WriteString(w.in, line+"\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// hear reads a worker's answer.
-func (w *worker) hear(t *testing.T, answer any) {
-	t.Helper()
-	if err := w.out.Decode(answer); err != nil {
-		t.Fatalf("a worker did not answer: %v", err)
-	}
+		return func(order []byte) (any, error) { return race(store, order) }, nil
+	})
 }
 
 const (
@@ -150,17 +48,23 @@ var raceLimits = []slidegate.Limit{
 	{Name: "denied", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true},
 }
 
+// raceOrder is what a process is told to do in a round.
+type raceOrder struct {
+	Limit int // its place in raceLimits
+	Key   string
+}
+
 // Two hundred requests of four processes come at once, and exactly fifty pass, every time.
 func TestProcessesNeverOver(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no")
-	workers := startWorkers(t, raceProcesses, "race "+server.Addr())
+	processes := workers.Start(t, raceProcesses, "race "+server.Addr())
 	for round := range 20 {
-		tell(t, workers, fmt.Sprintf("%d round-%d", round%len(raceLimits), round))
+		for _, p := range processes {
+			p.Tell(t, raceOrder{Limit: round % len(raceLimits), Key: fmt.Sprintf("round-%d", round)})
+		}
 		total := 0
-		for _, w := range workers {
-			var admitted int
-			w.hear(t, &admitted)
+		for _, admitted := range workers.HearAll[int](t, processes) {
 			total += admitted
 		}
 		if total != raceQuota {
@@ -169,19 +73,18 @@ func TestProcessesNeverOver(t *testing.T) {
 	}
 }
 
-// raceJob asks many times at once for one key, and returns how many passed.
-func raceJob(store *Store, line string) (admitted int64, err error) {
+// race asks many times at once for one key, and returns how many passed.
+func race(store *Store, text []byte) (admitted int64, err error) {
 	var (
-		which int
-		key   string
+		order raceOrder
 		count atomic.Int64
 		wait  sync.WaitGroup
 		fault atomic.Value
 	)
-	if _, err := fmt.Sscanf(line, "%d %s", &which, &key); err != nil {
+	if err := json.Unmarshal(text, &order); err != nil {
 		return 0, err
 	}
-	limit, err := slidegate.Bind("race", raceLimits[which])
+	limit, err := slidegate.Bind("race", raceLimits[order.Limit])
 	if err != nil {
 		return 0, err
 	}
@@ -189,7 +92,7 @@ func raceJob(store *Store, line string) (admitted int64, err error) {
 	for range raceEach {
 		wait.Go(func() {
 			<-start
-			a, err := try(context.Background(), store, slidegate.OpTake, slidegate.Charge{Limit: limit, Key: key, Cost: 1})
+			a, err := try(context.Background(), store, slidegate.OpTake, slidegate.Charge{Limit: limit, Key: order.Key, Cost: 1})
 			if err != nil {
 				fault.Store(err)
 			}

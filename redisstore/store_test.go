@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/porttest"
 	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/storetest"
 )
@@ -17,6 +18,12 @@ func newStore(t testing.TB, client rueidis.Client, opts Options) *Store {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// bind is slidegate.Bind for a limit that is right.
+func bind(t testing.TB, namespace string, limit slidegate.Limit) *slidegate.BoundLimit {
+	t.Helper()
+	return porttest.Bind(t, namespace, limit)
 }
 
 // contract runs the contract of all stores through a client.

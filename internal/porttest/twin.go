@@ -1,4 +1,4 @@
-package pgstore
+package porttest
 
 import (
 	"context"
@@ -9,23 +9,29 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// twin asks the store and the rule in Go the same things. The requests of one moment go to the store together: it decides
-// them in order, and many at once are quick.
-type twin struct {
-	store   *Store
-	now     slidegate.Micros
+// Open opens a store that has a clock of the test's.
+type Open func(t testing.TB, now func() slidegate.Micros) slidegate.Store
+
+// Twin asks a store and the rule in Go the same things. The requests of one moment go to the store together: it decides them
+// in order, and many at once are quick. NewTwin makes one; it is not safe for concurrent use.
+type Twin struct {
+	Now     slidegate.Micros // what the store's clock says
+	store   slidegate.Store
 	states  map[string]*rule.State // by address
 	batch   []slidegate.Request
 	want    [][]slidegate.Answer
 	decided int
 }
 
-func newTwin() *twin { return &twin{states: map[string]*rule.State{}} }
+// NewTwin opens a store whose clock says what Now of the twin is.
+func NewTwin(t testing.TB, open Open) *Twin {
+	t.Helper()
+	w := &Twin{states: map[string]*rule.State{}}
+	w.store = open(t, func() slidegate.Micros { return w.Now })
+	return w
+}
 
-// clock is the store's.
-func (w *twin) clock() slidegate.Micros { return w.now }
-
-func (w *twin) state(limit *slidegate.BoundLimit, group, key string) *rule.State {
+func (w *Twin) state(limit *slidegate.BoundLimit, group, key string) *rule.State {
 	address := fmt.Sprintf("%q %q %q", limit.Prefix(), group, key)
 	if w.states[address] == nil {
 		w.states[address] = &rule.State{}
@@ -33,8 +39,8 @@ func (w *twin) state(limit *slidegate.BoundLimit, group, key string) *rule.State
 	return w.states[address]
 }
 
-// ask asks the rule at once and the store at the next compare. It returns the rule's answers.
-func (w *twin) ask(op slidegate.Op, group string, charges ...slidegate.Charge) []slidegate.Answer {
+// Ask asks the rule at once and the store at the next Compare. It returns the rule's answers.
+func (w *Twin) Ask(op slidegate.Op, group string, charges ...slidegate.Charge) []slidegate.Answer {
 	items := make([]rule.Item, len(charges))
 	for i, charge := range charges {
 		items[i] = rule.Item{
@@ -42,7 +48,7 @@ func (w *twin) ask(op slidegate.Op, group string, charges ...slidegate.Charge) [
 		}
 	}
 	want := make([]slidegate.Answer, len(charges))
-	rule.Decide(op, items, w.now, want)
+	rule.Decide(op, items, w.Now, want)
 	w.want = append(w.want, want)
 	w.batch = append(w.batch, slidegate.Request{
 		Op: op, Group: group, Charges: charges, Answers: make([]slidegate.Answer, len(charges)),
@@ -50,8 +56,8 @@ func (w *twin) ask(op slidegate.Op, group string, charges ...slidegate.Charge) [
 	return want
 }
 
-// compare asks the store what the rule was asked since the last time, and returns what differs.
-func (w *twin) compare() error {
+// Compare asks the store what the rule was asked since the last time, and returns what differs.
+func (w *Twin) Compare() error {
 	batch, want := w.batch, w.want
 	w.batch, w.want = nil, nil
 	if err := w.store.Apply(context.Background(), batch); err != nil {
@@ -62,7 +68,7 @@ func (w *twin) compare() error {
 			w.decided++
 			if got != want[i][j] {
 				return fmt.Errorf("at %d, request %d of %d, charge %d: %s\n store: %+v\n rule:  %+v",
-					w.now, i+1, len(batch), j+1, describe(&batch[i]), got, want[i][j])
+					w.Now, i+1, len(batch), j+1, describe(&batch[i]), got, want[i][j])
 			}
 		}
 	}
@@ -77,8 +83,8 @@ func describe(r *slidegate.Request) string {
 	return text
 }
 
-// bind binds a limit that is right.
-func bind(t testing.TB, namespace string, limit slidegate.Limit) *slidegate.BoundLimit {
+// Bind binds a limit that is right.
+func Bind(t testing.TB, namespace string, limit slidegate.Limit) *slidegate.BoundLimit {
 	t.Helper()
 	bound, err := slidegate.Bind(namespace, limit)
 	if err != nil {

@@ -1,4 +1,4 @@
-package pgstore
+package porttest
 
 import (
 	"compress/gzip"
@@ -12,12 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
 )
-
-// The store reproduces every recorded decision of the limiters that Slidegate replaces. What a recording is says the test of
-// the same name in the package rule.
 
 type recording struct {
 	System string
@@ -36,16 +32,17 @@ type recorded struct {
 	Count     *int64 // of the sorted set right after
 }
 
-func TestTraces(t *testing.T) {
-	t.Parallel()
+// Traces checks that a store reproduces every recorded decision of the limiters that Slidegate replaces. The recordings are the
+// package rule's, whose folder lies beside the store's; what one is says the test of the same name there.
+func Traces(t *testing.T, open Open) {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "rule", "testdata", "traces", "*", "*.json"))
 	if err != nil || len(files) < 9 {
 		t.Fatalf("found the recordings %v, %v", files, err)
 	}
-	pool := database(t, Options{})
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".json")
-		t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(name), func(t *testing.T) { replayTrace(t, pool, name) })
+		t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(name), func(t *testing.T) { replayTrace(t, open, name) })
 	}
 }
 
@@ -67,7 +64,7 @@ func (r *recording) limit(t *testing.T) slidegate.Limit {
 	return l
 }
 
-func replayTrace(t *testing.T, pool *pgxpool.Pool, name string) {
+func replayTrace(t *testing.T, open Open, name string) {
 	text, err := os.ReadFile(name + ".json")
 	if err != nil {
 		t.Fatal(err)
@@ -76,21 +73,20 @@ func replayTrace(t *testing.T, pool *pgxpool.Pool, name string) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	w := newTwin()
-	w.store = newStore(t, pool, Options{Now: w.clock})
-	limit := bind(t, name+fmt.Sprint(time.Now().UnixNano()), r.limit(t))
+	w := NewTwin(t, open)
+	limit := Bind(t, name+fmt.Sprint(time.Now().UnixNano()), r.limit(t))
 	lines := readTrace(t, name+".out.jsonl.gz")
 	for i, line := range lines {
-		w.now = line.T * 1_000
+		w.Now = line.T * 1_000
 		charge := slidegate.Charge{Limit: limit, Key: line.Key, Cost: line.Cost}
-		before := w.ask(slidegate.OpPeek, "", charge)[0]
-		after := w.ask(slidegate.OpTake, "", charge)[0]
-		// The twin's answers are the rule's; compare holds the store's to them, and these to what was recorded.
+		before := w.Ask(slidegate.OpPeek, "", charge)[0]
+		after := w.Ask(slidegate.OpTake, "", charge)[0]
+		// The twin's answers are the rule's; Compare holds the store's to them, and these to what was recorded.
 		if complaint := line.differs(r.System, limit.Rule().Quota, before, after); complaint != "" {
 			t.Fatalf("line %d: %s: %+v", i+1, complaint, line)
 		}
 		if i+1 == len(lines) || lines[i+1].T != line.T {
-			if err := w.compare(); err != nil {
+			if err := w.Compare(); err != nil {
 				t.Fatalf("line %d: %v", i+1, err)
 			}
 		}

@@ -1,0 +1,56 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Orders returns what to tell some processes, so that all ask until the end of a stretch of a history of some length.
+func Orders(processes int, seed uint64, length time.Duration, end time.Time) []Order {
+	keys := max(8, int(4*length.Seconds())) // so that few requests for one key are left without an answer
+	orders := make([]Order, processes)
+	for i := range orders {
+		orders[i] = Order{Seed: seed + uint64(i), Until: end.UnixNano(), Keys: keys}
+	}
+	return orders
+}
+
+// Job returns what a process does with an Order in JSON: it records.
+func Job(store slidegate.Store, alive func(context.Context) error) func(order []byte) (any, error) {
+	return func(text []byte) (any, error) {
+		var order Order
+		if err := json.Unmarshal(text, &order); err != nil {
+			return nil, err
+		}
+		return Record(store, alive, order)
+	}
+}
+
+// Join puts together what some processes recorded.
+func Join(recorded [][]Event) (all []Event) {
+	for i, events := range recorded {
+		for _, e := range events {
+			e.Client = i
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// Verify fails a test whose history is wrong, or whose check would not see it if it were.
+func Verify(t *testing.T, seed uint64, events []Event) {
+	t.Helper()
+	for _, err := range append(CheckPlanted(events), Check(events)) {
+		switch {
+		case errors.Is(err, ErrUndecided): // on a machine that has no time for it
+			t.Logf("UNDECIDED: %v", err)
+		case err != nil:
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package porttest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+	"pgregory.net/rapid"
+)
+
+// Options say what a store is asked. The zero value asks everything.
+type Options struct {
+	// OneKey is for a store that keeps a state where its key says: without a group it is asked about one key at a time, under
+	// several limits.
+	OneKey bool
+	// Algorithms are those of the limits, whose windows then are in one part. Empty means all, in any number of parts.
+	Algorithms []rule.Algorithm
+	// Moment moves the clock, asks and compares; it is called many times in a game. Nil means Game.Moment.
+	Moment func(*Game)
+}
+
+// SameAsRule checks that a store decides as the rule in Go does, bit for bit: over the whole accepted range of limits, states
+// that all operations lead to, and clocks that jump. More than the default is tried with -rapid.checks.
+func SameAsRule(t *testing.T, open Open, opts Options) {
+	t.Helper()
+	if opts.Moment == nil {
+		opts.Moment = (*Game).Moment
+	}
+	decided, games, run := 0, 0, time.Now().UnixNano() // no game finds states of another, or of another run
+	rapid.Check(t, func(rt *rapid.T) {
+		games++
+		w := NewTwin(t, open)
+		g := newGame(rt, t, w, fmt.Sprintf("%d-%d", run, games), opts)
+		for range 30 {
+			opts.Moment(g)
+		}
+		decided += w.decided
+	})
+	t.Logf("%d decisions compared", decided)
+}

@@ -1,0 +1,77 @@
+package porttest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// wrong is a store that changes each last answer of a batch, or fails.
+type wrong struct {
+	slidegate.Store
+	change func(*slidegate.Answer)
+	fault  error
+}
+
+func (s wrong) Apply(ctx context.Context, batch []slidegate.Request) error {
+	if err := errors.Join(s.Store.Apply(ctx, batch), s.fault); err != nil {
+		return err
+	}
+	answers := batch[len(batch)-1].Answers
+	s.change(&answers[len(answers)-1])
+	return nil
+}
+
+func openMemory(t testing.TB, now func() slidegate.Micros) slidegate.Store {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// A store that runs the rule itself is the same as the rule.
+func TestRuleItself(t *testing.T) {
+	t.Parallel()
+	SameAsRule(t, openMemory, Options{})
+	SameAsRule(t, openMemory, Options{OneKey: true, Algorithms: []rule.Algorithm{rule.SlidingLog}})
+}
+
+// The twin finds whatever differs in an answer, however little, and an answer that did not come.
+func TestTwinFinds(t *testing.T) {
+	t.Parallel()
+	fault := errors.New("no answer")
+	for name, c := range map[string]struct {
+		change func(*slidegate.Answer)
+		fault  error
+		found  bool
+	}{
+		"nothing":     {change: func(*slidegate.Answer) {}},
+		"allowed":     {change: func(a *slidegate.Answer) { a.Allowed = !a.Allowed }, found: true},
+		"flags":       {change: func(a *slidegate.Answer) { a.Flags ^= rule.ClockMoved }, found: true},
+		"granted":     {change: func(a *slidegate.Answer) { a.Granted++ }, found: true},
+		"remaining":   {change: func(a *slidegate.Answer) { a.Remaining-- }, found: true},
+		"retry after": {change: func(a *slidegate.Answer) { a.RetryAfter++ }, found: true},
+		"reset after": {change: func(a *slidegate.Answer) { a.ResetAfter-- }, found: true},
+		"at":          {change: func(a *slidegate.Answer) { a.At++ }, found: true},
+		"an error":    {fault: fault, found: true},
+	} {
+		w := NewTwin(t, func(t testing.TB, now func() slidegate.Micros) slidegate.Store {
+			t.Helper()
+			return wrong{openMemory(t, now), c.change, c.fault}
+		})
+		w.Now = 1_767_000_000e6
+		limit := Bind(t, "twin", slidegate.Limit{Name: "window", Quota: 10, Window: time.Hour})
+		w.Ask(slidegate.OpTake, "", slidegate.Charge{Limit: limit, Key: "a", Cost: 3})
+		w.Ask(slidegate.OpTake, "", slidegate.Charge{Limit: limit, Key: "a", Cost: 4}, slidegate.Charge{Limit: limit, Key: "b", Cost: 1})
+		if err := w.Compare(); (err != nil) != c.found || c.fault != nil && !errors.Is(err, c.fault) {
+			t.Errorf("%s: found %v", name, err)
+		}
+	}
+}

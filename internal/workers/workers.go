@@ -1,0 +1,117 @@
+// Package workers lets a test ask from several processes. They are the test's own program, started again (Start) to run one
+// test of it, TestWorker, which does what it is told (Serve). Orders and answers are JSON, a line each.
+package workers
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// jobVariable tells a process that it is a worker, and for what.
+const jobVariable = "SLIDEGATE_WORKER_JOB"
+
+// Serve is all that TestWorker of a package does. In a worker, prepare makes ready for the job, and returns what then answers
+// each order; in the first process there is nothing to do.
+func Serve(t *testing.T, prepare func(job string) (answer func(order []byte) (any, error), err error)) {
+	t.Helper()
+	job := os.Getenv(jobVariable)
+	if job == "" {
+		t.Skip("it is run in other processes only")
+	}
+	answer, err := prepare(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	orders, out := bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)
+	for err = out.Encode("ready"); err == nil && orders.Scan(); {
+		var a any
+		if a, err = answer(orders.Bytes()); err == nil {
+			err = out.Encode(a)
+		}
+	}
+	if err == nil {
+		err = orders.Err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// patience is how long a worker may take to answer or to end, before it is killed.
+const patience = 2 * time.Minute
+
+// Worker is another process.
+type Worker struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *json.Decoder
+}
+
+// Start starts workers, which end with the test, and waits until they are ready.
+func Start(t *testing.T, n int, job string) (all []*Worker) {
+	t.Helper()
+	for range n {
+		all = append(all, start(t, job))
+	}
+	HearAll[string](t, all)
+	return all
+}
+
+func start(t *testing.T, job string) *Worker {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestWorker$")
+	cmd.Env = append(os.Environ(), jobVariable+"="+job, "GORACE=atexit_sleep_ms=0") // else it lingers for a second
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w := &Worker{cmd, in, json.NewDecoder(out)}
+	t.Cleanup(func() {
+		defer time.AfterFunc(patience, w.kill).Stop()
+		in.Close()                                                   // it ends when there is nothing more to do
+		rest, _ := io.ReadAll(io.MultiReader(w.out.Buffered(), out)) // after its answers it tells how the test went
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("a worker ended badly: %v\n%s", err, rest)
+		}
+	})
+	return w
+}
+
+// kill ends a worker that may have ended already.
+func (w *Worker) kill() { _ = w.cmd.Process.Kill() }
+
+// Tell gives a worker something to do.
+func (w *Worker) Tell(t *testing.T, order any) {
+	t.Helper()
+	if err := json.NewEncoder(w.in).Encode(order); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// HearAll waits for an answer of each worker.
+func HearAll[Answer any](t *testing.T, all []*Worker) []Answer {
+	t.Helper()
+	answers := make([]Answer, len(all))
+	for i, w := range all {
+		late := time.AfterFunc(patience, w.kill)
+		err := w.out.Decode(&answers[i])
+		late.Stop()
+		if err != nil {
+			t.Fatalf("a worker did not answer: %v", err)
+		}
+	}
+	return answers
+}

@@ -1,0 +1,44 @@
+package workers
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+)
+
+// TestWorker is what the other processes run: they multiply, and say by which process that was done.
+func TestWorker(t *testing.T) {
+	Serve(t, func(job string) (func([]byte) (any, error), error) {
+		var factor int
+		_, err := fmt.Sscanf(job, "times %d", &factor)
+		return func(order []byte) (any, error) {
+			var n int
+			err := json.Unmarshal(order, &n)
+			return []int{factor * n, os.Getpid()}, err
+		}, err
+	})
+}
+
+// Each worker answers its own orders, in turn, and each is a process of its own.
+func TestWorkersAnswer(t *testing.T) {
+	t.Parallel()
+	all := Start(t, 3, "times 7")
+	ids := []int{os.Getpid()}
+	for round := range 2 {
+		for i, w := range all {
+			w.Tell(t, 10*round+i)
+		}
+		for i, answer := range HearAll[[]int](t, all) {
+			if want := 7 * (10*round + i); answer[0] != want {
+				t.Errorf("round %d: worker %d answered %d, want %d", round, i, answer[0], want)
+			}
+			if id := answer[1]; round == 0 && slices.Contains(ids, id) {
+				t.Errorf("worker %d is no process of its own", i)
+			} else {
+				ids = append(ids, id)
+			}
+		}
+	}
+}
