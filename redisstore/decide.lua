@@ -13,10 +13,10 @@
 -- Lua counts in doubles, which are exact for whole numbers below 2^53. Everything here stays below that: muldiv takes
 -- products apart that would not, and limits for which that is not enough are refused before they get here.
 local pack, unpack_, call = struct.pack, struct.unpack, redis.call
-local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
 local EXACT = 9007199254740992 -- 2^53
 local MOST = EXACT - 1 -- where counts saturate
+local NOTHING = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- a state that there is not
 
 local now, grace, quota, window, cost, fixed, anchored, denied, overlap
 local many = ARGV[2]
@@ -33,7 +33,7 @@ end
 -- muldiv returns floor(a*b/c) and what is left, for b <= c < 2^48. It multiplies digit by digit, the highest first, with
 -- digits small enough that no step leaves the exact range.
 local function muldiv(a, b, c)
-  local product = a * b
+  local floor, product = math.floor, a * b
   if product < EXACT then
     local quotient = floor(product / c)
     return quotient, product - quotient * c
@@ -60,130 +60,127 @@ end
 
 -- Windows in one part, each taken from by itself -----------------------------------------------------------------------
 
--- takeOne is the rule of the general part below for counts of two or one. It is given the state (no start if there is none)
--- and returns the state after the decision, how it was decided (1 allowed, 2 the clock had moved, 4 there is no state), and
--- whether something changed. It makes no tables, which would take longer than deciding.
-local function takeOne(start, current, previous, cost, fixed, anchored, denied, overlap, quota, window)
-  local s, c, p, at, flags = start, current, previous, now, 0
-  if not s then
-    s, c, p, flags = anchored == 1 and now or now - now % window, 0, 0, 4
-  else
-    local since = now - s
-    if since >= window then
-      if fixed == 0 and since < 2 * window then
-        s, p, c = s + window, c, 0
-      else
-        s, c, p = anchored == 1 and now or now - now % window, 0, 0
-      end
-    elseif since < -window then
-      s, flags = anchored == 1 and now or now - now % window, 2
-    elseif since < 0 then
-      at = s
-    end
-  end
-
-  local used = c
-  if p > 0 then
-    local covered = s + window - at
-    if covered == window or overlap == 2 then
-      used = used + p
-    else
-      local quotient, left = muldiv(p, covered, window)
-      used = used + quotient
-      if overlap == 0 and left > 0 then
-        used = used + 1
-      end
-    end
-  end
-
-  local allowed = used + cost <= quota
-  local charged = cost > 0 and (allowed or denied == 1 and cost <= quota)
-  if charged then
-    c = min(c + cost, MOST)
-    flags = flags % 4
-  elseif allowed or flags ~= 2 then
-    s, c, p = start or s, current, previous -- as it is stored: nothing is written
-  end
-  return s, c, p, allowed and flags + 1 or flags, charged or flags == 2 and not allowed
-end
-
--- saveOne writes the state of a window. While its start stays, so does the time at which it expires.
-local function saveOne(key, was, start, current, previous, fixed, window)
-  local value = fixed == 1 and pack('<dd', start, current) or pack('<ddd', start, current, previous)
+-- saveOne writes the value of a window. While its start stays, so does the time at which it expires.
+local function saveOne(key, value, was, start, fixed, window)
   if grace < 0 then
     call('SET', key, value)
   elseif start == was then
     call('SET', key, value, 'KEEPTTL')
   else
-    call('SET', key, value, 'PX', max(1, ceil((start + (2 - fixed) * window - now) / 1000) + grace))
+    call('SET', key, value, 'PX', math.max(1, math.ceil((start + (2 - fixed) * window - now) / 1000) + grace))
   end
 end
 
-if not many then
-  local key = KEYS[1]
-  local value = call('GET', key)
-  local was, current, previous = nil, 0, 0
-  if value and fixed == 1 then
-    was, current = unpack_('<dd', value)
-  elseif value then
-    was, current, previous = unpack_('<ddd', value)
+-- What follows is the rule of the general part below for counts of two or one, written out: a function or a table for each
+-- charge would take longer than deciding. Of many charges, everything is read at once and written at the end, a key that is
+-- asked for several times once.
+if not many or many == '' then
+  local n, limits, charges, values, first, was, starts, changed, replies, char = 1
+  if many then
+    n, limits, charges, values = #KEYS, ARGV[3], ARGV[4], call('MGET', unpack(KEYS))
+    first, was, starts, changed, replies = {}, {}, {}, {}, { pack('<d', now) }
+    char = string.char
   end
-  local s, c, p, flags, changed = takeOne(was, current, previous, cost, fixed, anchored, denied, overlap, quota, window)
-  if changed then
-    saveOne(key, was, s, c, p, fixed, window)
-  end
-  return pack('<dBddd', now, flags, s, c, p)
-end
-
--- Everything is read at once and written at the end, a key that is asked for several times once.
-if many == '' then
-  local limits, charges = ARGV[3], ARGV[4]
-  local n = #KEYS
-  local values = call('MGET', unpack(KEYS))
-  local first, start, current, previous, was, changed = {}, {}, {}, {}, {}, {}
-  local replies = { pack('<d', now) }
   local limit = -1
   for i = 1, n do
-    local which
-    which, cost = unpack_('<Hd', charges, 10 * i - 9)
-    if which ~= limit then
-      limit = which
-      fixed, anchored, denied, overlap, quota, window = unpack_('<BBBBdd', limits, 20 * which + 1)
-    end
-    local key = KEYS[i]
-    local k = first[key]
-    local before, c, p = nil, 0, 0
-    if k then
-      before, c, p = start[k], current[k], previous[k]
-    else
-      k = i
-      first[key] = i
-      local value = values[i]
-      if value and fixed == 1 then
-        before, c = unpack_('<dd', value)
-      elseif value then
-        before, c, p = unpack_('<ddd', value)
+    local key, k, value = KEYS[i], i
+    if many then
+      local which
+      which, cost = unpack_('<Hd', charges, 10 * i - 9)
+      if which ~= limit then
+        limit = which
+        fixed, anchored, denied, overlap, quota, window = unpack_('<BBBBdd', limits, 20 * which + 1)
       end
-      was[k] = before
-      start[k], current[k], previous[k] = before, c, p
+      k = first[key] or i
+      first[key] = k
+      value = values[k]
+    else
+      value = call('GET', key)
     end
-    local s, flags, write
-    s, c, p, flags, write = takeOne(before, c, p, cost, fixed, anchored, denied, overlap, quota, window)
-    if write then
-      start[k], current[k], previous[k] = s, c, p
-      changed[k] = which
+
+    local start, current, previous = nil, 0, 0
+    if value and fixed == 1 then
+      start, current = unpack_('<dd', value)
+    elseif value then
+      start, current, previous = unpack_('<ddd', value)
     end
-    replies[i + 1] = pack('<Bddd', flags, s, c, p)
+    -- flags: 1 allowed, 2 the clock had moved, 4 there is no state
+    local s, c, p, at, flags = start, current, previous, now, 0
+    if not s then
+      s, flags = anchored == 1 and now or now - now % window, 4
+    else
+      local since = now - s
+      if since >= window then
+        if fixed == 0 and since < 2 * window then
+          s, p, c = s + window, c, 0
+        else
+          s, c, p = anchored == 1 and now or now - now % window, 0, 0
+        end
+      elseif since < -window then
+        s, flags = anchored == 1 and now or now - now % window, 2
+      elseif since < 0 then
+        at = s
+      end
+    end
+
+    local used = c
+    if p > 0 then
+      local covered = s + window - at
+      if covered == window or overlap == 2 then
+        used = used + p
+      else
+        local quotient, left = muldiv(p, covered, window)
+        used = used + quotient
+        if overlap == 0 and left > 0 then
+          used = used + 1
+        end
+      end
+    end
+
+    local allowed = used + cost <= quota
+    local charged = cost > 0 and (allowed or denied == 1 and cost <= quota)
+    local told = value -- what is stored
+    if charged or flags == 2 and not allowed then
+      if charged then
+        c = c + cost
+        if c > MOST then
+          c = MOST
+        end
+        flags = flags % 4
+      end
+      told = pack('<ddd', s, c, p)
+      value = fixed == 1 and string.sub(told, 1, 16) or told
+      if not many then
+        saveOne(key, value, start, s, fixed, window)
+      else
+        if not changed[k] then
+          was[k] = start
+        end
+        values[k], starts[k], changed[k] = value, s, limit
+      end
+    elseif not told then
+      told = NOTHING
+    elseif fixed == 1 then
+      told = told .. string.sub(NOTHING, 1, 8)
+    end
+    if allowed then
+      flags = flags + 1
+    end
+    if not many then
+      return pack('<dB', now, flags) .. told
+    end
+    replies[2 * i], replies[2 * i + 1] = char(flags), told
   end
   for k, which in pairs(changed) do
     fixed, anchored, denied, overlap, quota, window = unpack_('<BBBBdd', limits, 20 * which + 1)
-    saveOne(KEYS[k], was[k], start[k], current[k], previous[k], fixed, window)
+    saveOne(KEYS[k], values[k], was[k], starts[k], fixed, window)
   end
   return table.concat(replies)
 end
 
 -- All requests -------------------------------------------------------------------------------------------------------
 
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 grace = grace >= 0 and grace -- false to keep states for ever
 
 local TAKE, TAKE_UP_TO, PEEK, CHARGE, GIVE_BACK, RESET = 0, 1, 2, 3, 4, 5
