@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -180,7 +181,7 @@ func serveEnvoy(store, rules string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.NumStreamWorkers(uint32(4 * runtime.GOMAXPROCS(0)))) // as the service does
 	service.Register(server)
 	fmt.Fprintln(out, listener.Addr())
 	return server.Serve(listener)
