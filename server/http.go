@@ -40,7 +40,11 @@ func (s *Server) public() http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, "This is a Slidegate rate limiter. Ask it with POST /v1/allow; /v1/openapi.json says how, and what else there is.\n")
 	})
-	mux.Handle("/v1/", s.tokens.require(s.api.Handler()))
+	api := s.tokens.require(s.api.Handler())
+	mux.Handle("/v1/", api) // which says what there is instead
+	for _, path := range []string{"allow", "cancel", "openapi.json", "peek", "refund", "reserve", "settle"} {
+		mux.Handle("/v1/"+path, api) // for the names of spans
+	}
 	mux.Handle("/v1/check", s.forward) // see Options.Tokens
 	if s.envoy != nil {
 		mux.Handle("/json", s.tokens.require(s.envoy.Handler()))

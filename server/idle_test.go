@@ -169,18 +169,34 @@ func TestMaxConnections(t *testing.T) {
 	}
 }
 
+// TestDoorsHaveOneBound: behind the RESP door there is no bound of its own that is lower, and its metrics are with the others.
+func TestDoorsHaveOneBound(t *testing.T) {
+	s := start(t, plain, nil)
+	if got := s.resp(t, "INFO clients"); !strings.Contains(got, "maxclients:65536\r\n") {
+		t.Errorf("%q", got)
+	}
+	if page := s.ask(t, "admin", "GET", "/metrics", "").body; !strings.Contains(page, `slidegate_resp_commands_total{slidegate_command="info"} 1`) {
+		t.Errorf("the command is not counted:\n%s", page)
+	}
+}
+
 // TestSlowIsCut: whoever takes too long for a question, or between two, is disconnected.
 func TestSlowIsCut(t *testing.T) {
-	s := start(t, plain, func(o *server.Options) {
-		o.SetTimeouts(300*time.Millisecond, 600*time.Millisecond, time.Minute, 300*time.Millisecond)
-	})
-	for i, sent := range []struct{ door, text string }{
-		{"http", ""}, {"http", halves[0]}, {"http", halves[1]}, {"http", halves[2]},
-		{"http", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"}, // and nothing after it
-		{"grpc", ""}, {"grpc", "PRI * HTTP/2.0\r\n"},
+	const short, long = 300 * time.Millisecond, time.Hour
+	begin := func(header, request, idle time.Duration) *service {
+		return start(t, plain, func(o *server.Options) { o.SetTimeouts(header, request, long, idle) })
+	}
+	header, request, idle := begin(short, long, long), begin(long, short, long), begin(long, long, short)
+	for i, sent := range []struct {
+		*service
+		door, text string
+	}{
+		{header, "http", ""}, {header, "http", halves[0]}, {header, "http", halves[1]}, {request, "http", halves[2]},
+		{idle, "http", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"}, // and nothing after it
+		{header, "grpc", ""}, {header, "grpc", "PRI * HTTP/2.0\r\n"},
 	} {
 		t.Run(fmt.Sprint(sent.door, i), func(t *testing.T) {
-			conn, err := net.Dial("tcp", s.Address(sent.door))
+			conn, err := net.Dial("tcp", sent.Address(sent.door))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -96,10 +96,7 @@ func loadDomains(paths []string) ([]*envoy.Domain, error) {
 // watch reloads when a file changes, until ctx ends. It watches the folders, for a file is often replaced and not written:
 // by editors, and by Kubernetes, which swaps a link.
 func (s *Server) watch(ctx context.Context) {
-	paths := slices.Clone(s.opts.Envoy)
-	if s.opts.Path != "" {
-		paths = append(paths, s.opts.Path)
-	}
+	paths := s.paths()
 	if len(paths) == 0 {
 		return
 	}
@@ -114,7 +111,7 @@ func (s *Server) watch(ctx context.Context) {
 		s.log.Warn("files are not watched; send SIGHUP to reload them", slog.Any("error", err))
 		return
 	}
-	seen := stamps(paths)
+	seen := s.began
 	changed := time.NewTimer(settle)
 	changed.Stop()
 	var first time.Time // of the events since the files were last looked at; zero if there was none
@@ -124,6 +121,7 @@ func (s *Server) watch(ctx context.Context) {
 		}
 		changed.Reset(max(0, min(settle, patience-time.Since(first))))
 	}
+	wait() // a file may have changed between New and now
 	for {
 		select {
 		case <-ctx.Done():
@@ -144,6 +142,15 @@ func (s *Server) watch(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// paths are the files that are watched.
+func (s *Server) paths() []string {
+	paths := slices.Clone(s.opts.Envoy)
+	if s.opts.Path != "" {
+		paths = append(paths, s.opts.Path)
+	}
+	return paths
 }
 
 // stamp tells two states of a file apart.

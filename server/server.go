@@ -8,7 +8,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"time"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -37,6 +36,7 @@ type Server struct {
 	doors     []*door
 
 	file      *config.File // in force; guarded by reloading
+	began     []stamp      // of the files, when New was called
 	reloads   metric.Int64Counter
 	reloading sync.Mutex
 
@@ -62,13 +62,14 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: opts, log: opts.Logger, tokens: newTokens(opts.Tokens), file: opts.File}
+	s.began = stamps(s.paths())
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.hurried, s.hurry = context.WithCancel(context.Background())
 	if err = s.open(ctx); err == nil {
 		err = s.openDoors()
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.close(ctx))
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -159,16 +160,17 @@ func (s *Server) Run(ctx context.Context) error {
 		err = nil
 	}
 	s.log.Info("draining", slog.Duration("within", s.opts.Drain))
-	s.drain()
 	if s.envoy != nil {
 		s.envoy.Drain()
 	}
+	s.drain()
 	limit, done := context.WithTimeout(s.hurried, s.opts.Drain)
 	defer done()
+	others.Go(s.telemetry.flush) // the doors' own metrics go with them
 	err = errors.Join(err, s.stopDoors(limit))
 	doors.Wait()
 	others.Wait()
-	return errors.Join(err, s.close(limit))
+	return errors.Join(err, s.close())
 }
 
 // Hurry ends a drain at once: what is still under way is cut off. State is saved all the same. It is for whoever asks for the
@@ -193,7 +195,7 @@ func (s *Server) stopDoors(ctx context.Context) error {
 }
 
 // close ends what New opened, in the other order.
-func (s *Server) close(ctx context.Context) error {
+func (s *Server) close() error {
 	var all []error
 	s.drain()
 	s.hurry()
@@ -204,15 +206,14 @@ func (s *Server) close(ctx context.Context) error {
 		all = append(all, s.state.save())
 	}
 	if s.gate != nil {
+		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
 	if s.stores != nil {
 		all = append(all, s.stores.Close())
 	}
 	if s.telemetry != nil {
-		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second) // a collector that is down holds nobody up
-		defer cancel()
-		if err := s.telemetry.close(short); err != nil {
+		if err := s.telemetry.close(); err != nil {
 			s.log.Warn("the last metrics and traces were not sent", slog.Any("error", err))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -104,8 +105,24 @@ func (t *telemetry) watchDoors(doors []*door) error {
 	return err
 }
 
+// lastWords is how long the end waits for a collector: one that is down holds nobody up.
+const lastWords = time.Second
+
+// flush sends the metrics to the collector, if there is one. What is observed and not counted is gone once its owner is closed,
+// so that this comes before.
+func (t *telemetry) flush() {
+	if t.traces == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	_ = t.meters.ForceFlush(ctx) // close tells if nothing can be sent
+}
+
 // close sends what is left.
-func (t *telemetry) close(ctx context.Context) error {
+func (t *telemetry) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
 	if t.traces == nil {
 		return t.meters.Shutdown(ctx)
 	}

@@ -30,17 +30,22 @@ func newClient(base, token string) (*client, error) {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// send asks one question and returns the answer's status and text.
+// send asks one question and returns the answer's status and text. A body of nil is none.
 func (c *client) send(ctx context.Context, method, path string, body any) (int, []byte, error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return 0, nil, err
+	var text []byte
+	var err error
+	if body != nil {
+		if text, err = json.Marshal(body); err != nil {
+			return 0, nil, err
+		}
 	}
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
 	if err != nil {
 		return 0, nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -88,10 +93,13 @@ func (c *client) reset(ctx context.Context, policy, key string) error {
 	return err
 }
 
-// detailOf is what a problem in the form of RFC 9457 says; empty if this is none.
+// detailOf is what a problem in the form of RFC 9457 says, and of which field; empty if this is none.
 func detailOf(text []byte) string {
-	var p struct{ Detail string }
+	var p struct{ Detail, Field string }
 	_ = json.Unmarshal(text, &p)
+	if p.Field != "" {
+		return p.Field + ": " + p.Detail
+	}
 	return p.Detail
 }
 

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/internal/redistest"
+)
+
+// asks are command lines and what becomes of them, one after the other.
+type asks []struct {
+	args   []string
+	status int
+	want   string // part of what is printed, or of the message
+}
+
+func (steps asks) play(t *testing.T, more ...string) {
+	t.Helper()
+	for i, step := range steps {
+		r := call(t, append(step.args, more...)...)
+		said := r.out
+		if step.status == exitFailure {
+			said = r.err
+		}
+		if r.status != step.status || !strings.Contains(said, step.want) {
+			t.Errorf("%d: %q: status %d, not %d, and says\n%s%s\nnot %q", i, step.args, r.status, step.status, r.out, r.err, step.want)
+		}
+		if step.status != exitFailure && r.err != "" {
+			t.Errorf("%d: %q: also says %s", i, step.args, r.err)
+		}
+	}
+}
+
+func TestAskService(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	policies := write(t, "policies.yaml", []byte("policies:\n  default: {limits: [3/1h sliding-log]}\n  web: {limits: [1/1h sliding-log]}\n"))
+	s := startServe(t, "--config", policies)
+	asks{
+		{[]string{"peek", "me"}, exitOK, "allowed: 3 of 3 left"},
+		{[]string{"allow", "me"}, exitOK, "allowed: 2 of 3 left, all free again in 1h0m0s"},
+		{[]string{"allow", "me", "--cost", "2"}, exitOK, "allowed: 0 of 3 left"},
+		{[]string{"allow", "me"}, exitRefused, "refused by 3/1h sliding-log: 0 of 3 left, come back in 59m"},
+		{[]string{"peek", "me"}, exitRefused, "refused"},
+		{[]string{"allow", "me", "--cost", "4"}, exitRefused, "it can never be admitted"},
+		{[]string{"allow", "me", "--cost=-1"}, exitFailure, "cost: must be"},
+		{[]string{"allow", "you"}, exitOK, "2 of 3"},
+		{[]string{"allow", "me", "--policy", "web"}, exitOK, "0 of 1"},
+		{[]string{"allow", "me", "--policy", "wbe"}, exitFailure, `"wbe" is not a policy; did you mean "web"? (there are default, web)`},
+		{[]string{"reset", "me"}, exitFailure, "is not the admin door"},
+		{[]string{"allow", "me", "--store", "redis://127.0.0.1:1"}, exitFailure, "--server"},
+	}.play(t, "--server", s.url("http"))
+	r := call(t, "allow", "me", "--format", "json", "--server", s.url("http")+"/")
+	var told answer
+	if err := json.Unmarshal([]byte(r.out), &told); err != nil || r.status != exitRefused || told.Allowed || told.Policy != "default" || told.Quota != 3 ||
+		told.RetryAfterMicros == nil || *told.RetryAfterMicros > time.Hour.Microseconds() {
+		t.Errorf("status %d: %s, %v", r.status, r.out, err)
+	}
+	asks{
+		{[]string{"reset", "me", "--policy", "wbe"}, exitFailure, `did you mean "web"?`},
+		{[]string{"reset", "me"}, exitOK, "reset"},
+	}.play(t, "--server", s.url("admin"))
+	asks{{[]string{"allow", "me", "--cost", "3"}, exitOK, "0 of 3"}}.play(t, "--server", s.url("http"))
+}
+
+func TestAskWithToken(t *testing.T) {
+	const token = "0123456789abcdef"
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	s := startServe(t, "--tokens-file", write(t, "tokens", []byte("# ours\n"+token+"\n")))
+	asks{
+		{[]string{"allow", "me"}, exitFailure, "a token is needed"},
+		{[]string{"allow", "me", "--token", "wrong"}, exitFailure, "a token is needed"},
+		{[]string{"allow", "me", "--token", token}, exitOK, "99 of 100"},
+	}.play(t, "--server", s.url("http"))
+	t.Setenv("SLIDEGATE_TOKEN", token)
+	asks{{[]string{"allow", "me"}, exitOK, "98 of 100"}}.play(t, "--server", s.url("http"))
+	asks{{[]string{"reset", "me"}, exitOK, "reset"}, {[]string{"top"}, exitOK, "nobody was refused yet"}}.play(t, "--server", s.url("admin"))
+}
+
+// TestAskStore: without a service, the store itself is asked, and knows what a service has counted there.
+func TestAskStore(t *testing.T) {
+	node := redistest.Server(t, "maxclients 100") // of its own
+	at := "redis://" + node.Addr()
+	limit := []string{"--limit", "3/1h sliding-log"}
+	s := startServe(t, append(limit, "--store", at)...)
+	if got := s.allow("me"); got != http.StatusOK {
+		t.Fatalf("the service: %d\n%s", got, s.text())
+	}
+	asks{
+		{[]string{"peek", "me"}, exitOK, "allowed: 2 of 3 left"},
+		{[]string{"allow", "me", "--cost", "2"}, exitOK, "allowed: 0 of 3 left"},
+		{[]string{"allow", "me"}, exitRefused, "refused by 3/1h sliding-log"},
+		{[]string{"allow", "me", "--format", "json"}, exitRefused, `"allowed":false`},
+		{[]string{"reset", "me"}, exitOK, "reset"},
+		{[]string{"peek", "me"}, exitOK, "allowed: 3 of 3 left"},
+		{[]string{"peek", "me", "--policy", "web"}, exitFailure, `"web" is not a policy (there is only default)`},
+	}.play(t, append(limit, "--store", at)...)
+	policies := write(t, "policies.yaml", []byte("store: "+at+"\npolicies: {default: {limits: [3/1h sliding-log]}}\n"))
+	asks{
+		{[]string{"allow", "me"}, exitOK, "allowed: 2 of 3 left"},
+		{[]string{"allow", "me", "--limit", "1/1s"}, exitFailure, "leave out --limit"},
+	}.play(t, "--config", policies)
+	node.Kill()
+	asks{{[]string{"allow", "me"}, exitFailure, "--store"}}.play(t, "--config", policies)
+}
+
+func TestAskWrong(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
+	defer other.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	memory := write(t, "memory.yaml", []byte("policies: {default: {limits: [3/1h]}}\n"))
+	asks{
+		{[]string{"allow"}, exitFailure, "<key>"},
+		{[]string{"allow", "me", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
+		{[]string{"top", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
+		{[]string{"reset", "me", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
+		{[]string{"allow", "me", "--server", other.URL}, exitFailure, "this is no answer of a Slidegate service"},
+		{[]string{"top", "--server", other.URL}, exitFailure, "this is no answer of a Slidegate service"},
+		{[]string{"allow", "me", "--server", "localhost:8080"}, exitFailure, "such as http://127.0.0.1:8080"},
+		{[]string{"allow", "me", "--limit", "1/1m"}, exitFailure, "add --store URL"},
+		{[]string{"allow", "me", "--store", "memory:"}, exitFailure, "counts in memory are the service's alone"},
+		{[]string{"allow", "me", "--config", memory}, exitFailure, "counts in memory are the service's alone"},
+		{[]string{"allow", "me", "--store", "ftp://u:hunter2@host"}, exitFailure, "--store"},
+		{[]string{"allow", "me", "--store", "redis://u:hunter2@127.0.0.1:1"}, exitFailure, "--store: redis: the store is not connected yet"},
+		{[]string{"allow", "me", "--format", "xml"}, exitFailure, "--format"},
+	}.play(t)
+	if r := call(t, "allow", "me", "--store", "redis://u:hunter2@127.0.0.1:1"); strings.Contains(r.err, "hunter2") {
+		t.Errorf("the message says a password:\n%s", r.err)
+	}
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// collector is where metrics and traces are sent.
+type collector struct {
+	*httptest.Server
+	mu   sync.Mutex
+	sent map[string][]byte // by path
+}
+
+func newCollector(t *testing.T) *collector {
+	c := &collector{sent: map[string][]byte{}}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var from io.Reader = r.Body
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			unzipped, err := gzip.NewReader(r.Body)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			from = unzipped
+		}
+		text, err := io.ReadAll(from)
+		if err != nil {
+			t.Error(err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.sent[r.Method+" "+r.URL.Path] = append(c.sent[r.Method+" "+r.URL.Path], text...)
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// traffic asks at every door, with keys that tell themselves, and has some of it refused.
+func (s *serving) traffic() {
+	s.t.Helper()
+	for range 3 {
+		s.allow("secret-json")
+	}
+	s.page("http", "/v1/peek/secret-path?key=secret-query")
+	r, err := http.NewRequest(http.MethodGet, s.url("http")+"/v1/check", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"X-Forwarded-For": "203.0.113.77", "X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/secret-uri", "User-Agent": "secret-agent",
+	} {
+		r.Header.Set(name, value)
+	}
+	r.Host = "secret-host"
+	for range 3 {
+		got, err := http.DefaultClient.Do(r)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		got.Body.Close()
+	}
+	conn, err := grpc.NewClient(s.door["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent("secret-agent"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = rls.NewRateLimitServiceClient(conn).ShouldRateLimit(context.Background(), &rls.RateLimitRequest{
+		Domain: "web", Descriptors: []*ratelimit.RateLimitDescriptor{{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: "secret-envoy"}}}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	client, err := net.Dial("tcp", s.door["resp"])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	fmt.Fprint(client, "SG.ALLOW default secret-resp\r\nQUIT\r\n")
+	if got, err := io.ReadAll(client); err != nil || !strings.HasPrefix(string(got), "*6\r\n:1") {
+		s.t.Fatalf("%q, %v", got, err)
+	}
+}
+
+// busy are flags for a service that all of traffic finds something at.
+func busy(t *testing.T) []string {
+	t.Helper()
+	return []string{
+		"--config", write(t, "policies.yaml", []byte("trusted_proxies: [127.0.0.1]\npolicies:\n  default: {limits: [2/1h sliding-log]}\n")),
+		"--envoy", write(t, "domain.yaml", []byte("domain: web\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n")),
+	}
+}
+
+// TestCollector: metrics and traces arrive at the collector, the last of them at the end, and no key is in any of them.
+func TestCollector(t *testing.T) {
+	c := newCollector(t)
+	s := startServeWith(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL}, append(busy(t), "--otlp", "--log-level", "info")...)
+	s.traffic()
+	s.mustEnd(syscall.SIGTERM)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for path, wants := range map[string][]string{
+		"POST /v1/metrics": {"service.name", "slidegate", "slidegate.policy.decisions", "slidegate.resp.commands"},
+		"POST /v1/traces":  {"service.name", "slidegate", "POST /v1/allow", "/v1/check", "ShouldRateLimit"},
+	} {
+		for _, want := range wants {
+			if !bytes.Contains(c.sent[path], []byte(want)) {
+				t.Errorf("%s: %q is not in the %d bytes", path, want, len(c.sent[path]))
+			}
+		}
+		for _, never := range []string{"secret", "203.0.113.77"} {
+			if i := bytes.Index(c.sent[path], []byte(never)); i >= 0 {
+				t.Errorf("%s: a key: %q", path, c.sent[path][max(0, i-60):min(len(c.sent[path]), i+40)])
+			}
+		}
+	}
+	if s.said("secret") || s.said("203.0.113.77") {
+		t.Errorf("a key is in the log:\n%s", s.text())
+	}
+}
+
+// TestCollectorDown: a collector that refuses, or that never answers, does not hold up the end, which still is an orderly one.
+func TestCollectorDown(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts and is silent
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	for _, at := range []string{"http://127.0.0.1:1", "http://" + mute.Addr().String()} {
+		s := startServeWith(t, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + at}, append(busy(t), "--otlp", "--log-format", "json")...)
+		s.traffic()
+		s.mustEnd(syscall.SIGTERM)
+		if !s.said(`"msg":"the last metrics and traces were not sent"`) {
+			t.Errorf("it does not say so:\n%s", s.text())
+		}
+		_, log, _ := strings.Cut(s.text(), "/v1/allow\n")
+		for line := range strings.Lines(log) {
+			if !strings.HasPrefix(line, "{") {
+				t.Errorf("not a line of JSON: %s", line)
+			}
+		}
+	}
+}
+
+// TestServiceDoc: docs/service.md names only flags and metrics that there are.
+func TestServiceDoc(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "service.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := map[string]bool{}
+	for _, command := range []any{serveCommand{}, allowCommand{}, topCommand{}} {
+		nameFlags(reflect.TypeOf(command), flags)
+	}
+	found := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1)
+	if len(found) < 15 {
+		t.Errorf("only %d flags were found", len(found))
+	}
+	for _, flag := range found {
+		if !flags[flag] {
+			t.Errorf("there is no %s", flag)
+		}
+	}
+
+	args := busy(t)
+	s := startServe(t, args...)
+	s.traffic()
+	s.signal(syscall.SIGHUP)
+	metrics := regexp.MustCompile(`slidegate_[a-z_]+(?:\{[^}]*\})?`).FindAllString(string(text), -1)
+	if len(metrics) < 5 {
+		t.Errorf("only %d metrics were found", len(metrics))
+	}
+	for _, metric := range metrics {
+		name, _, _ := strings.Cut(metric, "{")
+		eventually(t, metric+" is on /metrics", func() bool {
+			_, page := s.page("admin", "/metrics")
+			return strings.Contains(page, "\n"+name+"{")
+		})
+	}
+	_, page := s.page("admin", "/metrics")
+	for _, never := range []string{"secret", "203.0.113.77"} {
+		if strings.Contains(page, never) {
+			t.Errorf("a key is on /metrics:\n%s", page)
+		}
+	}
+	// The label that the documentation names, on a file that is wrong.
+	if err := os.WriteFile(args[1], []byte("policies: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGHUP)
+	const failed = `slidegate_files_reloads_total{slidegate_result="failed"}`
+	if !bytes.Contains(text, []byte(failed)) {
+		t.Errorf("the documentation no longer names %s", failed)
+	}
+	eventually(t, failed, func() bool {
+		_, page := s.page("admin", "/metrics")
+		return strings.Contains(page, failed)
+	})
+	for _, path := range regexp.MustCompile("`(/(?:v1/|metrics|healthz|readyz)[a-z]*)`").FindAllStringSubmatch(string(text), -1) {
+		status, _ := s.page("admin", path[1])
+		public, _ := s.page("http", path[1])
+		if status == http.StatusNotFound && public == http.StatusNotFound {
+			t.Errorf("there is no %s", path[1])
+		}
+	}
+}
+
+// nameFlags collects the flags of a command, as kong names them.
+func nameFlags(command reflect.Type, flags map[string]bool) {
+	for i := range command.NumField() {
+		field := command.Field(i)
+		if field.Anonymous {
+			nameFlags(field.Type, flags)
+			continue
+		}
+		name := field.Tag.Get("name")
+		if name == "" {
+			name = strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(field.Name, "$1-$2"))
+		}
+		flags["--"+name] = true
+	}
+}

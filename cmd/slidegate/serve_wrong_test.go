@@ -1,0 +1,132 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestServeWrongFlags: whatever is wrong is told in a line or two that name the flag and what to write instead, with exit
+// status 2, and never with a password.
+func TestServeWrongFlags(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKENS", "")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	bad := write(t, "bad.yaml", []byte("policies:\n  api:\n    limits: [100/1m]\n    failure: opne\n"))
+	secret := write(t, "secret.yaml", []byte("store: redis://u:hunter2@host:bad\npolicies: {api: {limits: [1/1m]}}\n"))
+	good := write(t, "good.yaml", []byte("policies: {api: {limits: [1/1m]}}\n"))
+	for _, test := range []struct {
+		args string
+		want []string
+	}{
+		{"--limt 1/1m", []string{"--limt", "--limit", "slidegate serve --help"}},
+		{"--limit 100", []string{"--limit", "100/1m"}},
+		{"--limit 100/1m --limit 5/fortnight", []string{"--limit", "fortnight"}},
+		{"--config " + good + " --limit 1/1m", []string{"--config", "leave out --limit"}},
+		{"--config " + good + " --store memory:", []string{"--config", "leave out --limit, --store"}},
+		{"--config no-such.yaml", []string{"--config", "no-such.yaml"}},
+		{"--config " + t.TempDir(), []string{"--config", "directory"}},
+		{"--config " + bad, []string{bad + ":4:14: ", `did you mean "open"`}},
+		{"--config " + secret, []string{"store", "host"}},
+		{"--http " + taken.Addr().String(), []string{"--http", "already", "give another address, or off"}},
+		{"--resp " + taken.Addr().String(), []string{"--resp", "already", "give another address, or off"}},
+		{"--http localhost", []string{"--http", "missing port"}},
+		{"--http 127.0.0.1:99999", []string{"--http", "99999"}},
+		{"--http off --grpc off --resp off --admin off", []string{"--http", "all doors are shut", "give at least one address"}},
+		{"--admin 0.0.0.0:0", []string{"--admin", "tokens", "127.0.0.1"}},
+		{"--store rdis://u:hunter2@host", []string{"--store", `did you mean "redis"`}},
+		{"--store ftp://u:hunter2@host", []string{"--store", "postgres"}},
+		{"--store redis://u:hunter2@host:port", []string{"--store"}},
+		{"--store redis://u:hun/ter2@host", []string{"--store", "percent-encoded"}},
+		{"--store redis://u:hunter2@host?prefx=a", []string{"--store", "prefix"}},
+		{"--store memory:?max_keys=few", []string{"--store", "max_keys"}},
+		{"--store redis://127.0.0.1:1 --state x", []string{"--state", "memory"}},
+		{"--failure opne", []string{"--failure", `"open"`}},
+		{"--tokens-file no-such.txt", []string{"--tokens-file", "no-such.txt"}},
+		{"--tokens-file " + write(t, "empty.txt", []byte("# none yet\n\n")), []string{"--tokens-file", "no tokens"}},
+		{"--tokens-file " + write(t, "short.txt", []byte("hunter2\n")), []string{"--tokens-file", "at least 16"}},
+		{"--tls-cert x.pem", []string{"--tls-cert", "--tls-key"}},
+		{"--tls-key x.pem", []string{"--tls-cert", "--tls-key"}},
+		{"--tls-cert no-such.pem --tls-key no-such.key", []string{"--tls-cert", "no-such.pem"}},
+		{"--tls-client-ca x.pem", []string{"--tls-client-ca", "give a certificate and its key"}},
+		{"--envoy no-such.yaml", []string{"--envoy", "no-such.yaml"}},
+		{"--envoy " + bad, []string{bad}},
+		{"--drain 0s", []string{"--drain", "above 0"}},
+		{"--drain soon", []string{"--drain", "soon"}},
+		{"--max-connections=-1", []string{"--max-connections", "above 0"}},
+		{"--state-every=-1s", []string{"--state-every", "above 0"}},
+		{"--log-level loud", []string{"--log-level", "loud"}},
+		{"--log-format xml", []string{"--log-format", "json"}},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			args := []string{"serve"}
+			for _, flag := range []string{"--http", "--grpc", "--resp", "--admin"} {
+				if !strings.Contains(test.args, flag+" ") {
+					args = append(args, flag, "127.0.0.1:0")
+				}
+			}
+			r := callBriefly(t, append(args, strings.Fields(test.args)...)...)
+			if r.status != exitFailure || r.out != "" {
+				t.Errorf("status %d, and printed %q", r.status, r.out)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(r.err, want) {
+					t.Errorf("the message does not say %q:\n%s", want, r.err)
+				}
+			}
+			if !strings.HasPrefix(r.err, "slidegate: ") || strings.Count(r.err, "\n") > 3 {
+				t.Errorf("not a short message:\n%s", r.err)
+			}
+			for _, never := range []string{"hunter2", "ter2", "server: ", "stores: ", " config: "} {
+				if strings.Contains(r.err, never) {
+					t.Errorf("the message says %q:\n%s", never, r.err)
+				}
+			}
+		})
+	}
+}
+
+// TestWelcome: what is printed at the start can be used as it stands, also where the defaults do not hold.
+func TestWelcome(t *testing.T) {
+	policies := write(t, "policies.yaml", []byte("policies:\n  api: {limits: [1/1m]}\n  web: {limits: [2/1m]}\n"))
+	for _, test := range []struct {
+		name string
+		env  []string
+		args []string
+		want []string
+		not  []string
+	}{
+		{"several policies", nil, []string{"--config", policies}, []string{"2: api, web", `'{"policy":"api","key":"me"}'`}, nil},
+		{"tokens", []string{"SLIDEGATE_TOKENS=0123456789abcdef"}, nil, []string{"-H 'Authorization: Bearer TOKEN'"}, []string{"0123456789abcdef"}},
+		{"everywhere", nil, []string{"--http", "0.0.0.0:0"}, []string{"http://localhost:"}, []string{"0.0.0.0", "[::]"}},
+		{"password", nil, []string{"--store", "redis://u:hunter2@127.0.0.1:1"}, []string{"store     redis\n"}, []string{"hunter2"}},
+		{"json", nil, []string{"--log-format", "json", "--store", "redis://127.0.0.1:1"}, []string{`{"time":`, `"level":"WARN"`}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := startServeWith(t, test.env, test.args...)
+			for _, want := range test.want {
+				if !s.said(want) {
+					t.Errorf("it does not say %q:\n%s", want, s.text())
+				}
+			}
+			for _, not := range test.not {
+				if s.said(not) {
+					t.Errorf("it says %q:\n%s", not, s.text())
+				}
+			}
+			s.mustEnd(os.Interrupt)
+		})
+	}
+	s := startServe(t)
+	for _, door := range []string{"http", "admin"} {
+		if status, text := s.page(door, "/"); status != http.StatusOK || !strings.Contains(text, "Slidegate") {
+			t.Errorf("the first page of %s: %d, %s", door, status, text)
+		}
+	}
+	s.mustEnd(os.Interrupt)
+}
