@@ -36,7 +36,7 @@ func serviceRows() []serviceRow {
 		{"(a handler that answers a constant)", "constant", one, 0, -1, 0},
 		{"(the same, which reads the request)", "constant-reading", one, 0, -1, 0},
 		{"slidegate, JSON, one at a time", "service", one, 1, 0, goalOneAsk},
-		{fmt.Sprintf("JSON, batches of %d", batchSize), "service", batch, batchSize, 2, goalBatched},
+		{fmt.Sprintf("slidegate, JSON, batches of %d", batchSize), "service", batch, batchSize, 2, goalBatched},
 		{"slidegate, forward-auth", "service", check, 1, 0, 0},
 	}
 }
