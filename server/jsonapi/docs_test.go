@@ -87,7 +87,7 @@ func TestDocument(t *testing.T) {
 	public, admin := httptest.NewServer(api.Handler()), httptest.NewServer(api.AdminHandler())
 	defer public.Close()
 	defer admin.Close()
-	hosts := map[string]string{"localhost:8080": public.URL, "localhost:8081": admin.URL}
+	hosts := map[string]string{"localhost:8080": public.URL, "localhost:8082": admin.URL}
 	commands := 0
 	for i, b := range blocks {
 		if b.kind != "sh" {
