@@ -125,6 +125,9 @@ func (r *run) timeService(wrk string, rows []serviceRow) ([][]serviceSample, err
 	}()
 	samples := make([][]serviceSample, len(rows))
 	for round := range r.wireRounds() + 1 {
+		if round == 0 && r.quick {
+			continue // no need to warm up for figures that mean little
+		}
 		r.say("service: round %d of %d", round, r.wireRounds())
 		for i := range rows {
 			which := (i + round) % len(rows) // so that none always comes first

@@ -81,6 +81,9 @@ func (r *run) timePair(t *table, wrk string, pair wirePair) error {
 	var plain, limits, difference []float64
 	var rates [2][]float64
 	for round := range r.wireRounds() + 1 {
+		if round == 0 && r.quick {
+			continue // no need to warm up for figures that mean little
+		}
 		r.say("wire: %s: round %d of %d", pair.name, round, r.wireRounds())
 		var micros [2]float64
 		for i := range servers {

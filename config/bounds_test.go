@@ -48,6 +48,7 @@ func patterns(key bool) string {
 // TestLargeFiles has files that are made to take time or memory. All are refused, and none takes long; without bounds
 // some of them take minutes, or all the memory there is.
 func TestLargeFiles(t *testing.T) {
+	alone(t)
 	const large = MaxSize / 4 // enough, and four times as fast
 	var stairs strings.Builder
 	for i := 0; stairs.Len() < MaxSize-2000; i++ {

@@ -32,6 +32,7 @@ func limitsOfAllForms(quota int64) []slidegate.Limit {
 // A store that is full of live keys must not admit what a store without bounds would refuse. The oracle is told only of
 // what the store admitted, so if it refuses, the store gave a key more than the rule does.
 func TestFullStoreOnlyEverRefuses(t *testing.T) {
+	alone(t)
 	for _, limit := range limitsOfAllForms(5) {
 		t.Run(limit.String(), func(t *testing.T) {
 			clock := storetest.NewClock(1_767_225_600_000_000)
@@ -85,6 +86,7 @@ func allowIf(t *testing.T, l *slidegate.Limiter, key string, cost int64, charge 
 
 // A flood of new keys must not push a refused key back in, grow the store, or give any key more than its quota.
 func TestFlood(t *testing.T) {
+	alone(t)
 	for _, limit := range limitsOfAllForms(3)[:8] {
 		t.Run(limit.String(), func(t *testing.T) {
 			clock := storetest.NewClock(1_767_225_600_000_000)

@@ -63,6 +63,7 @@ func TestSnapshotForgetsNothing(t *testing.T) {
 
 // What a full store had to forget must not come back by way of a snapshot, into a store of any size.
 func TestSnapshotKeepsFloors(t *testing.T) {
+	alone(t)
 	for _, limit := range limitsOfAllForms(3) {
 		for _, size := range []int{1, 100_000} {
 			clock := storetest.NewClock(1_767_225_600_000_000)
