@@ -181,7 +181,8 @@ func serveEnvoy(store, rules string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(grpc.NumStreamWorkers(uint32(4 * runtime.GOMAXPROCS(0)))) // as the service does
+	server := grpc.NewServer(grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))),
+		grpc.InitialWindowSize(1<<20), grpc.InitialConnWindowSize(1<<20)) // as the service does
 	service.Register(server)
 	fmt.Fprintln(out, listener.Addr())
 	return server.Serve(listener)
