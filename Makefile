@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: help test compiler browser curl redis postgres proxies wrk check lint lint-all bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak bench-replay replay-big screenshots fuzz guarantees cover
+.PHONY: help test race compiler browser curl redis postgres proxies wrk check lint lint-all bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak bench-replay replay-big screenshots fuzz guarantees cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,12 +14,20 @@ help: ## list the targets
 export SLIDEGATE_REQUIRE = chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk
 unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is not theirs
 
-test: compiler browser curl redis postgres proxies wrk ## all tests, with the race detector, and the benchmarks' own tests
-	$(GO) test -race -vet=off -timeout 8m ./... # make lint has vetted
+# What builds on Envoy's and OpenTelemetry's packages, which take minutes to compile and to look through where nothing is
+# cached: make race and make lint-all do it.
+HEAVY := /(cmd/slidegate|server|server/envoy)$$
+
+test: compiler browser curl redis postgres proxies wrk ## all tests, most with the race detector, and the benchmarks' own tests
+	$(GO) test -race -vet=off -timeout 8m $$($(GO) list ./... | grep -vE '$(HEAVY)') # make lint has vetted
+	$(GO) test -vet=off -timeout 8m ./cmd/slidegate ./server ./server/envoy
 	$(GO) test ./internal/worstcase ./memstore ./config # once more: the race detector leaves them too little time
 	$(GO) test -run Alloc ./layer/... ./httplimit ./grpclimit ./server/gate ./server/jsonapi ./server/resp # and these: it changes what is allocated
 	cd bench && $(GO) test -timeout 4m ./...
 	cd examples/routers && $(GO) test -race ./...
+
+race: compiler redis postgres curl ## the service and the program with the race detector
+	$(GO) test -race ./cmd/slidegate ./server/...
 
 compiler: # the race detector needs one for C
 	@command -v gcc >/dev/null || command -v cc >/dev/null || { \
@@ -56,10 +64,9 @@ check: lint test ## what CI runs
 lint: ## formatting, vet, staticcheck, and a build of the library's core for 32 bits
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w" $$unformatted; exit 1; fi
 	$(GO) vet ./...
-	$(GO) tool -modfile=tools/go.mod staticcheck $$($(GO) list ./... | grep -vE '/(cmd/slidegate|server|server/envoy)$$')
+	$(GO) tool -modfile=tools/go.mod staticcheck $$($(GO) list ./... | grep -vE '$(HEAVY)')
 	GOARCH=386 $(GO) build . ./rule ./memstore ./storetest ./clientip
 
-# What makes staticcheck look through Envoy's and OpenTelemetry's packages takes minutes where nothing is cached.
 lint-all: lint ## also the program, the modules beside, and all of it for 32 bits
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	cd bench && $(GO) vet ./...

@@ -166,7 +166,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.drain()
 	limit, done := context.WithTimeout(s.hurried, s.opts.Drain)
 	defer done()
-	others.Go(s.telemetry.flush) // the doors' own metrics go with them
+	s.telemetry.flush() // the doors' own metrics go with them
 	err = errors.Join(err, s.stopDoors(limit))
 	doors.Wait()
 	others.Wait()

@@ -79,13 +79,16 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return explainListen(fmt.Errorf("--http: %w", err))
 	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP) // which would end the program, file or not
+	defer signal.Stop(hup)
 	p.welcome(c, listener.Addr(), file)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	reloaded := make(chan struct{})
 	go func() {
 		defer close(reloaded)
-		p.reload(ctx, g, passing, log)
+		p.reload(ctx, hup, g, passing, log)
 	}()
 	err = passing.Serve(ctx, listener, proxy.ServeOptions{TLS: secure, Drain: p.Drain})
 	end()
@@ -218,10 +221,7 @@ func (p *proxyCommand) secure() (*tls.Config, error) {
 const lookEvery = time.Second
 
 // reload reads the file again when it changes, and on SIGHUP, until ctx ends.
-func (p *proxyCommand) reload(ctx context.Context, g *gate.Gate, passing *proxy.Proxy, log *slog.Logger) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP) // which would end the program, file or not
-	defer signal.Stop(hup)
+func (p *proxyCommand) reload(ctx context.Context, hup <-chan os.Signal, g *gate.Gate, passing *proxy.Proxy, log *slog.Logger) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	seen := p.stamp()

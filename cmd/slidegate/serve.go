@@ -107,6 +107,9 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	if s.OTLP {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
 	}
+	signals := make(chan os.Signal, 4) // before anybody can know that it runs: an unheeded SIGHUP would end it
+	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
 	running, err := server.New(ctx, server.Options{
 		File: file, Path: s.Config, Envoy: s.Envoy,
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin),
@@ -118,9 +121,6 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 		return explainListen(s.explain(err))
 	}
 	s.welcome(c, running, file, len(tokens) > 0)
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
 	ended := make(chan struct{})
 	defer close(ended)
 	go heed(running, signals, ended)
