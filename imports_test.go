@@ -33,6 +33,8 @@ var floors = map[string]int{
 	"cmd":       8,
 	"examples":  8,
 
+	"internal/yamlfile": 1, // how config and the Envoy door read files; the root must not need YAML
+
 	"replay/traffic":  3, // what replay, generate and report have in common
 	"replay/generate": 4,
 	"replay/report":   5, // prints what replay found

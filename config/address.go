@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // proxies reads the proxies whose word is taken.
-func (r *reader) proxies(e entry) (proxies []netip.Prefix) {
+func (r *reader) proxies(e yamlfile.Field) (proxies []netip.Prefix) {
 	for _, item := range r.items(e, "addresses, such as [10.0.0.0/8, 192.0.2.1]") {
-		text, _, ok := scalar(item.value)
+		text, _, ok := yamlfile.Scalar(item.Value)
 		if !ok {
-			r.problems.addf(item.at, "%s: must be an address, or a prefix such as 10.0.0.0/8, not %s", e.name, nameOf(item.value))
+			r.Problems.Addf(item.At, "%s: must be an address, or a prefix such as 10.0.0.0/8, not %s", e.Name, r.NameOf(item.Value))
 			continue
 		}
 		prefix, err := parseAddresses(text)
@@ -20,7 +22,7 @@ func (r *reader) proxies(e entry) (proxies []netip.Prefix) {
 			err = errors.New("every client would be trusted to be a proxy; name the addresses of the proxies")
 		}
 		if err != nil {
-			r.problems.addf(item.at, "%s: %w", e.name, err)
+			r.Problems.Addf(item.At, "%s: %w", e.Name, err)
 			continue
 		}
 		proxies = append(proxies, prefix)

@@ -6,10 +6,12 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // MaxSize is how large a file may be, in bytes.
-const MaxSize = 1 << 20
+const MaxSize = yamlfile.MaxSize
 
 // File is what a file of policies says. It is a plain value; whoever shares it must not change it.
 type File struct {
@@ -38,9 +40,9 @@ func Load(path string) (*File, error) {
 //
 // A problem with a limit wraps what slidegate says of it, so that errors.Is finds slidegate.ErrLimit.
 func Parse(name string, text []byte) (*File, error) {
-	r := &reader{}
+	r := &reader{Reader: yamlfile.Reader{Mask: mask}}
 	file := r.read(text)
-	if err := r.problems.join(name); err != nil {
+	if err := r.Problems.Join(name); err != nil {
 		return nil, err
 	}
 	return file, nil

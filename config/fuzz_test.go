@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // understood is what a file is read as again after Format wrote it: its defaults are said, and its passwords masked.
@@ -94,7 +95,7 @@ func FuzzParse(f *testing.F) {
 		file, err := Parse("f.yaml", text)
 		if err != nil {
 			lines := strings.Split(err.Error(), "\n")
-			if file != nil || len(lines) > maxProblems+1 || !strings.HasPrefix(lines[0], "f.yaml:") {
+			if file != nil || len(lines) > yamlfile.MaxProblems+1 || !strings.HasPrefix(lines[0], "f.yaml:") {
 				t.Fatalf("%+v with the error %v", file, err)
 			}
 			return

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 var limitFields = []string{
@@ -18,50 +19,50 @@ var limitFields = []string{
 
 // limit reads one limit and tells whether it is right.
 func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
-	before := len(r.problems)
-	at := positionOf(item)
-	node := r.resolve(item)
+	before := len(r.Problems)
+	at := yamlfile.PositionOf(item)
+	node := r.Resolve(item)
 	if node == nil {
 		return limit, false
 	}
 	var err error
-	if text, _, isScalar := scalar(node); isScalar && strings.Contains(text, "://") {
+	if text, _, isScalar := yamlfile.Scalar(node); isScalar && strings.Contains(text, "://") {
 		err = errors.New("a limit must be a text such as 100/1m, not a URL") // which may have a password in it
 	} else if isScalar {
 		limit, err = slidegate.ParseLimit(text)
-	} else if isMapping(node) {
+	} else if yamlfile.IsMapping(node) {
 		limit = r.limitFields(at, node)
-		if len(r.problems) == before {
+		if len(r.Problems) == before {
 			err = limit.Check()
 		}
 	} else {
-		err = fmt.Errorf("a limit must be a text such as 100/1m, or a mapping with quota and window, not %s", nameOf(node))
+		err = fmt.Errorf("a limit must be a text such as 100/1m, or a mapping with quota and window, not %s", r.NameOf(node))
 	}
 	if err != nil {
-		r.problems.add(at, err)
+		r.Problems.Add(at, err)
 	}
-	return limit, len(r.problems) == before
+	return limit, len(r.Problems) == before
 }
 
 // limitFields reads a limit that is written field by field.
-func (r *reader) limitFields(at position, node ast.Node) (limit slidegate.Limit) {
+func (r *reader) limitFields(at yamlfile.Position, node ast.Node) (limit slidegate.Limit) {
 	given := map[string]bool{}
 	for _, e := range r.mapping(node, "a limit", limitFields) {
-		given[e.name] = true
-		if e.value != nil {
+		given[e.Name] = true
+		if e.Value != nil {
 			r.limitField(&limit, e)
 		}
 	}
 	for _, field := range []struct{ name, example string }{{"quota", "100"}, {"window", "1m"}} {
 		if !given[field.name] {
-			r.problems.addf(at, "the limit has no %s; add %s: %s, say", field.name, field.name, field.example)
+			r.Problems.Addf(at, "the limit has no %s; add %s: %s, say", field.name, field.name, field.example)
 		}
 	}
 	return limit
 }
 
-func (r *reader) limitField(limit *slidegate.Limit, e entry) {
-	switch e.name {
+func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
+	switch e.Name {
 	case "name":
 		limit.Name = r.limitName(e)
 	case "quota":
@@ -78,26 +79,26 @@ func (r *reader) limitField(limit *slidegate.Limit, e entry) {
 	case "anchor":
 		limit.Anchor = choice(r, e, "an anchor", slidegate.AnchorClock, slidegate.AnchorFirst)
 	case "count_denied":
-		limit.CountDenied = r.truth(e)
+		limit.CountDenied = r.Truth(e)
 	case "burst":
 		limit.Burst = r.whole(e)
 	}
 }
 
 // limitName reads a name, which must be a text: a number or a truth value may not be written the way it was meant.
-func (r *reader) limitName(e entry) string {
-	text, ok := r.text(e)
-	_, isString := e.value.(*ast.StringNode)
-	_, isLiteral := e.value.(*ast.LiteralNode)
+func (r *reader) limitName(e yamlfile.Field) string {
+	text, ok := r.Text(e)
+	_, isString := e.Value.(*ast.StringNode)
+	_, isLiteral := e.Value.(*ast.LiteralNode)
 	if ok && !isString && !isLiteral {
-		r.problems.addf(positionOf(e.value), "name: %s is not a text; write it in quotes", text)
+		r.Problems.Addf(e.ValueAt(), "name: %s is not a text; write it in quotes", text)
 	}
 	return text
 }
 
 // choice reads one of several named values.
-func choice[T fmt.Stringer](r *reader, e entry, what string, among ...T) T {
-	text, ok := r.text(e)
+func choice[T fmt.Stringer](r *reader, e yamlfile.Field, what string, among ...T) T {
+	text, ok := r.Text(e)
 	names := make([]string, len(among))
 	for i, value := range among {
 		if names[i] = value.String(); names[i] == text {
@@ -105,29 +106,29 @@ func choice[T fmt.Stringer](r *reader, e entry, what string, among ...T) T {
 		}
 	}
 	if ok {
-		r.problems.addf(positionOf(e.value), "%s: %w", e.name, unknown(text, what, names))
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, unknown(text, what, names))
 	}
 	return among[0]
 }
 
 // window reads a length of time as slidegate.ParseLimit does, through a limit that has nothing else to be wrong.
-func (r *reader) window(e entry) time.Duration {
-	text, ok := r.text(e)
+func (r *reader) window(e yamlfile.Field) time.Duration {
+	text, ok := r.Text(e)
 	if !ok {
 		return 0
 	}
 	if _, bare := parseWhole(text); bare {
-		r.problems.addf(positionOf(e.value),
+		r.Problems.Addf(e.ValueAt(),
 			"window: %s has no unit; write a length of time such as 30s, 1m, 24h or 7d", quote(text))
 		return 0
 	}
 	if strings.ContainsFunc(text, unicode.IsSpace) {
-		r.problems.addf(positionOf(e.value),
+		r.Problems.Addf(e.ValueAt(),
 			"window: %s has a space in it; write a length of time such as 30s, 1m, 24h or 7d", quote(text))
 		return 0
 	}
 	if strings.Contains(text, "://") { // it may have a password in it
-		r.problems.addf(positionOf(e.value), "window: must be a length of time such as 30s, 1m, 24h or 7d, not a URL")
+		r.Problems.Addf(e.ValueAt(), "window: must be a length of time such as 30s, 1m, 24h or 7d, not a URL")
 		return 0
 	}
 	limit, err := slidegate.ParseLimit("1/" + text)
@@ -135,7 +136,7 @@ func (r *reader) window(e entry) time.Duration {
 		if inner := errors.Unwrap(err); inner != nil {
 			err = inner // without the limit that we made up
 		}
-		r.problems.add(positionOf(e.value), err)
+		r.Problems.Add(e.ValueAt(), err)
 	}
 	return limit.Window
 }

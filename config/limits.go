@@ -6,41 +6,42 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
 
 // limits reads the limits that a request faces together.
-func (r *reader) limits(e entry) (limits []slidegate.Limit) {
-	list, ok := e.value.(*ast.SequenceNode)
+func (r *reader) limits(e yamlfile.Field) (limits []slidegate.Limit) {
+	list, ok := e.Value.(*ast.SequenceNode)
 	switch {
 	case !ok:
-		r.problems.addf(positionOf(e.value), "%s: must be a list, such as [100/1m, 1000/1h], not %s", e.name, nameOf(e.value))
+		r.Problems.Addf(e.ValueAt(), "%s: must be a list, such as [100/1m, 1000/1h], not %s", e.Name, r.NameOf(e.Value))
 		return nil
 	case len(list.Values) == 0:
-		r.problems.addf(positionOf(e.value), "%s: there must be at least one, such as 100/1m", e.name)
+		r.Problems.Addf(e.ValueAt(), "%s: there must be at least one, such as 100/1m", e.Name)
 		return nil
 	}
 	lines := map[string]int{} // where the limit with this prefix is: limits with the same one share their state
 	for _, item := range list.Values {
-		if !r.visit(item) {
+		if !r.Visit(item) {
 			break
 		}
 		limit, ok := r.limit(item)
 		if !ok {
 			continue
 		}
-		at := positionOf(item)
+		at := yamlfile.PositionOf(item)
 		bound, err := slidegate.Bind("", limit)
 		if err != nil {
-			r.problems.add(at, err)
+			r.Problems.Add(at, err)
 			continue
 		}
 		if line, shared := lines[bound.Prefix()]; shared {
-			r.problems.addf(at, "the limit %q would share its counts with the one in line %d, which has the same name and shape; "+
+			r.Problems.Addf(at, "the limit %q would share its counts with the one in line %d, which has the same name and shape; "+
 				"give it another name", limit, line)
 			continue
 		}
-		lines[bound.Prefix()] = at.line
+		lines[bound.Prefix()] = at.Line
 		limits = append(limits, limit)
 	}
 	return limits

@@ -4,19 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // keyMark is what a key begins with in a list of clients.
 const keyMark = "key:"
 
 // list reads a list of clients.
-func (r *reader) list(e entry) (list List) {
+func (r *reader) list(e yamlfile.Field) (list List) {
 	patterns := 0
 	for _, item := range r.items(e, "addresses and keys, such as [10.0.0.0/8, key:alice]") {
-		text, _, ok := scalar(item.value)
+		text, _, ok := yamlfile.Scalar(item.Value)
 		if !ok {
-			r.problems.addf(item.at, "%s: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice "+
-				"without a space, not %s", e.name, nameOf(item.value))
+			r.Problems.Addf(item.At, "%s: must be an address, a prefix such as 10.0.0.0/8, or a key, such as key:alice "+
+				"without a space, not %s", e.Name, r.NameOf(item.Value))
 			continue
 		}
 		key, isKey := strings.CutPrefix(text, keyMark)
@@ -24,9 +26,9 @@ func (r *reader) list(e entry) (list List) {
 			prefix, err := parseAddresses(text)
 			switch {
 			case errors.Is(err, errNoAddress):
-				r.problems.addf(item.at, "%s: %w; write key: before a key, as in key:alice", e.name, err)
+				r.Problems.Addf(item.At, "%s: %w; write key: before a key, as in key:alice", e.Name, err)
 			case err != nil:
-				r.problems.addf(item.at, "%s: %w", e.name, err)
+				r.Problems.Addf(item.At, "%s: %w", e.Name, err)
 			default:
 				list.Addresses = append(list.Addresses, prefix)
 			}
@@ -36,7 +38,7 @@ func (r *reader) list(e entry) (list List) {
 			patterns++
 		}
 		if err := checkPattern(key, patterns); err != nil {
-			r.problems.addf(item.at, "%s: %w", e.name, err)
+			r.Problems.Addf(item.At, "%s: %w", e.Name, err)
 		}
 		list.Keys = append(list.Keys, key)
 	}

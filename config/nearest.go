@@ -2,9 +2,9 @@ package config
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // Nearest returns the one among the words that a misspelt word was probably meant to be, and whether there is one. Near
@@ -88,19 +88,13 @@ func thereAre(words []string) string {
 	return "there are " + strings.Join(words, ", ")
 }
 
-// quote quotes what somebody wrote, and cuts it short if there is no end to it. The password of a URL that stands in the
-// wrong place is masked.
-func quote(text string) string {
-	const most = 60
+// quote quotes what somebody wrote, and cuts it short if there is no end to it.
+func quote(text string) string { return yamlfile.Quote(mask(text)) }
+
+// mask masks the password of a URL that stands in the wrong place.
+func mask(text string) string {
 	if strings.Contains(text, "://") {
-		text = Redact(text)
+		return Redact(text)
 	}
-	if len(text) <= most {
-		return strconv.Quote(text)
-	}
-	cut := most
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return strconv.Quote(text[:cut]) + "..."
+	return text
 }

@@ -1,57 +1,61 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
+)
 
 var overrideFields = []string{"key", "keys", "limits", "unlimited"}
 
 // overrides reads other limits for some keys. Keys are not shown in errors, since they may tell who somebody is.
-func (r *reader) overrides(e entry) (overrides []Override) {
+func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
 	seen := reach{compared: r.compared}
 	defer func() { r.compared = seen.compared }()
 	for _, item := range r.items(e, "mappings with key or keys, and limits") {
-		if !isMapping(item.value) {
-			r.problems.addf(item.at, "an override must be a mapping with key or keys, and limits, not %s", nameOf(item.value))
+		if !yamlfile.IsMapping(item.Value) {
+			r.Problems.Addf(item.At, "an override must be a mapping with key or keys, and limits, not %s", r.NameOf(item.Value))
 			continue
 		}
-		before := len(r.problems)
+		before := len(r.Problems)
 		o := r.override(item)
-		if len(r.problems) > before {
+		if len(r.Problems) > before {
 			continue
 		}
 		if o.Pattern {
 			seen.patterns++
 			if err := checkPattern(o.Key, seen.patterns); err != nil {
-				r.problems.addf(item.at, "keys: %w", err)
+				r.Problems.Addf(item.At, "keys: %w", err)
 				continue
 			}
 		}
 		line, covered := seen.before(o)
 		if seen.compared > maxCompared {
-			r.problems.addf(item.at, "the overrides up to here are too many to hold against one another; use fewer patterns")
+			r.Problems.Addf(item.At, "the overrides up to here are too many to hold against one another; use fewer patterns")
 			break
 		}
 		if covered {
-			r.problems.addf(item.at, "this override is never reached, since the one in line %d fits all of its keys; "+
+			r.Problems.Addf(item.At, "this override is never reached, since the one in line %d fits all of its keys; "+
 				"put it before that one, or leave it out", line)
 			continue
 		}
-		seen.add(o, item.at.line)
+		seen.add(o, item.At.Line)
 		overrides = append(overrides, o)
 	}
 	return overrides
 }
 
 // override reads one of them.
-func (r *reader) override(item entry) (o Override) {
+func (r *reader) override(item yamlfile.Field) (o Override) {
 	given := map[string]bool{}
 	unread := false // what unlimited was meant to be is not known
-	for _, e := range r.mapping(item.value, "an override", overrideFields) {
-		given[e.name] = true
-		if e.value == nil {
-			unread = unread || e.name == "unlimited"
+	for _, e := range r.mapping(item.Value, "an override", overrideFields) {
+		given[e.Name] = true
+		if e.Value == nil {
+			unread = unread || e.Name == "unlimited"
 			continue
 		}
-		switch e.name {
+		switch e.Name {
 		case "key":
 			o.Key = r.overrideKey(e)
 		case "keys":
@@ -59,34 +63,34 @@ func (r *reader) override(item entry) (o Override) {
 		case "limits":
 			o.Limits = r.limits(e)
 		case "unlimited":
-			o.Unlimited = r.truth(e)
+			o.Unlimited = r.Truth(e)
 		}
 	}
 	switch {
 	case given["key"] && given["keys"]:
-		r.problems.addf(item.at, "the override has key and keys; leave one out")
+		r.Problems.Addf(item.At, "the override has key and keys; leave one out")
 	case !given["key"] && !given["keys"]:
-		r.problems.addf(item.at, "the override has no key; add key: NAME, or keys: with a pattern such as team-*")
+		r.Problems.Addf(item.At, "the override has no key; add key: NAME, or keys: with a pattern such as team-*")
 	}
 	switch {
 	case given["limits"] && o.Unlimited:
-		r.problems.addf(item.at, "the override has limits and is unlimited; leave one out")
+		r.Problems.Addf(item.At, "the override has limits and is unlimited; leave one out")
 	case !given["limits"] && !o.Unlimited && !unread:
-		r.problems.addf(item.at, "the override has no limits; add limits: [1000/1m], say, or unlimited: true")
+		r.Problems.Addf(item.At, "the override has no limits; add limits: [1000/1m], say, or unlimited: true")
 	}
 	return o
 }
 
 // overrideKey reads a key or a pattern.
-func (r *reader) overrideKey(e entry) string {
-	text, ok := r.text(e)
+func (r *reader) overrideKey(e yamlfile.Field) string {
+	text, ok := r.Text(e)
 	starred := strings.Contains(text, "*")
 	switch {
 	case !ok:
-	case e.name == "key" && starred:
-		r.problems.addf(positionOf(e.value), "key: there is a * in it; write keys: for a pattern, in which * is any run of bytes")
-	case e.name == "keys" && !starred:
-		r.problems.addf(positionOf(e.value), "keys: there is no * in it, which is any run of bytes; write key: for a single key")
+	case e.Name == "key" && starred:
+		r.Problems.Addf(e.ValueAt(), "key: there is a * in it; write keys: for a pattern, in which * is any run of bytes")
+	case e.Name == "keys" && !starred:
+		r.Problems.Addf(e.ValueAt(), "keys: there is no * in it, which is any run of bytes; write key: for a single key")
 	}
 	return text
 }

@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 var (
@@ -18,61 +18,54 @@ var (
 // read reads a whole file. What it returns is of use only if there are no problems.
 func (r *reader) read(text []byte) *File {
 	file := &File{}
-	root := r.document(text)
+	root, at, second := r.Document(text, "the file is empty; write policies: and below it at least one policy with limits")
+	if second != nil {
+		r.Problems.Addf(yamlfile.PositionOf(second), `a second document begins; put all policies into one, and remove this "---"`)
+	}
 	if root == nil {
 		return file
 	}
-	r.anchors = anchors{}
-	ast.Walk(r.anchors, root)
-	at := positionOf(root)
-	if root = r.resolve(root); root == nil {
+	if !yamlfile.IsMapping(root) {
+		r.Problems.Addf(at, "the file must be a mapping with policies, not %s", r.NameOf(root))
 		return file
 	}
-	if !isMapping(root) {
-		r.problems.addf(at, "the file must be a mapping with policies, not %s", nameOf(root))
-		return file
-	}
-	before := len(r.problems)
-	var chosen entry // which policy is the default: it can be looked for when all are known
+	before := len(r.Problems)
+	var chosen yamlfile.Field // which policy is the default: it can be looked for when all are known
 	for _, e := range r.mapping(root, "the file", fileFields) {
 		switch {
-		case e.value == nil:
-		case e.name == "policies":
+		case e.Value == nil:
+		case e.Name == "policies":
 			file.Policies = r.policies(e)
-		case e.name == "default_policy":
+		case e.Name == "default_policy":
 			chosen = e
 		default:
 			r.serviceField(&file.Service, e)
 		}
 	}
-	if len(file.Policies) == 0 && len(r.problems) == before {
-		r.problems.addf(at, "there are no policies; write policies: and below it at least one policy with limits")
+	if len(file.Policies) == 0 && len(r.Problems) == before {
+		r.Problems.Addf(at, "there are no policies; write policies: and below it at least one policy with limits")
 	}
-	if chosen.value != nil {
+	if chosen.Value != nil {
 		file.Service.Default = r.defaultPolicy(chosen, file.Policies)
 	}
 	return file
 }
 
-func isMapping(node ast.Node) bool {
-	return node.Type() == ast.MappingType || node.Type() == ast.MappingValueType
-}
-
-func (r *reader) policies(e entry) (policies []Policy) {
-	if !isMapping(e.value) {
-		r.problems.addf(positionOf(e.value), "policies: must be a mapping of names to policies, not %s", nameOf(e.value))
+func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
+	if !yamlfile.IsMapping(e.Value) {
+		r.Problems.Addf(e.ValueAt(), "policies: must be a mapping of names to policies, not %s", r.NameOf(e.Value))
 		return nil
 	}
-	for _, e := range r.mapping(e.value, "", nil) {
-		if strings.ContainsFunc(e.name, notInName) || e.name == "" {
-			r.problems.addf(e.at, "%s is not a name for a policy; write letters, digits, - _ and . only", quote(e.name))
+	for _, e := range r.mapping(e.Value, "", nil) {
+		if strings.ContainsFunc(e.Name, notInName) || e.Name == "" {
+			r.Problems.Addf(e.At, "%s is not a name for a policy; write letters, digits, - _ and . only", quote(e.Name))
 		}
-		if e.value == nil {
+		if e.Value == nil {
 			continue
 		}
-		if !isMapping(e.value) {
-			r.problems.addf(positionOf(e.value), "the policy %s must be a mapping with limits, not %s",
-				quote(e.name), nameOf(e.value))
+		if !yamlfile.IsMapping(e.Value) {
+			r.Problems.Addf(e.ValueAt(), "the policy %s must be a mapping with limits, not %s",
+				quote(e.Name), r.NameOf(e.Value))
 			continue
 		}
 		policies = append(policies, r.policy(e))
@@ -95,32 +88,32 @@ var defaultKey = func() Template {
 	return t
 }()
 
-func (r *reader) policy(policy entry) Policy {
-	p := Policy{Name: policy.name, Key: defaultKey}
+func (r *reader) policy(policy yamlfile.Field) Policy {
+	p := Policy{Name: policy.Name, Key: defaultKey}
 	hasLimits := false
-	var candidate position
-	for _, e := range r.mapping(policy.value, "a policy", policyFields) {
-		hasLimits = hasLimits || e.name == "limits"
-		if e.value == nil {
+	var candidate yamlfile.Position
+	for _, e := range r.mapping(policy.Value, "a policy", policyFields) {
+		hasLimits = hasLimits || e.Name == "limits"
+		if e.Value == nil {
 			continue
 		}
-		if e.name == "candidate" {
-			candidate = positionOf(e.value)
+		if e.Name == "candidate" {
+			candidate = e.ValueAt()
 		}
 		r.policyField(&p, e)
 	}
 	if !hasLimits {
-		r.problems.addf(policy.at,
+		r.Problems.Addf(policy.At,
 			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", quote(p.Name))
 	}
 	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
-		r.problems.addf(candidate, "candidate: these are the limits that the policy has; change one, or leave the candidate out")
+		r.Problems.Addf(candidate, "candidate: these are the limits that the policy has; change one, or leave the candidate out")
 	}
 	return p
 }
 
-func (r *reader) policyField(p *Policy, e entry) {
-	switch e.name {
+func (r *reader) policyField(p *Policy, e yamlfile.Field) {
+	switch e.Name {
 	case "match":
 		p.Match = r.match(e)
 	case "key":
@@ -136,7 +129,7 @@ func (r *reader) policyField(p *Policy, e entry) {
 	case "deny":
 		p.Deny = r.list(e)
 	case "shadow":
-		p.Shadow = r.truth(e)
+		p.Shadow = r.Truth(e)
 	case "failure":
 		p.Failure = r.failure(e)
 	case "candidate":
@@ -144,31 +137,31 @@ func (r *reader) policyField(p *Policy, e entry) {
 	}
 }
 
-func (r *reader) key(e entry) Template {
-	if isMapping(e.value) {
-		r.problems.addf(positionOf(e.value), "key: must be a text, not a mapping; "+
+func (r *reader) key(e yamlfile.Field) Template {
+	if yamlfile.IsMapping(e.Value) {
+		r.Problems.Addf(e.ValueAt(), "key: must be a text, not a mapping; "+
 			`write quotes around a template that begins with a brace: "{address}"`)
 		return Template{}
 	}
-	text, ok := r.text(e)
+	text, ok := r.Text(e)
 	if !ok {
 		return Template{}
 	}
 	t, err := parseTemplate(text)
 	if err != nil {
-		r.problems.addf(positionOf(e.value), "key: %w", err)
+		r.Problems.Addf(e.ValueAt(), "key: %w", err)
 	}
 	return t
 }
 
-func (r *reader) cost(e entry) Cost {
-	text, ok := r.text(e)
+func (r *reader) cost(e yamlfile.Field) Cost {
+	text, ok := r.Text(e)
 	if !ok {
 		return Cost{}
 	}
 	c, err := parseCost(text)
 	if err != nil {
-		r.problems.addf(positionOf(e.value), "cost: %w", err)
+		r.Problems.Addf(e.ValueAt(), "cost: %w", err)
 	}
 	return c
 }

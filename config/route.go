@@ -3,24 +3,26 @@ package config
 import (
 	"net/http"
 	"strings"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // match reads a pattern of requests.
-func (r *reader) match(e entry) string {
-	text, ok := r.text(e)
+func (r *reader) match(e yamlfile.Field) string {
+	text, ok := r.Text(e)
 	if !ok {
 		return ""
 	}
 	method, path, hasMethod := strings.Cut(text, " ")
 	switch {
 	case text == "":
-		r.problems.addf(positionOf(e.value), "match: the pattern is empty; leave match out for every request")
+		r.Problems.Addf(e.ValueAt(), "match: the pattern is empty; leave match out for every request")
 	case hasMethod && method != strings.ToUpper(method):
-		r.problems.addf(positionOf(e.value), "match: methods are written in capitals; write %s", quote(strings.ToUpper(method)+" "+path))
+		r.Problems.Addf(e.ValueAt(), "match: methods are written in capitals; write %s", quote(strings.ToUpper(method)+" "+path))
 	case !strings.Contains(text, "/"):
-		r.problems.addf(positionOf(e.value), "match: %s has no path; write %s", quote(text), quote(strings.TrimSpace(text+" /")))
+		r.Problems.Addf(e.ValueAt(), "match: %s has no path; write %s", quote(text), quote(strings.TrimSpace(text+" /")))
 	case !isRoute(text):
-		r.problems.addf(positionOf(e.value), "match: %s is not a pattern of net/http; write a path such as /items/{id} or /static/, "+
+		r.Problems.Addf(e.ValueAt(), "match: %s is not a pattern of net/http; write a path such as /items/{id} or /static/, "+
 			"before it a host if need be, and before that a method and a space: GET example.com/items/", quote(text))
 	}
 	return text

@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // The bounds of a deadline. Below the first no store over a network answers, and above the second the client has gone.
@@ -16,8 +18,8 @@ const (
 )
 
 // serviceField reads a field of the file that is not about policies.
-func (r *reader) serviceField(s *Service, e entry) {
-	switch e.name {
+func (r *reader) serviceField(s *Service, e yamlfile.Field) {
+	switch e.Name {
 	case "store":
 		s.Store = r.store(e)
 	case "store_timeout":
@@ -30,18 +32,18 @@ func (r *reader) serviceField(s *Service, e entry) {
 }
 
 // failure reads what happens when the store does not answer.
-func (r *reader) failure(e entry) string {
+func (r *reader) failure(e yamlfile.Field) string {
 	ways := []string{FailOpen, FailClosed, FailLocal}
-	text, ok := r.text(e)
+	text, ok := r.Text(e)
 	if ok && !slices.Contains(ways, text) {
-		r.problems.addf(positionOf(e.value), "%s: %w", e.name, unknown(text, "a way to fail", ways))
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, unknown(text, "a way to fail", ways))
 	}
 	return text
 }
 
 // storeTimeout reads a deadline.
-func (r *reader) storeTimeout(e entry) time.Duration {
-	text, ok := r.text(e)
+func (r *reader) storeTimeout(e yamlfile.Field) time.Duration {
+	text, ok := r.Text(e)
 	if !ok {
 		return 0
 	}
@@ -49,21 +51,21 @@ func (r *reader) storeTimeout(e entry) time.Duration {
 	_, bare := parseWhole(text)
 	switch {
 	case bare:
-		r.problems.addf(positionOf(e.value), "%s: %s has no unit; write a length of time such as 100ms or 1s", e.name, quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: %s has no unit; write a length of time such as 100ms or 1s", e.Name, quote(text))
 	case strings.ContainsFunc(text, unicode.IsSpace):
-		r.problems.addf(positionOf(e.value), "%s: %s has a space in it; write a length of time such as 100ms or 1s",
-			e.name, quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: %s has a space in it; write a length of time such as 100ms or 1s",
+			e.Name, quote(text))
 	case err != nil:
-		r.problems.addf(positionOf(e.value), "%s: %s is not a length of time such as 100ms or 1s", e.name, quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: %s is not a length of time such as 100ms or 1s", e.Name, quote(text))
 	case d < minStoreTimeout || d > maxStoreTimeout:
-		r.problems.addf(positionOf(e.value), "%s: must be 1ms to 1m, not %s", e.name, quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: must be 1ms to 1m, not %s", e.Name, quote(text))
 	}
 	return d
 }
 
 // defaultPolicy reads the name of one of the policies.
-func (r *reader) defaultPolicy(e entry, policies []Policy) string {
-	text, ok := r.text(e)
+func (r *reader) defaultPolicy(e yamlfile.Field, policies []Policy) string {
+	text, ok := r.Text(e)
 	if !ok || len(policies) == 0 {
 		return text
 	}
@@ -72,25 +74,25 @@ func (r *reader) defaultPolicy(e entry, policies []Policy) string {
 		names[i] = policies[i].Name
 	}
 	if !slices.Contains(names, text) {
-		r.problems.addf(positionOf(e.value), "%s: %w", e.name, unknown(text, "a policy", names))
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, unknown(text, "a policy", names))
 	}
 	return text
 }
 
 // items returns the values of a list, each with where it stands; what is in the list belongs to the error if it is none.
 // A list may be empty.
-func (r *reader) items(e entry, what string) (items []entry) {
-	list, ok := e.value.(*ast.SequenceNode)
+func (r *reader) items(e yamlfile.Field, what string) (items []yamlfile.Field) {
+	list, ok := e.Value.(*ast.SequenceNode)
 	if !ok {
-		r.problems.addf(positionOf(e.value), "%s: must be a list of %s, not %s", e.name, what, nameOf(e.value))
+		r.Problems.Addf(e.ValueAt(), "%s: must be a list of %s, not %s", e.Name, what, r.NameOf(e.Value))
 		return nil
 	}
 	for _, item := range list.Values {
-		if !r.visit(item) {
+		if !r.Visit(item) {
 			break
 		}
-		if value := r.resolve(item); value != nil {
-			items = append(items, entry{name: e.name, at: positionOf(item), value: value})
+		if value := r.Resolve(item); value != nil {
+			items = append(items, yamlfile.Field{Name: e.Name, At: yamlfile.PositionOf(item), Value: value})
 		}
 	}
 	return items

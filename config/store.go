@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // schemes are the kinds of stores that there are.
@@ -18,8 +20,8 @@ var schemes = []string{
 
 // store reads the URL of a store, in which ${NAME} stands for a variable of the environment: passwords do not belong into
 // files. No error has any of the URL in it but its scheme.
-func (r *reader) store(e entry) string {
-	text, ok := r.text(e)
+func (r *reader) store(e yamlfile.Field) string {
+	text, ok := r.Text(e)
 	if !ok {
 		return ""
 	}
@@ -28,7 +30,7 @@ func (r *reader) store(e entry) string {
 		err = checkStore(text)
 	}
 	if err != nil {
-		r.problems.addf(positionOf(e.value), "%s: %w", e.name, err)
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)
 	}
 	return text
 }

@@ -5,28 +5,30 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // metadata reads what a rule tells Envoy of itself while it is under its limit; nil if nothing.
-func (r *reader) metadata(f field) *structpb.Struct {
-	if f.value == nil {
+func (r *reader) metadata(f yamlfile.Field) *structpb.Struct {
+	if f.Value == nil {
 		return nil
 	}
-	if !isMapping(f.value) {
-		r.problems.addf(positionOf(f.value), "metadata: must be a mapping, not %s", nameOf(f.value))
+	if !yamlfile.IsMapping(f.Value) {
+		r.Problems.Addf(f.ValueAt(), "metadata: must be a mapping, not %s", r.NameOf(f.Value))
 		return nil
 	}
-	return r.freely(f.value).GetStructValue()
+	return r.freely(f.Value).GetStructValue()
 }
 
 // freely reads a value of any kind.
 func (r *reader) freely(node ast.Node) *structpb.Value {
-	at := positionOf(node)
-	if node = r.resolve(node); node == nil {
+	at := yamlfile.PositionOf(node)
+	if node = r.Resolve(node); node == nil {
 		return structpb.NewNullValue()
 	}
-	if r.depth++; r.depth > maxDepth {
-		r.problems.addf(at, "values are nested more than %d deep", maxDepth)
+	if r.depth++; r.depth > yamlfile.MaxDepth {
+		r.Problems.Addf(at, "values are nested more than %d deep", yamlfile.MaxDepth)
 		return structpb.NewNullValue()
 	}
 	defer func() { r.depth-- }()
@@ -34,16 +36,16 @@ func (r *reader) freely(node ast.Node) *structpb.Value {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		fields := map[string]*structpb.Value{}
 		for _, f := range r.mapping(node, "metadata", nil) {
-			fields[f.name] = structpb.NewNullValue()
-			if f.value != nil {
-				fields[f.name] = r.freely(f.value)
+			fields[f.Name] = structpb.NewNullValue()
+			if f.Value != nil {
+				fields[f.Name] = r.freely(f.Value)
 			}
 		}
 		return structpb.NewStructValue(&structpb.Struct{Fields: fields})
 	case *ast.SequenceNode:
 		list := &structpb.ListValue{}
 		for _, item := range n.Values {
-			if r.visit(item) {
+			if r.Visit(item) {
 				list.Values = append(list.Values, r.freely(item))
 			}
 		}
@@ -57,9 +59,9 @@ func (r *reader) freely(node ast.Node) *structpb.Value {
 			return structpb.NewNumberValue(number)
 		}
 	}
-	text, _, ok := scalar(node)
+	text, _, ok := yamlfile.Scalar(node)
 	if !ok {
-		r.problems.addf(at, "metadata: this kind of value is not supported")
+		r.Problems.Addf(at, "metadata: this kind of value is not supported")
 	}
 	return structpb.NewStringValue(text)
 }

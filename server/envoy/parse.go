@@ -4,7 +4,12 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
+
+// MaxSize is how large a file may be, in bytes.
+const MaxSize = yamlfile.MaxSize
 
 // Charging is how a request over several descriptors is charged.
 type Charging uint8
@@ -53,7 +58,7 @@ var (
 func Parse(name string, text []byte) (*Domain, error) {
 	r := &reader{}
 	d := r.read(text)
-	if err := r.problems.join(name); err != nil {
+	if err := r.Problems.Join(name); err != nil {
 		return nil, err
 	}
 	d.file = name
@@ -63,25 +68,22 @@ func Parse(name string, text []byte) (*Domain, error) {
 // read reads a whole file. What it returns is of use only if there are no problems.
 func (r *reader) read(text []byte) *Domain {
 	d := &Domain{}
-	root := r.document(text)
+	root, at, second := r.Document(text, "the file is empty; write domain: and descriptors:")
+	if second != nil {
+		r.Problems.Addf(yamlfile.PositionOf(second.Body), "a second document begins; a file has one domain, so put this into another file")
+	}
 	if root == nil {
 		return d
 	}
-	r.anchors = anchors{}
-	ast.Walk(r.anchors, root)
-	at := positionOf(root)
-	if root = r.resolve(root); root == nil {
+	if !yamlfile.IsMapping(root) {
+		r.Problems.Addf(at, "the file must be a mapping with domain and descriptors, not %s", r.NameOf(root))
 		return d
 	}
-	if !isMapping(root) {
-		r.problems.addf(at, "the file must be a mapping with domain and descriptors, not %s", nameOf(root))
-		return d
-	}
-	descriptors := field{name: "descriptors"}
+	descriptors := yamlfile.Field{Name: "descriptors"}
 	for _, f := range r.mapping(root, "the file", fileFields) {
-		switch f.name {
+		switch f.Name {
 		case "domain":
-			d.name = r.text(f)
+			d.name, _ = r.Text(f)
 		case "charging":
 			d.charging = Charging(r.word(f, "a way of charging", chargingNames))
 		case "descriptors":
@@ -89,7 +91,7 @@ func (r *reader) read(text []byte) *Domain {
 		}
 	}
 	if d.name == "" {
-		r.problems.addf(at, "the file has no domain; write domain: and a name that no other file has")
+		r.Problems.Addf(at, "the file has no domain; write domain: and a name that no other file has")
 	}
 	r.charging = d.charging
 	d.root = r.level(descriptors)
@@ -97,29 +99,29 @@ func (r *reader) read(text []byte) *Domain {
 }
 
 // level reads a list of descriptors.
-func (r *reader) level(f field) *level {
+func (r *reader) level(f yamlfile.Field) *level {
 	items := r.items(f)
 	if len(items) == 0 {
 		return nil
 	}
-	if r.depth++; r.depth > maxDepth {
-		r.problems.addf(f.at, "descriptors are nested more than %d deep", maxDepth)
+	if r.depth++; r.depth > yamlfile.MaxDepth {
+		r.Problems.Addf(f.At, "descriptors are nested more than %d deep", yamlfile.MaxDepth)
 		return nil
 	}
 	defer func() { r.depth-- }()
 	l := newLevel()
 	lines := map[pair]int{}
 	for _, item := range items {
-		at := positionOf(item)
+		at := yamlfile.PositionOf(item)
 		n := r.descriptor(item)
 		if n == nil {
 			continue
 		}
 		if line, twice := lines[n.pair]; twice {
-			r.problems.addf(at, "this descriptor has the same key and value as the one in line %d; put them together", line)
+			r.Problems.Addf(at, "this descriptor has the same key and value as the one in line %d; put them together", line)
 			continue
 		}
-		lines[n.pair] = at.line
+		lines[n.pair] = at.Line
 		l.add(n)
 	}
 	return l
@@ -127,34 +129,34 @@ func (r *reader) level(f field) *level {
 
 // descriptor reads one descriptor; nil if it cannot be placed, about which it reports.
 func (r *reader) descriptor(item ast.Node) *node {
-	at := positionOf(item)
-	before := len(r.problems)
+	at := yamlfile.PositionOf(item)
+	before := len(r.Problems)
 	n := &node{}
 	var shadow, quota bool
-	var metadata field
-	var rateLimit, share *field
+	var metadata yamlfile.Field
+	var rateLimit, share *yamlfile.Field
 	for _, f := range r.mapping(item, "a descriptor", descriptorFields) {
-		switch f.name {
+		switch f.Name {
 		case "key":
-			n.key = r.text(f)
+			n.key, _ = r.Text(f)
 		case "value":
-			n.value = r.text(f)
+			n.value, _ = r.Text(f)
 		case "rate_limit":
 			rateLimit = &f
 		case "descriptors":
 			n.next = r.level(f)
 		case "shadow_mode":
-			shadow = r.truth(f)
+			shadow = r.Truth(f)
 		case "quota_mode":
-			quota = r.truth(f)
+			quota = r.Truth(f)
 		case "share_threshold":
-			if n.shared = r.truth(f); n.shared {
+			if n.shared = r.Truth(f); n.shared {
 				share = &f
 			}
 		case "metadata":
 			metadata = f
 		case "detailed_metric", "value_to_metric":
-			r.truth(f) // our metrics never have values in them
+			r.Truth(f) // our metrics never have values in them
 		}
 	}
 	if rateLimit != nil && r.given(*rateLimit) {
@@ -163,13 +165,13 @@ func (r *reader) descriptor(item ast.Node) *node {
 		n.rule.metadata = r.metadata(metadata)
 	}
 	if share != nil && !strings.Contains(n.value, "*") {
-		r.problems.addf(share.at, "share_threshold: is for values with a *, whose matches then share one count")
+		r.Problems.Addf(share.At, "share_threshold: is for values with a *, whose matches then share one count")
 	}
 	switch {
-	case n.key == "" && len(r.problems) == before:
-		r.problems.addf(at, "the descriptor has no key; write key: and the name of an entry")
+	case n.key == "" && len(r.Problems) == before:
+		r.Problems.Addf(at, "the descriptor has no key; write key: and the name of an entry")
 	case strings.Contains(n.key, "*"):
-		r.problems.addf(at, "key: %s has a * in it, which only values can have; give the key in full", quote(n.key))
+		r.Problems.Addf(at, "key: %s has a * in it, which only values can have; give the key in full", yamlfile.Quote(n.key))
 	case n.key != "":
 		return n
 	}

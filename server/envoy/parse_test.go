@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 const head = "domain: d\ndescriptors:\n- key: k\n" // three lines; a field of the descriptor follows in line 4, column 3
@@ -16,7 +17,7 @@ var wrongFiles = []struct {
 	{"empty", "", "f.yaml:1:1: the file is empty"},
 	{"comments", "# nothing\n", "f.yaml:1:1: the file is empty"},
 	{"not YAML", "domain: [", "f.yaml:1:9: this is not YAML"},
-	{"not UTF-8", "domain: \xff", "f.yaml:1:1: the file is not UTF-8"},
+	{"not UTF-8", "domain: \xff", "f.yaml:1:9: the file is not UTF-8"},
 	{"a list", "- domain: d", "f.yaml:1:1: the file must be a mapping"},
 	{"two documents", "domain: d\n---\ndomain: e\n", "f.yaml:3:1: a second document"},
 	{"no domain", "descriptors: [{key: k}]", "f.yaml:1:1: the file has no domain"},
@@ -71,7 +72,7 @@ var wrongFiles = []struct {
 	{"an alias of nothing", head + "  rate_limit: *x", `f.yaml:4:15: there is no anchor "&x"`},
 	{"a tag", head + "  value: !!str 5", "tags such as"},
 	{"a merge of a text", head + "  <<: x", "<<: must be a mapping"},
-	{"too deep", "domain: d\n" + nested(maxDepth+1), "nested more than 32 deep"},
+	{"too deep", "domain: d\n" + nested(yamlfile.MaxDepth+1), "nested more than 32 deep"},
 }
 
 // nested returns descriptors within one another.
@@ -104,7 +105,7 @@ func TestErrorsWrapWhatIsWrongWithALimit(t *testing.T) {
 func TestAllProblemsAreTold(t *testing.T) {
 	_, err := Parse("f.yaml", []byte("domian: d\ndescriptors:\n"+strings.Repeat("- kye: k\n", 12)))
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != maxProblems+1 || !strings.HasPrefix(lines[0], "f.yaml:1:1: ") || !strings.HasPrefix(lines[9], "f.yaml:10:3: ") ||
+	if len(lines) != yamlfile.MaxProblems+1 || !strings.HasPrefix(lines[0], "f.yaml:1:1: ") || !strings.HasPrefix(lines[9], "f.yaml:10:3: ") ||
 		!strings.HasSuffix(lines[10], "and 4 more problems") { // the domain is wrong, and missing, and the twelve
 		t.Errorf("got:\n%v", err)
 	}
@@ -121,7 +122,7 @@ func TestFilesOfTheOriginal(t *testing.T) {
 		"domain: d\ndescriptors: [{key: k, value: true, rate_limit: {unlimited: true, requests_per_unit: 3}}]",
 		"---\ndomain: d\n...\n",
 		"\ufeffdomain: d\n",
-		"domain: d\n" + nested(maxDepth),
+		"domain: d\n" + nested(yamlfile.MaxDepth),
 	} {
 		if _, err := Parse("f.yaml", []byte(text)); err != nil {
 			t.Errorf("%q: %v", text, err)

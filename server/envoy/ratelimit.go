@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -30,20 +31,20 @@ func namesOf[T interface{ String() string }](values ...T) (names []string) {
 }
 
 // rateLimit reads a rate_limit block.
-func (r *reader) rateLimit(block field) *spec {
+func (r *reader) rateLimit(block yamlfile.Field) *spec {
 	s := &spec{}
 	s.limit.Algorithm, s.multiplier = slidegate.FixedWindow, 1
-	if !isMapping(block.value) {
-		r.problems.addf(positionOf(block.value), "rate_limit: must be a mapping with unit and requests_per_unit, not %s", nameOf(block.value))
+	if !yamlfile.IsMapping(block.Value) {
+		r.Problems.Addf(block.ValueAt(), "rate_limit: must be a mapping with unit and requests_per_unit, not %s", r.NameOf(block.Value))
 		return s
 	}
-	before := len(r.problems)
-	given := map[string]field{}
-	for _, f := range r.mapping(block.value, "a rate_limit", rateLimitFields) {
-		given[f.name] = f
+	before := len(r.Problems)
+	given := map[string]yamlfile.Field{}
+	for _, f := range r.mapping(block.Value, "a rate_limit", rateLimitFields) {
+		given[f.Name] = f
 		r.limitField(s, f)
 	}
-	if len(r.problems) > before {
+	if len(r.Problems) > before {
 		return s
 	}
 	r.period(s, block, given)
@@ -52,30 +53,30 @@ func (r *reader) rateLimit(block field) *spec {
 		s.limit.CountDenied = r.charging == ChargeEach // as the original does
 	}
 	if s.name != "" && slices.Contains(s.replaces, s.name) {
-		r.problems.addf(given["replaces"].at, "replaces: %s is the name of this rate_limit itself", quote(s.name))
+		r.Problems.Addf(given["replaces"].At, "replaces: %s is the name of this rate_limit itself", yamlfile.Quote(s.name))
 	}
 	if _, ok := given["requests_per_unit"]; !ok && !s.unlimited {
-		r.problems.addf(block.at, "the rate_limit has no requests_per_unit; write 0 to refuse all, or unlimited: true")
+		r.Problems.Addf(block.At, "the rate_limit has no requests_per_unit; write 0 to refuse all, or unlimited: true")
 	}
-	if s.unlimited || len(r.problems) > before {
+	if s.unlimited || len(r.Problems) > before {
 		return s
 	}
 	if err := s.counted().Check(); err != nil {
-		r.problems.addf(block.at, "%w", err)
+		r.Problems.Add(block.At, err)
 	}
 	return s
 }
 
-func (r *reader) limitField(s *spec, f field) {
-	switch f.name {
+func (r *reader) limitField(s *spec, f yamlfile.Field) {
+	switch f.Name {
 	case "unit":
 		r.unit(s, f)
 	case "requests_per_unit":
 		s.limit.Quota = r.whole(f, 0, maxUint32)
 	case "unlimited":
-		s.unlimited = r.truth(f)
+		s.unlimited = r.Truth(f)
 	case "name":
-		s.name = r.text(f)
+		s.name, _ = r.Text(f)
 	case "replaces":
 		s.replaces = r.replaces(f)
 	case "unit_multiplier":
@@ -91,75 +92,75 @@ func (r *reader) limitField(s *spec, f field) {
 	case "anchor":
 		s.limit.Anchor = slidegate.Anchor(r.word(f, "an anchor", anchorNames))
 	case "count_denied":
-		s.limit.CountDenied = r.truth(f)
+		s.limit.CountDenied = r.Truth(f)
 	case "burst":
 		s.limit.Burst = r.whole(f, 1, rule.MaxQuota)
 	}
 }
 
 // unit reads the unit, in capitals or not, as the original does.
-func (r *reader) unit(s *spec, f field) {
+func (r *reader) unit(s *spec, f yamlfile.Field) {
 	if !r.given(f) {
 		return
 	}
-	text := r.text(f)
+	text, _ := r.Text(f)
 	i := slices.Index(unitNames, strings.ToLower(text))
 	if i < 0 {
-		r.problems.addf(positionOf(f.value), "unit: %s", unknown(text, "a unit", unitNames))
+		r.Problems.Addf(f.ValueAt(), "unit: %w", unknown(text, "a unit", unitNames))
 		return
 	}
 	s.unit = units[i].unit
 }
 
 // period makes the window of unit and unit_multiplier, or these of the window.
-func (r *reader) period(s *spec, block field, given map[string]field) {
+func (r *reader) period(s *spec, block yamlfile.Field, given map[string]yamlfile.Field) {
 	unit, hasUnit := given["unit"]
 	window, hasWindow := given["window"]
 	multiplier, hasMultiplier := given["unit_multiplier"]
 	switch {
 	case s.unlimited && hasUnit:
-		r.problems.addf(unit.at, "unit: is of no use when unlimited; leave out one of them")
+		r.Problems.Addf(unit.At, "unit: is of no use when unlimited; leave out one of them")
 	case s.unlimited:
 	case hasUnit && hasWindow:
-		r.problems.addf(window.at, "window: stands in place of unit; leave out one of them")
+		r.Problems.Addf(window.At, "window: stands in place of unit; leave out one of them")
 	case hasMultiplier && !hasUnit:
-		r.problems.addf(multiplier.at, "unit_multiplier: is how many units there are, but there is no unit")
+		r.Problems.Addf(multiplier.At, "unit_multiplier: is how many units there are, but there is no unit")
 	case hasWindow:
 		s.unit, s.multiplier = unitOf(s.limit.Window)
 	case hasUnit:
 		s.limit.Window = times(lengthOf(s.unit), int64(s.multiplier))
 	default:
-		r.problems.addf(block.at, "the rate_limit has no unit; write one of %s", strings.Join(unitNames, ", "))
+		r.Problems.Addf(block.At, "the rate_limit has no unit; write one of %s", strings.Join(unitNames, ", "))
 	}
 }
 
 // window reads a length of time of whole seconds: answers tell windows in units, and no unit is shorter.
-func (r *reader) window(f field) time.Duration {
+func (r *reader) window(f yamlfile.Field) time.Duration {
 	if !r.given(f) {
 		return 0
 	}
-	text := r.text(f)
+	text, _ := r.Text(f)
 	limit, err := slidegate.ParseLimit("1/" + text)
 	if err != nil || limit != (slidegate.Limit{Quota: 1, Window: limit.Window}) || strings.ContainsFunc(text, unicode.IsSpace) {
-		r.problems.addf(positionOf(f.value), "window: %s is not a length of time such as 30s, 10m, 24h or 7d", quote(text))
+		r.Problems.Addf(f.ValueAt(), "window: %s is not a length of time such as 30s, 10m, 24h or 7d", yamlfile.Quote(text))
 		return 0
 	}
 	if limit.Window%time.Second != 0 || limit.Window/time.Second > math.MaxUint32 {
-		r.problems.addf(positionOf(f.value), "window: %s: must be of whole seconds", quote(text))
+		r.Problems.Addf(f.ValueAt(), "window: %s: must be of whole seconds", yamlfile.Quote(text))
 		return 0
 	}
 	return limit.Window
 }
 
-func (r *reader) replaces(f field) (names []string) {
+func (r *reader) replaces(f yamlfile.Field) (names []string) {
 	for _, item := range r.items(f) {
-		at, before := positionOf(item), len(r.problems)
+		at, before := yamlfile.PositionOf(item), len(r.Problems)
 		name := ""
 		for _, f := range r.mapping(item, "replaces", []string{"name"}) {
-			name = r.text(f)
+			name, _ = r.Text(f)
 		}
-		if name == "" && len(r.problems) == before {
-			r.problems.addf(at, "replaces: has no name; write name: and that of another rate_limit")
+		if name == "" && len(r.Problems) == before {
+			r.Problems.Addf(at, "replaces: has no name; write name: and that of another rate_limit")
 		}
 		names = append(names, name)
 	}

@@ -1,4 +1,4 @@
-package config
+package yamlfile
 
 import "github.com/goccy/go-yaml/ast"
 
@@ -15,41 +15,41 @@ func (a anchors) Visit(node ast.Node) ast.Visitor {
 }
 
 // before returns the last anchor of a name before a place.
-func (a anchors) before(name string, at position) (found *ast.AnchorNode) {
+func (a anchors) before(name string, at Position) (found *ast.AnchorNode) {
 	for _, anchor := range a[name] {
-		if positionOf(anchor).compare(at) < 0 {
+		if PositionOf(anchor).compare(at) < 0 {
 			found = anchor
 		}
 	}
 	return found
 }
 
-// resolve returns the value itself if node is an anchor or an alias; nil if there is none that can be used, about which
-// it reports.
-func (r *reader) resolve(node ast.Node) ast.Node {
-	at := positionOf(node)
-	for range maxDepth {
+// Resolve returns the value itself if node is an anchor or an alias; nil if there is none that can be used, about which it
+// reports.
+func (r *Reader) Resolve(node ast.Node) ast.Node {
+	at := PositionOf(node)
+	for range MaxDepth {
 		switch n := node.(type) {
 		case *ast.AnchorNode:
 			node = n.Value
 		case *ast.AliasNode:
 			name := n.Value.GetToken().Value
-			anchor := r.anchors.before(name, positionOf(n))
+			anchor := r.anchors.before(name, PositionOf(n))
 			if anchor == nil {
-				r.problems.addf(at, "there is no anchor %s before this alias of it", quote("&"+name))
+				r.Problems.Addf(at, "there is no anchor %s before this alias of it", r.quote("&"+name))
 				return nil
 			}
 			node = anchor.Value
 		case *ast.TagNode:
-			r.problems.addf(at, "tags such as %s are not supported; leave it out", quote(n.GetToken().Value))
+			r.Problems.Addf(at, "tags such as %s are not supported; leave it out", r.quote(n.GetToken().Value))
 			return nil
 		case nil:
-			r.problems.addf(at, "there is no value")
+			r.Problems.Addf(at, "there is no value")
 			return nil
 		default:
 			return node
 		}
 	}
-	r.problems.addf(at, "the alias leads to another, and so on more than %d times", maxDepth)
+	r.Problems.Addf(at, "the alias leads to another, and so on more than %d times", MaxDepth)
 	return nil
 }

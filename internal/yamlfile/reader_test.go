@@ -1,0 +1,164 @@
+package yamlfile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// say writes what a value is read as: the fields of mappings, the items of lists, and texts, those that are texts for certain
+// in quotes.
+func say(r *Reader, node ast.Node) string {
+	if node = r.Resolve(node); node == nil {
+		return "?"
+	}
+	var parts []string
+	if IsMapping(node) {
+		fields, merged := r.Fields(node)
+		for _, f := range fields {
+			parts = append(parts, fmt.Sprintf("%d:%d %s=%s", f.At.Line, f.At.Column, f.Name, say(r, f.Value)))
+		}
+		for _, f := range merged {
+			parts = append(parts, fmt.Sprintf("%d:%d <<=%s", f.At.Line, f.At.Column, say(r, f.Value)))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	if list, ok := node.(*ast.SequenceNode); ok {
+		for _, item := range list.Values {
+			if !r.Visit(item) {
+				break
+			}
+			parts = append(parts, say(r, item))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	text, isText, ok := Scalar(node)
+	switch {
+	case !ok:
+		return r.NameOf(node)
+	case isText:
+		return Quote(text)
+	}
+	return text
+}
+
+// read reads a file, and says what is in it, or what is wrong.
+func read(r *Reader, text string) string {
+	root, at, second := r.Document([]byte(text), "the file is empty")
+	if second != nil {
+		r.Problems.Addf(PositionOf(second), "a second document, which says something in line %d", PositionOf(second.Body).Line)
+	}
+	said := ""
+	if root != nil {
+		said = fmt.Sprintf("%d:%d %s", at.Line, at.Column, say(r, root))
+	}
+	if err := r.Problems.Join("f"); err != nil {
+		return err.Error()
+	}
+	return said
+}
+
+func TestRead(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"a: 1\nb: [x, 'y', 1.5, true, ~]\n", `1:1 {1:1 a=1, 2:1 b=[x, "y", 1.5, true, nothing]}`},
+		{"\ufeff\n  a: |\n    x\n", `2:3 {2:3 a="x\n"}`},
+		{"---\nx\n...\n", "2:1 x"},
+		{"&r\na: &x {b: 1}\nc: *x\n", "1:1 {2:1 a={2:8 b=1}, 3:1 c={2:8 b=1}}"},
+		{"a: &x 1\nb: *x\nc: &x 2\nd: *x\n", "1:1 {1:1 a=1, 2:1 b=1, 3:1 c=2, 4:1 d=2}"}, // the last before the alias
+		{"a: &x {b: 1}\nc:\n  <<: *x\n  d: 2\n", "1:1 {1:1 a={1:8 b=1}, 2:1 c={4:3 d=2, 3:3 <<={1:8 b=1}}}"},
+		{"'<<': 1\n", "1:1 {1:1 <<=1}"}, // a name like any other
+
+		{"", "f:1:1: the file is empty"},
+		{"# nothing\n", "f:1:1: the file is empty"},
+		{"%YAML 1.2\n---\n", "f:1:1: the file is empty"},
+		{"a\n---\n# b\nb\n", "f:2:1: a second document, which says something in line 4"},
+		{"é: 1\né\xff: 2\n", "f:2:2: the file is not UTF-8"},
+		{"a: [", "f:1:4: this is not YAML: sequence end token ']' not found"},
+		{"a: 1\nb: 2\na: 3\n", `f:3:1: "a" is given twice; the first is in line 1`},
+		{"? a\n: 1\n", "f:1:1: a name must stand by itself before its colon, without ?, &, * and !"},
+		{"a: *x\nb: &x 1\n", `f:1:4: there is no anchor "&x" before this alias of it`},
+		{"a: !!str 1\n", `f:1:4: tags such as "!!str" are not supported; leave it out`},
+		{strings.Repeat("#", MaxSize+1), "f:1:1: the file is larger than 1048576 bytes"},
+		{strings.Repeat("[", MaxDepth+1), "f:1:33: values are nested more than 32 deep"},
+		{"[" + strings.Repeat("a,", maxTokens/2) + "a]", "f:1:60001: the file has more than 60000 words and signs; split it"},
+		{"a: &a [" + strings.Repeat("1,", 999) + "1]\nb: [" + strings.Repeat("*a,", 60) + "]\n",
+			"f:1:1886: aliases make more than 60000 values of the file; split it"},
+	} {
+		if got := read(&Reader{}, test.text); got != test.want {
+			t.Errorf("%.60q:\ngot  %.300s\nwant %s", test.text, got, test.want)
+		}
+	}
+}
+
+func TestTextAndTruth(t *testing.T) {
+	r := &Reader{}
+	root, _, _ := r.Document([]byte("a: 5\nb: true\nc: [x]\nd: {x: y}\ne: 'true'\n"), "")
+	fields, _ := r.Fields(root)
+	got := ""
+	for _, f := range append(fields, Field{Name: "none"}) {
+		text, ok := r.Text(f)
+		got += fmt.Sprintf("%s %q %t %t\n", f.Name, text, ok, r.Truth(f))
+	}
+	want := `a "5" true false
+b "true" true true
+c "" false false
+d "" false false
+e "true" true false
+none "" false false
+f:1:4: a: must be true or false, not "5"
+f:3:4: c: must be a text, not a list
+f:3:4: c: must be true or false, not a list
+f:4:4: d: must be a text, not a mapping
+f:4:4: d: must be true or false, not a mapping
+f:5:4: e: must be true or false, not "true"`
+	if got += r.Problems.Join("f").Error(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestProblemsAreMasked(t *testing.T) {
+	r := &Reader{Mask: func(text string) string { return strings.ReplaceAll(text, "hunter", "***") }}
+	got := read(r, "hunter: 1\nhunter: 2\nb: *hunter\nc: !hunter 3\n")
+	want := `f:2:1: "***" is given twice; the first is in line 1
+f:3:4: there is no anchor "&***" before this alias of it
+f:4:4: tags such as "!***" are not supported; leave it out`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	root, _, _ := r.Document([]byte("hunter"), "")
+	if got := r.NameOf(root); got != `"***"` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestQuoteIsCutShort(t *testing.T) {
+	if got, want := Quote(strings.Repeat("a", 59)+"é and so on"), `"`+strings.Repeat("a", 59)+`"...`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := Quote(strings.Repeat("a", 60)), `"`+strings.Repeat("a", 60)+`"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestJoin: in the order of the file, each once, and no more than can be read.
+func TestJoin(t *testing.T) {
+	var p Problems
+	if err := p.Join("f"); err != nil {
+		t.Errorf("no problems are %v", err)
+	}
+	wrong := errors.New("wrong")
+	for line := MaxProblems + 2; line > 0; line-- {
+		p.Add(Position{line, 2}, wrong)
+		p.Add(Position{line, 2}, wrong)
+	}
+	p.Addf(Position{1, 1}, "very %w", wrong)
+	err := p.Join("f")
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != MaxProblems+1 || lines[0] != "f:1:1: very wrong" || lines[9] != "f:9:2: wrong" || lines[10] != "f: and 3 more problems" ||
+		!errors.Is(err, wrong) {
+		t.Errorf("got\n%v", err)
+	}
+}
