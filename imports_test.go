@@ -33,6 +33,7 @@ var floors = map[string]int{
 	"cmd":       8,
 	"examples":  8,
 
+	"internal/wording":  0, // how errors speak of what people wrote
 	"internal/yamlfile": 1, // how config and the Envoy door read files; the root must not need YAML
 
 	"replay/traffic":  3, // what replay, generate and report have in common

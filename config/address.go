@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -14,7 +15,7 @@ func (r *reader) proxies(e yamlfile.Field) (proxies []netip.Prefix) {
 	for _, item := range r.items(e, "addresses, such as [10.0.0.0/8, 192.0.2.1]") {
 		text, _, ok := yamlfile.Scalar(item.Value)
 		if !ok {
-			r.Problems.Addf(item.At, "%s: must be an address, or a prefix such as 10.0.0.0/8, not %s", e.Name, r.NameOf(item.Value))
+			r.Problems.Addf(item.At, "%s: must be an address, or a prefix such as 10.0.0.0/8, not %s", e.Name, yamlfile.NameOf(item.Value))
 			continue
 		}
 		prefix, err := parseAddresses(text)
@@ -40,7 +41,7 @@ func parseAddresses(text string) (netip.Prefix, error) {
 		if addr, err := netip.ParseAddr(before); err != nil || !addr.Is6() || zone == "" {
 			return netip.Prefix{}, errNoAddress
 		}
-		return netip.Prefix{}, fmt.Errorf("%s has a zone, and zones are not compared; write %s", quote(text), before)
+		return netip.Prefix{}, fmt.Errorf("%s has a zone, and zones are not compared; write %s", wording.Quote(text), before)
 	}
 	prefix, err := netip.ParsePrefix(text)
 	if addr, addrErr := netip.ParseAddr(text); addrErr == nil {
@@ -53,13 +54,13 @@ func parseAddresses(text string) (netip.Prefix, error) {
 	if addr.Is4In6() {
 		if bits < 96 {
 			return netip.Prefix{}, fmt.Errorf("%s is IPv4 written in IPv6, where the length is 96 to 128; write it in IPv4",
-				quote(text))
+				wording.Quote(text))
 		}
 		addr, bits = addr.Unmap(), bits-96
 	}
 	plain := netip.PrefixFrom(addr, bits).Masked()
 	if plain.Addr() != addr {
-		return netip.Prefix{}, fmt.Errorf("%s has bits beyond its length; write %s", quote(text), plain)
+		return netip.Prefix{}, fmt.Errorf("%s has bits beyond its length; write %s", wording.Quote(text), plain)
 	}
 	return plain, nil
 }

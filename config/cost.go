@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // maxCost is the largest cost that a limit takes.
@@ -45,9 +47,9 @@ func parseCost(text string) (Cost, error) {
 		}
 		return Cost{named: true, field: field}, nil
 	}
-	hint := didYouMean(word, []string{FieldBytes.String(), FieldJSON.String()})
+	hint := wording.DidYouMean(word, []string{FieldBytes.String(), FieldJSON.String()})
 	return Cost{}, fmt.Errorf("%s is not a cost%s (there are whole numbers in plain digits, bytes and field:PATH)",
-		quote(text), hint)
+		wording.Quote(text), hint)
 }
 
 // parseWhole reads a whole number in plain digits, which may be written in groups (1_000_000). Other ways to write one

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/textproto"
 	"strings"
+
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // FieldKind is what part of a request a Field is.
@@ -74,7 +76,7 @@ func parseField(text string) (Field, error) {
 		case kind == FieldJSON:
 			return parseJSONField(name)
 		case named:
-			return Field{}, fmt.Errorf("the field %s takes no name, as in %s", word, quote(text))
+			return Field{}, fmt.Errorf("the field %s takes no name, as in %s", word, wording.Quote(text))
 		}
 		return Field{Kind: kind}, nil
 	}
@@ -88,8 +90,8 @@ func parseField(text string) (Field, error) {
 		}
 		forms[i] = kindName
 	}
-	hint := didYouMean(word, kindNames[:keyKinds])
-	return Field{}, fmt.Errorf("%s is not a field%s (%s)", quote(word), hint, thereAre(forms))
+	hint := wording.DidYouMean(word, kindNames[:keyKinds])
+	return Field{}, fmt.Errorf("%s is not a field%s (%s)", wording.Quote(word), hint, wording.ThereAre(forms))
 }
 
 // parseHeader reads the name of a header.
@@ -100,7 +102,8 @@ func parseHeader(name string) (Field, error) {
 	for _, c := range []byte(name) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			return Field{}, fmt.Errorf("%s is not the name of a header: %s cannot be in one", quote(name), quote(string(rune(c))))
+			return Field{}, fmt.Errorf("%s is not the name of a header: %s cannot be in one",
+				wording.Quote(name), wording.Quote(string(rune(c))))
 		}
 	}
 	return Field{Kind: FieldHeader, Name: textproto.CanonicalMIMEHeaderKey(name)}, nil
@@ -123,7 +126,7 @@ func parseJSONField(path string) (Field, error) {
 		case '\\':
 			i++ // whatever follows is part of the name
 			if i == len(path) {
-				return Field{}, fmt.Errorf("the path %s ends in a backslash; write two for one that is meant", quote(path))
+				return Field{}, fmt.Errorf("the path %s ends in a backslash; write two for one that is meant", wording.Quote(path))
 			}
 		}
 		length++
@@ -135,5 +138,5 @@ func parseJSONField(path string) (Field, error) {
 }
 
 func emptyName(path string) error {
-	return fmt.Errorf("the path %s has an empty name; write names with one dot between them, such as user.id", quote(path))
+	return fmt.Errorf("the path %s has an empty name; write names with one dot between them, such as user.id", wording.Quote(path))
 }

@@ -3,10 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -21,12 +20,7 @@ type File struct {
 
 // Load reads the file at path. The error is that of Parse if the file can be read.
 func Load(path string) (*File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	text, err := yamlfile.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
@@ -40,7 +34,7 @@ func Load(path string) (*File, error) {
 //
 // A problem with a limit wraps what slidegate says of it, so that errors.Is finds slidegate.ErrLimit.
 func Parse(name string, text []byte) (*File, error) {
-	r := &reader{Reader: yamlfile.Reader{Mask: mask}}
+	r := &reader{}
 	file := r.read(text)
 	if err := r.Problems.Join(name); err != nil {
 		return nil, err
@@ -67,9 +61,9 @@ func (f *File) Policy(name string) (*Policy, error) {
 	case len(names) == 0:
 		return nil, errors.New("config: there are no policies")
 	case wanted == "":
-		return nil, fmt.Errorf("config: there are several policies; name one (%s)", thereAre(names))
+		return nil, fmt.Errorf("config: there are several policies; name one (%s)", wording.ThereAre(names))
 	}
-	return nil, fmt.Errorf("config: %w", unknown(wanted, "a policy", names))
+	return nil, fmt.Errorf("config: %w", wording.Unknown(wanted, "a policy", names))
 }
 
 // defaultName returns the name of the policy that is meant when none is named; empty if there is none.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // Format writes a file as it was understood: with everything that it leaves to defaults, and with the passwords of the
@@ -18,7 +19,7 @@ func Format(f *File) []byte {
 	var w formatter
 	s := f.Service
 	failure := cmp.Or(s.Failure, FailOpen)
-	w.linef(0, "store: %s", strconv.Quote(Redact(cmp.Or(s.Store, "memory:"))))
+	w.linef(0, "store: %s", strconv.Quote(wording.Redact(cmp.Or(s.Store, "memory:"))))
 	w.linef(0, "store_timeout: %s", durationText(cmp.Or(s.StoreTimeout, DefaultStoreTimeout)))
 	w.linef(0, "failure: %s", failure)
 	var proxies []string

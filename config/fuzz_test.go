@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // understood is what a file is read as again after Format wrote it: its defaults are said, and its passwords masked.
 func understood(f *File) *File {
 	said := *f
-	said.Service.Store = Redact(cmp.Or(f.Service.Store, "memory:"))
+	said.Service.Store = wording.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
 	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
 	if len(f.Policies) == 1 {

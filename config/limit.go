@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -36,7 +37,7 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 			err = limit.Check()
 		}
 	} else {
-		err = fmt.Errorf("a limit must be a text such as 100/1m, or a mapping with quota and window, not %s", r.NameOf(node))
+		err = fmt.Errorf("a limit must be a text such as 100/1m, or a mapping with quota and window, not %s", yamlfile.NameOf(node))
 	}
 	if err != nil {
 		r.Problems.Add(at, err)
@@ -106,7 +107,7 @@ func choice[T fmt.Stringer](r *reader, e yamlfile.Field, what string, among ...T
 		}
 	}
 	if ok {
-		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, unknown(text, what, names))
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, wording.Unknown(text, what, names))
 	}
 	return among[0]
 }
@@ -119,12 +120,12 @@ func (r *reader) window(e yamlfile.Field) time.Duration {
 	}
 	if _, bare := parseWhole(text); bare {
 		r.Problems.Addf(e.ValueAt(),
-			"window: %s has no unit; write a length of time such as 30s, 1m, 24h or 7d", quote(text))
+			"window: %s has no unit; write a length of time such as 30s, 1m, 24h or 7d", wording.Quote(text))
 		return 0
 	}
 	if strings.ContainsFunc(text, unicode.IsSpace) {
 		r.Problems.Addf(e.ValueAt(),
-			"window: %s has a space in it; write a length of time such as 30s, 1m, 24h or 7d", quote(text))
+			"window: %s has a space in it; write a length of time such as 30s, 1m, 24h or 7d", wording.Quote(text))
 		return 0
 	}
 	if strings.Contains(text, "://") { // it may have a password in it

@@ -15,7 +15,7 @@ func (r *reader) limits(e yamlfile.Field) (limits []slidegate.Limit) {
 	list, ok := e.Value.(*ast.SequenceNode)
 	switch {
 	case !ok:
-		r.Problems.Addf(e.ValueAt(), "%s: must be a list, such as [100/1m, 1000/1h], not %s", e.Name, r.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "%s: must be a list, such as [100/1m, 1000/1h], not %s", e.Name, yamlfile.NameOf(e.Value))
 		return nil
 	case len(list.Values) == 0:
 		r.Problems.Addf(e.ValueAt(), "%s: there must be at least one, such as 100/1m", e.Name)

@@ -14,7 +14,7 @@ func (r *reader) overrides(e yamlfile.Field) (overrides []Override) {
 	defer func() { r.compared = seen.compared }()
 	for _, item := range r.items(e, "mappings with key or keys, and limits") {
 		if !yamlfile.IsMapping(item.Value) {
-			r.Problems.Addf(item.At, "an override must be a mapping with key or keys, and limits, not %s", r.NameOf(item.Value))
+			r.Problems.Addf(item.At, "an override must be a mapping with key or keys, and limits, not %s", yamlfile.NameOf(item.Value))
 			continue
 		}
 		before := len(r.Problems)

@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // Plain returns the file of those who have none: one policy, by which every key faces the same limits. In the service's
 // settings, the URL of the store is taken as it is, without variables.
 func Plain(name string, limits []slidegate.Limit, service Service) (*File, error) {
 	if len(limits) == 0 {
-		return nil, fmt.Errorf("config: the policy %s has no limits; give at least one, such as 100/1m", quote(name))
+		return nil, fmt.Errorf("config: the policy %s has no limits; give at least one, such as 100/1m", wording.Quote(name))
 	}
 	for _, limit := range limits {
 		if err := limit.Check(); err != nil {
@@ -25,7 +26,7 @@ func Plain(name string, limits []slidegate.Limit, service Service) (*File, error
 	}
 	ways := []string{"", FailOpen, FailClosed, FailLocal}
 	if !slices.Contains(ways, service.Failure) {
-		return nil, fmt.Errorf("config: failure: %w", unknown(service.Failure, "a way to fail", ways[1:]))
+		return nil, fmt.Errorf("config: failure: %w", wording.Unknown(service.Failure, "a way to fail", ways[1:]))
 	}
 	key, err := ParseTemplate("address")
 	if err != nil {

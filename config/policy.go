@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -18,15 +19,13 @@ var (
 // read reads a whole file. What it returns is of use only if there are no problems.
 func (r *reader) read(text []byte) *File {
 	file := &File{}
-	root, at, second := r.Document(text, "the file is empty; write policies: and below it at least one policy with limits")
-	if second != nil {
-		r.Problems.Addf(yamlfile.PositionOf(second), `a second document begins; put all policies into one, and remove this "---"`)
-	}
+	root, at := r.Document(text, "write policies: and below it at least one policy with limits",
+		`put all policies into one, and remove this "---"`)
 	if root == nil {
 		return file
 	}
 	if !yamlfile.IsMapping(root) {
-		r.Problems.Addf(at, "the file must be a mapping with policies, not %s", r.NameOf(root))
+		r.Problems.Addf(at, "the file must be a mapping with policies, not %s", yamlfile.NameOf(root))
 		return file
 	}
 	before := len(r.Problems)
@@ -53,19 +52,19 @@ func (r *reader) read(text []byte) *File {
 
 func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 	if !yamlfile.IsMapping(e.Value) {
-		r.Problems.Addf(e.ValueAt(), "policies: must be a mapping of names to policies, not %s", r.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "policies: must be a mapping of names to policies, not %s", yamlfile.NameOf(e.Value))
 		return nil
 	}
 	for _, e := range r.mapping(e.Value, "", nil) {
 		if strings.ContainsFunc(e.Name, notInName) || e.Name == "" {
-			r.Problems.Addf(e.At, "%s is not a name for a policy; write letters, digits, - _ and . only", quote(e.Name))
+			r.Problems.Addf(e.At, "%s is not a name for a policy; write letters, digits, - _ and . only", wording.Quote(e.Name))
 		}
 		if e.Value == nil {
 			continue
 		}
 		if !yamlfile.IsMapping(e.Value) {
 			r.Problems.Addf(e.ValueAt(), "the policy %s must be a mapping with limits, not %s",
-				quote(e.Name), r.NameOf(e.Value))
+				wording.Quote(e.Name), yamlfile.NameOf(e.Value))
 			continue
 		}
 		policies = append(policies, r.policy(e))
@@ -104,7 +103,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	}
 	if !hasLimits {
 		r.Problems.Addf(policy.At,
-			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", quote(p.Name))
+			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", wording.Quote(p.Name))
 	}
 	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
 		r.Problems.Addf(candidate, "candidate: these are the limits that the policy has; change one, or leave the candidate out")

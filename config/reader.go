@@ -5,6 +5,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -25,14 +26,14 @@ func (r *reader) mapping(node ast.Node, what string, known []string) []yamlfile.
 	var fields []yamlfile.Field
 	for _, e := range given {
 		if known != nil && !slices.Contains(known, e.Name) {
-			r.Problems.Add(e.At, unknown(e.Name, "a field of "+what, known))
-			if near, ok := Nearest(e.Name, known); ok {
+			r.Problems.Add(e.At, wording.Unknown(e.Name, "a field of "+what, known))
+			if near, ok := wording.Nearest(e.Name, known); ok {
 				fields = append(fields, yamlfile.Field{Name: near, At: e.At}) // so that it is not missed as well
 			}
 			continue
 		}
 		if e.Value = r.Resolve(e.Value); e.Value != nil && e.Value.Type() == ast.NullType {
-			r.Problems.Addf(e.At, "%s has no value; write one, or leave it out", quote(e.Name))
+			r.Problems.Addf(e.At, "%s has no value; write one, or leave it out", wording.Quote(e.Name))
 			e.Value = nil
 		}
 		fields = append(fields, e)
@@ -46,12 +47,12 @@ func (r *reader) whole(e yamlfile.Field) int64 {
 	n, isWhole := parseWhole(text)
 	switch {
 	case !ok:
-		r.Problems.Addf(e.ValueAt(), "%s: must be a whole number, not %s", e.Name, r.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "%s: must be a whole number, not %s", e.Name, yamlfile.NameOf(e.Value))
 	case isText && isWhole:
-		r.Problems.Addf(e.ValueAt(), "%s: %s is a text; write the number without quotes", e.Name, quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: %s is a text; write the number without quotes", e.Name, wording.Quote(text))
 	case !isWhole:
 		r.Problems.Addf(e.ValueAt(), "%s: %s is not a whole number in plain digits, at most %d",
-			e.Name, quote(text), int64(maxCost))
+			e.Name, wording.Quote(text), int64(maxCost))
 	}
 	return n
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -18,12 +19,12 @@ func (r *reader) match(e yamlfile.Field) string {
 	case text == "":
 		r.Problems.Addf(e.ValueAt(), "match: the pattern is empty; leave match out for every request")
 	case hasMethod && method != strings.ToUpper(method):
-		r.Problems.Addf(e.ValueAt(), "match: methods are written in capitals; write %s", quote(strings.ToUpper(method)+" "+path))
+		r.Problems.Addf(e.ValueAt(), "match: methods are written in capitals; write %s", wording.Quote(strings.ToUpper(method)+" "+path))
 	case !strings.Contains(text, "/"):
-		r.Problems.Addf(e.ValueAt(), "match: %s has no path; write %s", quote(text), quote(strings.TrimSpace(text+" /")))
+		r.Problems.Addf(e.ValueAt(), "match: %s has no path; write %s", wording.Quote(text), wording.Quote(strings.TrimSpace(text+" /")))
 	case !isRoute(text):
 		r.Problems.Addf(e.ValueAt(), "match: %s is not a pattern of net/http; write a path such as /items/{id} or /static/, "+
-			"before it a host if need be, and before that a method and a space: GET example.com/items/", quote(text))
+			"before it a host if need be, and before that a method and a space: GET example.com/items/", wording.Quote(text))
 	}
 	return text
 }

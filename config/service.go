@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -36,7 +37,7 @@ func (r *reader) failure(e yamlfile.Field) string {
 	ways := []string{FailOpen, FailClosed, FailLocal}
 	text, ok := r.Text(e)
 	if ok && !slices.Contains(ways, text) {
-		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, unknown(text, "a way to fail", ways))
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, wording.Unknown(text, "a way to fail", ways))
 	}
 	return text
 }
@@ -51,14 +52,14 @@ func (r *reader) storeTimeout(e yamlfile.Field) time.Duration {
 	_, bare := parseWhole(text)
 	switch {
 	case bare:
-		r.Problems.Addf(e.ValueAt(), "%s: %s has no unit; write a length of time such as 100ms or 1s", e.Name, quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: %s has no unit; write a length of time such as 100ms or 1s", e.Name, wording.Quote(text))
 	case strings.ContainsFunc(text, unicode.IsSpace):
 		r.Problems.Addf(e.ValueAt(), "%s: %s has a space in it; write a length of time such as 100ms or 1s",
-			e.Name, quote(text))
+			e.Name, wording.Quote(text))
 	case err != nil:
-		r.Problems.Addf(e.ValueAt(), "%s: %s is not a length of time such as 100ms or 1s", e.Name, quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: %s is not a length of time such as 100ms or 1s", e.Name, wording.Quote(text))
 	case d < minStoreTimeout || d > maxStoreTimeout:
-		r.Problems.Addf(e.ValueAt(), "%s: must be 1ms to 1m, not %s", e.Name, quote(text))
+		r.Problems.Addf(e.ValueAt(), "%s: must be 1ms to 1m, not %s", e.Name, wording.Quote(text))
 	}
 	return d
 }
@@ -74,7 +75,7 @@ func (r *reader) defaultPolicy(e yamlfile.Field, policies []Policy) string {
 		names[i] = policies[i].Name
 	}
 	if !slices.Contains(names, text) {
-		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, unknown(text, "a policy", names))
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, wording.Unknown(text, "a policy", names))
 	}
 	return text
 }
@@ -84,7 +85,7 @@ func (r *reader) defaultPolicy(e yamlfile.Field, policies []Policy) string {
 func (r *reader) items(e yamlfile.Field, what string) (items []yamlfile.Field) {
 	list, ok := e.Value.(*ast.SequenceNode)
 	if !ok {
-		r.Problems.Addf(e.ValueAt(), "%s: must be a list of %s, not %s", e.Name, what, r.NameOf(e.Value))
+		r.Problems.Addf(e.ValueAt(), "%s: must be a list of %s, not %s", e.Name, what, yamlfile.NameOf(e.Value))
 		return nil
 	}
 	for _, item := range list.Values {

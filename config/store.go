@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -51,11 +52,11 @@ func expand(text string) (string, error) {
 		}
 		value, set := os.LookupEnv(name)
 		if !set {
-			return "", fmt.Errorf("the environment has no variable %s; set it", quote(name))
+			return "", fmt.Errorf("the environment has no variable %s; set it", wording.Quote(name))
 		}
 		if strings.Contains(value, "${") {
 			return "", fmt.Errorf("the variable %s has ${ in it, and variables cannot name others; write $%%7B if it is meant",
-				quote(name))
+				wording.Quote(name))
 		}
 		b.WriteString(value)
 		text = rest
@@ -77,9 +78,9 @@ func checkStore(text string) error {
 	scheme, rest, _ := strings.Cut(text, ":")
 	inner, slashes := strings.CutPrefix(rest, "//")
 	if !slices.Contains(schemes, scheme) {
-		_, near := Nearest(scheme, schemes)
+		_, near := wording.Nearest(scheme, schemes)
 		if slashes || near && rest == "" { // otherwise it may be anything, and is not shown
-			return unknown(scheme, "a kind of store", schemes)
+			return wording.Unknown(scheme, "a kind of store", schemes)
 		}
 		return errors.New("must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one")
 	}
@@ -152,51 +153,4 @@ func checkEscapes(text string) error {
 		return errors.New("a % that is not followed by two hexadecimal digits; write %25 for one that is meant")
 	}
 	return nil
-}
-
-// masked stands for a password.
-const masked = "***"
-
-// Redact returns the URL of a store with its passwords masked, for people to see: the one before the host, and those in
-// parameters whose names say that they are. It masks too much rather than too little of what is no proper URL.
-func Redact(store string) string {
-	start := strings.Index(store, "://") + len("://")
-	if at := strings.LastIndexByte(store, '@'); start >= len("://") && at >= start {
-		if user, _, hasPassword := strings.Cut(store[start:at], ":"); hasPassword {
-			store = store[:start] + user + ":" + masked + store[at:]
-		}
-	}
-	before, parameters, found := strings.Cut(store, "?")
-	if !found {
-		return store
-	}
-	var b strings.Builder
-	b.WriteString(before)
-	for separator := "?"; separator != ""; {
-		b.WriteString(separator)
-		parameter, rest := parameters, ""
-		separator = ""
-		if end := strings.IndexAny(parameters, "&;"); end >= 0 {
-			parameter, separator, rest = parameters[:end], parameters[end:end+1], parameters[end+1:]
-		}
-		b.WriteString(redactParameter(parameter))
-		parameters = rest
-	}
-	return b.String()
-}
-
-// redactParameter masks the value of a parameter if it is a secret, however its name is encoded.
-func redactParameter(parameter string) string {
-	name, _, hasValue := strings.Cut(parameter, "=")
-	plain, err := url.QueryUnescape(name)
-	if err != nil {
-		plain = name
-	}
-	plain = strings.ToLower(plain)
-	for _, word := range []string{"password", "passwd", "pwd", "secret", "token"} {
-		if hasValue && strings.Contains(plain, word) {
-			return name + "=" + masked
-		}
-	}
-	return parameter
 }

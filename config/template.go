@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // Template makes the key of a request out of its fields. The zero value has no fields, makes empty keys, and stands for a
@@ -60,7 +62,7 @@ func parseTemplate(text string) (Template, error) {
 		}
 		inside, rest, closed := strings.Cut(text[1:], "}")
 		if text[0] == '}' || !closed || strings.Contains(inside, "{") {
-			return t, fmt.Errorf("a brace without its other half at %s; write {{ or }} for a brace that is meant", quote(text))
+			return t, fmt.Errorf("a brace without its other half at %s; write {{ or }} for a brace that is meant", wording.Quote(text))
 		}
 		field, err := parseField(inside)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -78,12 +79,10 @@ func loadDomains(paths []string) ([]*envoy.Domain, error) {
 	var domains []*envoy.Domain
 	var all []error
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			all = append(all, fmt.Errorf("server: envoy: %w", err))
-			continue
+		domain, err := envoy.Load(path)
+		if errors.As(err, new(*fs.PathError)) {
+			err = fmt.Errorf("server: %w", err)
 		}
-		domain, err := envoy.Parse(path, text)
 		if err != nil {
 			all = append(all, err)
 			continue

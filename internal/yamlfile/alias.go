@@ -1,6 +1,10 @@
 package yamlfile
 
-import "github.com/goccy/go-yaml/ast"
+import (
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/slidegate/slidegate/internal/wording"
+)
 
 // anchors are the anchors of a document by name, each name's in the order of the file.
 type anchors map[string][]*ast.AnchorNode
@@ -36,12 +40,12 @@ func (r *Reader) Resolve(node ast.Node) ast.Node {
 			name := n.Value.GetToken().Value
 			anchor := r.anchors.before(name, PositionOf(n))
 			if anchor == nil {
-				r.Problems.Addf(at, "there is no anchor %s before this alias of it", r.quote("&"+name))
+				r.Problems.Addf(at, "there is no anchor %s before this alias of it", wording.Quote("&"+name))
 				return nil
 			}
 			node = anchor.Value
 		case *ast.TagNode:
-			r.Problems.Addf(at, "tags such as %s are not supported; leave it out", r.quote(n.GetToken().Value))
+			r.Problems.Addf(at, "tags such as %s are not supported; leave it out", wording.Quote(n.GetToken().Value))
 			return nil
 		case nil:
 			r.Problems.Addf(at, "there is no value")

@@ -3,6 +3,8 @@ package yamlfile
 import (
 	"bytes"
 	"errors"
+	"io"
+	"os"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -10,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // The bounds of a file. The parser takes time and memory that grow with the square of how many values a document has and of
@@ -21,29 +25,40 @@ const (
 	maxTokens = 60_000  // words and signs; a policy of two limits has about ten
 )
 
+// Read returns the text of a file, or as much of a larger one as shows that it is too large.
+func Read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, MaxSize+1))
+}
+
 // Document returns the only document in text, and where it begins; nil if there is none that can be used, about which it
-// reports, with what the caller has to say of an empty file. That a second document begins is for the caller to report.
-func (r *Reader) Document(text []byte, empty string) (root ast.Node, at Position, second *ast.DocumentNode) {
+// reports. What is to be done about a file that is empty, and about a second document, is for the caller to say.
+func (r *Reader) Document(text []byte, empty, second string) (root ast.Node, at Position) {
 	docs, ok := r.parse(text)
 	if !ok {
-		return nil, top, nil
+		return nil, top
 	}
 	for _, doc := range docs {
 		switch {
 		case doc.Body == nil || doc.Body.Type() == ast.DirectiveType:
 		case root != nil:
-			return nil, top, doc
+			r.Problems.Addf(PositionOf(doc), "a second document begins; %s", second)
+			return nil, top
 		default:
 			root = doc.Body
 		}
 	}
 	if root == nil {
-		r.Problems.Add(top, errors.New(empty))
-		return nil, top, nil
+		r.Problems.Addf(top, "the file is empty; %s", empty)
+		return nil, top
 	}
 	r.anchors = anchors{}
 	ast.Walk(r.anchors, root)
-	return r.Resolve(root), PositionOf(root), nil
+	return r.Resolve(root), PositionOf(root)
 }
 
 // parse returns the documents in text; false if it cannot be read, about which it reports.
@@ -61,7 +76,7 @@ func (r *Reader) parse(text []byte) ([]*ast.DocumentNode, bool) {
 	if !r.bounded(tokens) {
 		return nil, false
 	}
-	parsed, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // which are found, and placed, by Fields
+	parsed, err := parser.Parse(withoutEmpty(tokens), 0, parser.AllowDuplicateMapKey()) // which are found, and placed, by Fields
 	if err != nil {
 		r.syntax(err)
 		return nil, false
@@ -85,6 +100,22 @@ func firstInvalid(text []byte) Position {
 		text = text[size:]
 	}
 	return at
+}
+
+// withoutEmpty leaves out every --- that another follows, and comments, which may stand between them: the parser would take
+// these documents, of which nothing is read, for the end of the file.
+func withoutEmpty(tokens token.Tokens) token.Tokens {
+	kept := make(token.Tokens, 0, len(tokens))
+	for _, t := range tokens {
+		if t.Type == token.CommentType {
+			continue
+		}
+		if last := len(kept) - 1; last >= 0 && t.Type == token.DocumentHeaderType && kept[last].Type == t.Type {
+			kept = kept[:last]
+		}
+		kept = append(kept, t)
+	}
+	return kept
 }
 
 // bounded tells whether a document is within the bounds.
@@ -114,7 +145,7 @@ func (r *Reader) bounded(tokens token.Tokens) bool {
 	return true
 }
 
-// syntax reports what the parser says.
+// syntax reports what the parser says, which may quote the file.
 func (r *Reader) syntax(err error) {
 	at, text := top, err.Error()
 	var detailed yaml.Error
@@ -124,5 +155,5 @@ func (r *Reader) syntax(err error) {
 			at = positionAt(t)
 		}
 	}
-	r.Problems.Addf(at, "this is not YAML: %s", text)
+	r.Problems.Addf(at, "this is not YAML: %s", wording.Mask(text))
 }

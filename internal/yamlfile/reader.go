@@ -1,21 +1,19 @@
 // Package yamlfile reads YAML that people write, within bounds, and tells them all that is wrong with it, each problem with its
-// line and column. It goes through the nodes of a document instead of decoding it into a struct, because the nodes know where
-// they stand. Which fields there are is for those who use it to say: config and server/envoy.
+// line and column, and without the passwords of URLs. It goes through the nodes of a document instead of decoding it into a
+// struct, because the nodes know where they stand. Which fields there are is for those who use it to say: config and server/envoy.
 package yamlfile
 
 import (
-	"strconv"
-	"unicode/utf8"
-
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // Reader reads one file. It goes on after a problem, so that all of them are reported. The zero value is ready for use, by
 // one goroutine.
 type Reader struct {
 	Problems Problems
-	Mask     func(text string) string // makes what must not be seen unreadable before a problem quotes a text; nil for nothing
 	anchors  anchors
 	visited  int // how many values were read, those that aliases repeat each time
 }
@@ -59,7 +57,7 @@ func (r *Reader) Fields(node ast.Node) (fields, merged []Field) {
 		}
 		f.Name = value.Key.GetToken().Value
 		if at, twice := first[f.Name]; twice {
-			r.Problems.Addf(f.At, "%s is given twice; the first is in line %d", r.quote(f.Name), at.Line)
+			r.Problems.Addf(f.At, "%s is given twice; the first is in line %d", wording.Quote(f.Name), at.Line)
 			continue
 		}
 		first[f.Name] = f.At
@@ -82,7 +80,7 @@ func valuesOf(node ast.Node) []*ast.MappingValueNode {
 func (r *Reader) Text(f Field) (string, bool) {
 	text, _, ok := Scalar(f.Value)
 	if !ok && f.Value != nil {
-		r.Problems.Addf(f.ValueAt(), "%s: must be a text, not %s", f.Name, r.NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "%s: must be a text, not %s", f.Name, NameOf(f.Value))
 	}
 	return text, ok
 }
@@ -91,7 +89,7 @@ func (r *Reader) Text(f Field) (string, bool) {
 func (r *Reader) Truth(f Field) bool {
 	n, ok := f.Value.(*ast.BoolNode)
 	if !ok && f.Value != nil {
-		r.Problems.Addf(f.ValueAt(), "%s: must be true or false, not %s", f.Name, r.NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "%s: must be true or false, not %s", f.Name, NameOf(f.Value))
 	}
 	return ok && n.Value
 }
@@ -116,7 +114,7 @@ func IsMapping(node ast.Node) bool {
 }
 
 // NameOf says what a value is, for errors that say what it should be.
-func (r *Reader) NameOf(node ast.Node) string {
+func NameOf(node ast.Node) string {
 	switch node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "a mapping"
@@ -124,28 +122,7 @@ func (r *Reader) NameOf(node ast.Node) string {
 		return "a list"
 	}
 	if text, _, ok := Scalar(node); ok {
-		return r.quote(text)
+		return wording.Quote(text)
 	}
 	return "nothing"
-}
-
-// quote quotes what somebody wrote, masked.
-func (r *Reader) quote(text string) string {
-	if r.Mask != nil {
-		text = r.Mask(text)
-	}
-	return Quote(text)
-}
-
-// Quote quotes what somebody wrote, and cuts it short if there is no end to it.
-func Quote(text string) string {
-	const most = 60
-	if len(text) <= most {
-		return strconv.Quote(text)
-	}
-	cut := most
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return strconv.Quote(text[:cut]) + "..."
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // say writes what a value is read as: the fields of mappings, the items of lists, and texts, those that are texts for certain
@@ -38,19 +40,16 @@ func say(r *Reader, node ast.Node) string {
 	text, isText, ok := Scalar(node)
 	switch {
 	case !ok:
-		return r.NameOf(node)
+		return NameOf(node)
 	case isText:
-		return Quote(text)
+		return wording.Quote(text)
 	}
 	return text
 }
 
 // read reads a file, and says what is in it, or what is wrong.
 func read(r *Reader, text string) string {
-	root, at, second := r.Document([]byte(text), "the file is empty")
-	if second != nil {
-		r.Problems.Addf(PositionOf(second), "a second document, which says something in line %d", PositionOf(second.Body).Line)
-	}
+	root, at := r.Document([]byte(text), "fill it", "remove it")
 	said := ""
 	if root != nil {
 		said = fmt.Sprintf("%d:%d %s", at.Line, at.Column, say(r, root))
@@ -59,6 +58,24 @@ func read(r *Reader, text string) string {
 		return err.Error()
 	}
 	return said
+}
+
+// aliases returns a list of a value, an alias of it, an alias of that, and so on. The parser wants each in a line of its own.
+func aliases(n int) string {
+	text := "- &a0 1\n"
+	for i := range n {
+		text += fmt.Sprintf("- &a%d\n  *a%d\n", i+1, i)
+	}
+	return text
+}
+
+// manyAliases returns what is said of the aliases from first to last.
+func manyAliases(first, last int) string {
+	var lines []string
+	for i := first; i <= last; i++ {
+		lines = append(lines, fmt.Sprintf("f:%d:3: the alias leads to another, and so on more than 32 times", 2*i))
+	}
+	return strings.Join(lines, "\n")
 }
 
 func TestRead(t *testing.T) {
@@ -71,15 +88,22 @@ func TestRead(t *testing.T) {
 		{"a: &x {b: 1}\nc:\n  <<: *x\n  d: 2\n", "1:1 {1:1 a={1:8 b=1}, 2:1 c={4:3 d=2, 3:3 <<={1:8 b=1}}}"},
 		{"'<<': 1\n", "1:1 {1:1 <<=1}"}, // a name like any other
 
-		{"", "f:1:1: the file is empty"},
-		{"# nothing\n", "f:1:1: the file is empty"},
-		{"%YAML 1.2\n---\n", "f:1:1: the file is empty"},
-		{"a\n---\n# b\nb\n", "f:2:1: a second document, which says something in line 4"},
+		{"---\n# a\n---\na\n---\n---\n", "4:1 a"}, // documents with nothing in them are none
+
+		{"", "f:1:1: the file is empty; fill it"},
+		{"# nothing\n", "f:1:1: the file is empty; fill it"},
+		{"%YAML 1.2\n---\n", "f:1:1: the file is empty; fill it"},
+		{"a\n---\n# b\nb\n", "f:2:1: a second document begins; remove it"},
+		{"a: 1\n...\n# b\nb: 1\n", "f:4:1: a second document begins; remove it"}, // no --- to point at
+		{"a\n---\n# b\n---\nb\n", "f:4:1: a second document begins; remove it"},  // the parser would forget it
 		{"é: 1\né\xff: 2\n", "f:2:2: the file is not UTF-8"},
 		{"a: [", "f:1:4: this is not YAML: sequence end token ']' not found"},
 		{"a: 1\nb: 2\na: 3\n", `f:3:1: "a" is given twice; the first is in line 1`},
 		{"? a\n: 1\n", "f:1:1: a name must stand by itself before its colon, without ?, &, * and !"},
 		{"a: *x\nb: &x 1\n", `f:1:4: there is no anchor "&x" before this alias of it`},
+		{"a: &a\n  *a\n", "f:1:4: the alias leads to another, and so on more than 32 times"}, // to itself, for ever
+		{aliases(30), "1:1 [" + strings.Repeat("1, ", 30) + "1]"},
+		{aliases(40), manyAliases(31, 40)},
 		{"a: !!str 1\n", `f:1:4: tags such as "!!str" are not supported; leave it out`},
 		{strings.Repeat("#", MaxSize+1), "f:1:1: the file is larger than 1048576 bytes"},
 		{strings.Repeat("[", MaxDepth+1), "f:1:33: values are nested more than 32 deep"},
@@ -95,7 +119,7 @@ func TestRead(t *testing.T) {
 
 func TestTextAndTruth(t *testing.T) {
 	r := &Reader{}
-	root, _, _ := r.Document([]byte("a: 5\nb: true\nc: [x]\nd: {x: y}\ne: 'true'\n"), "")
+	root, _ := r.Document([]byte("a: 5\nb: true\nc: [x]\nd: {x: y}\ne: 'true'\n"), "", "")
 	fields, _ := r.Fields(root)
 	got := ""
 	for _, f := range append(fields, Field{Name: "none"}) {
@@ -119,27 +143,22 @@ f:5:4: e: must be true or false, not "true"`
 	}
 }
 
+// TestProblemsAreMasked has a URL with a password in all places that problems quote.
 func TestProblemsAreMasked(t *testing.T) {
-	r := &Reader{Mask: func(text string) string { return strings.ReplaceAll(text, "hunter", "***") }}
-	got := read(r, "hunter: 1\nhunter: 2\nb: *hunter\nc: !hunter 3\n")
-	want := `f:2:1: "***" is given twice; the first is in line 1
-f:3:4: there is no anchor "&***" before this alias of it
-f:4:4: tags such as "!***" are not supported; leave it out`
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+	const address = "redis://u:hunter2@h"
+	for _, test := range []struct{ text, want string }{
+		{address + ": 1\n" + address + ": 2\n", `f:2:1: "redis://u:***@h" is given twice; the first is in line 1`},
+		{"a: *" + address + "\n", `f:1:4: there is no anchor "&redis://u:***@h" before this alias of it`},
+		{"a: !" + address + " 3\n", `f:1:4: tags such as "!redis://u:***@h" are not supported; leave it out`},
+		{"a: | " + address + "\n", `f:1:4: this is not YAML: invalid header option: " redis://u:***@h"`}, // the parser's words
+	} {
+		if got := read(&Reader{}, test.text); got != test.want {
+			t.Errorf("%q:\ngot  %s\nwant %s", test.text, got, test.want)
+		}
 	}
-	root, _, _ := r.Document([]byte("hunter"), "")
-	if got := r.NameOf(root); got != `"***"` {
+	root, _ := new(Reader).Document([]byte(address), "", "")
+	if got := NameOf(root); got != `"redis://u:***@h"` {
 		t.Errorf("got %s", got)
-	}
-}
-
-func TestQuoteIsCutShort(t *testing.T) {
-	if got, want := Quote(strings.Repeat("a", 59)+"é and so on"), `"`+strings.Repeat("a", 59)+`"...`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got, want := Quote(strings.Repeat("a", 60)), `"`+strings.Repeat("a", 60)+`"`; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

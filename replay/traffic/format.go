@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // Format is how a log writes its lines. The zero value finds out from the first of them.
@@ -61,7 +61,7 @@ func ParseFormat(name string) (Format, error) {
 		}
 	}
 	hint := ""
-	if near, ok := config.Nearest(name, FormatNames()); ok {
+	if near, ok := wording.Nearest(name, FormatNames()); ok {
 		hint = fmt.Sprintf(": did you mean %s?", near)
 	}
 	return FormatAuto, fmt.Errorf("traffic: %q is not a format%s (there are %s, and auto)", name, hint,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // Options say how to read a log. The zero value is useful: it finds out the format, limits by address (by key, for our
@@ -47,7 +48,7 @@ func (o *Options) check() error {
 	for _, name := range slices.Sorted(maps.Keys(o.Fields)) {
 		if !slices.Contains(names, name) {
 			hint := ""
-			if near, ok := config.Nearest(name, names); ok {
+			if near, ok := wording.Nearest(name, names); ok {
 				hint = fmt.Sprintf(": did you mean %s?", near)
 			}
 			return fmt.Errorf("fields: %q is not a field%s (there are %s)", name, hint, strings.Join(names, ", "))

@@ -15,7 +15,7 @@ func (r *reader) metadata(f yamlfile.Field) *structpb.Struct {
 		return nil
 	}
 	if !yamlfile.IsMapping(f.Value) {
-		r.Problems.Addf(f.ValueAt(), "metadata: must be a mapping, not %s", r.NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "metadata: must be a mapping, not %s", yamlfile.NameOf(f.Value))
 		return nil
 	}
 	return r.freely(f.Value).GetStructValue()

@@ -1,15 +1,14 @@
 package envoy
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
-
-// MaxSize is how large a file may be, in bytes.
-const MaxSize = yamlfile.MaxSize
 
 // Charging is how a request over several descriptors is charged.
 type Charging uint8
@@ -49,6 +48,15 @@ var (
 	}
 )
 
+// Load reads the file of that path as Parse does.
+func Load(path string) (*Domain, error) {
+	text, err := yamlfile.Read(path)
+	if err != nil {
+		return nil, fmt.Errorf("envoy: %w", err)
+	}
+	return Parse(path, text)
+}
+
 // Parse reads a file of envoyproxy/ratelimit, with or without our additions; its name is for errors alone. The error joins
 // all the problems that were found, in the order of the file and at most ten, each with the line and column it is at:
 //
@@ -68,17 +76,15 @@ func Parse(name string, text []byte) (*Domain, error) {
 // read reads a whole file. What it returns is of use only if there are no problems.
 func (r *reader) read(text []byte) *Domain {
 	d := &Domain{}
-	root, at, second := r.Document(text, "the file is empty; write domain: and descriptors:")
-	if second != nil {
-		r.Problems.Addf(yamlfile.PositionOf(second.Body), "a second document begins; a file has one domain, so put this into another file")
-	}
+	root, at := r.Document(text, "write domain: and descriptors:", "a file has one domain, so put this into another file")
 	if root == nil {
 		return d
 	}
 	if !yamlfile.IsMapping(root) {
-		r.Problems.Addf(at, "the file must be a mapping with domain and descriptors, not %s", r.NameOf(root))
+		r.Problems.Addf(at, "the file must be a mapping with domain and descriptors, not %s", yamlfile.NameOf(root))
 		return d
 	}
+	before := len(r.Problems)
 	descriptors := yamlfile.Field{Name: "descriptors"}
 	for _, f := range r.mapping(root, "the file", fileFields) {
 		switch f.Name {
@@ -90,7 +96,7 @@ func (r *reader) read(text []byte) *Domain {
 			descriptors = f
 		}
 	}
-	if d.name == "" {
+	if d.name == "" && len(r.Problems) == before {
 		r.Problems.Addf(at, "the file has no domain; write domain: and a name that no other file has")
 	}
 	r.charging = d.charging
@@ -171,7 +177,7 @@ func (r *reader) descriptor(item ast.Node) *node {
 	case n.key == "" && len(r.Problems) == before:
 		r.Problems.Addf(at, "the descriptor has no key; write key: and the name of an entry")
 	case strings.Contains(n.key, "*"):
-		r.Problems.Addf(at, "key: %s has a * in it, which only values can have; give the key in full", yamlfile.Quote(n.key))
+		r.Problems.Addf(at, "key: %s has a * in it, which only values can have; give the key in full", wording.Quote(n.key))
 	case n.key != "":
 		return n
 	}

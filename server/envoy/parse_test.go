@@ -2,6 +2,9 @@ package envoy
 
 import (
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,13 +22,13 @@ var wrongFiles = []struct {
 	{"not YAML", "domain: [", "f.yaml:1:9: this is not YAML"},
 	{"not UTF-8", "domain: \xff", "f.yaml:1:9: the file is not UTF-8"},
 	{"a list", "- domain: d", "f.yaml:1:1: the file must be a mapping"},
-	{"two documents", "domain: d\n---\ndomain: e\n", "f.yaml:3:1: a second document"},
+	{"two documents", "domain: d\n---\ndomain: e\n", "f.yaml:2:1: a second document begins; a file has one domain"},
 	{"no domain", "descriptors: [{key: k}]", "f.yaml:1:1: the file has no domain"},
 	{"empty domain", "domain:\ndescriptors: []", "f.yaml:1:1: the file has no domain"},
 	{"unknown in the file", "domain: d\ndescriptor: []", `f.yaml:2:1: "descriptor" is not a field of the file; did you mean "descriptors"?`},
 	{"unknown in a descriptor", head + "  ratelimit: {}", `f.yaml:4:3: "ratelimit" is not a field of a descriptor; did you mean "rate_limit"?`},
 	{"unknown in a rate_limit", head + "  rate_limit:\n    unit: day\n    request_per_unit: 5", `f.yaml:6:5: "request_per_unit" is not a field of a rate_limit; did you mean "requests_per_unit"?`},
-	{"unknown in replaces", head + "  rate_limit: {unit: day, requests_per_unit: 1, replaces: [{nam: x}]}", `f.yaml:4:61: "nam" is not a field of replaces; did you mean "name"?`},
+	{"unknown in replaces", head + "  rate_limit: {unit: day, requests_per_unit: 1, replaces: [{nam: x}]}", `f.yaml:4:61: "nam" is not a field of replaces; did you mean "name"? (there is only name)`},
 	{"unknown unit", head + "  rate_limit: {unit: minutes, requests_per_unit: 5}", `f.yaml:4:22: unit: "minutes" is not a unit; did you mean "minute"? (there are second, minute, hour, day, week, month, year)`},
 	{"unit unknown", head + "  rate_limit: {unit: unknown, requests_per_unit: 5}", `unit: "unknown" is not a unit`},
 	{"no unit", head + "  rate_limit: {requests_per_unit: 5}", "f.yaml:4:3: the rate_limit has no unit"},
@@ -56,6 +59,7 @@ var wrongFiles = []struct {
 	{"metadata", head + "  metadata: [1]\n  rate_limit: {unit: day, requests_per_unit: 1}", "f.yaml:4:13: metadata: must be a mapping"},
 	{"charging", "domain: d\ncharging: al\n", `f.yaml:2:11: charging: "al" is not a way of charging; did you mean "all"? (there are each, all)`},
 	{"algorithm", head + "  rate_limit: {unit: day, requests_per_unit: 1, algorithm: slidng-window}", `algorithm: "slidng-window" is not an algorithm; did you mean "sliding-window"?`},
+	{"an empty word", head + "  rate_limit: {unit: day, requests_per_unit: 1, algorithm: ''}", `f.yaml:4:60: algorithm: "" is not an algorithm`},
 	{"overlap", head + "  rate_limit: {unit: day, requests_per_unit: 1, algorithm: sliding-window, overlap: all}", `overlap: "all" is not an overlap`},
 	{"anchor", head + "  rate_limit: {unit: day, requests_per_unit: 1, anchor: frist}", `anchor: "frist" is not an anchor; did you mean "first"?`},
 	{"segments", head + "  rate_limit: {unit: day, requests_per_unit: 1, algorithm: sliding-window, segments: 65}", "segments: must be a whole number from 1 to 64"},
@@ -105,9 +109,50 @@ func TestErrorsWrapWhatIsWrongWithALimit(t *testing.T) {
 func TestAllProblemsAreTold(t *testing.T) {
 	_, err := Parse("f.yaml", []byte("domian: d\ndescriptors:\n"+strings.Repeat("- kye: k\n", 12)))
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != yamlfile.MaxProblems+1 || !strings.HasPrefix(lines[0], "f.yaml:1:1: ") || !strings.HasPrefix(lines[9], "f.yaml:10:3: ") ||
-		!strings.HasSuffix(lines[10], "and 4 more problems") { // the domain is wrong, and missing, and the twelve
+	if len(lines) != yamlfile.MaxProblems+1 || !strings.HasPrefix(lines[0], "f.yaml:1:1: ") || !strings.HasPrefix(lines[9], "f.yaml:11:3: ") ||
+		!strings.HasSuffix(lines[10], "and 3 more problems") { // the domain is wrong, and the twelve
 		t.Errorf("got:\n%v", err)
+	}
+}
+
+// TestProblemsAreToldOnce: a value that cannot be used is not missed as well.
+func TestProblemsAreToldOnce(t *testing.T) {
+	limit := func(fields string) string { return head + "  rate_limit: {" + fields + "}" }
+	for _, test := range []struct{ text, want string }{
+		{"domain: *x", `1:9: there is no anchor "&x" before this alias of it`},
+		{"domain: [d]", "1:9: domain: must be a text, not a list"},
+		{"domain: d\ncharging: *x", `2:11: there is no anchor "&x" before this alias of it`},
+		{"domain: d\ndescriptors: [{key: *x}]", `2:21: there is no anchor "&x" before this alias of it`},
+		{head + "  rate_limit: *x", `4:15: there is no anchor "&x" before this alias of it`},
+		{head + "  rate_limit: !!map {}", `4:15: tags such as "!!map" are not supported; leave it out`},
+		{limit("unit: *x, requests_per_unit: 1"), `4:22: there is no anchor "&x" before this alias of it`},
+		{limit("unit: [day], requests_per_unit: 1"), "4:22: unit: must be a text, not a list"},
+		{limit("unit: day, requests_per_unit: *x"), `4:46: there is no anchor "&x" before this alias of it`},
+		{limit("window: *x, requests_per_unit: 1"), `4:24: there is no anchor "&x" before this alias of it`},
+		{limit("window: [1d], requests_per_unit: 1"), "4:24: window: must be a text, not a list"},
+		{limit("unit: day, requests_per_unit: 1, anchor: *x"), `4:57: there is no anchor "&x" before this alias of it`},
+	} {
+		if _, err := Parse("f.yaml", []byte(test.text)); err == nil || err.Error() != "f.yaml:"+test.want {
+			t.Errorf("%s:\ngot  %v\nwant f.yaml:%s", test.text, err, test.want)
+		}
+	}
+}
+
+// TestNoErrorHasAPassword has one in the places where a URL may be put by mistake.
+func TestNoErrorHasAPassword(t *testing.T) {
+	const address = "redis://u:hunter2@h"
+	for _, text := range []string{
+		address, "store: " + address, address + ": d", "domain: d\ncharging: " + address, "domain: d\ndescriptors: " + address,
+		"domain: d\ndescriptors: [\"" + address + "\"]", "domain: d\ndescriptors: [{key: \"" + address + "*\"}]", "domain: | " + address,
+		head + "  rate_limit: " + address, head + "  shadow_mode: " + address, head + "  <<: " + address,
+		head + "  metadata: " + address + "\n  rate_limit: {unlimited: true}", head + "  rate_limit: {unit: \"" + address + "\"}",
+		head + "  rate_limit: {requests_per_unit: \"" + address + "\"}", head + "  rate_limit: {window: \"" + address + "\"}",
+		head + "  rate_limit: {unlimited: true, name: \"" + address + "\", replaces: [{name: \"" + address + "\"}]}",
+	} {
+		_, err := Parse("f.yaml", []byte(text))
+		if err == nil || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 
@@ -170,4 +215,22 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("read, and not put in service: %v", err)
 		}
 	})
+}
+
+// A file that never ends, such as a device or a pipe, must not fill the memory.
+func TestLoadIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "endless.yaml")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Truncate(1<<40), f.Close()); err != nil { // nothing is written: it has a hole
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err == nil || !strings.HasSuffix(err.Error(), "endless.yaml:1:1: the file is larger than 1048576 bytes") {
+		t.Error(err)
+	}
+	if _, err := Load(path + "x"); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "envoy: ") {
+		t.Error(err)
+	}
 }

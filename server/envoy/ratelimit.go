@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -35,7 +36,7 @@ func (r *reader) rateLimit(block yamlfile.Field) *spec {
 	s := &spec{}
 	s.limit.Algorithm, s.multiplier = slidegate.FixedWindow, 1
 	if !yamlfile.IsMapping(block.Value) {
-		r.Problems.Addf(block.ValueAt(), "rate_limit: must be a mapping with unit and requests_per_unit, not %s", r.NameOf(block.Value))
+		r.Problems.Addf(block.ValueAt(), "rate_limit: must be a mapping with unit and requests_per_unit, not %s", yamlfile.NameOf(block.Value))
 		return s
 	}
 	before := len(r.Problems)
@@ -53,7 +54,7 @@ func (r *reader) rateLimit(block yamlfile.Field) *spec {
 		s.limit.CountDenied = r.charging == ChargeEach // as the original does
 	}
 	if s.name != "" && slices.Contains(s.replaces, s.name) {
-		r.Problems.Addf(given["replaces"].At, "replaces: %s is the name of this rate_limit itself", yamlfile.Quote(s.name))
+		r.Problems.Addf(given["replaces"].At, "replaces: %s is the name of this rate_limit itself", wording.Quote(s.name))
 	}
 	if _, ok := given["requests_per_unit"]; !ok && !s.unlimited {
 		r.Problems.Addf(block.At, "the rate_limit has no requests_per_unit; write 0 to refuse all, or unlimited: true")
@@ -103,13 +104,14 @@ func (r *reader) unit(s *spec, f yamlfile.Field) {
 	if !r.given(f) {
 		return
 	}
-	text, _ := r.Text(f)
+	text, ok := r.Text(f)
 	i := slices.Index(unitNames, strings.ToLower(text))
-	if i < 0 {
-		r.Problems.Addf(f.ValueAt(), "unit: %w", unknown(text, "a unit", unitNames))
-		return
+	switch {
+	case i >= 0:
+		s.unit = units[i].unit
+	case ok:
+		r.Problems.Addf(f.ValueAt(), "unit: %w", wording.Unknown(text, "a unit", unitNames))
 	}
-	s.unit = units[i].unit
 }
 
 // period makes the window of unit and unit_multiplier, or these of the window.
@@ -139,14 +141,17 @@ func (r *reader) window(f yamlfile.Field) time.Duration {
 	if !r.given(f) {
 		return 0
 	}
-	text, _ := r.Text(f)
+	text, ok := r.Text(f)
+	if !ok {
+		return 0
+	}
 	limit, err := slidegate.ParseLimit("1/" + text)
 	if err != nil || limit != (slidegate.Limit{Quota: 1, Window: limit.Window}) || strings.ContainsFunc(text, unicode.IsSpace) {
-		r.Problems.Addf(f.ValueAt(), "window: %s is not a length of time such as 30s, 10m, 24h or 7d", yamlfile.Quote(text))
+		r.Problems.Addf(f.ValueAt(), "window: %s is not a length of time such as 30s, 10m, 24h or 7d", wording.Quote(text))
 		return 0
 	}
 	if limit.Window%time.Second != 0 || limit.Window/time.Second > math.MaxUint32 {
-		r.Problems.Addf(f.ValueAt(), "window: %s: must be of whole seconds", yamlfile.Quote(text))
+		r.Problems.Addf(f.ValueAt(), "window: %s: must be of whole seconds", wording.Quote(text))
 		return 0
 	}
 	return limit.Window

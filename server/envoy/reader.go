@@ -1,15 +1,13 @@
 package envoy
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
@@ -21,20 +19,23 @@ type reader struct {
 }
 
 // mapping returns the fields of a mapping in the order of the file, and then those that it merges with <<; the value of one
-// that was written without is nil. It reports fields that are given twice and those that are not known, unless known is nil.
-// What the mapping is belongs to errors.
+// that was written without is nil. It reports fields that are given twice, those that are not known (unless known is nil) and
+// those whose value cannot be used, and leaves them out. What the mapping is belongs to errors.
 func (r *reader) mapping(node ast.Node, what string, known []string) (fields []yamlfile.Field) {
 	given, merged := r.Fields(node)
 	have := map[string]bool{}
 	for _, f := range given {
 		if known != nil && !slices.Contains(known, f.Name) {
-			r.Problems.Add(f.At, unknown(f.Name, "a field of "+what, known))
+			r.Problems.Add(f.At, wording.Unknown(f.Name, "a field of "+what, known))
 			continue
 		}
-		if f.Value = r.Resolve(f.Value); f.Value != nil && f.Value.Type() == ast.NullType {
+		have[f.Name] = true
+		if f.Value = r.Resolve(f.Value); f.Value == nil {
+			continue
+		}
+		if f.Value.Type() == ast.NullType {
 			f.Value = nil
 		}
-		have[f.Name] = true
 		fields = append(fields, f)
 	}
 	for _, f := range merged {
@@ -63,7 +64,7 @@ func (r *reader) merge(fields []yamlfile.Field, have map[string]bool, node ast.N
 		return fields
 	}
 	if !yamlfile.IsMapping(node) {
-		r.Problems.Addf(at, "<<: must be a mapping, or a list of them, not %s", r.NameOf(node))
+		r.Problems.Addf(at, "<<: must be a mapping, or a list of them, not %s", yamlfile.NameOf(node))
 		return fields
 	}
 	for _, f := range r.mapping(node, what, known) {
@@ -82,7 +83,7 @@ func (r *reader) items(f yamlfile.Field) (items []ast.Node) {
 	}
 	list, ok := f.Value.(*ast.SequenceNode)
 	if !ok {
-		r.Problems.Addf(f.ValueAt(), "%s: must be a list, not %s", f.Name, r.NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "%s: must be a list, not %s", f.Name, yamlfile.NameOf(f.Value))
 		return nil
 	}
 	for _, item := range list.Values {
@@ -94,7 +95,7 @@ func (r *reader) items(f yamlfile.Field) (items []ast.Node) {
 		switch {
 		case node == nil:
 		case !yamlfile.IsMapping(node):
-			r.Problems.Addf(at, "%s: must be a list of mappings, not of %s", f.Name, r.NameOf(node))
+			r.Problems.Addf(at, "%s: must be a list of mappings, not of %s", f.Name, yamlfile.NameOf(node))
 		default:
 			items = append(items, node)
 		}
@@ -105,7 +106,7 @@ func (r *reader) items(f yamlfile.Field) (items []ast.Node) {
 // given reports a field that was written without a value, which cannot be meant.
 func (r *reader) given(f yamlfile.Field) bool {
 	if f.Value == nil {
-		r.Problems.Addf(f.At, "%s has no value; write one, or leave it out", yamlfile.Quote(f.Name))
+		r.Problems.Addf(f.At, "%s has no value; write one, or leave it out", wording.Quote(f.Name))
 	}
 	return f.Value != nil
 }
@@ -118,7 +119,7 @@ func (r *reader) whole(f yamlfile.Field, least, most int64) int64 {
 	text, isText, ok := yamlfile.Scalar(f.Value)
 	n, err := strconv.ParseInt(text, 10, 64)
 	if !ok || isText || err != nil || n < least || n > most {
-		r.Problems.Addf(f.ValueAt(), "%s: must be a whole number from %d to %d, not %s", f.Name, least, most, r.NameOf(f.Value))
+		r.Problems.Addf(f.ValueAt(), "%s: must be a whole number from %d to %d, not %s", f.Name, least, most, yamlfile.NameOf(f.Value))
 		return least
 	}
 	return n
@@ -129,21 +130,12 @@ func (r *reader) word(f yamlfile.Field, what string, among []string) int {
 	if !r.given(f) {
 		return 0
 	}
-	text, _ := r.Text(f)
+	text, ok := r.Text(f)
 	i := slices.Index(among, text)
-	if i < 0 && text != "" {
-		r.Problems.Addf(f.ValueAt(), "%s: %w", f.Name, unknown(text, what, among))
+	if ok && i < 0 {
+		r.Problems.Addf(f.ValueAt(), "%s: %w", f.Name, wording.Unknown(text, what, among))
 	}
 	return max(i, 0)
-}
-
-// unknown says that a word is not what it should be, which was probably meant, and which there are.
-func unknown(word, what string, among []string) error {
-	hint := ""
-	if near, ok := config.Nearest(word, among); ok {
-		hint = fmt.Sprintf("; did you mean %q?", near)
-	}
-	return fmt.Errorf("%s is not %s%s (there are %s)", yamlfile.Quote(word), what, hint, strings.Join(among, ", "))
 }
 
 const maxUint32 = math.MaxUint32

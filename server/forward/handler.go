@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/server/gate"
 	"github.com/slidegate/slidegate/server/tell"
@@ -168,7 +168,7 @@ var queryNames = []string{"mode", "policy"}
 
 // nearest is for errors about a field that there is not.
 func nearest(name string) string {
-	if near, ok := config.Nearest(name, queryNames); ok {
+	if near, ok := wording.Nearest(name, queryNames); ok {
 		return "; did you mean " + near + "?"
 	}
 	return ""

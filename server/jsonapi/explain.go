@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/server/gate"
 )
@@ -60,7 +60,7 @@ func queryAsk(raw string) (gate.Ask, *problem) {
 	for name, given := range values {
 		if fieldOf(name, names) < 0 {
 			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is no field of this query (there are " + strings.Join(names, ", ") + ")"}
-			p.Meant, _ = config.Nearest(name, names)
+			p.Meant, _ = wording.Nearest(name, names)
 			return ask, p
 		}
 		if len(given) > 1 {

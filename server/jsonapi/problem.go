@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/server/gate"
 )
 
@@ -63,7 +63,7 @@ func send(w http.ResponseWriter, p *problem) {
 func noSuchPath(path string, routes map[string]route) *problem {
 	paths := slices.Sorted(maps.Keys(routes))
 	p := &problem{Status: http.StatusNotFound, Detail: "there are " + strings.Join(paths, ", ")}
-	p.Meant, _ = config.Nearest(path, paths)
+	p.Meant, _ = wording.Nearest(path, paths)
 	return p
 }
 

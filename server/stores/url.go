@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/internal/wording"
 )
 
 // The texts of errors here are our own. Those of the packages that read URLs quote what they could not read, and a URL
@@ -17,11 +17,8 @@ var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+clu
 
 // unknownScheme is the error of a URL that no store is known for. A scheme holds no secret, unless it is none.
 func unknownScheme(scheme string) error {
-	near, ok := config.Nearest(strings.ToLower(scheme), schemes)
-	if ok {
-		return fmt.Errorf("stores: the URL begins with no store that is known; did you mean %q? (there are %s)", near, strings.Join(schemes, ", "))
-	}
-	return fmt.Errorf("stores: the URL begins with no store that is known (there are %s)", strings.Join(schemes, ", "))
+	return fmt.Errorf("stores: the URL begins with no store that is known%s (%s)",
+		wording.DidYouMean(scheme, schemes), wording.ThereAre(schemes))
 }
 
 // address is a URL of a store, taken apart.
@@ -106,9 +103,6 @@ func parseQuery(text string, known ...string) (url.Values, error) {
 }
 
 func unknownParameter(name string, known []string) error {
-	hint := ""
-	if near, ok := config.Nearest(name, known); ok {
-		hint = fmt.Sprintf("; did you mean %q?", near)
-	}
-	return fmt.Errorf("stores: the URL has a parameter that is not known%s (there are %s)", hint, strings.Join(known, ", "))
+	return fmt.Errorf("stores: the URL has a parameter that is not known%s (%s)",
+		wording.DidYouMean(name, known), wording.ThereAre(known))
 }

@@ -1,10 +1,11 @@
-package config
+// Package wording is for errors about what people wrote. It quotes it, with the passwords of URLs masked, and finds the word that
+// a misspelt one was probably meant to be. It says nothing of where the word stood: that is for those who read files, queries
+// and URLs.
+package wording
 
 import (
 	"fmt"
 	"strings"
-
-	"github.com/slidegate/slidegate/internal/yamlfile"
 )
 
 // Nearest returns the one among the words that a misspelt word was probably meant to be, and whether there is one. Near
@@ -63,21 +64,21 @@ func distance(a, b []rune) int {
 	return last[len(b)]
 }
 
-// unknown says that a word is not what it should be, which word was probably meant, and which there are.
-func unknown(word, what string, among []string) error {
-	return fmt.Errorf("%s is not %s%s (%s)", quote(word), what, didYouMean(word, among), thereAre(among))
+// Unknown says that a word is not what it should be, which word was probably meant, and which there are.
+func Unknown(word, what string, among []string) error {
+	return fmt.Errorf("%s is not %s%s (%s)", Quote(word), what, DidYouMean(word, among), ThereAre(among))
 }
 
-// didYouMean asks for the nearest word, if there is one.
-func didYouMean(word string, among []string) string {
+// DidYouMean asks for the nearest word, if there is one: what it returns is empty, or begins with a semicolon.
+func DidYouMean(word string, among []string) string {
 	if near, ok := Nearest(word, among); ok {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return ""
 }
 
-// thereAre lists words, a hundred at most: what is listed is to be read.
-func thereAre(words []string) string {
+// ThereAre lists words, a hundred at most: what is listed is to be read.
+func ThereAre(words []string) string {
 	const most = 100
 	switch {
 	case len(words) == 1:
@@ -86,15 +87,4 @@ func thereAre(words []string) string {
 		return fmt.Sprintf("there are %s and %d more", strings.Join(words[:most], ", "), len(words)-most)
 	}
 	return "there are " + strings.Join(words, ", ")
-}
-
-// quote quotes what somebody wrote, and cuts it short if there is no end to it.
-func quote(text string) string { return yamlfile.Quote(mask(text)) }
-
-// mask masks the password of a URL that stands in the wrong place.
-func mask(text string) string {
-	if strings.Contains(text, "://") {
-		return Redact(text)
-	}
-	return text
 }

@@ -1,4 +1,4 @@
-package config
+package wording
 
 import (
 	"strings"
@@ -60,15 +60,29 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-func TestLongWordsAreCutShort(t *testing.T) {
-	if got, want := quote(strings.Repeat("a", 59)+"é and so on"), `"`+strings.Repeat("a", 59)+`"...`; got != want {
-		t.Errorf("got %s, want %s", got, want)
+func TestUnknown(t *testing.T) {
+	for _, test := range []struct {
+		word  string
+		among []string
+		want  string
+	}{
+		{"rde", []string{"red", "blue"}, `"rde" is not a colour; did you mean "red"? (there are red, blue)`},
+		{"hot", []string{"red", "blue"}, `"hot" is not a colour (there are red, blue)`},
+		{"rde", []string{"red"}, `"rde" is not a colour; did you mean "red"? (there is only red)`},
+		{"x://u:hunter2@h", []string{"red"}, `"x://u:***@h" is not a colour (there is only red)`},
+	} {
+		if got := Unknown(test.word, "a colour", test.among).Error(); got != test.want {
+			t.Errorf("got  %s\nwant %s", got, test.want)
+		}
 	}
-	var words []string
-	for range 103 {
-		words = append(words, "w")
-	}
-	if got := thereAre(words); !strings.HasSuffix(got, ", w, w and 3 more") {
+}
+
+func TestThereAreIsCutShort(t *testing.T) {
+	many := strings.Split(strings.Repeat("w ", 102)+"w", " ")
+	if got := ThereAre(many); !strings.HasSuffix(got, ", w, w and 3 more") {
 		t.Errorf("a list of 103 words ends in %q", got[len(got)-20:])
+	}
+	if got := ThereAre(many[:100]); !strings.HasSuffix(got, ", w, w") {
+		t.Errorf("a list of 100 words ends in %q", got[len(got)-20:])
 	}
 }

@@ -1,0 +1,66 @@
+package wording
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRedact(t *testing.T) {
+	for _, test := range []struct{ store, want string }{
+		{"", ""},
+		{"memory:", "memory:"},
+		{"redis://localhost:6379/0", "redis://localhost:6379/0"},
+		{"redis://user@h", "redis://user@h"},
+		{"redis://user:hunter2@h:1/0?a=b", "redis://user:***@h:1/0?a=b"},
+		{"redis://:hunter2@h", "redis://:***@h"},
+		{"redis://u:@h", "redis://u:***@h"},
+		{"redis://u:***@h", "redis://u:***@h"},
+		{"postgres://h/db?user=u&password=hunter2&sslmode=disable", "postgres://h/db?user=u&password=***&sslmode=disable"},
+		{"postgres://h/db?PassWord=hunter2", "postgres://h/db?PassWord=***"},
+		{"postgres://h/db?p%61ssword=hunter2", "postgres://h/db?p%61ssword=***"},
+		{"postgres://h/db?sslpassword=hunter2;a=b", "postgres://h/db?sslpassword=***;a=b"},
+		{"redis+sentinel://h/m?sentinel_password=hunter2&&x", "redis+sentinel://h/m?sentinel_password=***&&x"},
+		{"x://h?secret=hunter2&token=hunter2&pwd=hunter2&passwd=hunter2", "x://h?secret=***&token=***&pwd=***&passwd=***"},
+		{"x://h?password", "x://h?password"},
+		// What follows is refused, and nothing of a password shows all the same.
+		{"redis://u:hunt@er2@h", "redis://u:***@h"},
+		{"redis://u:hunt/er2@h", "redis://u:***@h"},
+		{"redis://u:hunt?er2@h", "redis://u:***@h"},
+		{"redis://u:hunt:er2@h", "redis://u:***@h"},
+		{"a redis://u:hunter2@h", "a redis://u:***@h"},
+	} {
+		if got := Redact(test.store); got != test.want {
+			t.Errorf("Redact(%q) is %q, want %q", test.store, got, test.want)
+		}
+		if again := Redact(test.want); again != test.want {
+			t.Errorf("Redact(%q) is %q", test.want, again)
+		}
+	}
+}
+
+// TestMask: a text that has no URL in it is left alone, whatever it looks like.
+func TestMask(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"/search?token=abc", "/search?token=abc"},
+		{"a:b@c", "a:b@c"},
+		{"GET redis://u:hunter2@h", "GET redis://u:***@h"},
+	} {
+		if got := Mask(test.text); got != test.want {
+			t.Errorf("Mask(%q) is %q, want %q", test.text, got, test.want)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"a\n\"b\"", `"a\n\"b\""`},
+		{strings.Repeat("a", 60), `"` + strings.Repeat("a", 60) + `"`},
+		{strings.Repeat("a", 59) + "é and so on", `"` + strings.Repeat("a", 59) + `"...`},
+		{"redis://u:hunter2@h", `"redis://u:***@h"`},
+		{"redis://u:hunter2" + strings.Repeat("2", 60) + "@h", `"redis://u:***@h"`}, // masked first, and then not too long
+	} {
+		if got := Quote(test.text); got != test.want {
+			t.Errorf("Quote(%q) is %s, want %s", test.text, got, test.want)
+		}
+	}
+}
