@@ -1,19 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
-
-	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 )
 
 // What Slidegate is to reach beside the original.
@@ -33,7 +27,7 @@ const (
 func (r *run) envoyTables() ([]*table, error) {
 	t := &table{
 		title:   "Envoy: rate limit services over gRPC, one descriptor, all admitted",
-		columns: []string{"service", "callers", "requests/s", "spread", "p50 µs", "p99 µs", "to the original", "p99", "goal"},
+		columns: []string{"service", "callers", "requests/s", "spread", "p50 µs", "p99 µs", "CPU µs", "to the original", "p99", "goal"},
 	}
 	if !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == own }) {
 		t.note("Left out: -only does not name %s.", own)
@@ -59,7 +53,7 @@ func (r *run) envoyTables() ([]*table, error) {
 		return nil, err
 	}
 	for _, callers := range []int{1, 16, 64} {
-		if err := r.timeEnvoy(ctx, t, servers, callers); err != nil {
+		if err := r.timeEnvoy(t, servers, callers); err != nil {
 			return nil, err
 		}
 	}
@@ -85,8 +79,8 @@ func (r *run) openEnvoy(t *table, folder string) (servers []*envoyServer, stop f
 		return nil, stop, err
 	}
 	starts := []func(url string) (*envoyServer, error){
-		func(url string) (*envoyServer, error) { return startOurs(envoyRedis, url, rules) },
-		func(string) (*envoyServer, error) { return startOurs(envoyMemory, "memory", rules) },
+		func(url string) (*envoyServer, error) { return r.startOurs(envoyRedis, url, rules) },
+		func(string) (*envoyServer, error) { return r.startOurs(envoyMemory, "memory:", rules) },
 	}
 	program, err := r.peerProgram(folder)
 	if err != nil {
@@ -149,16 +143,16 @@ func (r *run) compareEnvoy(ctx context.Context, t *table, servers []*envoyServer
 }
 
 // envoySample is what one round gave.
-type envoySample struct{ perSecond, p50, p99 float64 }
+type envoySample struct{ perSecond, p50, p99, cpu float64 }
 
 // timeEnvoy times all services with a number of callers, and adds a row for each.
-func (r *run) timeEnvoy(ctx context.Context, t *table, servers []*envoyServer, callers int) error {
+func (r *run) timeEnvoy(t *table, servers []*envoyServer, callers int) error {
 	samples := make([][]envoySample, len(servers))
 	for round := range r.envoyRounds() + 1 {
 		r.say("envoy: %d callers: round %d of %d", callers, round, r.envoyRounds())
 		for i := range servers {
 			which := (i + round) % len(servers) // so that none always comes first
-			s, err := r.askEnvoy(ctx, servers[which], callers)
+			s, err := r.askEnvoy(servers[which], callers)
 			if err != nil {
 				return fmt.Errorf("%s: %w", servers[which].name, err)
 			}
@@ -175,6 +169,7 @@ func (r *run) timeEnvoy(ctx context.Context, t *table, servers []*envoyServer, c
 	}
 	rate := func(s envoySample) float64 { return s.perSecond }
 	p50, p99 := func(s envoySample) float64 { return s.p50 }, func(s envoySample) float64 { return s.p99 }
+	cpu := func(s envoySample) float64 { return s.cpu }
 	var best, bestP99 float64 // of the rows of the original; 0 without it
 	for i, s := range servers {
 		if rates := of(i, rate); !s.ours() && median(rates) > best {
@@ -193,67 +188,23 @@ func (r *run) timeEnvoy(ctx context.Context, t *table, servers []*envoyServer, c
 		}
 		spread := (quantile(rates, 0.75) - quantile(rates, 0.25)) / 2 / median(rates)
 		t.add(s.name, fmt.Sprint(callers), fmt.Sprintf("%.0f", median(rates)), fmt.Sprintf("±%.0f%%", 100*spread),
-			fmt.Sprintf("%.0f", median(of(i, p50))), fmt.Sprintf("%.0f", median(of(i, p99))),
+			fmt.Sprintf("%.0f", median(of(i, p50))), fmt.Sprintf("%.0f", median(of(i, p99))), fmt.Sprintf("%.1f", median(of(i, cpu))),
 			ratio(median(rates), best), ratio(median(of(i, p99)), bestP99), verdict)
 	}
 	return nil
 }
 
-// askEnvoy asks one service for one round, with as many callers as are given, through one connection.
-func (r *run) askEnvoy(ctx context.Context, s *envoyServer, callers int) (envoySample, error) {
-	var (
-		asking sync.WaitGroup
-		mu     sync.Mutex
-		all    histogram
-		failed error
-	)
-	began := time.Now()
-	end := began.Add(r.envoyTime())
-	for caller := range callers {
-		asking.Go(func() {
-			var own histogram
-			var err error
-			requests, response := make([]encoded, 64), encoded{}
-			for i := range requests {
-				requests[i], err = proto.Marshal(envoyRequest("ample", fmt.Sprintf("client-%d", caller*len(requests)+i)))
-			}
-			for i := 0; err == nil && time.Now().Before(end); i++ {
-				asked := time.Now()
-				err = s.conn.Invoke(ctx, rls.RateLimitService_ShouldRateLimit_FullMethodName, &requests[i%len(requests)], &response, grpc.ForceCodec(encoded{}))
-				if err == nil && !bytes.HasPrefix(response, admittedByEnvoy) {
-					err = errors.New("a request that has to be admitted was refused")
-				}
-				own.add(time.Since(asked))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all.merge(&own)
-			failed = errors.Join(failed, err)
-		})
-	}
-	asking.Wait()
-	micros := func(part float64) float64 { return float64(all.quantile(part)) / float64(time.Microsecond) }
-	return envoySample{float64(all.total) / time.Since(began).Seconds(), micros(0.5), micros(0.99)}, failed
-}
-
-// encoded is a message as it goes over the wire. The client shares the machine with the services, so it makes and reads no
-// messages while the time runs: all services are asked in the same bytes.
-type encoded []byte
-
-// admittedByEnvoy is how an answer begins that admits: the first field is 1.
-var admittedByEnvoy = []byte{0x08, 0x01}
-
-// Name is that of the encoding.
-func (encoded) Name() string { return "proto" }
-
-// Marshal returns the message as it is.
-func (encoded) Marshal(v any) ([]byte, error) { return *v.(*encoded), nil }
-
-// Unmarshal keeps the message as it is.
-func (encoded) Unmarshal(data []byte, v any) error {
-	to := v.(*encoded)
-	*to = append((*to)[:0], data...)
-	return nil
+// askEnvoy asks one service for one round, with as many requests open at once as there are callers.
+func (r *run) askEnvoy(s *envoyServer, callers int) (envoySample, error) {
+	worked, began := s.cpu(), time.Now()
+	took, err := s.load.run(callers, r.envoyTime())
+	seconds := time.Since(began).Seconds()
+	worked = s.cpu() - worked
+	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return envoySample{
+		perSecond: float64(took.total) / seconds, p50: micros(took.quantile(0.5)), p99: micros(took.quantile(0.99)),
+		cpu: micros(worked) / float64(took.total),
+	}, err
 }
 
 func (r *run) envoyRounds() int { return min(r.rounds, 5) }

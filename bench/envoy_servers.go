@@ -1,38 +1,23 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/redis/rueidis"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-
-	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/layer/coalesce"
-	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/redisstore"
-	"github.com/slidegate/slidegate/server/envoy"
 )
 
 const (
-	// envoyServerEnv makes this program our server for Envoy instead: its value is the URL of a Redis, or "memory".
-	envoyServerEnv = "SLIDEGATE_BENCH_ENVOY"
-	// envoyRulesEnv is the file of rules for it.
-	envoyRulesEnv = "SLIDEGATE_BENCH_ENVOY_RULES"
 	// envoyPeerEnv names the program of envoyproxy/ratelimit, where it is there already.
 	envoyPeerEnv = "ENVOY_RATELIMIT"
 	// envoyPeer is the newest version of envoyproxy/ratelimit that a checksum was published of, built with the dependencies
@@ -46,21 +31,25 @@ type envoyServer struct {
 	name    string
 	process *exec.Cmd
 	conn    *grpc.ClientConn
-	client  rls.RateLimitServiceClient
+	client  rls.RateLimitServiceClient // asks one thing after the other
+	load    *envoyClient               // asks as much as it can
 }
 
 // ours tells whether it is Slidegate's.
 func (s *envoyServer) ours() bool { return s.name == envoyRedis || s.name == envoyMemory }
+
+// cpu returns how long the processors have worked for the server; its Redis is not in it.
+func (s *envoyServer) cpu() time.Duration { return treeCPU(strconv.Itoa(s.process.Process.Pid)) }
 
 // stop ends the server.
 func (s *envoyServer) stop() {
 	if s.conn != nil {
 		_ = s.conn.Close()
 	}
-	_ = s.process.Process.Signal(syscall.SIGTERM)
-	late := time.AfterFunc(3*time.Second, func() { _ = s.process.Process.Kill() })
-	_ = s.process.Wait() // how it ended does not matter: all figures have been read
-	late.Stop()
+	if s.load != nil {
+		_ = s.load.conn.Close()
+	}
+	endProcess(s.process)
 }
 
 // connect waits until the server is healthy.
@@ -75,7 +64,8 @@ func (s *envoyServer) connect(addr string) error {
 	for {
 		answer, err := healthpb.NewHealthClient(s.conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
 		if err == nil && answer.GetStatus() == healthpb.HealthCheckResponse_SERVING {
-			return nil
+			s.load, err = dialEnvoy(addr)
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -129,81 +119,16 @@ func startPeer(name, program, folder, redisURL string, settings ...string) (*env
 	return s, nil
 }
 
-// startOurs runs this program as a server over the store.
-func startOurs(name, store, rules string) (*envoyServer, error) {
-	program, err := os.Executable()
+// startOurs runs the service with the same rules.
+func (r *run) startOurs(name, store, rules string) (*envoyServer, error) {
+	p, err := r.startProgram(nil, "--store="+store, "--envoy="+rules)
 	if err != nil {
 		return nil, err
 	}
-	s := &envoyServer{name: name, process: exec.Command(program)}
-	s.process.Env = append(os.Environ(), envoyServerEnv+"="+store, envoyRulesEnv+"="+rules)
-	s.process.Stderr = os.Stderr
-	s.process.SysProcAttr = endsWithParent()
-	out, err := s.process.StdoutPipe()
-	if err == nil {
-		err = s.process.Start()
-	}
-	if err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		err = fmt.Errorf("%s has ended: %w", name, cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
-	} else {
-		err = s.connect(lines.Text())
-	}
-	if err != nil {
+	s := &envoyServer{name: name, process: p.process}
+	if err := s.connect(p.grpc); err != nil {
 		s.stop()
 		return nil, err
 	}
 	return s, nil
-}
-
-// serveEnvoy is our server. It prints where it listens, and serves until it is ended.
-func serveEnvoy(store, rules string, out io.Writer) error {
-	text, err := os.ReadFile(rules)
-	if err != nil {
-		return err
-	}
-	domain, err := envoy.Parse(filepath.Base(rules), text)
-	if err != nil {
-		return err
-	}
-	opened, err := openEnvoyStore(store)
-	if err != nil {
-		return err
-	}
-	service, err := envoy.New(opened, []*envoy.Domain{domain}, envoy.Options{})
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	server := grpc.NewServer(grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))),
-		grpc.InitialWindowSize(1<<20), grpc.InitialConnWindowSize(1<<20)) // as the service does
-	service.Register(server)
-	fmt.Fprintln(out, listener.Addr())
-	return server.Serve(listener)
-}
-
-func openEnvoyStore(url string) (slidegate.Store, error) {
-	if url == "memory" {
-		return memstore.New(memstore.Options{})
-	}
-	opts, err := rueidis.ParseURL(url)
-	if err != nil {
-		return nil, err
-	}
-	opts.DisableCache = true
-	client, err := rueidis.NewClient(opts)
-	if err != nil {
-		return nil, err
-	}
-	store, err := redisstore.New(client, redisstore.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return coalesce.New(store, coalesce.Options{})
 }

@@ -15,13 +15,6 @@ func main() {
 	if kind := os.Getenv(wireServerEnv); kind != "" {
 		os.Exit(serveWire(kind, os.Stdin, os.Stdout))
 	}
-	if store := os.Getenv(envoyServerEnv); store != "" {
-		fmt.Fprintf(os.Stderr, "bench: %v\n", serveEnvoy(store, os.Getenv(envoyRulesEnv), os.Stdout))
-		os.Exit(1)
-	}
-	if os.Getenv(respServerEnv) != "" {
-		os.Exit(serveResp(os.Stdin, os.Stdout))
-	}
 	os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -34,7 +27,13 @@ func Main(args []string, out, progress io.Writer) int {
 	if err != nil {
 		return 2
 	}
-	r := &run{config: c, out: out, progress: progress}
+	folder, err := os.MkdirTemp("", "slidegate-bench-")
+	if err != nil {
+		fmt.Fprintf(progress, "bench: %v\n", err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	r := &run{config: c, out: out, progress: progress, folder: folder}
 	fmt.Fprintln(out, machine())
 	if err := r.scenariosInTurn(); err != nil {
 		fmt.Fprintf(progress, "bench: %v\n", err)
@@ -54,6 +53,7 @@ type run struct {
 	config
 	out      io.Writer
 	progress io.Writer
+	folder   string   // for what is built and written, until the end of the run
 	failures []string // checks that did not hold, so that the figures cannot be trusted
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -10,17 +9,10 @@ import (
 	"testing"
 )
 
-// TestMain makes a server of the test binary where the scenarios wire and envoy ask for one.
+// TestMain makes a server of the test binary where the scenarios wire and service ask for one.
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(wireServerEnv); kind != "" {
 		os.Exit(serveWire(kind, os.Stdin, os.Stdout))
-	}
-	if store := os.Getenv(envoyServerEnv); store != "" {
-		fmt.Fprintf(os.Stderr, "bench: %v\n", serveEnvoy(store, os.Getenv(envoyRulesEnv), os.Stdout))
-		os.Exit(1)
-	}
-	if os.Getenv(respServerEnv) != "" {
-		os.Exit(serveResp(os.Stdin, os.Stdout))
 	}
 	os.Exit(m.Run())
 }

@@ -71,14 +71,14 @@ func (r *run) respTables() ([]*table, error) {
 		return nil, err
 	}
 	defer theirs.stop()
-	ours, err := startRespServer()
+	ours, err := r.startProgram(nil)
 	if err != nil {
 		return nil, err
 	}
 	defer ours.stop()
 	servers := map[bool]respTarget{
 		false: {strings.TrimPrefix(theirs.url, "redis://"), strconv.Itoa(theirs.cmd.Process.Pid)},
-		true:  {ours.address, strconv.Itoa(ours.process.Process.Pid)},
+		true:  {ours.resp, ours.pid()},
 	}
 	for _, pipeline := range respPipelines() {
 		if err := r.timeResp(t, load, servers, pipeline.length, pipeline.goal); err != nil {
@@ -89,7 +89,7 @@ func (r *run) respTables() ([]*table, error) {
 		"redis-benchmark has one thread, as has redis-server; ours has %d processors, and all share those of this machine. "+
 		"Ours answers six numbers where INCR answers one. On a busy machine ours gets a larger share of the processors than a server of "+
 		"one thread: then look at its processor time, which Linux tells in steps of 10 ms, instead of the ratio.", r.respRounds(), count(respKeys), runtime.NumCPU())
-	return []*table{t}, r.checkResp(ours.address)
+	return []*table{t}, r.checkResp(ours.resp)
 }
 
 // respTarget is a server: where it is, and which process.

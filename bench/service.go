@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,7 @@ import (
 // serviceRow is a server of the service scenario, and what is asked of it.
 type serviceRow struct {
 	name      string
-	kind      string // of server, see serviceHandler
+	kind      string // of server: that of a wireServer, or empty for the service
 	script    string // what wrk sends
 	decisions int    // in a request
 	over      int    // the row that it is compared with, or -1
@@ -35,9 +36,9 @@ func serviceRows() []serviceRow {
 	return []serviceRow{
 		{"(a handler that answers a constant)", "constant", one, 0, -1, 0},
 		{"(the same, which reads the request)", "constant-reading", one, 0, -1, 0},
-		{"slidegate, JSON, one at a time", "service", one, 1, 0, goalOneAsk},
-		{fmt.Sprintf("slidegate, JSON, batches of %d", batchSize), "service", batch, batchSize, 2, goalBatched},
-		{"slidegate, forward-auth", "service", check, 1, 0, 0},
+		{"slidegate, JSON, one at a time", "", one, 1, 0, goalOneAsk},
+		{fmt.Sprintf("slidegate, JSON, batches of %d", batchSize), "", batch, batchSize, 2, goalBatched},
+		{"slidegate, forward-auth", "", check, 1, 0, 0},
 	}
 }
 
@@ -56,10 +57,10 @@ end
 
 // allowScript sends asks, n in each request, for a thousand keys.
 func allowScript(n int) string {
-	body := `requests[i] = wrk.format("POST", "/v1/allow", head, '{"policy":"api","key":"user-' .. i .. '","cost":1}')`
+	body := `requests[i] = wrk.format("POST", "/v1/allow", head, '{"policy":"default","key":"user-' .. i .. '","cost":1}')`
 	if n > 1 {
 		body = fmt.Sprintf(`local asks = {}
-    for j = 1, %d do asks[j] = '{"policy":"api","key":"user-' .. (i * 7 + j) %% 1000 .. '","cost":1}' end
+    for j = 1, %d do asks[j] = '{"policy":"default","key":"user-' .. (i * 7 + j) %% 1000 .. '","cost":1}' end
     requests[i] = wrk.format("POST", "/v1/allow", head, '{"requests":[' .. table.concat(asks, ",") .. ']}')`, n)
 	}
 	return `local head = {["Content-Type"] = "application/json"}` + "\n" + fmt.Sprintf(scripted, body)
@@ -85,7 +86,6 @@ func (r *run) serviceTables() ([]*table, error) {
 			"rate", "by CPU", "goal"},
 	}
 	wrk, err := exec.LookPath("wrk")
-	_, told := cpuTime()
 	switch {
 	case !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == own }):
 		t.note("Left out: -only does not name %s.", own)
@@ -93,7 +93,7 @@ func (r *run) serviceTables() ([]*table, error) {
 	case err != nil:
 		t.note("Left out: there is no wrk, which makes the load. It is in the package wrk.")
 		return []*table{t}, nil
-	case !told:
+	case runtime.GOOS != "linux":
 		t.note("Left out: this system does not tell how long the processor worked for a process.")
 		return []*table{t}, nil
 	}
@@ -117,7 +117,7 @@ func (r *run) timeService(wrk string, rows []serviceRow) ([][]serviceSample, err
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	servers := map[string]*wireServer{}
+	servers := map[string]*serviceServer{}
 	defer func() {
 		for _, server := range servers {
 			server.stop()
@@ -133,7 +133,7 @@ func (r *run) timeService(wrk string, rows []serviceRow) ([][]serviceSample, err
 			which := (i + round) % len(rows) // so that none always comes first
 			row := &rows[which]
 			if servers[row.kind] == nil {
-				if servers[row.kind], err = startServiceServer(row.kind); err != nil {
+				if servers[row.kind], err = r.startServiceServer(row.kind); err != nil {
 					return nil, err
 				}
 			}
@@ -153,30 +153,46 @@ func (r *run) timeService(wrk string, rows []serviceRow) ([][]serviceSample, err
 	return samples, nil
 }
 
+// serviceServer is a server of the scenario.
+type serviceServer struct {
+	url, pid string
+	stop     func()
+}
+
+// startServiceServer runs a server of the given kind, on one processor.
+func (r *run) startServiceServer(kind string) (*serviceServer, error) {
+	if kind == "" {
+		p, err := r.startProgram([]string{"GOMAXPROCS=1"})
+		if err != nil {
+			return nil, err
+		}
+		return &serviceServer{"http://" + p.http + "/", p.pid(), p.stop}, nil
+	}
+	s, err := startWireServer(kind)
+	if err != nil {
+		return nil, err
+	}
+	return &serviceServer{s.url, strconv.Itoa(s.process.Process.Pid), s.stop}, nil
+}
+
 // timeRow puts a server under load for one round.
-func (r *run) timeRow(wrk, script string, server *wireServer) (serviceSample, error) {
+func (r *run) timeRow(wrk, script string, server *serviceServer) (serviceSample, error) {
 	length := r.wireTime()
 	ctx, cancel := context.WithTimeout(context.Background(), length+20*time.Second)
 	defer cancel()
-	before, err := server.cpu()
-	if err != nil {
-		return serviceSample{}, err
-	}
+	before := treeCPU(server.pid)
 	out, err := exec.CommandContext(ctx, wrk, "-t", "1", "-c", strconv.Itoa(wireConnections), "-d", length.String(), "--latency",
 		"-s", script, server.url).CombinedOutput()
 	if err != nil {
 		return serviceSample{}, fmt.Errorf("wrk: %w: %s", err, out)
 	}
-	after, err := server.cpu()
-	if err != nil {
-		return serviceSample{}, err
-	}
+	worked := treeCPU(server.pid) - before
 	s := serviceSample{errors: wrkErrors(out)}
 	requests, perSecond, err := readWrk(wrkTrouble.ReplaceAll(out, nil))
 	if err != nil {
 		return serviceSample{}, err
 	}
-	s.perSecond, s.micros = perSecond, float64(after-before)/float64(time.Microsecond)/requests
+	s.perSecond, s.micros = perSecond, float64(worked)/float64(time.Microsecond)/requests
 	if s.p50, err = wrkLatency(out, "50%"); err != nil {
 		return serviceSample{}, err
 	}

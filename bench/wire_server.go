@@ -112,6 +112,10 @@ func wireHandler(kind string) (http.Handler, error) {
 		headers = httplimit.HeadersIETF
 	}
 	switch name {
+	case "constant":
+		return http.HandlerFunc(answerConstant), nil
+	case "constant-reading":
+		return http.HandlerFunc(readAndAnswerConstant), nil
 	case "plain":
 		if told {
 			return http.HandlerFunc(greetWithHeaders), nil
@@ -125,6 +129,27 @@ func wireHandler(kind string) (http.Handler, error) {
 		return o.wrap(http.HandlerFunc(greet)), nil
 	}
 	return nil, fmt.Errorf("%s: there is no server %q", wireServerEnv, kind)
+}
+
+// constantDecision is as long as what the service answers to one ask.
+var constantDecision = []byte(`{"allowed":true,"policy":"default","limit":"8000000/1h","quota":8000000,"remaining":7654321,"granted":1,` +
+	`"retry_after_us":0,"reset_after_us":7199000000,"at_us":1800000000000000,"by":"limits","flags":[],"shadow":false,"refused":false}` + "\n")
+
+var constantType = []string{"application/json"}
+
+func answerConstant(w http.ResponseWriter, _ *http.Request) {
+	w.Header()["Content-Type"] = constantType
+	_, _ = w.Write(constantDecision)
+}
+
+func readAndAnswerConstant(w http.ResponseWriter, r *http.Request) {
+	var room [1024]byte
+	for {
+		if _, err := r.Body.Read(room[:]); err != nil {
+			break
+		}
+	}
+	answerConstant(w, r)
 }
 
 var (

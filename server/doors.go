@@ -79,7 +79,7 @@ func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) err
 func (s *Server) openGRPC(d *door, secure *tls.Config) error {
 	options := append(s.telemetry.tracedGRPC(),
 		grpc.ChainUnaryInterceptor(s.tokens.unary), grpc.ChainStreamInterceptor(s.tokens.stream, s.endWithDrain),
-		grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))),           // a goroutine for each request costs more than most decisions
+		grpc.NumStreamWorkers(uint32(32*runtime.GOMAXPROCS(0))),          // a goroutine for each request would make its stack anew, at the price of a decision
 		grpc.InitialWindowSize(1<<20), grpc.InitialConnWindowSize(1<<20), // fixed ones: no pings to find them out
 		grpc.MaxRecvMsgSize(1<<20), grpc.MaxConcurrentStreams(1000), grpc.ConnectionTimeout(s.opts.timeouts.header),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute, Time: time.Minute, Timeout: 20 * time.Second}),

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -90,6 +91,7 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 		defer close(reloaded)
 		p.reload(ctx, hup, g, passing, log)
 	}()
+	defer runtime.KeepAlive(holdRoom())
 	err = passing.Serve(ctx, listener, proxy.ServeOptions{TLS: secure, Drain: p.Drain})
 	end()
 	<-reloaded

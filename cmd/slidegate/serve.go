@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -124,6 +125,7 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	ended := make(chan struct{})
 	defer close(ended)
 	go heed(running, signals, ended)
+	defer runtime.KeepAlive(holdRoom())
 	return running.Run(ctx)
 }
 

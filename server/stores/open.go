@@ -101,6 +101,9 @@ func (o *Opened) open(url string, opts *Options) error {
 		if err != nil {
 			return err
 		}
+		if !strings.HasSuffix(strings.ToLower(scheme), "+cluster") {
+			calls = 2 // a Redis decides one call at a time: one that it decides, and one that waits for it
+		}
 	case "postgres", "postgresql":
 		target, err := parsePostgres(url, opts)
 		if err != nil {

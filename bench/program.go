@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// program is `slidegate serve` in a process of its own, built from this repository: what is measured is what people run.
+type program struct {
+	http, grpc, resp string // where its doors are
+	process          *exec.Cmd
+}
+
+// quotaFlag is a quota that no load reaches.
+var quotaFlag = fmt.Sprintf("--limit=%d/%v", ampleQuota, quotaWindow)
+
+// startProgram runs the service with more flags, if there are any, and settings of the environment.
+func (r *run) startProgram(settings []string, flags ...string) (*program, error) {
+	path, err := r.buildProgram()
+	if err != nil {
+		return nil, err
+	}
+	p := &program{}
+	for _, door := range []*string{&p.http, &p.grpc, &p.resp} {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		*door = "127.0.0.1:" + port
+	}
+	p.process = exec.Command(path, append([]string{
+		"serve", "--http=" + p.http, "--grpc=" + p.grpc, "--resp=" + p.resp, "--admin=off", "--log-level=warn", quotaFlag,
+	}, flags...)...)
+	p.process.Env = append(os.Environ(), settings...)
+	p.process.SysProcAttr = endsWithParent()
+	printed, err := p.process.StderrPipe()
+	if err == nil {
+		err = p.process.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	late := time.AfterFunc(20*time.Second, func() { _ = p.process.Process.Kill() })
+	defer late.Stop()
+	lines := bufio.NewReader(printed)
+	first, err := lines.ReadString('\n') // it says who it is when its doors are open
+	if err != nil || !strings.HasPrefix(first, "slidegate ") {
+		p.stop()
+		return nil, fmt.Errorf("slidegate serve has ended: %s%w", first, cmp.Or(err, io.ErrUnexpectedEOF))
+	}
+	go io.Copy(r.progress, lines) //nolint:errcheck // it ends with the process
+	return p, nil
+}
+
+// buildProgram builds the service once a run.
+func (r *run) buildProgram() (string, error) {
+	path := filepath.Join(r.folder, "slidegate")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	r.say("building slidegate")
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/slidegate/slidegate").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w; bench runs in its own folder", err)
+	}
+	build := exec.Command("go", "build", "-o", path, "./cmd/slidegate")
+	build.Dir = strings.TrimSpace(string(root))
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return path, nil
+}
+
+// pid is the number of the process.
+func (p *program) pid() string { return strconv.Itoa(p.process.Process.Pid) }
+
+// stop ends the service.
+func (p *program) stop() { endProcess(p.process) }
+
+// endProcess ends a process that was started, at the latest after some seconds.
+func endProcess(process *exec.Cmd) {
+	_ = process.Process.Signal(syscall.SIGTERM)
+	late := time.AfterFunc(3*time.Second, func() { _ = process.Process.Kill() })
+	_ = process.Wait() // how it ended does not matter: all figures have been read
+	late.Stop()
+}
