@@ -68,7 +68,7 @@ func (t tokens) require(next http.Handler) http.Handler {
 
 // check is require for gRPC. Whether the service lives, anybody may ask.
 func (t tokens) check(ctx context.Context, method string) error {
-	if len(t) == 0 || strings.HasPrefix(method, "/grpc.health.v1.Health/") {
+	if strings.HasPrefix(method, "/grpc.health.v1.Health/") {
 		return nil
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
@@ -85,16 +85,22 @@ func (t tokens) check(ctx context.Context, method string) error {
 	return status.Error(codes.Unauthenticated, "a token is needed: send the metadata authorization: Bearer TOKEN")
 }
 
-func (t tokens) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := t.check(ctx, info.FullMethod); err != nil {
-		return nil, err
+// interceptors are check for all methods of a gRPC server; none where no token is needed, for they cost every request.
+func (t tokens) interceptors() []grpc.ServerOption {
+	if len(t) == 0 {
+		return nil
 	}
-	return next(ctx, request)
-}
-
-func (t tokens) stream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := t.check(stream.Context(), info.FullMethod); err != nil {
-		return err
+	unary := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if err := t.check(ctx, info.FullMethod); err != nil {
+			return nil, err
+		}
+		return next(ctx, request)
 	}
-	return next(server, stream)
+	stream := func(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		if err := t.check(stream.Context(), info.FullMethod); err != nil {
+			return err
+		}
+		return next(server, stream)
+	}
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary), grpc.ChainStreamInterceptor(stream)}
 }

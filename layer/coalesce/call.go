@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -23,6 +24,7 @@ type sharedCall struct {
 func (s *Store) carry(age uint64) {
 	defer s.end(age) // also when inner ends the goroutine
 	for {
+		runtime.Gosched() // who is about to ask comes along
 		c := s.next(age)
 		if c == nil {
 			return
@@ -55,7 +57,12 @@ func (s *Store) next(age uint64) *sharedCall {
 		s.calls.Put(c)
 		return nil
 	}
+	if s.queue.first != nil && s.taken < s.opts.InFlight { // they are too many for one call
+		s.taken++
+		go s.carry(age)
+	}
 	s.watchdog.moved = true
+	s.crowded = len(c.entries) > 1
 	c.callers = len(c.entries)
 	c.ctx, c.cancel = context.WithTimeout(context.Background(), s.opts.Timeout)
 	s.mu.Unlock()

@@ -4,7 +4,9 @@
 //
 // A request that comes while fewer than Options.InFlight calls are under way is sent at once: on the caller's own
 // goroutine, with the caller's own context and memory, without a timer or an allocation. Later ones wait in a queue, and
-// when a call returns, those who wait are sent together, in the order in which they came, in a shared call.
+// when a call returns, those who wait are sent together, in the order in which they came, in a shared call. While shared
+// calls have several callers, who then often come in bursts, none is sent alone: the first waits until those who are ready
+// to run have run, which is no time that anybody loses, and takes along who came.
 //
 // What it promises besides:
 //
@@ -105,10 +107,11 @@ type Store struct {
 	entries sync.Pool // of *entry
 	calls   sync.Pool // of *sharedCall
 
-	// All below is guarded by mu. While anybody waits, all slots are taken: a slot that becomes free goes to the queue
-	// first, so nobody overtakes those in it, and whoever finds a free slot need not look for others.
+	// All below is guarded by mu. While anybody waits, all slots are taken, or one is by a call that is about to take along
+	// who waits: nobody is forgotten, and nobody overtakes those in the queue.
 	mu       sync.Mutex
 	taken    int    // slots, of opts.InFlight: each is a call under way, or about to be
+	crowded  bool   // the last shared call had several callers, so more are to be expected
 	age      uint64 // goes up when the calls under way are given up: their slots are then not theirs any more
 	queue    queue
 	watchdog watchdog
@@ -142,13 +145,13 @@ func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	if age, free := s.begin(); free {
+	if age, alone := s.begin(); alone {
 		return s.applyAlone(ctx, age, batch)
 	}
 	e := s.entries.Get().(*entry)
 	e.copyBatch(batch)
-	age, free, err := s.join(ctx, e)
-	if free {
+	age, alone, err := s.join(ctx, e)
+	if alone {
 		s.recycle(e)
 		return s.applyAlone(ctx, age, batch)
 	}
@@ -175,13 +178,13 @@ func (s *Store) applyAlone(ctx context.Context, age uint64, batch []slidegate.Re
 func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
 	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
 ) {
-	if age, free := s.begin(); free {
+	if age, alone := s.begin(); alone {
 		return s.takeAlone(ctx, age, limit, key, cost)
 	}
 	e := s.entries.Get().(*entry)
 	e.copyOne(limit, key, cost)
-	age, free, err := s.join(ctx, e)
-	if free {
+	age, alone, err := s.join(ctx, e)
+	if alone {
 		s.recycle(e)
 		return s.takeAlone(ctx, age, limit, key, cost)
 	}
@@ -218,15 +221,16 @@ func (s *Store) answerOne(e *entry, failed error) (
 	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
 }
 
-// begin takes a slot if one is free. Whoever has it gives it back with end, and the age that it was taken at.
-func (s *Store) begin() (age uint64, free bool) {
+// begin takes a slot if one is free and no others are to be expected. Whoever has it gives it back with end, and the age that
+// it was taken at.
+func (s *Store) begin() (age uint64, alone bool) {
 	s.mu.Lock()
-	age, free = s.age, s.taken < s.opts.InFlight
-	if free {
+	age, alone = s.age, s.taken < s.opts.InFlight && !s.crowded
+	if alone {
 		s.taken++
 	}
 	s.mu.Unlock()
-	return age, free
+	return age, alone
 }
 
 // end gives a slot back: to those who wait, if there are any.

@@ -12,8 +12,8 @@ var ErrUnanswered = errUnanswered
 // returns what ends it in any case.
 func (s *Store) Crowd() (end func()) {
 	var ages []uint64
-	for age, free := s.begin(); free; age, free = s.begin() {
-		ages = append(ages, age)
+	for s.Slots() < s.opts.InFlight {
+		ages = append(ages, s.takeSlot())
 	}
 	var stop atomic.Bool
 	done := make(chan struct{})
@@ -30,6 +30,14 @@ func (s *Store) Crowd() (end func()) {
 		stop.Store(true)
 		<-done
 	}
+}
+
+// takeSlot takes a slot, whoever else is to be expected.
+func (s *Store) takeSlot() (age uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken++
+	return s.age
 }
 
 // Waiting returns how many requests are in the queue.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -80,7 +81,7 @@ func TestWaitingDoesNotAllocate(t *testing.T) {
 		})
 	}
 	round := func() {
-		age, _ := store.begin()
+		age := store.takeSlot()
 		for range callers {
 			start <- struct{}{}
 		}
@@ -164,5 +165,52 @@ func TestKeepsNothingOfACaller(t *testing.T) {
 		if e.call != nil || e.left || e.answered || e.panicked != nil || e.next != nil || e.previous != nil || len(e.done) > 0 {
 			t.Errorf("an entry was kept as it was: %+v", e)
 		}
+	}
+}
+
+// What is too much for one call goes in two at once, if two slots are free.
+func TestCrowdTakesFreeSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &meeting{want: 2, met: make(chan struct{})}
+		store, limit := newTestStore(t, false, Options{InFlight: 2, MaxBatch: 1, Timeout: time.Minute})
+		inner.Store, store.inner = store.inner, inner
+		entries := make([]*entry, 2)
+		age := store.takeSlot()
+		store.mu.Lock()
+		for i := range entries {
+			entries[i] = store.entries.Get().(*entry)
+			entries[i].copyOne(limit, "k", 1)
+			store.queue.push(entries[i])
+		}
+		store.mu.Unlock()
+		go store.carry(age)
+		for _, e := range entries {
+			if err := store.await(t.Context(), e); err != nil || e.requests[0].Err != nil {
+				t.Errorf("%v, %v", err, e.requests[0].Err)
+			}
+		}
+	})
+}
+
+// meeting is a store whose calls wait for one another.
+type meeting struct {
+	slidegate.Store
+	want int
+	met  chan struct{}
+	mu   sync.Mutex
+	came int
+}
+
+func (m *meeting) Apply(ctx context.Context, batch []slidegate.Request) error {
+	m.mu.Lock()
+	if m.came++; m.came == m.want {
+		close(m.met)
+	}
+	m.mu.Unlock()
+	select {
+	case <-m.met:
+		return m.Store.Apply(ctx, batch)
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

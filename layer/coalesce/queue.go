@@ -120,16 +120,17 @@ func (q *queue) remove(e *entry) {
 	q.requests -= len(e.requests)
 }
 
-// join puts e into the queue, unless a slot has become free since the caller looked: it is then the caller's, as with
-// begin. After an error e has been given back.
-func (s *Store) join(ctx context.Context, e *entry) (age uint64, free bool, err error) {
+// join puts e into the queue, unless it can be sent alone by now: the slot is then the caller's, as with begin. If a slot is
+// free and nobody waits yet, a call for e and those who follow is begun. After an error e has been given back.
+func (s *Store) join(ctx context.Context, e *entry) (age uint64, alone bool, err error) {
 	if err := ctx.Err(); err != nil {
 		s.recycle(e)
 		return 0, false, notSent(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken < s.opts.InFlight {
+	free := s.taken < s.opts.InFlight
+	if free && !s.crowded {
 		s.taken++
 		return s.age, true, nil
 	}
@@ -139,6 +140,10 @@ func (s *Store) join(ctx context.Context, e *entry) (age uint64, free bool, err 
 		return 0, false, fmt.Errorf("%w: %d wait already, and MaxQueue has no room for %d more", ErrFull, s.queue.requests, n)
 	}
 	s.queue.push(e)
+	if free && s.queue.first == e {
+		s.taken++
+		go s.carry(s.age)
+	}
 	s.watchLocked()
 	return 0, false, nil
 }

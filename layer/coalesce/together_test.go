@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,5 +250,76 @@ func TestTakeOneShares(t *testing.T) {
 		if got := inner.seen(); len(got) != 2 || len(got[1]) != 3 {
 			t.Errorf("calls %v", got)
 		}
+	})
+}
+
+// Who comes after a crowd is not sent alone, and yet at once; those who come then are alone again.
+func TestAfterACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type mark struct{}
+		ctx := context.WithValue(t.Context(), mark{}, true)
+		var alone []bool
+		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+			alone = append(alone, ctx.Value(mark{}) != nil) // shared calls have contexts of their own
+			return slow(ctx, batch)
+		})
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2}), bind(t, slidegate.PerHour(100))
+		start := time.Now()
+		wait := func(all ...*asking) {
+			t.Helper()
+			for _, a := range all {
+				if <-a.done; a.err != nil || !a.answer.Allowed {
+					t.Errorf("%+v, %v", a.answer, a.err)
+				}
+			}
+		}
+		var crowd []*asking
+		for range 5 {
+			crowd = append(crowd, ask(ctx, store, limit, "crowd"))
+		}
+		wait(crowd...)
+		wait(ask(ctx, store, limit, "first"))
+		wait(ask(ctx, store, limit, "second"))
+		want := [][]string{{"crowd"}, {"crowd"}, {"crowd", "crowd", "crowd"}, {"first"}, {"second"}}
+		if got := inner.seen(); !reflect.DeepEqual(got, want) || time.Since(start) != 4*time.Millisecond {
+			t.Errorf("after %v: %q, want %q after 4ms", time.Since(start), got, want)
+		}
+		if want := []bool{true, true, false, false, true}; !reflect.DeepEqual(alone, want) {
+			t.Errorf("alone: %v, want %v", alone, want)
+		}
+		expectIdle(t, store)
+	})
+}
+
+// A burst of callers after a crowd: all are answered, and no more than Options say are sent at once.
+func TestBurstAfterACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRecorder(t, slow)
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2, MaxBatch: 3}), bind(t, slidegate.PerHour(100))
+		var all sync.WaitGroup
+		var admitted atomic.Int64
+		for range 10 {
+			for range 20 {
+				all.Go(func() {
+					batch := []slidegate.Request{take(limit, "hot", 1)}
+					if err := store.Apply(t.Context(), batch); err != nil {
+						t.Error(err)
+					}
+					if batch[0].Answers[0].Allowed {
+						admitted.Add(1)
+					}
+				})
+			}
+			all.Wait()
+		}
+		for _, keys := range inner.seen() {
+			if len(keys) > 3 {
+				t.Errorf("a call of %d", len(keys))
+			}
+		}
+		if admitted.Load() != 100 || inner.most != 2 {
+			t.Errorf("%d of 100 were admitted, %d calls at once", admitted.Load(), inner.most)
+		}
+		expectIdle(t, store)
 	})
 }

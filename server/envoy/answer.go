@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"strconv"
-	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -72,11 +71,14 @@ func (o *outcome) status(ctx context.Context, a *asked, answer *slidegate.Answer
 	if a.rule.spec.limit.Quota == 0 || a.ask.reading == alwaysOver {
 		remaining = 0
 	}
-	st := &rls.RateLimitResponse_DescriptorStatus{
-		Code: codeOK, CurrentLimit: a.rule.current,
-		LimitRemaining:     uint32(min(remaining, math.MaxUint32)),
-		DurationUntilReset: durationpb.New(secondsUp(untilReset(a.rule, answer, over))),
-	}
+	made := new(struct { // in one piece: there is one for nearly every request
+		status rls.RateLimitResponse_DescriptorStatus
+		reset  durationpb.Duration
+	})
+	st := &made.status
+	st.Code, st.CurrentLimit, st.LimitRemaining = codeOK, a.rule.current, uint32(min(remaining, math.MaxUint32))
+	made.reset.Seconds = secondsUp(untilReset(a.rule, answer, over))
+	st.DurationUntilReset = &made.reset
 	switch {
 	case over && a.rule.shadow:
 		a.rule.tally.add(ctx, verdictShadow)
@@ -127,9 +129,9 @@ func untilReset(b *bound, answer *slidegate.Answer, over bool) slidegate.Micros 
 }
 
 // secondsUp rounds up to whole seconds: Envoy cuts off what is less, and a client that comes too early is refused again.
-func secondsUp(m slidegate.Micros) time.Duration {
+func secondsUp(m slidegate.Micros) int64 {
 	const second = slidegate.Micros(1e6)
-	return time.Duration((m+second-1)/second) * time.Second
+	return int64((m + second - 1) / second)
 }
 
 // headers adds the headers that are asked for.
@@ -137,22 +139,34 @@ func (s *Service) headers(response *rls.RateLimitResponse, o *outcome) {
 	if o.tells == nil || !s.opts.ResponseHeaders && !s.opts.RequestHeaders {
 		return
 	}
-	list := []*core.HeaderValue{
-		header("RateLimit-Limit", int64(o.tells.CurrentLimit.GetRequestsPerUnit())),
-		header("RateLimit-Remaining", int64(o.tells.GetLimitRemaining())),
-		header("RateLimit-Reset", o.tells.GetDurationUntilReset().GetSeconds()),
-	}
+	made := new(headerValues)
+	made.add("RateLimit-Limit", int64(o.tells.CurrentLimit.GetRequestsPerUnit()))
+	made.add("RateLimit-Remaining", int64(o.tells.GetLimitRemaining()))
+	made.add("RateLimit-Reset", o.tells.GetDurationUntilReset().GetSeconds())
 	if s.opts.RequestHeaders {
-		response.RequestHeadersToAdd = list
+		response.RequestHeadersToAdd = made.list()
 	}
 	if s.opts.ResponseHeaders {
 		if response.OverallCode == codeOver && o.retryAfter != rule.Never {
-			list = append(list[:3:3], header("Retry-After", int64(secondsUp(o.retryAfter)/time.Second)))
+			made.add("Retry-After", secondsUp(o.retryAfter))
 		}
-		response.ResponseHeadersToAdd = list
+		response.ResponseHeadersToAdd = made.list()
 	}
 }
 
-func header(name string, value int64) *core.HeaderValue {
-	return &core.HeaderValue{Key: name, Value: strconv.FormatInt(value, 10)}
+// headerValues are the headers of one answer, in one piece.
+type headerValues struct {
+	values   [4]core.HeaderValue
+	pointers [4]*core.HeaderValue
+	n        int
 }
+
+func (h *headerValues) add(name string, value int64) {
+	to := &h.values[h.n]
+	to.Key, to.Value = name, strconv.FormatInt(value, 10)
+	h.pointers[h.n] = to
+	h.n++
+}
+
+// list returns those that were added so far.
+func (h *headerValues) list() []*core.HeaderValue { return h.pointers[:h.n:h.n] }
