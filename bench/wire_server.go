@@ -95,7 +95,11 @@ func serveWire(kind string, in io.Reader, out io.Writer) int {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		return 1
 	}
-	go http.Serve(listener, handler) //nolint:errcheck // it ends with the process
+	server := &http.Server{Handler: handler}
+	if strings.HasPrefix(kind, "constant") { // they stand beside the service, which no slow client can hold
+		server.ReadTimeout, server.WriteTimeout, server.IdleTimeout = 10*time.Second, 15*time.Second, 2*time.Minute
+	}
+	go server.Serve(listener) //nolint:errcheck // it ends with the process
 	fmt.Fprintf(out, "http://%s/\n", listener.Addr())
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		worked, _ := cpuTime()

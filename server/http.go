@@ -16,7 +16,8 @@ type timeouts struct {
 	idle    time.Duration // between requests
 }
 
-var usualTimeouts = timeouts{header: 5 * time.Second, request: 10 * time.Second, answer: 15 * time.Second, idle: 2 * time.Minute}
+// The first two are one, which saves every request a deadline.
+var usualTimeouts = timeouts{header: 10 * time.Second, request: 10 * time.Second, answer: 15 * time.Second, idle: 2 * time.Minute}
 
 // newHTTP returns an HTTP server that no slow client can hold: reading a request, answering it and waiting for the next one
 // are all bounded.
