@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -14,7 +15,23 @@ func TestMain(m *testing.M) {
 	if kind := os.Getenv(wireServerEnv); kind != "" {
 		os.Exit(serveWire(kind, os.Stdin, os.Stdout))
 	}
-	os.Exit(m.Run())
+	os.Exit(runTests(m))
+}
+
+// runTests runs all tests with one program of Slidegate, which is slow to build.
+func runTests(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "slidegate-bench-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	path, err := (&run{folder: folder, progress: io.Discard}).buildProgram()
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv(programEnv, path)
+	os.Unsetenv(redisURLEnv) // a server of one's own is what everybody can have
+	return m.Run()
 }
 
 // need skips a test where a program is missing, unless SLIDEGATE_REQUIRE names it. The package of Debian and Ubuntu has the
@@ -30,6 +47,9 @@ func need(t *testing.T, program string) {
 	t.Skipf("SKIPPED: there is no %s, so what needs it was not run: install the package %s", program, program)
 }
 
+// programOf is what a scenario cannot be run without.
+var programOf = map[string]string{"wire": "wrk", "redis": "redis-server", "resp": "redis-server", "envoy": "redis-server", "service": "wrk"}
+
 // Every scenario must run to its end and hold its own checks, at sizes that take seconds.
 func TestScenarios(t *testing.T) {
 	for _, scenario := range allScenarios {
@@ -38,9 +58,9 @@ func TestScenarios(t *testing.T) {
 				continue
 			}
 			t.Run(scenario+" "+format, func(t *testing.T) {
-				if program := map[string]string{"wire": "wrk", "redis": "redis-server", "resp": "redis-server", "envoy": "redis-server", "service": "wrk"}[scenario]; program != "" {
+				if program := programOf[scenario]; program != "" {
 					need(t, program)
-					t.Setenv(redisURLEnv, "") // a server of one's own is what everybody can have
+					t.Parallel() // they mostly wait, and their figures are not looked at
 				}
 				if scenario == "pg" {
 					needPG(t)

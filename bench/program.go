@@ -61,8 +61,14 @@ func (r *run) startProgram(settings []string, flags ...string) (*program, error)
 	return p, nil
 }
 
+// programEnv names a program of Slidegate, where it is there already.
+const programEnv = "SLIDEGATE"
+
 // buildProgram builds the service once a run.
 func (r *run) buildProgram() (string, error) {
+	if path := os.Getenv(programEnv); path != "" {
+		return path, nil
+	}
 	path := filepath.Join(r.folder, "slidegate")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil

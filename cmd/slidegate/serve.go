@@ -155,7 +155,7 @@ var flagOf = []struct{ begins, flag string }{
 	{"server: http: ", "--http: "}, {"server: grpc: ", "--grpc: "}, {"server: resp: ", "--resp: "}, {"server: admin: ", "--admin: "},
 	{"server: all doors are shut: ", "--http, --grpc, --resp, --admin: all doors are shut: "},
 	{"server: TLS: authorities of clients: ", "--tls-client-ca: "}, {"server: TLS: client", "--tls-client-ca: client"}, {"server: TLS: ", "--tls-cert, --tls-key: "},
-	{"server: tokens: ", "--tokens-file: "}, {"server: state: ", "--state: "}, {"server: envoy: ", "--envoy: "},
+	{"server: tokens: ", "--tokens-file, SLIDEGATE_TOKENS: "}, {"server: state: ", "--state: "}, {"server: envoy: ", "--envoy: "},
 	{"stores: ", "--store: "},
 }
 
