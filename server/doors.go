@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/server/resp"
 )
 
@@ -129,8 +130,7 @@ type shortStream struct {
 func (s *shortStream) Context() context.Context { return s.ctx }
 
 func (s *Server) openRESP(d *door, secure *tls.Config) error {
-	throttleStore := s.stores.Closed
-	throttle, err := slidegate.NewWith(throttleStore, slidegate.Options{Namespace: "cl.throttle"})
+	throttle, err := slidegate.NewWith(s.fallback(config.FailOpen), slidegate.Options{Namespace: "cl.throttle"})
 	if err != nil {
 		return err
 	}

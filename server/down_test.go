@@ -4,11 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
 	"github.com/slidegate/slidegate/internal/pgtest"
 	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/server"
 )
 
 // database is a server that can be down.
@@ -102,4 +112,49 @@ func (s *service) flags(t *testing.T, policy, key string) (int, []string) {
 		t.Fatalf("%+v: %v", got, err)
 	}
 	return got.status, told.Flags
+}
+
+// Envoy is told that there is no answer, so that its failure_mode_deny decides, unless the file says what happens; CL.THROTTLE
+// does what policies do.
+func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
+	node := redistest.Server(t)
+	node.Kill()
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, rules, "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
+	for _, c := range []struct {
+		failure string
+		code    codes.Code
+		overall rls.RateLimitResponse_Code
+		status  int   // of /json
+		limited int64 // the first number of CL.THROTTLE
+	}{
+		{"", codes.Unavailable, 0, 500, 0},
+		{"failure: open", codes.OK, rls.RateLimitResponse_OK, 200, 0},
+		{"failure: closed", codes.OK, rls.RateLimitResponse_OVER_LIMIT, 429, 1},
+		{"failure: local", codes.OK, rls.RateLimitResponse_OK, 200, 0},
+	} {
+		t.Run(c.failure, func(t *testing.T) {
+			s := start(t, fmt.Sprintf("store: redis://%s\n%s\npolicies: {p: {limits: [1/1h]}}\n", node.Addr(), c.failure),
+				func(o *server.Options) { o.Envoy = []string{rules} })
+			conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			answer, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+				Domain: "d", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "grpc"}}}},
+			})
+			if status.Code(err) != c.code || answer.GetOverallCode() != c.overall {
+				t.Errorf("gRPC: %v, %v", answer, err)
+			}
+			if got := s.ask(t, "http", "POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"json"}]}]}`); got.status != c.status {
+				t.Errorf("/json: %+v", got)
+			}
+			client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), MaxRetries: -1})
+			defer client.Close()
+			if told, err := client.Do(t.Context(), "CL.THROTTLE", "k", 1, 1, 3600).Int64Slice(); err != nil || told[0] != c.limited {
+				t.Errorf("CL.THROTTLE: %v, %v", told, err)
+			}
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/server/envoy"
 	"github.com/slidegate/slidegate/server/forward"
@@ -101,8 +103,21 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err != nil || s.opts.GRPC == "" && len(domains) == 0 {
 		return err
 	}
-	s.envoy, err = envoy.New(s.stores.Closed, domains, envoy.Options{Logger: s.log, MeterProvider: meters, ResponseHeaders: true})
+	s.envoy, err = envoy.New(s.fallback(config.FailClosed), domains, envoy.Options{
+		Logger: s.log, MeterProvider: meters, ResponseHeaders: true, ClosedIsError: s.opts.File.Service.Failure == "",
+	})
 	return err
+}
+
+// fallback returns the store that fails as the file says for all policies, or as usual says where the file does not.
+func (s *Server) fallback(usual string) slidegate.Store {
+	switch cmp.Or(s.opts.File.Service.Failure, usual) {
+	case config.FailClosed:
+		return s.stores.Closed
+	case config.FailLocal:
+		return s.stores.Local
+	}
+	return s.stores.Open
 }
 
 func (s *Server) openStore(ctx context.Context) (err error) {

@@ -57,9 +57,18 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 		if err := s.store.Apply(ctx, w.requests); err != nil {
 			return nil, s.failed(ctx, err)
 		}
+		if s.opts.ClosedIsError && slices.ContainsFunc(w.answers, closed) {
+			return nil, s.failed(ctx, errClosed)
+		}
 	}
 	return s.respond(ctx, w, request), nil
 }
+
+// errClosed is what stands in for an answer that no store gave.
+var errClosed = errors.New("it is down, or too slow")
+
+// closed tells whether an answer is a failure policy's refusal.
+func closed(a slidegate.Answer) bool { return a.Flags&rule.FallbackClosed != 0 }
 
 // give puts work back without what it refers to, unless it has grown beyond the ordinary.
 func (s *Service) give(w *work) {

@@ -31,6 +31,9 @@ type Options struct {
 	// DynamicMetadata fills the field of that name: domain, descriptors and the metadata of the rules that are under their
 	// limits. It contains what the descriptors say, as Envoy sent it.
 	DynamicMetadata bool
+	// ClosedIsError makes an error of what the store's failure policy refused because the store gave no answer, as the original
+	// does. Envoy then does as its failure_mode_deny says.
+	ClosedIsError bool
 	// Shadow makes every answer OK, whatever the limits say; the statuses still tell.
 	Shadow bool
 }
