@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/server/envoy"
 )
 
 // Options say what a Server does. File is required, and at least one address.
@@ -17,8 +18,11 @@ type Options struct {
 	File *config.File
 	// Path is where File was read from. It is watched, and read again when it changes; empty if there is no such file.
 	Path string
-	// Envoy are files in the format of envoyproxy/ratelimit, one for each domain. They are watched too.
+	// Envoy are files in the format of envoyproxy/ratelimit, one for each domain, or folders of such files. They are watched
+	// too.
 	Envoy []string
+	// EnvoyAnswers says how Envoy is answered. Its Logger, MeterProvider and ClosedIsError are the server's to set.
+	EnvoyAnswers envoy.Options
 
 	// Addresses to listen on, as host:port; a door whose address is empty stays shut. Admin has the metrics, explain, reset
 	// and top: whoever can reach it can see keys. It must be on loopback, unless there are tokens.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -78,7 +79,11 @@ func (s *Server) reload() error {
 func loadDomains(paths []string) ([]*envoy.Domain, error) {
 	var domains []*envoy.Domain
 	var all []error
-	for _, path := range paths {
+	files, err := rulesIn(paths)
+	if err != nil {
+		all = append(all, fmt.Errorf("server: envoy: %w", err))
+	}
+	for _, path := range files {
 		domain, err := envoy.Load(path)
 		if errors.As(err, new(*fs.PathError)) {
 			err = fmt.Errorf("server: %w", err)
@@ -92,6 +97,28 @@ func loadDomains(paths []string) ([]*envoy.Domain, error) {
 	return domains, errors.Join(all...)
 }
 
+// rulesIn returns the files of rules: those that are named, and those of folders that are named: all that end in .yaml or .yml,
+// in the order of their names, but for hidden ones, of which Kubernetes makes some.
+func rulesIn(paths []string) (files []string, err error) {
+	for _, path := range paths {
+		entries, notFolder := os.ReadDir(path)
+		if notFolder != nil {
+			files = append(files, path) // whoever reads it says what is wrong with it
+			continue
+		}
+		before := len(files)
+		for _, entry := range entries {
+			if name := entry.Name(); !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)) {
+				files = append(files, filepath.Join(path, name))
+			}
+		}
+		if len(files) == before {
+			err = errors.Join(err, fmt.Errorf("the folder %s has no file that ends in .yaml or .yml", path))
+		}
+	}
+	return files, err
+}
+
 // watch reloads when a file changes, until ctx ends. It watches the folders, for a file is often replaced and not written:
 // by editors, and by Kubernetes, which swaps a link.
 func (s *Server) watch(ctx context.Context) {
@@ -103,7 +130,10 @@ func (s *Server) watch(ctx context.Context) {
 	if err == nil {
 		defer watcher.Close()
 		for _, path := range paths {
-			err = errors.Join(err, watcher.Add(filepath.Dir(path)))
+			if info, notThere := os.Stat(path); notThere != nil || !info.IsDir() {
+				path = filepath.Dir(path)
+			}
+			err = errors.Join(err, watcher.Add(path))
 		}
 	}
 	if err != nil {
@@ -143,7 +173,7 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// paths are the files that are watched.
+// paths are the files and folders that are watched.
 func (s *Server) paths() []string {
 	paths := slices.Clone(s.opts.Envoy)
 	if s.opts.Path != "" {
@@ -154,20 +184,22 @@ func (s *Server) paths() []string {
 
 // stamp tells two states of a file apart.
 type stamp struct {
+	path    string
 	changed time.Time
 	size    int64
 	missing bool
 }
 
 func stamps(paths []string) []stamp {
-	all := make([]stamp, len(paths))
-	for i, path := range paths {
+	files, _ := rulesIn(paths) // an empty folder is a state too
+	all := make([]stamp, len(files))
+	for i, path := range files {
 		info, err := os.Stat(path)
 		if err != nil {
-			all[i] = stamp{missing: true}
+			all[i] = stamp{path: path, missing: true}
 			continue
 		}
-		all[i] = stamp{changed: info.ModTime(), size: info.Size()}
+		all[i] = stamp{path: path, changed: info.ModTime(), size: info.Size()}
 	}
 	return all
 }

@@ -89,6 +89,37 @@ func TestReloadEnvoy(t *testing.T) {
 	eventually(t, "the domain is in force", func() bool { return second() == http.StatusOK })
 }
 
+// TestReloadFolder: a folder of domains has as many as there are files of rules in it, at any time.
+func TestReloadFolder(t *testing.T) {
+	folder := t.TempDir()
+	rules := func(domain string) string {
+		return "domain: " + domain + "\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 0}\n"
+	}
+	write(t, filepath.Join(folder, "first.yaml"), rules("first"))
+	write(t, filepath.Join(folder, ".hidden.yaml"), "no rules")
+	write(t, filepath.Join(folder, "README.md"), "no rules")
+	s := start(t, plain, func(o *server.Options) { o.Envoy = []string{folder} })
+	limited := func(domain string) bool {
+		return s.ask(t, "http", "POST", "/json", fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":"user"}]}]}`, domain)).status == http.StatusTooManyRequests
+	}
+	if !limited("first") || limited("second") {
+		t.Error("the first domain is not there, or the second is")
+	}
+	write(t, filepath.Join(folder, "second.yml"), rules("second"))
+	eventually(t, "the second file is noticed", func() bool { return limited("second") })
+	if err := os.Remove(filepath.Join(folder, "first.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the first file is gone", func() bool { return !limited("first") })
+	if err := os.Remove(filepath.Join(folder, "second.yml")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the empty folder is noticed", func() bool { return s.log.has("has no file that ends in .yaml or .yml") })
+	if !limited("second") {
+		t.Error("an empty folder was taken for no limits")
+	}
+}
+
 // TestReloadIsAllOrNothing: policies that were right go back to what they were when the domains are wrong, which is only seen
 // when they are put together.
 func TestReloadIsAllOrNothing(t *testing.T) {

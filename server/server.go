@@ -103,9 +103,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err != nil || s.opts.GRPC == "" && len(domains) == 0 {
 		return err
 	}
-	s.envoy, err = envoy.New(s.fallback(config.FailClosed), domains, envoy.Options{
-		Logger: s.log, MeterProvider: meters, ResponseHeaders: true, ClosedIsError: s.opts.File.Service.Failure == "",
-	})
+	answers := s.opts.EnvoyAnswers
+	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, meters, s.opts.File.Service.Failure == ""
+	s.envoy, err = envoy.New(s.fallback(config.FailClosed), domains, answers)
 	return err
 }
 

@@ -19,17 +19,22 @@ import (
 
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/server"
+	"github.com/slidegate/slidegate/server/envoy"
 )
 
 // serveCommand runs the service.
 type serveCommand struct {
 	policyFlags
 
-	HTTP  string   `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
-	GRPC  string   `name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
-	RESP  string   `name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
-	Admin string   `placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
-	Envoy []string `placeholder:"FILE" sep:"none" help:"Serve a domain in the format of envoyproxy/ratelimit. Repeat it for several." group:"Doors"`
+	HTTP  string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
+	GRPC  string `name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
+	RESP  string `name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
+	Admin string `placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
+
+	Envoy         []string `placeholder:"PATH" sep:"none" help:"A file of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat it for several." group:"Envoy"`
+	EnvoyHeaders  string   `enum:"response,request,both,none" default:"response" help:"Who gets headers that tell of the limit: the client with the response, the upstream with the request, both or none." group:"Envoy"`
+	EnvoyMetadata bool     `help:"Give Envoy dynamic metadata: the domain and the descriptors, as it sent them, and the metadata of rules." group:"Envoy"`
+	EnvoyShadow   bool     `help:"Answer OK whatever the limits say; the statuses still tell." group:"Envoy"`
 
 	State      string        `placeholder:"FILE" help:"Keep what is in memory across restarts, in this file." group:"Running"`
 	StateEvery time.Duration `default:"10s" help:"How often that file is written; a crash loses at most this." group:"Running"`
@@ -112,7 +117,7 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	running, err := server.New(ctx, server.Options{
-		File: file, Path: s.Config, Envoy: s.Envoy,
+		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(),
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin),
 		TLS: s.tlsFlags.read(), Tokens: tokens,
 		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns,
@@ -127,6 +132,14 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	go heed(running, signals, ended)
 	defer runtime.KeepAlive(holdRoom())
 	return running.Run(ctx)
+}
+
+func (s *serveCommand) envoyAnswers() envoy.Options {
+	return envoy.Options{
+		ResponseHeaders: s.EnvoyHeaders == "response" || s.EnvoyHeaders == "both",
+		RequestHeaders:  s.EnvoyHeaders == "request" || s.EnvoyHeaders == "both",
+		DynamicMetadata: s.EnvoyMetadata, Shadow: s.EnvoyShadow,
+	}
 }
 
 // heed reloads on SIGHUP, and ends the drain when the end is asked for a second time. Whoever asks a third time gets it at

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestServeEnvoyFlags: what the original is told by its environment is told by flags.
+func TestServeEnvoyFlags(t *testing.T) {
+	rules := write(t, "rules.yaml", []byte("domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 0}}\n"))
+	for _, c := range []struct {
+		flags    string
+		status   int
+		has, not []string
+	}{
+		{"", 429, []string{`"responseHeadersToAdd"`, `"OVER_LIMIT"`}, []string{`"requestHeadersToAdd"`, `"dynamicMetadata"`}},
+		{"--envoy-headers request", 429, []string{`"requestHeadersToAdd"`}, []string{`"responseHeadersToAdd"`}},
+		{"--envoy-headers both --envoy-metadata", 429, []string{`"requestHeadersToAdd"`, `"responseHeadersToAdd"`, `"dynamicMetadata"`}, nil},
+		{"--envoy-headers none --envoy-shadow", 200, []string{`"overallCode":"OK"`, `"OVER_LIMIT"`}, []string{"HeadersToAdd"}},
+	} {
+		s := startServe(t, append(strings.Fields(c.flags), "--envoy", rules)...)
+		status, text := s.post("/json", `{"domain":"d","descriptors":[{"entries":[{"key":"k"}]}]}`)
+		if status != c.status {
+			t.Errorf("%s: %d %s", c.flags, status, text)
+		}
+		body := strings.ReplaceAll(text, " ", "") // protojson puts some in, and not always the same
+		for _, part := range c.has {
+			if !strings.Contains(body, part) {
+				t.Errorf("%s: %s is not in %s", c.flags, part, body)
+			}
+		}
+		for _, part := range c.not {
+			if strings.Contains(body, part) {
+				t.Errorf("%s: %s is in %s", c.flags, part, body)
+			}
+		}
+	}
+}
