@@ -14,23 +14,24 @@ help: ## list the targets
 export SLIDEGATE_REQUIRE = chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk
 unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is not theirs
 
-# What make lint looks through and make test runs with the race detector is what shares memory between goroutines, and does not
-# build on Envoy's and OpenTelemetry's packages, which take minutes to compile where nothing is cached. make race and make
-# lint-all have the rest.
+# What builds on Envoy's packages takes minutes to look through, and to compile for the race detector, where nothing is cached:
+# make lint-all and make race have it. The race detector is for what shares memory between goroutines in earnest; make race has
+# all.
 HEAVY := /(cmd/slidegate|server|server/envoy)$$
-SHARES := /slidegate$$|/(memstore|httplimit|grpclimit|pgstore)$$|/(layer|redisstore)(/|$$)|/server/(gate|proxy|resp|stores|top)$$
+SHARES := /slidegate$$|/(memstore|httplimit|grpclimit|pgstore)$$|/(layer|redisstore)(/|$$)|/server/(gate|jsonapi|proxy|resp|stores|top)$$
 TEST := $(GO) test -vet=off -timeout 8m # make lint has vetted
 
 test: compiler browser curl redis postgres proxies wrk ## all tests, with the race detector where memory is shared, and the benchmarks' own tests
 	$(TEST) -race $$($(GO) list ./... | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
 	$(TEST) $$($(GO) list ./... | grep -vE '$(SHARES)') $$($(GO) list ./... | grep -E '$(HEAVY)')
 	$(TEST) ./memstore # once more: the race detector leaves it too little time
-	$(TEST) -run Alloc ./layer/... ./httplimit ./grpclimit ./server/gate ./server/resp # and these: it changes what is allocated
+	$(TEST) -run Alloc ./layer/... ./httplimit ./grpclimit ./server/gate ./server/jsonapi ./server/resp # and these: it changes what is allocated
 	cd bench && $(GO) test -timeout 4m ./...
 	cd examples/routers && $(GO) test ./...
 
 race: compiler browser curl redis postgres proxies wrk ## all tests with the race detector
 	$(GO) test -race ./...
+	cd bench && $(GO) test -race ./...
 	cd examples/routers && $(GO) test -race ./...
 
 compiler: # the race detector needs one for C
@@ -65,10 +66,11 @@ curl: # the example of a URL shortener is tested as people would try it
 
 check: lint test ## what CI runs
 
-lint: ## formatting, vet, staticcheck
+lint: ## formatting, vet, staticcheck, and a build of the library's core for 32 bits
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w" $$unformatted; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools/go.mod staticcheck $$($(GO) list ./... | grep -vE '$(HEAVY)')
+	GOARCH=386 $(GO) build . ./rule ./memstore
 
 lint-all: lint ## also the program, the modules beside, and all of it for 32 bits
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...

@@ -23,7 +23,7 @@ const (
 )
 
 // envoyTables compares our service for Envoy with envoyproxy/ratelimit: first the codes, then how fast they come through one
-// client of gRPC.
+// connection.
 func (r *run) envoyTables() ([]*table, error) {
 	t := &table{
 		title:   "Envoy: rate limit services over gRPC, one descriptor, all admitted",
@@ -209,6 +209,12 @@ func ratios(these, those []float64) (quotients []float64) {
 
 // askEnvoy asks one service for one round, with as many requests open at once as there are callers.
 func (r *run) askEnvoy(s *envoyServer, callers int) (envoySample, error) {
+	if s.load == nil { // not before: a connection that says nothing for long is closed
+		var err error
+		if s.load, err = dialEnvoy(s.addr); err != nil {
+			return envoySample{}, err
+		}
+	}
 	worked, began := s.cpu(), time.Now()
 	took, err := s.load.run(callers, r.envoyTime())
 	seconds := time.Since(began).Seconds()

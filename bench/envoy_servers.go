@@ -30,9 +30,11 @@ const (
 type envoyServer struct {
 	name    string
 	process *exec.Cmd
+	end     func() // of the process
+	addr    string
 	conn    *grpc.ClientConn
 	client  rls.RateLimitServiceClient // asks one thing after the other
-	load    *envoyClient               // asks as much as it can
+	load    *envoyClient               // asks as much as it can; nil until it does
 }
 
 // ours tells whether it is Slidegate's.
@@ -49,11 +51,12 @@ func (s *envoyServer) stop() {
 	if s.load != nil {
 		_ = s.load.conn.Close()
 	}
-	endProcess(s.process)
+	s.end()
 }
 
 // connect waits until the server is healthy.
 func (s *envoyServer) connect(addr string) error {
+	s.addr = addr
 	var err error
 	if s.conn, err = grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		return err
@@ -64,8 +67,7 @@ func (s *envoyServer) connect(addr string) error {
 	for {
 		answer, err := healthpb.NewHealthClient(s.conn).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
 		if err == nil && answer.GetStatus() == healthpb.HealthCheckResponse_SERVING {
-			s.load, err = dialEnvoy(addr)
-			return err
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -103,6 +105,7 @@ func startPeer(name, program, folder, redisURL string, settings ...string) (*env
 		}
 	}
 	s := &envoyServer{name: name, process: exec.Command(program)}
+	s.end = func() { endProcess(s.process) }
 	s.process.Env = append(os.Environ(), "USE_STATSD=false", "LOG_LEVEL=error",
 		"HOST=127.0.0.1", "PORT="+ports[0], "GRPC_HOST=127.0.0.1", "GRPC_PORT="+ports[1], "DEBUG_HOST=127.0.0.1", "DEBUG_PORT="+ports[2],
 		"REDIS_SOCKET_TYPE=tcp", "REDIS_TYPE=single", "REDIS_URL="+strings.TrimPrefix(redisURL, "redis://"),
@@ -125,7 +128,7 @@ func (r *run) startOurs(name, store, rules string) (*envoyServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &envoyServer{name: name, process: p.process}
+	s := &envoyServer{name: name, process: p.process, end: p.stop}
 	if err := s.connect(p.grpc); err != nil {
 		s.stop()
 		return nil, err

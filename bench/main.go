@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 )
 
 func main() {
@@ -33,7 +34,7 @@ func Main(args []string, out, progress io.Writer) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	r := &run{config: c, out: out, progress: progress, folder: folder}
+	r := &run{config: c, out: out, progress: &oneAtATime{to: progress}, folder: folder}
 	fmt.Fprintln(out, machine())
 	if err := r.scenariosInTurn(); err != nil {
 		fmt.Fprintf(progress, "bench: %v\n", err)
@@ -46,6 +47,19 @@ func Main(args []string, out, progress io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// oneAtATime lets several goroutines write.
+type oneAtATime struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write writes when nobody else does.
+func (w *oneAtATime) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }
 
 // run is one run of the program.

@@ -60,7 +60,6 @@ func TestScenarios(t *testing.T) {
 			t.Run(scenario+" "+format, func(t *testing.T) {
 				if program := programOf[scenario]; program != "" {
 					need(t, program)
-					t.Parallel() // they mostly wait, and their figures are not looked at
 				}
 				if scenario == "pg" {
 					needPG(t)

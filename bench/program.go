@@ -2,12 +2,11 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 type program struct {
 	http, grpc, resp string // where its doors are
 	process          *exec.Cmd
+	copied           chan struct{} // closed when all that it printed was read
 }
 
 // quotaFlag is a quota that no load reaches.
@@ -29,16 +29,9 @@ func (r *run) startProgram(settings []string, flags ...string) (*program, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &program{}
-	for _, door := range []*string{&p.http, &p.grpc, &p.resp} {
-		port, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		*door = "127.0.0.1:" + port
-	}
+	p := &program{copied: make(chan struct{})}
 	p.process = exec.Command(path, append([]string{
-		"serve", "--http=" + p.http, "--grpc=" + p.grpc, "--resp=" + p.resp, "--admin=off", "--log-level=warn", quotaFlag,
+		"serve", "--http=127.0.0.1:0", "--grpc=127.0.0.1:0", "--resp=127.0.0.1:0", "--admin=off", "--log-level=warn", quotaFlag,
 	}, flags...)...)
 	p.process.Env = append(os.Environ(), settings...)
 	p.process.SysProcAttr = endsWithParent()
@@ -51,14 +44,32 @@ func (r *run) startProgram(settings []string, flags ...string) (*program, error)
 	}
 	late := time.AfterFunc(20*time.Second, func() { _ = p.process.Process.Kill() })
 	defer late.Stop()
-	lines := bufio.NewReader(printed)
-	first, err := lines.ReadString('\n') // it says who it is when its doors are open
-	if err != nil || !strings.HasPrefix(first, "slidegate ") {
+	lines := bufio.NewScanner(printed)
+	said := p.readDoors(lines)
+	go func() { // until it ends, or it would wait for somebody to read
+		defer close(p.copied)
+		for lines.Scan() {
+			fmt.Fprintln(r.progress, lines.Text())
+		}
+	}()
+	if p.http == "" || p.grpc == "" || p.resp == "" {
 		p.stop()
-		return nil, fmt.Errorf("slidegate serve has ended: %s%w", first, cmp.Or(err, io.ErrUnexpectedEOF))
+		return nil, fmt.Errorf("slidegate serve does not say where it listens: %s", said)
 	}
-	go io.Copy(r.progress, lines) //nolint:errcheck // it ends with the process
 	return p, nil
+}
+
+var doorLine = regexp.MustCompile(`^  (http|grpc|resp) +(?:http://)?(\S+:\d+)`)
+
+// readDoors reads where the doors are, which the service says when they are open, and returns what it said.
+func (p *program) readDoors(lines *bufio.Scanner) (said string) {
+	for (p.http == "" || p.grpc == "" || p.resp == "") && lines.Scan() {
+		said += lines.Text() + "\n"
+		if found := doorLine.FindStringSubmatch(lines.Text()); found != nil {
+			*map[string]*string{"http": &p.http, "grpc": &p.grpc, "resp": &p.resp}[found[1]] = found[2]
+		}
+	}
+	return said
 }
 
 // programEnv names a program of Slidegate, where it is there already.
@@ -90,7 +101,10 @@ func (r *run) buildProgram() (string, error) {
 func (p *program) pid() string { return strconv.Itoa(p.process.Process.Pid) }
 
 // stop ends the service.
-func (p *program) stop() { endProcess(p.process) }
+func (p *program) stop() {
+	endProcess(p.process)
+	<-p.copied
+}
 
 // endProcess ends a process that was started, at the latest after some seconds.
 func endProcess(process *exec.Cmd) {

@@ -104,7 +104,8 @@ func (r *run) serviceTables() ([]*table, error) {
 	}
 	r.fillService(t, rows, samples)
 	t.note("Medians of %d rounds of %v, the rows in turn. The constant handler answers as many bytes of JSON as a decision has, "+
-		"tells nothing in headers, and has the service's timeouts. Rate is decisions/s over those of one at a time for batches, requests/s over the constant's "+
+		"tells nothing in headers, and has the service's timeouts and room for garbage. "+
+		"Rate is decisions/s over those of one at a time for batches, requests/s over the constant's "+
 		"for the others; by CPU is the same of what the processor could do if it worked for the server alone, which others on the "+
 		"machine disturb less, and which the goals are about. One processor each for server and load.", r.wireRounds(), r.wireTime())
 	return []*table{t}, nil

@@ -81,7 +81,8 @@ func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) err
 func (s *Server) openGRPC(d *door, secure *tls.Config) error {
 	options := append(slices.Concat(s.telemetry.tracedGRPC(), s.tokens.interceptors()),
 		grpc.ChainStreamInterceptor(s.endWithDrain),
-		grpc.NumStreamWorkers(uint32(32*runtime.GOMAXPROCS(0))),          // a goroutine for each request would make its stack anew, at the price of a decision
+		// A goroutine for each request would grow its stack anew, at the price of some decisions.
+		grpc.NumStreamWorkers(uint32(32*runtime.GOMAXPROCS(0))),
 		grpc.InitialWindowSize(1<<20), grpc.InitialConnWindowSize(1<<20), // fixed ones: no pings to find them out
 		grpc.MaxRecvMsgSize(1<<20), grpc.MaxConcurrentStreams(1000), grpc.ConnectionTimeout(s.opts.timeouts.header),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute, Time: time.Minute, Timeout: 20 * time.Second}),

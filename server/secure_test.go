@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate/server"
@@ -324,6 +325,14 @@ func TestTokensEverywhere(t *testing.T) {
 			t.Error(err)
 		} else if _, err := watch.Recv(); err != nil {
 			t.Errorf("watching health with token %q: %v", wrong, err)
+		}
+		if stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(ctx); err != nil {
+			t.Error(err)
+		} else {
+			_ = stream.CloseSend() // or a server that does not ask for a token would wait for a question
+			if _, err := stream.Recv(); status.Code(err) != codes.Unauthenticated {
+				t.Errorf("reflection with token %q: %v", wrong, err)
+			}
 		}
 		for _, path := range []string{"/healthz", "/readyz", "/healthcheck"} {
 			if err := s.askHTTP("http", nil, path, wrong); err != nil {

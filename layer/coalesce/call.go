@@ -24,7 +24,9 @@ type sharedCall struct {
 func (s *Store) carry(age uint64) {
 	defer s.end(age) // also when inner ends the goroutine
 	for {
-		runtime.Gosched() // who is about to ask comes along
+		if s.opts.Gather {
+			runtime.Gosched() // who is about to ask comes along
+		}
 		c := s.next(age)
 		if c == nil {
 			return
@@ -62,7 +64,7 @@ func (s *Store) next(age uint64) *sharedCall {
 		go s.carry(age)
 	}
 	s.watchdog.moved = true
-	s.crowded = len(c.entries) > 1
+	s.crowded = s.opts.Gather && (len(c.entries) > 1 || s.queue.first != nil)
 	c.callers = len(c.entries)
 	c.ctx, c.cancel = context.WithTimeout(context.Background(), s.opts.Timeout)
 	s.mu.Unlock()
@@ -149,7 +151,7 @@ func (s *Store) watchLocked() {
 }
 
 // watch gives up the calls under way if somebody waits and nothing has moved since the last look: each of them is then
-// older than that, for while somebody waits only slots that were given back are taken.
+// older than that, for whatever takes a slot while somebody waits counts as a move.
 func (s *Store) watch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,9 +4,8 @@
 //
 // A request that comes while fewer than Options.InFlight calls are under way is sent at once: on the caller's own
 // goroutine, with the caller's own context and memory, without a timer or an allocation. Later ones wait in a queue, and
-// when a call returns, those who wait are sent together, in the order in which they came, in a shared call. While shared
-// calls have several callers, who then often come in bursts, none is sent alone: the first waits until those who are ready
-// to run have run, which is no time that anybody loses, and takes along who came.
+// when a call returns, those who wait are sent together, in the order in which they came, in a shared call. Options.Gather
+// also puts those together who come in a burst.
 //
 // What it promises besides:
 //
@@ -56,6 +55,11 @@ type Options struct {
 	// a time decide twice as many requests a second as 1 does, and 8 only a tenth more; where a call costs the store 50
 	// microseconds, 8 decide fewer than 4. At most MostInFlight.
 	InFlight int
+	// Gather makes fewer and larger calls of requests that come in bursts, as they do to a server, which reads them from its
+	// connections together. While shared calls have several callers, none is sent alone: a call waits until the goroutines that
+	// are ready to run have run, and takes along who came. In a program that does little but ask, this takes microseconds. Where
+	// goroutines compute for long, it takes a turn of each of them, which can be milliseconds: leave it off there.
+	Gather bool
 	// MaxBatch is how many requests are put together into one call. What a single caller hands over in one Apply is not
 	// cut, even if it is more. 0 means 256.
 	MaxBatch int
@@ -108,10 +112,10 @@ type Store struct {
 	calls   sync.Pool // of *sharedCall
 
 	// All below is guarded by mu. While anybody waits, all slots are taken, or one is by a call that is about to take along
-	// who waits: nobody is forgotten, and nobody overtakes those in the queue.
+	// who waits: nobody is forgotten, and nobody overtakes those in the queue unless it is full.
 	mu       sync.Mutex
 	taken    int    // slots, of opts.InFlight: each is a call under way, or about to be
-	crowded  bool   // the last shared call had several callers, so more are to be expected
+	crowded  bool   // with opts.Gather: the last shared call had several callers, so more are to be expected
 	age      uint64 // goes up when the calls under way are given up: their slots are then not theirs any more
 	queue    queue
 	watchdog watchdog
@@ -140,7 +144,8 @@ func (s *Store) Check(limit *slidegate.BoundLimit) error { return s.inner.Check(
 // Traits are those of the store underneath.
 func (s *Store) Traits() slidegate.Traits { return s.inner.Traits() }
 
-// Apply decides a batch of requests: in a call of its own if a slot is free, else in a shared one.
+// Apply decides a batch of requests: in a call of its own if a slot is free and no others are to be expected, else in a shared
+// one.
 func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 	if len(batch) == 0 {
 		return nil

@@ -2,6 +2,7 @@ package coalesce
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -212,5 +213,47 @@ func (m *meeting) Apply(ctx context.Context, batch []slidegate.Request) error {
 		return m.Store.Apply(ctx, batch)
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Nobody overtakes those whom a call had to leave behind, although a slot is free.
+func TestNobodyOvertakes(t *testing.T) {
+	store, _ := newTestStore(t, false, Options{InFlight: 4, MaxBatch: 2, Gather: true})
+	age := store.takeSlot()
+	store.mu.Lock()
+	for range 2 {
+		e := store.entries.Get().(*entry)
+		e.copyBatch(make([]slidegate.Request, 2)) // as much as a call takes
+		store.queue.push(e)
+	}
+	store.taken = 4 // or another call would be begun for the second
+	store.mu.Unlock()
+	c := store.next(age)
+	store.mu.Lock()
+	store.taken = 1
+	store.mu.Unlock()
+	if _, alone := store.begin(); alone || len(c.entries) != 1 || store.Waiting() != 2 {
+		t.Errorf("alone %v, %d were sent, %d wait", alone, len(c.entries), store.Waiting())
+	}
+	c.cancel()
+}
+
+// Who finds no place among those who wait is sent alone if a slot is free.
+func TestFullQueueAndFreeSlot(t *testing.T) {
+	store, limit := newTestStore(t, false, Options{InFlight: 2, MaxQueue: 1, Gather: true})
+	store.takeSlot() // by the call that is about to take along who waits
+	store.mu.Lock()
+	store.crowded = true
+	e := store.entries.Get().(*entry)
+	e.copyOne(limit, "k", 1)
+	store.queue.push(e)
+	store.mu.Unlock()
+	other := store.entries.Get().(*entry)
+	other.copyOne(limit, "k", 1)
+	if _, alone, err := store.join(t.Context(), other); !alone || err != nil || store.Slots() != 2 {
+		t.Errorf("alone %v, %v, %d slots are taken", alone, err, store.Slots())
+	}
+	if _, alone, err := store.join(t.Context(), other); alone || !errors.Is(err, ErrFull) {
+		t.Errorf("no slot is free: alone %v, %v", alone, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// entry is what one caller asks for while all slots are taken. It is a copy in memory of its own, for the caller may
+// entry is what one caller asks for in a shared call. It is a copy in memory of its own, for the caller may
 // leave while the store still works on it. It belongs to its caller, unless the caller has left; then to the call.
 type entry struct {
 	requests []slidegate.Request
@@ -130,11 +130,12 @@ func (s *Store) join(ctx context.Context, e *entry) (age uint64, alone bool, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	free := s.taken < s.opts.InFlight
-	if free && !s.crowded {
+	full := s.queue.first != nil && s.queue.requests+len(e.requests) > s.opts.MaxQueue
+	if free && (!s.crowded || full) {
 		s.taken++
 		return s.age, true, nil
 	}
-	if s.queue.first != nil && s.queue.requests+len(e.requests) > s.opts.MaxQueue {
+	if full {
 		n := len(e.requests)
 		s.recycle(e)
 		return 0, false, fmt.Errorf("%w: %d wait already, and MaxQueue has no room for %d more", ErrFull, s.queue.requests, n)

@@ -22,6 +22,7 @@ import (
 func TestEveryRequestOnce(t *testing.T) {
 	for _, opts := range []coalesce.Options{
 		{InFlight: 1, MaxBatch: 1}, {InFlight: 1, MaxBatch: 5, MaxQueue: 8}, {InFlight: 3, MaxBatch: 16}, {},
+		{InFlight: 2, MaxBatch: 5, MaxQueue: 8, Gather: true}, {Gather: true},
 	} {
 		opts.Timeout = time.Minute
 		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {

@@ -253,8 +253,14 @@ func TestTakeOneShares(t *testing.T) {
 	})
 }
 
-// Who comes after a crowd is not sent alone, and yet at once; those who come then are alone again.
+// With Gather, who comes after a crowd is not sent alone, and yet at once; those who come then are alone again.
 func TestAfterACrowd(t *testing.T) {
+	for _, gather := range []bool{false, true} {
+		t.Run(fmt.Sprint("gather ", gather), func(t *testing.T) { afterACrowd(t, gather) })
+	}
+}
+
+func afterACrowd(t *testing.T, gather bool) {
 	synctest.Test(t, func(t *testing.T) {
 		type mark struct{}
 		ctx := context.WithValue(t.Context(), mark{}, true)
@@ -263,7 +269,7 @@ func TestAfterACrowd(t *testing.T) {
 			alone = append(alone, ctx.Value(mark{}) != nil) // shared calls have contexts of their own
 			return slow(ctx, batch)
 		})
-		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2}), bind(t, slidegate.PerHour(100))
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2, Gather: gather}), bind(t, slidegate.PerHour(100))
 		start := time.Now()
 		wait := func(all ...*asking) {
 			t.Helper()
@@ -284,7 +290,7 @@ func TestAfterACrowd(t *testing.T) {
 		if got := inner.seen(); !reflect.DeepEqual(got, want) || time.Since(start) != 4*time.Millisecond {
 			t.Errorf("after %v: %q, want %q after 4ms", time.Since(start), got, want)
 		}
-		if want := []bool{true, true, false, false, true}; !reflect.DeepEqual(alone, want) {
+		if want := []bool{true, true, false, !gather, true}; !reflect.DeepEqual(alone, want) {
 			t.Errorf("alone: %v, want %v", alone, want)
 		}
 		expectIdle(t, store)
@@ -295,7 +301,7 @@ func TestAfterACrowd(t *testing.T) {
 func TestBurstAfterACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
-		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2, MaxBatch: 3}), bind(t, slidegate.PerHour(100))
+		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2, MaxBatch: 3, Gather: true}), bind(t, slidegate.PerHour(100))
 		var all sync.WaitGroup
 		var admitted atomic.Int64
 		for range 10 {

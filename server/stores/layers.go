@@ -25,7 +25,7 @@ func (o *Opened) putLayers(store slidegate.Store, calls int, opts *Options) erro
 	if timeout == 0 {
 		timeout = 100 * time.Millisecond
 	}
-	shared, err := coalesce.New(store, coalesce.Options{InFlight: calls, Timeout: max(timeout, time.Second)})
+	shared, err := coalesce.New(store, coalesce.Options{InFlight: calls, Gather: true, Timeout: max(timeout, time.Second)})
 	if err != nil {
 		return fmt.Errorf("stores: %w", err)
 	}
