@@ -124,7 +124,7 @@ func startPeer(name, program, folder, redisURL string, settings ...string) (*env
 
 // startOurs runs the service with the same rules.
 func (r *run) startOurs(name, store, rules string) (*envoyServer, error) {
-	p, err := r.startProgram(nil, "--store="+store, "--envoy="+rules)
+	p, err := r.startProgram(nil, "--store="+store, "--envoy="+rules, "--envoy-headers=none") // the original adds none either
 	if err != nil {
 		return nil, err
 	}
