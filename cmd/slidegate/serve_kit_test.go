@@ -23,7 +23,8 @@ type serving struct {
 	door    map[string]string // where it listens, by the door's name
 
 	mu    sync.Mutex
-	lines []string // of standard error
+	lines []string      // of standard error
+	news  chan struct{} // has a word in it when there are lines that await has not seen
 	ended chan struct{}
 }
 
@@ -38,8 +39,7 @@ func startServeWith(t *testing.T, env []string, args ...string) *serving {
 	t.Helper()
 	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	s := launch(t, env, append(free, args...)...)
-	eventually(t, "it says how to try it", func() bool { return s.said("/v1/allow") || s.over() })
-	if s.over() {
+	if !s.await("/v1/allow") { // how to try it
 		t.Fatalf("it does not run:\n%s", s.text())
 	}
 	for _, found := range regexp.MustCompile(`(?m)^  (http|grpc|resp|admin) +(?:https?://)?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(s.text(), -1) {
@@ -61,7 +61,7 @@ func launch(t *testing.T, env []string, args ...string) *serving {
 // follow starts a command and collects what it says.
 func follow(t *testing.T, command *exec.Cmd) *serving {
 	t.Helper()
-	s := &serving{t: t, command: command, door: map[string]string{}, ended: make(chan struct{})}
+	s := &serving{t: t, command: command, door: map[string]string{}, news: make(chan struct{}, 1), ended: make(chan struct{})}
 	said, err := s.command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +75,10 @@ func follow(t *testing.T, command *exec.Cmd) *serving {
 			s.mu.Lock()
 			s.lines = append(s.lines, lines.Text())
 			s.mu.Unlock()
+			select {
+			case s.news <- struct{}{}:
+			default: // the word is there already
+			}
 		}
 		_ = s.command.Wait() // see status
 	}()
@@ -195,12 +199,40 @@ func (s *serving) refused(key string) {
 	}
 }
 
-// eventually waits until something is so, and fails the test if it never is.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+// longWait is how long a test waits for what it is sure of.
+const longWait = 30 * time.Second
+
+// await waits until the program has said all of texts, or is over, which it tells. It fails the test if neither comes.
+func (s *serving) await(texts ...string) (said bool) {
+	s.t.Helper()
+	late := time.After(longWait)
+	for {
+		over := s.over() // before the lines: there are none after it
+		if !slices.ContainsFunc(texts, func(text string) bool { return !s.said(text) }) {
+			return true
+		}
+		if over {
+			return false
+		}
+		select {
+		case <-s.news:
+		case <-s.ended:
+		case <-late:
+			s.t.Fatalf("it never said %q:\n%s", texts, s.text())
+		}
+	}
+}
+
+// awaitPage reads a page of a door until a text is on it; to ask is to wait for it.
+func (s *serving) awaitPage(door, path, text string) {
+	s.t.Helper()
+	for end := time.Now().Add(longWait); ; {
+		_, page := s.page(door, path)
+		if strings.Contains(page, text) {
+			return
+		}
 		if time.Now().After(end) {
-			t.Fatalf("%s: never within 30 seconds", what)
+			s.t.Fatalf("%s was never on %s:\n%s", text, path, page)
 		}
 	}
 }

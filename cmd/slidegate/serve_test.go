@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // TestFirstMinute: what a newcomer sees. The program says where it listens and what to type; typed as it stands, that is
@@ -86,13 +88,7 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	s = begin("20ms")
 	s.refused("ann")
 	s.use("bob", 3)
-	before, saves := stat(t, path), 0
-	eventually(t, "it is saved twice, so that all of the second is later", func() bool {
-		if now := stat(t, path); !os.SameFile(before, now) {
-			before, saves = now, saves+1
-		}
-		return saves == 2
-	})
+	awaitSaves(t, path, 2) // all of the second is later
 	s.kill()
 
 	s = begin("1h")
@@ -107,7 +103,7 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	s.use("cid", 3)
 	s.begun() // which does not finish, so that the second SIGTERM is needed, and finds somebody
 	s.signal(syscall.SIGTERM)
-	eventually(t, "it drains", func() bool { return s.said("draining") })
+	s.await("draining")
 	s.mustEnd(syscall.SIGTERM)
 
 	s = begin("1h")
@@ -118,13 +114,29 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-func stat(t *testing.T, path string) os.FileInfo {
+// awaitSaves waits until a file has been put into its place n times.
+func awaitSaves(t *testing.T, path string, n int) {
 	t.Helper()
-	info, err := os.Stat(path)
+	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return info
+	defer watcher.Close()
+	if err := watcher.Add(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
+	for late := time.After(longWait); n > 0; {
+		select {
+		case event := <-watcher.Events:
+			if event.Name == path && event.Has(fsnotify.Create) { // under its own name: it was renamed
+				n--
+			}
+		case err := <-watcher.Errors:
+			t.Fatal(err)
+		case <-late:
+			t.Fatalf("%s: %d more saves never came", path, n)
+		}
+	}
 }
 
 // TestWrongState: a state that cannot be kept is an error at the start, and a damaged one stays as it is.
@@ -191,7 +203,7 @@ func TestEndAnswers(t *testing.T) {
 			s := startServe(t, "--drain", "1m")
 			conn := s.begun()
 			s.signal(signal)
-			eventually(t, "it drains", func() bool { return s.said("draining") })
+			s.await("draining")
 			if _, err := io.WriteString(conn, `{"key":"me"}`); err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +223,7 @@ func TestSecondSignal(t *testing.T) {
 	s := startServe(t, "--drain", "1h")
 	s.begun()
 	s.signal(syscall.SIGTERM)
-	eventually(t, "it drains", func() bool { return s.said("draining") })
+	s.await("draining")
 	s.mustEnd(syscall.SIGTERM)
 	if !s.said("cut off") {
 		t.Errorf("it does not say that a request was cut off:\n%s", s.text())
@@ -228,13 +240,13 @@ func TestHangup(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGHUP)
-	eventually(t, "it says what is wrong", func() bool { return s.said(path+":3:14: ") && s.said("stays in force") })
+	s.await(path+":3:14: ", "stays in force")
 	s.refused("me")
 	if err := os.WriteFile(path, text("3/1h sliding-log"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGHUP)
-	eventually(t, "it is in force", func() bool { return s.said("policies reloaded") })
+	s.await("policies reloaded")
 	s.use("me", 2) // the first is remembered
 	s.mustEnd(syscall.SIGTERM)
 
@@ -252,7 +264,7 @@ func TestFewFiles(t *testing.T) {
 	shell := exec.Command("sh", "-c", `ulimit -n 60 && exec "$0" "$@"`, program, "serve",
 		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "off")
 	s := follow(t, shell)
-	eventually(t, "it runs", func() bool { return s.said("/v1/allow") || s.over() })
+	s.await("/v1/allow")
 	for _, found := range regexp.MustCompile(`(?m)^  (http|grpc|resp) +(?:http://)?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(s.text(), -1) {
 		s.door[found[1]] = found[2]
 	}
@@ -265,7 +277,7 @@ func TestFewFiles(t *testing.T) {
 		defer conn.Close()
 		conns = append(conns, conn)
 	}
-	eventually(t, "there are none left", func() bool { return s.said("too many open files") || s.over() })
+	s.await("too many open files")
 	for _, conn := range conns {
 		conn.Close()
 	}

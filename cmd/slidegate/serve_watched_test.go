@@ -191,10 +191,7 @@ func TestServiceDoc(t *testing.T) {
 	}
 	for _, metric := range metrics {
 		name, _, _ := strings.Cut(metric, "{")
-		eventually(t, metric+" is on /metrics", func() bool {
-			_, page := s.page("admin", "/metrics")
-			return strings.Contains(page, "\n"+name+"{")
-		})
+		s.awaitPage("admin", "/metrics", "\n"+name+"{")
 	}
 	_, page := s.page("admin", "/metrics")
 	for _, never := range []string{"secret", "203.0.113.77"} {
@@ -211,10 +208,7 @@ func TestServiceDoc(t *testing.T) {
 	if !bytes.Contains(text, []byte(failed)) {
 		t.Errorf("the documentation no longer names %s", failed)
 	}
-	eventually(t, failed, func() bool {
-		_, page := s.page("admin", "/metrics")
-		return strings.Contains(page, failed)
-	})
+	s.awaitPage("admin", "/metrics", failed)
 	for _, path := range regexp.MustCompile("`(/(?:v1/|metrics|healthz|readyz)[a-z]*)`").FindAllStringSubmatch(string(text), -1) {
 		status, _ := s.page("admin", path[1])
 		public, _ := s.page("http", path[1])
