@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -34,7 +35,7 @@ func TestWithSharesCountsByNameAndShape(t *testing.T) {
 		"algorithm":    {exact("api", 10, time.Minute), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+			overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 				before := newLimiter(t, store, limit)
 				after, err := before.With(test.limit)
 				if err != nil {
@@ -69,9 +70,9 @@ func TestWithRefusesAsNewDoes(t *testing.T) {
 // Whatever names the same address shares its counts: the limiter's own limits, those of With, and those of For.
 func TestEveryWayToOneAddress(t *testing.T) {
 	limit := slidegate.Limit{Name: "api", Quota: 10, Window: time.Minute}
-	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		in := func(namespace string) *slidegate.Limiter {
-			limiter, err := slidegate.NewWith(store, slidegate.Options{Namespace: namespace, Limits: []slidegate.Limit{limit}})
+			limiter, err := slidegate.NewWithOptions(store, slidegate.Options{Namespace: namespace, Limits: []slidegate.Limit{limit}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,9 +115,9 @@ func TestPartsOfAnAddressDoNotRunTogether(t *testing.T) {
 		{"a", "b", "", ""}, {"a", "", "b", ""}, {"a", "", "", "b"}, {"", "a", "b", ""}, {"", "a", "", "b"}, {"", "", "a", "b"},
 		{"", "", "", "\x02ab"}, {"", "", "\x02ab", ""}, {"", "", "", "\x00"}, {"", "", "", "\xff"}, {"", "", "", "\xfe"},
 	}
-	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		for i, p := range places {
-			limiter, err := slidegate.NewWith(store, slidegate.Options{Namespace: p.namespace})
+			limiter, err := slidegate.NewWithOptions(store, slidegate.Options{Namespace: p.namespace})
 			if err != nil {
 				t.Fatal(err)
 			}

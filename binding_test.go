@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -30,7 +31,7 @@ func TestLimitsAreBoundOnce(t *testing.T) {
 	asked := store.take()
 	for i, request := range asked {
 		if bound := request.Charges[0].Limit; bound != asked[0].Charges[0].Limit {
-			t.Errorf("request %d has another binding of %v", i, bound.Limit())
+			t.Errorf("request %d has another binding of %v", i, bound.Label())
 		}
 	}
 	if len(asked) != 4 {
@@ -56,8 +57,8 @@ func TestMoreLimitsThanAreRemembered(t *testing.T) {
 // Many goroutines that bring the same new limits at once agree on the bindings, and are admitted no more than the quota.
 func TestConcurrentBinding(t *testing.T) {
 	const workers, limits, quota = 8, 40, 20
-	store := &recorder{Store: newMemory(t, storetest.NewClock(noon))}
-	limiter := newLimiter(t, store)
+	st := &recorder{Store: newMemory(t, storetest.NewClock(noon))}
+	limiter := newLimiter(t, st)
 	var mu sync.Mutex
 	admitted := map[int]int64{}
 	var wg sync.WaitGroup
@@ -83,8 +84,8 @@ func TestConcurrentBinding(t *testing.T) {
 			t.Errorf("limit %d admitted %d of %d", n, admitted[n], quota)
 		}
 	}
-	bound := map[*slidegate.BoundLimit]bool{}
-	for _, request := range store.take() {
+	bound := map[*store.Limit]bool{}
+	for _, request := range st.take() {
 		bound[request.Charges[0].Limit] = true
 	}
 	if len(bound) != limits {
@@ -98,8 +99,8 @@ func TestBind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Limit() != limit || a.Namespace() != "shop" || a.Label() != "api" || a.Rule().Window != time.Minute.Microseconds() {
-		t.Errorf("bound %v in %q as %q, %+v", a.Limit(), a.Namespace(), a.Label(), a.Rule())
+	if slidegate.Unbind(a) != limit || a.Namespace() != "shop" || a.Label() != "api" || a.Rule().Window != time.Minute.Microseconds() {
+		t.Errorf("bound %v in %q as %q, %+v", slidegate.Unbind(a), a.Namespace(), a.Label(), a.Rule())
 	}
 	b, err := slidegate.Bind("shop", limit)
 	if err != nil || b.ID() == a.ID() || b.Prefix() != a.Prefix() {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Claim is one limit that a request faces: this key, this limit, this cost.
@@ -35,15 +36,15 @@ func (c Claims) InGroup(group string) Claims {
 }
 
 // Allow asks for the claims' costs, all or none.
-func (c Claims) Allow(ctx context.Context) (Decision, error) { return c.call().decide(ctx, OpTake) }
+func (c Claims) Allow(ctx context.Context) (Decision, error) { return c.call().decide(ctx, rule.Take) }
 
 // AllowUpTo asks for as much of every claim's cost as all limits admit now, at least one: the same for each of them.
 func (c Claims) AllowUpTo(ctx context.Context) (Decision, error) {
-	return c.call().decide(ctx, OpTakeUpTo)
+	return c.call().decide(ctx, rule.TakeUpTo)
 }
 
 // Peek tells what Allow would answer, and charges nothing.
-func (c Claims) Peek(ctx context.Context) (Decision, error) { return c.call().decide(ctx, OpPeek) }
+func (c Claims) Peek(ctx context.Context) (Decision, error) { return c.call().decide(ctx, rule.Peek) }
 
 // Wait waits until the claims' costs are admitted, and takes them; see Limiter.WaitN.
 func (c Claims) Wait(ctx context.Context) error { return c.call().wait(ctx) }
@@ -55,12 +56,12 @@ func (c Claims) Reserve(ctx context.Context) (Reservation, Decision, error) {
 
 // Refund gives the claims' costs back, the oldest live units first; see Limiter.Refund.
 func (c Claims) Refund(ctx context.Context) (Decision, error) {
-	return c.call().decide(ctx, OpGiveBack)
+	return c.call().decide(ctx, rule.GiveBack)
 }
 
 // Reset forgets what the claims' keys have used.
 func (c Claims) Reset(ctx context.Context) error {
-	_, err := c.call().decide(ctx, OpReset)
+	_, err := c.call().decide(ctx, rule.Reset)
 	return err
 }
 
@@ -76,7 +77,7 @@ func (c Claims) call() *call {
 			call.fail(err)
 			continue
 		}
-		call.add(Charge{Limit: bound, Key: claim.Key, Cost: claim.Cost})
+		call.add(store.Charge{Limit: bound, Key: claim.Key, Cost: claim.Cost})
 	}
 	return call
 }
@@ -85,14 +86,14 @@ func (c Claims) call() *call {
 // it hands out. Whoever gets one ends it with decide, wait or reserve.
 type call struct {
 	limiter *Limiter
-	err     error     // the first thing wrong with the request
-	batch   []Request // always one
-	charges []Charge
+	err     error           // the first thing wrong with the request
+	batch   []store.Request // always one
+	charges []store.Charge
 	answers []Answer
 	place   []int // for each charge that was asked for, its place among charges: the same address is charged once
 }
 
-var calls = sync.Pool{New: func() any { return &call{batch: make([]Request, 1)} }}
+var calls = sync.Pool{New: func() any { return &call{batch: make([]store.Request, 1)} }}
 
 func newCall(l *Limiter, n int) *call {
 	c := calls.Get().(*call)
@@ -105,7 +106,7 @@ func newCall(l *Limiter, n int) *call {
 // end gives the call's memory back, without the caller's keys in it.
 func (c *call) end() {
 	clear(c.charges)
-	c.batch[0] = Request{}
+	c.batch[0] = store.Request{}
 	c.limiter, c.err = nil, nil
 	calls.Put(c)
 }
@@ -117,7 +118,7 @@ func (c *call) fail(err error) {
 }
 
 // add joins a charge to the request. The costs of charges with the same address add up.
-func (c *call) add(charge Charge) {
+func (c *call) add(charge store.Charge) {
 	if charge.Cost < 0 || charge.Cost > rule.MaxQuota {
 		c.fail(fmt.Errorf("slidegate: %w: must be 0 to %d, not %d; to give units back use Refund, Settle or Cancel",
 			ErrCost, int64(rule.MaxQuota), charge.Cost))
@@ -125,16 +126,16 @@ func (c *call) add(charge Charge) {
 	}
 	for i := range c.charges {
 		same := &c.charges[i]
-		if same.Key != charge.Key || same.Limit.prefix != charge.Limit.prefix {
+		if same.Key != charge.Key || same.Limit.Prefix() != charge.Limit.Prefix() {
 			continue
 		}
 		if same.At != charge.At {
 			c.fail(fmt.Errorf("slidegate: %w: it has units of one key from two moments; settle them one after the other",
 				ErrReservation))
 		}
-		if same.Limit.rule != charge.Limit.rule {
+		if *same.Limit.Rule() != *charge.Limit.Rule() {
 			c.fail(fmt.Errorf("slidegate: %w: %q and %q are asked for one key; give them different names",
-				ErrConflict, same.Limit.limit, charge.Limit.limit))
+				ErrConflict, Unbind(same.Limit), Unbind(charge.Limit)))
 		}
 		same.Cost = min(same.Cost+charge.Cost, rule.MaxQuota)
 		c.place = append(c.place, i)
@@ -145,13 +146,13 @@ func (c *call) add(charge Charge) {
 }
 
 // apply sends the request to the store once. The answers stay in c until end.
-func (c *call) apply(ctx context.Context, op Op) error {
+func (c *call) apply(ctx context.Context, op rule.Op) error {
 	if c.err != nil {
 		return c.err
 	}
 	if most := c.limiter.traits.MaxCharges; len(c.charges) > most {
 		return fmt.Errorf("slidegate: %w: %d charges at once, the %s store decides at most %d atomically",
-			ErrStore, len(c.charges), c.limiter.traits.Name, most)
+			ErrUnsupported, len(c.charges), c.limiter.traits.Name, most)
 	}
 	c.answers = slices.Grow(c.answers[:0], len(c.charges))[:len(c.charges)]
 	request := &c.batch[0]
@@ -173,7 +174,7 @@ func (c *call) decision() Decision {
 	return d
 }
 
-func (c *call) decide(ctx context.Context, op Op) (Decision, error) {
+func (c *call) decide(ctx context.Context, op rule.Op) (Decision, error) {
 	defer c.end()
 	if err := c.apply(ctx, op); err != nil {
 		return Decision{}, err
@@ -192,8 +193,8 @@ func (c *call) wait(ctx context.Context) error {
 			return err
 		}
 		d := c.decision()
-		if d.Allowed && c.batch[0].Op == OpPeek {
-			if err = c.apply(ctx, OpTake); err != nil {
+		if d.Allowed && c.batch[0].Op == rule.Peek {
+			if err = c.apply(ctx, rule.Take); err != nil {
 				return err
 			}
 			d = c.decision()
@@ -209,9 +210,9 @@ func (c *call) wait(ctx context.Context) error {
 
 // waitOp is how a waiter asks: where refusals count, it must not ask for real before it is its turn, for each refusal
 // would put that off.
-func (c *call) waitOp() Op {
-	if slices.ContainsFunc(c.charges, func(charge Charge) bool { return charge.Limit.rule.CountDenied }) {
-		return OpPeek
+func (c *call) waitOp() rule.Op {
+	if slices.ContainsFunc(c.charges, func(charge store.Charge) bool { return charge.Limit.Rule().CountDenied }) {
+		return rule.Peek
 	}
-	return OpTake
+	return rule.Take
 }

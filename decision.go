@@ -5,7 +5,14 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
+
+// Micros is a moment since the Unix epoch, or a length of time, in microseconds.
+type Micros = rule.Micros
+
+// Answer is what one limit says to one request; see rule.Answer.
+type Answer = rule.Answer
 
 // Flags tell how a decision came about, where it was not the plain way; see rule.Flags.
 type Flags = rule.Flags
@@ -47,9 +54,9 @@ func (d Decision) Never() bool { return d.RetryAfter == Never }
 func (d Decision) Time() time.Time { return time.UnixMicro(d.At) }
 
 // fill makes d of one limit's answer, in place: a Decision is too large to be copied without need.
-func (d *Decision) fill(limit *BoundLimit, allowed bool, flags Flags, granted, remaining int64, retryAfter, resetAfter, at Micros) {
+func (d *Decision) fill(limit *store.Limit, allowed bool, flags Flags, granted, remaining int64, retryAfter, resetAfter, at Micros) {
 	d.Allowed, d.Flags = allowed, flags
-	d.Limit, d.Quota, d.Remaining = limit.label, limit.rule.Quota, remaining
+	d.Limit, d.Quota, d.Remaining = limit.Label(), limit.Rule().Quota, remaining
 	if allowed {
 		d.Granted = granted
 	}

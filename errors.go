@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // A refusal is a Decision, never an error: an error means that the answer is unknown, or that the question was wrong.
@@ -19,8 +20,8 @@ var (
 	// ErrConflict means that two limits have the same address, so that they would be charged to the same counts, but
 	// are not the same limit; or that a Limiter was given one limit twice.
 	ErrConflict = errors.New("one address with two different limits")
-	// ErrStore means that the store lacks something that the request or the limit needs.
-	ErrStore = errors.New("not supported by this store")
+	// ErrUnsupported means that the store lacks something that the request or the limit needs.
+	ErrUnsupported = store.ErrUnsupported
 	// ErrNever is returned by Wait when no waiting helps: the cost exceeds the quota.
 	ErrNever = errors.New("cost exceeds what the limit ever admits")
 	// ErrReservation means that a reservation cannot be settled as asked.

@@ -12,11 +12,12 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 func TestImpossibleCosts(t *testing.T) {
 	limit := slidegate.PerMinute(10)
-	for _, store := range []slidegate.Store{newReference(), batchOnly{newReference()}} {
+	for _, store := range []store.Store{newReference(), batchOnly{newReference()}} {
 		limiter := newLimiter(t, store, limit)
 		for _, verb := range append(keyVerbs(), claimVerbs(limit)...) {
 			if verb.free {
@@ -91,8 +92,8 @@ func TestTooManyClaims(t *testing.T) {
 	limiter := newLimiter(t, lonely{newReference()})
 	minute, hour := slidegate.PerMinute(10), slidegate.PerHour(100)
 	for _, verb := range claimVerbs(minute, hour) {
-		if _, err := verb.ask(t.Context(), limiter, "k", 1); !errors.Is(err, slidegate.ErrStore) {
-			t.Errorf("%s: %v, want ErrStore", verb.name, err)
+		if _, err := verb.ask(t.Context(), limiter, "k", 1); !errors.Is(err, store.ErrUnsupported) {
+			t.Errorf("%s: %v, want ErrUnsupported", verb.name, err)
 		}
 	}
 	for _, verb := range claimVerbs(minute, minute) { // the same address twice is one charge

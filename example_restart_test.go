@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
 )
 
 // A process that is restarted goes on where it was, if it saved its store before. The snapshot goes to a file; here it
@@ -34,7 +35,7 @@ func Example_restart() {
 	// 10 left
 }
 
-func take(store slidegate.Store, limit slidegate.Limit, n int64) string {
+func take(store store.Store, limit slidegate.Limit, n int64) string {
 	limiter, err := slidegate.New(store, limit)
 	if err != nil {
 		log.Fatal(err)

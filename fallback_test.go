@@ -5,22 +5,24 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // instead answers as a layer does that stands in for a store: at a moment marked by a minus sign.
 type instead struct{}
 
-func (instead) Apply(_ context.Context, batch []slidegate.Request) error {
+func (instead) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		for j := range batch[i].Answers {
-			batch[i].Answers[j] = slidegate.Answer{Allowed: true, At: -42}
+			batch[i].Answers[j] = rule.Answer{Allowed: true, At: -42}
 		}
 		batch[i].Err = nil
 	}
 	return nil
 }
-func (instead) Check(*slidegate.BoundLimit) error { return nil }
-func (instead) Traits() slidegate.Traits          { return slidegate.Traits{Name: "instead", MaxCharges: 2} }
+func (instead) Check(*store.Limit) error { return nil }
+func (instead) Traits() store.Traits     { return store.Traits{Name: "instead", MaxCharges: 2} }
 
 // The mark stays in a reservation, by which units go back to where they were taken, and is not shown in a decision.
 func TestMarkedMoment(t *testing.T) {

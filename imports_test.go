@@ -19,6 +19,7 @@ const module = "github.com/slidegate/slidegate"
 // own floor, and nothing above. What is not listed stands where the folder above it does.
 var floors = map[string]int{
 	"rule":      0,
+	"store":     1, // what store authors build on
 	".":         1,
 	"clientip":  2, // a leaf that the middleware, replay and the server use
 	"config":    2,

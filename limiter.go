@@ -6,17 +6,18 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Limiter decides requests by limits, over a Store. It is safe for concurrent use. The zero value is not usable; New
 // makes it.
 type Limiter struct {
-	store  Store
-	one    OneTaker    // the store, if it can and there is exactly one limit,
-	only   *BoundLimit // and that limit
-	traits Traits
+	store  store.Store
+	one    store.SingleTaker // the store, if it can and there is exactly one limit,
+	only   *store.Limit      // and that limit
+	traits store.Traits
 	opts   Options
-	limits []*BoundLimit
+	limits []*store.Limit
 	bound  *boundLimits
 }
 
@@ -29,39 +30,39 @@ type Options struct {
 }
 
 // New returns a limiter in which every key faces all the limits.
-func New(store Store, limits ...Limit) (*Limiter, error) {
-	return NewWith(store, Options{Limits: limits})
+func New(store store.Store, limits ...Limit) (*Limiter, error) {
+	return NewWithOptions(store, Options{Limits: limits})
 }
 
-// NewWith returns a limiter with options. A wrong limit, or one that the store cannot keep exactly, is an error.
-func NewWith(store Store, opts Options) (*Limiter, error) {
+// NewWithOptions returns a limiter with options. A wrong limit, or one that the store cannot keep exactly, is an error.
+func NewWithOptions(store store.Store, opts Options) (*Limiter, error) {
 	if store == nil {
 		return nil, fmt.Errorf("slidegate: store: must not be nil; memstore.New makes one that needs nothing")
 	}
 	return newLimiter(store, opts, &boundLimits{namespace: opts.Namespace, store: store})
 }
 
-func newLimiter(store Store, opts Options, bound *boundLimits) (*Limiter, error) {
+func newLimiter(on store.Store, opts Options, bound *boundLimits) (*Limiter, error) {
 	opts.Limits = slices.Clone(opts.Limits) // the caller may use the slice for something else
-	l := &Limiter{store: store, traits: store.Traits(), opts: opts, bound: bound}
+	l := &Limiter{store: on, traits: on.Traits(), opts: opts, bound: bound}
 	for _, limit := range opts.Limits {
 		b, err := bound.bind(limit)
 		if err != nil {
 			return nil, err
 		}
 		for _, other := range l.limits {
-			if other.prefix == b.prefix {
-				return nil, fmt.Errorf("slidegate: %w: %q and %q; give them different names", ErrConflict, other.limit, b.limit)
+			if other.Prefix() == b.Prefix() {
+				return nil, fmt.Errorf("slidegate: %w: %q and %q; give them different names", ErrConflict, Unbind(other), Unbind(b))
 			}
 		}
 		l.limits = append(l.limits, b)
 	}
 	if len(l.limits) > l.traits.MaxCharges {
 		return nil, fmt.Errorf("slidegate: %w: %d limits at once, the %s store decides at most %d atomically",
-			ErrStore, len(l.limits), l.traits.Name, l.traits.MaxCharges)
+			ErrUnsupported, len(l.limits), l.traits.Name, l.traits.MaxCharges)
 	}
 	if len(l.limits) == 1 {
-		l.one, _ = store.(OneTaker)
+		l.one, _ = on.(store.SingleTaker)
 		l.only = l.limits[0]
 	}
 	return l, nil
@@ -81,10 +82,10 @@ func (l *Limiter) Limits() []Limit { return slices.Clone(l.opts.Limits) }
 // Allow asks for one unit.
 func (l *Limiter) Allow(ctx context.Context, key string) (d Decision, err error) {
 	if l.one == nil {
-		return l.keyCall(key, 1).decide(ctx, OpTake)
+		return l.keyCall(key, 1).decide(ctx, rule.Take)
 	}
 	limit := l.only
-	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeOne(ctx, limit, key, 1)
+	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeSingle(ctx, limit, key, 1)
 	if err != nil {
 		return d, err
 	}
@@ -95,10 +96,10 @@ func (l *Limiter) Allow(ctx context.Context, key string) (d Decision, err error)
 // AllowN asks for n units, all or none. A cost of 0 is a peek.
 func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (d Decision, err error) {
 	if l.one == nil || uint64(n) > rule.MaxQuota {
-		return l.keyCall(key, n).decide(ctx, OpTake)
+		return l.keyCall(key, n).decide(ctx, rule.Take)
 	}
 	limit := l.only
-	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeOne(ctx, limit, key, n)
+	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeSingle(ctx, limit, key, n)
 	if err != nil {
 		return d, err
 	}
@@ -108,7 +109,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (d Decision, 
 
 // AllowUpTo asks for as much of n units as the limits admit now, at least one. Decision.Granted is how much that was.
 func (l *Limiter) AllowUpTo(ctx context.Context, key string, n int64) (Decision, error) {
-	return l.keyCall(key, n).decide(ctx, OpTakeUpTo)
+	return l.keyCall(key, n).decide(ctx, rule.TakeUpTo)
 }
 
 // Peek tells what Allow would answer, and charges nothing.
@@ -118,7 +119,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 
 // PeekN tells what AllowN would answer, and charges nothing.
 func (l *Limiter) PeekN(ctx context.Context, key string, n int64) (Decision, error) {
-	return l.keyCall(key, n).decide(ctx, OpPeek)
+	return l.keyCall(key, n).decide(ctx, rule.Peek)
 }
 
 // Wait waits until one unit is admitted, and takes it; see WaitN.
@@ -138,12 +139,12 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 // Refund gives n units back to key, the oldest live ones first, whoever took them. What has left the window cannot be
 // given back. Use Reserve and Cancel to give back just what one request took.
 func (l *Limiter) Refund(ctx context.Context, key string, n int64) (Decision, error) {
-	return l.keyCall(key, n).decide(ctx, OpGiveBack)
+	return l.keyCall(key, n).decide(ctx, rule.GiveBack)
 }
 
 // Reset forgets what key has used.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	_, err := l.keyCall(key, 0).decide(ctx, OpReset)
+	_, err := l.keyCall(key, 0).decide(ctx, rule.Reset)
 	return err
 }
 
@@ -154,7 +155,7 @@ func (l *Limiter) keyCall(key string, n int64) *call {
 		c.fail(fmt.Errorf("slidegate: %w: this limiter has none; give some to New, or use For", ErrLimit))
 	}
 	for _, limit := range l.limits {
-		c.add(Charge{Limit: limit, Key: key, Cost: n})
+		c.add(store.Charge{Limit: limit, Key: key, Cost: n})
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -18,7 +19,7 @@ func TestNewRefuses(t *testing.T) {
 	limits := func(limits ...slidegate.Limit) []slidegate.Limit { return limits }
 	for _, test := range []struct {
 		name   string
-		store  slidegate.Store
+		store  store.Store
 		limits []slidegate.Limit
 		is     error
 		says   string
@@ -31,10 +32,10 @@ func TestNewRefuses(t *testing.T) {
 		{"segments", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Segments: 7}), slidegate.ErrLimit, "segments:"},
 		{"burst", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Burst: 7}), slidegate.ErrLimit, "burst:"},
 		{"algorithm", newReference(), limits(slidegate.Limit{Quota: 1, Window: second, Algorithm: 9}), slidegate.ErrLimit, "algorithm:"},
-		{"too many at once", lonely{newReference()}, limits(good, slidegate.PerHour(100)), slidegate.ErrStore, "lonely"},
+		{"too many at once", lonely{newReference()}, limits(good, slidegate.PerHour(100)), store.ErrUnsupported, "lonely"},
 		{
 			"what the store cannot keep", picky{newReference()},
-			limits(good, slidegate.Limit{Quota: 1, Window: second, Algorithm: slidegate.TokenBucket}), slidegate.ErrStore, "token-bucket",
+			limits(good, slidegate.Limit{Quota: 1, Window: second, Algorithm: slidegate.TokenBucket}), store.ErrUnsupported, "token-bucket",
 		},
 	} {
 		limiter, err := slidegate.New(test.store, test.limits...)
@@ -114,7 +115,7 @@ func TestVerbs(t *testing.T) {
 		}
 	}
 	const never = slidegate.Never
-	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		play(t, newLimiter(t, store, exact("api", 5, time.Minute)), clock, []step{
 			{0, "a free key", asks("Peek", "k", 1), said(true, 0, 5, 0, 0)},
 			{0, "one", asks("Allow", "k", 1), said(true, 1, 4, 0, time.Minute)},
@@ -146,7 +147,7 @@ func TestVerbs(t *testing.T) {
 }
 
 func TestResetForgetsOneKey(t *testing.T) {
-	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		limiter := newLimiter(t, store, slidegate.PerMinute(5))
 		allow(t, limiter, "a", 5)
 		allow(t, limiter, "b", 4)
@@ -168,7 +169,7 @@ func TestDecisionNamesTheLimit(t *testing.T) {
 		"5/1s":               slidegate.PerSecond(5),
 		"5/1s overlap=whole": {Quota: 5, Window: time.Second, Overlap: slidegate.OverlapWhole},
 	} {
-		for _, store := range []slidegate.Store{newReference(), batchOnly{newReference()}} {
+		for _, store := range []store.Store{newReference(), batchOnly{newReference()}} {
 			if d := allow(t, newLimiter(t, store, limit), "k", 1); d.Limit != want || d.Quota != 5 || d.Remaining != 4 {
 				t.Errorf("%q with %d of %d left, want %q with 4 of 5", d.Limit, d.Remaining, d.Quota, want)
 			}
@@ -180,7 +181,7 @@ func TestDecisionNamesTheLimit(t *testing.T) {
 func TestCostZeroChargesNothing(t *testing.T) {
 	limit := exact("", 2, time.Minute)
 	limit.CountDenied = true
-	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, limit)
 		allow(t, limiter, "k", 2)
 		clock.Advance(time.Second.Microseconds())

@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Reservation is what Reserve took: an estimate that Settle later replaces by the true cost, or Cancel gives back. It is
@@ -27,7 +30,7 @@ type ReservedCharge struct {
 
 func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 	defer c.end()
-	if err := c.apply(ctx, OpTake); err != nil {
+	if err := c.apply(ctx, rule.Take); err != nil {
 		return Reservation{}, Decision{}, err
 	}
 	d := c.decision()
@@ -37,7 +40,7 @@ func (c *call) reserve(ctx context.Context) (Reservation, Decision, error) {
 	r := Reservation{ID: rand.Text(), Group: c.batch[0].Group, Charges: make([]ReservedCharge, len(c.charges))}
 	for i, charge := range c.charges {
 		r.Charges[i] = ReservedCharge{
-			Limit: charge.Limit.limit, Key: []byte(charge.Key), Cost: charge.Cost, At: c.answers[i].At,
+			Limit: Unbind(charge.Limit), Key: []byte(charge.Key), Cost: charge.Cost, At: c.answers[i].At,
 		}
 	}
 	return r, d, nil
@@ -65,23 +68,23 @@ func (l *Limiter) Settle(ctx context.Context, r Reservation, actual ...int64) er
 		case cost < 0:
 			back.fail(fmt.Errorf("slidegate: %w: the true cost must not be negative, it is %d", ErrCost, cost))
 		case cost < charge.Cost:
-			back.add(Charge{Limit: limit, Key: string(charge.Key), Cost: charge.Cost - cost, At: charge.At})
+			back.add(store.Charge{Limit: limit, Key: string(charge.Key), Cost: charge.Cost - cost, At: charge.At})
 		case cost > charge.Cost:
-			more.add(Charge{Limit: limit, Key: string(charge.Key), Cost: cost - charge.Cost})
+			more.add(store.Charge{Limit: limit, Key: string(charge.Key), Cost: cost - charge.Cost})
 		}
 	}
 	more.fail(back.err)
 	back.fail(more.err) // nothing is given back either: the caller will settle again
 	back.batch[0].Group, more.batch[0].Group = r.Group, r.Group
-	if err := back.settle(ctx, OpGiveBack); err != nil {
+	if err := back.settle(ctx, rule.GiveBack); err != nil {
 		more.end()
 		return err
 	}
-	return more.settle(ctx, OpCharge)
+	return more.settle(ctx, rule.Charge)
 }
 
 // settle sends one half of a settlement, if there is anything in it.
-func (c *call) settle(ctx context.Context, op Op) error {
+func (c *call) settle(ctx context.Context, op rule.Op) error {
 	defer c.end()
 	if c.err == nil && len(c.charges) == 0 {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -31,7 +32,7 @@ func settle(t testing.TB, limiter *slidegate.Limiter, r slidegate.Reservation, c
 
 func TestReserve(t *testing.T) {
 	limit := exact("tokens", 10, time.Minute)
-	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, limit)
 		r := reserve(t, limiter, 7)
 		want := slidegate.Reservation{ID: r.ID, Charges: []slidegate.ReservedCharge{
@@ -66,7 +67,7 @@ func TestSettle(t *testing.T) {
 		exact("", 10, time.Minute),
 	} {
 		t.Run(limit.String(), func(t *testing.T) {
-			overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+			overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 				limiter := newLimiter(t, store, limit)
 				for _, actual := range []int64{5, 2, 0, 8, 10} {
 					r := reserve(t, limiter, 5)
@@ -94,7 +95,7 @@ func TestSettle(t *testing.T) {
 // What was used beyond the quota has been used all the same: it is paid for by waiting.
 func TestSettleBeyondTheQuota(t *testing.T) {
 	limit := slidegate.Limit{Quota: 10, Window: time.Minute, Algorithm: slidegate.TokenBucket}
-	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, limit)
 		settle(t, limiter, reserve(t, limiter, 5), 15)
 		d := allow(t, limiter, "k", 1)
@@ -124,7 +125,7 @@ func TestSettleSeveral(t *testing.T) {
 		{[]int64{0, 0, 0}, []int64{0, 0, 0}},
 		{[]int64{2}, []int64{2, 2, 2}},
 	} {
-		overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+		overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 			limiter := newLimiter(t, store)
 			claims := limiter.For(claim(requests, "ann", 1), claim(input, "ann", 40), claim(output, "acme", 50)).InGroup("acme")
 			r, d, err := claims.Reserve(t.Context())
@@ -148,7 +149,7 @@ func TestSettleSeveral(t *testing.T) {
 
 // Units go back to the moment they were taken at, not to that of others who took some before.
 func TestCancelGivesBackItsOwn(t *testing.T) {
-	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, exact("", 10, time.Minute))
 		allow(t, limiter, "k", 3)
 		clock.Advance(30 * time.Second.Microseconds())
@@ -169,7 +170,7 @@ func TestCancelTooLate(t *testing.T) {
 	for _, limit := range []slidegate.Limit{
 		exact("", 10, time.Minute), slidegate.PerMinute(10), {Quota: 10, Window: time.Minute, Algorithm: slidegate.TokenBucket},
 	} {
-		overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+		overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 			limiter := newLimiter(t, store, limit)
 			r := reserve(t, limiter, 5)
 			clock.Advance(2 * time.Minute.Microseconds())
@@ -201,7 +202,7 @@ func TestSettleRefuses(t *testing.T) {
 		"a limit unreadable": {func(r *slidegate.Reservation) { r.Charges[1].Limit.Quota = 0 }, []int64{1}, slidegate.ErrLimit},
 		"no charges":         {func(r *slidegate.Reservation) { *r = slidegate.Reservation{} }, []int64{1}, slidegate.ErrReservation},
 	} {
-		overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+		overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 			limiter := newLimiter(t, store, a, b)
 			r := reserve(t, limiter, 5)
 			if test.change != nil {
@@ -233,7 +234,7 @@ func TestSettleExactlyAsksNobody(t *testing.T) {
 		t.Errorf("the store was asked %d times", len(asked))
 	}
 	settle(t, limiter, r, 6)
-	if asked := store.take(); len(asked) != 1 || asked[0].Op != slidegate.OpCharge || asked[0].Charges[0].Cost != 1 {
+	if asked := store.take(); len(asked) != 1 || asked[0].Op != rule.Charge || asked[0].Charges[0].Cost != 1 {
 		t.Errorf("one more was asked for by %+v", asked)
 	}
 }
@@ -246,7 +247,7 @@ func TestReservationTravels(t *testing.T) {
 		{Quota: rule.MaxQuota, Window: time.Hour, Algorithm: slidegate.TokenBucket, Burst: 10},
 	}
 	const key, group = "\xff\xfe\x00\"{}", "tenant \"7\""
-	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		here, there := newLimiter(t, store), newLimiter(t, store)
 		claims := here.For(claim(limits[0], key, 8), claim(limits[1], key, 8), claim(limits[2], key, 8)).InGroup(group)
 		r, d, err := claims.Reserve(t.Context())
@@ -290,7 +291,7 @@ func TestReserveSameAddressTwice(t *testing.T) {
 
 // Whoever joins reservations by hand is told if no store can settle them together, before anything is settled.
 func TestSettleJoinedReservations(t *testing.T) {
-	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, slidegate.PerMinute(10))
 		first, second := reserve(t, limiter, 1), reserve(t, limiter, 2)
 		clock.Advance(time.Second.Microseconds())

@@ -9,25 +9,26 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
 // Two limits answer together: refused, by the one that says to come back last; admitted, by the one with the least left.
 func TestSeveralLimitsDecide(t *testing.T) {
 	const second, minute, never = time.Second, time.Minute, slidegate.Never
-	micros := func(d time.Duration) slidegate.Micros {
+	micros := func(d time.Duration) rule.Micros {
 		if d == never {
 			return rule.Never
 		}
 		return d.Microseconds()
 	}
-	says := func(allowed bool, granted, remaining int64, retry, reset time.Duration) slidegate.Answer {
-		return slidegate.Answer{
+	says := func(allowed bool, granted, remaining int64, retry, reset time.Duration) rule.Answer {
+		return rule.Answer{
 			Allowed: allowed, Granted: granted, Remaining: remaining, RetryAfter: micros(retry), ResetAfter: micros(reset),
 		}
 	}
 	// by makes the decision of the limit at index, of which there are a "second" of quota 2 and a "minute" of quota 4.
-	by := func(index int, allowed bool, retry, reset time.Duration, answers ...slidegate.Answer) slidegate.Decision {
+	by := func(index int, allowed bool, retry, reset time.Duration, answers ...rule.Answer) slidegate.Decision {
 		a := answers[index]
 		return slidegate.Decision{
 			Allowed: allowed, Index: int32(index), Limit: []string{"second", "minute"}[index], Quota: []int64{2, 4}[index],
@@ -57,7 +58,7 @@ func TestSeveralLimitsDecide(t *testing.T) {
 			by(0, true, 0, 0, says(true, 1, 2, 0, 0), says(true, 2, 2, 0, minute))},
 	}
 	limits := []slidegate.Limit{exact("second", 2, second), exact("minute", 4, minute)}
-	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		play(t, newLimiter(t, store, limits...), clock, steps)
 	})
 	// The other way round, only the places change.
@@ -71,12 +72,12 @@ func TestSeveralLimitsDecide(t *testing.T) {
 		}
 		slices.Reverse(steps[i].want.Answers)
 	}
-	overStores(t, func(t *testing.T, store slidegate.Store, clock *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		play(t, newLimiter(t, store, limits...), clock, steps)
 	})
 }
 
-func tied(answers []slidegate.Answer) bool {
+func tied(answers []rule.Answer) bool {
 	return answers[0].Allowed && answers[1].Allowed && answers[0].Remaining == answers[1].Remaining
 }
 
@@ -88,7 +89,7 @@ func claim(limit slidegate.Limit, key string, cost int64) slidegate.Claim {
 // Per user, per tenant and a global budget: each has its own key and cost, and a refusal by one charges none.
 func TestClaimsAreAllOrNothing(t *testing.T) {
 	user, tenant, global := exact("user", 5, time.Minute), exact("tenant", 20, time.Minute), exact("global", 100, time.Hour)
-	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		limiter := newLimiter(t, store)
 		ask := func(who, firm string, n int64) slidegate.Decision {
 			t.Helper()
@@ -119,7 +120,7 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 // The costs of claims on one address add up, and the places of the answers stay those of the claims.
 func TestSameAddressTwice(t *testing.T) {
 	a, b := exact("a", 10, time.Minute), exact("b", 4, time.Minute)
-	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		limiter := newLimiter(t, store)
 		d, err := limiter.For(claim(a, "k", 2), claim(a, "k", 3), claim(b, "k", 1), claim(a, "k", 1)).Allow(t.Context())
 		if err != nil || !d.Allowed || len(d.Answers) != 4 {
@@ -191,7 +192,7 @@ func TestConflict(t *testing.T) {
 // Up to n grants the same to every claim: the least that any of them wants and has room for.
 func TestClaimsUpTo(t *testing.T) {
 	a, b := exact("a", 10, time.Minute), exact("b", 6, time.Minute)
-	overStores(t, func(t *testing.T, store slidegate.Store, _ *storetest.Clock) {
+	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		limiter := newLimiter(t, store)
 		ask := func(n, m int64) slidegate.Decision {
 			t.Helper()

@@ -10,15 +10,17 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
 // noon is where clocks begin, on 1 January 2026: an edge of every window up to twelve hours, so that expected times are
 // round numbers.
-const noon = slidegate.Micros(1_767_268_800_000_000)
+const noon = rule.Micros(1_767_268_800_000_000)
 
 // overStores runs a test over the reference, which is the rule and nothing else, and over the store that people use.
-func overStores(t *testing.T, test func(t *testing.T, store slidegate.Store, clock *storetest.Clock)) {
+func overStores(t *testing.T, test func(t *testing.T, store store.Store, clock *storetest.Clock)) {
 	t.Run("reference", func(t *testing.T) {
 		clock := storetest.NewClock(noon)
 		test(t, storetest.NewReference(clock), clock)
@@ -29,9 +31,9 @@ func overStores(t *testing.T, test func(t *testing.T, store slidegate.Store, clo
 	})
 }
 
-func newReference() slidegate.Store { return storetest.NewReference(storetest.NewClock(noon)) }
+func newReference() store.Store { return storetest.NewReference(storetest.NewClock(noon)) }
 
-func newMemory(t testing.TB, clock *storetest.Clock) slidegate.Store {
+func newMemory(t testing.TB, clock *storetest.Clock) store.Store {
 	t.Helper()
 	store, err := memstore.New(memstore.Options{Now: clock.Now})
 	if err != nil {
@@ -40,7 +42,7 @@ func newMemory(t testing.TB, clock *storetest.Clock) slidegate.Store {
 	return store
 }
 
-func newLimiter(t testing.TB, store slidegate.Store, limits ...slidegate.Limit) *slidegate.Limiter {
+func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *slidegate.Limiter {
 	t.Helper()
 	limiter, err := slidegate.New(store, limits...)
 	if err != nil {
@@ -74,54 +76,54 @@ func exact(name string, quota int64, window time.Duration) slidegate.Limit {
 }
 
 // batchOnly hides that a store can also decide a single charge without a batch.
-type batchOnly struct{ slidegate.Store }
+type batchOnly struct{ store.Store }
 
 // lonely is a store that is not atomic over several keys.
-type lonely struct{ slidegate.Store }
+type lonely struct{ store.Store }
 
-func (lonely) Traits() slidegate.Traits { return slidegate.Traits{Name: "lonely", MaxCharges: 1} }
+func (lonely) Traits() store.Traits { return store.Traits{Name: "lonely", MaxCharges: 1} }
 
 // picky is a store that cannot keep token buckets.
-type picky struct{ slidegate.Store }
+type picky struct{ store.Store }
 
-func (picky) Check(limit *slidegate.BoundLimit) error {
-	if limit.Limit().Algorithm == slidegate.TokenBucket {
-		return fmt.Errorf("picky: %w: algorithm: token-bucket", slidegate.ErrStore)
+func (picky) Check(limit *store.Limit) error {
+	if limit.Rule().Algorithm == slidegate.TokenBucket {
+		return fmt.Errorf("picky: %w: algorithm: token-bucket", store.ErrUnsupported)
 	}
 	return nil
 }
 
 // broken is a store that fails, and leaves behind what nobody may take for an answer.
 type broken struct {
-	slidegate.Store
+	store.Store
 	err error
 }
 
-func (b broken) Apply(_ context.Context, batch []slidegate.Request) error {
+func (b broken) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		batch[i].Err = b.err
 		for j := range batch[i].Answers {
-			batch[i].Answers[j] = slidegate.Answer{Allowed: true, Granted: 1, Remaining: 7, At: noon}
+			batch[i].Answers[j] = rule.Answer{Allowed: true, Granted: 1, Remaining: 7, At: noon}
 		}
 	}
 	return b.err
 }
 
-func (b broken) TakeOne(context.Context, *slidegate.BoundLimit, string, int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (b broken) TakeSingle(context.Context, *store.Limit, string, int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	return true, 0, 7, 0, 0, noon, b.err
 }
 
 // recorder is a store that remembers what it was asked, as long as that comes in batches.
 type recorder struct {
-	slidegate.Store
+	store.Store
 
 	mu    sync.Mutex
-	asked []slidegate.Request // their charges are copies
+	asked []store.Request // their charges are copies
 }
 
-func (r *recorder) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (r *recorder) Apply(ctx context.Context, batch []store.Request) error {
 	r.mu.Lock()
 	for _, request := range batch {
 		request.Charges = slices.Clone(request.Charges)
@@ -132,7 +134,7 @@ func (r *recorder) Apply(ctx context.Context, batch []slidegate.Request) error {
 }
 
 // take returns what was asked since the last time.
-func (r *recorder) take() []slidegate.Request {
+func (r *recorder) take() []store.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	asked := r.asked

@@ -10,10 +10,11 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
 )
 
 // inBubble runs a test in virtual time, over a store that decides by it.
-func inBubble(t *testing.T, test func(t *testing.T, store slidegate.Store)) {
+func inBubble(t *testing.T, test func(t *testing.T, store store.Store)) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := memstore.New(memstore.Options{})
 		if err != nil {
@@ -49,7 +50,7 @@ func TestWaitTakesAsLongAsRetryAfter(t *testing.T) {
 		exact("", 10, time.Minute),
 	} {
 		t.Run(limit.String(), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, store slidegate.Store) {
+			inBubble(t, func(t *testing.T, store store.Store) {
 				limiter := newLimiter(t, store, limit)
 				if took := timed(func() { wait(t, limiter, 8) }); took != 0 {
 					t.Errorf("a free key waited for %v", took)
@@ -71,7 +72,7 @@ func TestWaitTakesAsLongAsRetryAfter(t *testing.T) {
 }
 
 func TestWaitForNever(t *testing.T) {
-	inBubble(t, func(t *testing.T, store slidegate.Store) {
+	inBubble(t, func(t *testing.T, store store.Store) {
 		second, minute := exact("second", 5, time.Second), exact("minute", 10, time.Minute)
 		limiter := newLimiter(t, store, second, minute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a deadline does not hide that it is never
@@ -98,7 +99,7 @@ func TestWaitForNever(t *testing.T) {
 
 // A wait that cannot end before the deadline does not begin: it neither sleeps nor charges, even where refusals count.
 func TestWaitBeyondTheDeadline(t *testing.T) {
-	inBubble(t, func(t *testing.T, store slidegate.Store) {
+	inBubble(t, func(t *testing.T, store store.Store) {
 		second, minute := exact("second", 5, time.Second), exact("minute", 5, time.Minute)
 		minute.CountDenied = true
 		full, both := newLimiter(t, store, minute), newLimiter(t, store, second, minute)
@@ -132,7 +133,7 @@ func TestWaitBeyondTheDeadline(t *testing.T) {
 }
 
 func TestWaitIsCancelled(t *testing.T) {
-	inBubble(t, func(t *testing.T, store slidegate.Store) {
+	inBubble(t, func(t *testing.T, store store.Store) {
 		limiter := newLimiter(t, store, exact("", 5, time.Minute))
 		allow(t, limiter, "k", 3)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -153,7 +154,7 @@ func TestWaitIsCancelled(t *testing.T) {
 
 // Whoever has gone away takes nothing, though it is there to be taken; and is told of that, not of a deadline.
 func TestWaitAfterItWasCancelled(t *testing.T) {
-	inBubble(t, func(t *testing.T, store slidegate.Store) {
+	inBubble(t, func(t *testing.T, store store.Store) {
 		limiter := newLimiter(t, store, exact("", 5, time.Minute))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		cancel()
@@ -171,7 +172,7 @@ func TestWaitAfterItWasCancelled(t *testing.T) {
 
 // Where refusals count, asking too early would put the moment off, again and again.
 func TestWaitIsNotPutOffByItself(t *testing.T) {
-	inBubble(t, func(t *testing.T, store slidegate.Store) {
+	inBubble(t, func(t *testing.T, store store.Store) {
 		limit := exact("strict", 2, time.Minute)
 		limit.CountDenied = true
 		limiter := newLimiter(t, store, exact("lenient", 100, time.Minute), limit)
@@ -188,7 +189,7 @@ func TestWaitIsNotPutOffByItself(t *testing.T) {
 
 // However many wait, all are served as soon as the limit admits them, and never more than it does.
 func TestManyWait(t *testing.T) {
-	inBubble(t, func(t *testing.T, store slidegate.Store) {
+	inBubble(t, func(t *testing.T, store store.Store) {
 		const waiters, quota = 10, 3
 		limiter := newLimiter(t, store, exact("", quota, time.Second))
 		start := time.Now()
@@ -216,7 +217,7 @@ func TestManyWait(t *testing.T) {
 
 // With several limits a wait lasts until all admit.
 func TestWaitForSeveral(t *testing.T) {
-	inBubble(t, func(t *testing.T, store slidegate.Store) {
+	inBubble(t, func(t *testing.T, store store.Store) {
 		second, minute := exact("second", 1, time.Second), exact("minute", 3, time.Minute)
 		for _, ask := range []func() error{
 			func() error { return newLimiter(t, store, second, minute).Wait(t.Context(), "own") },

@@ -10,6 +10,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/store"
 )
 
 // pgRow is a row of the PostgreSQL tables.
@@ -49,7 +50,7 @@ func (r *run) pgRows() []pgRow {
 // puts concurrent requests together in so many calls at a time.
 func slidegatePGOpener(inFlight int) func(*pgServer, spec, bool) (remoteAllow, error) {
 	return func(server *pgServer, s spec, durable bool) (remoteAllow, error) {
-		var store slidegate.Store
+		var store store.Store
 		store, err := pgstore.New(server.pool, slidegateOptions(durable))
 		if err == nil && inFlight > 0 {
 			store, err = coalesce.New(store, coalesce.Options{InFlight: inFlight})

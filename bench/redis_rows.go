@@ -8,6 +8,7 @@ import (
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/redisstore/goredis"
+	"github.com/slidegate/slidegate/store"
 )
 
 // redisRow is a row of the Redis tables.
@@ -55,9 +56,9 @@ func (r *run) redisRows() []redisRow {
 // slidegateRedisRows are Slidegate's store alone, and under the layer that puts concurrent requests together, which is how
 // a busy service uses it.
 func slidegateRedisRows() []redisRow {
-	overRueidis := func(s *redisServer) (slidegate.Store, error) { return redisstore.New(s.rueidis, redisstore.Options{}) }
-	overGoRedis := func(s *redisServer) (slidegate.Store, error) { return goredis.New(s.pooled, redisstore.Options{}) }
-	row := func(name, algorithm, client string, a slidegate.Algorithm, store func(*redisServer) (slidegate.Store, error)) redisRow {
+	overRueidis := func(s *redisServer) (store.Store, error) { return redisstore.New(s.rueidis, redisstore.Options{}) }
+	overGoRedis := func(s *redisServer) (store.Store, error) { return goredis.New(s.pooled, redisstore.Options{}) }
+	row := func(name, algorithm, client string, a slidegate.Algorithm, store func(*redisServer) (store.Store, error)) redisRow {
 		return redisRow{name: name, family: own, algorithm: algorithm, client: client, atomic: true, open: slidegateRedisOpener(a, store)}
 	}
 	plain := row("slidegate", "sliding window", viaRueidis, slidegate.SlidingWindow, overRueidis)
@@ -73,8 +74,8 @@ func slidegateRedisRows() []redisRow {
 }
 
 // coalesced puts the layer with its default options over a store.
-func coalesced(open func(*redisServer) (slidegate.Store, error)) func(*redisServer) (slidegate.Store, error) {
-	return func(s *redisServer) (slidegate.Store, error) {
+func coalesced(open func(*redisServer) (store.Store, error)) func(*redisServer) (store.Store, error) {
+	return func(s *redisServer) (store.Store, error) {
 		store, err := open(s)
 		if err != nil {
 			return nil, err
@@ -84,7 +85,7 @@ func coalesced(open func(*redisServer) (slidegate.Store, error)) func(*redisServ
 }
 
 // slidegateRedisOpener drives a store through Limiter.Allow, which makes the whole Decision.
-func slidegateRedisOpener(a slidegate.Algorithm, open func(*redisServer) (slidegate.Store, error)) func(*redisServer, spec) (remoteAllow, error) {
+func slidegateRedisOpener(a slidegate.Algorithm, open func(*redisServer) (store.Store, error)) func(*redisServer, spec) (remoteAllow, error) {
 	return func(server *redisServer, s spec) (remoteAllow, error) {
 		store, err := open(server)
 		if err != nil {

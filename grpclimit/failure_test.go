@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 func TestStoreFails(t *testing.T) {
@@ -25,7 +26,7 @@ func TestStoreFails(t *testing.T) {
 		closed   bool
 		fallback *slidegate.Limiter
 		codes    []codes.Code
-		flags    slidegate.Flags
+		flags    rule.Flags
 	}{
 		{"open", false, nil, []codes.Code{codes.OK, codes.OK, codes.OK}, rule.FallbackOpen},
 		{"closed", true, nil, []codes.Code{codes.Unavailable, codes.Unavailable}, rule.FallbackClosed},
@@ -91,10 +92,10 @@ func TestTimeout(t *testing.T) {
 // closing is a store under a failure policy that refuses.
 type closing struct{ failing }
 
-func (closing) Apply(_ context.Context, batch []slidegate.Request) error {
+func (closing) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		for j := range batch[i].Answers {
-			batch[i].Answers[j] = slidegate.Answer{Flags: rule.FallbackClosed}
+			batch[i].Answers[j] = rule.Answer{Flags: rule.FallbackClosed}
 		}
 		batch[i].Err = nil
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // The methods of the service that the tests call. Say answers what it is told, Chat answers every message, List answers
@@ -108,7 +110,7 @@ func newClock() *clock {
 	return c
 }
 
-func (c *clock) now() slidegate.Micros   { return c.micros.Load() }
+func (c *clock) now() rule.Micros        { return c.micros.Load() }
 func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 func parse(texts ...string) (l []slidegate.Limit) {
 	for _, text := range texts {
@@ -227,7 +229,7 @@ type failing struct {
 
 var errDown = errors.New("the store at 10.1.2.3 is down")
 
-func (f failing) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (f failing) Apply(ctx context.Context, batch []store.Request) error {
 	err := f.err
 	if f.blocks {
 		<-ctx.Done()
@@ -239,8 +241,8 @@ func (f failing) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return err
 }
 
-func (failing) Check(*slidegate.BoundLimit) error { return nil }
-func (failing) Traits() slidegate.Traits          { return slidegate.Traits{Name: "failing", MaxCharges: 8} }
+func (failing) Check(*store.Limit) error { return nil }
+func (failing) Traits() store.Traits     { return store.Traits{Name: "failing", MaxCharges: 8} }
 
 func newFailing(t testing.TB, f failing, limits ...string) *slidegate.Limiter {
 	t.Helper()

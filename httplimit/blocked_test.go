@@ -11,11 +11,12 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // A store that answers nothing holds a request up for Timeout and no longer, and then the options decide.
 func TestTimeout(t *testing.T) {
-	patient, err := slidegate.New(newBetween(t, func(ctx context.Context, _ *slidegate.Request) error { return ctx.Err() }))
+	patient, err := slidegate.New(newBetween(t, func(ctx context.Context, _ *store.Request) error { return ctx.Err() }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,7 @@ func TestTimeout(t *testing.T) {
 		opts   Options
 		policy Policy
 		status int
-		flags  slidegate.Flags
+		flags  rule.Flags
 	}{
 		{"open", Options{}, Policy{}, 200, rule.FallbackOpen},
 		{"closed", Options{FailClosed: true}, Policy{}, 503, rule.FallbackClosed},
@@ -67,8 +68,8 @@ func TestSettleWhenTheClientHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		var settled error
-		store := newBetween(t, func(ctx context.Context, r *slidegate.Request) error {
-			if r.Op == slidegate.OpTake {
+		store := newBetween(t, func(ctx context.Context, r *store.Request) error {
+			if r.Op == rule.Take {
 				return nil
 			}
 			settled = ctx.Err()
@@ -106,12 +107,12 @@ func TestCountsWhenTheClientHasGone(t *testing.T) {
 // The group of a request is part of the address, for decisions, reservations, settling, the shadow and the fallback.
 func TestGroup(t *testing.T) {
 	var groups []string
-	see := func(_ context.Context, r *slidegate.Request) error {
+	see := func(_ context.Context, r *store.Request) error {
 		groups = append(groups, r.Group)
 		return nil
 	}
-	fail := func(ctx context.Context, r *slidegate.Request) error { _ = see(ctx, r); return errBroken }
-	limiterOver := func(store slidegate.Store) *slidegate.Limiter {
+	fail := func(ctx context.Context, r *store.Request) error { _ = see(ctx, r); return errBroken }
+	limiterOver := func(store store.Store) *slidegate.Limiter {
 		limiter, err := slidegate.New(store)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +122,7 @@ func TestGroup(t *testing.T) {
 	tenant := func(r *http.Request) string { return r.Header.Get("X-Tenant") }
 	for _, test := range []struct {
 		name   string
-		apply  func(context.Context, *slidegate.Request) error
+		apply  func(context.Context, *store.Request) error
 		opts   Options
 		policy Policy
 		asked  int

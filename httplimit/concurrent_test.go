@@ -10,12 +10,13 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // crowd is a middleware for many at once, in front of a handler, at noon.
 func crowd(t *testing.T, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) http.Handler {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return noon }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}

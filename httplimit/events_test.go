@@ -12,6 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // every is a policy that every request faces, decided alone, or by a question because it has a Plan.
@@ -71,8 +72,8 @@ func TestEventsOfSeveralPolicies(t *testing.T) {
 
 // A middleware without OnDecision does all the rest.
 func TestWithoutOnDecision(t *testing.T) {
-	store := newBetween(t, func(_ context.Context, r *slidegate.Request) error {
-		if r.Op != slidegate.OpTake {
+	store := newBetween(t, func(_ context.Context, r *store.Request) error {
+		if r.Op != rule.Take {
 			return errBroken
 		}
 		return nil
@@ -97,8 +98,8 @@ func TestWithoutOnDecision(t *testing.T) {
 
 // What could not be settled is told, after the handler, as an error without a decision.
 func TestSettleFails(t *testing.T) {
-	store := newBetween(t, func(_ context.Context, r *slidegate.Request) error {
-		if r.Op != slidegate.OpTake {
+	store := newBetween(t, func(_ context.Context, r *store.Request) error {
+		if r.Op != rule.Take {
 			return errBroken
 		}
 		return nil
@@ -121,7 +122,7 @@ func TestFlagsOfTheStore(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		for _, test := range []struct {
 			allowed bool
-			flags   slidegate.Flags
+			flags   rule.Flags
 			status  int
 			told    bool
 		}{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Headers is how a response tells what is left.
@@ -171,7 +172,7 @@ func ceil(n, unit int64) int64 {
 	return n/unit + min(1, n%unit)
 }
 
-func duration(m slidegate.Micros) time.Duration {
+func duration(m rule.Micros) time.Duration {
 	if m > math.MaxInt64/1000 { // Never, or centuries
 		return slidegate.Never
 	}

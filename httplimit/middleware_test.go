@@ -147,7 +147,7 @@ func TestStoreFails(t *testing.T) {
 			name     string
 			opts     Options
 			statuses []int
-			flags    slidegate.Flags
+			flags    rule.Flags
 		}{
 			{"open", Options{}, []int{200, 200}, rule.FallbackOpen},
 			{"closed", Options{FailClosed: true}, []int{503, 503}, rule.FallbackClosed},
@@ -171,11 +171,11 @@ func TestStoreFails(t *testing.T) {
 
 // spare is a limiter in process.
 func spare(t *testing.T) *slidegate.Limiter {
-	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return noon }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := slidegate.NewWith(store, slidegate.Options{})
+	limiter, err := slidegate.NewWithOptions(store, slidegate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

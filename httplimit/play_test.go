@@ -9,12 +9,14 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // play is a middleware in front of a handler, with a clock of its own.
 type play struct {
 	t       tester
-	now     slidegate.Micros
+	now     rule.Micros
 	limiter *slidegate.Limiter
 	events  []Event
 	served  int
@@ -29,13 +31,13 @@ type tester interface {
 }
 
 // noon is when every play begins, at the start of a minute and of an hour.
-const noon = slidegate.Micros(1_767_614_400_000_000)
+const noon = rule.Micros(1_767_614_400_000_000)
 
 // newPlay puts a middleware in front of a handler that answers 200, or of handler if that is not nil.
 func newPlay(t tester, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) *play {
 	t.Helper()
 	p := &play{t: t, now: noon}
-	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return p.now }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return p.now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func newPlay(t tester, opts Options, handler http.HandlerFunc, limits ...slidega
 }
 
 // over is newPlay on a store of the test's own.
-func (p *play) over(store slidegate.Store, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) *play {
+func (p *play) over(store store.Store, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) *play {
 	p.t.Helper()
 	var err error
 	if p.limiter, err = slidegate.New(store, limits...); err != nil {
@@ -109,8 +111,8 @@ type broken struct{ asked int }
 
 var errBroken = errors.New("the store cannot be reached")
 
-func (b *broken) Apply(context.Context, []slidegate.Request) error { b.asked++; return errBroken }
-func (b *broken) Check(*slidegate.BoundLimit) error                { return nil }
-func (b *broken) Traits() slidegate.Traits {
-	return slidegate.Traits{Name: "broken", MaxCharges: 16}
+func (b *broken) Apply(context.Context, []store.Request) error { b.asked++; return errBroken }
+func (b *broken) Check(*store.Limit) error                     { return nil }
+func (b *broken) Traits() store.Traits {
+	return store.Traits{Name: "broken", MaxCharges: 16}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // named returns a limit of so many a minute.
@@ -30,8 +31,8 @@ func TestStateNames(t *testing.T) {
 	} {
 		for _, planned := range []bool{false, true} {
 			var got string
-			store := newBetween(t, func(_ context.Context, r *slidegate.Request) error {
-				got = r.Charges[0].Limit.Limit().Name
+			store := newBetween(t, func(_ context.Context, r *store.Request) error {
+				got = r.Charges[0].Limit.Name()
 				return nil
 			})
 			policy := Policy{Name: test.policy, Limits: []slidegate.Limit{named(test.limit, 5)}}
@@ -50,7 +51,7 @@ func TestStateNames(t *testing.T) {
 
 // Two policies whose counts could be the same are refused when they are made, and so is what no store could decide.
 func TestWrongTogether(t *testing.T) {
-	narrow := newBetween(t, func(context.Context, *slidegate.Request) error { return nil })
+	narrow := newBetween(t, func(context.Context, *store.Request) error { return nil })
 	narrow.most = 2
 	limiter, err := slidegate.New(narrow)
 	if err != nil {

@@ -4,37 +4,38 @@ import (
 	"context"
 	"testing"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
-// between is a store in process whose requests go through apply first, which sees them and may fail. It is no OneTaker.
+// between is a store in process whose requests go through apply first, which sees them and may fail. It is no SingleTaker.
 type between struct {
-	store slidegate.Store
-	apply func(ctx context.Context, r *slidegate.Request) error
+	store store.Store
+	apply func(ctx context.Context, r *store.Request) error
 	most  int // charges at once; 16 if it is 0
 }
 
 // newBetween returns a store at noon.
-func newBetween(t testing.TB, apply func(context.Context, *slidegate.Request) error) *between {
+func newBetween(t testing.TB, apply func(context.Context, *store.Request) error) *between {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return noon }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return noon }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &between{store: store, apply: apply}
 }
 
-func (b *between) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (b *between) Apply(ctx context.Context, batch []store.Request) error {
 	if err := b.apply(ctx, &batch[0]); err != nil {
 		return err
 	}
 	return b.store.Apply(ctx, batch)
 }
 
-func (b *between) Check(limit *slidegate.BoundLimit) error { return b.store.Check(limit) }
+func (b *between) Check(limit *store.Limit) error { return b.store.Check(limit) }
 
-func (b *between) Traits() slidegate.Traits {
+func (b *between) Traits() store.Traits {
 	traits := b.store.Traits()
 	traits.Name = "between"
 	traits.MaxCharges = 16
@@ -45,7 +46,7 @@ func (b *between) Traits() slidegate.Traits {
 }
 
 // blocked answers nothing until the context ends.
-func blocked(ctx context.Context, _ *slidegate.Request) error {
+func blocked(ctx context.Context, _ *store.Request) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -54,12 +55,12 @@ func blocked(ctx context.Context, _ *slidegate.Request) error {
 type flagged struct {
 	between
 	allowed bool
-	flags   slidegate.Flags
+	flags   rule.Flags
 }
 
-func (f *flagged) Apply(_ context.Context, batch []slidegate.Request) error {
+func (f *flagged) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch[0].Answers {
-		batch[0].Answers[i] = slidegate.Answer{Allowed: f.allowed, Flags: f.flags, At: noon}
+		batch[0].Answers[i] = rule.Answer{Allowed: f.allowed, Flags: f.flags, At: noon}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // With several limits, a refusal names the one that takes longest, and tells about all.
@@ -45,7 +46,7 @@ func TestRefusalOfSeveral(t *testing.T) {
 func TestTimesAreRoundedUpOnce(t *testing.T) {
 	const second = int64(1e6)
 	for _, test := range []struct {
-		at         slidegate.Micros // after noon
+		at         rule.Micros // after noon
 		wait       time.Duration
 		unix, from int64 // after noon in Unix time, and from then
 	}{
@@ -146,10 +147,10 @@ func TestLargeAndSmallLimits(t *testing.T) {
 
 // A time of centuries is never, and not a negative number.
 func TestLongAnswers(t *testing.T) {
-	for wait, want := range map[slidegate.Micros]string{
+	for wait, want := range map[rule.Micros]string{
 		math.MaxInt64: `"x";r=0`, math.MaxInt64/1000 + 1: `"x";r=0`, 1<<61 + 1<<40: `"x";r=0`, math.MaxInt64 / 1000: `"x";r=0;t=9223372037`, 1: `"x";r=0;t=1`,
 	} {
-		d := slidegate.Decision{Answers: []slidegate.Answer{{RetryAfter: wait}}}
+		d := slidegate.Decision{Answers: []rule.Answer{{RetryAfter: wait}}}
 		if got := rateLimit(new(values), []told{{name: `"x"`}}, &d); got != want {
 			t.Errorf("%d: told %q, not %q", wait, got, want)
 		}

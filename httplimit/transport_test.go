@@ -19,6 +19,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
 )
 
 // origin stands for all servers: it answers what its script says, and remembers when it was asked.
@@ -262,12 +263,12 @@ func TestTransportBody(t *testing.T) {
 
 // brokenStore never decides, or decides to refuse without saying for how long.
 type brokenStore struct {
-	slidegate.Store
+	store.Store
 	err   error
 	while func() // happens meanwhile
 }
 
-func (s brokenStore) Apply(_ context.Context, batch []slidegate.Request) error {
+func (s brokenStore) Apply(_ context.Context, batch []store.Request) error {
 	s.while()
 	for _, request := range batch {
 		clear(request.Answers)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Two keys that are new come in one request, and only the second is charged. Where both have the same home slot, the second
@@ -19,12 +21,12 @@ func TestSecondNewKeyIsFoundAgain(t *testing.T) {
 		lost := 0
 		const stores = 1500
 		for i := range stores {
-			second := slidegate.Charge{Limit: limit, Key: fmt.Sprint("b", i), Cost: limit.Limit().Quota}
-			batch := []slidegate.Request{
-				{Charges: []slidegate.Charge{{Limit: limit, Key: fmt.Sprint("a", i)}, second}, Answers: make([]slidegate.Answer, 2)},
-				{Charges: []slidegate.Charge{second}, Answers: make([]slidegate.Answer, 1)},
+			second := store.Charge{Limit: limit, Key: fmt.Sprint("b", i), Cost: limit.Rule().Quota}
+			batch := []store.Request{
+				{Charges: []store.Charge{{Limit: limit, Key: fmt.Sprint("a", i)}, second}, Answers: make([]rule.Answer, 2)},
+				{Charges: []store.Charge{second}, Answers: make([]rule.Answer, 1)},
 			}
-			store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return 1_767_268_800_000_123 }})
+			store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return 1_767_268_800_000_123 }})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,19 +4,19 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // job is a request that is decided under the locks of all the segments it touches: several charges, a key that is not
 // there yet, or anything but a take. Its memory is used again.
 type job struct {
 	store  *Store
-	op     slidegate.Op
+	op     rule.Op
 	claims []claim
 	items  []rule.Item
 	locks  []*segmentHeader
-	answer [1]slidegate.Answer
+	answer [1]rule.Answer
 }
 
 // claim is one charge of a job, and the slot that is kept for it.
@@ -48,7 +48,7 @@ const (
 	full              // a new key's set is full, and new keys are to be refused then
 )
 
-func (s *Store) newJob(op slidegate.Op, n int) *job {
+func (s *Store) newJob(op rule.Op, n int) *job {
 	j := s.work.Get().(*job)
 	j.store, j.op = s, op
 	j.claims = slices.Grow(j.claims[:0], n)[:n]
@@ -66,11 +66,11 @@ func (j *job) end() {
 	j.store.work.Put(j)
 }
 
-// takeOneLocked is TakeOne for what is not common, such as a key that is not there yet.
+// takeOneLocked is TakeSingle for what is not common, such as a key that is not there yet.
 func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
-	j := s.newJob(slidegate.OpTake, 1)
+	j := s.newJob(rule.Take, 1)
 	defer j.end()
 	c := &j.claims[0]
 	c.plan, c.h, c.cost = p, h, cost
@@ -79,7 +79,7 @@ func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
 	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
 }
 
-func (s *Store) applyLocked(r *slidegate.Request) error {
+func (s *Store) applyLocked(r *store.Request) error {
 	j := s.newJob(r.Op, len(r.Charges))
 	defer j.end()
 	for i := range r.Charges {
@@ -94,7 +94,7 @@ func (s *Store) applyLocked(r *slidegate.Request) error {
 }
 
 // decide tries until nothing stands in the way.
-func (j *job) decide(answers []slidegate.Answer) error {
+func (j *job) decide(answers []rule.Answer) error {
 	for {
 		j.lock()
 		what, c, now := j.open()
@@ -161,7 +161,7 @@ func (j *job) open() (what outcome, in *claim, now rule.Micros) {
 }
 
 // close stores what changed, if the job was decided, gives all other slots back and unlocks.
-func (j *job) close(decided bool, answers []slidegate.Answer) {
+func (j *job) close(decided bool, answers []rule.Answer) {
 	for i := range j.claims {
 		c := &j.claims[i]
 		if decided && c.inherited {
@@ -218,10 +218,10 @@ func (c *claim) probe(i int) int {
 }
 
 // open finds a place for a key that is not there, and what it begins with: nothing, or the floor of its set.
-func (c *claim) open(op slidegate.Op, now rule.Micros) outcome {
+func (c *claim) open(op rule.Op, now rule.Micros) outcome {
 	t := c.plan.table
 	c.ownState(t)
-	if op == slidegate.OpGiveBack || op == slidegate.OpReset {
+	if op == rule.GiveBack || op == rule.Reset {
 		return ready // there is nothing to give back to or to forget
 	}
 	c.findFloor(now)
@@ -236,14 +236,14 @@ func (c *claim) open(op slidegate.Op, now rule.Micros) outcome {
 	case placed:
 		c.inheritFloor()
 	case t.canSplit(c.segment.header().depth):
-		if op != slidegate.OpPeek {
+		if op != rule.Peek {
 			return needSplit
 		}
 		c.inheritFloor()
 	case t.store.opts.RefuseWhenFull || !c.evict(now):
 		return full
 	}
-	if op == slidegate.OpPeek && c.slot >= 0 {
+	if op == rule.Peek && c.slot >= 0 {
 		c.segment.release(c.slot, c)
 		c.slot = -1
 	}
@@ -348,15 +348,15 @@ func (c *claim) put() {
 }
 
 // fits tells whether the claim's state can still be kept as it is after the operation.
-func (c *claim) fits(op slidegate.Op, now rule.Micros) bool {
-	if _, packed := c.segment.(*packedSegment); !packed || op == slidegate.OpPeek || op == slidegate.OpReset {
+func (c *claim) fits(op rule.Op, now rule.Micros) bool {
+	if _, packed := c.segment.(*packedSegment); !packed || op == rule.Peek || op == rule.Reset {
 		return true
 	}
 	cost := c.cost
 	switch op {
-	case slidegate.OpTake, slidegate.OpTakeUpTo:
+	case rule.Take, rule.TakeUpTo:
 		cost = min(cost, c.plan.limit.Capacity())
-	case slidegate.OpGiveBack:
+	case rule.GiveBack:
 		cost = 0
 	}
 	return c.plan.table.layout.fits(&c.state, now, cost)

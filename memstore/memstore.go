@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Options are the choices of a Store. The zero value is a store of about a million keys.
@@ -34,7 +34,7 @@ type Options struct {
 	MaxShapes int
 	// Now is the clock, in microseconds since the Unix epoch, for replaying recorded traffic and for tests. It must be safe
 	// for concurrent use. nil means the monotonic clock, set by the wall clock when the store is made.
-	Now func() slidegate.Micros
+	Now func() rule.Micros
 }
 
 // The most that Options accept.
@@ -54,15 +54,15 @@ var (
 	ErrShapes = errors.New("memstore: too many shapes of limits")
 )
 
-// Store is a slidegate.Store in memory. It is safe for concurrent use. The zero value is not usable; New makes it.
+// Store is a store.Store in memory. It is safe for concurrent use. The zero value is not usable; New makes it.
 //
 // Keys are not stored, only a hash of 64 bits, made under a random key of 128 bits: among a million live keys, the chance
 // that any two of them share their counts is about 1 in 18 million, and nobody who does not know the random key can
-// choose keys that do. Apply and TakeOne never block for long and do not look at their context.
+// choose keys that do. Apply and TakeSingle never block for long and do not look at their context.
 type Store struct {
 	opts     Options
 	key      hashKey
-	wallBase slidegate.Micros
+	wallBase rule.Micros
 	base     time.Time
 
 	plans  [1024]atomic.Pointer[plan] // by the limit's ID; a miss is worked out again
@@ -103,7 +103,7 @@ func newStore(opts Options) (*Store, error) {
 }
 
 // now reads the clock. Only the monotonic one: it is half the price of the wall clock, and cannot be set back.
-func (s *Store) now() slidegate.Micros {
+func (s *Store) now() rule.Micros {
 	if s.opts.Now != nil {
 		return min(max(0, s.opts.Now()), rule.MaxNow)
 	}
@@ -111,18 +111,18 @@ func (s *Store) now() slidegate.Micros {
 }
 
 // sinceBase is the moment d after the store was made.
-func (s *Store) sinceBase(d time.Duration) slidegate.Micros { return s.wallBase + d.Microseconds() }
+func (s *Store) sinceBase(d time.Duration) rule.Micros { return s.wallBase + d.Microseconds() }
 
 // Traits tells what the store can do.
-func (s *Store) Traits() slidegate.Traits {
-	return slidegate.Traits{Name: "memory", MaxCharges: MaxCharges}
+func (s *Store) Traits() store.Traits {
+	return store.Traits{Name: "memory", MaxCharges: MaxCharges}
 }
 
 // Check accepts every limit.
-func (s *Store) Check(*slidegate.BoundLimit) error { return nil }
+func (s *Store) Check(*store.Limit) error { return nil }
 
 // Apply decides a batch of requests.
-func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	var first error
 	for i := range batch {
 		r := &batch[i]
@@ -134,17 +134,17 @@ func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return first
 }
 
-func (s *Store) apply(ctx context.Context, r *slidegate.Request) error {
+func (s *Store) apply(ctx context.Context, r *store.Request) error {
 	if len(r.Charges) == 0 || len(r.Charges) > MaxCharges || len(r.Answers) < len(r.Charges) {
 		return fmt.Errorf("memstore: %w: a request has 1 to %d charges and an answer for each, not %d and %d",
-			slidegate.ErrStore, MaxCharges, len(r.Charges), len(r.Answers))
+			store.ErrUnsupported, MaxCharges, len(r.Charges), len(r.Answers))
 	}
-	if len(r.Charges) > 1 || r.Op != slidegate.OpTake || r.Group != "" {
+	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" {
 		return s.applyLocked(r)
 	}
 	c, a := &r.Charges[0], &r.Answers[0]
 	var err error
-	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err = s.TakeOne(ctx, c.Limit, c.Key, c.Cost)
+	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err = s.TakeSingle(ctx, c.Limit, c.Key, c.Cost)
 	if a.Granted = 0; a.Allowed {
 		a.Granted = c.Cost
 	}
@@ -153,7 +153,7 @@ func (s *Store) apply(ctx context.Context, r *slidegate.Request) error {
 
 // plan is what the store works out once about a limit.
 type plan struct {
-	bound *slidegate.BoundLimit
+	bound *store.Limit
 	limit *rule.Limit
 	table *table
 	// The hash of what comes before group and key in an address, and what it makes of short keys without a group.
@@ -161,14 +161,14 @@ type plan struct {
 	short  schedule
 }
 
-func (s *Store) planOf(bound *slidegate.BoundLimit) (*plan, error) {
+func (s *Store) planOf(bound *store.Limit) (*plan, error) {
 	if p := s.plans[bound.ID()%uint64(len(s.plans))].Load(); p != nil && p.bound == bound {
 		return p, nil
 	}
 	return s.newPlan(bound)
 }
 
-func (s *Store) newPlan(bound *slidegate.BoundLimit) (*plan, error) {
+func (s *Store) newPlan(bound *store.Limit) (*plan, error) {
 	limit := bound.Rule()
 	t, err := s.tableOf(limit.Shape())
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -23,7 +24,7 @@ func open(t testing.TB, opts memstore.Options) *memstore.Store {
 	return store
 }
 
-func newLimiter(t testing.TB, store slidegate.Store, limits ...slidegate.Limit) *slidegate.Limiter {
+func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *slidegate.Limiter {
 	t.Helper()
 	limiter, err := slidegate.New(store, limits...)
 	if err != nil {
@@ -42,7 +43,7 @@ func allow(t testing.TB, l *slidegate.Limiter, key string, n int64) slidegate.De
 }
 
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		return open(t, memstore.Options{Now: clock.Now})
 	})
 }

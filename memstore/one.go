@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
-// TakeOne decides the commonest request: without any lock if the key is there, its state fits one word and the case is a
+// TakeSingle decides the commonest request: without any lock if the key is there, its state fits one word and the case is a
 // common one. All it has goes through registers.
-func (s *Store) TakeOne(_ context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (s *Store) TakeSingle(_ context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	p := s.plans[limit.ID()%uint64(len(s.plans))].Load()
 	if p == nil || p.bound != limit {
@@ -46,7 +46,7 @@ func (s *Store) TakeOne(_ context.Context, limit *slidegate.BoundLimit, key stri
 			return s.takeOneLocked(p, h, cost)
 		}
 		// After the word was read: whoever wrote it had read the clock before. This is now, one call shorter.
-		var now slidegate.Micros
+		var now rule.Micros
 		if s.opts.Now == nil {
 			now = s.sinceBase(time.Since(s.base))
 		} else {

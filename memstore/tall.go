@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -52,9 +51,9 @@ func (g *tallSegment) find(h uint64) *tallSlot {
 	return nil
 }
 
-// takeTall is TakeOne over a tall segment.
+// takeTall is TakeSingle over a tall segment.
 func (s *Store) takeTall(g *tallSegment, p *plan, h uint64, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	slot := g.find(h)
 	if slot == nil {

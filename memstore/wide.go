@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -72,7 +71,7 @@ func (w *wideSegment) find(t *table, h uint64) int {
 
 // takeWide is TakeOne over a wide segment.
 func (s *Store) takeWide(w *wideSegment, p *plan, h uint64, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	t := p.table
 	w.mu.Lock()

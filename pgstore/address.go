@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // maxAddress is the longest address that is kept as it is: a page of an index must hold several.
@@ -33,9 +33,9 @@ func appendAddress(to []byte, prefix, group, key string) []byte {
 }
 
 // limitPrefix is the part of an address that does not depend on group and key.
-func limitPrefix(limit *slidegate.BoundLimit) string {
+func limitPrefix(limit *store.Limit) string {
 	var prefix []byte
-	for _, part := range []string{limit.Namespace(), limit.Limit().Name, limit.Rule().Shape().String()} {
+	for _, part := range []string{limit.Namespace(), limit.Name(), limit.Rule().Shape().String()} {
 		prefix = append(appendEscaped(prefix, part), ':')
 	}
 	return string(prefix)

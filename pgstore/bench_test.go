@@ -14,6 +14,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/pgtest"
 	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // BenchmarkTake asks from 1 and from 64 callers, for one key and for many, beside an UPDATE that only counts: the least that a
@@ -24,7 +26,7 @@ func BenchmarkTake(b *testing.B) {
 	if err := Migrate(b.Context(), pool, Options{}); err != nil {
 		b.Fatal(err)
 	}
-	store, err := New(pool, Options{})
+	st, err := New(pool, Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -33,10 +35,10 @@ func BenchmarkTake(b *testing.B) {
 		b.Fatal(err)
 	}
 	const keys = 100_000
-	fill(b, pool, store, limit, keys)
-	ways := map[string]slidegate.Store{"alone": store}
+	fill(b, pool, st, limit, keys)
+	ways := map[string]store.Store{"alone": st}
 	for _, n := range []int{1, 2, 4, 8} {
-		if ways[fmt.Sprint("coalesce-", n)], err = coalesce.New(store, coalesce.Options{InFlight: n}); err != nil {
+		if ways[fmt.Sprint("coalesce-", n)], err = coalesce.New(st, coalesce.Options{InFlight: n}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -58,26 +60,26 @@ func BenchmarkTake(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Run("callers=64/refused/alone", func(b *testing.B) { takes(b, store, full, 64, 1000) })
+	b.Run("callers=64/refused/alone", func(b *testing.B) { takes(b, st, full, 64, 1000) })
 	b.Run("callers=64/refused/coalesce-4", func(b *testing.B) { takes(b, ways["coalesce-4"], full, 64, 1000) })
 }
 
 // fill makes all keys and the table for comparison.
-func fill(b *testing.B, pool *pgxpool.Pool, store slidegate.Store, limit *slidegate.BoundLimit, keys int) {
+func fill(b *testing.B, pool *pgxpool.Pool, st store.Store, limit *store.Limit, keys int) {
 	b.Helper()
 	_, err := pool.Exec(b.Context(), `DROP TABLE IF EXISTS plain; CREATE TABLE plain (key text COLLATE "C" PRIMARY KEY, n bigint) WITH (fillfactor = 50);
 		INSERT INTO plain SELECT 'key-' || i, 0 FROM generate_series(0, 99999) i; ANALYZE plain`, pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		b.Fatal(err)
 	}
-	batch := make([]slidegate.Request, 1000)
+	batch := make([]store.Request, 1000)
 	for i := 0; i < keys; i += len(batch) {
 		for j := range batch {
-			batch[j] = slidegate.Request{
-				Charges: []slidegate.Charge{{Limit: limit, Key: "key-" + strconv.Itoa(i+j), Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+			batch[j] = store.Request{
+				Charges: []store.Charge{{Limit: limit, Key: "key-" + strconv.Itoa(i+j), Cost: 1}}, Answers: make([]rule.Answer, 1),
 			}
 		}
-		if err := store.Apply(b.Context(), batch); err != nil {
+		if err := st.Apply(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -86,11 +88,11 @@ func fill(b *testing.B, pool *pgxpool.Pool, store slidegate.Store, limit *slideg
 	}
 }
 
-func takes(b *testing.B, store slidegate.Store, limit *slidegate.BoundLimit, callers, keys int) {
+func takes(b *testing.B, st store.Store, limit *store.Limit, callers, keys int) {
 	b.ReportAllocs()
 	together(b, callers, keys, func(key string) error {
-		request := slidegate.Request{Charges: []slidegate.Charge{{Limit: limit, Key: key, Cost: 1}}, Answers: make([]slidegate.Answer, 1)}
-		return store.Apply(context.Background(), []slidegate.Request{request})
+		request := store.Request{Charges: []store.Charge{{Limit: limit, Key: key, Cost: 1}}, Answers: make([]rule.Answer, 1)}
+		return st.Apply(context.Background(), []store.Request{request})
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // The row says exactly when its state stops to matter, after every operation, and Expire deletes it after the grace and not before.
@@ -22,15 +23,15 @@ func TestExpiry(t *testing.T) {
 		bound := bind(t, "expiry", limit)
 		var state rule.State
 		for _, step := range []struct {
-			op   slidegate.Op
+			op   rule.Op
 			cost int64
 		}{
-			{slidegate.OpTake, 3}, {slidegate.OpTakeUpTo, 2}, {slidegate.OpTake, 1}, {slidegate.OpGiveBack, 4},
-			{slidegate.OpCharge, limit.Quota + 5}, // overdrawn: a bucket then needs longer than a window
-			{slidegate.OpGiveBack, 2},
+			{rule.Take, 3}, {rule.TakeUpTo, 2}, {rule.Take, 1}, {rule.GiveBack, 4},
+			{rule.Charge, limit.Quota + 5}, // overdrawn: a bucket then needs longer than a window
+			{rule.GiveBack, 2},
 		} {
 			now += 123_457
-			ask(t, s, step.op, slidegate.Charge{Limit: bound, Key: "key", Cost: step.cost})
+			ask(t, s, step.op, store.Charge{Limit: bound, Key: "key", Cost: step.cost})
 			rule.Decide(step.op, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: step.cost}}, now, make([]rule.Answer, 1))
 			end := bound.Rule().Expires(&state)
 			if until := number(t, pool, "SELECT expires FROM slidegate_state"); until != end {
@@ -56,9 +57,9 @@ func TestResetExpires(t *testing.T) {
 	pool := database(t, Options{})
 	s := newStore(t, pool, Options{})
 	for _, limit := range kinds() {
-		charge := slidegate.Charge{Limit: bind(t, "reset", limit), Key: "key", Cost: 2}
-		ask(t, s, slidegate.OpTake, charge)
-		ask(t, s, slidegate.OpReset, charge)
+		charge := store.Charge{Limit: bind(t, "reset", limit), Key: "key", Cost: 2}
+		ask(t, s, rule.Take, charge)
+		ask(t, s, rule.Reset, charge)
 		if deleted, err := s.Expire(t.Context()); deleted != 1 || err != nil {
 			t.Errorf("%s: %d rows were deleted after a reset, %v", limit.Name, deleted, err)
 		}
@@ -163,10 +164,10 @@ func TestExpireMeanwhile(t *testing.T) {
 	for caller := range 4 {
 		asking.Go(func() {
 			for i := range 100 {
-				batch := make([]slidegate.Request, 1+i%3)
+				batch := make([]store.Request, 1+i%3)
 				for j := range batch {
-					batch[j] = slidegate.Request{
-						Charges: []slidegate.Charge{{Limit: limit, Key: fmt.Sprint((caller + j) % 4), Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+					batch[j] = store.Request{
+						Charges: []store.Charge{{Limit: limit, Key: fmt.Sprint((caller + j) % 4), Cost: 1}}, Answers: make([]rule.Answer, 1),
 					}
 				}
 				if err := s.Apply(context.Background(), batch); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // secretKey must not be in any error.
@@ -56,26 +57,26 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			store := c.make(t)
-			for _, charges := range [][]slidegate.Charge{oneCharge(t), twoCharges(t)} {
-				checkFault(t, store, charges, c.code, c.says)
+			st := c.make(t)
+			for _, charges := range [][]store.Charge{oneCharge(t), twoCharges(t)} {
+				checkFault(t, st, charges, c.code, c.says)
 			}
-			checkPolicies(t, store)
+			checkPolicies(t, st)
 		})
 	}
 }
 
-func oneCharge(t *testing.T) []slidegate.Charge {
-	return []slidegate.Charge{{Limit: boundFor(t, faultLimit), Key: secretKey, Cost: 1}}
+func oneCharge(t *testing.T) []store.Charge {
+	return []store.Charge{{Limit: boundFor(t, faultLimit), Key: secretKey, Cost: 1}}
 }
 
-func twoCharges(t *testing.T) []slidegate.Charge {
+func twoCharges(t *testing.T) []store.Charge {
 	log := slidegate.Limit{Name: "log", Quota: 3, Window: time.Hour, Algorithm: slidegate.SlidingLog}
-	return append(oneCharge(t), slidegate.Charge{Limit: boundFor(t, log), Key: secretKey, Cost: 1})
+	return append(oneCharge(t), store.Charge{Limit: boundFor(t, log), Key: secretKey, Cost: 1})
 }
 
 // checkFault checks the error of a request.
-func checkFault(t *testing.T, store slidegate.Store, charges []slidegate.Charge, code, says string) {
+func checkFault(t *testing.T, store store.Store, charges []store.Charge, code, says string) {
 	t.Helper()
 	granted, err := take(store, charges...)
 	if err == nil {
@@ -91,7 +92,7 @@ func checkFault(t *testing.T, store slidegate.Store, charges []slidegate.Charge,
 }
 
 // checkPolicies puts each failure policy in front of a store that does not answer.
-func checkPolicies(t *testing.T, store slidegate.Store) {
+func checkPolicies(t *testing.T, store store.Store) {
 	t.Helper()
 	local, err := memstore.New(memstore.Options{})
 	if err != nil {
@@ -99,7 +100,7 @@ func checkPolicies(t *testing.T, store slidegate.Store) {
 	}
 	for _, c := range []struct {
 		policy  failure.Policy
-		flag    slidegate.Flags
+		flag    rule.Flags
 		allowed []bool // of four requests, at a quota of three
 	}{
 		{failure.Open(), rule.FallbackOpen, []bool{true, true, true, true}},
@@ -193,15 +194,15 @@ func TestRightsThatAreEnough(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, pgtest.Shared(t), pgstore.Options{})
 	url := s.Role(t, "decider", "USAGE ON SCHEMA public", "SELECT, INSERT, UPDATE, DELETE ON TABLE slidegate_state")
-	store := open(t, url)
-	for _, charges := range [][]slidegate.Charge{oneCharge(t), twoCharges(t)} {
-		if granted, err := take(store, charges...); granted != 1 || err != nil {
+	st := open(t, url)
+	for _, charges := range [][]store.Charge{oneCharge(t), twoCharges(t)} {
+		if granted, err := take(st, charges...); granted != 1 || err != nil {
 			t.Errorf("%d charges: %d, %v", len(charges), granted, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	if _, err := store.Expire(ctx); err != nil {
+	if _, err := st.Expire(ctx); err != nil {
 		t.Error(err)
 	}
 }
@@ -293,11 +294,11 @@ func fillDisk(t *testing.T, s *pgtest.Server) {
 
 // withKey is a store that is asked for another key than it was.
 type withKey struct {
-	slidegate.Store
+	store.Store
 	key string
 }
 
-func (w withKey) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (w withKey) Apply(ctx context.Context, batch []store.Request) error {
 	for i := range batch {
 		for j := range batch[i].Charges {
 			batch[i].Charges[j].Key = w.key

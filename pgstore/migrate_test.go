@@ -8,8 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Ten processes that start at once migrate once, whatever isolation level they come with.
@@ -37,7 +38,7 @@ func TestMigrateTogether(t *testing.T) {
 		if applied != int64(len(steps)) || steps[len(steps)-1].Version != len(steps) {
 			t.Errorf("%s: %d of %d steps were applied", level, applied, len(steps))
 		}
-		ask(t, newStore(t, pool, opts), slidegate.OpTake, slidegate.Charge{Limit: bind(t, "", kinds()[0]), Cost: 1})
+		ask(t, newStore(t, pool, opts), rule.Take, store.Charge{Limit: bind(t, "", kinds()[0]), Cost: 1})
 	}
 }
 

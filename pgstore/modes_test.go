@@ -13,19 +13,21 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/pgtest"
 	"github.com/slidegate/slidegate/internal/porttest"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // exercise asks a store something by each of its ways, and compares the answers with the rule's. The keys are such that they would
 // show if one were written into a statement carelessly.
 func exercise(t *testing.T, open func(opts Options) *Store) {
 	t.Helper()
-	var store *Store
-	w := porttest.NewTwin(t, func(_ testing.TB, now func() slidegate.Micros) slidegate.Store {
-		store = open(Options{Now: now})
-		return store
+	var st *Store
+	w := porttest.NewTwin(t, func(_ testing.TB, now func() rule.Micros) store.Store {
+		st = open(Options{Now: now})
+		return st
 	})
 	w.Now = 1_767_000_000e6
-	var limits []*slidegate.BoundLimit
+	var limits []*store.Limit
 	for _, limit := range kinds() {
 		limits = append(limits, bind(t, t.Name(), limit))
 	}
@@ -38,37 +40,37 @@ func exercise(t *testing.T, open func(opts Options) *Store) {
 	for round := range 3 {
 		for _, key := range []string{"", `"`, `\`, `'; --`, "{a,b}", "NULL", "$1", "\x00\xff", "é"} {
 			w.Now += 1_000_001
-			w.Ask(slidegate.OpTake, "", slidegate.Charge{Limit: limits[0], Key: key, Cost: 1}) // one
+			w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: key, Cost: 1}) // one
 			compare()
 			for _, limit := range limits { // many
-				w.Ask(slidegate.OpTake, `a"b,c`, slidegate.Charge{Limit: limit, Key: key, Cost: int64(round + 2)})
+				w.Ask(rule.Take, `a"b,c`, store.Charge{Limit: limit, Key: key, Cost: int64(round + 2)})
 			}
 			compare()
-			var several []slidegate.Charge
+			var several []store.Charge
 			for _, limit := range limits {
-				several = append(several, slidegate.Charge{Limit: limit, Key: key, Cost: 1})
+				several = append(several, store.Charge{Limit: limit, Key: key, Cost: 1})
 			}
-			w.Ask(slidegate.OpTakeUpTo, "", several...)
-			w.Ask(slidegate.OpGiveBack, "", several[round:]...)
+			w.Ask(rule.TakeUpTo, "", several...)
+			w.Ask(rule.GiveBack, "", several[round:]...)
 			compare()
 		}
-		w.Ask(slidegate.OpTake, "", slidegate.Charge{Limit: limits[0], Key: "x", Cost: 1})
-		w.Ask(slidegate.OpTake, "", slidegate.Charge{Limit: limits[0], Key: "y", Cost: 1})
+		w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: "x", Cost: 1})
+		w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: "y", Cost: 1})
 		compare()
 	}
-	if _, err := store.Expire(t.Context()); err != nil { // what was given back completely is not there any more
+	if _, err := st.Expire(t.Context()); err != nil { // what was given back completely is not there any more
 		t.Fatal(err)
 	}
 	for _, limit := range limits {
-		w.Ask(slidegate.OpPeek, "", slidegate.Charge{Limit: limit, Cost: 1})
-		w.Ask(slidegate.OpTake, "", slidegate.Charge{Limit: limit, Cost: 1})
+		w.Ask(rule.Peek, "", store.Charge{Limit: limit, Cost: 1})
+		w.Ask(rule.Take, "", store.Charge{Limit: limit, Cost: 1})
 	}
 	compare()
 	w.Now += 1e12
-	if deleted, err := store.Expire(t.Context()); deleted < int64(len(limits)) || err != nil {
+	if deleted, err := st.Expire(t.Context()); deleted < int64(len(limits)) || err != nil {
 		t.Fatalf("%d rows were deleted at their end, %v", deleted, err)
 	}
-	if deleted, err := store.Expire(t.Context()); deleted != 0 || err != nil {
+	if deleted, err := st.Expire(t.Context()); deleted != 0 || err != nil {
 		t.Fatalf("%d rows were left over, %v", deleted, err)
 	}
 }
@@ -200,10 +202,10 @@ func checkCommit(t *testing.T, pool *pgxpool.Pool, opts Options, other, want str
 		if err != nil {
 			t.Fatal(err)
 		}
-		var batch []slidegate.Request
+		var batch []store.Request
 		for _, limit := range [][]slidegate.Limit{kinds()[:1], {kinds()[0], kinds()[2]}, kinds()}[n-1] {
-			charges := []slidegate.Charge{{Limit: bind(t, "commit", limit), Cost: 1}}
-			batch = append(batch, slidegate.Request{Charges: charges, Answers: make([]slidegate.Answer, 1)})
+			charges := []store.Charge{{Limit: bind(t, "commit", limit), Cost: 1}}
+			batch = append(batch, store.Request{Charges: charges, Answers: make([]rule.Answer, 1)})
 		}
 		if err := s.Apply(t.Context(), batch); err != nil {
 			t.Fatal(err)

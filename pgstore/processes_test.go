@@ -17,6 +17,8 @@ import (
 	"github.com/slidegate/slidegate/internal/workers"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // soon is how long anything may take that is not meant to take long.
@@ -116,7 +118,7 @@ func TestProcessesNeverOver(t *testing.T) {
 }
 
 // race asks many times at once for each key, and returns how many passed for each.
-func race(store slidegate.Store, text []byte) (map[string]int64, error) {
+func race(st store.Store, text []byte) (map[string]int64, error) {
 	var order raceOrder
 	if err := json.Unmarshal(text, &order); err != nil {
 		return nil, err
@@ -126,14 +128,14 @@ func race(store slidegate.Store, text []byte) (map[string]int64, error) {
 		return nil, err
 	}
 	if order.Together {
-		if store, err = coalesce.New(store, coalesce.Options{InFlight: 2, Timeout: soon}); err != nil {
+		if st, err = coalesce.New(st, coalesce.Options{InFlight: 2, Timeout: soon}); err != nil {
 			return nil, err
 		}
 	}
 	counts := make([]atomic.Int64, len(order.Keys))
 	_, err = together(raceEach*len(order.Keys), func(i int) (int64, error) {
 		key := i % len(order.Keys)
-		granted, err := take(store, slidegate.Charge{Limit: limit, Key: order.Keys[key], Cost: 1})
+		granted, err := take(st, store.Charge{Limit: limit, Key: order.Keys[key], Cost: 1})
 		counts[key].Add(granted)
 		return granted, err
 	})
@@ -171,11 +173,11 @@ func together(n int, do func(i int) (int64, error)) (int64, error) {
 }
 
 // take asks for charges in one request, and returns what the first was granted.
-func take(store slidegate.Store, charges ...slidegate.Charge) (int64, error) {
+func take(st store.Store, charges ...store.Charge) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	answers := make([]slidegate.Answer, len(charges))
-	err := store.Apply(ctx, []slidegate.Request{{Op: slidegate.OpTake, Charges: charges, Answers: answers}})
+	answers := make([]rule.Answer, len(charges))
+	err := st.Apply(ctx, []store.Request{{Op: rule.Take, Charges: charges, Answers: answers}})
 	return answers[0].Granted, err
 }
 
@@ -189,7 +191,7 @@ func TestTwoNewKeysAtOnce(t *testing.T) {
 	if err := connectAll(pool); err != nil {
 		t.Fatal(err)
 	}
-	store, err := pgstore.New(pool, pgstore.Options{})
+	st, err := pgstore.New(pool, pgstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,19 +203,19 @@ func TestTwoNewKeysAtOnce(t *testing.T) {
 	} {
 		wide := boundFor(t, limit)
 		for round := range 3 {
-			tenant := slidegate.Charge{Limit: wide, Key: fmt.Sprintf("tenant-%d", round), Cost: 1}
+			tenant := store.Charge{Limit: wide, Key: fmt.Sprintf("tenant-%d", round), Cost: 1}
 			admitted, err := together(callers, func(i int) (int64, error) {
-				user := slidegate.Charge{Limit: narrow, Key: fmt.Sprintf("%s-%d-user-%d", name, round, i%users), Cost: 1}
+				user := store.Charge{Limit: narrow, Key: fmt.Sprintf("%s-%d-user-%d", name, round, i%users), Cost: 1}
 				if i/users%2 == 0 {
-					return take(store, user, tenant)
+					return take(st, user, tenant)
 				}
-				return take(store, tenant, user)
+				return take(st, tenant, user)
 			})
 			if err != nil || admitted != users*narrowQuota {
 				t.Errorf("%s, round %d: %d of %d were admitted, %v", name, round, admitted, callers, err)
 			}
 			tenant.Cost = 0
-			left := remaining(t, store, tenant)
+			left := remaining(t, st, tenant)
 			if want := int64(wideQuota - users*narrowQuota); left != want {
 				t.Errorf("%s, round %d: the tenant has %d left, want %d", name, round, left, want)
 			}
@@ -222,18 +224,18 @@ func TestTwoNewKeysAtOnce(t *testing.T) {
 }
 
 // remaining peeks at what is left of one limit.
-func remaining(t *testing.T, store slidegate.Store, charge slidegate.Charge) int64 {
+func remaining(t *testing.T, st store.Store, charge store.Charge) int64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	answers := make([]slidegate.Answer, 1)
-	if err := store.Apply(ctx, []slidegate.Request{{Op: slidegate.OpPeek, Charges: []slidegate.Charge{charge}, Answers: answers}}); err != nil {
+	answers := make([]rule.Answer, 1)
+	if err := st.Apply(ctx, []store.Request{{Op: rule.Peek, Charges: []store.Charge{charge}, Answers: answers}}); err != nil {
 		t.Fatal(err)
 	}
 	return answers[0].Remaining
 }
 
-func boundFor(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
+func boundFor(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	bound, err := slidegate.Bind("race", limit)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 func TestReadText(t *testing.T) {
@@ -91,8 +93,8 @@ func FuzzReply(f *testing.F) {
 			t.Fatal(err)
 		}
 		limit := kinds()[int(kind)%len(kinds())]
-		request := slidegate.Request{Charges: []slidegate.Charge{{Limit: bind(t, "", limit), Cost: 1}}, Answers: make([]slidegate.Answer, 1)}
-		err = s.Apply(context.Background(), []slidegate.Request{request})
+		request := store.Request{Charges: []store.Charge{{Limit: bind(t, "", limit), Cost: 1}}, Answers: make([]rule.Answer, 1)}
+		err = s.Apply(context.Background(), []store.Request{request})
 		if expected := 5; limit.Segments == 0 && limit.Algorithm != slidegate.SlidingLog && limit.Algorithm != slidegate.TokenBucket &&
 			(err == nil) != (len(reply) == expected) {
 			t.Errorf("a reply of %d numbers: %v", len(reply), err)
@@ -111,8 +113,8 @@ func TestTriesAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request := slidegate.Request{Charges: []slidegate.Charge{{Limit: bind(t, "", kinds()[0]), Cost: 1}}, Answers: make([]slidegate.Answer, 1)}
-		err = s.Apply(t.Context(), []slidegate.Request{request})
+		request := store.Request{Charges: []store.Charge{{Limit: bind(t, "", kinds()[0]), Cost: 1}}, Answers: make([]rule.Answer, 1)}
+		err = s.Apply(t.Context(), []store.Request{request})
 		if !errors.Is(err, conn.err) || !strings.HasPrefix(err.Error(), "pgstore: "+fixes[code]) || conn.calls != calls {
 			t.Errorf("%s: %d calls, %v", code, conn.calls, err)
 		}
@@ -160,16 +162,16 @@ func TestChargesPerRequest(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, database(t, Options{}), Options{})
 	limit := bind(t, "", kinds()[0])
-	batch := make([]slidegate.Request, 3)
+	batch := make([]store.Request, 3)
 	for i, n := range []int{0, 65, 64} {
 		for j := range n {
-			batch[i].Charges = append(batch[i].Charges, slidegate.Charge{Limit: limit, Key: strings.Repeat("k", j), Cost: 1})
+			batch[i].Charges = append(batch[i].Charges, store.Charge{Limit: limit, Key: strings.Repeat("k", j), Cost: 1})
 		}
-		batch[i].Answers = make([]slidegate.Answer, n)
+		batch[i].Answers = make([]rule.Answer, n)
 	}
 	err := s.Apply(t.Context(), batch)
 	for i, r := range batch[:2] {
-		if !errors.Is(r.Err, slidegate.ErrStore) {
+		if !errors.Is(r.Err, store.ErrUnsupported) {
 			t.Errorf("request %d: %v", i, r.Err)
 		}
 	}
@@ -183,9 +185,9 @@ func TestLargeBatch(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, database(t, Options{}), Options{})
 	limit := bind(t, "", slidegate.Limit{Quota: 2_000, Window: time.Hour})
-	batch := make([]slidegate.Request, 2_500)
+	batch := make([]store.Request, 2_500)
 	for i := range batch {
-		batch[i] = slidegate.Request{Charges: []slidegate.Charge{{Limit: limit, Cost: 1}}, Answers: make([]slidegate.Answer, 1)}
+		batch[i] = store.Request{Charges: []store.Charge{{Limit: limit, Cost: 1}}, Answers: make([]rule.Answer, 1)}
 	}
 	if err := s.Apply(t.Context(), batch); err != nil {
 		t.Fatal(err)

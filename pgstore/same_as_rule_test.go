@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/porttest"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"pgregory.net/rapid"
 )
 
 // withClock opens stores that have a clock of a test's.
 func withClock(pool *pgxpool.Pool) porttest.Open {
-	return func(t testing.TB, now func() slidegate.Micros) slidegate.Store {
+	return func(t testing.TB, now func() rule.Micros) store.Store {
 		t.Helper()
 		return newStore(t, pool, Options{Now: now})
 	}

@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // ask sends one request of one charge.
-func ask(t testing.TB, s *Store, op slidegate.Op, charge slidegate.Charge) slidegate.Answer {
+func ask(t testing.TB, s *Store, op rule.Op, charge store.Charge) rule.Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	var answers [1]slidegate.Answer
-	err := s.Apply(ctx, []slidegate.Request{{Op: op, Charges: []slidegate.Charge{charge}, Answers: answers[:]}})
+	var answers [1]rule.Answer
+	err := s.Apply(ctx, []store.Request{{Op: op, Charges: []store.Charge{charge}, Answers: answers[:]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func eventually(t testing.TB, what string, true func() bool) {
 }
 
 // serverTime returns the server's time in microseconds, exactly.
-func serverTime(t testing.TB, pool *pgxpool.Pool) slidegate.Micros {
+func serverTime(t testing.TB, pool *pgxpool.Pool) rule.Micros {
 	t.Helper()
 	return number(t, pool, "SELECT (extract(epoch FROM date_trunc('second', c))::bigint * 1000000 + extract(microsecond FROM c)::bigint % 1000000)"+
 		" FROM (SELECT clock_timestamp() AS c) c")

@@ -11,7 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Durability is whether the table of a store survives a crash of the server.
@@ -39,7 +40,7 @@ type Options struct {
 	// for the disk, and a crash of the server forgets what was charged in the last half second or so.
 	SynchronousCommit string
 	// Now replaces the server's clock, to decide and to expire, for tests and replays.
-	Now func() slidegate.Micros
+	Now func() rule.Micros
 }
 
 // Store keeps state in PostgreSQL. It is safe for concurrent use. The zero value is not usable; New makes it.
@@ -147,15 +148,15 @@ func plain(text string, quoted bool) bool {
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
 // Traits tells what the store can do.
-func (s *Store) Traits() slidegate.Traits {
-	return slidegate.Traits{Name: "postgres", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
+func (s *Store) Traits() store.Traits {
+	return store.Traits{Name: "postgres", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
 }
 
 // Check refuses nothing: the functions are exact over the whole range of limits.
-func (s *Store) Check(*slidegate.BoundLimit) error { return nil }
+func (s *Store) Check(*store.Limit) error { return nil }
 
 // Apply decides a batch of requests in one call of a function, or in several one after the other if it is very large.
-func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
 		for i := range batch {
 			batch[i].Err = err
@@ -176,7 +177,7 @@ func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 }
 
 // callSize returns how many requests from the first on go into one call.
-func callSize(batch []slidegate.Request) int {
+func callSize(batch []store.Request) int {
 	charges := 0
 	for i := range batch {
 		if charges += len(batch[i].Charges); charges > maxCall && i > 0 {
@@ -187,7 +188,7 @@ func callSize(batch []slidegate.Request) int {
 }
 
 // prefix returns the part of an address that belongs to a limit.
-func (s *Store) prefix(limit *slidegate.BoundLimit) string {
+func (s *Store) prefix(limit *store.Limit) string {
 	if known, ok := s.prefixes.Load(limit.ID()); ok {
 		return known.(string)
 	}

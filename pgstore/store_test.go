@@ -7,6 +7,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/pgtest"
 	"github.com/slidegate/slidegate/internal/porttest"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -31,7 +32,7 @@ func newStore(t testing.TB, pool *pgxpool.Pool, opts Options) *Store {
 }
 
 // bind is slidegate.Bind for a limit that is right.
-func bind(t testing.TB, namespace string, limit slidegate.Limit) *slidegate.BoundLimit {
+func bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	return porttest.Bind(t, namespace, limit)
 }
@@ -39,7 +40,7 @@ func bind(t testing.TB, namespace string, limit slidegate.Limit) *slidegate.Boun
 func TestStore(t *testing.T) {
 	t.Parallel()
 	pool := database(t, Options{})
-	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		t.Helper()
 		return newStore(t, pool, Options{Now: clock.Now})
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/pgtest"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Every decision is made by the server's clock, to the microsecond.
@@ -19,9 +20,9 @@ func TestServerClockDecides(t *testing.T) {
 	pool := database(t, Options{})
 	s := newStore(t, pool, Options{})
 	for _, limit := range kinds() {
-		for _, op := range []slidegate.Op{slidegate.OpTake, slidegate.OpPeek} {
+		for _, op := range []rule.Op{rule.Take, rule.Peek} {
 			for i := range 5 {
-				charge := slidegate.Charge{Limit: bind(t, "clock", limit), Key: fmt.Sprint("key-", op, i), Cost: 1}
+				charge := store.Charge{Limit: bind(t, "clock", limit), Key: fmt.Sprint("key-", op, i), Cost: 1}
 				before := serverTime(t, pool)
 				a := ask(t, s, op, charge)
 				if after := serverTime(t, pool); a.At < before || a.At > after {
@@ -43,26 +44,26 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	s := newStore(t, pool, Options{})
 	for _, limit := range kinds() {
 		bound := bind(t, "refusals", limit)
-		full, fresh := slidegate.Charge{Limit: bound, Key: "full"}, slidegate.Charge{Limit: bound, Key: "fresh"}
+		full, fresh := store.Charge{Limit: bound, Key: "full"}, store.Charge{Limit: bound, Key: "fresh"}
 		full.Cost = bound.Rule().Capacity()
-		ask(t, s, slidegate.OpTake, full)
+		ask(t, s, rule.Take, full)
 		before := nextXID(t, pool)
 		for _, cost := range []int64{0, 1, full.Cost, full.Cost + 1, rule.MaxQuota} {
 			full.Cost, fresh.Cost = cost, cost
-			for _, op := range []slidegate.Op{slidegate.OpTake, slidegate.OpTakeUpTo, slidegate.OpPeek} {
+			for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Peek} {
 				if a := ask(t, s, op, full); a.Granted != 0 || cost > 0 && a.Allowed {
 					t.Fatalf("%s: a full key admits %d: %+v", limit.Name, cost, a)
 				}
 			}
-			ask(t, s, slidegate.OpPeek, fresh)
-			ask(t, s, slidegate.OpGiveBack, fresh)
-			ask(t, s, slidegate.OpReset, fresh)
+			ask(t, s, rule.Peek, fresh)
+			ask(t, s, rule.GiveBack, fresh)
+			ask(t, s, rule.Reset, fresh)
 		}
 		full.Cost, fresh.Cost = 1, bound.Rule().Capacity()+1
-		request := func(charges ...slidegate.Charge) slidegate.Request {
-			return slidegate.Request{Charges: charges, Answers: make([]slidegate.Answer, len(charges))}
+		request := func(charges ...store.Charge) store.Request {
+			return store.Request{Charges: charges, Answers: make([]rule.Answer, len(charges))}
 		}
-		for _, batch := range [][]slidegate.Request{{request(full, fresh)}, {request(full), request(fresh)}} {
+		for _, batch := range [][]store.Request{{request(full, fresh)}, {request(full), request(fresh)}} {
 			if err := s.Apply(t.Context(), batch); err != nil {
 				t.Fatal(err)
 			}
@@ -82,9 +83,9 @@ func TestLayout(t *testing.T) {
 	pool := database(t, Options{})
 	s := newStore(t, pool, Options{})
 	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 1 << 40, Window: time.Minute})
-	charge := slidegate.Charge{Limit: limit, Key: "user 42", Cost: 3}
+	charge := store.Charge{Limit: limit, Key: "user 42", Cost: 3}
 	for range 200 {
-		ask(t, s, slidegate.OpTake, charge)
+		ask(t, s, rule.Take, charge)
 	}
 	if a := text(t, pool, "SELECT address FROM slidegate_state"); a != "api:login:sliding-window-60000000-1-clock::user%2042" {
 		t.Errorf("the row's address is %s", a)
@@ -114,11 +115,11 @@ func TestPagesHaveRoom(t *testing.T) {
 	pool := database(t, Options{})
 	s := newStore(t, pool, Options{})
 	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 10, Window: time.Hour})
-	batch := make([]slidegate.Request, 400)
+	batch := make([]store.Request, 400)
 	for range 2 {
 		for i := range batch {
-			charges := []slidegate.Charge{{Limit: limit, Key: fmt.Sprint("user ", i), Cost: 1}}
-			batch[i] = slidegate.Request{Charges: charges, Answers: make([]slidegate.Answer, 1)}
+			charges := []store.Charge{{Limit: limit, Key: fmt.Sprint("user ", i), Cost: 1}}
+			batch[i] = store.Request{Charges: charges, Answers: make([]rule.Answer, 1)}
 		}
 		if err := s.Apply(t.Context(), batch); err != nil {
 			t.Fatal(err)
@@ -142,12 +143,12 @@ func TestLogIsBounded(t *testing.T) {
 	s := newStore(t, pool, Options{})
 	limit := bind(t, "", slidegate.Limit{Quota: 5, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true})
 	for i := range int64(12) {
-		ask(t, s, slidegate.OpTake, slidegate.Charge{Limit: limit, Cost: 1})
+		ask(t, s, rule.Take, store.Charge{Limit: limit, Cost: 1})
 		if n := number(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != min(i+1, 5) {
 			t.Errorf("after %d requests the log holds %d units", i+1, n)
 		}
 	}
-	ask(t, s, slidegate.OpCharge, slidegate.Charge{Limit: limit, Cost: 100})
+	ask(t, s, rule.Charge, store.Charge{Limit: limit, Cost: 100})
 	if n := number(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != 5 {
 		t.Errorf("after a charge of more than the quota the log holds %d units", n)
 	}
@@ -160,13 +161,13 @@ func TestIsolationLevels(t *testing.T) {
 		for _, limits := range [][]slidegate.Limit{kinds()[:1], kinds()[3:4], kinds()} {
 			pool := database(t, Options{}, "default_transaction_isolation="+level)
 			s := newStore(t, pool, Options{})
-			var charges []slidegate.Charge
+			var charges []store.Charge
 			for _, limit := range limits {
 				limit.Quota = 30
 				if limit.Burst > 0 {
 					limit.Burst = 30
 				}
-				charges = append(charges, slidegate.Charge{Limit: bind(t, "", limit), Cost: 1})
+				charges = append(charges, store.Charge{Limit: bind(t, "", limit), Cost: 1})
 			}
 			var mu sync.Mutex
 			granted, failed := 0, 0
@@ -174,8 +175,8 @@ func TestIsolationLevels(t *testing.T) {
 			for range 4 {
 				all.Go(func() {
 					for range 12 {
-						request := slidegate.Request{Charges: charges, Answers: make([]slidegate.Answer, len(charges))}
-						err := s.Apply(context.Background(), []slidegate.Request{request})
+						request := store.Request{Charges: charges, Answers: make([]rule.Answer, len(charges))}
+						err := s.Apply(context.Background(), []store.Request{request})
 						mu.Lock()
 						if err != nil {
 							failed++
@@ -203,7 +204,7 @@ func TestManyKeysTogether(t *testing.T) {
 	t.Parallel()
 	pool := database(t, Options{}, "deadlock_timeout=200ms")
 	s := newStore(t, pool, Options{})
-	limits := []*slidegate.BoundLimit{
+	limits := []*store.Limit{
 		bind(t, "", slidegate.Limit{Name: "a", Quota: 1 << 40, Window: time.Hour}),
 		bind(t, "", slidegate.Limit{Name: "b", Quota: 1 << 40, Window: time.Hour, Segments: 2}),
 	}
@@ -212,20 +213,20 @@ func TestManyKeysTogether(t *testing.T) {
 	for caller := range callers {
 		all.Go(func() {
 			for round := range rounds {
-				var batch []slidegate.Request
+				var batch []store.Request
 				for i := range keys {
 					key := fmt.Sprint((i + round) % keys)
 					if caller%2 == 1 {
 						key = fmt.Sprint((keys - i + round) % keys)
 					}
-					charges := []slidegate.Charge{{Limit: limits[0], Key: key, Cost: 1}}
+					charges := []store.Charge{{Limit: limits[0], Key: key, Cost: 1}}
 					switch (caller + round) % 3 {
 					case 1:
 						charges[0].Limit = limits[1]
 					case 2:
-						charges = append(charges, slidegate.Charge{Limit: limits[1], Key: key, Cost: 1})
+						charges = append(charges, store.Charge{Limit: limits[1], Key: key, Cost: 1})
 					}
-					batch = append(batch, slidegate.Request{Charges: charges, Answers: make([]slidegate.Answer, len(charges))})
+					batch = append(batch, store.Request{Charges: charges, Answers: make([]rule.Answer, len(charges))})
 				}
 				if err := s.Apply(context.Background(), batch); err != nil {
 					t.Error(err)
@@ -237,7 +238,7 @@ func TestManyKeysTogether(t *testing.T) {
 	used := int64(0)
 	for i := range keys {
 		for _, limit := range limits {
-			used += 1<<40 - ask(t, s, slidegate.OpPeek, slidegate.Charge{Limit: limit, Key: fmt.Sprint(i), Cost: 1}).Remaining
+			used += 1<<40 - ask(t, s, rule.Peek, store.Charge{Limit: limit, Key: fmt.Sprint(i), Cost: 1}).Remaining
 		}
 	}
 	eventually(t, "the server to have counted its transactions", func() bool {

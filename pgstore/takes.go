@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // The short way: takes of one charge each over windows in one part. Those for one key that follow one another with the same
@@ -19,10 +19,10 @@ type entry struct{ from, to int }
 const maxRun = maxCall // a cost times this must not exceed 63 bits
 
 // arePairs tells whether there is a short way for all requests of a batch.
-func arePairs(batch []slidegate.Request, parts []part) bool {
+func arePairs(batch []store.Request, parts []part) bool {
 	for i := range parts {
 		r := &batch[parts[i].request]
-		if r.Op != slidegate.OpTake || len(r.Charges) != 1 {
+		if r.Op != rule.Take || len(r.Charges) != 1 {
 			return false
 		}
 		if n := r.Charges[0].Limit.Rule().Parts(); n != 1 && n != 2 {
@@ -34,7 +34,7 @@ func arePairs(batch []slidegate.Request, parts []part) bool {
 
 // planRuns sorts a batch by address and finds its runs. It reports false if a key has several, which take and take_many do not
 // decide; the batch is then as it was.
-func (t *trip) planRuns(batch []slidegate.Request) bool {
+func (t *trip) planRuns(batch []store.Request) bool {
 	slices.SortFunc(t.parts, func(a, b part) int {
 		return cmp.Or(strings.Compare(a.address, b.address), cmp.Compare(a.request, b.request))
 	})
@@ -55,7 +55,7 @@ func (t *trip) planRuns(batch []slidegate.Request) bool {
 }
 
 // planTake writes a single run as take reads it.
-func (t *trip) planTake(s *Store, batch []slidegate.Request) {
+func (t *trip) planTake(s *Store, batch []store.Request) {
 	e := t.entries[0]
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l := charge.Limit.Rule()
@@ -64,7 +64,7 @@ func (t *trip) planTake(s *Store, batch []slidegate.Request) {
 }
 
 // planTakes writes several runs as take_many reads them.
-func (t *trip) planTakes(s *Store, batch []slidegate.Request) {
+func (t *trip) planTakes(s *Store, batch []store.Request) {
 	for _, e := range t.entries {
 		charge := &batch[t.parts[e.from].request].Charges[0]
 		l := charge.Limit.Rule()
@@ -82,7 +82,7 @@ func (t *trip) planTakes(s *Store, batch []slidegate.Request) {
 const takeReplies = 5 // numbers for every entry
 
 // readTakes derives the answers from what take returned.
-func (t *trip) readTakes(batch []slidegate.Request) error {
+func (t *trip) readTakes(batch []store.Request) error {
 	if len(t.reply) != takeReplies*len(t.entries) {
 		return fmt.Errorf("pgstore: %w", errReply)
 	}
@@ -92,7 +92,7 @@ func (t *trip) readTakes(batch []slidegate.Request) error {
 	return nil
 }
 
-func (t *trip) readRun(batch []slidegate.Request, e entry, reply []int64) {
+func (t *trip) readRun(batch []store.Request, e entry, reply []int64) {
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l, cost := charge.Limit.Rule(), charge.Cost
 	now, start, base, previous, admitted, moved := reply[0], reply[1], reply[2], reply[3], int(reply[4]>>1), reply[4]&1 != 0

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // trip is what is sent for one batch. Its memory is used again.
@@ -48,7 +48,7 @@ func (t *trip) recycle() {
 }
 
 // applySome decides a batch that goes into one call.
-func (s *Store) applySome(ctx context.Context, batch []slidegate.Request) {
+func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 	t := trips.Get().(*trip)
 	defer t.recycle()
 	t.address(s, batch)
@@ -94,11 +94,11 @@ func (s *Store) call(ctx context.Context, statement string, t *trip) (err error)
 }
 
 // address finds the addresses of all charges. A request that cannot be sent gets its error at once.
-func (t *trip) address(s *Store, batch []slidegate.Request) {
+func (t *trip) address(s *Store, batch []store.Request) {
 	for i := range batch {
 		r := &batch[i]
 		if len(r.Charges) == 0 || len(r.Charges) > maxCharges {
-			r.Err = fmt.Errorf("pgstore: %w: a request has 1 to %d charges, not %d", slidegate.ErrStore, maxCharges, len(r.Charges))
+			r.Err = fmt.Errorf("pgstore: %w: a request has 1 to %d charges, not %d", store.ErrUnsupported, maxCharges, len(r.Charges))
 			continue
 		}
 		for j := range r.Charges {
@@ -109,7 +109,7 @@ func (t *trip) address(s *Store, batch []slidegate.Request) {
 }
 
 // plan writes a batch as decide reads it.
-func (t *trip) plan(s *Store, batch []slidegate.Request) {
+func (t *trip) plan(s *Store, batch []store.Request) {
 	several := int64(0)
 	for i := range t.parts {
 		t.addresses = append(t.addresses, t.parts[i].address)
@@ -145,7 +145,7 @@ func bit(b bool) int64 {
 }
 
 // read derives the answers from what decide returned.
-func (t *trip) read(batch []slidegate.Request) error {
+func (t *trip) read(batch []store.Request) error {
 	reply := t.reply
 	var counts [rule.MaxSegments + 1]int64
 	for i := range t.parts {
@@ -169,7 +169,7 @@ func (t *trip) read(batch []slidegate.Request) error {
 }
 
 // derive makes an answer of what was decided and of the state after that.
-func derive(l *rule.Limit, decided, told, counts []int64) (answer slidegate.Answer, ok bool) {
+func derive(l *rule.Limit, decided, told, counts []int64) (answer rule.Answer, ok bool) {
 	now, flags, granted, cost, at := decided[0], decided[1], decided[2], decided[3], decided[4]
 	allowed, moved := flags&1 != 0, flags&2 != 0
 	s := rule.State{}
@@ -195,7 +195,7 @@ func derive(l *rule.Limit, decided, told, counts []int64) (answer slidegate.Answ
 }
 
 // finish makes an answer of a state after the decision.
-func finish(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) slidegate.Answer {
+func finish(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
 	v := l.Look(s, now)
 	a := l.Answer(s, &v, cost, granted, allowed)
 	if moved {

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // A key lives until its state does not matter any more, and for the grace after that, not longer.
@@ -24,14 +24,14 @@ func TestExpiry(t *testing.T) {
 			var state rule.State
 			name := nameOf("slidegate", bound, "", "key")
 			for _, step := range []struct {
-				op   slidegate.Op
+				op   rule.Op
 				cost int64
 			}{
-				{slidegate.OpTake, 3}, {slidegate.OpTakeUpTo, 2}, {slidegate.OpTake, 1}, {slidegate.OpGiveBack, 4},
-				{slidegate.OpCharge, limit.Quota + 5}, // overdrawn: a bucket then needs longer than a window
-				{slidegate.OpGiveBack, 2},
+				{rule.Take, 3}, {rule.TakeUpTo, 2}, {rule.Take, 1}, {rule.GiveBack, 4},
+				{rule.Charge, limit.Quota + 5}, // overdrawn: a bucket then needs longer than a window
+				{rule.GiveBack, 2},
 			} {
-				charge := slidegate.Charge{Limit: bound, Key: "key", Cost: step.cost}
+				charge := store.Charge{Limit: bound, Key: "key", Cost: step.cost}
 				a := ask(t, s, step.op, charge)
 				items := []rule.Item{{Limit: bound.Rule(), State: &state, Cost: step.cost}}
 				rule.Decide(step.op, items, a.At, make([]rule.Answer, 1))
@@ -54,10 +54,10 @@ func TestServerClockDecides(t *testing.T) {
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, Options{})
 	for _, limit := range kinds() {
-		charge := slidegate.Charge{Limit: bind(t, "clock", limit), Key: "key", Cost: 1}
+		charge := store.Charge{Limit: bind(t, "clock", limit), Key: "key", Cost: 1}
 		for range 10 {
 			before := serverTime(t, client)
-			a := ask(t, s, slidegate.OpPeek, charge)
+			a := ask(t, s, rule.Peek, charge)
 			if after := serverTime(t, client); a.At < before || a.At > after {
 				t.Errorf("%s: decided at %d, asked between %d and %d", limit.Name, a.At, before, after)
 			}
@@ -73,17 +73,17 @@ func TestKeysGoByThemselves(t *testing.T) {
 	for _, limit := range kinds() {
 		limit.Window = 60 * time.Millisecond
 		bound := bind(t, "going", limit)
-		charge := slidegate.Charge{Limit: bound, Key: "key", Cost: 5}
-		a := ask(t, s, slidegate.OpTake, charge)
+		charge := store.Charge{Limit: bound, Key: "key", Cost: 5}
+		a := ask(t, s, rule.Take, charge)
 		var state rule.State
-		rule.Decide(slidegate.OpTake, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: 5}}, a.At, make([]rule.Answer, 1))
+		rule.Decide(rule.Take, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: 5}}, a.At, make([]rule.Answer, 1))
 		eventually(t, limit.Name+" to go", func() bool {
 			return number(t, client, "EXISTS", nameOf("slidegate", bound, "", "key")) == 0
 		})
 		if now, end := serverTime(t, client), bound.Rule().Expires(&state); now < end {
 			t.Errorf("%s: gone at %d, and it mattered until %d", limit.Name, now, end)
 		}
-		if a := ask(t, s, slidegate.OpTake, charge); !a.Allowed || a.Remaining != bound.Rule().Capacity()-5 {
+		if a := ask(t, s, rule.Take, charge); !a.Allowed || a.Remaining != bound.Rule().Capacity()-5 {
 			t.Errorf("%s: afterwards %+v", limit.Name, a)
 		}
 	}
@@ -97,27 +97,27 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	s := newStore(t, client, Options{})
 	for _, limit := range kinds() {
 		bound := bind(t, "refusals", limit)
-		full, fresh := slidegate.Charge{Limit: bound, Key: "full"}, slidegate.Charge{Limit: bound, Key: "fresh"}
+		full, fresh := store.Charge{Limit: bound, Key: "full"}, store.Charge{Limit: bound, Key: "fresh"}
 		full.Cost = bound.Rule().Capacity()
-		ask(t, s, slidegate.OpTake, full)
+		ask(t, s, rule.Take, full)
 		name := nameOf("slidegate", bound, "", "full")
 		value, end, before := text(t, client, "DUMP", name), number(t, client, "PEXPIRETIME", name), changes(t, client)
 		for _, cost := range []int64{0, 1, full.Cost, full.Cost + 1, rule.MaxQuota} {
 			full.Cost, fresh.Cost = cost, cost
-			for _, op := range []slidegate.Op{slidegate.OpTake, slidegate.OpTakeUpTo, slidegate.OpPeek} {
+			for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Peek} {
 				if a := ask(t, s, op, full); a.Granted != 0 || cost > 0 && a.Allowed {
 					t.Fatalf("%s: a full key admits %d: %+v", limit.Name, cost, a)
 				}
 			}
-			ask(t, s, slidegate.OpPeek, fresh)
-			ask(t, s, slidegate.OpGiveBack, fresh)
+			ask(t, s, rule.Peek, fresh)
+			ask(t, s, rule.GiveBack, fresh)
 		}
 		fresh.Cost = bound.Rule().Capacity() + 1
-		ask(t, s, slidegate.OpTake, fresh)
+		ask(t, s, rule.Take, fresh)
 		fresh.Cost = 0
-		ask(t, s, slidegate.OpCharge, fresh)
+		ask(t, s, rule.Charge, fresh)
 		full.Cost, full.At = 1, serverTime(t, client)-2*bound.Rule().Window*bound.Rule().Capacity()
-		ask(t, s, slidegate.OpGiveBack, full) // from a moment that has left the window
+		ask(t, s, rule.GiveBack, full) // from a moment that has left the window
 		if after := changes(t, client); after != before {
 			t.Errorf("%s: %d changes by requests that charge nothing", limit.Name, after-before)
 		}
@@ -135,15 +135,15 @@ func TestRefusalOfOneWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, Options{})
-	request := slidegate.Request{Op: slidegate.OpTake, Group: "group"}
+	request := store.Request{Op: rule.Take, Group: "group"}
 	for _, limit := range kinds() {
-		request.Charges = append(request.Charges, slidegate.Charge{Limit: bind(t, "one", limit), Key: "key", Cost: 1})
+		request.Charges = append(request.Charges, store.Charge{Limit: bind(t, "one", limit), Key: "key", Cost: 1})
 	}
 	request.Charges[2].Cost = 11
-	request.Answers = make([]slidegate.Answer, len(request.Charges))
+	request.Answers = make([]rule.Answer, len(request.Charges))
 	before := changes(t, client)
 	for range 3 {
-		if err := s.Apply(context.Background(), []slidegate.Request{request}); err != nil {
+		if err := s.Apply(context.Background(), []store.Request{request}); err != nil {
 			t.Fatal(err)
 		}
 	}

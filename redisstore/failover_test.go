@@ -9,6 +9,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/faultproxy"
 	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // A replica that takes over may not have what the master admitted last: Redis does not wait for replicas. How much too much
@@ -21,11 +23,11 @@ func TestFailoverOvershoot(t *testing.T) {
 	master, replica := watched.Master.Client(t), watched.Replica.Client(t)
 	limit := slidegate.Limit{Name: "hourly", Quota: quota, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	bound := bind(t, "failover", limit)
-	charge := slidegate.Charge{Limit: bound, Key: "key", Cost: 1}
+	charge := store.Charge{Limit: bound, Key: "key", Cost: 1}
 	admitted := 0
 	take := func(n int) {
 		for range n {
-			if a := ask(t, s, slidegate.OpTake, charge); a.Allowed {
+			if a := ask(t, s, rule.Take, charge); a.Allowed {
 				admitted++
 			}
 		}
@@ -41,7 +43,7 @@ func TestFailoverOvershoot(t *testing.T) {
 	watched.Master.Kill()
 	watched.AwaitFailover()
 	eventually(t, "the store to work again", func() bool {
-		_, err := try(context.Background(), s, slidegate.OpPeek, charge)
+		_, err := try(context.Background(), s, rule.Peek, charge)
 		return err == nil
 	})
 	take(quota)

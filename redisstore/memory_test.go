@@ -10,6 +10,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 func memory(t *testing.T, client rueidis.Client, name string) int64 {
@@ -24,7 +26,7 @@ func TestMemoryOfWindow(t *testing.T) {
 	s := newStore(t, client, Options{})
 	bound := bind(t, "api", slidegate.Limit{Name: "login", Quota: 100, Window: time.Minute})
 	for range 3 {
-		ask(t, s, slidegate.OpTake, slidegate.Charge{Limit: bound, Key: "user:12345", Cost: 1})
+		ask(t, s, rule.Take, store.Charge{Limit: bound, Key: "user:12345", Cost: 1})
 	}
 	name := nameOf("slidegate", bound, "", "user:12345")
 	used := memory(t, client, name)
@@ -44,14 +46,14 @@ func TestMemoryOfLog(t *testing.T) {
 	s := newStore(t, client, Options{})
 	limit := slidegate.Limit{Name: "login", Quota: quota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true}
 	bound := bind(t, "api", limit)
-	charge := slidegate.Charge{Limit: bound, Key: "user:12345", Cost: 1}
+	charge := store.Charge{Limit: bound, Key: "user:12345", Cost: 1}
 	ours, theirs := nameOf("slidegate", bound, "", charge.Key), "ratelimit:login:user:12345"
 	both := func(n int) { // requests to both
-		var batch []slidegate.Request
+		var batch []store.Request
 		add, at := []string{"ZADD", theirs}, serverTime(t, client)/1_000
 		for range n {
-			batch = append(batch, slidegate.Request{
-				Op: slidegate.OpTake, Charges: []slidegate.Charge{charge}, Answers: make([]slidegate.Answer, 1),
+			batch = append(batch, store.Request{
+				Op: rule.Take, Charges: []store.Charge{charge}, Answers: make([]rule.Answer, 1),
 			})
 			add = append(add, strconv.FormatInt(at, 10), fmt.Sprintf("%d-%s", at, unique()))
 		}

@@ -3,7 +3,7 @@ package redisstore
 import (
 	"strings"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // appendName appends the name of the key that a charge's state is kept under:
@@ -33,10 +33,10 @@ func appendTag(to []byte, text string) []byte {
 }
 
 // limitPrefix is the part of a name that does not depend on group and key.
-func limitPrefix(prefix string, limit *slidegate.BoundLimit) string {
+func limitPrefix(prefix string, limit *store.Limit) string {
 	var b strings.Builder
 	b.WriteString(prefix)
-	for _, part := range []string{limit.Namespace(), limit.Limit().Name, limit.Rule().Shape().String()} {
+	for _, part := range []string{limit.Namespace(), limit.Name(), limit.Rule().Shape().String()} {
 		b.WriteByte(':')
 		b.Write(appendEscaped(nil, part))
 	}

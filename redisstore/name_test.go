@@ -8,6 +8,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"pgregory.net/rapid"
 )
 
@@ -126,10 +128,10 @@ func TestSlotsAndNamesOnServer(t *testing.T) {
 		if want := number(t, single, "CLUSTER", "KEYSLOT", name); int64(slot(name)) != want {
 			t.Errorf("the slot of %q is %d, not %d", name, want, slot(name))
 		}
-		request := slidegate.Request{
-			Group: a[0], Charges: []slidegate.Charge{{Limit: limit, Key: a[1], Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+		request := store.Request{
+			Group: a[0], Charges: []store.Charge{{Limit: limit, Key: a[1], Cost: 1}}, Answers: make([]rule.Answer, 1),
 		}
-		if err := s.Apply(context.Background(), []slidegate.Request{request}); err != nil {
+		if err := s.Apply(context.Background(), []store.Request{request}); err != nil {
 			t.Fatal(err)
 		}
 		found := client.Do(context.Background(), client.B().Exists().Key(name).Build())

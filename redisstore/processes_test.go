@@ -15,6 +15,8 @@ import (
 	"github.com/slidegate/slidegate/internal/history"
 	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/internal/workers"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // TestWorker is what the other processes run.
@@ -74,7 +76,7 @@ func TestProcessesNeverOver(t *testing.T) {
 }
 
 // race asks many times at once for one key, and returns how many passed.
-func race(store *Store, text []byte) (admitted int64, err error) {
+func race(st *Store, text []byte) (admitted int64, err error) {
 	var (
 		order raceOrder
 		count atomic.Int64
@@ -92,7 +94,7 @@ func race(store *Store, text []byte) (admitted int64, err error) {
 	for range raceEach {
 		wait.Go(func() {
 			<-start
-			a, err := try(context.Background(), store, slidegate.OpTake, slidegate.Charge{Limit: limit, Key: order.Key, Cost: 1})
+			a, err := try(context.Background(), st, rule.Take, store.Charge{Limit: limit, Key: order.Key, Cost: 1})
 			if err != nil {
 				fault.Store(err)
 			}

@@ -11,6 +11,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/faultproxy"
 	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // What is sent to the server again, and what is not: a request may be charged once, never twice.
@@ -21,12 +23,12 @@ func TestScriptIsSentOnceWhenItIsNotKnown(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, Options{})
-	charge := slidegate.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
 	for round := range int64(3) {
 		do(t, client, "SCRIPT", "FLUSH")
 		do(t, client, "CONFIG", "RESETSTAT")
 		for i := range int64(3) {
-			if a := ask(t, s, slidegate.OpTake, charge); a.Remaining != 100-3*round-i-1 {
+			if a := ask(t, s, rule.Take, charge); a.Remaining != 100-3*round-i-1 {
 				t.Errorf("round %d, request %d: %+v", round, i, a)
 			}
 		}
@@ -44,10 +46,10 @@ func TestLargeBatchWithoutScript(t *testing.T) {
 	limit := hourly
 	limit.Quota = 10_000
 	bound := bind(t, "resend", limit)
-	batch := make([]slidegate.Request, 2*maxKeys+7)
+	batch := make([]store.Request, 2*maxKeys+7)
 	for i := range batch {
-		batch[i] = slidegate.Request{
-			Charges: []slidegate.Charge{{Limit: bound, Key: "key", Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+		batch[i] = store.Request{
+			Charges: []store.Charge{{Limit: bound, Key: "key", Cost: 1}}, Answers: make([]rule.Answer, 1),
 		}
 	}
 	for round := range int64(2) {
@@ -70,11 +72,11 @@ func TestErrorOfTheScript(t *testing.T) {
 	s := newStore(t, client, Options{})
 	for _, limit := range kinds() {
 		bound := bind(t, "resend", limit)
-		charge := slidegate.Charge{Limit: bound, Key: "secret-key", Cost: 1}
-		ask(t, s, slidegate.OpPeek, charge) // so that the script is known
+		charge := store.Charge{Limit: bound, Key: "secret-key", Cost: 1}
+		ask(t, s, rule.Peek, charge) // so that the script is known
 		do(t, client, "RPUSH", nameOf("slidegate", bound, "", charge.Key), "somebody else's")
 		do(t, client, "CONFIG", "RESETSTAT")
-		_, err := try(context.Background(), s, slidegate.OpTake, charge)
+		_, err := try(context.Background(), s, rule.Take, charge)
 		if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: with a list in its place the error is %v", limit.Name, err)
 		}
@@ -90,17 +92,17 @@ func TestTimeout(t *testing.T) {
 	server := redistest.Server(t, "appendonly no")
 	client, other := server.Client(t), server.Client(t)
 	s := newStore(t, client, Options{})
-	charge := slidegate.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
-	ask(t, s, slidegate.OpTake, charge)
+	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	ask(t, s, rule.Take, charge)
 	do(t, other, "CONFIG", "RESETSTAT")
 	do(t, other, "CLIENT", "PAUSE", "60000", "WRITE") // scripts may write, so they wait
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := try(ctx, s, slidegate.OpTake, charge); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := try(ctx, s, rule.Take, charge); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the server did not answer in time, and the error is %v", err)
 	}
 	do(t, other, "CLIENT", "UNPAUSE")
-	left := ask(t, s, slidegate.OpPeek, charge).Remaining
+	left := ask(t, s, rule.Peek, charge).Remaining
 	sha := calls(t, other, "evalsha") // a client may have closed its connection to give up, and the server dropped the request
 	if sha < 1 || sha > 2 || left < 98 || left > 99 {
 		t.Errorf("the server ran the script %d times, and %d remain: the request that was given up was sent again", sha, left)
@@ -137,16 +139,16 @@ func TestLostAnswer(t *testing.T) {
 // is done, so that nothing is in the way of sending it again; or only when the store has given up.
 func loseAnswer(t *testing.T, s *Store, direct rueidis.Client, wire *faultproxy.Wire, lose func(), healSoon bool) int64 {
 	t.Helper()
-	charge := slidegate.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
 	eventually(t, "the client to be connected", func() bool {
-		_, err := try(context.Background(), s, slidegate.OpReset, charge)
+		_, err := try(context.Background(), s, rule.Reset, charge)
 		return err == nil
 	})
 	do(t, direct, "CONFIG", "RESETSTAT")
 	lose()
 	given := make(chan error, 1)
 	go func() {
-		_, err := try(context.Background(), s, slidegate.OpTake, charge)
+		_, err := try(context.Background(), s, rule.Take, charge)
 		given <- err
 	}()
 	eventually(t, "the request to be carried out or given up", func() bool {
@@ -157,7 +159,7 @@ func loseAnswer(t *testing.T, s *Store, direct rueidis.Client, wire *faultproxy.
 		t.Errorf("the answer was lost, and the error is %v", err)
 	}
 	ran := calls(t, direct, "evalsha")
-	if a := ask(t, newStore(t, direct, Options{}), slidegate.OpPeek, charge); a.Remaining != 100-ran {
+	if a := ask(t, newStore(t, direct, Options{}), rule.Peek, charge); a.Remaining != 100-ran {
 		t.Errorf("the script ran %d times, and %d of 100 remain", ran, a.Remaining)
 	}
 	return ran
@@ -168,18 +170,18 @@ func TestServerGone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly yes", "appendfsync always")
 	s := newStore(t, server.Client(t), Options{})
-	charge := slidegate.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
-	ask(t, s, slidegate.OpTake, charge)
+	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	ask(t, s, rule.Take, charge)
 	server.Kill()
 	before := time.Now()
-	if _, err := try(context.Background(), s, slidegate.OpTake, charge); err == nil || time.Since(before) > 8*time.Second {
+	if _, err := try(context.Background(), s, rule.Take, charge); err == nil || time.Since(before) > 8*time.Second {
 		t.Errorf("nobody is there, and after %v the error is %v", time.Since(before), err)
 	}
 	server.Restart()
-	var a slidegate.Answer
+	var a rule.Answer
 	eventually(t, "the store to work again", func() (ok bool) {
 		var err error
-		a, err = try(context.Background(), s, slidegate.OpPeek, charge)
+		a, err = try(context.Background(), s, rule.Peek, charge)
 		return err == nil
 	})
 	if a.Remaining != 99 {

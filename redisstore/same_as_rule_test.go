@@ -4,14 +4,15 @@ import (
 	"testing"
 
 	"github.com/redis/rueidis"
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/porttest"
 	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // withClock opens stores that have a clock of a test's.
 func withClock(client rueidis.Client) porttest.Open {
-	return func(t testing.TB, now func() slidegate.Micros) slidegate.Store {
+	return func(t testing.TB, now func() rule.Micros) store.Store {
 		t.Helper()
 		return newStore(t, client, Options{Now: now})
 	}

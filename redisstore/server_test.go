@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // What the tests of one server have in common: they look at it through its own commands.
@@ -71,7 +73,7 @@ func changes(t testing.TB, client rueidis.Client) int64 {
 }
 
 // serverTime returns the server's time in microseconds.
-func serverTime(t testing.TB, client rueidis.Client) slidegate.Micros {
+func serverTime(t testing.TB, client rueidis.Client) rule.Micros {
 	t.Helper()
 	result := do(t, client, "TIME")
 	parts, err := result.AsStrSlice()
@@ -84,7 +86,7 @@ func serverTime(t testing.TB, client rueidis.Client) slidegate.Micros {
 }
 
 // ask sends one request of one charge.
-func ask(t testing.TB, s *Store, op slidegate.Op, charge slidegate.Charge) slidegate.Answer {
+func ask(t testing.TB, s *Store, op rule.Op, charge store.Charge) rule.Answer {
 	t.Helper()
 	answer, err := try(context.Background(), s, op, charge)
 	if err != nil {
@@ -94,11 +96,11 @@ func ask(t testing.TB, s *Store, op slidegate.Op, charge slidegate.Charge) slide
 }
 
 // try is ask where an error is possible. It waits at most for ten seconds, far longer than anything here takes.
-func try(ctx context.Context, s *Store, op slidegate.Op, charge slidegate.Charge) (slidegate.Answer, error) {
+func try(ctx context.Context, s *Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	var answers [1]slidegate.Answer
-	err := s.Apply(ctx, []slidegate.Request{{Op: op, Charges: []slidegate.Charge{charge}, Answers: answers[:]}})
+	var answers [1]rule.Answer
+	err := s.Apply(ctx, []store.Request{{Op: op, Charges: []store.Charge{charge}, Answers: answers[:]}})
 	return answers[0], err
 }
 
@@ -117,7 +119,7 @@ func eventually(t testing.TB, what string, true func() bool) {
 }
 
 // nameOf is the name of the key that a charge's state is kept under.
-func nameOf(prefix string, limit *slidegate.BoundLimit, group, key string) string {
+func nameOf(prefix string, limit *store.Limit, group, key string) string {
 	return string(appendName(nil, limitPrefix(prefix, limit), group, key))
 }
 

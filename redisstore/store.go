@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 //go:embed decide.lua
@@ -33,7 +33,7 @@ type Options struct {
 	// cover what the clocks of a server and of a replica that takes over may differ by.
 	Grace time.Duration
 	// Now replaces the server's clock, for tests and replays; states then never expire by themselves.
-	Now func() slidegate.Micros
+	Now func() rule.Micros
 }
 
 // Store keeps state in Redis. It is safe for concurrent use. The zero value is not usable; New makes it.
@@ -85,25 +85,25 @@ func NewOver(conn Conn, opts Options) (*Store, error) {
 }
 
 // Traits tells what the store can do.
-func (s *Store) Traits() slidegate.Traits {
-	return slidegate.Traits{Name: "redis", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
+func (s *Store) Traits() store.Traits {
+	return store.Traits{Name: "redis", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
 }
 
 // maxBucketQuota is up to where the script's products stay exact for a token bucket.
 const maxBucketQuota = 1<<48 - 1
 
 // Check refuses a limit for which the script would not be exact.
-func (s *Store) Check(limit *slidegate.BoundLimit) error {
+func (s *Store) Check(limit *store.Limit) error {
 	if l := limit.Rule(); l.Algorithm == rule.TokenBucket && l.Quota > maxBucketQuota {
 		return fmt.Errorf("redisstore: %w: quota: a token bucket in Redis takes at most %d, not %d",
-			slidegate.ErrStore, int64(maxBucketQuota), l.Quota)
+			store.ErrUnsupported, int64(maxBucketQuota), l.Quota)
 	}
 	return nil
 }
 
 // Apply decides a batch of requests in one call of the script; in a cluster, in one call for every hash slot, all sent
 // together.
-func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
 		for i := range batch {
 			batch[i].Err = err
@@ -124,7 +124,7 @@ func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 }
 
 // prefix returns the part of a key's name that belongs to a limit.
-func (s *Store) prefix(limit *slidegate.BoundLimit) string {
+func (s *Store) prefix(limit *store.Limit) string {
 	if known, ok := s.prefixes.Load(limit.ID()); ok {
 		return known.(string)
 	}
@@ -136,7 +136,7 @@ func (s *Store) prefix(limit *slidegate.BoundLimit) string {
 }
 
 // now returns the time for the script, -1 for the server's own.
-func (s *Store) now() slidegate.Micros {
+func (s *Store) now() rule.Micros {
 	if s.opts.Now == nil {
 		return -1
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/porttest"
 	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -21,7 +22,7 @@ func newStore(t testing.TB, client rueidis.Client, opts Options) *Store {
 }
 
 // bind is slidegate.Bind for a limit that is right.
-func bind(t testing.TB, namespace string, limit slidegate.Limit) *slidegate.BoundLimit {
+func bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	return porttest.Bind(t, namespace, limit)
 }
@@ -29,7 +30,7 @@ func bind(t testing.TB, namespace string, limit slidegate.Limit) *slidegate.Boun
 // contract runs the contract of all stores through a client.
 func contract(t *testing.T, client rueidis.Client) {
 	t.Helper()
-	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		t.Helper()
 		return newStore(t, client, Options{Now: clock.Now})
 	})

@@ -7,8 +7,8 @@ import (
 	"math"
 	"sync"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // trip is what is sent to Redis for one batch. Its memory is used again.
@@ -32,7 +32,7 @@ type draft struct {
 var trips = sync.Pool{New: func() any { return &trip{slots: map[uint16]int{}} }}
 
 // plan writes a batch as the script reads it. A request that cannot be sent gets its error at once.
-func (t *trip) plan(s *Store, batch []slidegate.Request) {
+func (t *trip) plan(s *Store, batch []store.Request) {
 	t.pairs = arePairs(batch)
 	for i := range batch {
 		r := &batch[i]
@@ -72,10 +72,10 @@ func (t *trip) head(s *Store) {
 }
 
 // arePairs tells whether the script has a short way for all requests of a batch.
-func arePairs(batch []slidegate.Request) bool {
+func arePairs(batch []store.Request) bool {
 	for i := range batch {
 		r := &batch[i]
-		if r.Op != slidegate.OpTake || len(r.Charges) != 1 {
+		if r.Op != rule.Take || len(r.Charges) != 1 {
 			return false
 		}
 		if n := r.Charges[0].Limit.Rule().Parts(); n != 1 && n != 2 {
@@ -86,7 +86,7 @@ func arePairs(batch []slidegate.Request) bool {
 }
 
 // add packs a charge for the short way. Limits are packed once for all charges that have them.
-func (d *draft) add(charge *slidegate.Charge) {
+func (d *draft) add(charge *store.Charge) {
 	id := charge.Limit.ID()
 	at := len(d.limits) - 1
 	for at >= 0 && d.limits[at] != id {
@@ -108,9 +108,9 @@ func appendNumber(to []byte, n int64) []byte {
 }
 
 // name names the keys of a request.
-func (t *trip) name(s *Store, r *slidegate.Request) error {
+func (t *trip) name(s *Store, r *store.Request) error {
 	if len(r.Charges) == 0 || len(r.Charges) > maxCharges {
-		return fmt.Errorf("redisstore: %w: a request has 1 to %d charges, not %d", slidegate.ErrStore, maxCharges, len(r.Charges))
+		return fmt.Errorf("redisstore: %w: a request has 1 to %d charges, not %d", store.ErrUnsupported, maxCharges, len(r.Charges))
 	}
 	t.names = t.names[:0]
 	for j := range r.Charges {
@@ -118,7 +118,7 @@ func (t *trip) name(s *Store, r *slidegate.Request) error {
 		t.text = appendName(t.text[:0], s.prefix(charge.Limit), r.Group, charge.Key)
 		t.names = append(t.names, string(t.text))
 		if s.cluster && slot(t.names[j]) != slot(t.names[0]) {
-			return fmt.Errorf("redisstore: %w: the keys of the request lie on several nodes of the cluster: give them a group", slidegate.ErrStore)
+			return fmt.Errorf("redisstore: %w: the keys of the request lie on several nodes of the cluster: give them a group", store.ErrUnsupported)
 		}
 	}
 	return nil
@@ -151,7 +151,7 @@ func (t *trip) callFor(s *Store) (*Call, *draft) {
 }
 
 // answer derives the answers to a batch from the replies.
-func (t *trip) answer(batch []slidegate.Request) {
+func (t *trip) answer(batch []store.Request) {
 	for i := range t.calls {
 		call := &t.calls[i]
 		err := call.Err
@@ -183,7 +183,7 @@ func (t *trip) recycle() {
 }
 
 // appendCharge packs a charge as decide.lua unpacks it.
-func appendCharge(to []byte, r *slidegate.Request, charge *slidegate.Charge) []byte {
+func appendCharge(to []byte, r *store.Request, charge *store.Charge) []byte {
 	l := charge.Limit.Rule()
 	part := l.Window
 	if l.Algorithm == rule.SlidingWindow {
@@ -235,7 +235,7 @@ func (r *reader) number() int64 {
 }
 
 // read reads the answers to those requests of a batch that a call was for.
-func (t *trip) read(reply string, batch []slidegate.Request, of []int) error {
+func (t *trip) read(reply string, batch []store.Request, of []int) error {
 	r := &reader{text: reply}
 	now := r.number()
 	var counts [rule.MaxSegments + 1]int64
@@ -256,7 +256,7 @@ func (t *trip) read(reply string, batch []slidegate.Request, of []int) error {
 }
 
 // pair reads what the short way decided.
-func (r *reader) pair(l *rule.Limit, now rule.Micros, cost int64, counts []int64) slidegate.Answer {
+func (r *reader) pair(l *rule.Limit, now rule.Micros, cost int64, counts []int64) rule.Answer {
 	flags := r.byte()
 	s := rule.State{Start: r.number(), Counts: counts[:l.Parts()]}
 	counts[0], counts[1] = r.number(), r.number()
@@ -272,7 +272,7 @@ func (r *reader) pair(l *rule.Limit, now rule.Micros, cost int64, counts []int64
 }
 
 // derive makes an answer of a state after the decision.
-func derive(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) slidegate.Answer {
+func derive(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
 	v := l.Look(s, now)
 	a := l.Answer(s, &v, cost, granted, allowed)
 	if moved {
@@ -281,7 +281,7 @@ func derive(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, 
 	return a
 }
 
-func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) slidegate.Answer {
+func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) rule.Answer {
 	flags := r.byte()
 	length := r.short()
 	granted, cost, at := r.number(), r.number(), r.number()

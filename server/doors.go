@@ -131,7 +131,7 @@ type shortStream struct {
 func (s *shortStream) Context() context.Context { return s.ctx }
 
 func (s *Server) openRESP(d *door, secure *tls.Config) error {
-	throttle, err := slidegate.NewWith(s.fallback(config.FailOpen), slidegate.Options{Namespace: "cl.throttle"})
+	throttle, err := slidegate.NewWithOptions(s.fallback(config.FailOpen), slidegate.Options{Namespace: "cl.throttle"})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/server/envoy"
 	"github.com/slidegate/slidegate/server/forward"
@@ -20,6 +19,7 @@ import (
 	"github.com/slidegate/slidegate/server/jsonapi"
 	"github.com/slidegate/slidegate/server/stores"
 	"github.com/slidegate/slidegate/server/top"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Server is the service. New makes it and opens its doors, Run serves until its context ends.
@@ -110,7 +110,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 }
 
 // fallback returns the store that fails as the file says for all policies, or as usual says where the file does not.
-func (s *Server) fallback(usual string) slidegate.Store {
+func (s *Server) fallback(usual string) store.Store {
 	switch cmp.Or(s.opts.File.Service.Failure, usual) {
 	case config.FailClosed:
 		return s.stores.Closed

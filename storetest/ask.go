@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // applyFunc is Store.Apply, or what stands in for it.
-type applyFunc func(ctx context.Context, batch []slidegate.Request) error
+type applyFunc func(ctx context.Context, batch []store.Request) error
 
 // unfilled is what the places for answers hold before a store is asked: nothing that a store would write, so that a place
 // or a field that it leaves out shows.
-var unfilled = slidegate.Answer{
+var unfilled = rule.Answer{
 	Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, At: -1,
 }
 
@@ -22,19 +23,19 @@ var unfilled = slidegate.Answer{
 var errStale = errors.New("left over from before")
 
 // newRequest makes a request with its own copy of the charges.
-func newRequest(op slidegate.Op, group string, charges ...slidegate.Charge) slidegate.Request {
-	answers := make([]slidegate.Answer, len(charges))
+func newRequest(op rule.Op, group string, charges ...store.Charge) store.Request {
+	answers := make([]rule.Answer, len(charges))
 	for i := range answers {
 		answers[i] = unfilled
 	}
-	return slidegate.Request{Op: op, Group: group, Charges: slices.Clone(charges), Answers: answers, Err: errStale}
+	return store.Request{Op: op, Group: group, Charges: slices.Clone(charges), Answers: answers, Err: errStale}
 }
 
 // decide sends one request and returns its answers, or what is wrong with the way it was answered.
 func decide(
-	ctx context.Context, apply applyFunc, op slidegate.Op, group string, charges ...slidegate.Charge,
-) ([]slidegate.Answer, error) {
-	batch := []slidegate.Request{newRequest(op, group, charges...)}
+	ctx context.Context, apply applyFunc, op rule.Op, group string, charges ...store.Charge,
+) ([]rule.Answer, error) {
+	batch := []store.Request{newRequest(op, group, charges...)}
 	if err := apply(ctx, batch); err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func decide(
 }
 
 // answered tells what is wrong with a request that is said to be answered.
-func answered(request *slidegate.Request) error {
+func answered(request *store.Request) error {
 	if request.Err == errStale {
 		return errors.New("the store left Err as it was; it must be nil after success")
 	}
@@ -60,18 +61,18 @@ func answered(request *slidegate.Request) error {
 	return nil
 }
 
-// take asks for a single charge, through TakeOne if the caller wants and the store has it.
-func take(ctx context.Context, store slidegate.Store, charge slidegate.Charge, one bool) (slidegate.Answer, error) {
-	if taker, ok := store.(slidegate.OneTaker); ok && one {
+// take asks for a single charge, through TakeSingle if the caller wants and the store has it.
+func take(ctx context.Context, st store.Store, charge store.Charge, one bool) (rule.Answer, error) {
+	if taker, ok := st.(store.SingleTaker); ok && one {
 		return takeOne(ctx, taker, charge)
 	}
-	return askOne(ctx, store, slidegate.OpTake, charge)
+	return askOne(ctx, st, rule.Take, charge)
 }
 
-// takeOne asks through TakeOne and makes an Answer of what it returns.
-func takeOne(ctx context.Context, taker slidegate.OneTaker, charge slidegate.Charge) (a slidegate.Answer, err error) {
+// takeOne asks through TakeSingle and makes an Answer of what it returns.
+func takeOne(ctx context.Context, taker store.SingleTaker, charge store.Charge) (a rule.Answer, err error) {
 	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err =
-		taker.TakeOne(ctx, charge.Limit, charge.Key, charge.Cost)
+		taker.TakeSingle(ctx, charge.Limit, charge.Key, charge.Cost)
 	if a.Allowed {
 		a.Granted = charge.Cost
 	}
@@ -79,10 +80,10 @@ func takeOne(ctx context.Context, taker slidegate.OneTaker, charge slidegate.Cha
 }
 
 // askOne asks the store alone for a single charge without a group.
-func askOne(ctx context.Context, store slidegate.Store, op slidegate.Op, charge slidegate.Charge) (slidegate.Answer, error) {
+func askOne(ctx context.Context, store store.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
 	answers, err := decide(ctx, store.Apply, op, "", charge)
 	if err != nil {
-		return slidegate.Answer{}, err
+		return rule.Answer{}, err
 	}
 	return answers[0], nil
 }

@@ -5,16 +5,18 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Bugs in what state belongs to.
 
 func keyBugs() []bug {
 	rekeying := func(name string, rekey func(key string) string) bug {
-		return bug{name, "keys", misaddressing(func(_ *string, c *slidegate.Charge) { c.Key = rekey(c.Key) })}
+		return bug{name, "keys", misaddressing(func(_ *string, c *store.Charge) { c.Key = rekey(c.Key) })}
 	}
 	joining := func(name, separator string) bug {
-		return bug{name, "keys", misaddressing(func(group *string, c *slidegate.Charge) {
+		return bug{name, "keys", misaddressing(func(group *string, c *store.Charge) {
 			*group, c.Key = "", *group+separator+c.Key
 		})}
 	}
@@ -37,7 +39,7 @@ func keyBugs() []bug {
 		joining("joins group and key without anything", ""),
 		joining("joins group and key with a colon", ":"),
 		joining("joins group and key with a NUL", "\x00"),
-		{"ignores the group", "keys", misaddressing(func(group *string, _ *slidegate.Charge) { *group = "" })},
+		{"ignores the group", "keys", misaddressing(func(group *string, _ *store.Charge) { *group = "" })},
 		{"joins namespace and name with a colon", "keys", rebinding(func(namespace string, l *slidegate.Limit) string {
 			l.Name = namespace + ":" + l.Name
 			return ""
@@ -51,8 +53,8 @@ func keyBugs() []bug {
 
 // rebinding opens stores that give limits another place than their own.
 func rebinding(rebind func(namespace string, l *slidegate.Limit) string) Open {
-	return misaddressing(func(_ *string, c *slidegate.Charge) {
-		limit := c.Limit.Limit()
+	return misaddressing(func(_ *string, c *store.Charge) {
+		limit := slidegate.Unbind(c.Limit)
 		namespace := rebind(c.Limit.Namespace(), &limit)
 		bound, err := slidegate.Bind(namespace, limit)
 		if err != nil {
@@ -63,14 +65,14 @@ func rebinding(rebind func(namespace string, l *slidegate.Limit) string) Open {
 }
 
 func stateBugs() []bug {
-	owning := func(name string, owner func(l slidegate.Limit) string) bug {
-		return bug{name, "state", misaddressing(func(_ *string, c *slidegate.Charge) { c.Key += owner(c.Limit.Limit()) })}
+	owning := func(name string, owner func(l *rule.Limit) string) bug {
+		return bug{name, "state", misaddressing(func(_ *string, c *store.Charge) { c.Key += owner(c.Limit.Rule()) })}
 	}
 	return []bug{
-		owning("loses counts when the quota changes", func(l slidegate.Limit) string { return fmt.Sprint("#", l.Quota) }),
-		owning("loses counts when the overlap changes", func(l slidegate.Limit) string { return fmt.Sprint("#", l.Overlap) }),
-		owning("loses counts when the burst changes", func(l slidegate.Limit) string { return fmt.Sprint("#", l.Burst) }),
-		owning("loses counts when refusals begin to count", func(l slidegate.Limit) string {
+		owning("loses counts when the quota changes", func(l *rule.Limit) string { return fmt.Sprint("#", l.Quota) }),
+		owning("loses counts when the overlap changes", func(l *rule.Limit) string { return fmt.Sprint("#", l.Overlap) }),
+		owning("loses counts when the burst changes", func(l *rule.Limit) string { return fmt.Sprint("#", l.Burst) }),
+		owning("loses counts when refusals begin to count", func(l *rule.Limit) string {
 			return fmt.Sprint("#", l.CountDenied)
 		}),
 		{"takes windows for one another that start elsewhere", "state", deciding(sharingAnchors)},
@@ -78,11 +80,11 @@ func stateBugs() []bug {
 }
 
 // sharingAnchors copies the state of a limit with the other anchor over, and back.
-func sharingAnchors(r *Reference, request *slidegate.Request) {
+func sharingAnchors(r *Reference, request *store.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	charge := request.Charges[0]
-	limit := charge.Limit.Limit()
+	limit := slidegate.Unbind(charge.Limit)
 	own := address(charge.Limit.Prefix(), request.Group, charge.Key)
 	other := own
 	if charge.Limit.Rule().Parts() > 0 {

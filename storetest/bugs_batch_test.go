@@ -7,7 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Bugs in what becomes of a batch: its order, its errors, its memory.
@@ -15,7 +16,7 @@ import (
 func batchBugs() []bug {
 	return []bug{
 		{"decides a batch from its end", "batch", plant(func(r *Reference) applyFunc {
-			return func(ctx context.Context, batch []slidegate.Request) error {
+			return func(ctx context.Context, batch []store.Request) error {
 				var first error
 				for i := len(batch) - 1; i >= 0; i-- {
 					first = errors.Join(first, r.Apply(ctx, batch[i:i+1]))
@@ -24,7 +25,7 @@ func batchBugs() []bug {
 			}
 		})},
 		{"hands out the answers of a batch in the wrong order", "batch", plant(func(r *Reference) applyFunc {
-			return func(ctx context.Context, batch []slidegate.Request) error {
+			return func(ctx context.Context, batch []store.Request) error {
 				err := r.Apply(ctx, batch)
 				if n := len(batch); n > 1 {
 					batch[0].Answers[0], batch[n-1].Answers[0] = batch[n-1].Answers[0], batch[0].Answers[0]
@@ -34,7 +35,7 @@ func batchBugs() []bug {
 		})},
 		{"charges a key once a batch", "batch", plant(chargingOnce)},
 		{"decides only the first hundred", "batch", plant(func(r *Reference) applyFunc {
-			return func(ctx context.Context, batch []slidegate.Request) error {
+			return func(ctx context.Context, batch []store.Request) error {
 				for i := min(len(batch), 100); i < len(batch); i++ {
 					batch[i].Err = nil
 				}
@@ -46,8 +47,8 @@ func batchBugs() []bug {
 
 // chargingOnce reads and writes all keys of a batch at once, so that of several requests for a key the last one wins.
 func chargingOnce(r *Reference) applyFunc {
-	return func(ctx context.Context, batch []slidegate.Request) error {
-		seen := map[string]slidegate.Answer{}
+	return func(ctx context.Context, batch []store.Request) error {
+		seen := map[string]rule.Answer{}
 		for i := range batch {
 			request := &batch[i]
 			name := address(request.Charges[0].Limit.Prefix(), request.Group, request.Charges[0].Key)
@@ -65,9 +66,9 @@ func chargingOnce(r *Reference) applyFunc {
 }
 
 func errorBugs() []bug {
-	failing := func(fail func(i int, request *slidegate.Request, err error) error) Open {
+	failing := func(fail func(i int, request *store.Request, err error) error) Open {
 		return plant(func(r *Reference) applyFunc {
-			return func(ctx context.Context, batch []slidegate.Request) error {
+			return func(ctx context.Context, batch []store.Request) error {
 				if ctx.Err() == nil {
 					return r.Apply(ctx, batch)
 				}
@@ -80,36 +81,36 @@ func errorBugs() []bug {
 		})
 	}
 	return append(borrowingBugs(), []bug{
-		{"answers nothing when the context has ended", "errors", failing(func(int, *slidegate.Request, error) error {
+		{"answers nothing when the context has ended", "errors", failing(func(int, *store.Request, error) error {
 			return nil
 		})},
-		{"reports success without an answer", "errors", failing(func(_ int, request *slidegate.Request, _ error) error {
+		{"reports success without an answer", "errors", failing(func(_ int, request *store.Request, _ error) error {
 			request.Err = nil
 			return nil
 		})},
-		{"returns an error and sets none", "errors", failing(func(_ int, _ *slidegate.Request, err error) error {
+		{"returns an error and sets none", "errors", failing(func(_ int, _ *store.Request, err error) error {
 			return err
 		})},
-		{"sets errors and returns none", "errors", failing(func(_ int, request *slidegate.Request, err error) error {
+		{"sets errors and returns none", "errors", failing(func(_ int, request *store.Request, err error) error {
 			request.Err = err
 			return nil
 		})},
-		{"returns the last error", "errors", failing(func(i int, request *slidegate.Request, err error) error {
+		{"returns the last error", "errors", failing(func(i int, request *store.Request, err error) error {
 			request.Err = fmt.Errorf("request %d: %w", i, err)
 			return request.Err
 		})},
-		{"tells the key in an error", "errors", failing(func(_ int, request *slidegate.Request, err error) error {
+		{"tells the key in an error", "errors", failing(func(_ int, request *store.Request, err error) error {
 			request.Err = fmt.Errorf("key %q: %w", request.Charges[0].Key, err)
 			return request.Err
 		})},
-		{"hides the error of the context", "errors", failing(func(_ int, request *slidegate.Request, _ error) error {
+		{"hides the error of the context", "errors", failing(func(_ int, request *store.Request, _ error) error {
 			request.Err = errors.New("odd: ended")
 			return request.Err
 		})},
-		{"stuck when the context has ended", "errors", func(t testing.TB, clock *Clock) slidegate.Store {
+		{"stuck when the context has ended", "errors", func(t testing.TB, clock *Clock) store.Store {
 			r, end := NewReference(clock), make(chan struct{})
 			t.Cleanup(func() { close(end) })
-			return &planted{Reference: r, apply: func(ctx context.Context, batch []slidegate.Request) error {
+			return &planted{Reference: r, apply: func(ctx context.Context, batch []store.Request) error {
 				if ctx.Err() != nil {
 					<-end
 				}
@@ -123,27 +124,27 @@ func errorBugs() []bug {
 func borrowingBugs() []bug {
 	return []bug{
 		{"leaves an old error in place", "errors", plant(func(r *Reference) applyFunc {
-			return func(ctx context.Context, batch []slidegate.Request) error {
+			return func(ctx context.Context, batch []store.Request) error {
 				before := batch[0].Err
 				err := r.Apply(ctx, batch)
 				batch[0].Err = before
 				return err
 			}
 		})},
-		{"changes the costs of a request", "errors", deciding(func(r *Reference, request *slidegate.Request) {
+		{"changes the costs of a request", "errors", deciding(func(r *Reference, request *store.Request) {
 			r.decide(request)
 			request.Charges[0].Cost = request.Answers[0].Granted
 		})},
 		{"keeps the places for answers", "errors", plant(func(r *Reference) applyFunc {
-			var kept []slidegate.Answer
-			return func(ctx context.Context, batch []slidegate.Request) error {
+			var kept []rule.Answer
+			return func(ctx context.Context, batch []store.Request) error {
 				err := r.Apply(ctx, batch)
 				copy(kept, batch[0].Answers)
 				kept = batch[0].Answers
 				return err
 			}
 		})},
-		{"writes an answer too many", "errors", deciding(func(r *Reference, request *slidegate.Request) {
+		{"writes an answer too many", "errors", deciding(func(r *Reference, request *store.Request) {
 			r.decide(request)
 			request.Answers = slices.Grow(request.Answers, 1)
 			_ = append(request.Answers, request.Answers[0])

@@ -6,21 +6,21 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
-// Bugs in what a single request is answered: traits, rule, clock, TakeOne, giving back, reading, expiry.
+// Bugs in what a single request is answered: traits, rule, clock, TakeSingle, giving back, reading, expiry.
 
 type oddTraits struct {
 	*Reference
-	traits slidegate.Traits
-	check  func(limit *slidegate.BoundLimit) error
+	traits store.Traits
+	check  func(limit *store.Limit) error
 }
 
-func (o oddTraits) Traits() slidegate.Traits { return o.traits }
+func (o oddTraits) Traits() store.Traits { return o.traits }
 
-func (o oddTraits) Check(limit *slidegate.BoundLimit) error {
+func (o oddTraits) Check(limit *store.Limit) error {
 	if o.check == nil {
 		return nil
 	}
@@ -28,24 +28,24 @@ func (o oddTraits) Check(limit *slidegate.BoundLimit) error {
 }
 
 func traitBugs() []bug {
-	odd := func(traits slidegate.Traits, check func(limit *slidegate.BoundLimit) error) Open {
-		return func(_ testing.TB, clock *Clock) slidegate.Store { return oddTraits{NewReference(clock), traits, check} }
+	odd := func(traits store.Traits, check func(limit *store.Limit) error) Open {
+		return func(_ testing.TB, clock *Clock) store.Store { return oddTraits{NewReference(clock), traits, check} }
 	}
-	sane := slidegate.Traits{Name: "odd", MaxCharges: 10}
+	sane := store.Traits{Name: "odd", MaxCharges: 10}
 	asked := 0
 	return []bug{
-		{"admits no charge", "traits", odd(slidegate.Traits{Name: "odd"}, nil)},
-		{"has no name", "traits", odd(slidegate.Traits{MaxCharges: 1}, nil)},
-		{"refuses limits with an error of its own", "traits", odd(sane, func(limit *slidegate.BoundLimit) error {
+		{"admits no charge", "traits", odd(store.Traits{Name: "odd"}, nil)},
+		{"has no name", "traits", odd(store.Traits{MaxCharges: 1}, nil)},
+		{"refuses limits with an error of its own", "traits", odd(sane, func(limit *store.Limit) error {
 			if limit.Rule().CountDenied {
 				return errors.New("odd: no")
 			}
 			return nil
 		})},
-		{"refuses every limit", "traits", odd(sane, func(*slidegate.BoundLimit) error { return slidegate.ErrStore })},
-		{"refuses limits now and then", "traits", odd(sane, func(*slidegate.BoundLimit) error {
+		{"refuses every limit", "traits", odd(sane, func(*store.Limit) error { return store.ErrUnsupported })},
+		{"refuses limits now and then", "traits", odd(sane, func(*store.Limit) error {
 			if asked++; asked%3 == 0 {
-				return slidegate.ErrStore
+				return store.ErrUnsupported
 			}
 			return nil
 		})},
@@ -55,27 +55,27 @@ func traitBugs() []bug {
 func ruleBugs() []bug {
 	return []bug{
 		{"forgets a key when time goes backwards", "rule", preparing(
-			func(r *Reference, l *rule.Limit, address string, now slidegate.Micros) {
+			func(r *Reference, l *rule.Limit, address string, now rule.Micros) {
 				state := r.states[address]
 				if l.Parts() > 0 && len(state.Counts) > 0 && state.Start > now {
 					delete(r.states, address)
 				}
 			})},
 		{"rounds the time to retry up to milliseconds", "rule", misanswering(
-			func(_ slidegate.Op, _ slidegate.Charge, a *slidegate.Answer, _ slidegate.Micros) {
+			func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) {
 				if a.RetryAfter != rule.Never {
 					a.RetryAfter = (a.RetryAfter + 999) / 1000 * 1000
 				}
 			})},
 		{"counts the time to reset from its own moment", "rule", misanswering(
-			func(_ slidegate.Op, _ slidegate.Charge, a *slidegate.Answer, now slidegate.Micros) {
+			func(_ rule.Op, _ store.Charge, a *rule.Answer, now rule.Micros) {
 				a.ResetAfter -= a.At - now
 			})},
 		{"rounds large numbers", "rule", misanswering(
-			func(_ slidegate.Op, _ slidegate.Charge, a *slidegate.Answer, _ slidegate.Micros) {
+			func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) {
 				a.Remaining = int64(float32(a.Remaining))
 			})},
-		{"admits one too many in a millisecond", "rule", misreading(func(request *slidegate.Request) {
+		{"admits one too many in a millisecond", "rule", misreading(func(request *store.Request) {
 			for i := range request.Charges {
 				if c := &request.Charges[i]; c.Limit.Rule().Window == rule.MinWindow && c.Cost > 1 {
 					c.Cost--
@@ -83,12 +83,12 @@ func ruleBugs() []bug {
 			}
 		})},
 		{"does not tell that the clock was moved", "rule", misanswering(
-			func(_ slidegate.Op, _ slidegate.Charge, a *slidegate.Answer, _ slidegate.Micros) {
+			func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) {
 				a.Flags &^= rule.ClockMoved
 			})},
-		{"confuses take and take up to", "rule", misreading(func(request *slidegate.Request) {
-			if request.Op == slidegate.OpTakeUpTo {
-				request.Op = slidegate.OpTake
+		{"confuses take and take up to", "rule", misreading(func(request *store.Request) {
+			if request.Op == rule.TakeUpTo {
+				request.Op = rule.Take
 			}
 		})},
 	}
@@ -97,12 +97,12 @@ func ruleBugs() []bug {
 func clockBugs() []bug {
 	return []bug{
 		{"reads the clock once a charge", "clock", misanswering(
-			func(_ slidegate.Op, _ slidegate.Charge, a *slidegate.Answer, now slidegate.Micros) { a.At = now })},
+			func(_ rule.Op, _ store.Charge, a *rule.Answer, now rule.Micros) { a.At = now })},
 		{"reads the clock before it has the lock", "clock", deciding(readingFirst)},
 	}
 }
 
-func readingFirst(r *Reference, request *slidegate.Request) {
+func readingFirst(r *Reference, request *store.Request) {
 	now := r.clock.Now()
 	yield()
 	r.mu.Lock()
@@ -118,24 +118,24 @@ func yield() {
 }
 
 func oneTakerBugs() []bug {
-	taking := func(takeOne func(r *Reference, request *slidegate.Request)) Open {
-		return func(_ testing.TB, clock *Clock) slidegate.Store {
+	taking := func(takeOne func(r *Reference, request *store.Request)) Open {
+		return func(_ testing.TB, clock *Clock) store.Store {
 			r := NewReference(clock)
-			return &planted{r, r.Apply, func(_ context.Context, batch []slidegate.Request) error {
+			return &planted{r, r.Apply, func(_ context.Context, batch []store.Request) error {
 				takeOne(r, &batch[0])
 				return nil
 			}}
 		}
 	}
 	return []bug{
-		{"keeps other counts for TakeOne", "one-taker", taking(func(r *Reference, request *slidegate.Request) {
+		{"keeps other counts for TakeSingle", "single-taker", taking(func(r *Reference, request *store.Request) {
 			request.Group = "one"
 			r.decide(request)
 		})},
-		{"does not count refusals in TakeOne", "one-taker", taking(func(r *Reference, request *slidegate.Request) {
-			request.Op = slidegate.OpPeek
+		{"does not count refusals in TakeSingle", "single-taker", taking(func(r *Reference, request *store.Request) {
+			request.Op = rule.Peek
 			if r.decide(request); request.Answers[0].Allowed {
-				request.Op = slidegate.OpTake
+				request.Op = rule.Take
 				r.decide(request)
 			}
 		})},
@@ -144,15 +144,15 @@ func oneTakerBugs() []bug {
 
 func giveBackBugs() []bug {
 	return append(verbBugs("give-back"), []bug{
-		{"gives back to the current part", "give-back", misreading(func(request *slidegate.Request) {
+		{"gives back to the current part", "give-back", misreading(func(request *store.Request) {
 			for i := range request.Charges {
 				if request.Charges[i].At != rule.Oldest {
 					request.Charges[i].At = rule.MaxNow
 				}
 			}
 		})},
-		{"forgets counts and keeps their moment", "give-back", deciding(func(r *Reference, request *slidegate.Request) {
-			if r.decide(request); request.Op != slidegate.OpReset {
+		{"forgets counts and keeps their moment", "give-back", deciding(func(r *Reference, request *store.Request) {
+			if r.decide(request); request.Op != rule.Reset {
 				return
 			}
 			r.mu.Lock()
@@ -161,20 +161,20 @@ func giveBackBugs() []bug {
 				roll(r, charge.Limit.Rule(), address(charge.Limit.Prefix(), request.Group, charge.Key), r.clock.Now())
 			}
 		})},
-		{"gives credit", "give-back", deciding(func(r *Reference, request *slidegate.Request) {
+		{"gives credit", "give-back", deciding(func(r *Reference, request *store.Request) {
 			r.decide(request)
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			for i, charge := range request.Charges {
 				state := r.states[address(charge.Limit.Prefix(), request.Group, charge.Key)]
-				if request.Op == slidegate.OpGiveBack && len(state.Counts) > 0 {
+				if request.Op == rule.GiveBack && len(state.Counts) > 0 {
 					state.Counts[0] -= charge.Cost - request.Answers[i].Granted
 				}
 			}
 		})},
 		{"says that it gave back more than was there", "give-back", misanswering(
-			func(op slidegate.Op, charge slidegate.Charge, a *slidegate.Answer, _ slidegate.Micros) {
-				if op == slidegate.OpGiveBack {
+			func(op rule.Op, charge store.Charge, a *rule.Answer, _ rule.Micros) {
+				if op == rule.GiveBack {
 					a.Granted = charge.Cost
 				}
 			})},
@@ -186,26 +186,26 @@ func limiterBugs() []bug { return verbBugs("limiter") }
 // verbBugs are operations that do not do what they say, which more than one check has to find.
 func verbBugs(check string) []bug {
 	return []bug{
-		{"gives back the oldest units always", check, misreading(func(request *slidegate.Request) {
+		{"gives back the oldest units always", check, misreading(func(request *store.Request) {
 			for i := range request.Charges {
 				request.Charges[i].At = rule.Oldest
 			}
 		})},
-		{"charges no more than fits", check, misreading(func(request *slidegate.Request) {
-			if request.Op == slidegate.OpCharge {
-				request.Op = slidegate.OpTake
+		{"charges no more than fits", check, misreading(func(request *store.Request) {
+			if request.Op == rule.Charge {
+				request.Op = rule.Take
 			}
 		})},
-		{"forgets to reset", check, misreading(func(request *slidegate.Request) {
-			if request.Op == slidegate.OpReset {
-				request.Op = slidegate.OpPeek
+		{"forgets to reset", check, misreading(func(request *store.Request) {
+			if request.Op == rule.Reset {
+				request.Op = rule.Peek
 			}
 		})},
 	}
 }
 
 // roll writes a state as if it had been charged nothing: what a store does that rolls first and decides then.
-func roll(r *Reference, l *rule.Limit, address string, now slidegate.Micros) {
+func roll(r *Reference, l *rule.Limit, address string, now rule.Micros) {
 	state := r.states[address].Clone()
 	view := l.Look(&state, now)
 	l.Charge(&state, &view, 0)
@@ -213,8 +213,8 @@ func roll(r *Reference, l *rule.Limit, address string, now slidegate.Micros) {
 }
 
 func readOnlyBugs() []bug {
-	rolling := func(when func(request *slidegate.Request) bool) Open {
-		return deciding(func(r *Reference, request *slidegate.Request) {
+	rolling := func(when func(request *store.Request) bool) Open {
+		return deciding(func(r *Reference, request *store.Request) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			now := r.clock.Now()
@@ -227,27 +227,27 @@ func readOnlyBugs() []bug {
 		})
 	}
 	return []bug{
-		{"writes when it peeks", "read-only", rolling(func(request *slidegate.Request) bool {
-			return request.Op == slidegate.OpPeek
+		{"writes when it peeks", "read-only", rolling(func(request *store.Request) bool {
+			return request.Op == rule.Peek
 		})},
-		{"writes when it refuses", "read-only", rolling(func(request *slidegate.Request) bool {
-			return request.Op == slidegate.OpTake && !request.Answers[0].Allowed
+		{"writes when it refuses", "read-only", rolling(func(request *store.Request) bool {
+			return request.Op == rule.Take && !request.Answers[0].Allowed
 		})},
-		{"writes when it refuses less than asked", "read-only", rolling(func(request *slidegate.Request) bool {
-			return request.Op == slidegate.OpTakeUpTo && !request.Answers[0].Allowed
+		{"writes when it refuses less than asked", "read-only", rolling(func(request *store.Request) bool {
+			return request.Op == rule.TakeUpTo && !request.Answers[0].Allowed
 		})},
-		{"writes when it gives nothing back", "read-only", rolling(func(request *slidegate.Request) bool {
-			return request.Op == slidegate.OpGiveBack && request.Answers[0].Granted == 0
+		{"writes when it gives nothing back", "read-only", rolling(func(request *store.Request) bool {
+			return request.Op == rule.GiveBack && request.Answers[0].Granted == 0
 		})},
-		{"writes when it takes nothing", "read-only", rolling(func(request *slidegate.Request) bool {
-			return request.Op == slidegate.OpTake && request.Charges[0].Cost == 0
+		{"writes when it takes nothing", "read-only", rolling(func(request *store.Request) bool {
+			return request.Op == rule.Take && request.Charges[0].Cost == 0
 		})},
 	}
 }
 
 func expiryBugs() []bug {
-	forgetting := func(gone func(l *rule.Limit, state *rule.State, now slidegate.Micros) bool) Open {
-		return preparing(func(r *Reference, l *rule.Limit, address string, now slidegate.Micros) {
+	forgetting := func(gone func(l *rule.Limit, state *rule.State, now rule.Micros) bool) Open {
+		return preparing(func(r *Reference, l *rule.Limit, address string, now rule.Micros) {
 			if state, there := r.states[address]; there && gone(l, &state, now) {
 				delete(r.states, address)
 			}
@@ -255,18 +255,18 @@ func expiryBugs() []bug {
 	}
 	var written []string
 	return []bug{
-		{"forgets a microsecond early", "expiry", forgetting(func(l *rule.Limit, s *rule.State, now slidegate.Micros) bool {
+		{"forgets a microsecond early", "expiry", forgetting(func(l *rule.Limit, s *rule.State, now rule.Micros) bool {
 			return now >= l.Expires(s)-1
 		})},
-		{"forgets after one window", "expiry", forgetting(func(l *rule.Limit, s *rule.State, now slidegate.Micros) bool {
+		{"forgets after one window", "expiry", forgetting(func(l *rule.Limit, s *rule.State, now rule.Micros) bool {
 			return l.Parts() > 0 && len(s.Counts) > 0 && now >= s.Start+l.Window
 		})},
 		{"forgets overdrawn buckets after one window", "expiry", forgetting(
-			func(l *rule.Limit, s *rule.State, now slidegate.Micros) bool {
+			func(l *rule.Limit, s *rule.State, now rule.Micros) bool {
 				return l.Algorithm == rule.TokenBucket && now >= l.Expires(s)-l.Window
 			})},
 		{"forgets the key that was written longest ago when there are many", "expiry", preparing(
-			func(r *Reference, _ *rule.Limit, address string, _ slidegate.Micros) {
+			func(r *Reference, _ *rule.Limit, address string, _ rule.Micros) {
 				if written = append(written, address); len(r.states) > 10 {
 					delete(r.states, written[0])
 					written = written[1:]

@@ -5,43 +5,43 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Bugs in what is all or nothing, for one request by itself and for many at once.
 
 func severalBugs() []bug {
 	return []bug{
-		{"charges limit by limit", "several-limits", deciding(func(r *Reference, request *slidegate.Request) {
+		{"charges limit by limit", "several-limits", deciding(func(r *Reference, request *store.Request) {
 			for i := range request.Charges {
 				r.decide(part(request, i))
 			}
 		})},
 		{"charges and gives back when a later limit refuses", "several-limits", deciding(givingBackLater)},
-		{"counts the refusals of others", "several-limits", deciding(func(r *Reference, request *slidegate.Request) {
+		{"counts the refusals of others", "several-limits", deciding(func(r *Reference, request *store.Request) {
 			r.decide(request)
-			if request.Op != slidegate.OpTake || allowed(request) {
+			if request.Op != rule.Take || allowed(request) {
 				return
 			}
 			for i, charge := range request.Charges {
 				if charge.Limit.Rule().CountDenied && request.Answers[i].Allowed {
 					charged := part(request, i)
-					charged.Op = slidegate.OpCharge
+					charged.Op = rule.Charge
 					r.decide(charged)
 				}
 			}
 		})},
-		{"grants each limit what it has", "several-limits", deciding(func(r *Reference, request *slidegate.Request) {
+		{"grants each limit what it has", "several-limits", deciding(func(r *Reference, request *store.Request) {
 			for i := range request.Charges {
-				if request.Op != slidegate.OpTakeUpTo {
+				if request.Op != rule.TakeUpTo {
 					r.decide(request)
 					return
 				}
 				r.decide(part(request, i))
 			}
 		})},
-		{"sees only the first four limits", "several-limits", deciding(func(r *Reference, request *slidegate.Request) {
+		{"sees only the first four limits", "several-limits", deciding(func(r *Reference, request *store.Request) {
 			few := *request
 			few.Charges = request.Charges[:min(4, len(request.Charges))]
 			few.Answers = request.Answers[:len(few.Charges)]
@@ -53,7 +53,7 @@ func severalBugs() []bug {
 	}
 }
 
-func allowed(request *slidegate.Request) bool {
+func allowed(request *store.Request) bool {
 	for _, answer := range request.Answers {
 		if !answer.Allowed {
 			return false
@@ -63,8 +63,8 @@ func allowed(request *slidegate.Request) bool {
 }
 
 // givingBackLater undoes what it charged, which leaves a trace: the window has begun.
-func givingBackLater(r *Reference, request *slidegate.Request) {
-	if request.Op != slidegate.OpTake {
+func givingBackLater(r *Reference, request *store.Request) {
+	if request.Op != rule.Take {
 		r.decide(request)
 		return
 	}
@@ -74,12 +74,12 @@ func givingBackLater(r *Reference, request *slidegate.Request) {
 			continue
 		}
 		for j := range i {
-			back := newRequest(slidegate.OpGiveBack, request.Group, request.Charges[j])
+			back := newRequest(rule.GiveBack, request.Group, request.Charges[j])
 			back.Charges[0].At = request.Answers[j].At
 			r.decide(&back)
 		}
 		refused := *request
-		refused.Op = slidegate.OpPeek
+		refused.Op = rule.Peek
 		r.decide(&refused)
 		return
 	}
@@ -88,18 +88,18 @@ func givingBackLater(r *Reference, request *slidegate.Request) {
 func raceBugs() []bug {
 	return []bug{
 		{"looks first and charges later", "race", deciding(lookingFirst)},
-		{"writes back what it read before", "race", deciding(func(r *Reference, request *slidegate.Request) {
+		{"writes back what it read before", "race", deciding(func(r *Reference, request *store.Request) {
 			writingBack(r, request)
 		})},
-		{"loses what is given back at once", "race", deciding(func(r *Reference, request *slidegate.Request) {
-			if request.Op == slidegate.OpGiveBack {
+		{"loses what is given back at once", "race", deciding(func(r *Reference, request *store.Request) {
+			if request.Op == rule.GiveBack {
 				writingBack(r, request)
 			} else {
 				r.decide(request)
 			}
 		})},
-		{"grants a part without a lock", "race", deciding(func(r *Reference, request *slidegate.Request) {
-			if request.Op == slidegate.OpTakeUpTo {
+		{"grants a part without a lock", "race", deciding(func(r *Reference, request *store.Request) {
+			if request.Op == rule.TakeUpTo {
 				writingBack(r, request)
 			} else {
 				r.decide(request)
@@ -109,23 +109,23 @@ func raceBugs() []bug {
 }
 
 // lookingFirst is the commonest race of all: between the look and the charge, others have looked too.
-func lookingFirst(r *Reference, request *slidegate.Request) {
-	if request.Op != slidegate.OpTake {
+func lookingFirst(r *Reference, request *store.Request) {
+	if request.Op != rule.Take {
 		r.decide(request)
 		return
 	}
-	look := newRequest(slidegate.OpPeek, request.Group, request.Charges...)
+	look := newRequest(rule.Peek, request.Group, request.Charges...)
 	r.decide(&look)
 	yield()
 	if allowed(&look) {
-		look.Op = slidegate.OpCharge
+		look.Op = rule.Charge
 		r.decide(&look)
 	}
 	copy(request.Answers, look.Answers)
 }
 
 // writingBack decides on copies without the lock.
-func writingBack(r *Reference, request *slidegate.Request) {
+func writingBack(r *Reference, request *store.Request) {
 	items := make([]rule.Item, len(request.Charges))
 	names := make([]string, len(request.Charges))
 	r.mu.Lock()
@@ -159,14 +159,14 @@ func raceSeveralBugs() []bug {
 // lettingLook has a lock for those who write, which those who look do not take.
 func lettingLook(r *Reference) applyFunc {
 	var writers sync.Mutex
-	return func(ctx context.Context, batch []slidegate.Request) error {
+	return func(ctx context.Context, batch []store.Request) error {
 		request := &batch[0]
-		if request.Op != slidegate.OpTake || len(request.Charges) == 1 {
+		if request.Op != rule.Take || len(request.Charges) == 1 {
 			return r.Apply(ctx, batch)
 		}
 		writers.Lock()
 		defer writers.Unlock()
-		look := newRequest(slidegate.OpPeek, request.Group, request.Charges...)
+		look := newRequest(rule.Peek, request.Group, request.Charges...)
 		if r.decide(&look); !allowed(&look) {
 			return r.Apply(ctx, batch)
 		}
@@ -180,7 +180,7 @@ func lettingLook(r *Reference) applyFunc {
 }
 
 // openLocking opens stores that lock the keys of a request one after the other, in the order of its charges.
-func openLocking(_ testing.TB, clock *Clock) slidegate.Store {
+func openLocking(_ testing.TB, clock *Clock) store.Store {
 	var (
 		mu    sync.Mutex
 		locks = map[string]chan struct{}{}
@@ -194,7 +194,7 @@ func openLocking(_ testing.TB, clock *Clock) slidegate.Store {
 		}
 		return locks[name]
 	}
-	return &planted{Reference: r, apply: func(ctx context.Context, batch []slidegate.Request) error {
+	return &planted{Reference: r, apply: func(ctx context.Context, batch []store.Request) error {
 		for _, charge := range batch[0].Charges {
 			lock := lockOf(address(charge.Limit.Prefix(), batch[0].Group, charge.Key))
 			select {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // checkBatch: a batch is answered as if its requests had come one by one, in their order.
@@ -49,7 +50,7 @@ func checkMixedBatches(p *pair) {
 // playBatch sends n random requests in one batch, and to the reference one by one.
 func (q *sequence) playBatch(n int) {
 	q.t.Helper()
-	var got, want []slidegate.Request
+	var got, want []store.Request
 	for range n {
 		op, charges := q.mix[q.random.IntN(len(q.mix))], q.charges()
 		q.saw(op, q.group, charges)

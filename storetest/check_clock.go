@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // checkClock: a request is decided at one moment, which is read while nobody else decides about its keys. For this the
@@ -35,12 +37,12 @@ func checkReadOnce(p *pair) {
 	limits := p.bindAll(small()...)
 	limits = limits[:min(len(limits), p.store.Traits().MaxCharges)]
 	for round := range p.suite.times(20) {
-		var charges []slidegate.Charge
+		var charges []store.Charge
 		for _, limit := range limits {
-			charges = append(charges, slidegate.Charge{Limit: limit, Key: fmt.Sprintf("once-%d", round), Cost: 1})
+			charges = append(charges, store.Charge{Limit: limit, Key: fmt.Sprintf("once-%d", round), Cost: 1})
 		}
 		before := p.clock.Now()
-		answers, err := decide(context.Background(), p.store.Apply, slidegate.OpTake, "group", charges...)
+		answers, err := decide(context.Background(), p.store.Apply, rule.Take, "group", charges...)
 		if err != nil {
 			p.fatalf("the store failed: %v", err)
 		}
@@ -58,14 +60,14 @@ func checkReadOnce(p *pair) {
 
 // checkReadInside: what remains tells in which order requests were decided, and their moments must be in that order. A
 // store that reads its clock and then waits for its turn decides by a moment that is past.
-func checkReadInside(p *pair, limit *slidegate.BoundLimit) {
+func checkReadInside(p *pair, limit *store.Limit) {
 	var (
 		mu  sync.Mutex
-		all []slidegate.Answer
+		all []rule.Answer
 	)
 	p.race(16, func(ctx context.Context, worker int) error {
 		for i := range p.suite.times(20) {
-			answer, err := take(ctx, p.store, slidegate.Charge{Limit: limit, Key: "key", Cost: 1}, (worker+i)%2 == 0)
+			answer, err := take(ctx, p.store, store.Charge{Limit: limit, Key: "key", Cost: 1}, (worker+i)%2 == 0)
 			if err != nil {
 				return err
 			}
@@ -75,7 +77,7 @@ func checkReadInside(p *pair, limit *slidegate.BoundLimit) {
 		}
 		return nil
 	})
-	slices.SortFunc(all, func(a, b slidegate.Answer) int { return cmp.Compare(b.Remaining, a.Remaining) })
+	slices.SortFunc(all, func(a, b rule.Answer) int { return cmp.Compare(b.Remaining, a.Remaining) })
 	for i := 1; i < len(all); i++ {
 		if all[i].Remaining == all[i-1].Remaining {
 			p.fatalf("two requests were both told that %d remain", all[i].Remaining)

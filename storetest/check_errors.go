@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // checkErrors: what a store does with the batch it is given, when all goes well and when the context ends.
@@ -38,18 +40,18 @@ func checkErrors(t testing.TB, s *suite) {
 }
 
 // checkBorrows: the store changes nothing in a batch but answers and errors, and lets go of it when it returns.
-func checkBorrows(p *pair, limit *slidegate.BoundLimit) {
+func checkBorrows(p *pair, limit *store.Limit) {
 	p.t.Helper()
-	for _, op := range []slidegate.Op{
-		slidegate.OpTake, slidegate.OpTakeUpTo, slidegate.OpPeek, slidegate.OpCharge, slidegate.OpGiveBack, slidegate.OpReset,
+	for _, op := range []rule.Op{
+		rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.Reset,
 	} {
 		// The places for answers are cut from a longer slice: those next to them are the caller's.
-		places := []slidegate.Answer{unfilled, unfilled, unfilled}
-		charge := slidegate.Charge{Limit: limit, Key: "borrowed", Cost: 2_000}
-		request := slidegate.Request{
-			Op: op, Group: "group", Charges: []slidegate.Charge{charge}, Answers: places[1:2], Err: errStale,
+		places := []rule.Answer{unfilled, unfilled, unfilled}
+		charge := store.Charge{Limit: limit, Key: "borrowed", Cost: 2_000}
+		request := store.Request{
+			Op: op, Group: "group", Charges: []store.Charge{charge}, Answers: places[1:2], Err: errStale,
 		}
-		batch := []slidegate.Request{request}
+		batch := []store.Request{request}
 		if err := p.store.Apply(context.Background(), batch); err != nil {
 			p.fatalf("the store failed: %v", err)
 		}
@@ -73,26 +75,26 @@ func checkBorrows(p *pair, limit *slidegate.BoundLimit) {
 }
 
 // checkEnded: with a context that has ended, each request has an answer or the context's error, and soon.
-func checkEnded(p *pair, limit *slidegate.BoundLimit, ctx context.Context) {
+func checkEnded(p *pair, limit *store.Limit, ctx context.Context) {
 	p.t.Helper()
 	batch, key := secretBatch(limit)
 	var err error
 	p.soon("the context has ended", func() { err = p.store.Apply(ctx, batch) })
 	checkOutcome(p, ctx, err, batch, key)
-	if taker, ok := p.store.(slidegate.OneTaker); ok {
-		var answer slidegate.Answer
+	if taker, ok := p.store.(store.SingleTaker); ok {
+		var answer rule.Answer
 		p.soon("the context has ended", func() { answer, err = takeOne(ctx, taker, batch[0].Charges[0]) })
 		if err != nil {
 			checkContextError(p, ctx, err, key)
 		} else if answer.At != p.clock.Now() {
-			p.fatalf("TakeOne returned neither an error nor an answer: %+v", answer)
+			p.fatalf("TakeSingle returned neither an error nor an answer: %+v", answer)
 		}
 	}
 	checkUsable(p, limit, key)
 }
 
 // checkEndsMeanwhile ends the context while the store is at work, so that some are answered and some are not.
-func checkEndsMeanwhile(p *pair, limit *slidegate.BoundLimit) {
+func checkEndsMeanwhile(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	batch, key := secretBatch(limit)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -105,17 +107,17 @@ func checkEndsMeanwhile(p *pair, limit *slidegate.BoundLimit) {
 }
 
 // secretBatch has a key that nobody may read in an error.
-func secretBatch(limit *slidegate.BoundLimit) (batch []slidegate.Request, key string) {
+func secretBatch(limit *store.Limit) (batch []store.Request, key string) {
 	key = "secret-" + rand.Text()
-	for _, op := range []slidegate.Op{slidegate.OpTake, slidegate.OpPeek, slidegate.OpTakeUpTo, slidegate.OpGiveBack} {
+	for _, op := range []rule.Op{rule.Take, rule.Peek, rule.TakeUpTo, rule.GiveBack} {
 		for _, group := range []string{"", key} {
-			batch = append(batch, newRequest(op, group, slidegate.Charge{Limit: limit, Key: key, Cost: 1}))
+			batch = append(batch, newRequest(op, group, store.Charge{Limit: limit, Key: key, Cost: 1}))
 		}
 	}
 	return batch, key
 }
 
-func checkOutcome(p *pair, ctx context.Context, err error, batch []slidegate.Request, key string) {
+func checkOutcome(p *pair, ctx context.Context, err error, batch []store.Request, key string) {
 	p.t.Helper()
 	var first error
 	for i := range batch {
@@ -156,11 +158,11 @@ func checkContextError(p *pair, ctx context.Context, err error, key string) {
 
 // checkUsable: whatever became of requests whose context ended, the key can be used afterwards. What was charged is
 // unknown, so it is reset first.
-func checkUsable(p *pair, limit *slidegate.BoundLimit, key string) {
+func checkUsable(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	for _, group := range []string{"", key} {
-		charge := slidegate.Charge{Limit: limit, Key: key, Cost: 1}
-		p.both(slidegate.OpReset, group, charge)
-		p.both(slidegate.OpTake, group, charge)
+		charge := store.Charge{Limit: limit, Key: key, Cost: 1}
+		p.both(rule.Reset, group, charge)
+		p.both(rule.Take, group, charge)
 	}
 }

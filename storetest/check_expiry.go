@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // noisy is how many other keys are written while a key lies idle.
@@ -32,14 +32,14 @@ func checkExpiry(t testing.TB, s *suite) {
 
 // idle charges a key, leaves it alone for some time and asks about it at moments around its end, at which a store that
 // forgets too early, or too little, is found out.
-func (q *sequence) idle(noise *slidegate.BoundLimit, round int) {
+func (q *sequence) idle(noise *store.Limit, round int) {
 	q.t.Helper()
 	limit := q.subjects[0].variants[0]
 	key := fmt.Sprintf("idle-%d", round)
 	if round%4 == 3 { // overdrawn: a bucket then needs longer than a window
-		q.one(slidegate.OpCharge, limit, key, limit.Rule().Capacity())
+		q.one(rule.Charge, limit, key, limit.Rule().Capacity())
 	}
-	q.one(slidegate.OpTakeUpTo, limit, key, 1+limit.Rule().Capacity()/2)
+	q.one(rule.TakeUpTo, limit, key, 1+limit.Rule().Capacity()/2)
 	end, there := q.reference.expires(limit, "", key)
 	if !there || end > rule.MaxNow-1 {
 		return
@@ -50,30 +50,30 @@ func (q *sequence) idle(noise *slidegate.BoundLimit, round int) {
 	}
 	q.moveTo(end - 1)
 	q.noise(noise, fmt.Sprintf("%d-before", round))
-	q.one(slidegate.OpPeek, limit, key, limit.Rule().Capacity())
+	q.one(rule.Peek, limit, key, limit.Rule().Capacity())
 	switch round % 3 {
 	case 0:
-		q.one(slidegate.OpTake, limit, key, 1)
+		q.one(rule.Take, limit, key, 1)
 		return
 	case 1:
 		q.moveTo(end)
 	case 2:
 		q.moveTo(end + 1)
 	}
-	q.one(slidegate.OpPeek, limit, key, limit.Rule().Capacity())
+	q.one(rule.Peek, limit, key, limit.Rule().Capacity())
 	q.noise(noise, fmt.Sprintf("%d-after", round))
-	q.one(slidegate.OpTake, limit, key, 1)
+	q.one(rule.Take, limit, key, 1)
 }
 
 // noise writes keys that nobody asks about again.
-func (q *sequence) noise(limit *slidegate.BoundLimit, name string) {
+func (q *sequence) noise(limit *store.Limit, name string) {
 	q.t.Helper()
 	if limit == nil {
 		return
 	}
-	batch := make([]slidegate.Request, 0, noisy)
+	batch := make([]store.Request, 0, noisy)
 	for i := range noisy {
-		batch = append(batch, newRequest(slidegate.OpTake, "", slidegate.Charge{
+		batch = append(batch, newRequest(rule.Take, "", store.Charge{
 			Limit: limit, Key: fmt.Sprintf("noise-%s-%d", name, i), Cost: 1,
 		}))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // checkGiveBack: units go back where they were charged, never more than are there; charges that must not be refused
@@ -18,7 +19,7 @@ func checkGiveBack(t testing.TB, s *suite) {
 		limit.Name = "scripted"
 		if bound := p.bind(limit); bound != nil {
 			p.turnPage()
-			p.moveTo(epoch + slidegate.Micros(i))
+			p.moveTo(epoch + rule.Micros(i))
 			giveBackScript(p, bound, fmt.Sprintf("key-%d", i))
 		}
 	}
@@ -40,54 +41,54 @@ func checkGiveBack(t testing.TB, s *suite) {
 }
 
 // giveBackScript walks one limit through all that can be given back.
-func giveBackScript(p *pair, limit *slidegate.BoundLimit, key string) {
+func giveBackScript(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	l := limit.Rule()
 	third := max(1, l.Capacity()/3)
-	first := p.one(slidegate.OpTake, limit, key, third)
+	first := p.one(rule.Take, limit, key, third)
 	p.moveBy(partOf(l))
-	second := p.one(slidegate.OpTake, limit, key, third)
+	second := p.one(rule.Take, limit, key, third)
 	p.giveBack(limit, key, 1, first.At)
 	p.giveBack(limit, key, 0, second.At)
 	p.giveBack(limit, key, rule.MaxQuota, second.At) // more than is there
 	p.giveBack(limit, key, 1, second.At)             // nothing is there any more
-	p.one(slidegate.OpPeek, limit, key, l.Capacity())
-	p.one(slidegate.OpTakeUpTo, limit, key, third)
+	p.one(rule.Peek, limit, key, l.Capacity())
+	p.one(rule.TakeUpTo, limit, key, third)
 	p.moveBy(1)
-	p.one(slidegate.OpTake, limit, key, 1)
+	p.one(rule.Take, limit, key, 1)
 	p.giveBack(limit, key, third, rule.Oldest)
 	p.giveBack(limit, key, rule.MaxQuota, rule.Oldest)
 	p.giveBack(limit, "never-seen", 1, rule.Oldest)
 	p.giveBack(limit, "never-seen", 1, first.At)
 
-	p.one(slidegate.OpCharge, limit, key, min(rule.MaxQuota, 2*l.Capacity()))
-	p.one(slidegate.OpTake, limit, key, 1)
-	p.one(slidegate.OpPeek, limit, key, 0)
-	charged := p.one(slidegate.OpCharge, limit, key, rule.MaxQuota) // counts saturate
+	p.one(rule.Charge, limit, key, min(rule.MaxQuota, 2*l.Capacity()))
+	p.one(rule.Take, limit, key, 1)
+	p.one(rule.Peek, limit, key, 0)
+	charged := p.one(rule.Charge, limit, key, rule.MaxQuota) // counts saturate
 	p.giveBack(limit, key, third, charged.At)
-	p.one(slidegate.OpPeek, limit, key, 1)
+	p.one(rule.Peek, limit, key, 1)
 	p.moveBy(2*l.Window + 1)
 	p.giveBack(limit, key, 1, charged.At) // it has left the window
-	p.one(slidegate.OpTake, limit, key, third)
-	p.one(slidegate.OpReset, limit, key, 0)
+	p.one(rule.Take, limit, key, third)
+	p.one(rule.Reset, limit, key, 0)
 	p.giveBack(limit, key, 1, rule.Oldest)
-	p.one(slidegate.OpTake, limit, key, l.Capacity())
+	p.one(rule.Take, limit, key, l.Capacity())
 }
 
 // checkResetForgetsTime: with the counts goes the moment that they belonged to, so that an older clock decides at its own.
 // That holds for counts that have come to their end as well, if the store still has them.
-func checkResetForgetsTime(p *pair, limit *slidegate.BoundLimit, key string) {
+func checkResetForgetsTime(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	l, start := limit.Rule(), p.clock.Now()
-	for _, idle := range []slidegate.Micros{0, partOf(l), l.Window, 2 * l.Window} {
-		for _, back := range []slidegate.Micros{1, partOf(l), 5 * l.Window} {
+	for _, idle := range []rule.Micros{0, partOf(l), l.Window, 2 * l.Window} {
+		for _, back := range []rule.Micros{1, partOf(l), 5 * l.Window} {
 			p.moveTo(start)
-			p.one(slidegate.OpTake, limit, key, 1)
+			p.one(rule.Take, limit, key, 1)
 			p.moveBy(idle)
-			p.one(slidegate.OpReset, limit, key, 0)
+			p.one(rule.Reset, limit, key, 0)
 			p.moveTo(start - back)
-			p.one(slidegate.OpPeek, limit, key, 1)
-			p.one(slidegate.OpTake, limit, key, min(rule.MaxQuota, l.Capacity()+1))
+			p.one(rule.Peek, limit, key, 1)
+			p.one(rule.Take, limit, key, min(rule.MaxQuota, l.Capacity()+1))
 		}
 	}
 }
@@ -101,23 +102,23 @@ func checkGivenBack(p *pair) {
 		slidegate.Limit{Name: "given-back", Quota: 10, Window: time.Hour, Segments: 6, Overlap: slidegate.OverlapWhole},
 		slidegate.Limit{Name: "given-back", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 	) {
-		expect := func(a slidegate.Answer, granted, left int64) {
+		expect := func(a rule.Answer, granted, left int64) {
 			p.t.Helper()
 			if a.Granted != granted || a.Remaining != left || !a.Allowed {
 				p.fatalf("%d were given back and %d remain, not %d and %d", a.Granted, a.Remaining, granted, left)
 			}
 		}
 		p.moveTo(epoch)
-		first := p.one(slidegate.OpTake, limit, "key", 5)
+		first := p.one(rule.Take, limit, "key", 5)
 		p.moveBy(limit.Rule().Window / 6)
-		second := p.one(slidegate.OpTake, limit, "key", 4)
+		second := p.one(rule.Take, limit, "key", 4)
 		p.moveBy(limit.Rule().Window / 6)
 		expect(p.giveBack(limit, "key", 2, first.At), 2, 3)
 		expect(p.giveBack(limit, "key", 9, second.At), 4, 7)
 		expect(p.giveBack(limit, "key", 1, second.At), 0, 7)
 		expect(p.giveBack(limit, "key", 1, rule.Oldest), 1, 8)
 		expect(p.giveBack(limit, "key", 9, rule.Oldest), 2, 10)
-		expect(p.one(slidegate.OpCharge, limit, "key", 12), 12, 0)
-		expect(p.one(slidegate.OpReset, limit, "key", 0), 0, 10)
+		expect(p.one(rule.Charge, limit, "key", 12), 12, 0)
+		expect(p.one(rule.Reset, limit, "key", 0), 0, 10)
 	}
 }

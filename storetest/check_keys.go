@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // checkKeys: keys and groups are any bytes of any length, and no two addresses share state, however alike they look.
@@ -38,21 +40,21 @@ func checkKeys(t testing.TB, s *suite) {
 func checkApart(p *pair, subjects []subject) {
 	p.t.Helper()
 	p.turnPage()
-	ask := func(op slidegate.Op, s subject, cost int64) {
+	ask := func(op rule.Op, s subject, cost int64) {
 		p.t.Helper()
-		p.both(op, s.group, slidegate.Charge{Limit: s.limit, Key: s.key, Cost: cost})
+		p.both(op, s.group, store.Charge{Limit: s.limit, Key: s.key, Cost: cost})
 	}
 	for i, s := range subjects {
-		ask(slidegate.OpTake, s, int64(1+i))
+		ask(rule.Take, s, int64(1+i))
 	}
 	for i, s := range subjects {
-		ask(slidegate.OpPeek, s, 1)
+		ask(rule.Peek, s, 1)
 		if i%3 == 0 {
-			ask(slidegate.OpReset, s, 0)
+			ask(rule.Reset, s, 0)
 		}
 	}
 	for _, s := range subjects {
-		ask(slidegate.OpPeek, s, 1)
+		ask(rule.Peek, s, 1)
 	}
 }
 
@@ -83,7 +85,7 @@ func hugeKeys() []string {
 
 // groupsAndKeys are groups and keys that make the same text when they are written one after the other, plainly or with
 // something in between.
-func groupsAndKeys(limit *slidegate.BoundLimit) []subject {
+func groupsAndKeys(limit *store.Limit) []subject {
 	var subjects []subject
 	for _, pair := range [][2]string{
 		{"", "ab"}, {"a", "b"}, {"ab", ""}, {"b", "a"}, {"A", "b"}, {"a ", "b"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // checkLimiter: a Limiter over the store does in every verb what a Limiter over the reference does.
@@ -46,11 +47,11 @@ type limiterScript struct {
 	reservation slidegate.Reservation
 }
 
-func newLimiterScript(p *pair, store slidegate.Store, limit slidegate.Limit) *limiterScript {
+func newLimiterScript(p *pair, store store.Store, limit slidegate.Limit) *limiterScript {
 	p.t.Helper()
 	s := &limiterScript{ctx: context.Background()}
 	for _, limiter := range []**slidegate.Limiter{&s.limiter, &s.elsewhere} {
-		made, err := slidegate.NewWith(store, slidegate.Options{Namespace: p.namespace, Limits: []slidegate.Limit{limit}})
+		made, err := slidegate.NewWithOptions(store, slidegate.Options{Namespace: p.namespace, Limits: []slidegate.Limit{limit}})
 		if err != nil {
 			p.fatalf("no limiter: %v", err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // workers is how many ask at once. With quotas of 30 it takes few requests from each to be one too many.
@@ -50,12 +51,12 @@ func checkRace(t testing.TB, s *suite) {
 }
 
 // raceOneKey asks for single units of one key, more than there are, on a clock that stands still.
-func raceOneKey(p *pair, limit *slidegate.BoundLimit, key string) {
+func raceOneKey(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	var granted atomic.Int64
 	p.race(workers, func(ctx context.Context, worker int) error {
 		for i := range 4 {
-			a, err := take(ctx, p.store, slidegate.Charge{Limit: limit, Key: key, Cost: 1}, (worker+i)%2 == 0)
+			a, err := take(ctx, p.store, store.Charge{Limit: limit, Key: key, Cost: 1}, (worker+i)%2 == 0)
 			if err != nil {
 				return err
 			}
@@ -67,7 +68,7 @@ func raceOneKey(p *pair, limit *slidegate.BoundLimit, key string) {
 }
 
 // raceSeveralKeys has each worker go through several keys in an order of its own.
-func raceSeveralKeys(p *pair, limit *slidegate.BoundLimit) {
+func raceSeveralKeys(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	const keys = 5
 	var granted [keys]atomic.Int64
@@ -75,7 +76,7 @@ func raceSeveralKeys(p *pair, limit *slidegate.BoundLimit) {
 		random := rand.New(rand.NewPCG(p.suite.seed, uint64(worker)))
 		for range 3 {
 			for _, i := range random.Perm(keys) {
-				charge := slidegate.Charge{Limit: limit, Key: fmt.Sprintf("several-%d", i), Cost: 1}
+				charge := store.Charge{Limit: limit, Key: fmt.Sprintf("several-%d", i), Cost: 1}
 				a, err := take(ctx, p.store, charge, worker%2 == 0)
 				if err != nil {
 					return err
@@ -91,12 +92,12 @@ func raceSeveralKeys(p *pair, limit *slidegate.BoundLimit) {
 }
 
 // raceMixedCosts asks for large costs and for the last units one by one, so that all is used in the end.
-func raceMixedCosts(p *pair, limit *slidegate.BoundLimit) {
+func raceMixedCosts(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	var granted atomic.Int64
 	p.race(workers, func(ctx context.Context, worker int) error {
 		for _, cost := range []int64{5, 2, 3, 7, 1, 1, 1} {
-			a, err := take(ctx, p.store, slidegate.Charge{Limit: limit, Key: "mixed", Cost: cost}, worker%2 == 0)
+			a, err := take(ctx, p.store, store.Charge{Limit: limit, Key: "mixed", Cost: cost}, worker%2 == 0)
 			if err != nil {
 				return err
 			}
@@ -108,12 +109,12 @@ func raceMixedCosts(p *pair, limit *slidegate.BoundLimit) {
 }
 
 // raceUpTo asks for as much as there is.
-func raceUpTo(p *pair, limit *slidegate.BoundLimit, key string) {
+func raceUpTo(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	var granted atomic.Int64
 	p.race(workers, func(ctx context.Context, worker int) error {
-		charge := slidegate.Charge{Limit: limit, Key: key, Cost: int64(3 + worker%5)}
-		a, err := askOne(ctx, p.store, slidegate.OpTakeUpTo, charge)
+		charge := store.Charge{Limit: limit, Key: key, Cost: int64(3 + worker%5)}
+		a, err := askOne(ctx, p.store, rule.TakeUpTo, charge)
 		granted.Add(a.Granted)
 		return err
 	})
@@ -122,13 +123,13 @@ func raceUpTo(p *pair, limit *slidegate.BoundLimit, key string) {
 
 // raceRefunds takes and gives back. At no time may more be held than there is, and in the end what is held is what
 // is used.
-func raceRefunds(p *pair, limit *slidegate.BoundLimit, key string) {
+func raceRefunds(p *pair, limit *store.Limit, key string) {
 	p.t.Helper()
 	var held atomic.Int64
 	p.race(workers, func(ctx context.Context, worker int) error {
 		for i := range 4 {
-			charge := slidegate.Charge{Limit: limit, Key: key, Cost: int64(1 + (worker+i)%3)}
-			a, err := askOne(ctx, p.store, slidegate.OpTakeUpTo, charge)
+			charge := store.Charge{Limit: limit, Key: key, Cost: int64(1 + (worker+i)%3)}
+			a, err := askOne(ctx, p.store, rule.TakeUpTo, charge)
 			if err != nil {
 				return err
 			}
@@ -143,7 +144,7 @@ func raceRefunds(p *pair, limit *slidegate.BoundLimit, key string) {
 			if worker%2 == 0 {
 				charge.At = rule.Oldest
 			}
-			back, err := askOne(ctx, p.store, slidegate.OpGiveBack, charge)
+			back, err := askOne(ctx, p.store, rule.GiveBack, charge)
 			if err != nil {
 				return err
 			}
@@ -160,10 +161,10 @@ func raceRefunds(p *pair, limit *slidegate.BoundLimit, key string) {
 
 // raceRounds moves the clock between rounds. Requests for single units are alike, so how many pass does not depend on
 // their order: as many as the reference admits.
-func raceRounds(p *pair, limit *slidegate.BoundLimit) {
+func raceRounds(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	p.turnPage()
-	charge := slidegate.Charge{Limit: limit, Key: "rounds", Cost: 1}
+	charge := store.Charge{Limit: limit, Key: "rounds", Cost: 1}
 	for round := range 6 {
 		var granted atomic.Int64
 		p.race(workers, func(ctx context.Context, worker int) error {
@@ -178,7 +179,7 @@ func raceRounds(p *pair, limit *slidegate.BoundLimit) {
 		})
 		var want int64
 		for range 2 * workers {
-			a, err := askOne(context.Background(), p.reference, slidegate.OpTake, charge)
+			a, err := askOne(context.Background(), p.reference, rule.Take, charge)
 			if err != nil {
 				p.fatalf("the reference failed: %v", err)
 			}
@@ -187,23 +188,23 @@ func raceRounds(p *pair, limit *slidegate.BoundLimit) {
 		if granted.Load() != want {
 			p.fatalf("round %d: %d were admitted at once, and %d one after the other", round+1, granted.Load(), want)
 		}
-		p.one(slidegate.OpPeek, limit, "rounds", 1)
-		p.moveBy(limit.Rule().Window*slidegate.Micros(round)/5 + 1)
+		p.one(rule.Peek, limit, "rounds", 1)
+		p.moveBy(limit.Rule().Window*rule.Micros(round)/5 + 1)
 	}
 }
 
 // raceAnyWindow moves the clock while the workers ask. Whatever the order, no window may then hold more than the quota.
 // In each round the clock moves by less than a window, so that nobody is so late that the clock seems to have jumped.
-func raceAnyWindow(p *pair, limit *slidegate.BoundLimit) {
+func raceAnyWindow(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	var (
 		mu sync.Mutex
-		at []slidegate.Micros
+		at []rule.Micros
 	)
 	for range p.suite.times(15) {
 		p.race(workers, func(ctx context.Context, worker int) error {
 			for i := range 2 {
-				a, err := take(ctx, p.store, slidegate.Charge{Limit: limit, Key: "any", Cost: 1}, (worker+i)%2 == 0)
+				a, err := take(ctx, p.store, store.Charge{Limit: limit, Key: "any", Cost: 1}, (worker+i)%2 == 0)
 				if err != nil {
 					return err
 				}
@@ -217,7 +218,7 @@ func raceAnyWindow(p *pair, limit *slidegate.BoundLimit) {
 			return nil
 		})
 	}
-	slices.SortFunc(at, cmp.Compare[slidegate.Micros])
+	slices.SortFunc(at, cmp.Compare[rule.Micros])
 	quota := int(limit.Rule().Quota)
 	if len(at) < quota {
 		p.fatalf("only %d of a quota of %d were admitted", len(at), quota)
@@ -230,12 +231,12 @@ func raceAnyWindow(p *pair, limit *slidegate.BoundLimit) {
 }
 
 // expectUsed compares what was granted with what should have been, and with what the store says is left.
-func expectUsed(p *pair, limit *slidegate.BoundLimit, key string, granted, want int64) {
+func expectUsed(p *pair, limit *store.Limit, key string, granted, want int64) {
 	p.t.Helper()
 	if granted != want {
 		p.fatalf("%d units were granted at once, of a quota of %d; it should have been %d", granted, limit.Rule().Quota, want)
 	}
-	a, err := askOne(context.Background(), p.store, slidegate.OpPeek, slidegate.Charge{Limit: limit, Key: key, Cost: 1})
+	a, err := askOne(context.Background(), p.store, rule.Peek, store.Charge{Limit: limit, Key: key, Cost: 1})
 	if err == nil && a.Remaining != limit.Rule().Quota-want {
 		err = errors.New("the counts and the answers disagree")
 	}

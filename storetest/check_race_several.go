@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // checkRaceSeveralLimits: requests over several limits stay all or nothing when many come at once, in any order of their
@@ -35,9 +37,9 @@ func raceMixedLimits(p *pair, round int) {
 		slidegate.Limit{Name: "bucket", Quota: 40, Window: time.Minute, Algorithm: slidegate.TokenBucket},
 		slidegate.Limit{Name: "fixed", Quota: 30, Window: time.Hour, Algorithm: slidegate.FixedWindow, CountDenied: true},
 	)
-	var charges []slidegate.Charge
+	var charges []store.Charge
 	for _, limit := range limits[:min(len(limits), p.store.Traits().MaxCharges)] {
-		charges = append(charges, slidegate.Charge{Limit: limit, Key: fmt.Sprintf("mixed-%d", round), Cost: 1})
+		charges = append(charges, store.Charge{Limit: limit, Key: fmt.Sprintf("mixed-%d", round), Cost: 1})
 	}
 	granted := raceCharges(p, "mixed", 4, charges)
 	expectAll(p, "mixed", charges, granted)
@@ -50,7 +52,7 @@ func raceOppositeKeys(p *pair, round int) {
 	if limit == nil {
 		return
 	}
-	charges := []slidegate.Charge{
+	charges := []store.Charge{
 		{Limit: limit, Key: fmt.Sprintf("x-%d", round), Cost: 1}, {Limit: limit, Key: fmt.Sprintf("y-%d", round), Cost: 1},
 	}
 	expectAll(p, "opposite", charges, raceCharges(p, "opposite", 4, charges))
@@ -62,9 +64,9 @@ func raceNewKeys(p *pair) {
 	limits := p.bindAll(slidegate.Limit{Name: "new-a", Quota: 3, Window: time.Hour, Anchor: slidegate.AnchorFirst},
 		slidegate.Limit{Name: "new-b", Quota: 5, Window: time.Hour, Algorithm: slidegate.SlidingLog})
 	for round := range p.suite.times(25) {
-		var charges []slidegate.Charge
+		var charges []store.Charge
 		for _, limit := range limits {
-			charges = append(charges, slidegate.Charge{Limit: limit, Key: fmt.Sprintf("new-%d", round), Cost: 1})
+			charges = append(charges, store.Charge{Limit: limit, Key: fmt.Sprintf("new-%d", round), Cost: 1})
 		}
 		if len(charges) > 0 {
 			expectAll(p, "new", charges, raceCharges(p, "new", 1, charges))
@@ -80,12 +82,12 @@ func raceLookers(p *pair) {
 	if len(limits) < 2 {
 		return
 	}
-	charges := []slidegate.Charge{{Limit: limits[0], Key: "seen", Cost: 1}, {Limit: limits[1], Key: "seen", Cost: 1}}
+	charges := []store.Charge{{Limit: limits[0], Key: "seen", Cost: 1}, {Limit: limits[1], Key: "seen", Cost: 1}}
 	p.race(workers, func(ctx context.Context, worker int) error {
 		for i := range p.suite.times(40) {
-			op := slidegate.OpTake
+			op := rule.Take
 			if (worker+i)%2 == 0 {
-				op = slidegate.OpPeek
+				op = rule.Peek
 			}
 			answers, err := decide(ctx, p.store.Apply, op, "seen", charges...)
 			if err != nil {
@@ -102,7 +104,7 @@ func raceLookers(p *pair) {
 
 // raceCharges has every worker ask for all charges at once, each other one in the opposite order, and returns how many
 // requests were granted.
-func raceCharges(p *pair, group string, each int, charges []slidegate.Charge) int64 {
+func raceCharges(p *pair, group string, each int, charges []store.Charge) int64 {
 	p.t.Helper()
 	var granted atomic.Int64
 	p.race(workers, func(ctx context.Context, worker int) error {
@@ -111,7 +113,7 @@ func raceCharges(p *pair, group string, each int, charges []slidegate.Charge) in
 			slices.Reverse(mine)
 		}
 		for range each {
-			answers, err := decide(ctx, p.store.Apply, slidegate.OpTake, group, mine...)
+			answers, err := decide(ctx, p.store.Apply, rule.Take, group, mine...)
 			if err != nil {
 				return err
 			}
@@ -128,7 +130,7 @@ func raceCharges(p *pair, group string, each int, charges []slidegate.Charge) in
 }
 
 // expectAll: the tightest limit decided, and all of them were charged the same.
-func expectAll(p *pair, group string, charges []slidegate.Charge, granted int64) {
+func expectAll(p *pair, group string, charges []store.Charge, granted int64) {
 	p.t.Helper()
 	tightest := charges[0].Limit.Rule().Quota
 	for _, charge := range charges {
@@ -137,14 +139,14 @@ func expectAll(p *pair, group string, charges []slidegate.Charge, granted int64)
 	if granted != tightest {
 		p.fatalf("%d requests were granted at once, and the tightest limit has a quota of %d", granted, tightest)
 	}
-	answers, err := decide(context.Background(), p.store.Apply, slidegate.OpPeek, group, charges...)
+	answers, err := decide(context.Background(), p.store.Apply, rule.Peek, group, charges...)
 	if err != nil {
 		p.fatalf("the store failed: %v", err)
 	}
 	for i, charge := range charges {
 		if want := charge.Limit.Rule().Quota - granted; answers[i].Remaining != want {
 			p.fatalf("%d requests were granted, and of %v remain %d and not %d",
-				granted, charge.Limit.Limit(), answers[i].Remaining, want)
+				granted, slidegate.Unbind(charge.Limit), answers[i].Remaining, want)
 		}
 	}
 }

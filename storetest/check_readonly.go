@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // checkReadOnly: peeks write nothing, refusals write nothing unless they count, and giving nothing back writes nothing.
@@ -28,52 +28,52 @@ func checkReadOnly(t testing.TB, s *suite) {
 }
 
 // checkFreshUnwritten: what is only looked at, or refused, does not begin a window.
-func checkFreshUnwritten(p *pair, limit *slidegate.BoundLimit) {
+func checkFreshUnwritten(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	l := limit.Rule()
-	p.one(slidegate.OpPeek, limit, "fresh", 1)
-	p.one(slidegate.OpTake, limit, "fresh", 0)
-	p.one(slidegate.OpTakeUpTo, limit, "fresh", 0)
+	p.one(rule.Peek, limit, "fresh", 1)
+	p.one(rule.Take, limit, "fresh", 0)
+	p.one(rule.TakeUpTo, limit, "fresh", 0)
 	if l.Capacity() < rule.MaxQuota {
-		p.one(slidegate.OpTake, limit, "fresh", l.Capacity()+1)
-		p.one(slidegate.OpPeek, limit, "fresh", l.Capacity()+1)
+		p.one(rule.Take, limit, "fresh", l.Capacity()+1)
+		p.one(rule.Peek, limit, "fresh", l.Capacity()+1)
 	}
 	p.giveBack(limit, "fresh", 1, rule.Oldest) // nothing is there
 	p.giveBack(limit, "fresh", 0, p.clock.Now())
 	p.moveBy(-1)
-	p.one(slidegate.OpPeek, limit, "fresh", 1)
+	p.one(rule.Peek, limit, "fresh", 1)
 	p.moveBy(partOf(l)/3 + 1)
-	p.one(slidegate.OpTake, limit, "fresh", 1)
+	p.one(rule.Take, limit, "fresh", 1)
 }
 
 // checkUsedUnwritten fills a key in two steps and asks for too much at later moments, each time looking back from an
 // earlier one.
-func checkUsedUnwritten(p *pair, limit *slidegate.BoundLimit) {
+func checkUsedUnwritten(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	l := limit.Rule()
 	half := max(1, l.Capacity()/2)
-	p.one(slidegate.OpTake, limit, "used", half)
+	p.one(rule.Take, limit, "used", half)
 	p.moveBy(partOf(l) / 2)
-	p.one(slidegate.OpTake, limit, "used", half)
+	p.one(rule.Take, limit, "used", half)
 	filled := p.clock.Now()
-	p.one(slidegate.OpTakeUpTo, limit, "used", l.Capacity())
-	for _, later := range []slidegate.Micros{1, partOf(l), partOf(l) + partOf(l)/2, l.Window - partOf(l)/2, l.Window} {
+	p.one(rule.TakeUpTo, limit, "used", l.Capacity())
+	for _, later := range []rule.Micros{1, partOf(l), partOf(l) + partOf(l)/2, l.Window - partOf(l)/2, l.Window} {
 		p.moveTo(filled + later)
-		p.one(slidegate.OpPeek, limit, "used", 1)
+		p.one(rule.Peek, limit, "used", 1)
 		for _, cost := range []int64{l.Capacity(), min(l.Capacity()+1, rule.MaxQuota)} {
 			// What would be admitted is not asked for: an admission is to be written.
-			if a := p.one(slidegate.OpPeek, limit, "used", cost); !a.Allowed {
-				p.one(slidegate.OpTake, limit, "used", cost)
+			if a := p.one(rule.Peek, limit, "used", cost); !a.Allowed {
+				p.one(rule.Take, limit, "used", cost)
 			}
 		}
-		if a := p.one(slidegate.OpPeek, limit, "used", 1); !a.Allowed {
-			p.one(slidegate.OpTakeUpTo, limit, "used", l.Capacity())
+		if a := p.one(rule.Peek, limit, "used", 1); !a.Allowed {
+			p.one(rule.TakeUpTo, limit, "used", l.Capacity())
 		}
 		p.giveBack(limit, "used", 0, rule.Oldest)
 		p.giveBack(limit, "used", 1, filled-3*l.Window) // nothing is there any more
 		p.moveTo(filled)
-		p.one(slidegate.OpPeek, limit, "used", 1)
+		p.one(rule.Peek, limit, "used", 1)
 		p.moveTo(filled + later - 1)
-		p.one(slidegate.OpPeek, limit, "used", l.Capacity())
+		p.one(rule.Peek, limit, "used", l.Capacity())
 	}
 }

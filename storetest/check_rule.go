@@ -33,7 +33,7 @@ func checkRule(t testing.TB, s *suite) {
 // and not by the code, so that the suite does not take the code's word for everything.
 type scriptStep struct {
 	at      time.Duration // since the start of the script
-	op      slidegate.Op
+	op      rule.Op
 	cost    int64
 	allowed bool
 	left    int64
@@ -72,7 +72,7 @@ type script struct {
 }
 
 func scripts() []script {
-	const take, peek, micro, s, ms = slidegate.OpTake, slidegate.OpPeek, time.Microsecond, time.Second, time.Millisecond
+	const take, peek, micro, s, ms = rule.Take, rule.Peek, time.Microsecond, time.Second, time.Millisecond
 	return []script{
 		{slidegate.Limit{Quota: 10, Window: time.Minute}, []scriptStep{
 			{0, take, 10, true, 0, 0, 120 * s},

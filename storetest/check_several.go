@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // checkSeveralLimits: a request over several limits is charged to all of them or to none.
@@ -46,26 +48,26 @@ func checkRefusalChargesNobody(p *pair) {
 			continue
 		}
 		group := "refusal-" + string(rune('a'+i))
-		charge := func(limit *slidegate.BoundLimit, key string, cost int64) slidegate.Charge {
-			return slidegate.Charge{Limit: limit, Key: key, Cost: cost}
+		charge := func(limit *store.Limit, key string, cost int64) store.Charge {
+			return store.Charge{Limit: limit, Key: key, Cost: cost}
 		}
 		expect := func(key string, used int64) {
 			p.t.Helper()
-			if a := p.both(slidegate.OpPeek, group, charge(limit, key, 1))[0]; a.Remaining != other.Quota-used {
+			if a := p.both(rule.Peek, group, charge(limit, key, 1))[0]; a.Remaining != other.Quota-used {
 				p.fatalf("a refused request left %d of %d units of another limit", a.Remaining, other.Quota-used)
 			}
 		}
-		p.both(slidegate.OpTake, group, charge(full, "x", 2), charge(limit, "known", 2))
+		p.both(rule.Take, group, charge(full, "x", 2), charge(limit, "known", 2))
 		for _, key := range []string{"known", "unknown"} {
-			p.both(slidegate.OpTake, group, charge(full, "x", 1), charge(limit, key, 3))
-			p.both(slidegate.OpTake, group, charge(limit, key, 3), charge(full, "x", 1))
-			p.both(slidegate.OpTakeUpTo, group, charge(limit, key, 3), charge(full, "x", 5))
+			p.both(rule.Take, group, charge(full, "x", 1), charge(limit, key, 3))
+			p.both(rule.Take, group, charge(limit, key, 3), charge(full, "x", 1))
+			p.both(rule.TakeUpTo, group, charge(limit, key, 3), charge(full, "x", 5))
 		}
 		expect("known", 2)
 		expect("unknown", 0)
 		// Had the refusal started the unknown key's window, that would end earlier than the reference has it.
 		p.moveBy(limit.Rule().Window / 3)
-		p.both(slidegate.OpTake, group, charge(limit, "unknown", 1))
+		p.both(rule.Take, group, charge(limit, "unknown", 1))
 		expect("unknown", 1)
 	}
 }
@@ -79,10 +81,10 @@ func checkCountsOwnRefusals(p *pair) {
 	if plain == nil || counts == nil {
 		return
 	}
-	take := func(ofPlain, ofCounts int64) []slidegate.Answer {
+	take := func(ofPlain, ofCounts int64) []rule.Answer {
 		p.t.Helper()
-		return p.both(slidegate.OpTake, "own", slidegate.Charge{Limit: plain, Key: "x", Cost: ofPlain},
-			slidegate.Charge{Limit: counts, Key: "x", Cost: ofCounts})
+		return p.both(rule.Take, "own", store.Charge{Limit: plain, Key: "x", Cost: ofPlain},
+			store.Charge{Limit: counts, Key: "x", Cost: ofCounts})
 	}
 	take(1, 1)
 	if a := take(1, 2); a[0].Allowed || !a[1].Allowed || a[1].Remaining != 4 {
@@ -103,13 +105,13 @@ func checkWithoutGroup(p *pair) {
 	if len(limits) < 2 {
 		return
 	}
-	charges := []slidegate.Charge{{Limit: limits[0], Key: "x", Cost: 1}, {Limit: limits[1], Key: "y", Cost: 1}}
-	_, err := decide(context.Background(), p.store.Apply, slidegate.OpPeek, "", charges...)
-	if errors.Is(err, slidegate.ErrStore) {
+	charges := []store.Charge{{Limit: limits[0], Key: "x", Cost: 1}, {Limit: limits[1], Key: "y", Cost: 1}}
+	_, err := decide(context.Background(), p.store.Apply, rule.Peek, "", charges...)
+	if errors.Is(err, store.ErrUnsupported) {
 		p.t.Logf("not checked: several keys without a group: %v", err)
 		return
 	}
 	for range 3 {
-		p.both(slidegate.OpTake, "", charges...)
+		p.both(rule.Take, "", charges...)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // checkState: state belongs to namespace, name, key and shape. A limit of another shape starts empty; quota, burst,
@@ -56,20 +57,20 @@ func checkPlansShare(p *pair) {
 		if len(plans) < 3 {
 			continue
 		}
-		p.one(slidegate.OpTake, plans[0], "plans", 10)
+		p.one(rule.Take, plans[0], "plans", 10)
 		// A bucket's debt is a time, in which another rate refills another amount; the others count units.
 		want := larger.Quota - 10
 		if limit.Algorithm == slidegate.TokenBucket {
 			want = 100 - 34 // ten units are 20 seconds; 100 a minute refill 33 1/3 in that time
 		}
-		if a := p.one(slidegate.OpPeek, plans[1], "plans", 1); a.Remaining != want {
+		if a := p.one(rule.Peek, plans[1], "plans", 1); a.Remaining != want {
 			p.fatalf("after 10 units and a change of quota to %d, %d remain and not %d", larger.Quota, a.Remaining, want)
 		}
 		for range 3 {
 			for _, plan := range plans {
-				p.one(slidegate.OpTake, plan, "plans", 7)
+				p.one(rule.Take, plan, "plans", 7)
 				p.moveBy(plan.Rule().Window / 7)
-				p.one(slidegate.OpPeek, plan, "plans", 1)
+				p.one(rule.Peek, plan, "plans", 1)
 			}
 		}
 	}
@@ -88,15 +89,15 @@ func checkShrunkLog(p *pair) {
 		return
 	}
 	for range 6 {
-		p.one(slidegate.OpTake, limits[0], "key", 1)
+		p.one(rule.Take, limits[0], "key", 1)
 		p.moveBy(time.Minute.Microseconds())
 	}
 	// The three that are left came at minutes 3, 4 and 5; it is minute 6, and the first of them goes at minute 63.
-	refused := p.one(slidegate.OpTake, limits[1], "key", 1)
+	refused := p.one(rule.Take, limits[1], "key", 1)
 	if want := (57 * time.Minute).Microseconds(); refused.Allowed || refused.RetryAfter != want {
 		p.fatalf("after the quota shrank the answer is %+v, not a refusal for %dus", refused, want)
 	}
 	p.moveBy(refused.RetryAfter)
-	p.one(slidegate.OpTake, limits[1], "key", 1)
-	p.one(slidegate.OpPeek, limits[0], "key", 1)
+	p.one(rule.Take, limits[1], "key", 1)
+	p.one(rule.Peek, limits[0], "key", 1)
 }

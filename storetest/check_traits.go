@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // checkTraits: what a store says about itself makes sense and stays the same, and it keeps at least the plainest limit.
@@ -27,7 +28,7 @@ func checkTraits(t testing.TB, s *suite) {
 	checkAccepts(p)
 }
 
-// checkAccepts: a store refuses a limit with ErrStore, always or never, and not all of them.
+// checkAccepts: a store refuses a limit with ErrUnsupported, always or never, and not all of them.
 func checkAccepts(p *pair) {
 	for _, limit := range catalogue() {
 		bound := p.bind(limit)
@@ -36,8 +37,8 @@ func checkAccepts(p *pair) {
 			p.t.Fatalf("the suite's own limit is wrong: %v", err)
 		}
 		err = p.store.Check(again)
-		if err != nil && !errors.Is(err, slidegate.ErrStore) {
-			p.t.Errorf("Check refuses %v with an error that does not wrap ErrStore: %v", limit, err)
+		if err != nil && !errors.Is(err, store.ErrUnsupported) {
+			p.t.Errorf("Check refuses %v with an error that does not wrap ErrUnsupported: %v", limit, err)
 		}
 		if accepted := bound != nil; accepted != (err == nil) {
 			p.t.Errorf("Check does not say the same of %v twice", limit)

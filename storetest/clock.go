@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Clock is a clock that stands still until it is told to move. It is safe for concurrent use. The zero value stands at
@@ -15,14 +15,14 @@ type Clock struct {
 }
 
 // NewClock returns a clock that stands at now.
-func NewClock(now slidegate.Micros) *Clock {
+func NewClock(now rule.Micros) *Clock {
 	c := &Clock{}
 	c.Set(now)
 	return c
 }
 
 // Now returns the time.
-func (c *Clock) Now() slidegate.Micros {
+func (c *Clock) Now() rule.Micros {
 	tick := c.tick.Load()
 	if tick == 0 {
 		return c.now.Load()
@@ -35,7 +35,7 @@ func (c *Clock) Now() slidegate.Micros {
 }
 
 // Set moves the clock to a moment, which may be an earlier one.
-func (c *Clock) Set(now slidegate.Micros) { c.now.Store(now) }
+func (c *Clock) Set(now rule.Micros) { c.now.Store(now) }
 
 // Advance moves the clock by a length of time, back if it is negative, and returns the new time.
-func (c *Clock) Advance(by slidegate.Micros) slidegate.Micros { return c.now.Add(by) }
+func (c *Clock) Advance(by rule.Micros) rule.Micros { return c.now.Add(by) }

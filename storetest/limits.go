@@ -86,7 +86,7 @@ func variantOf(l slidegate.Limit) slidegate.Limit {
 }
 
 // partOf is the length of a limit's part; algorithms without parts have one.
-func partOf(l *rule.Limit) slidegate.Micros { return l.Window / slidegate.Micros(max(1, l.Segments)) }
+func partOf(l *rule.Limit) rule.Micros { return l.Window / rule.Micros(max(1, l.Segments)) }
 
 // divisible makes a window a little longer, if need be, so that it divides into whole microseconds.
 func divisible(window time.Duration, segments int) time.Duration {

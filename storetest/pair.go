@@ -11,21 +11,22 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // epoch is where clocks start: a moment of 2026 that no window begins at.
-const epoch = slidegate.Micros(1_767_323_045_678_901)
+const epoch = rule.Micros(1_767_323_045_678_901)
 
 // pair is the store under test and the reference side by side, on one clock. What both are asked they must answer alike.
 type pair struct {
 	t         testing.TB
 	suite     *suite
 	clock     *Clock
-	store     slidegate.Store
+	store     store.Store
 	reference *Reference
 	namespace string
 	title     string             // what is being tried, for failures
-	high      slidegate.Micros   // the latest moment since the clock was last set back
+	high      rule.Micros        // the latest moment since the clock was last set back
 	addresses map[string]subject // what was asked about
 	order     []string           // the addresses in the order in which they came up, so that a seed repeats a run
 	recent    []string           // the last requests, for failures
@@ -34,7 +35,7 @@ type pair struct {
 
 // subject is what a state belongs to.
 type subject struct {
-	limit      *slidegate.BoundLimit
+	limit      *store.Limit
 	group, key string
 }
 
@@ -53,20 +54,20 @@ func (s *suite) pair(t testing.TB) *pair {
 }
 
 // bind binds a limit, or returns nil if the store says that it cannot keep it.
-func (p *pair) bind(limit slidegate.Limit) *slidegate.BoundLimit {
+func (p *pair) bind(limit slidegate.Limit) *store.Limit {
 	p.t.Helper()
 	return p.bindIn(p.namespace, limit)
 }
 
-func (p *pair) bindIn(namespace string, limit slidegate.Limit) *slidegate.BoundLimit {
+func (p *pair) bindIn(namespace string, limit slidegate.Limit) *store.Limit {
 	p.t.Helper()
 	bound, err := slidegate.Bind(namespace, limit)
 	if err != nil {
 		p.t.Fatalf("the suite's own limit is wrong: %v", err)
 	}
 	if err := p.store.Check(bound); err != nil {
-		if !errors.Is(err, slidegate.ErrStore) {
-			p.t.Fatalf("Check refuses %v with an error that does not wrap ErrStore: %v", limit, err)
+		if !errors.Is(err, store.ErrUnsupported) {
+			p.t.Fatalf("Check refuses %v with an error that does not wrap ErrUnsupported: %v", limit, err)
 		}
 		if !p.refused[limit] {
 			p.t.Logf("not checked: the store refuses %v: %v", limit, err)
@@ -78,9 +79,9 @@ func (p *pair) bindIn(namespace string, limit slidegate.Limit) *slidegate.BoundL
 }
 
 // bindAll binds those of the limits that the store accepts.
-func (p *pair) bindAll(limits ...slidegate.Limit) []*slidegate.BoundLimit {
+func (p *pair) bindAll(limits ...slidegate.Limit) []*store.Limit {
 	p.t.Helper()
-	var bound []*slidegate.BoundLimit
+	var bound []*store.Limit
 	for _, limit := range limits {
 		if b := p.bind(limit); b != nil {
 			bound = append(bound, b)
@@ -90,13 +91,13 @@ func (p *pair) bindAll(limits ...slidegate.Limit) []*slidegate.BoundLimit {
 }
 
 // both asks the store and the reference, and returns what they agree on.
-func (p *pair) both(op slidegate.Op, group string, charges ...slidegate.Charge) []slidegate.Answer {
+func (p *pair) both(op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	p.t.Helper()
 	return p.bothWith(p.store.Apply, op, group, charges...)
 }
 
 // bothWith is both where the store is asked in a way of its own.
-func (p *pair) bothWith(apply applyFunc, op slidegate.Op, group string, charges ...slidegate.Charge) []slidegate.Answer {
+func (p *pair) bothWith(apply applyFunc, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	p.t.Helper()
 	p.saw(op, group, charges)
 	got, err := decide(context.Background(), apply, op, group, charges...)
@@ -112,18 +113,18 @@ func (p *pair) bothWith(apply applyFunc, op slidegate.Op, group string, charges 
 }
 
 // one is both for a request of a single charge without a group.
-func (p *pair) one(op slidegate.Op, limit *slidegate.BoundLimit, key string, cost int64) slidegate.Answer {
+func (p *pair) one(op rule.Op, limit *store.Limit, key string, cost int64) rule.Answer {
 	p.t.Helper()
-	return p.both(op, "", slidegate.Charge{Limit: limit, Key: key, Cost: cost})[0]
+	return p.both(op, "", store.Charge{Limit: limit, Key: key, Cost: cost})[0]
 }
 
 // giveBack is both for giving units of a moment back.
-func (p *pair) giveBack(limit *slidegate.BoundLimit, key string, cost int64, at slidegate.Micros) slidegate.Answer {
+func (p *pair) giveBack(limit *store.Limit, key string, cost int64, at rule.Micros) rule.Answer {
 	p.t.Helper()
-	return p.both(slidegate.OpGiveBack, "", slidegate.Charge{Limit: limit, Key: key, Cost: cost, At: at})[0]
+	return p.both(rule.GiveBack, "", store.Charge{Limit: limit, Key: key, Cost: cost, At: at})[0]
 }
 
-func (p *pair) compare(got, want []slidegate.Answer) {
+func (p *pair) compare(got, want []rule.Answer) {
 	p.t.Helper()
 	for i := range want {
 		g := got[i]
@@ -141,14 +142,14 @@ func (p *pair) compare(got, want []slidegate.Answer) {
 
 // moveTo moves the clock. What a store may have forgotten by now is a matter of its own once the clock goes back before
 // its end, so it is reset first, in both.
-func (p *pair) moveTo(now slidegate.Micros) {
+func (p *pair) moveTo(now rule.Micros) {
 	p.t.Helper()
 	p.high = max(p.high, p.clock.Now())
 	if now < p.clock.Now() {
 		for _, name := range p.order {
 			s := p.addresses[name]
 			if end, there := p.reference.expires(s.limit, s.group, s.key); there && end <= p.high && now < end {
-				p.both(slidegate.OpReset, s.group, slidegate.Charge{Limit: s.limit, Key: s.key})
+				p.both(rule.Reset, s.group, store.Charge{Limit: s.limit, Key: s.key})
 			}
 		}
 		p.high = now
@@ -156,7 +157,7 @@ func (p *pair) moveTo(now slidegate.Micros) {
 	p.clock.Set(now)
 }
 
-func (p *pair) moveBy(length slidegate.Micros) {
+func (p *pair) moveBy(length rule.Micros) {
 	p.t.Helper()
 	p.moveTo(p.clock.Now() + length)
 }
@@ -168,7 +169,7 @@ func (p *pair) turnPage() {
 }
 
 // saw keeps the books that moveTo and fatalf need.
-func (p *pair) saw(op slidegate.Op, group string, charges []slidegate.Charge) {
+func (p *pair) saw(op rule.Op, group string, charges []store.Charge) {
 	if len(p.recent) == 8 {
 		p.recent = slices.Delete(p.recent, 0, 1)
 	}
@@ -188,17 +189,17 @@ func (p *pair) fatalf(format string, args ...any) {
 		fmt.Sprintf(format, args...), strings.Join(p.recent, "\n  "))
 }
 
-var opNames = map[slidegate.Op]string{
-	slidegate.OpTake: "take", slidegate.OpTakeUpTo: "take up to", slidegate.OpPeek: "peek",
-	slidegate.OpCharge: "charge", slidegate.OpGiveBack: "give back", slidegate.OpReset: "reset",
+var opNames = map[rule.Op]string{
+	rule.Take: "take", rule.TakeUpTo: "take up to", rule.Peek: "peek",
+	rule.Charge: "charge", rule.GiveBack: "give back", rule.Reset: "reset",
 }
 
-func describe(op slidegate.Op, group string, charges []slidegate.Charge) string {
+func describe(op rule.Op, group string, charges []store.Charge) string {
 	var b strings.Builder
 	b.WriteString(opNames[op])
 	for _, charge := range charges {
-		fmt.Fprintf(&b, " [%d of %v, key %.40q", charge.Cost, charge.Limit.Limit(), charge.Key)
-		if op == slidegate.OpGiveBack {
+		fmt.Fprintf(&b, " [%d of %v, key %.40q", charge.Cost, slidegate.Unbind(charge.Limit), charge.Key)
+		if op == rule.GiveBack {
 			fmt.Fprintf(&b, ", at %d", charge.At)
 		}
 		b.WriteString("]")

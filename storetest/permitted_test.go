@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // TestPermittedPasses holds the suite to the contract from the other side: it must not fail a store for what the
@@ -20,14 +20,14 @@ func TestPermittedPasses(t *testing.T) {
 	}{
 		{"forgets at the end", false, openForgetting},
 		{"lends its memory to the rule", false, deciding(decidingInPlace)},
-		{"decides one charge at a time", true, openPlain(slidegate.Traits{Name: "one", MaxCharges: 1}, nil)},
-		{"needs a group", true, openPlain(slidegate.Traits{Name: "nodes", MaxCharges: 20}, nil)},
+		{"decides one charge at a time", true, openPlain(store.Traits{Name: "one", MaxCharges: 1}, nil)},
+		{"needs a group", true, openPlain(store.Traits{Name: "nodes", MaxCharges: 20}, nil)},
 		{"has a server's clock", true, openServerClock},
-		{"refuses some limits", true, openPlain(slidegate.Traits{Name: "some", MaxCharges: 3}, func(l *rule.Limit) bool {
+		{"refuses some limits", true, openPlain(store.Traits{Name: "some", MaxCharges: 3}, func(l *rule.Limit) bool {
 			return l.Algorithm != rule.SlidingLog && l.Quota < 1<<40 && l.Segments < 60
 		})},
 		{"does not look at the context", true, plant(func(r *Reference) applyFunc {
-			return func(_ context.Context, batch []slidegate.Request) error { return r.Apply(context.Background(), batch) }
+			return func(_ context.Context, batch []store.Request) error { return r.Apply(context.Background(), batch) }
 		})},
 		{"reads the clock once a batch", true, plant(decidingAtOnce)},
 	} {
@@ -48,14 +48,14 @@ func TestPermittedPasses(t *testing.T) {
 
 // openForgetting opens stores that forget everything at the first moment at which they may. Every so often they clean up
 // what nobody asks about; what is asked about they look at each time.
-func openForgetting(t testing.TB, clock *Clock) slidegate.Store {
+func openForgetting(t testing.TB, clock *Clock) store.Store {
 	limits := map[string]*rule.Limit{}
-	forget := func(r *Reference, name string, now slidegate.Micros) {
+	forget := func(r *Reference, name string, now rule.Micros) {
 		if state, there := r.states[name]; there && limits[name].Expires(&state) <= now {
 			delete(r.states, name)
 		}
 	}
-	return preparing(func(r *Reference, limit *rule.Limit, name string, now slidegate.Micros) {
+	return preparing(func(r *Reference, limit *rule.Limit, name string, now rule.Micros) {
 		limits[name] = limit
 		forget(r, name, now)
 		if len(limits)%100 != 0 {
@@ -69,7 +69,7 @@ func openForgetting(t testing.TB, clock *Clock) slidegate.Store {
 
 // decidingInPlace hands the rule the states themselves and not copies: what the rule does not call changed it must
 // have left alone.
-func decidingInPlace(r *Reference, request *slidegate.Request) {
+func decidingInPlace(r *Reference, request *store.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	items := make([]rule.Item, len(request.Charges))
@@ -85,7 +85,7 @@ func decidingInPlace(r *Reference, request *slidegate.Request) {
 
 // decidingAtOnce decides a whole batch under one lock, at one moment.
 func decidingAtOnce(r *Reference) applyFunc {
-	return func(_ context.Context, batch []slidegate.Request) error {
+	return func(_ context.Context, batch []store.Request) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		now := r.clock.Now()
@@ -99,38 +99,38 @@ func decidingAtOnce(r *Reference) applyFunc {
 
 // openServerClock opens stores that read the test's clock before they ask the server, as they must when it stands in for
 // the server's own.
-func openServerClock(t testing.TB, clock *Clock) slidegate.Store {
+func openServerClock(t testing.TB, clock *Clock) store.Store {
 	return served{deciding(readingFirst)(t, clock)}
 }
 
-type served struct{ slidegate.Store }
+type served struct{ store.Store }
 
-func (s served) Traits() slidegate.Traits {
-	return slidegate.Traits{Name: "server", ServerClock: true, MaxCharges: 10, RoundTrips: 1}
+func (s served) Traits() store.Traits {
+	return store.Traits{Name: "server", ServerClock: true, MaxCharges: 10, RoundTrips: 1}
 }
 
 // plain is a store with nothing that it need not have.
 type plain struct {
 	reference *Reference
-	traits    slidegate.Traits
+	traits    store.Traits
 	accepts   func(l *rule.Limit) bool
 }
 
-func openPlain(traits slidegate.Traits, accepts func(l *rule.Limit) bool) Open {
-	return func(_ testing.TB, clock *Clock) slidegate.Store { return plain{NewReference(clock), traits, accepts} }
+func openPlain(traits store.Traits, accepts func(l *rule.Limit) bool) Open {
+	return func(_ testing.TB, clock *Clock) store.Store { return plain{NewReference(clock), traits, accepts} }
 }
 
-func (p plain) Traits() slidegate.Traits { return p.traits }
+func (p plain) Traits() store.Traits { return p.traits }
 
-func (p plain) Check(limit *slidegate.BoundLimit) error {
+func (p plain) Check(limit *store.Limit) error {
 	if p.accepts == nil || p.accepts(limit.Rule()) {
 		return nil
 	}
-	return fmt.Errorf("plain: %w: not that one", slidegate.ErrStore)
+	return fmt.Errorf("plain: %w: not that one", store.ErrUnsupported)
 }
 
 // Apply panics when it is asked what it said it cannot do.
-func (p plain) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (p plain) Apply(ctx context.Context, batch []store.Request) error {
 	for i := range batch {
 		request := &batch[i]
 		if len(request.Charges) > p.traits.MaxCharges {
@@ -142,7 +142,7 @@ func (p plain) Apply(ctx context.Context, batch []slidegate.Request) error {
 			}
 		}
 		if p.traits.Name == "nodes" && request.Group == "" && len(request.Charges) > 1 {
-			request.Err = fmt.Errorf("plain: %w: several keys need a group", slidegate.ErrStore)
+			request.Err = fmt.Errorf("plain: %w: several keys need a group", store.ErrUnsupported)
 			return request.Err
 		}
 	}

@@ -5,29 +5,29 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // planted is the reference with something put in the place of its Apply.
 type planted struct {
 	*Reference
 	apply   applyFunc
-	takeOne applyFunc // for batches of a single charge; nil if TakeOne does what Apply does
+	takeOne applyFunc // for batches of a single charge; nil if TakeSingle does what Apply does
 }
 
-func (p *planted) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (p *planted) Apply(ctx context.Context, batch []store.Request) error {
 	return p.apply(ctx, batch)
 }
 
-func (p *planted) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (p *planted) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	apply := p.apply
 	if p.takeOne != nil {
 		apply = p.takeOne
 	}
-	batch := []slidegate.Request{newRequest(slidegate.OpTake, "", slidegate.Charge{Limit: limit, Key: key, Cost: cost})}
+	batch := []store.Request{newRequest(rule.Take, "", store.Charge{Limit: limit, Key: key, Cost: cost})}
 	err = apply(ctx, batch)
 	a := batch[0].Answers[0]
 	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
@@ -35,16 +35,16 @@ func (p *planted) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key 
 
 // plant opens stores whose Apply is made from a reference.
 func plant(apply func(r *Reference) applyFunc) Open {
-	return func(_ testing.TB, clock *Clock) slidegate.Store {
+	return func(_ testing.TB, clock *Clock) store.Store {
 		r := NewReference(clock)
 		return &planted{Reference: r, apply: apply(r)}
 	}
 }
 
 // deciding opens stores that decide each request by a function of their own.
-func deciding(decide func(r *Reference, request *slidegate.Request)) Open {
+func deciding(decide func(r *Reference, request *store.Request)) Open {
 	return plant(func(r *Reference) applyFunc {
-		return func(ctx context.Context, batch []slidegate.Request) error {
+		return func(ctx context.Context, batch []store.Request) error {
 			var first error
 			for i := range batch {
 				if batch[i].Err = contextError(ctx); batch[i].Err == nil {
@@ -59,8 +59,8 @@ func deciding(decide func(r *Reference, request *slidegate.Request)) Open {
 }
 
 // preparing opens stores that do something to the states of a request before they decide it, with the lock held.
-func preparing(prepare func(r *Reference, limit *rule.Limit, address string, now slidegate.Micros)) Open {
-	return deciding(func(r *Reference, request *slidegate.Request) {
+func preparing(prepare func(r *Reference, limit *rule.Limit, address string, now rule.Micros)) Open {
+	return deciding(func(r *Reference, request *store.Request) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		now := r.clock.Now()
@@ -72,8 +72,8 @@ func preparing(prepare func(r *Reference, limit *rule.Limit, address string, now
 }
 
 // misanswering opens stores that decide rightly and then spoil the answers.
-func misanswering(spoil func(op slidegate.Op, charge slidegate.Charge, answer *slidegate.Answer, now slidegate.Micros)) Open {
-	return deciding(func(r *Reference, request *slidegate.Request) {
+func misanswering(spoil func(op rule.Op, charge store.Charge, answer *rule.Answer, now rule.Micros)) Open {
+	return deciding(func(r *Reference, request *store.Request) {
 		r.decide(request)
 		for i := range request.Answers {
 			spoil(request.Op, request.Charges[i], &request.Answers[i], r.clock.Now())
@@ -82,8 +82,8 @@ func misanswering(spoil func(op slidegate.Op, charge slidegate.Charge, answer *s
 }
 
 // misreading opens stores that take a request for another.
-func misreading(misread func(request *slidegate.Request)) Open {
-	return deciding(func(r *Reference, request *slidegate.Request) {
+func misreading(misread func(request *store.Request)) Open {
+	return deciding(func(r *Reference, request *store.Request) {
 		mistaken := *request
 		mistaken.Charges = slices.Clone(request.Charges)
 		misread(&mistaken)
@@ -92,8 +92,8 @@ func misreading(misread func(request *slidegate.Request)) Open {
 }
 
 // misaddressing opens stores that mix up addresses.
-func misaddressing(misaddress func(group *string, charge *slidegate.Charge)) Open {
-	return misreading(func(request *slidegate.Request) {
+func misaddressing(misaddress func(group *string, charge *store.Charge)) Open {
+	return misreading(func(request *store.Request) {
 		group := request.Group
 		for i := range request.Charges {
 			request.Group = group
@@ -103,8 +103,8 @@ func misaddressing(misaddress func(group *string, charge *slidegate.Charge)) Ope
 }
 
 // part returns a request with just one of the charges of another, and the place for its answer.
-func part(request *slidegate.Request, i int) *slidegate.Request {
-	return &slidegate.Request{
+func part(request *store.Request, i int) *store.Request {
+	return &store.Request{
 		Op: request.Op, Group: request.Group, Charges: request.Charges[i : i+1], Answers: request.Answers[i : i+1],
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Reference is the slowest obvious Store: one lock, one map, the rule. It never forgets anything, so it is for tests
@@ -25,7 +25,7 @@ func NewReference(clock *Clock) *Reference {
 }
 
 // Apply decides the requests one after the other.
-func (r *Reference) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (r *Reference) Apply(ctx context.Context, batch []store.Request) error {
 	var first error
 	for i := range batch {
 		request := &batch[i]
@@ -38,36 +38,36 @@ func (r *Reference) Apply(ctx context.Context, batch []slidegate.Request) error 
 	return first
 }
 
-// TakeOne decides a request of a single charge.
-func (r *Reference) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+// TakeSingle decides a request of a single charge.
+func (r *Reference) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
-	var answers [1]slidegate.Answer
-	err = r.Apply(ctx, []slidegate.Request{{
-		Op: slidegate.OpTake, Charges: []slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: answers[:],
+	var answers [1]rule.Answer
+	err = r.Apply(ctx, []store.Request{{
+		Op: rule.Take, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: answers[:],
 	}})
 	a := answers[0]
 	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
 }
 
 // Check accepts every limit: the rule decides here, not a port of it.
-func (r *Reference) Check(*slidegate.BoundLimit) error { return nil }
+func (r *Reference) Check(*store.Limit) error { return nil }
 
 // Traits tells what the store can do.
-func (r *Reference) Traits() slidegate.Traits {
-	return slidegate.Traits{Name: "reference", MaxCharges: 1_000}
+func (r *Reference) Traits() store.Traits {
+	return store.Traits{Name: "reference", MaxCharges: 1_000}
 }
 
 // decide reads the clock only when it has the lock: a request that read it before would decide by a moment that others
 // have left behind.
-func (r *Reference) decide(request *slidegate.Request) {
+func (r *Reference) decide(request *store.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.decideLocked(request, r.clock.Now())
 }
 
 // decideLocked lends the rule copies of the states and keeps those that changed.
-func (r *Reference) decideLocked(request *slidegate.Request, now slidegate.Micros) {
+func (r *Reference) decideLocked(request *store.Request, now rule.Micros) {
 	addresses := make([]string, len(request.Charges))
 	states := make([]rule.State, len(request.Charges))
 	items := make([]rule.Item, len(request.Charges))
@@ -85,7 +85,7 @@ func (r *Reference) decideLocked(request *slidegate.Request, now slidegate.Micro
 }
 
 // expires returns the moment from which any store may have forgotten what is at an address, and whether there is anything.
-func (r *Reference) expires(limit *slidegate.BoundLimit, group, key string) (at slidegate.Micros, there bool) {
+func (r *Reference) expires(limit *store.Limit, group, key string) (at rule.Micros, there bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	state, ok := r.states[address(limit.Prefix(), group, key)]

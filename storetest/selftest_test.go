@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
-func openReference(_ testing.TB, clock *Clock) slidegate.Store { return NewReference(clock) }
+func openReference(_ testing.TB, clock *Clock) store.Store { return NewReference(clock) }
 
 func TestReferencePasses(t *testing.T) { Run(t, openReference) }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // sequence plays random requests on a pair: small steps and large ones, forwards and back, and to the very moments at
@@ -13,39 +14,39 @@ import (
 type sequence struct {
 	*pair
 	random *rand.Rand
-	mix    []slidegate.Op // the operations, each as often as it is to come up
+	mix    []rule.Op // the operations, each as often as it is to come up
 	// subjects are what is asked about. A limit comes in variants that share its state.
 	subjects []sequenceSubject
 	group    string
 	most     int // how many charges a request has at most
 
-	last  slidegate.Answer
-	times []slidegate.Micros // when units were charged
+	last  rule.Answer
+	times []rule.Micros // when units were charged
 }
 
 type sequenceSubject struct {
-	variants []*slidegate.BoundLimit
+	variants []*store.Limit
 	keys     []string
 }
 
 var (
 	// everyOp is mostly takes, as traffic is.
-	everyOp = []slidegate.Op{
-		slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake,
-		slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTakeUpTo, slidegate.OpTakeUpTo,
-		slidegate.OpPeek, slidegate.OpPeek, slidegate.OpCharge, slidegate.OpGiveBack, slidegate.OpGiveBack, slidegate.OpReset,
+	everyOp = []rule.Op{
+		rule.Take, rule.Take, rule.Take, rule.Take, rule.Take, rule.Take,
+		rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.TakeUpTo,
+		rule.Peek, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset,
 	}
 	// givingBack is mostly corrections.
-	givingBack = []slidegate.Op{
-		slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpGiveBack, slidegate.OpGiveBack, slidegate.OpGiveBack,
-		slidegate.OpCharge, slidegate.OpReset,
+	givingBack = []rule.Op{
+		rule.Take, rule.Take, rule.Take, rule.GiveBack, rule.GiveBack, rule.GiveBack,
+		rule.Charge, rule.Reset,
 	}
-	// onlyTake is all that a OneTaker can do.
-	onlyTake = []slidegate.Op{slidegate.OpTake}
+	// onlyTake is all that a SingleTaker can do.
+	onlyTake = []rule.Op{rule.Take}
 )
 
 // sequence prepares a sequence over limits, three keys each. It is nil when the store refuses them all.
-func (p *pair) sequence(index int, mix []slidegate.Op, limits ...slidegate.Limit) *sequence {
+func (p *pair) sequence(index int, mix []rule.Op, limits ...slidegate.Limit) *sequence {
 	p.t.Helper()
 	p.turnPage()
 	q := &sequence{pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, most: 1}
@@ -87,16 +88,16 @@ func (q *sequence) step(apply applyFunc) {
 }
 
 // charges draws one charge, or several on different limits in any order.
-func (q *sequence) charges() []slidegate.Charge {
+func (q *sequence) charges() []store.Charge {
 	n := 1 + q.random.IntN(min(q.most, len(q.subjects)))
-	charges := make([]slidegate.Charge, 0, n)
+	charges := make([]store.Charge, 0, n)
 	for _, i := range q.random.Perm(len(q.subjects))[:n] {
 		s := q.subjects[i]
 		limit := s.variants[0]
 		if q.random.IntN(8) == 0 {
 			limit = s.variants[len(s.variants)-1]
 		}
-		charges = append(charges, slidegate.Charge{
+		charges = append(charges, store.Charge{
 			Limit: limit, Key: s.keys[q.random.IntN(len(s.keys))], Cost: q.cost(limit.Rule()), At: q.moment(),
 		})
 	}
@@ -131,7 +132,7 @@ func (q *sequence) cost(l *rule.Limit) int64 {
 }
 
 // moment draws a time to give back at: mostly one at which something was charged.
-func (q *sequence) moment() slidegate.Micros {
+func (q *sequence) moment() rule.Micros {
 	switch n := len(q.times); {
 	case n == 0 || q.random.IntN(4) == 0:
 		return rule.Oldest
@@ -143,15 +144,15 @@ func (q *sequence) moment() slidegate.Micros {
 }
 
 // move moves the clock, within the range of moments that the rule accepts.
-func (q *sequence) move(charge slidegate.Charge) {
+func (q *sequence) move(charge store.Charge) {
 	q.t.Helper()
-	const earliest = slidegate.Micros(1_000_000_000_000_000) // in 2001: far enough from the zero that means no moment
+	const earliest = rule.Micros(1_000_000_000_000_000) // in 2001: far enough from the zero that means no moment
 	if next := q.nextMoment(charge); next >= earliest && next <= rule.MaxNow {
 		q.moveTo(next)
 	}
 }
 
-func (q *sequence) nextMoment(charge slidegate.Charge) slidegate.Micros {
+func (q *sequence) nextMoment(charge store.Charge) rule.Micros {
 	l, now := charge.Limit.Rule(), q.clock.Now()
 	part, around := partOf(l), q.random.Int64N(3)-1
 	switch q.random.IntN(24) {

@@ -1,9 +1,9 @@
-// Package storetest is the Store contract as a suite of checks: whoever implements slidegate.Store runs it in one line.
+// Package storetest is the Store contract as a suite of checks: whoever implements store.Store runs it in one line.
 // Every check asks the store and Reference, the slowest obvious store, the same things on the same virtual clock, and
 // the answers must agree to the last microsecond and unit. Reference is also the worked example of how to write a Store.
 //
 //	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+//		storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 //			return mystore.New(mystore.Options{Now: clock.Now})
 //		})
 //	}
@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Open opens a store for one check. The store takes its time from clock alone, to decide and to forget; a store that
@@ -22,7 +22,7 @@ import (
 //
 // The store may share its data with stores opened before: every check uses a namespace that no other uses. What is to be
 // closed is closed in t.Cleanup.
-type Open func(t testing.TB, clock *Clock) slidegate.Store
+type Open func(t testing.TB, clock *Clock) store.Store
 
 // Options are what a run may have besides a store. The zero value is what Run uses.
 type Options struct {
@@ -66,7 +66,7 @@ var checks = []check{
 	{"rule", checkRule},
 	{"clock", checkClock},
 	{"batch", checkBatch},
-	{"one-taker", checkOneTaker},
+	{"single-taker", checkSingleTaker},
 	{"several-limits", checkSeveralLimits},
 	{"give-back", checkGiveBack},
 	{"read-only", checkReadOnly},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -163,7 +162,7 @@ func checkLogs(events []Event) error {
 // planted are changes of an answer that Check has to find. Each returns false where it changes nothing.
 var planted = map[string]func(e *Event) bool{
 	"an admission instead of a refusal": func(e *Event) bool {
-		if e.Op != slidegate.OpTake || e.Answer.Allowed || isLog(e.Limit) {
+		if e.Op != rule.Take || e.Answer.Allowed || isLog(e.Limit) {
 			return false
 		}
 		e.Answer.Allowed, e.Answer.Granted, e.Answer.RetryAfter = true, e.Cost, 0
@@ -263,7 +262,7 @@ func Summarize(events []Event) (s Summary) {
 		case e.Known:
 			s.Requests++
 			s.Answered++
-			if e.Op == slidegate.OpTake && e.Answer.Allowed {
+			if e.Op == rule.Take && e.Answer.Allowed {
 				s.Admitted++
 			}
 		default:

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 func at(after rule.Micros) int64 { return (base + after) * 1_000 }
 
 // answerTo is what the rule answers with so much taken at base.
-func answerTo(t *testing.T, taken int64, after rule.Micros, cost int64) slidegate.Answer {
+func answerTo(t *testing.T, taken int64, after rule.Micros, cost int64) rule.Answer {
 	t.Helper()
 	l := windowRule(t)
 	var s rule.State
@@ -42,8 +42,8 @@ func windowRule(t *testing.T) *rule.Limit {
 
 // A request that was not answered may explain what was seen afterwards, and nothing else may.
 func TestUnanswered(t *testing.T) {
-	lost := Event{Op: slidegate.OpTake, Cost: 5, Call: at(0), Return: at(1_000)}
-	take := Event{Op: slidegate.OpTake, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true}
+	lost := Event{Op: rule.Take, Cost: 5, Call: at(0), Return: at(1_000)}
+	take := Event{Op: rule.Take, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true}
 	for _, c := range []struct {
 		name   string
 		events []Event
@@ -67,9 +67,9 @@ func TestUnanswered(t *testing.T) {
 // A request that was lost can be carried out after others that were asked later, in the same part of the window or another.
 func TestUnansweredUntilLater(t *testing.T) {
 	l := windowRule(t)
-	lost := Event{Op: slidegate.OpTake, Cost: 5, Call: at(0), Return: at(1_000)}
-	take := Event{Op: slidegate.OpTake, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true, Answer: answerTo(t, 0, 3_000, 3)}
-	later := Event{Op: slidegate.OpTake, Cost: 3, Call: at(300_000), Return: at(302_000), Known: true}
+	lost := Event{Op: rule.Take, Cost: 5, Call: at(0), Return: at(1_000)}
+	take := Event{Op: rule.Take, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true, Answer: answerTo(t, 0, 3_000, 3)}
+	later := Event{Op: rule.Take, Cost: 3, Call: at(300_000), Return: at(302_000), Known: true}
 	for _, when := range []rule.Micros{3_500, 260_000} {
 		var s rule.State
 		l.TakeOne(&s, base+3_000, 3)
@@ -83,9 +83,9 @@ func TestUnansweredUntilLater(t *testing.T) {
 
 // What was answered is remembered until a crash that forgets, and forgotten after it.
 func TestForget(t *testing.T) {
-	first := Event{Op: slidegate.OpTake, Cost: 5, Call: at(-1_000), Return: at(1_000), Known: true, Answer: answerTo(t, 0, 0, 5)}
+	first := Event{Op: rule.Take, Cost: 5, Call: at(-1_000), Return: at(1_000), Known: true, Answer: answerTo(t, 0, 0, 5)}
 	forget := Event{Forget: true, Call: at(1_500), Return: at(1_800)}
-	take := Event{Op: slidegate.OpTake, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true}
+	take := Event{Op: rule.Take, Cost: 3, Call: at(2_000), Return: at(4_000), Known: true}
 	for _, c := range []struct {
 		name   string
 		events []Event
@@ -106,10 +106,10 @@ func TestForget(t *testing.T) {
 
 // Of a key that lost very many requests only the beginning is looked at, and what is wrong there is found.
 func TestManyLost(t *testing.T) {
-	wrong := Event{Op: slidegate.OpTake, Cost: 3, Call: at(-2_000), Return: at(4_000), Known: true, Answer: answerTo(t, 5, 3_000, 3)}
+	wrong := Event{Op: rule.Take, Cost: 3, Call: at(-2_000), Return: at(4_000), Known: true, Answer: answerTo(t, 5, 3_000, 3)}
 	var lost []Event
 	for i := range 40 {
-		lost = append(lost, Event{Op: slidegate.OpTake, Cost: 1, Call: at(int64(5_000 + i)), Return: at(int64(6_000 + i))})
+		lost = append(lost, Event{Op: rule.Take, Cost: 1, Call: at(int64(5_000 + i)), Return: at(int64(6_000 + i))})
 	}
 	if err := Check(append(lost, wrong)); err == nil || errors.Is(err, ErrUndecided) {
 		t.Errorf("before they were lost: %v", err)
@@ -121,7 +121,7 @@ func TestManyLost(t *testing.T) {
 	if kept := untilLost(append(slices.Clone(lost), wrong)); len(kept) != mostLost {
 		t.Errorf("%d events are kept, want %d", len(kept), mostLost)
 	}
-	meanwhile := Event{Op: slidegate.OpTake, Cost: 1, Call: at(0), Return: at(9_000), Known: true}
+	meanwhile := Event{Op: rule.Take, Cost: 1, Call: at(0), Return: at(9_000), Known: true}
 	if kept := untilLost(append(slices.Clone(lost), meanwhile)); kept[0].Known || kept[0].Return != at(5_000+mostLost) {
 		t.Errorf("a request that was answered later is kept as %+v", kept[0])
 	}
@@ -134,7 +134,7 @@ func TestLogs(t *testing.T) {
 		t.Fatal("the log is not where it was")
 	}
 	full := func(when rule.Micros) Event {
-		return Event{Limit: log, Call: at(when), Return: at(when), Known: true, Answer: slidegate.Answer{At: base + when, Granted: Limits[log].Quota}}
+		return Event{Limit: log, Call: at(when), Return: at(when), Known: true, Answer: rule.Answer{At: base + when, Granted: Limits[log].Quota}}
 	}
 	forget := Event{Forget: true, Call: at(500_000), Return: at(600_000)}
 	for _, c := range []struct {
@@ -158,7 +158,7 @@ func TestLogs(t *testing.T) {
 // Nothing is planted where the check does not look: in an answer that came while everything was
 // forgotten, or that another request may explain.
 func TestPlantedWhereItIsLookedAt(t *testing.T) {
-	e := Event{Limit: 2, Call: at(0), Return: at(1_000), Known: true, Answer: slidegate.Answer{At: base + 500, Allowed: true, Granted: 1}}
+	e := Event{Limit: 2, Call: at(0), Return: at(1_000), Known: true, Answer: rule.Answer{At: base + 500, Allowed: true, Granted: 1}}
 	if !lookedAt([]Event{e}, e) {
 		t.Error("an answer in good times is not looked at")
 	}
@@ -194,9 +194,9 @@ func TestRecord(t *testing.T) {
 }
 
 // slowStore takes a round trip's time, so that a history does not become too long to be checked.
-type slowStore struct{ slidegate.Store }
+type slowStore struct{ store.Store }
 
-func (s slowStore) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s slowStore) Apply(ctx context.Context, batch []store.Request) error {
 	<-time.After(time.Millisecond)
 	return s.Store.Apply(ctx, batch)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -20,14 +19,14 @@ type state struct {
 
 // input is a request, and the end of the history: what was not answered may have been carried out until then.
 type input struct {
-	op          slidegate.Op
+	op          rule.Op
 	cost        int64
 	called, end rule.Micros
 	forget      bool
 }
 
 // output is nil for a request that was not answered.
-type output struct{ answer *slidegate.Answer }
+type output struct{ answer *rule.Answer }
 
 // model is the rule for one limit in the words of the checker.
 func model(l *rule.Limit) porcupine.Model {
@@ -45,7 +44,7 @@ func model(l *rule.Limit) porcupine.Model {
 }
 
 // step returns the states that a request can have led to; none if it cannot have been answered so.
-func (s state) step(l *rule.Limit, in input, answer *slidegate.Answer) []any {
+func (s state) step(l *rule.Limit, in input, answer *rule.Answer) []any {
 	switch {
 	case in.forget:
 		return []any{state{start: rule.Absent}}
@@ -62,9 +61,9 @@ func (s state) step(l *rule.Limit, in input, answer *slidegate.Answer) []any {
 }
 
 // decide is what the rule says. The state keeps its time if nothing changes.
-func (s state) decide(l *rule.Limit, in *input, now rule.Micros) (state, slidegate.Answer) {
+func (s state) decide(l *rule.Limit, in *input, now rule.Micros) (state, rule.Answer) {
 	inside := rule.State{Start: s.start, Counts: s.counts[:l.Parts()]}
-	answers := make([]slidegate.Answer, 1)
+	answers := make([]rule.Answer, 1)
 	rule.Decide(in.op, []rule.Item{{Limit: l, State: &inside, Cost: in.cost, At: rule.Oldest}}, now, answers)
 	next := state{last: now, start: inside.Start}
 	copy(next.counts[:], inside.Counts)

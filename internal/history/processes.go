@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Orders returns what to tell some processes, so that all ask until the end of a stretch of a history of some length.
@@ -21,7 +21,7 @@ func Orders(processes int, seed uint64, length time.Duration, end time.Time) []O
 }
 
 // Job returns what a process does with an Order in JSON: it records.
-func Job(store slidegate.Store, alive func(context.Context) error) func(order []byte) (any, error) {
+func Job(store store.Store, alive func(context.Context) error) func(order []byte) (any, error) {
 	return func(text []byte) (any, error) {
 		var order Order
 		if err := json.Unmarshal(text, &order); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Limits are those that histories are of: windows in several parts and in one, which some stores decide in ways of their own,
@@ -22,7 +23,7 @@ var Limits = []slidegate.Limit{
 func isLog(limit int) bool { return Limits[limit].Algorithm == slidegate.SlidingLog }
 
 // bound returns the limits as stores take them.
-func bound() (all []*slidegate.BoundLimit, err error) {
+func bound() (all []*store.Limit, err error) {
 	for _, limit := range Limits {
 		b, err := slidegate.Bind("history", limit)
 		if err != nil {
@@ -49,17 +50,17 @@ type Order struct {
 type Event struct {
 	Client       int
 	Limit, Key   int // the place of the limit in Limits
-	Op           slidegate.Op
+	Op           rule.Op
 	Cost         int64
 	Call, Return int64 // nanoseconds since the epoch
 	Known        bool  // whether it was answered; if not, it may have been carried out or not
-	Answer       slidegate.Answer
+	Answer       rule.Answer
 	Forget       bool // no request: all that is known of all keys is forgotten between Call and Return
 }
 
 // Record asks a store at random until the order's end, and returns what it was answered. After a request that was not
 // answered it waits until the server is alive: what nobody answers says nothing.
-func Record(store slidegate.Store, alive func(context.Context) error, order Order) ([]Event, error) {
+func Record(store store.Store, alive func(context.Context) error, order Order) ([]Event, error) {
 	limits, err := bound()
 	if err != nil {
 		return nil, err
@@ -83,11 +84,11 @@ func Record(store slidegate.Store, alive func(context.Context) error, order Orde
 }
 
 type asker struct {
-	store  slidegate.Store
+	store  store.Store
 	alive  func(context.Context) error
 	order  Order
 	random *rand.Rand
-	limits []*slidegate.BoundLimit
+	limits []*store.Limit
 }
 
 func (a *asker) ended() bool { return time.Now().UnixNano() >= a.order.Until }
@@ -111,11 +112,11 @@ func (a *asker) draw() Event {
 	}
 	switch a.random.IntN(20) {
 	case 0, 1:
-		e.Op = slidegate.OpPeek
+		e.Op = rule.Peek
 	case 2:
-		e.Op = slidegate.OpCharge
+		e.Op = rule.Charge
 	case 3, 4:
-		e.Op = slidegate.OpGiveBack
+		e.Op = rule.GiveBack
 	}
 	return e
 }
@@ -123,10 +124,10 @@ func (a *asker) draw() Event {
 func (a *asker) ask(e *Event) {
 	ctx, cancel := context.WithTimeout(context.Background(), patient)
 	defer cancel()
-	var answers [1]slidegate.Answer
-	charge := slidegate.Charge{Limit: a.limits[e.Limit], Key: string(rune('a' + e.Key)), Cost: e.Cost, At: rule.Oldest}
+	var answers [1]rule.Answer
+	charge := store.Charge{Limit: a.limits[e.Limit], Key: string(rune('a' + e.Key)), Cost: e.Cost, At: rule.Oldest}
 	e.Call = time.Now().UnixNano()
-	err := a.store.Apply(ctx, []slidegate.Request{{Op: e.Op, Charges: []slidegate.Charge{charge}, Answers: answers[:]}})
+	err := a.store.Apply(ctx, []store.Request{{Op: e.Op, Charges: []store.Charge{charge}, Answers: answers[:]}})
 	e.Return = time.Now().UnixNano()
 	if err == nil {
 		e.Known, e.Answer = true, answers[0]

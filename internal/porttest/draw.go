@@ -7,11 +7,12 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"pgregory.net/rapid"
 )
 
 // drawShape draws an algorithm, the parts of a window and when it begins: what a state belongs to.
-func drawShape(t *rapid.T, window slidegate.Micros, segments int, some []rule.Algorithm) rule.Limit {
+func drawShape(t *rapid.T, window rule.Micros, segments int, some []rule.Algorithm) rule.Limit {
 	l := rule.Limit{Algorithm: rule.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")), Window: window}
 	if len(some) > 0 {
 		l.Algorithm = rapid.SampledFrom(some).Draw(t, "one of some")
@@ -28,7 +29,7 @@ func drawShape(t *rapid.T, window slidegate.Micros, segments int, some []rule.Al
 }
 
 // drawQuota gives a shape a quota that the store takes, and all that may differ within a shape.
-func drawQuota(t *rapid.T, store slidegate.Store, l rule.Limit) rule.Limit {
+func drawQuota(t *rapid.T, store store.Store, l rule.Limit) rule.Limit {
 	most := int64(rule.MaxQuota)
 	l.CountDenied = rapid.Bool().Draw(t, "count denied")
 	switch l.Algorithm {
@@ -57,7 +58,7 @@ func drawQuota(t *rapid.T, store slidegate.Store, l rule.Limit) rule.Limit {
 }
 
 // bucketMost returns the largest quota of a token bucket that the store takes.
-func bucketMost(store slidegate.Store, window slidegate.Micros) int64 {
+func bucketMost(st store.Store, window rule.Micros) int64 {
 	low, high := int64(1), int64(rule.MaxQuota)
 	for low < high {
 		middle := low + (high-low+1)/2
@@ -65,12 +66,12 @@ func bucketMost(store slidegate.Store, window slidegate.Micros) int64 {
 			Algorithm: rule.TokenBucket, Quota: middle, Burst: 1, Window: window,
 		}))
 		if err == nil {
-			err = store.Check(bound)
+			err = st.Check(bound)
 		}
 		switch {
 		case err == nil:
 			low = middle
-		case errors.Is(err, slidegate.ErrStore):
+		case errors.Is(err, store.ErrUnsupported):
 			high = middle - 1
 		default:
 			panic(err)
@@ -88,7 +89,7 @@ func limitOf(l rule.Limit) slidegate.Limit {
 }
 
 // drawWindow returns a length that divides by a number, often one as people choose them.
-func drawWindow(t *rapid.T, n int64) slidegate.Micros {
+func drawWindow(t *rapid.T, n int64) rule.Micros {
 	least, most := (rule.MinWindow+n-1)/n, rule.MaxWindow/n
 	if rapid.Bool().Draw(t, "round window") {
 		return n * min(max(rapid.SampledFrom([]int64{1e3, 1e6, 60e6, 3600e6, 86400e6}).Draw(t, "window"), least), most)
@@ -97,7 +98,7 @@ func drawWindow(t *rapid.T, n int64) slidegate.Micros {
 }
 
 // drawOrigin returns when a game begins: often near an end of the accepted times.
-func drawOrigin(t *rapid.T, window slidegate.Micros) slidegate.Micros {
+func drawOrigin(t *rapid.T, window rule.Micros) rule.Micros {
 	switch rapid.IntRange(0, 2).Draw(t, "origin") {
 	case 0:
 		return spread(t, "near the epoch", 0, 2*window)

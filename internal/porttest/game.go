@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"pgregory.net/rapid"
 )
 
@@ -20,9 +20,9 @@ type Game struct {
 
 // Subject is a key with two limits of one shape, which share its state.
 type Subject struct {
-	Limits []*slidegate.BoundLimit
+	Limits []*store.Limit
 	key    string
-	last   slidegate.Answer
+	last   rule.Answer
 }
 
 func newGame(t *rapid.T, tb testing.TB, w *Twin, namespace string, opts Options) *Game {
@@ -62,13 +62,13 @@ func (g *Game) Moment() {
 func (g *Game) Move(about *Subject) { g.twin.Now = g.drawMoment(about) }
 
 // Room returns how many units a limit of a subject has left now.
-func (g *Game) Room(s *Subject, limit *slidegate.BoundLimit) int64 {
+func (g *Game) Room(s *Subject, limit *store.Limit) int64 {
 	return limit.Rule().Look(g.twin.state(limit, g.group, s.key), g.twin.Now).Room
 }
 
 // Take asks for units of one limit of a subject.
-func (g *Game) Take(s *Subject, limit *slidegate.BoundLimit, cost int64) {
-	s.last = g.twin.Ask(slidegate.OpTake, g.group, slidegate.Charge{Limit: limit, Key: s.key, Cost: cost})[0]
+func (g *Game) Take(s *Subject, limit *store.Limit, cost int64) {
+	s.last = g.twin.Ask(rule.Take, g.group, store.Charge{Limit: limit, Key: s.key, Cost: cost})[0]
 }
 
 // Compare ends a moment: the store is asked what the rule was, and must have answered the same.
@@ -79,13 +79,13 @@ func (g *Game) Compare() {
 }
 
 // drawRequest draws what to ask, of one subject or of all.
-func (g *Game) drawRequest() (op slidegate.Op, charges []slidegate.Charge, subjects []*Subject) {
-	op = rapid.SampledFrom([]slidegate.Op{
-		slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTakeUpTo,
-		slidegate.OpTakeUpTo, slidegate.OpPeek, slidegate.OpCharge, slidegate.OpGiveBack, slidegate.OpGiveBack, slidegate.OpReset,
+func (g *Game) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Subject) {
+	op = rapid.SampledFrom([]rule.Op{
+		rule.Take, rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo,
+		rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset,
 	}).Draw(g.T, "op")
-	if op == slidegate.OpReset && rapid.IntRange(0, 2).Draw(g.T, "really") > 0 {
-		op = slidegate.OpTake // else most states would be young
+	if op == rule.Reset && rapid.IntRange(0, 2).Draw(g.T, "really") > 0 {
+		op = rule.Take // else most states would be young
 	}
 	subjects = rapid.Permutation(g.Subjects).Draw(g.T, "subjects")
 	if rapid.IntRange(0, 2).Draw(g.T, "several") > 0 {
@@ -97,14 +97,14 @@ func (g *Game) drawRequest() (op slidegate.Op, charges []slidegate.Charge, subje
 			limit = s.Limits[1]
 		}
 		cost := g.DrawCost(limit, g.Room(s, limit))
-		charges = append(charges, slidegate.Charge{Limit: limit, Key: s.key, Cost: cost, At: g.drawBack(op, limit, s)})
+		charges = append(charges, store.Charge{Limit: limit, Key: s.key, Cost: cost, At: g.drawBack(op, limit, s)})
 	}
 	return op, charges, subjects
 }
 
 // drawBack draws the time of what is given back.
-func (g *Game) drawBack(op slidegate.Op, limit *slidegate.BoundLimit, s *Subject) slidegate.Micros {
-	if op != slidegate.OpGiveBack {
+func (g *Game) drawBack(op rule.Op, limit *store.Limit, s *Subject) rule.Micros {
+	if op != rule.GiveBack {
 		return 0
 	}
 	switch rapid.IntRange(0, 3).Draw(g.T, "back") {
@@ -121,7 +121,7 @@ func (g *Game) drawBack(op slidegate.Op, limit *slidegate.BoundLimit, s *Subject
 
 // drawMoment returns when to ask: the same moment, a little or a lot later or earlier, or one at which something changes,
 // or beside it.
-func (g *Game) drawMoment(s *Subject) slidegate.Micros {
+func (g *Game) drawMoment(s *Subject) rule.Micros {
 	l, now := s.Limits[0].Rule(), g.twin.Now
 	own := ownTime(l, g.twin.state(s.Limits[0], g.group, s.key), now)
 	part := l.Window / int64(max(1, l.Segments))
@@ -151,7 +151,7 @@ func (g *Game) drawMoment(s *Subject) slidegate.Micros {
 }
 
 // ownTime is the time that a state remembers, if it does.
-func ownTime(l *rule.Limit, s *rule.State, now slidegate.Micros) slidegate.Micros {
+func ownTime(l *rule.Limit, s *rule.State, now rule.Micros) rule.Micros {
 	switch {
 	case l.Algorithm == rule.SlidingLog && s.Log.Len() > 0:
 		times := s.Log.Times()
@@ -163,7 +163,7 @@ func ownTime(l *rule.Limit, s *rule.State, now slidegate.Micros) slidegate.Micro
 }
 
 // DrawCost draws what to ask for where room units are left: often just as many, or one more or less.
-func (g *Game) DrawCost(limit *slidegate.BoundLimit, room int64) (cost int64) {
+func (g *Game) DrawCost(limit *store.Limit, room int64) (cost int64) {
 	l := limit.Rule()
 	switch rapid.IntRange(0, 5).Draw(g.T, "cost kind") {
 	case 0:

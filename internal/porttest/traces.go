@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 type recording struct {
@@ -78,9 +80,9 @@ func replayTrace(t *testing.T, open Open, name string) {
 	lines := readTrace(t, name+".out.jsonl.gz")
 	for i, line := range lines {
 		w.Now = line.T * 1_000
-		charge := slidegate.Charge{Limit: limit, Key: line.Key, Cost: line.Cost}
-		before := w.Ask(slidegate.OpPeek, "", charge)[0]
-		after := w.Ask(slidegate.OpTake, "", charge)[0]
+		charge := store.Charge{Limit: limit, Key: line.Key, Cost: line.Cost}
+		before := w.Ask(rule.Peek, "", charge)[0]
+		after := w.Ask(rule.Take, "", charge)[0]
 		// The twin's answers are the rule's; Compare holds the store's to them, and these to what was recorded.
 		if complaint := line.differs(r.System, limit.Rule().Quota, before, after); complaint != "" {
 			t.Fatalf("line %d: %s: %+v", i+1, complaint, line)
@@ -96,7 +98,7 @@ func replayTrace(t *testing.T, open Open, name string) {
 	}
 }
 
-func (line *recorded) differs(system string, quota int64, before, after slidegate.Answer) string {
+func (line *recorded) differs(system string, quota int64, before, after rule.Answer) string {
 	switch {
 	case after.Allowed != *line.Allowed:
 		return "the verdict differs"

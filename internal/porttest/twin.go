@@ -7,19 +7,20 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Open opens a store that has a clock of the test's.
-type Open func(t testing.TB, now func() slidegate.Micros) slidegate.Store
+type Open func(t testing.TB, now func() rule.Micros) store.Store
 
 // Twin asks a store and the rule in Go the same things. The requests of one moment go to the store together: it decides them
 // in order, and many at once are quick. NewTwin makes one; it is not safe for concurrent use.
 type Twin struct {
-	Now     slidegate.Micros // what the store's clock says
-	store   slidegate.Store
+	Now     rule.Micros // what the store's clock says
+	store   store.Store
 	states  map[string]*rule.State // by address
-	batch   []slidegate.Request
-	want    [][]slidegate.Answer
+	batch   []store.Request
+	want    [][]rule.Answer
 	decided int
 }
 
@@ -27,11 +28,11 @@ type Twin struct {
 func NewTwin(t testing.TB, open Open) *Twin {
 	t.Helper()
 	w := &Twin{states: map[string]*rule.State{}}
-	w.store = open(t, func() slidegate.Micros { return w.Now })
+	w.store = open(t, func() rule.Micros { return w.Now })
 	return w
 }
 
-func (w *Twin) state(limit *slidegate.BoundLimit, group, key string) *rule.State {
+func (w *Twin) state(limit *store.Limit, group, key string) *rule.State {
 	address := fmt.Sprintf("%q %q %q", limit.Prefix(), group, key)
 	if w.states[address] == nil {
 		w.states[address] = &rule.State{}
@@ -40,18 +41,18 @@ func (w *Twin) state(limit *slidegate.BoundLimit, group, key string) *rule.State
 }
 
 // Ask asks the rule at once and the store at the next Compare. It returns the rule's answers.
-func (w *Twin) Ask(op slidegate.Op, group string, charges ...slidegate.Charge) []slidegate.Answer {
+func (w *Twin) Ask(op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	items := make([]rule.Item, len(charges))
 	for i, charge := range charges {
 		items[i] = rule.Item{
 			Limit: charge.Limit.Rule(), State: w.state(charge.Limit, group, charge.Key), Cost: charge.Cost, At: charge.At,
 		}
 	}
-	want := make([]slidegate.Answer, len(charges))
+	want := make([]rule.Answer, len(charges))
 	rule.Decide(op, items, w.Now, want)
 	w.want = append(w.want, want)
-	w.batch = append(w.batch, slidegate.Request{
-		Op: op, Group: group, Charges: charges, Answers: make([]slidegate.Answer, len(charges)),
+	w.batch = append(w.batch, store.Request{
+		Op: op, Group: group, Charges: charges, Answers: make([]rule.Answer, len(charges)),
 	})
 	return want
 }
@@ -75,7 +76,7 @@ func (w *Twin) Compare() error {
 	return nil
 }
 
-func describe(r *slidegate.Request) string {
+func describe(r *store.Request) string {
 	text := fmt.Sprintf("op %d", r.Op)
 	for _, c := range r.Charges {
 		text += fmt.Sprintf(" [%d of %+v, key %q, at %d]", c.Cost, *c.Limit.Rule(), c.Key, c.At)
@@ -84,7 +85,7 @@ func describe(r *slidegate.Request) string {
 }
 
 // Bind binds a limit that is right.
-func Bind(t testing.TB, namespace string, limit slidegate.Limit) *slidegate.BoundLimit {
+func Bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	bound, err := slidegate.Bind(namespace, limit)
 	if err != nil {

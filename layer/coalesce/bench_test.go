@@ -12,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
 )
 
 // BenchmarkLone is what the layer costs a caller who is alone, over a store without round trips.
@@ -20,21 +21,21 @@ func BenchmarkLone(b *testing.B) {
 	limit := bind(b, slidegate.PerHour(1_000_000))
 	for _, c := range []struct {
 		name  string
-		store slidegate.Store
+		store store.Store
 	}{
 		{"without", memory},
 		{"with", newStore(b, memory, coalesce.Options{})},
 	} {
-		b.Run("TakeOne/"+c.name, func(b *testing.B) {
+		b.Run("TakeSingle/"+c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			taker := c.store.(slidegate.OneTaker)
+			taker := c.store.(store.SingleTaker)
 			for b.Loop() {
-				_, _, _, _, _, _, _ = taker.TakeOne(b.Context(), limit, "key", 1)
+				_, _, _, _, _, _, _ = taker.TakeSingle(b.Context(), limit, "key", 1)
 			}
 		})
 		b.Run("Apply/"+c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			batch := []slidegate.Request{take(limit, "key", 1)}
+			batch := []store.Request{take(limit, "key", 1)}
 			for b.Loop() {
 				_ = c.store.Apply(b.Context(), batch)
 			}
@@ -61,7 +62,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-func benchmarkCallers(b *testing.B, store slidegate.Store, remote *distant, callers int) {
+func benchmarkCallers(b *testing.B, st store.Store, remote *distant, callers int) {
 	limit := bind(b, slidegate.PerHour(1_000_000))
 	keys := make([]string, callers)
 	for i := range keys {
@@ -74,9 +75,9 @@ func benchmarkCallers(b *testing.B, store slidegate.Store, remote *distant, call
 	b.ResetTimer()
 	for _, key := range keys {
 		all.Go(func() {
-			batch := []slidegate.Request{take(limit, key, 1)}
+			batch := []store.Request{take(limit, key, 1)}
 			for left.Add(-1) >= 0 {
-				if err := store.Apply(context.Background(), batch); err != nil {
+				if err := st.Apply(context.Background(), batch); err != nil {
 					b.Error(err)
 				}
 			}
@@ -131,7 +132,7 @@ func (d *distant) wake() {
 	}
 }
 
-func (d *distant) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (d *distant) Apply(ctx context.Context, batch []store.Request) error {
 	d.calls.Add(1)
 	done := make(chan struct{})
 	d.mu.Lock()

@@ -7,13 +7,13 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // sharedCall is one call to the store for several callers.
 type sharedCall struct {
 	entries []*entry
-	batch   []slidegate.Request // of all entries, one after the other
+	batch   []store.Request // of all entries, one after the other
 
 	ctx     context.Context
 	cancel  context.CancelFunc

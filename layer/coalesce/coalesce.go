@@ -35,7 +35,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // MostInFlight is the most that Options.InFlight accepts.
@@ -101,11 +102,11 @@ func (o Options) validate() (Options, error) {
 	return o, nil
 }
 
-// Store is a slidegate.Store and OneTaker that sends concurrent requests to another one together. It is safe for
+// Store is a store.Store and SingleTaker that sends concurrent requests to another one together. It is safe for
 // concurrent use. The zero value is not usable; New makes it.
 type Store struct {
-	inner slidegate.Store
-	one   slidegate.OneTaker // inner, if it is one
+	inner store.Store
+	one   store.SingleTaker // inner, if it is one
 	opts  Options
 
 	entries sync.Pool // of *entry
@@ -122,7 +123,7 @@ type Store struct {
 }
 
 // New returns a store that puts concurrent requests to inner together.
-func New(inner slidegate.Store, opts Options) (*Store, error) {
+func New(inner store.Store, opts Options) (*Store, error) {
 	if inner == nil {
 		return nil, errors.New("coalesce: inner: must not be nil; give the store that decides")
 	}
@@ -131,7 +132,7 @@ func New(inner slidegate.Store, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{inner: inner, opts: opts}
-	s.one, _ = inner.(slidegate.OneTaker)
+	s.one, _ = inner.(store.SingleTaker)
 	// The pools are the store's own: channels that were made under testing/synctest must not get out of it.
 	s.entries.New = func() any { return &entry{done: make(chan struct{}, 1)} }
 	s.calls.New = func() any { return new(sharedCall) }
@@ -139,14 +140,14 @@ func New(inner slidegate.Store, opts Options) (*Store, error) {
 }
 
 // Check asks the store underneath.
-func (s *Store) Check(limit *slidegate.BoundLimit) error { return s.inner.Check(limit) }
+func (s *Store) Check(limit *store.Limit) error { return s.inner.Check(limit) }
 
 // Traits are those of the store underneath.
-func (s *Store) Traits() slidegate.Traits { return s.inner.Traits() }
+func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 
 // Apply decides a batch of requests: in a call of its own if a slot is free and no others are to be expected, else in a shared
 // one.
-func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -174,14 +175,14 @@ func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return err
 }
 
-func (s *Store) applyAlone(ctx context.Context, age uint64, batch []slidegate.Request) error {
+func (s *Store) applyAlone(ctx context.Context, age uint64, batch []store.Request) error {
 	defer s.end(age) // also when inner panics
 	return s.inner.Apply(ctx, batch)
 }
 
-// TakeOne decides a request of a single charge, as Apply would.
-func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+// TakeSingle decides a request of a single charge, as Apply would.
+func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	if age, alone := s.begin(); alone {
 		return s.takeAlone(ctx, age, limit, key, cost)
@@ -202,12 +203,12 @@ func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key st
 	return s.answerOne(e, e.requests[0].Err)
 }
 
-func (s *Store) takeAlone(ctx context.Context, age uint64, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (s *Store) takeAlone(ctx context.Context, age uint64, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	defer s.end(age) // also when inner panics
 	if s.one != nil {
-		return s.one.TakeOne(ctx, limit, key, cost)
+		return s.one.TakeSingle(ctx, limit, key, cost)
 	}
 	e := s.entries.Get().(*entry)
 	e.copyOne(limit, key, cost)
@@ -216,7 +217,7 @@ func (s *Store) takeAlone(ctx context.Context, age uint64, limit *slidegate.Boun
 
 // answerOne returns what e was answered, and gives its memory back.
 func (s *Store) answerOne(e *entry, failed error) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	a := e.answers[0]
 	s.recycle(e)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Who leaves before being sent is not charged, does not wait, and takes nobody along, wherever in the queue it stands.
@@ -55,19 +57,19 @@ func TestLeavesTheQueue(t *testing.T) {
 // others of the call get their answers.
 func TestLeavesASharedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			time.Sleep(10 * time.Millisecond)
 			return ctx.Err()
 		})
-		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		st, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Millisecond)
 		defer cancel()
-		first := ask(t.Context(), store, limit, "first")
-		batch := []slidegate.Request{take(limit, "leaver", 1)}
+		first := ask(t.Context(), st, limit, "first")
+		batch := []store.Request{take(limit, "leaver", 1)}
 		leaver := make(chan error)
-		go func() { leaver <- store.Apply(ctx, batch) }()
+		go func() { leaver <- st.Apply(ctx, batch) }()
 		synctest.Wait()
-		stayer := ask(t.Context(), store, limit, "stayer")
+		stayer := ask(t.Context(), st, limit, "stayer")
 		start := time.Now()
 		err := <-leaver
 		expectEnded(t, &asking{err: err}, context.DeadlineExceeded, "before the store answered")
@@ -75,7 +77,7 @@ func TestLeavesASharedCall(t *testing.T) {
 			t.Errorf("it left after %v, and its request says %v", waited, batch[0].Err)
 		}
 		// The memory is the caller's again, who uses it for something else.
-		other, mark := slidegate.Charge{Limit: limit, Key: "other", Cost: 7}, slidegate.Answer{Remaining: -1}
+		other, mark := store.Charge{Limit: limit, Key: "other", Cost: 7}, rule.Answer{Remaining: -1}
 		batch[0].Charges[0], batch[0].Answers[0], batch[0].Err = other, mark, nil
 		first.expect(t, 99)
 		stayer.expect(t, 99)
@@ -85,7 +87,7 @@ func TestLeavesASharedCall(t *testing.T) {
 		if batch[0].Err != nil || batch[0].Answers[0] != mark || batch[0].Charges[0] != other {
 			t.Errorf("memory of a caller who had left was written: %+v", batch[0])
 		}
-		expectIdle(t, store)
+		expectIdle(t, st)
 	})
 }
 
@@ -94,7 +96,7 @@ func TestContextOfASharedCall(t *testing.T) {
 	type own struct{}
 	synctest.Test(t, func(t *testing.T) {
 		var shared context.Context
-		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			if batch[0].Charges[0].Key == "first" {
 				return slow(ctx, batch)
 			}
@@ -146,7 +148,7 @@ func TestEndedBefore(t *testing.T) {
 			t.Error("who has gone away waits")
 		}
 		expectEnded(t, late, context.Canceled, "nothing is charged")
-		allowed, _, _, _, _, at, err := store.TakeOne(ended, limit, "late", 1)
+		allowed, _, _, _, _, at, err := store.TakeSingle(ended, limit, "late", 1)
 		if expectEnded(t, &asking{err: err}, context.Canceled, "nothing is charged"); allowed || at != 0 {
 			t.Error("an answer beside the error")
 		}
@@ -162,10 +164,10 @@ func TestAnsweredAsTheContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		inner := newRecorder(t, slow)
-		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		st, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
 		for range 50 { // the call and the context end at the same moment
-			ask(t.Context(), store, limit, "first")
-			a := ask(ctx, store, limit, "key")
+			ask(t.Context(), st, limit, "first")
+			a := ask(ctx, st, limit, "key")
 			time.Sleep(2 * time.Millisecond)
 			cancel()
 			<-a.done
@@ -173,14 +175,14 @@ func TestAnsweredAsTheContextEnds(t *testing.T) {
 			if a.err == nil && (!charged || a.answer.Remaining != 99) {
 				t.Fatalf("answered %+v, charged %v", a.answer, charged)
 			}
-			reset := []slidegate.Request{request(slidegate.OpReset, slidegate.Charge{Limit: limit, Key: "key"})}
-			if err := store.Apply(t.Context(), reset); err != nil {
+			reset := []store.Request{request(rule.Reset, store.Charge{Limit: limit, Key: "key"})}
+			if err := st.Apply(t.Context(), reset); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel = context.WithCancel(t.Context())
 		}
 		cancel()
-		expectIdle(t, store)
+		expectIdle(t, st)
 	})
 }
 
@@ -189,7 +191,7 @@ func expectEnded(t *testing.T, a *asking, want error, says string) {
 	if !errors.Is(a.err, want) || !strings.HasPrefix(a.err.Error(), "coalesce: ") || !strings.Contains(a.err.Error(), says) {
 		t.Errorf("the error is %v; want %v that says %q", a.err, want, says)
 	}
-	if a.answer != (slidegate.Answer{}) {
+	if a.answer != (rule.Answer{}) {
 		t.Errorf("beside the error there is the answer %+v", a.answer)
 	}
 }

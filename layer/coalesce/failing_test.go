@@ -13,6 +13,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 var errOdd = errors.New("odd: no")
@@ -22,15 +24,15 @@ func TestErrorsGoToTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
 		inner.Store = refusing{inner.Store}
-		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
-		ask(t.Context(), store, limit, "first")
-		good, odd := ask(t.Context(), store, limit, "a"), ask(t.Context(), store, limit, "odd")
-		good2 := ask(t.Context(), store, limit, "b")
-		batch := []slidegate.Request{take(limit, "c", 1), take(limit, "odd", 1), take(limit, "odd2", 1), take(limit, "d", 1)}
-		err := store.Apply(t.Context(), batch)
+		st, limit := newStore(t, inner, coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		ask(t.Context(), st, limit, "first")
+		good, odd := ask(t.Context(), st, limit, "a"), ask(t.Context(), st, limit, "odd")
+		good2 := ask(t.Context(), st, limit, "b")
+		batch := []store.Request{take(limit, "c", 1), take(limit, "odd", 1), take(limit, "odd2", 1), take(limit, "d", 1)}
+		err := st.Apply(t.Context(), batch)
 		good.expect(t, 99)
 		good2.expect(t, 99)
-		if <-odd.done; odd.err != errOdd || odd.answer != (slidegate.Answer{}) {
+		if <-odd.done; odd.err != errOdd || odd.answer != (rule.Answer{}) {
 			t.Errorf("the odd one got %+v, %v", odd.answer, odd.err)
 		}
 		var errs []error
@@ -47,9 +49,9 @@ func TestErrorsGoToTheirCallers(t *testing.T) {
 }
 
 // refusing has an error for odd keys.
-type refusing struct{ slidegate.Store }
+type refusing struct{ store.Store }
 
-func (r refusing) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (r refusing) Apply(ctx context.Context, batch []store.Request) error {
 	var first error
 	for i := range batch {
 		err := r.Store.Apply(ctx, batch[i:i+1])
@@ -84,11 +86,11 @@ func TestUnansweredIsAnError(t *testing.T) {
 }
 
 type sloppy struct {
-	slidegate.Store
+	store.Store
 	returned error
 }
 
-func (s sloppy) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s sloppy) Apply(ctx context.Context, batch []store.Request) error {
 	_ = slow(ctx, batch)
 	return s.returned
 }
@@ -96,13 +98,13 @@ func (s sloppy) Apply(ctx context.Context, batch []slidegate.Request) error {
 // Requests with too few places for answers are the store's to refuse, and places too many are left alone.
 func TestPlacesForAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, limit := newStore(t, newRecorder(t, slow), coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
-		ask(t.Context(), store, limit, "first")
-		mark := slidegate.Answer{Remaining: -1}
+		st, limit := newStore(t, newRecorder(t, slow), coalesce.Options{InFlight: 1}), bind(t, slidegate.PerHour(100))
+		ask(t.Context(), st, limit, "first")
+		mark := rule.Answer{Remaining: -1}
 		none, more := take(limit, "none", 1), take(limit, "more", 1)
-		none.Answers, more.Answers = nil, []slidegate.Answer{mark, mark}
-		batch := []slidegate.Request{none, more}
-		if err := store.Apply(t.Context(), batch); !errors.Is(err, slidegate.ErrStore) || batch[0].Err != err {
+		none.Answers, more.Answers = nil, []rule.Answer{mark, mark}
+		batch := []store.Request{none, more}
+		if err := st.Apply(t.Context(), batch); !errors.Is(err, store.ErrUnsupported) || batch[0].Err != err {
 			t.Errorf("no place for an answer: %v", err)
 		}
 		if a := batch[1].Answers; batch[1].Err != nil || len(a) != 2 || a[0].Remaining != 99 || a[1] != mark {
@@ -114,7 +116,7 @@ func TestPlacesForAnswers(t *testing.T) {
 // A panic of the store goes to its caller, or in a shared call to who waited longest, and leaves nobody waiting.
 func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			time.Sleep(time.Millisecond)
 			for i := range batch {
 				if batch[i].Charges[0].Key == "bad" {
@@ -158,7 +160,7 @@ func TestPanics(t *testing.T) {
 // A panic for which nobody is left is lost. Nothing else is.
 func TestPanicsWithNobodyLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			if batch[0].Charges[0].Key == "bad" {
 				<-ctx.Done()
 				panic("gone")
@@ -180,7 +182,7 @@ func TestPanicsWithNobodyLeft(t *testing.T) {
 // A store that ends the goroutine, as t.Fatal does, leaves nobody waiting either.
 func TestGoexit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			time.Sleep(time.Millisecond)
 			if batch[0].Charges[0].Key == "bad" {
 				runtime.Goexit()
@@ -205,7 +207,7 @@ func TestGoexit(t *testing.T) {
 func TestHangingCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
-		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			if batch[0].Charges[0].Key == "hangs" {
 				<-hang // it does not heed its context
 			}
@@ -254,7 +256,7 @@ func TestHangingCall(t *testing.T) {
 func TestHangsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
-		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			if batch[0].Charges[0].Key == "hangs" {
 				<-hang
 			}
@@ -280,7 +282,7 @@ func TestHangsLater(t *testing.T) {
 // Calls are not given up while any of them returns, however long somebody waits.
 func TestNotGivenUpWhileSomethingMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := newRecorder(t, func(context.Context, []slidegate.Request) error {
+		inner := newRecorder(t, func(context.Context, []store.Request) error {
 			time.Sleep(800 * time.Millisecond)
 			return nil
 		})
@@ -316,32 +318,32 @@ func TestNotGivenUpWhileSomethingMoves(t *testing.T) {
 func TestFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
-		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1, MaxQueue: 3}), bind(t, slidegate.PerHour(100))
-		large := make([]slidegate.Request, 5)
+		st, limit := newStore(t, inner, coalesce.Options{InFlight: 1, MaxQueue: 3}), bind(t, slidegate.PerHour(100))
+		large := make([]store.Request, 5)
 		for i := range large {
 			large[i] = take(limit, "large", 1)
 		}
-		ask(t.Context(), store, limit, "first")
-		waiting := []*asking{ask(t.Context(), store, limit, "a"), ask(t.Context(), store, limit, "b")}
-		if err := store.Apply(t.Context(), large[:2]); !errors.Is(err, coalesce.ErrFull) || large[1].Err != err {
+		ask(t.Context(), st, limit, "first")
+		waiting := []*asking{ask(t.Context(), st, limit, "a"), ask(t.Context(), st, limit, "b")}
+		if err := st.Apply(t.Context(), large[:2]); !errors.Is(err, coalesce.ErrFull) || large[1].Err != err {
 			t.Errorf("2 more than 3 have room for: %v", err)
 		}
-		waiting = append(waiting, ask(t.Context(), store, limit, "c"))
-		full := ask(t.Context(), store, limit, "d")
+		waiting = append(waiting, ask(t.Context(), st, limit, "c"))
+		full := ask(t.Context(), st, limit, "d")
 		if !full.isDone() || !errors.Is(full.err, coalesce.ErrFull) || !strings.HasPrefix(full.err.Error(), "coalesce: ") {
 			t.Errorf("the fourth of 3 got %v", full.err)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if gone := ask(ended, store, limit, "e"); !gone.isDone() || !errors.Is(gone.err, context.Canceled) {
+		if gone := ask(ended, st, limit, "e"); !gone.isDone() || !errors.Is(gone.err, context.Canceled) {
 			t.Errorf("who has gone away got %v", gone.err)
 		}
 		for _, a := range waiting {
 			a.expect(t, 99)
 		}
 		// A batch that is larger than the queue waits alone.
-		ask(t.Context(), store, limit, "first")
-		if err := store.Apply(t.Context(), large); err != nil || large[4].Answers[0].Remaining != 95 {
+		ask(t.Context(), st, limit, "first")
+		if err := st.Apply(t.Context(), large); err != nil || large[4].Answers[0].Remaining != 95 {
 			t.Errorf("5 requests in an empty queue for 3: %v", err)
 		}
 		want := [][]string{{"first"}, {"a", "b", "c"}, {"first"}, {"large", "large", "large", "large", "large"}}

@@ -13,17 +13,19 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
-func newTestStore(t testing.TB, batchOnly bool, opts Options) (*Store, *slidegate.BoundLimit) {
+func newTestStore(t testing.TB, batchOnly bool, opts Options) (*Store, *store.Limit) {
 	t.Helper()
 	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner := slidegate.Store(memory)
+	inner := store.Store(memory)
 	if batchOnly {
-		inner = struct{ slidegate.Store }{memory}
+		inner = struct{ store.Store }{memory}
 	}
 	store, err := New(inner, opts)
 	if err != nil {
@@ -42,16 +44,16 @@ func TestLoneCallerDoesNotAllocate(t *testing.T) {
 		t.Skip("the race detector empties pools")
 	}
 	for _, batchOnly := range []bool{false, true} {
-		store, limit := newTestStore(t, batchOnly, Options{})
+		st, limit := newTestStore(t, batchOnly, Options{})
 		ctx := t.Context()
-		batch := []slidegate.Request{{
-			Charges: []slidegate.Charge{{Limit: limit, Key: "k", Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+		batch := []store.Request{{
+			Charges: []store.Charge{{Limit: limit, Key: "k", Cost: 1}}, Answers: make([]rule.Answer, 1),
 		}}
-		if n := testing.AllocsPerRun(100, func() { _ = store.Apply(ctx, batch) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { _ = st.Apply(ctx, batch) }); n != 0 {
 			t.Errorf("Apply allocates %v times", n)
 		}
-		if n := testing.AllocsPerRun(100, func() { _, _, _, _, _, _, _ = store.TakeOne(ctx, limit, "k", 1) }); n != 0 {
-			t.Errorf("TakeOne allocates %v times, batch only is %v", n, batchOnly)
+		if n := testing.AllocsPerRun(100, func() { _, _, _, _, _, _, _ = st.TakeSingle(ctx, limit, "k", 1) }); n != 0 {
+			t.Errorf("TakeSingle allocates %v times, batch only is %v", n, batchOnly)
 		}
 	}
 }
@@ -62,34 +64,34 @@ func TestWaitingDoesNotAllocate(t *testing.T) {
 		t.Skip("the race detector empties pools")
 	}
 	const callers, rounds = 64, 50
-	store, limit := newTestStore(t, false, Options{InFlight: 1, Timeout: time.Minute})
+	st, limit := newTestStore(t, false, Options{InFlight: 1, Timeout: time.Minute})
 	start, end := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			batch := []slidegate.Request{{Charges: make([]slidegate.Charge, 3), Answers: make([]slidegate.Answer, 3)}}
+			batch := []store.Request{{Charges: make([]store.Charge, 3), Answers: make([]rule.Answer, 3)}}
 			for j := range batch[0].Charges {
-				batch[0].Charges[j] = slidegate.Charge{Limit: limit, Key: strings.Repeat("k", j), Cost: 1}
+				batch[0].Charges[j] = store.Charge{Limit: limit, Key: strings.Repeat("k", j), Cost: 1}
 			}
 			for range start {
 				if i%2 == 0 {
-					_ = store.Apply(context.Background(), batch)
+					_ = st.Apply(context.Background(), batch)
 				} else {
-					_, _, _, _, _, _, _ = store.TakeOne(context.Background(), limit, "k", 1)
+					_, _, _, _, _, _, _ = st.TakeSingle(context.Background(), limit, "k", 1)
 				}
 				end <- struct{}{}
 			}
 		})
 	}
 	round := func() {
-		age := store.takeSlot()
+		age := st.takeSlot()
 		for range callers {
 			start <- struct{}{}
 		}
-		for store.Waiting() < callers {
+		for st.Waiting() < callers {
 			runtime.Gosched()
 		}
-		store.end(age)
+		st.end(age)
 		for range callers {
 			<-end
 		}
@@ -119,33 +121,33 @@ func TestSlotBecomesFreeMeanwhile(t *testing.T) {
 
 // What is kept for the next caller has nothing of the last one's, and nothing too large is kept.
 func TestKeepsNothingOfACaller(t *testing.T) {
-	store, limit := newTestStore(t, false, Options{InFlight: 1})
+	st, limit := newTestStore(t, false, Options{InFlight: 1})
 	var put []*entry
-	store.entries.New = func() any {
+	st.entries.New = func() any {
 		e := &entry{done: make(chan struct{}, 1)}
 		put = append(put, e)
 		return e
 	}
-	batch := make([]slidegate.Request, 2)
+	batch := make([]store.Request, 2)
 	for i := range batch {
-		batch[i] = slidegate.Request{
-			Group: "group", Charges: []slidegate.Charge{{Limit: limit, Key: "key", Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+		batch[i] = store.Request{
+			Group: "group", Charges: []store.Charge{{Limit: limit, Key: "key", Cost: 1}}, Answers: make([]rule.Answer, 1),
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, ctx := range []context.Context{t.Context(), ended} {
-		stop := store.Crowd()
-		_ = store.Apply(ctx, batch)
+		stop := st.Crowd()
+		_ = st.Apply(ctx, batch)
 		stop()
-		stop = store.Crowd()
-		_, _, _, _, _, _, _ = store.TakeOne(ctx, limit, "key", 1)
+		stop = st.Crowd()
+		_, _, _, _, _, _, _ = st.TakeSingle(ctx, limit, "key", 1)
 		stop()
 	}
-	stop := store.Crowd()
-	_ = store.Apply(t.Context(), make([]slidegate.Request, keptRequests+1)) // without charges: errors, but that many
+	stop := st.Crowd()
+	_ = st.Apply(t.Context(), make([]store.Request, keptRequests+1)) // without charges: errors, but that many
 	stop()
-	if e := store.entries.Get().(*entry); cap(e.requests) > keptRequests {
+	if e := st.entries.Get().(*entry); cap(e.requests) > keptRequests {
 		t.Errorf("memory for %d requests was kept", cap(e.requests))
 	}
 	put = slices.DeleteFunc(put, func(e *entry) bool { return cap(e.requests) > keptRequests })
@@ -159,7 +161,7 @@ func TestKeepsNothingOfACaller(t *testing.T) {
 			}
 		}
 		for _, c := range e.charges[:cap(e.charges)] {
-			if c != (slidegate.Charge{}) {
+			if c != (store.Charge{}) {
 				t.Errorf("a charge was kept: %+v", c)
 			}
 		}
@@ -195,14 +197,14 @@ func TestCrowdTakesFreeSlots(t *testing.T) {
 
 // meeting is a store whose calls wait for one another.
 type meeting struct {
-	slidegate.Store
+	store.Store
 	want int
 	met  chan struct{}
 	mu   sync.Mutex
 	came int
 }
 
-func (m *meeting) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (m *meeting) Apply(ctx context.Context, batch []store.Request) error {
 	m.mu.Lock()
 	if m.came++; m.came == m.want {
 		close(m.met)
@@ -218,22 +220,22 @@ func (m *meeting) Apply(ctx context.Context, batch []slidegate.Request) error {
 
 // Nobody overtakes those whom a call had to leave behind, although a slot is free.
 func TestNobodyOvertakes(t *testing.T) {
-	store, _ := newTestStore(t, false, Options{InFlight: 4, MaxBatch: 2, Gather: true})
-	age := store.takeSlot()
-	store.mu.Lock()
+	st, _ := newTestStore(t, false, Options{InFlight: 4, MaxBatch: 2, Gather: true})
+	age := st.takeSlot()
+	st.mu.Lock()
 	for range 2 {
-		e := store.entries.Get().(*entry)
-		e.copyBatch(make([]slidegate.Request, 2)) // as much as a call takes
-		store.queue.push(e)
+		e := st.entries.Get().(*entry)
+		e.copyBatch(make([]store.Request, 2)) // as much as a call takes
+		st.queue.push(e)
 	}
-	store.taken = 4 // or another call would be begun for the second
-	store.mu.Unlock()
-	c := store.next(age)
-	store.mu.Lock()
-	store.taken = 1
-	store.mu.Unlock()
-	if _, alone := store.begin(); alone || len(c.entries) != 1 || store.Waiting() != 2 {
-		t.Errorf("alone %v, %d were sent, %d wait", alone, len(c.entries), store.Waiting())
+	st.taken = 4 // or another call would be begun for the second
+	st.mu.Unlock()
+	c := st.next(age)
+	st.mu.Lock()
+	st.taken = 1
+	st.mu.Unlock()
+	if _, alone := st.begin(); alone || len(c.entries) != 1 || st.Waiting() != 2 {
+		t.Errorf("alone %v, %d were sent, %d wait", alone, len(c.entries), st.Waiting())
 	}
 	c.cancel()
 }

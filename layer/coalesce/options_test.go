@@ -7,12 +7,13 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/store"
 )
 
 func TestWrongOptions(t *testing.T) {
 	memory := newMemory(t, nil)
 	for _, c := range []struct {
-		inner slidegate.Store
+		inner store.Store
 		opts  coalesce.Options
 		says  string
 	}{
@@ -35,22 +36,22 @@ func TestWrongOptions(t *testing.T) {
 
 // What the store underneath can do, and which limits it keeps, stays as it is.
 func TestTraitsAndCheckAreTheStores(t *testing.T) {
-	store := newStore(t, picky{newMemory(t, nil)}, coalesce.Options{})
-	if got := store.Traits(); got != (slidegate.Traits{Name: "picky", ServerClock: true, MaxCharges: 3, RoundTrips: 2}) {
+	st := newStore(t, picky{newMemory(t, nil)}, coalesce.Options{})
+	if got := st.Traits(); got != (store.Traits{Name: "picky", ServerClock: true, MaxCharges: 3, RoundTrips: 2}) {
 		t.Errorf("traits %+v", got)
 	}
-	if err := store.Check(bind(t, slidegate.PerHour(1))); err != slidegate.ErrStore {
+	if err := st.Check(bind(t, slidegate.PerHour(1))); err != store.ErrUnsupported {
 		t.Errorf("Check says %v", err)
 	}
-	if _, err := slidegate.New(store, slidegate.PerHour(1)); err == nil {
+	if _, err := slidegate.New(st, slidegate.PerHour(1)); err == nil {
 		t.Error("a limiter with a limit that the store does not keep")
 	}
 }
 
-type picky struct{ slidegate.Store }
+type picky struct{ store.Store }
 
-func (picky) Traits() slidegate.Traits {
-	return slidegate.Traits{Name: "picky", ServerClock: true, MaxCharges: 3, RoundTrips: 2}
+func (picky) Traits() store.Traits {
+	return store.Traits{Name: "picky", ServerClock: true, MaxCharges: 3, RoundTrips: 2}
 }
 
-func (picky) Check(*slidegate.BoundLimit) error { return slidegate.ErrStore }
+func (picky) Check(*store.Limit) error { return store.ErrUnsupported }

@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // entry is what one caller asks for in a shared call. It is a copy in memory of its own, for the caller may
 // leave while the store still works on it. It belongs to its caller, unless the caller has left; then to the call.
 type entry struct {
-	requests []slidegate.Request
-	charges  []slidegate.Charge // of all requests, one after the other
-	answers  []slidegate.Answer // likewise
+	requests []store.Request
+	charges  []store.Charge // of all requests, one after the other
+	answers  []rule.Answer  // likewise
 
 	done     chan struct{} // has room for the one word that says that the entry is answered
 	panicked *Panic        // what the caller has to panic with
@@ -32,7 +33,7 @@ const (
 )
 
 // copyBatch makes e a copy of what a caller asks, with as many places for answers as the caller has.
-func (e *entry) copyBatch(batch []slidegate.Request) {
+func (e *entry) copyBatch(batch []store.Request) {
 	charges, answers := 0, 0
 	for i := range batch {
 		charges += len(batch[i].Charges)
@@ -49,21 +50,21 @@ func (e *entry) copyBatch(batch []slidegate.Request) {
 		e.charges = append(e.charges, from.Charges...)
 		places := e.answers[answers : answers+len(from.Answers) : answers+len(from.Answers)]
 		answers += len(places)
-		e.requests = append(e.requests, slidegate.Request{
+		e.requests = append(e.requests, store.Request{
 			Op: from.Op, Group: from.Group, Charges: e.charges[start:end:end], Answers: places,
 		})
 	}
 }
 
 // copyOne makes e a request of a single charge.
-func (e *entry) copyOne(limit *slidegate.BoundLimit, key string, cost int64) {
-	e.charges = append(e.charges[:0], slidegate.Charge{Limit: limit, Key: key, Cost: cost})
-	e.answers = append(e.answers[:0], slidegate.Answer{})
-	e.requests = append(e.requests[:0], slidegate.Request{Op: slidegate.OpTake, Charges: e.charges, Answers: e.answers})
+func (e *entry) copyOne(limit *store.Limit, key string, cost int64) {
+	e.charges = append(e.charges[:0], store.Charge{Limit: limit, Key: key, Cost: cost})
+	e.answers = append(e.answers[:0], rule.Answer{})
+	e.requests = append(e.requests[:0], store.Request{Op: rule.Take, Charges: e.charges, Answers: e.answers})
 }
 
 // answerBatch copies the answers to the caller's batch and returns the first error.
-func (e *entry) answerBatch(batch []slidegate.Request) error {
+func (e *entry) answerBatch(batch []store.Request) error {
 	var first error
 	for i := range batch {
 		from, to := &e.requests[i], &batch[i]

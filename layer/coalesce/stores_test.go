@@ -12,15 +12,17 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Nothing that a test leaves running may outlive it.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // noon is a moment that no test's window begins at.
-const noon = slidegate.Micros(1_767_268_800_000_123)
+const noon = rule.Micros(1_767_268_800_000_123)
 
-func newMemory(t testing.TB, now func() slidegate.Micros) *memstore.Store {
+func newMemory(t testing.TB, now func() rule.Micros) *memstore.Store {
 	t.Helper()
 	store, err := memstore.New(memstore.Options{Now: now})
 	if err != nil {
@@ -29,7 +31,7 @@ func newMemory(t testing.TB, now func() slidegate.Micros) *memstore.Store {
 	return store
 }
 
-func newStore(t testing.TB, inner slidegate.Store, opts coalesce.Options) *coalesce.Store {
+func newStore(t testing.TB, inner store.Store, opts coalesce.Options) *coalesce.Store {
 	t.Helper()
 	store, err := coalesce.New(inner, opts)
 	if err != nil {
@@ -38,7 +40,7 @@ func newStore(t testing.TB, inner slidegate.Store, opts coalesce.Options) *coale
 	return store
 }
 
-func bind(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
+func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	bound, err := slidegate.Bind("coalesce", limit)
 	if err != nil {
@@ -47,18 +49,18 @@ func bind(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
 	return bound
 }
 
-func take(limit *slidegate.BoundLimit, key string, cost int64) slidegate.Request {
-	return request(slidegate.OpTake, slidegate.Charge{Limit: limit, Key: key, Cost: cost})
+func take(limit *store.Limit, key string, cost int64) store.Request {
+	return request(rule.Take, store.Charge{Limit: limit, Key: key, Cost: cost})
 }
 
-func request(op slidegate.Op, charges ...slidegate.Charge) slidegate.Request {
-	return slidegate.Request{Op: op, Charges: charges, Answers: make([]slidegate.Answer, len(charges))}
+func request(op rule.Op, charges ...store.Charge) store.Request {
+	return store.Request{Op: op, Charges: charges, Answers: make([]rule.Answer, len(charges))}
 }
 
-// recorder is a store in memory that writes down what it is asked. It is no OneTaker, so it sees everything.
+// recorder is a store in memory that writes down what it is asked. It is no SingleTaker, so it sees everything.
 type recorder struct {
-	slidegate.Store
-	before func(ctx context.Context, batch []slidegate.Request) error // may take time, fail instead, or panic
+	store.Store
+	before func(ctx context.Context, batch []store.Request) error // may take time, fail instead, or panic
 
 	mu    sync.Mutex
 	calls [][]string // the first key of each request of each call
@@ -66,11 +68,11 @@ type recorder struct {
 	most  int        // and the most there ever were
 }
 
-func newRecorder(t testing.TB, before func(ctx context.Context, batch []slidegate.Request) error) *recorder {
-	return &recorder{Store: newMemory(t, func() slidegate.Micros { return noon }), before: before}
+func newRecorder(t testing.TB, before func(ctx context.Context, batch []store.Request) error) *recorder {
+	return &recorder{Store: newMemory(t, func() rule.Micros { return noon }), before: before}
 }
 
-func (r *recorder) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (r *recorder) Apply(ctx context.Context, batch []store.Request) error {
 	keys := make([]string, len(batch))
 	for i := range batch {
 		keys[i] = batch[i].Charges[0].Key
@@ -101,9 +103,9 @@ func (r *recorder) seen() [][]string {
 }
 
 // used returns how many units of limit a key has used.
-func (r *recorder) used(t testing.TB, limit *slidegate.BoundLimit, key string) int64 {
+func (r *recorder) used(t testing.TB, limit *store.Limit, key string) int64 {
 	t.Helper()
-	batch := []slidegate.Request{request(slidegate.OpPeek, slidegate.Charge{Limit: limit, Key: key})}
+	batch := []store.Request{request(rule.Peek, store.Charge{Limit: limit, Key: key})}
 	if err := r.Store.Apply(context.Background(), batch); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +113,7 @@ func (r *recorder) used(t testing.TB, limit *slidegate.BoundLimit, key string) i
 }
 
 // fail gives every request the error, as a store does that cannot be reached.
-func fail(batch []slidegate.Request, err error) error {
+func fail(batch []store.Request, err error) error {
 	for i := range batch {
 		batch[i].Err = err
 	}
@@ -120,7 +122,7 @@ func fail(batch []slidegate.Request, err error) error {
 
 // asking is a question under way.
 type asking struct {
-	answer   slidegate.Answer
+	answer   rule.Answer
 	err      error
 	panicked any
 	done     chan struct{}
@@ -128,14 +130,14 @@ type asking struct {
 
 // ask asks for one unit of key on a goroutine of its own, and returns once all is still: the order in which a test asks is
 // the order of arrival. It needs a bubble of synctest.
-func ask(ctx context.Context, store slidegate.Store, limit *slidegate.BoundLimit, key string) *asking {
+func ask(ctx context.Context, st store.Store, limit *store.Limit, key string) *asking {
 	a := &asking{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
 		defer func() { a.panicked = recover() }()
-		batch := []slidegate.Request{take(limit, key, 1)}
+		batch := []store.Request{take(limit, key, 1)}
 		batch[0].Err = errors.New("left over from before")
-		err := store.Apply(ctx, batch)
+		err := st.Apply(ctx, batch)
 		a.answer, a.err = batch[0].Answers[0], batch[0].Err
 		if err != a.err {
 			a.err = errors.Join(errors.New("what is returned is not the request's error"), err, a.err)

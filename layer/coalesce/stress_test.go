@@ -15,6 +15,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Callers come and go at random. Every request reaches the store exactly once, unless its error says that it was not
@@ -54,9 +56,9 @@ func TestEveryRequestOnce(t *testing.T) {
 	}
 }
 
-// askEcho asks for a few charges or through TakeOne, at times with a context that ends soon. It tells whether the request
+// askEcho asks for a few charges or through TakeSingle, at times with a context that ends soon. It tells whether the request
 // may have been sent.
-func askEcho(t *testing.T, store *coalesce.Store, limit *slidegate.BoundLimit, key string, random *rand.Rand) (sent bool) {
+func askEcho(t *testing.T, st *coalesce.Store, limit *store.Limit, key string, random *rand.Rand) (sent bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if random.IntN(3) == 0 {
@@ -70,19 +72,19 @@ func askEcho(t *testing.T, store *coalesce.Store, limit *slidegate.BoundLimit, k
 	}
 	var err error
 	if random.IntN(2) == 0 {
-		var at slidegate.Micros
-		if _, _, _, _, _, at, err = store.TakeOne(ctx, limit, key, 1); err == nil && at != echoOf(key, 0) {
-			t.Errorf("TakeOne for %s got another's answer", key)
+		var at rule.Micros
+		if _, _, _, _, _, at, err = st.TakeSingle(ctx, limit, key, 1); err == nil && at != echoOf(key, 0) {
+			t.Errorf("TakeSingle for %s got another's answer", key)
 		}
 	} else {
-		batch := make([]slidegate.Request, 1+random.IntN(3))
+		batch := make([]store.Request, 1+random.IntN(3))
 		for i := range batch {
-			batch[i] = request(slidegate.OpPeek, make([]slidegate.Charge, 1+random.IntN(3))...)
+			batch[i] = request(rule.Peek, make([]store.Charge, 1+random.IntN(3))...)
 			for j := range batch[i].Charges {
-				batch[i].Charges[j] = slidegate.Charge{Limit: limit, Key: key, Cost: int64(10*i + j)}
+				batch[i].Charges[j] = store.Charge{Limit: limit, Key: key, Cost: int64(10*i + j)}
 			}
 		}
-		err = store.Apply(ctx, batch)
+		err = st.Apply(ctx, batch)
 		for i := range batch {
 			for j, a := range batch[i].Answers {
 				if batch[i].Err == nil && a.At != echoOf(key, int64(10*i+j)) {
@@ -102,23 +104,23 @@ func askEcho(t *testing.T, store *coalesce.Store, limit *slidegate.BoundLimit, k
 	return true
 }
 
-func echoOf(key string, cost int64) slidegate.Micros {
-	echo := slidegate.Micros(7 + cost)
+func echoOf(key string, cost int64) rule.Micros {
+	echo := rule.Micros(7 + cost)
 	for _, c := range []byte(key) {
-		echo = echo*31 + slidegate.Micros(c)
+		echo = echo*31 + rule.Micros(c)
 	}
 	return echo
 }
 
 // echo answers with what it was asked, and counts.
 type echo struct {
-	slidegate.Store
+	store.Store
 	mu     sync.Mutex
 	times  map[string]int // by key, how often it came
 	unsent []string
 }
 
-func (e *echo) Apply(_ context.Context, batch []slidegate.Request) error {
+func (e *echo) Apply(_ context.Context, batch []store.Request) error {
 	e.mu.Lock()
 	for i := range batch {
 		r := &batch[i]
@@ -127,10 +129,10 @@ func (e *echo) Apply(_ context.Context, batch []slidegate.Request) error {
 		}
 		for j, charge := range r.Charges {
 			cost := charge.Cost
-			if r.Op == slidegate.OpTake {
+			if r.Op == rule.Take {
 				cost = 0
 			}
-			r.Answers[j] = slidegate.Answer{At: echoOf(charge.Key, cost)}
+			r.Answers[j] = rule.Answer{At: echoOf(charge.Key, cost)}
 		}
 		r.Err = nil
 	}
@@ -167,7 +169,7 @@ func (e *echo) expectOnce(t *testing.T) {
 // However many ask at once, exactly the quota is admitted.
 func TestExactUnderLoad(t *testing.T) {
 	for _, inFlight := range []int{1, 4} {
-		inner := newRecorder(t, func(context.Context, []slidegate.Request) error {
+		inner := newRecorder(t, func(context.Context, []store.Request) error {
 			for range 10 {
 				runtime.Gosched()
 			}

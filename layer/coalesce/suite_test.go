@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -14,36 +15,36 @@ import (
 var patient = coalesce.Options{InFlight: 1, MaxBatch: 7, Timeout: time.Minute}
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		return newStore(t, newMemory(t, clock.Now), coalesce.Options{Timeout: time.Minute})
 	})
 }
 
 // The same with all requests in shared calls.
 func TestStoreShared(t *testing.T) {
-	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		return crowded{newStore(t, newMemory(t, clock.Now), patient)}
 	})
 }
 
 // The same over a store that heeds its context and decides single charges in batches only.
-func TestStoreWithoutOneTaker(t *testing.T) {
-	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
-		return newStore(t, struct{ slidegate.Store }{storetest.NewReference(clock)}, patient)
+func TestStoreWithoutSingleTaker(t *testing.T) {
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
+		return newStore(t, struct{ store.Store }{storetest.NewReference(clock)}, patient)
 	})
 }
 
 // crowded makes everybody wait at first.
 type crowded struct{ *coalesce.Store }
 
-func (c crowded) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (c crowded) Apply(ctx context.Context, batch []store.Request) error {
 	defer c.Crowd()()
 	return c.Store.Apply(ctx, batch)
 }
 
-func (c crowded) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (c crowded) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	defer c.Crowd()()
-	return c.Store.TakeOne(ctx, limit, key, cost)
+	return c.Store.TakeSingle(ctx, limit, key, cost)
 }

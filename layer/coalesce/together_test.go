@@ -14,11 +14,12 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
 // slow takes a millisecond for a call, however much is in it.
-func slow(context.Context, []slidegate.Request) error {
+func slow(context.Context, []store.Request) error {
 	time.Sleep(time.Millisecond)
 	return nil
 }
@@ -91,8 +92,8 @@ func TestLoneCallerIsSentAtOnce(t *testing.T) {
 		type own struct{}
 		ctx := context.WithValue(t.Context(), own{}, "mine")
 		limit := bind(t, slidegate.PerHour(100))
-		batch := []slidegate.Request{take(limit, "a", 1), take(limit, "b", 1)}
-		inner := newRecorder(t, func(got context.Context, sent []slidegate.Request) error {
+		batch := []store.Request{take(limit, "a", 1), take(limit, "b", 1)}
+		inner := newRecorder(t, func(got context.Context, sent []store.Request) error {
 			if len(sent) != 2 || &sent[0] != &batch[0] || got != ctx {
 				t.Errorf("sent a copy, or with another context")
 			}
@@ -126,15 +127,15 @@ func TestEmptyBatch(t *testing.T) {
 func TestBatchesStayWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
-		store, limit := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 3}), bind(t, slidegate.PerHour(100))
+		st, limit := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 3}), bind(t, slidegate.PerHour(100))
 		var all sync.WaitGroup
 		for _, keys := range [][]string{{"a"}, {"b", "b"}, {"c", "c"}, {"d"}, {"e", "e", "e", "e", "e"}, {"f"}, {"g"}} {
 			all.Go(func() {
-				var batch []slidegate.Request
+				var batch []store.Request
 				for range keys {
 					batch = append(batch, take(limit, keys[0], 1))
 				}
-				if err := store.Apply(t.Context(), batch); err != nil {
+				if err := st.Apply(t.Context(), batch); err != nil {
 					t.Error(err)
 				}
 				for i := range batch {
@@ -155,7 +156,7 @@ func TestBatchesStayWhole(t *testing.T) {
 
 // Random requests of all operations, put together as they come, are answered as a twin answers them one by one.
 func TestSameAnswersAsOneByOne(t *testing.T) {
-	limits := []*slidegate.BoundLimit{
+	limits := []*store.Limit{
 		bind(t, slidegate.PerSecond(7)),
 		bind(t, slidegate.Limit{Name: "log", Quota: 5, Window: time.Second, Algorithm: slidegate.SlidingLog}),
 		bind(t, slidegate.Limit{Name: "denied", Quota: 9, Window: time.Second, CountDenied: true}),
@@ -165,17 +166,17 @@ func TestSameAnswersAsOneByOne(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			clock, random := storetest.NewClock(noon), rand.New(rand.NewPCG(seed, 1))
 			inner := &recorder{Store: storetest.NewReference(clock), before: slow}
-			store := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 1 + random.IntN(40)})
+			st := newStore(t, inner, coalesce.Options{InFlight: 1, MaxBatch: 1 + random.IntN(40)})
 			twin := storetest.NewReference(clock)
 			asked := 0
 			for range 10 {
 				clock.Advance(random.Int64N(400_000))
-				var got, want [][]slidegate.Request
+				var got, want [][]store.Request
 				var all sync.WaitGroup
 				for range 1 + random.IntN(30) {
 					batch := randomBatch(random, limits, clock.Now())
 					want, got = append(want, copyOf(batch)), append(got, batch)
-					all.Go(func() { _ = store.Apply(t.Context(), batch) })
+					all.Go(func() { _ = st.Apply(t.Context(), batch) })
 					synctest.Wait()
 				}
 				all.Wait()
@@ -195,16 +196,16 @@ func TestSameAnswersAsOneByOne(t *testing.T) {
 	}
 }
 
-func randomBatch(random *rand.Rand, limits []*slidegate.BoundLimit, now slidegate.Micros) []slidegate.Request {
-	ops := []slidegate.Op{
-		slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTakeUpTo, slidegate.OpPeek, slidegate.OpCharge,
-		slidegate.OpGiveBack, slidegate.OpReset,
+func randomBatch(random *rand.Rand, limits []*store.Limit, now rule.Micros) []store.Request {
+	ops := []rule.Op{
+		rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge,
+		rule.GiveBack, rule.Reset,
 	}
-	batch := make([]slidegate.Request, 1+random.IntN(3))
+	batch := make([]store.Request, 1+random.IntN(3))
 	for i := range batch {
-		var charges []slidegate.Charge
+		var charges []store.Charge
 		for _, l := range random.Perm(len(limits))[:1+random.IntN(3)] {
-			charge := slidegate.Charge{Limit: limits[l], Key: fmt.Sprint(random.IntN(3)), Cost: random.Int64N(4)}
+			charge := store.Charge{Limit: limits[l], Key: fmt.Sprint(random.IntN(3)), Cost: random.Int64N(4)}
 			if random.IntN(2) == 0 {
 				charge.At = now
 			} else {
@@ -218,17 +219,17 @@ func randomBatch(random *rand.Rand, limits []*slidegate.BoundLimit, now slidegat
 	return batch
 }
 
-func copyOf(batch []slidegate.Request) []slidegate.Request {
-	var c []slidegate.Request
+func copyOf(batch []store.Request) []store.Request {
+	var c []store.Request
 	for _, r := range batch {
-		r.Charges = append([]slidegate.Charge(nil), r.Charges...)
-		r.Answers = make([]slidegate.Answer, len(r.Answers))
+		r.Charges = append([]store.Charge(nil), r.Charges...)
+		r.Answers = make([]rule.Answer, len(r.Answers))
 		c = append(c, r)
 	}
 	return c
 }
 
-// TakeOne shares calls as Apply does, and answers the same.
+// TakeSingle shares calls as Apply does, and answers the same.
 func TestTakeOneShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
@@ -237,7 +238,7 @@ func TestTakeOneShares(t *testing.T) {
 		for i := range int64(4) {
 			all.Go(func() {
 				// The costs are 1, 2, 3 and 4: the third and the fourth are too much for what is left of 5.
-				allowed, flags, remaining, retryAfter, resetAfter, at, err := store.TakeOne(t.Context(), limit, "k", i+1)
+				allowed, flags, remaining, retryAfter, resetAfter, at, err := store.TakeSingle(t.Context(), limit, "k", i+1)
 				wantLeft := []int64{4, 2, 2, 2}[i]
 				if allowed != (i < 2) || flags != 0 || remaining != wantLeft || (retryAfter > 0) != (i >= 2) ||
 					resetAfter <= 0 || at != noon || err != nil {
@@ -265,7 +266,7 @@ func afterACrowd(t *testing.T, gather bool) {
 		type mark struct{}
 		ctx := context.WithValue(t.Context(), mark{}, true)
 		var alone []bool
-		inner := newRecorder(t, func(ctx context.Context, batch []slidegate.Request) error {
+		inner := newRecorder(t, func(ctx context.Context, batch []store.Request) error {
 			alone = append(alone, ctx.Value(mark{}) != nil) // shared calls have contexts of their own
 			return slow(ctx, batch)
 		})
@@ -301,14 +302,14 @@ func afterACrowd(t *testing.T, gather bool) {
 func TestBurstAfterACrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRecorder(t, slow)
-		store, limit := newStore(t, inner, coalesce.Options{InFlight: 2, MaxBatch: 3, Gather: true}), bind(t, slidegate.PerHour(100))
+		st, limit := newStore(t, inner, coalesce.Options{InFlight: 2, MaxBatch: 3, Gather: true}), bind(t, slidegate.PerHour(100))
 		var all sync.WaitGroup
 		var admitted atomic.Int64
 		for range 10 {
 			for range 20 {
 				all.Go(func() {
-					batch := []slidegate.Request{take(limit, "hot", 1)}
-					if err := store.Apply(t.Context(), batch); err != nil {
+					batch := []store.Request{take(limit, "hot", 1)}
+					if err := st.Apply(t.Context(), batch); err != nil {
 						t.Error(err)
 					}
 					if batch[0].Answers[0].Allowed {
@@ -326,6 +327,6 @@ func TestBurstAfterACrowd(t *testing.T) {
 		if admitted.Load() != 100 || inner.most != 2 {
 			t.Errorf("%d of 100 were admitted, %d calls at once", admitted.Load(), inner.most)
 		}
-		expectIdle(t, store)
+		expectIdle(t, st)
 	})
 }

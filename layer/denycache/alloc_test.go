@@ -10,6 +10,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // TestNoAllocations: neither what is admitted nor what is refused from memory allocates. The race detector makes pools
@@ -23,30 +25,30 @@ func TestNoAllocations(t *testing.T) {
 	large := bound(t, slidegate.Limit{Name: "large", Quota: 1 << 40, Window: time.Hour})
 	other := bound(t, slidegate.Limit{Name: "other", Quota: 1 << 40, Window: time.Hour})
 	small := bound(t, slidegate.Limit{Name: "small", Quota: 1, Window: time.Hour})
-	for _, below := range []slidegate.Store{inner, struct{ slidegate.Store }{inner}} {
-		store := layered(t, below, denycache.Options{MaxAge: -1})
-		batch := func(limits ...*slidegate.BoundLimit) []slidegate.Request {
-			r := slidegate.Request{Group: "group", Answers: make([]slidegate.Answer, len(limits))}
+	for _, below := range []store.Store{inner, struct{ store.Store }{inner}} {
+		st := layered(t, below, denycache.Options{MaxAge: -1})
+		batch := func(limits ...*store.Limit) []store.Request {
+			r := store.Request{Group: "group", Answers: make([]rule.Answer, len(limits))}
 			for _, limit := range limits {
-				r.Charges = append(r.Charges, slidegate.Charge{Limit: limit, Key: "key", Cost: 1})
+				r.Charges = append(r.Charges, store.Charge{Limit: limit, Key: "key", Cost: 1})
 			}
-			return []slidegate.Request{r}
+			return []store.Request{r}
 		}
 		one, two, refused := batch(large), batch(large, other), batch(large, small)
 		many := append(batch(large), batch(small)...)
 		reset := batch(large)
-		reset[0].Op = slidegate.OpReset
+		reset[0].Op = rule.Reset
 		for _, test := range []struct {
 			name string
 			run  func()
 		}{
-			{"TakeOne, admitted", func() { store.TakeOne(ctx, large, "key", 1) }},
-			{"TakeOne, refused", func() { store.TakeOne(ctx, small, "key", 1) }},
-			{"Apply, admitted", func() { store.Apply(ctx, one) }},
-			{"Apply, two admit", func() { store.Apply(ctx, two) }},
-			{"Apply, one of two refuses", func() { store.Apply(ctx, refused) }},
-			{"Apply, a batch", func() { store.Apply(ctx, many) }},
-			{"Apply, reset", func() { store.Apply(ctx, reset) }},
+			{"TakeSingle, admitted", func() { st.TakeSingle(ctx, large, "key", 1) }},
+			{"TakeSingle, refused", func() { st.TakeSingle(ctx, small, "key", 1) }},
+			{"Apply, admitted", func() { st.Apply(ctx, one) }},
+			{"Apply, two admit", func() { st.Apply(ctx, two) }},
+			{"Apply, one of two refuses", func() { st.Apply(ctx, refused) }},
+			{"Apply, a batch", func() { st.Apply(ctx, many) }},
+			{"Apply, reset", func() { st.Apply(ctx, reset) }},
 		} {
 			test.run()
 			test.run()

@@ -3,16 +3,17 @@ package denycache
 import (
 	"context"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // job is the memory of a call, which is used again.
 type job struct {
-	looks    []look              // one for each request of a batch
-	requests []slidegate.Request // those of them that the store below is asked
+	looks    []look          // one for each request of a batch
+	requests []store.Request // those of them that the store below is asked
 
-	charge [1]slidegate.Charge // for the one request of a TakeOne
-	answer [1]slidegate.Answer
+	charge [1]store.Charge // for the one request of a TakeSingle
+	answer [1]rule.Answer
 }
 
 // put gives a job's memory back, without anything of the caller's in it.
@@ -20,12 +21,12 @@ func (s *Store) put(j *job) {
 	clear(j.looks)
 	clear(j.requests)
 	j.looks, j.requests = j.looks[:0], j.requests[:0]
-	j.charge[0] = slidegate.Charge{}
+	j.charge[0] = store.Charge{}
 	s.work.Put(j)
 }
 
 // Apply refuses by itself what it can, and asks the store below for the rest, all at once.
-func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	// Before anything is looked for: what shares an address with a reset in this batch is left to the store, in its order.
 	if s.beginAll(batch) {
 		defer s.endAll(batch)
@@ -44,7 +45,7 @@ func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return s.applyMany(ctx, batch, j)
 }
 
-func (s *Store) applyMany(ctx context.Context, batch []slidegate.Request, j *job) error {
+func (s *Store) applyMany(ctx context.Context, batch []store.Request, j *job) error {
 	now := s.clock()
 	for i := range batch {
 		j.looks = append(j.looks, look{now: now})
@@ -70,7 +71,7 @@ func (s *Store) applyMany(ctx context.Context, batch []slidegate.Request, j *job
 }
 
 // lookFor answers a request, if its refusal is remembered.
-func (s *Store) lookFor(l *look, r *slidegate.Request) (hit bool) {
+func (s *Store) lookFor(l *look, r *store.Request) (hit bool) {
 	if len(r.Answers) < len(r.Charges) || !rememberable(r.Op, r.Group, r.Charges) {
 		return false
 	}
@@ -90,15 +91,15 @@ func (s *Store) lookFor(l *look, r *slidegate.Request) (hit bool) {
 }
 
 // hear takes note of what the store answered.
-func (s *Store) hear(l *look, r *slidegate.Request) {
+func (s *Store) hear(l *look, r *store.Request) {
 	if r.Err == nil && len(r.Answers) >= len(r.Charges) {
 		s.note(l, r.Group, r.Charges, r.Answers[:len(r.Charges)])
 	}
 }
 
 // note remembers answers if they are a refusal that came about in the plain way.
-func (s *Store) note(l *look, group string, charges []slidegate.Charge, answers []slidegate.Answer) {
-	var flags slidegate.Flags
+func (s *Store) note(l *look, group string, charges []store.Charge, answers []rule.Answer) {
+	var flags rule.Flags
 	allowed := true
 	for i := range answers {
 		flags |= answers[i].Flags
@@ -113,7 +114,7 @@ func (s *Store) note(l *look, group string, charges []slidegate.Charge, answers 
 }
 
 // beginAll begins every request of a batch that lowers something, and tells whether there is any.
-func (s *Store) beginAll(batch []slidegate.Request) (any bool) {
+func (s *Store) beginAll(batch []store.Request) (any bool) {
 	for i := range batch {
 		if r := &batch[i]; lowersAny(r) {
 			s.begin(r.Group, r.Charges)
@@ -124,7 +125,7 @@ func (s *Store) beginAll(batch []slidegate.Request) (any bool) {
 }
 
 // endAll ends what beginAll began.
-func (s *Store) endAll(batch []slidegate.Request) {
+func (s *Store) endAll(batch []store.Request) {
 	for i := range batch {
 		if r := &batch[i]; lowersAny(r) {
 			s.end(r.Group, r.Charges)
@@ -132,7 +133,7 @@ func (s *Store) endAll(batch []slidegate.Request) {
 	}
 }
 
-func lowersAny(r *slidegate.Request) bool {
+func lowersAny(r *store.Request) bool {
 	for i := range r.Charges {
 		if lowers(r.Op, r.Charges[i].Limit.Rule()) {
 			return true

@@ -10,25 +10,27 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // yes admits everything at no cost: what is left of a benchmark is the layer.
 type yes struct{}
 
-func (yes) Check(*slidegate.BoundLimit) error { return nil }
-func (yes) Traits() slidegate.Traits          { return slidegate.Traits{Name: "yes", MaxCharges: 8} }
-func (yes) Apply(_ context.Context, batch []slidegate.Request) error {
+func (yes) Check(*store.Limit) error { return nil }
+func (yes) Traits() store.Traits     { return store.Traits{Name: "yes", MaxCharges: 8} }
+func (yes) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		for k := range batch[i].Answers {
-			batch[i].Answers[k] = slidegate.Answer{Allowed: true}
+			batch[i].Answers[k] = rule.Answer{Allowed: true}
 		}
 		batch[i].Err = nil
 	}
 	return nil
 }
 
-func (yes) TakeOne(context.Context, *slidegate.BoundLimit, string, int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (yes) TakeSingle(context.Context, *store.Limit, string, int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	return true, 0, 0, 0, 0, 0, nil
 }
@@ -43,35 +45,35 @@ func someKeys(n int) []string {
 
 // BenchmarkMiss is what the layer adds to a request that is admitted; without is what the benchmark itself takes.
 func BenchmarkMiss(b *testing.B) {
-	for _, kind := range []string{"TakeOne", "TakeOne/without", "Apply", "Apply/without", "Apply/two"} {
+	for _, kind := range []string{"TakeSingle", "TakeSingle/without", "Apply", "Apply/without", "Apply/two"} {
 		b.Run(kind, func(b *testing.B) {
-			var store interface {
-				slidegate.Store
-				slidegate.OneTaker
+			var st interface {
+				store.Store
+				store.SingleTaker
 			} = layered(b, yes{}, denycache.Options{})
 			if strings.HasSuffix(kind, "without") {
-				store = yes{}
+				st = yes{}
 			}
 			first, second := bound(b, slidegate.PerMinute(10)), bound(b, slidegate.PerHour(100))
 			keys := someKeys(4096)
 			ctx := context.Background()
-			charges, answers := make([]slidegate.Charge, 2), make([]slidegate.Answer, 2)
+			charges, answers := make([]store.Charge, 2), make([]rule.Answer, 2)
 			n := 1
 			if kind == "Apply/two" {
 				n = 2
 			}
-			batch := []slidegate.Request{{Charges: charges[:n], Answers: answers[:n]}}
-			one := strings.HasPrefix(kind, "TakeOne")
+			batch := []store.Request{{Charges: charges[:n], Answers: answers[:n]}}
+			one := strings.HasPrefix(kind, "TakeSingle")
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				key := keys[i%len(keys)]
 				if one {
-					store.TakeOne(ctx, first, key, 1)
+					st.TakeSingle(ctx, first, key, 1)
 					continue
 				}
-				charges[0] = slidegate.Charge{Limit: first, Key: key, Cost: 1}
-				charges[1] = slidegate.Charge{Limit: second, Key: key, Cost: 1}
-				store.Apply(ctx, batch)
+				charges[0] = store.Charge{Limit: first, Key: key, Cost: 1}
+				charges[1] = store.Charge{Limit: second, Key: key, Cost: 1}
+				st.Apply(ctx, batch)
 			}
 		})
 	}
@@ -79,15 +81,15 @@ func BenchmarkMiss(b *testing.B) {
 
 // BenchmarkHit is what a refusal from memory takes.
 func BenchmarkHit(b *testing.B) {
-	for _, kind := range []string{"TakeOne", "Apply", "Allow"} {
+	for _, kind := range []string{"TakeSingle", "Apply", "Allow"} {
 		b.Run(kind, func(b *testing.B) {
 			inner, err := memstore.New(memstore.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			store := layered(b, inner, denycache.Options{MaxAge: -1})
+			st := layered(b, inner, denycache.Options{MaxAge: -1})
 			limit := slidegate.Limit{Quota: 1, Window: 24 * time.Hour}
-			limiter, err := slidegate.New(store, limit)
+			limiter, err := slidegate.New(st, limit)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -98,22 +100,22 @@ func BenchmarkHit(b *testing.B) {
 				limiter.Allow(ctx, key)
 				limiter.Allow(ctx, key)
 			}
-			batch := []slidegate.Request{{Charges: make([]slidegate.Charge, 1), Answers: make([]slidegate.Answer, 1)}}
-			before := store.Stats()
+			batch := []store.Request{{Charges: make([]store.Charge, 1), Answers: make([]rule.Answer, 1)}}
+			before := st.Stats()
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				key := keys[i%len(keys)]
 				switch kind {
-				case "TakeOne":
-					store.TakeOne(ctx, bound, key, 1)
+				case "TakeSingle":
+					st.TakeSingle(ctx, bound, key, 1)
 				case "Allow":
 					limiter.Allow(ctx, key)
 				default:
-					batch[0].Charges[0] = slidegate.Charge{Limit: bound, Key: key, Cost: 1}
-					store.Apply(ctx, batch)
+					batch[0].Charges[0] = store.Charge{Limit: bound, Key: key, Cost: 1}
+					st.Apply(ctx, batch)
 				}
 			}
-			if after := store.Stats(); after.Misses != before.Misses {
+			if after := st.Stats(); after.Misses != before.Misses {
 				b.Fatalf("%d went to the store", after.Misses-before.Misses)
 			}
 		})

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -17,12 +17,12 @@ import (
 // is too old by the time it is looked for.
 func TestContractWithoutHits(t *testing.T) {
 	for _, quick := range []bool{true, false} {
-		t.Run(map[bool]string{true: "over a OneTaker", false: "over another"}[quick], func(t *testing.T) {
-			storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+		t.Run(map[bool]string{true: "over a SingleTaker", false: "over another"}[quick], func(t *testing.T) {
+			storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 				var looks atomic.Int64
-				var inner slidegate.Store = memory(t, clock)
+				var inner store.Store = memory(t, clock)
 				if !quick {
-					inner = struct{ slidegate.Store }{inner}
+					inner = struct{ store.Store }{inner}
 				}
 				return layered(t, inner, denycache.Options{MaxAge: 1, Now: func() time.Duration { return time.Duration(looks.Add(1)) }})
 			})
@@ -35,7 +35,7 @@ func TestContractWithoutHits(t *testing.T) {
 // as far as the layer promises it, and the suite is told what the store says.
 func TestContractWithHits(t *testing.T) {
 	var hits atomic.Int64
-	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		inner := memory(t, clock)
 		return &truthful{t: t, clock: clock, inner: inner, hits: &hits, Store: layered(t, inner, denycache.Options{
 			MaxAge: age, Now: (&forward{clock: clock}).now,
@@ -53,7 +53,7 @@ const age = time.Hour
 type forward struct {
 	clock *storetest.Clock
 	mu    sync.Mutex
-	last  slidegate.Micros
+	last  rule.Micros
 	sum   time.Duration
 }
 
@@ -75,11 +75,11 @@ type truthful struct {
 	*denycache.Store
 	t     testing.TB
 	clock *storetest.Clock
-	inner slidegate.Store
+	inner store.Store
 	hits  *atomic.Int64
 }
 
-func (s *truthful) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *truthful) Apply(ctx context.Context, batch []store.Request) error {
 	before := s.clock.Now()
 	err := s.Store.Apply(ctx, batch)
 	for i := range batch {
@@ -90,23 +90,23 @@ func (s *truthful) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return err
 }
 
-func (s *truthful) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (s *truthful) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	before := s.clock.Now()
-	a := make([]slidegate.Answer, 1)
+	a := make([]rule.Answer, 1)
 	if a[0], err = takeOne(s.Store, limit, key, cost); err == nil && a[0].Flags&rule.Cached != 0 {
-		s.correct(before, "", []slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}, a)
+		s.correct(before, "", []store.Charge{{Limit: limit, Key: key, Cost: cost}}, a)
 	}
 	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].RetryAfter, a[0].ResetAfter, a[0].At, err
 }
 
 // correct compares answers from memory with the store's, and makes them those. Where the suite moves the clock while
 // others ask there is nothing to compare with, and nothing that the suite could compare either: there the flag goes.
-func (s *truthful) correct(before slidegate.Micros, group string, charges []slidegate.Charge, got []slidegate.Answer) {
+func (s *truthful) correct(before rule.Micros, group string, charges []store.Charge, got []rule.Answer) {
 	s.t.Helper()
 	s.hits.Add(1)
-	truth, err := ask(context.Background(), s.inner, slidegate.OpPeek, group, charges...)
+	truth, err := ask(context.Background(), s.inner, rule.Peek, group, charges...)
 	if err != nil {
 		s.t.Error(err)
 	}

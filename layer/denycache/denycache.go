@@ -1,5 +1,5 @@
 // Package denycache remembers refusals, so that a client that hammers costs the store one question and not thousands: a
-// slidegate.Store over another one that refuses the same cost or more for the same key by itself, until the time to
+// store.Store over another one that refuses the same cost or more for the same key by itself, until the time to
 // retry has come. Usage can only fall in that time, so the verdict is the one that the store would give.
 //
 // What it promises. Whatever it refuses, the store would have refused, as long as nobody resets or gives back in another
@@ -29,6 +29,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Options are the choices of a Store. The zero value remembers 65,536 refusals for at most a second each.
@@ -56,11 +57,11 @@ const (
 	defaultMaxKeys = 1 << 16
 )
 
-// Store is a slidegate.Store that remembers the refusals of another. It is safe for concurrent use, starts no goroutine
+// Store is a store.Store that remembers the refusals of another. It is safe for concurrent use, starts no goroutine
 // and needs no closing. The zero value is not usable; New makes it.
 type Store struct {
-	inner slidegate.Store
-	one   slidegate.OneTaker // inner, if it is one
+	inner store.Store
+	one   store.SingleTaker // inner, if it is one
 	now   func() time.Duration
 	base  time.Time // of the monotonic clock, if now is nil
 
@@ -75,8 +76,8 @@ type Store struct {
 }
 
 // New returns a store that remembers the refusals of store.
-func New(store slidegate.Store, opts Options) (*Store, error) {
-	if store == nil {
+func New(st store.Store, opts Options) (*Store, error) {
+	if st == nil {
 		return nil, fmt.Errorf("denycache: store: must not be nil; give the store whose refusals are to be remembered")
 	}
 	if opts.MaxKeys < 0 || opts.MaxKeys > MostKeys {
@@ -92,19 +93,19 @@ func New(store slidegate.Store, opts Options) (*Store, error) {
 		opts.MaxAge = math.MaxInt64
 	}
 	s := &Store{
-		inner: store, now: opts.Now, base: time.Now(), maxAge: opts.MaxAge, seed: maphash.MakeSeed(),
+		inner: st, now: opts.Now, base: time.Now(), maxAge: opts.MaxAge, seed: maphash.MakeSeed(),
 		buckets: make([]bucket, (opts.MaxKeys+ways-1)/ways),
 	}
-	s.one, _ = store.(slidegate.OneTaker)
+	s.one, _ = st.(store.SingleTaker)
 	s.work.New = func() any { return new(job) }
 	return s, nil
 }
 
 // Check is that of the store below.
-func (s *Store) Check(limit *slidegate.BoundLimit) error { return s.inner.Check(limit) }
+func (s *Store) Check(limit *store.Limit) error { return s.inner.Check(limit) }
 
 // Traits are those of the store below.
-func (s *Store) Traits() slidegate.Traits { return s.inner.Traits() }
+func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 
 // clock reads the local clock.
 func (s *Store) clock() time.Duration {
@@ -116,8 +117,8 @@ func (s *Store) clock() time.Duration {
 
 // rememberable tells whether a refusal of this request may be remembered, and so whether it is worth looking for one.
 // Where a limit counts refusals the store has to hear of each of them.
-func rememberable(op slidegate.Op, group string, charges []slidegate.Charge) bool {
-	if op != slidegate.OpTake && op != slidegate.OpPeek || len(charges) == 0 || len(charges) > maxCharges {
+func rememberable(op rule.Op, group string, charges []store.Charge) bool {
+	if op != rule.Take && op != rule.Peek || len(charges) == 0 || len(charges) > maxCharges {
 		return false
 	}
 	size := len(group)
@@ -134,13 +135,13 @@ func rememberable(op slidegate.Op, group string, charges []slidegate.Charge) boo
 // lowers tells whether an operation can make a refusal untrue that was remembered of the same address. Besides those that
 // are there to do so, these are writes to a log beyond its quota: they cut it to the quota of the limit they come with,
 // and a refusal by another limit of the same address, one with a larger quota, may have counted what is cut off.
-func lowers(op slidegate.Op, limit *rule.Limit) bool {
+func lowers(op rule.Op, limit *rule.Limit) bool {
 	switch op {
-	case slidegate.OpGiveBack, slidegate.OpReset:
+	case rule.GiveBack, rule.Reset:
 		return true
-	case slidegate.OpCharge:
+	case rule.Charge:
 		return limit.Algorithm == slidegate.SlidingLog
-	case slidegate.OpTake, slidegate.OpTakeUpTo:
+	case rule.Take, rule.TakeUpTo:
 		return limit.Algorithm == slidegate.SlidingLog && limit.CountDenied
 	default:
 		return false

@@ -14,6 +14,7 @@ import (
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 var forever = denycache.Options{MaxAge: -1}
@@ -41,16 +42,16 @@ func TestRefusedFromMemory(t *testing.T) {
 		r.take(limit, "key", 1)
 		r.take(limit, "key", 1)
 		r.pass(10 * time.Second)
-		r.wantAnswer(r.take(limit, "key", 1), slidegate.Answer{
+		r.wantAnswer(r.take(limit, "key", 1), rule.Answer{
 			RetryAfter: 50 * second, ResetAfter: 50 * second, At: epoch + 10*second,
 		}, "refused by the store")
 		r.wantAsked(3, "until the refusal")
 		r.pass(20 * time.Second)
-		cached := slidegate.Answer{
+		cached := rule.Answer{
 			Flags: rule.Cached, RetryAfter: 30 * second, ResetAfter: 30 * second, At: epoch + 30*second,
 		}
 		r.wantAnswer(r.take(limit, "key", 1), cached, "refused from memory")
-		r.wantAnswer(r.do(slidegate.OpPeek, limit, "key", 1), cached, "a peek")
+		r.wantAnswer(r.do(rule.Peek, limit, "key", 1), cached, "a peek")
 		r.wantAnswer(r.take(limit, "key", 2), cached, "a higher cost")
 		cached.RetryAfter = rule.Never
 		r.wantAnswer(r.take(limit, "key", 3), cached, "a cost above the quota")
@@ -78,7 +79,7 @@ func TestPeekIsRemembered(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
-		r.do(slidegate.OpPeek, limit, "key", 1)
+		r.do(rule.Peek, limit, "key", 1)
 		r.wantAsked(2, "until the refusal")
 		if a := r.take(limit, "key", 1); a.Allowed || a.Flags != rule.Cached {
 			r.t.Fatalf("after a peek: %+v", a)
@@ -112,7 +113,7 @@ func TestLowerCost(t *testing.T) {
 func TestOverdrawn(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
-		r.do(slidegate.OpCharge, limit, "key", 5)
+		r.do(rule.Charge, limit, "key", 5)
 		r.take(limit, "key", 0)
 		r.wantAsked(2, "until the refusal")
 		for _, cost := range []int64{0, 1, 2} {
@@ -120,7 +121,7 @@ func TestOverdrawn(t *testing.T) {
 				r.t.Fatalf("cost %d: %+v", cost, a)
 			}
 		}
-		r.do(slidegate.OpCharge, limit, "key", 1)
+		r.do(rule.Charge, limit, "key", 1)
 		r.take(limit, "key", 1)
 		r.wantAsked(1, "only the charge: it can only make it longer")
 	})
@@ -134,31 +135,31 @@ func TestNotRemembered(t *testing.T) {
 		name  string
 		limit slidegate.Limit
 		key   string
-		op    slidegate.Op
+		op    rule.Op
 		cost  int64
-		twist func(*slidegate.Answer)
+		twist func(*rule.Answer)
 	}{
-		{name: "refusals count", limit: counts, key: "key", op: slidegate.OpTake, cost: 1},
-		{name: "peek where refusals count", limit: counts, key: "key", op: slidegate.OpPeek, cost: 1},
-		{name: "never", limit: fixed(t).Limit(), key: "key", op: slidegate.OpTake, cost: 3},
-		{name: "up to", limit: fixed(t).Limit(), key: "key", op: slidegate.OpTakeUpTo, cost: 1},
-		{name: "a long key", limit: fixed(t).Limit(), key: long, op: slidegate.OpTake, cost: 1},
-		{name: "no time to retry", limit: fixed(t).Limit(), key: "key", op: slidegate.OpTake, cost: 1,
-			twist: func(a *slidegate.Answer) { a.RetryAfter = 0 }},
-		{name: "inherited", limit: fixed(t).Limit(), key: "key", op: slidegate.OpTake, cost: 1,
-			twist: func(a *slidegate.Answer) { a.Flags |= rule.Inherited }},
-		{name: "clock moved", limit: fixed(t).Limit(), key: "key", op: slidegate.OpPeek, cost: 1,
-			twist: func(a *slidegate.Answer) { a.Flags |= rule.ClockMoved }},
-		{name: "fallback", limit: fixed(t).Limit(), key: "key", op: slidegate.OpTake, cost: 1,
-			twist: func(a *slidegate.Answer) { a.Flags |= rule.FallbackClosed }},
+		{name: "refusals count", limit: counts, key: "key", op: rule.Take, cost: 1},
+		{name: "peek where refusals count", limit: counts, key: "key", op: rule.Peek, cost: 1},
+		{name: "never", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 3},
+		{name: "up to", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.TakeUpTo, cost: 1},
+		{name: "a long key", limit: slidegate.Unbind(fixed(t)), key: long, op: rule.Take, cost: 1},
+		{name: "no time to retry", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 1,
+			twist: func(a *rule.Answer) { a.RetryAfter = 0 }},
+		{name: "inherited", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 1,
+			twist: func(a *rule.Answer) { a.Flags |= rule.Inherited }},
+		{name: "clock moved", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Peek, cost: 1,
+			twist: func(a *rule.Answer) { a.Flags |= rule.ClockMoved }},
+		{name: "fallback", limit: slidegate.Unbind(fixed(t)), key: "key", op: rule.Take, cost: 1,
+			twist: func(a *rule.Answer) { a.Flags |= rule.FallbackClosed }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rigs(t, forever, func(r *rig) {
 				limit := bound(r.t, test.limit)
 				r.take(limit, test.key, 2)
 				r.spy.twist = test.twist
-				ask := func() slidegate.Answer {
-					if test.op == slidegate.OpTake {
+				ask := func() rule.Answer {
+					if test.op == rule.Take {
 						return r.take(limit, test.key, test.cost)
 					}
 					return r.do(test.op, limit, test.key, test.cost)
@@ -190,8 +191,8 @@ func TestErrorIsNoRefusal(t *testing.T) {
 			if a, err := takeOne(broken, limit, "key", 1); err != wrong || a.Allowed {
 				r.t.Fatalf("%+v, %v", a, err)
 			}
-			charge := slidegate.Charge{Limit: limit, Key: "key", Cost: 1}
-			if _, err := ask(context.Background(), broken, slidegate.OpTake, "", charge); err != wrong {
+			charge := store.Charge{Limit: limit, Key: "key", Cost: 1}
+			if _, err := ask(context.Background(), broken, rule.Take, "", charge); err != wrong {
 				r.t.Fatal(err)
 			}
 		}
@@ -203,11 +204,11 @@ func TestErrorIsNoRefusal(t *testing.T) {
 
 // failing decides, and then has an error.
 type failing struct {
-	slidegate.Store
+	store.Store
 	err error
 }
 
-func (f failing) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (f failing) Apply(ctx context.Context, batch []store.Request) error {
 	f.Store.Apply(ctx, batch)
 	for i := range batch {
 		batch[i].Err = f.err
@@ -215,11 +216,11 @@ func (f failing) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return f.err
 }
 
-// quickFailing is failing as a OneTaker, which returns something that looks like a refusal.
+// quickFailing is failing as a SingleTaker, which returns something that looks like a refusal.
 type quickFailing struct{ failing }
 
-func (f quickFailing) TakeOne(context.Context, *slidegate.BoundLimit, string, int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (f quickFailing) TakeSingle(context.Context, *store.Limit, string, int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	return false, 0, 0, second, second, epoch, f.err
 }
@@ -279,9 +280,9 @@ func TestAddresses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		charge := slidegate.Charge{Limit: b, Key: x.key, Cost: 1}
+		charge := store.Charge{Limit: b, Key: x.key, Cost: 1}
 		for n := range 3 {
-			if a := r.several(slidegate.OpTake, x.group, charge)[0]; a.Allowed != (n == 0) || (a.Flags == rule.Cached) != (n == 2) {
+			if a := r.several(rule.Take, x.group, charge)[0]; a.Allowed != (n == 0) || (a.Flags == rule.Cached) != (n == 2) {
 				t.Fatalf("address %d, take %d: %+v", i, n, a)
 			}
 		}
@@ -297,8 +298,8 @@ func TestKeysAreCopied(t *testing.T) {
 	group := []byte("team")
 	r.take(limit, key, 2)
 	r.take(limit, key, 1)
-	r.several(slidegate.OpTake, unsafe.String(&group[0], 4), slidegate.Charge{Limit: limit, Key: key, Cost: 2})
-	r.several(slidegate.OpTake, unsafe.String(&group[0], 4), slidegate.Charge{Limit: limit, Key: key, Cost: 1})
+	r.several(rule.Take, unsafe.String(&group[0], 4), store.Charge{Limit: limit, Key: key, Cost: 2})
+	r.several(rule.Take, unsafe.String(&group[0], 4), store.Charge{Limit: limit, Key: key, Cost: 1})
 	r.one = true
 	r.take(limit, key, 1)
 	r.wantAsked(4, "until the memory is used again")
@@ -307,8 +308,8 @@ func TestKeysAreCopied(t *testing.T) {
 	if a := r.take(limit, "mine", 1); a.Flags != rule.Cached {
 		t.Fatalf("the key that was refused: %+v", a)
 	}
-	charge := slidegate.Charge{Limit: limit, Key: "mine", Cost: 1}
-	if a := r.several(slidegate.OpTake, "team", charge)[0]; a.Flags != rule.Cached {
+	charge := store.Charge{Limit: limit, Key: "mine", Cost: 1}
+	if a := r.several(rule.Take, "team", charge)[0]; a.Flags != rule.Cached {
 		t.Fatalf("the key that was refused, in its group: %+v", a)
 	}
 	r.wantAsked(0, "the keys that were refused")
@@ -393,7 +394,7 @@ func TestDefaultAge(t *testing.T) {
 func TestMaxKeys(t *testing.T) {
 	r := newRig(t, denycache.Options{MaxAge: -1, MaxKeys: 7}, true)
 	r.one = true
-	refuse := func(hours int, key string) *slidegate.BoundLimit { // for so many hours
+	refuse := func(hours int, key string) *store.Limit { // for so many hours
 		limit := bound(t, slidegate.Limit{
 			Quota: 1, Window: time.Duration(hours) * time.Hour, Anchor: slidegate.AnchorFirst, Algorithm: slidegate.FixedWindow,
 		})
@@ -401,7 +402,7 @@ func TestMaxKeys(t *testing.T) {
 		r.take(limit, key, 1)
 		return limit
 	}
-	var limits []*slidegate.BoundLimit
+	var limits []*store.Limit
 	for _, n := range []int{5, 3, 6, 2, 7, 4, 8} {
 		limits = append(limits, refuse(n, "key"))
 	}

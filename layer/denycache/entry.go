@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // What a remembered request has at most, so that MaxKeys bounds the memory.
@@ -27,15 +27,15 @@ type entry struct {
 
 // told is what the store said to a charge.
 type told struct {
-	limit  *slidegate.BoundLimit
+	limit  *store.Limit
 	key    string
 	cost   int64
-	answer slidegate.Answer
+	answer rule.Answer
 }
 
 // newEntry makes an entry that has nothing of the caller's: keys may lie in memory that is about to be used again.
 func newEntry(
-	l *look, last time.Duration, group string, charges []slidegate.Charge, answers []slidegate.Answer,
+	l *look, last time.Duration, group string, charges []store.Charge, answers []rule.Answer,
 ) *entry {
 	e := &entry{hash: l.hash, turn: l.turn, asked: l.now, last: last, group: strings.Clone(group)}
 	if e.charges = e.one[:]; len(charges) > 1 {
@@ -53,7 +53,7 @@ func newEntry(
 //
 // Clocks show whole microseconds to the store, so a retry that it will admit at microsecond r may come as early as
 // r-1 and a bit after the question, by a clock that is finer or ticks at other moments.
-func (s *Store) lasts(answers []slidegate.Answer) (last time.Duration, ok bool) {
+func (s *Store) lasts(answers []rule.Answer) (last time.Duration, ok bool) {
 	first := rule.Never
 	for i := range answers {
 		a := &answers[i]
@@ -69,7 +69,7 @@ func (s *Store) lasts(answers []slidegate.Answer) (last time.Duration, ok bool) 
 }
 
 // longest is the longest time to retry that is remembered: 30 years, which no limit needs. Never is longer.
-const longest = slidegate.Micros(30 * 366 * 86_400 * 1e6)
+const longest = rule.Micros(30 * 366 * 86_400 * 1e6)
 
 // left returns how long from now on the refusal is still true; it is negative when it is not. A moment from before the
 // store was asked, by a goroutine that read its clock and was then held up, says nothing about it.
@@ -83,7 +83,7 @@ func (e *entry) left(now time.Duration) time.Duration {
 
 // same tells whether a request has the same charges as the one that was refused, costs aside: the same addresses, and
 // the same limits in all they have, for a key that changes plans has the same address under another quota.
-func (e *entry) same(group string, charges []slidegate.Charge) bool {
+func (e *entry) same(group string, charges []store.Charge) bool {
 	if len(charges) != len(e.charges) || group != e.group {
 		return false
 	}
@@ -96,13 +96,13 @@ func (e *entry) same(group string, charges []slidegate.Charge) bool {
 	return true
 }
 
-func sameLimit(a, b *slidegate.BoundLimit) bool {
+func sameLimit(a, b *store.Limit) bool {
 	return a.Prefix() == b.Prefix() && *a.Rule() == *b.Rule()
 }
 
 // refuses tells whether the same charges at these costs get the same answers: who was refused is refused the same cost or
 // more, who was admitted is still admitted what then remained.
-func (e *entry) refuses(charges []slidegate.Charge) bool {
+func (e *entry) refuses(charges []store.Charge) bool {
 	for i := range charges {
 		t, cost := &e.charges[i], charges[i].Cost
 		if t.answer.Allowed && cost > t.answer.Remaining || !t.answer.Allowed && cost < t.cost {
@@ -114,9 +114,9 @@ func (e *entry) refuses(charges []slidegate.Charge) bool {
 
 // fill makes a what charge i is told now: what the store said, moved along by the time that has passed since it was
 // asked. That is rounded up, so that the time to retry is never later than the truth.
-func (e *entry) fill(a *slidegate.Answer, i int, cost int64, now time.Duration) {
+func (e *entry) fill(a *rule.Answer, i int, cost int64, now time.Duration) {
 	t := &e.charges[i]
-	passed := slidegate.Micros((now - e.asked + time.Microsecond - 1) / time.Microsecond)
+	passed := rule.Micros((now - e.asked + time.Microsecond - 1) / time.Microsecond)
 	a.Allowed, a.Flags, a.Granted = t.answer.Allowed, rule.Cached, 0
 	a.Remaining, a.At = t.answer.Remaining, t.answer.At+passed
 	a.RetryAfter = 0

@@ -13,6 +13,7 @@ import (
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -36,9 +37,9 @@ type twins struct {
 	clock        *storetest.Clock
 	plain, below *memstore.Store
 	store        *denycache.Store
-	limits       [][]*slidegate.BoundLimit // those in a row share their addresses
-	told         slidegate.Micros          // the last time to retry
-	refused      []slidegate.Request       // the last refusals, which are asked for again
+	limits       [][]*store.Limit // those in a row share their addresses
+	told         rule.Micros      // the last time to retry
+	refused      []store.Request  // the last refusals, which are asked for again
 	hits         *int
 }
 
@@ -57,7 +58,7 @@ func newTwins(t *rapid.T, tb testing.TB, hits *int) *twins {
 		larger.Quota += 3
 		counting.CountDenied = true
 		counting.Quota -= 2
-		w.limits = append(w.limits, []*slidegate.BoundLimit{bound(tb, limit), bound(tb, larger), bound(tb, counting)})
+		w.limits = append(w.limits, []*store.Limit{bound(tb, limit), bound(tb, larger), bound(tb, counting)})
 	}
 	return w
 }
@@ -83,10 +84,10 @@ func (w *twins) move() {
 }
 
 // again draws a request that was refused before, at about the same costs.
-func (w *twins) again() slidegate.Request {
+func (w *twins) again() store.Request {
 	r := w.refused[len(w.refused)-1-rapid.IntRange(0, min(len(w.refused)-1, 3)).Draw(w.t, "which")]
 	r.Charges = slices.Clone(r.Charges)
-	r.Answers = make([]slidegate.Answer, len(r.Charges))
+	r.Answers = make([]rule.Answer, len(r.Charges))
 	for i := range r.Charges {
 		c := &r.Charges[i]
 		c.Cost = max(0, c.Cost+rapid.SampledFrom([]int64{0, 0, 0, 1, -1}).Draw(w.t, "more"))
@@ -95,14 +96,14 @@ func (w *twins) again() slidegate.Request {
 }
 
 // request draws a request over one or two limits.
-func (w *twins) request() slidegate.Request {
+func (w *twins) request() store.Request {
 	if len(w.refused) > 0 && rapid.IntRange(0, 9).Draw(w.t, "again") > 2 {
 		return w.again()
 	}
-	r := slidegate.Request{
-		Op: rapid.SampledFrom([]slidegate.Op{
-			slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake, slidegate.OpTake,
-			slidegate.OpTake, slidegate.OpPeek, slidegate.OpTakeUpTo, slidegate.OpCharge, slidegate.OpGiveBack, slidegate.OpReset,
+	r := store.Request{
+		Op: rapid.SampledFrom([]rule.Op{
+			rule.Take, rule.Take, rule.Take, rule.Take, rule.Take, rule.Take,
+			rule.Take, rule.Peek, rule.TakeUpTo, rule.Charge, rule.GiveBack, rule.Reset,
 		}).Draw(w.t, "op"),
 		Group: rapid.SampledFrom([]string{"", "", "", "g"}).Draw(w.t, "group"),
 	}
@@ -111,13 +112,13 @@ func (w *twins) request() slidegate.Request {
 	for i := range n {
 		variants := w.limits[(first+i)%2]
 		variant := rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 2}).Draw(w.t, "variant")
-		r.Charges = append(r.Charges, slidegate.Charge{
+		r.Charges = append(r.Charges, store.Charge{
 			Limit: variants[variant],
 			Key:   rapid.SampledFrom([]string{"a", "a", "b"}).Draw(w.t, "key"),
 			Cost:  rapid.SampledFrom([]int64{0, 1, 1, 1, 2, 2, 3, 5, 6, 7, 10}).Draw(w.t, "cost"),
 		})
 	}
-	r.Answers = make([]slidegate.Answer, n)
+	r.Answers = make([]rule.Answer, n)
 	return r
 }
 
@@ -130,7 +131,7 @@ func TestSameVerdicts(t *testing.T) {
 		w := newTwins(rt, t, &hits)
 		for range 200 {
 			w.move()
-			var batch []slidegate.Request
+			var batch []store.Request
 			for range rapid.SampledFrom([]int{1, 1, 1, 4}).Draw(rt, "batch") {
 				batch = append(batch, w.request())
 			}
@@ -142,11 +143,11 @@ func TestSameVerdicts(t *testing.T) {
 	}
 }
 
-// play sends a batch through the layer, or TakeOne where that can be, and to the twin one by one.
-func (w *twins) play(batch []slidegate.Request) {
+// play sends a batch through the layer, or TakeSingle where that can be, and to the twin one by one.
+func (w *twins) play(batch []store.Request) {
 	w.t.Helper()
 	r := &batch[0]
-	if len(batch) == 1 && len(r.Charges) == 1 && r.Group == "" && r.Op == slidegate.OpTake && rapid.Bool().Draw(w.t, "one") {
+	if len(batch) == 1 && len(r.Charges) == 1 && r.Group == "" && r.Op == rule.Take && rapid.Bool().Draw(w.t, "one") {
 		c := r.Charges[0]
 		r.Answers[0], r.Err = takeOne(w.store, c.Limit, c.Key, c.Cost)
 	} else if err := w.store.Apply(context.Background(), batch); err != nil {
@@ -162,14 +163,14 @@ func (w *twins) play(batch []slidegate.Request) {
 	}
 }
 
-func (w *twins) compare(r *slidegate.Request, truth []slidegate.Answer) {
+func (w *twins) compare(r *store.Request, truth []rule.Answer) {
 	w.t.Helper()
 	index, allowed := rule.Deciding(r.Answers)
 	if _, want := rule.Deciding(truth); allowed != want {
 		w.t.Fatalf("%v: allowed is %v\n got   %+v\n truth %+v", r.Op, allowed, r.Answers, truth)
 	}
 	w.told = r.Answers[index].RetryAfter
-	if !allowed && (r.Op == slidegate.OpTake || r.Op == slidegate.OpPeek) {
+	if !allowed && (r.Op == rule.Take || r.Op == rule.Peek) {
 		w.refused = append(w.refused, *r)
 	}
 	if r.Answers[0].Flags&rule.Cached != 0 {
@@ -201,7 +202,7 @@ func TestExactTimes(t *testing.T) {
 		w := newTwins(rt, t, &hits)
 		limit := w.limits[0][0]
 		cost := rapid.Int64Range(1, limit.Rule().Capacity()).Draw(rt, "cost")
-		take := func() (got, want slidegate.Answer) {
+		take := func() (got, want rule.Answer) {
 			got, err := takeOne(w.store, limit, "key", cost)
 			if err != nil {
 				rt.Fatal(err)
@@ -251,28 +252,28 @@ func TestTrueWhenFar(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		phase := rapid.Int64Range(0, 999).Draw(rt, "phase")
 		nanos := epoch * 1000
-		inner, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return (nanos + phase) / 1000 }})
+		inner, err := memstore.New(memstore.Options{Now: func() rule.Micros { return (nanos + phase) / 1000 }})
 		if err != nil {
 			rt.Fatal(err)
 		}
 		far := &spy{Store: inner}
 		trip := rapid.SampledFrom([]int64{1, 900, 2_000_000})
-		far.before = func(slidegate.Op) { nanos += trip.Draw(rt, "there") }
-		far.after = func(slidegate.Op) { nanos += trip.Draw(rt, "back") }
-		store := layered(t, far, denycache.Options{
+		far.before = func(rule.Op) { nanos += trip.Draw(rt, "there") }
+		far.after = func(rule.Op) { nanos += trip.Draw(rt, "back") }
+		st := layered(t, far, denycache.Options{
 			MaxAge: -1, Now: func() time.Duration { return time.Duration(nanos - epoch*1000) },
 		})
 		limit := bound(t, rapid.SampledFrom(kinds()).Draw(rt, "limit"))
-		charge := slidegate.Charge{Limit: limit, Key: "key", Cost: rapid.Int64Range(1, 3).Draw(rt, "cost")}
-		truth := func() slidegate.Answer {
-			answers, err := ask(context.Background(), inner, slidegate.OpPeek, "", charge)
+		charge := store.Charge{Limit: limit, Key: "key", Cost: rapid.Int64Range(1, 3).Draw(rt, "cost")}
+		truth := func() rule.Answer {
+			answers, err := ask(context.Background(), inner, rule.Peek, "", charge)
 			if err != nil {
 				rt.Fatal(err)
 			}
 			return answers[0]
 		}
 		for range 40 {
-			a, err := takeOne(store, limit, "key", charge.Cost)
+			a, err := takeOne(st, limit, "key", charge.Cost)
 			if err != nil {
 				rt.Fatal(err)
 			}

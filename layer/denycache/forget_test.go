@@ -7,14 +7,15 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // TestForgetsAtOnce: what this process resets or gives back is free for this process as soon as the call returns.
 func TestForgetsAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		op   slidegate.Op
-	}{{"reset", slidegate.OpReset}, {"give back", slidegate.OpGiveBack}} {
+		op   rule.Op
+	}{{"reset", rule.Reset}, {"give back", rule.GiveBack}} {
 		t.Run(test.name, func(t *testing.T) {
 			rigs(t, forever, func(r *rig) {
 				limit := fixed(r.t)
@@ -31,7 +32,7 @@ func TestForgetsAtOnce(t *testing.T) {
 					if a := r.take(limit, "key", 1); !a.Allowed {
 						r.t.Fatalf("after the operation: %+v", a)
 					}
-					r.do(slidegate.OpReset, limit, "key", 0)
+					r.do(rule.Reset, limit, "key", 0)
 				}
 			})
 		})
@@ -41,16 +42,16 @@ func TestForgetsAtOnce(t *testing.T) {
 // TestForgetsInGroup: a reset of a key in a group is one of that group only.
 func TestForgetsInGroup(t *testing.T) {
 	r := newRig(t, forever, true)
-	charge := slidegate.Charge{Limit: fixed(t), Key: "key", Cost: 2}
+	charge := store.Charge{Limit: fixed(t), Key: "key", Cost: 2}
 	for _, group := range []string{"one", "two"} {
-		r.several(slidegate.OpTake, group, charge)
-		r.several(slidegate.OpTake, group, charge)
+		r.several(rule.Take, group, charge)
+		r.several(rule.Take, group, charge)
 	}
-	r.several(slidegate.OpReset, "one", charge)
-	if a := r.several(slidegate.OpTake, "one", charge)[0]; !a.Allowed {
+	r.several(rule.Reset, "one", charge)
+	if a := r.several(rule.Take, "one", charge)[0]; !a.Allowed {
 		t.Fatalf("in the group of the reset: %+v", a)
 	}
-	if a := r.several(slidegate.OpTake, "two", charge)[0]; a.Flags != rule.Cached {
+	if a := r.several(rule.Take, "two", charge)[0]; a.Flags != rule.Cached {
 		t.Fatalf("in the other group: %+v", a)
 	}
 }
@@ -90,10 +91,10 @@ func TestOvertakenByReset(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
-		r.spy.after = func(op slidegate.Op) { // the answer is on its way
-			if op == slidegate.OpTake {
+		r.spy.after = func(op rule.Op) { // the answer is on its way
+			if op == rule.Take {
 				r.spy.after = nil
-				r.do(slidegate.OpReset, limit, "key", 0)
+				r.do(rule.Reset, limit, "key", 0)
 			}
 		}
 		if a := r.take(limit, "key", 1); a.Allowed {
@@ -112,8 +113,8 @@ func TestAskedDuringReset(t *testing.T) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
 		r.take(limit, "key", 1)
-		r.spy.before = func(op slidegate.Op) {
-			if op == slidegate.OpReset {
+		r.spy.before = func(op rule.Op) {
+			if op == rule.Reset {
 				r.spy.asked.Store(0)
 				if a := r.take(limit, "key", 1); a.Allowed {
 					r.t.Fatalf("before the store has reset: %+v", a)
@@ -122,8 +123,8 @@ func TestAskedDuringReset(t *testing.T) {
 				r.wantAsked(2, "before the store has reset")
 			}
 		}
-		r.spy.after = func(op slidegate.Op) {
-			if op == slidegate.OpReset {
+		r.spy.after = func(op rule.Op) {
+			if op == rule.Reset {
 				if a := r.take(limit, "key", 1); !a.Allowed {
 					r.t.Fatalf("after the store has reset, and before that is known: %+v", a)
 				}
@@ -132,7 +133,7 @@ func TestAskedDuringReset(t *testing.T) {
 				}
 			}
 		}
-		r.do(slidegate.OpReset, limit, "key", 0)
+		r.do(rule.Reset, limit, "key", 0)
 		if a := r.take(limit, "key", 1); !a.Allowed {
 			r.t.Fatalf("after the reset: %+v", a)
 		}
@@ -148,22 +149,22 @@ func TestAskedDuringReset(t *testing.T) {
 func TestSeveralDuringReset(t *testing.T) {
 	for place := range 2 {
 		r := newRig(t, forever, true)
-		r.several(slidegate.OpCharge, "g", pairOf(t, 2, 3)...)
+		r.several(rule.Charge, "g", pairOf(t, 2, 3)...)
 		both := pairOf(t, 1, 1)
-		r.several(slidegate.OpTake, "g", both...)
-		r.several(slidegate.OpTake, "g", both...)
+		r.several(rule.Take, "g", both...)
+		r.several(rule.Take, "g", both...)
 		r.wantAsked(2, "until the reset")
-		during := func(op slidegate.Op) {
-			if op == slidegate.OpReset {
+		during := func(op rule.Op) {
+			if op == rule.Reset {
 				r.spy.asked.Store(0)
-				r.several(slidegate.OpTake, "g", both...)
-				r.several(slidegate.OpTake, "g", both...)
+				r.several(rule.Take, "g", both...)
+				r.several(rule.Take, "g", both...)
 				r.wantAsked(2, "during the reset")
 			}
 		}
 		r.spy.before, r.spy.after = during, during
-		r.several(slidegate.OpReset, "g", both[place])
-		if a := r.several(slidegate.OpTake, "g", both...); !a[place].Allowed {
+		r.several(rule.Reset, "g", both[place])
+		if a := r.several(rule.Take, "g", both...); !a[place].Allowed {
 			t.Fatalf("after the reset of %d: %+v", place, a)
 		}
 	}
@@ -175,9 +176,9 @@ func TestTwoResetsAtOnce(t *testing.T) {
 		limit := fixed(r.t)
 		r.take(limit, "key", 2)
 		depth := 0
-		r.spy.before = func(op slidegate.Op) {
-			if depth++; op == slidegate.OpReset && depth == 1 {
-				r.do(slidegate.OpReset, limit, "key", 0) // begins and ends while the first is on its way
+		r.spy.before = func(op rule.Op) {
+			if depth++; op == rule.Reset && depth == 1 {
+				r.do(rule.Reset, limit, "key", 0) // begins and ends while the first is on its way
 				r.take(limit, "key", 2)
 				r.take(limit, "key", 1) // refused
 				r.spy.asked.Store(0)
@@ -185,7 +186,7 @@ func TestTwoResetsAtOnce(t *testing.T) {
 				r.wantAsked(1, "while the first reset is on its way")
 			}
 		}
-		r.do(slidegate.OpReset, limit, "key", 0)
+		r.do(rule.Reset, limit, "key", 0)
 		if a := r.take(limit, "key", 1); !a.Allowed {
 			r.t.Fatalf("after both resets: %+v", a)
 		}
@@ -196,10 +197,10 @@ func TestTwoResetsAtOnce(t *testing.T) {
 func TestPanicEndsReset(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := fixed(r.t)
-		r.spy.before = func(slidegate.Op) { panic("store") }
+		r.spy.before = func(rule.Op) { panic("store") }
 		func() {
 			defer func() { _ = recover() }()
-			r.do(slidegate.OpReset, limit, "key", 0)
+			r.do(rule.Reset, limit, "key", 0)
 		}()
 		r.spy.before = nil
 		r.take(limit, "key", 2)
@@ -229,7 +230,7 @@ func TestClockMoved(t *testing.T) {
 					r.t.Fatalf("%+v", a)
 				}
 				r.clock.Set(epoch - 61*second) // more than a window before the state: a second before the end of a minute
-				larger := limit.Limit()
+				larger := slidegate.Unbind(limit)
 				larger.Quota, larger.CountDenied = 3, test.counts
 				if a := r.take(bound(r.t, larger), "key", test.cost); a.Flags != rule.ClockMoved {
 					r.t.Fatalf("the store did not move the state: %+v", a)
@@ -249,9 +250,9 @@ func TestShrunkLog(t *testing.T) {
 	log := slidegate.Limit{Name: "log", Quota: 4, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	for _, test := range []struct {
 		name   string
-		op     slidegate.Op
+		op     rule.Op
 		counts bool
-	}{{"charge", slidegate.OpCharge, false}, {"take", slidegate.OpTake, true}, {"take up to", slidegate.OpTakeUpTo, true}} {
+	}{{"charge", rule.Charge, false}, {"take", rule.Take, true}, {"take up to", rule.TakeUpTo, true}} {
 		t.Run(test.name, func(t *testing.T) {
 			rigs(t, forever, func(r *rig) {
 				large := bound(r.t, log)
@@ -260,7 +261,7 @@ func TestShrunkLog(t *testing.T) {
 				small := bound(r.t, shrunk)
 				r.take(large, "key", 4)
 				r.take(large, "key", 1) // refused
-				if test.op == slidegate.OpTake {
+				if test.op == rule.Take {
 					r.take(small, "key", 1)
 				} else {
 					r.do(test.op, small, "key", 1)

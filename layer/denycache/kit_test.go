@@ -11,15 +11,17 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // epoch is the beginning of a minute, and of an hour: 490,900 hours after the Unix epoch.
-const epoch = slidegate.Micros(490_900 * 3600 * 1e6)
+const epoch = rule.Micros(490_900 * 3600 * 1e6)
 
-func layered(t testing.TB, inner slidegate.Store, opts denycache.Options) *denycache.Store {
+func layered(t testing.TB, inner store.Store, opts denycache.Options) *denycache.Store {
 	t.Helper()
 	store, err := denycache.New(inner, opts)
 	if err != nil {
@@ -37,7 +39,7 @@ func memory(t testing.TB, clock *storetest.Clock) *memstore.Store {
 	return store
 }
 
-func bound(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
+func bound(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	b, err := slidegate.Bind("", limit)
 	if err != nil {
@@ -53,14 +55,14 @@ func local(clock *storetest.Clock) func() time.Duration {
 
 // spy counts what a store is asked, and lets a test do something just before and just after the store decides.
 type spy struct {
-	slidegate.Store
+	store.Store
 	asked         atomic.Int64 // requests
 	calls         atomic.Int64
-	before, after func(slidegate.Op)
-	twist         func(*slidegate.Answer) // changes answers
+	before, after func(rule.Op)
+	twist         func(*rule.Answer) // changes answers
 }
 
-func (s *spy) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *spy) Apply(ctx context.Context, batch []store.Request) error {
 	s.asked.Add(int64(len(batch)))
 	s.calls.Add(1)
 	if s.before != nil {
@@ -80,13 +82,13 @@ func (s *spy) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return err
 }
 
-// quickSpy is a spy that is a OneTaker too.
+// quickSpy is a spy that is a SingleTaker too.
 type quickSpy struct{ *spy }
 
-func (s quickSpy) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (s quickSpy) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
-	a, err := ask(ctx, s.spy, slidegate.OpTake, "", slidegate.Charge{Limit: limit, Key: key, Cost: cost})
+	a, err := ask(ctx, s.spy, rule.Take, "", store.Charge{Limit: limit, Key: key, Cost: cost})
 	if err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}
@@ -95,29 +97,29 @@ func (s quickSpy) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key 
 
 // ask sends one request. The places for its answers hold nonsense, which the store has to overwrite.
 func ask(
-	ctx context.Context, store slidegate.Store, op slidegate.Op, group string, charges ...slidegate.Charge,
-) ([]slidegate.Answer, error) {
-	nonsense := slidegate.Answer{
+	ctx context.Context, st store.Store, op rule.Op, group string, charges ...store.Charge,
+) ([]rule.Answer, error) {
+	nonsense := rule.Answer{
 		Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, At: -1,
 	}
-	answers := make([]slidegate.Answer, len(charges))
+	answers := make([]rule.Answer, len(charges))
 	for i := range answers {
 		answers[i] = nonsense
 	}
-	batch := []slidegate.Request{{Op: op, Group: group, Charges: charges, Answers: answers, Err: context.Canceled}}
-	err := store.Apply(ctx, batch)
+	batch := []store.Request{{Op: op, Group: group, Charges: charges, Answers: answers, Err: context.Canceled}}
+	err := st.Apply(ctx, batch)
 	if err != batch[0].Err {
 		panic("Apply does not return the error of its only request")
 	}
 	return answers, err
 }
 
-// takeOne asks through TakeOne and makes an Answer of what it returns.
+// takeOne asks through TakeSingle and makes an Answer of what it returns.
 func takeOne(
-	store slidegate.OneTaker, limit *slidegate.BoundLimit, key string, cost int64,
-) (a slidegate.Answer, err error) {
+	taker store.SingleTaker, limit *store.Limit, key string, cost int64,
+) (a rule.Answer, err error) {
 	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err =
-		store.TakeOne(context.Background(), limit, key, cost)
+		taker.TakeSingle(context.Background(), limit, key, cost)
 	if a.Allowed {
 		a.Granted = cost
 	}
@@ -130,14 +132,14 @@ type rig struct {
 	clock *storetest.Clock
 	spy   *spy
 	store *denycache.Store
-	one   bool // takes go through TakeOne
+	one   bool // takes go through TakeSingle
 }
 
 // rigs runs a test in every way in which a single charge can be taken.
 func rigs(t *testing.T, opts denycache.Options, run func(r *rig)) {
-	for _, way := range []string{"TakeOne", "TakeOne by Apply", "Apply"} {
+	for _, way := range []string{"TakeSingle", "TakeSingle by Apply", "Apply"} {
 		t.Run(way, func(t *testing.T) {
-			r := newRig(t, opts, way == "TakeOne")
+			r := newRig(t, opts, way == "TakeSingle")
 			r.one = way != "Apply"
 			run(r)
 		})
@@ -161,10 +163,10 @@ func newRig(t testing.TB, opts denycache.Options, quick bool) *rig {
 
 func (r *rig) pass(d time.Duration) { r.clock.Advance(d.Microseconds()) }
 
-func (r *rig) take(limit *slidegate.BoundLimit, key string, cost int64) slidegate.Answer {
+func (r *rig) take(limit *store.Limit, key string, cost int64) rule.Answer {
 	r.t.Helper()
 	if !r.one {
-		return r.do(slidegate.OpTake, limit, key, cost)
+		return r.do(rule.Take, limit, key, cost)
 	}
 	a, err := takeOne(r.store, limit, key, cost)
 	if err != nil {
@@ -173,12 +175,12 @@ func (r *rig) take(limit *slidegate.BoundLimit, key string, cost int64) slidegat
 	return a
 }
 
-func (r *rig) do(op slidegate.Op, limit *slidegate.BoundLimit, key string, cost int64) slidegate.Answer {
+func (r *rig) do(op rule.Op, limit *store.Limit, key string, cost int64) rule.Answer {
 	r.t.Helper()
-	return r.several(op, "", slidegate.Charge{Limit: limit, Key: key, Cost: cost})[0]
+	return r.several(op, "", store.Charge{Limit: limit, Key: key, Cost: cost})[0]
 }
 
-func (r *rig) several(op slidegate.Op, group string, charges ...slidegate.Charge) []slidegate.Answer {
+func (r *rig) several(op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	r.t.Helper()
 	answers, err := ask(context.Background(), r.store, op, group, charges...)
 	if err != nil {
@@ -195,7 +197,7 @@ func (r *rig) wantAsked(want int64, when string) {
 	}
 }
 
-func (r *rig) wantAnswer(got, want slidegate.Answer, when string) {
+func (r *rig) wantAnswer(got, want rule.Answer, when string) {
 	r.t.Helper()
 	if got != want {
 		r.t.Fatalf("%s:\n got  %+v\n want %+v", when, got, want)
@@ -203,9 +205,9 @@ func (r *rig) wantAnswer(got, want slidegate.Answer, when string) {
 }
 
 // fixed is two a minute, in windows that begin with the minute.
-func fixed(t testing.TB) *slidegate.BoundLimit {
+func fixed(t testing.TB) *store.Limit {
 	t.Helper()
 	return bound(t, slidegate.Limit{Name: "fixed", Quota: 2, Window: time.Minute, Algorithm: slidegate.FixedWindow})
 }
 
-const second = slidegate.Micros(1e6)
+const second = rule.Micros(1e6)

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
-// TakeOne refuses by itself, or asks the store below. What is admitted takes the shortest way through it: a hash, a line of
+// TakeSingle refuses by itself, or asks the store below. What is admitted takes the shortest way through it: a hash, a line of
 // the cache, the clock.
-func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	if limit.Rule().CountDenied || uint64(cost) > rule.MaxQuota || len(key) > maxBytes { // not rememberable
 		return s.askUncached(ctx, limit, key, cost)
@@ -23,20 +23,20 @@ func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key st
 	if b.mayHold(hash) {
 		if e := findOne(now, hash, turn, b, limit, key, cost); e != nil {
 			s.count(hash).hits.Add(1)
-			var a slidegate.Answer
+			var a rule.Answer
 			e.fill(&a, 0, cost, now)
 			return false, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
 		}
 	}
 	s.count(hash).misses.Add(1)
 	if s.one != nil {
-		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeOne(ctx, limit, key, cost)
+		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	} else {
 		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.ask(ctx, limit, key, cost)
 	}
 	if err == nil && (!allowed || flags != 0) {
 		l := look{now: now, hash: hash, turn: turn, home: quiet(b, turn)}
-		s.hearOne(&l, slidegate.Charge{Limit: limit, Key: key, Cost: cost}, slidegate.Answer{
+		s.hearOne(&l, store.Charge{Limit: limit, Key: key, Cost: cost}, rule.Answer{
 			Allowed: allowed, Flags: flags, Remaining: remaining, RetryAfter: retryAfter, ResetAfter: resetAfter, At: at,
 		})
 	}
@@ -44,24 +44,24 @@ func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key st
 }
 
 // findOne is find for a single charge.
-func findOne(now time.Duration, hash, turn uint64, b *bucket, limit *slidegate.BoundLimit, key string, cost int64) *entry {
+func findOne(now time.Duration, hash, turn uint64, b *bucket, limit *store.Limit, key string, cost int64) *entry {
 	l := look{now: now, hash: hash, turn: turn, home: quiet(b, turn)}
-	charges := [1]slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}
+	charges := [1]store.Charge{{Limit: limit, Key: key, Cost: cost}}
 	return l.find("", charges[:])
 }
 
 // hearOne takes note of what the store answered to a single charge.
-func (s *Store) hearOne(l *look, charge slidegate.Charge, answer slidegate.Answer) {
-	charges, answers := [1]slidegate.Charge{charge}, [1]slidegate.Answer{answer}
+func (s *Store) hearOne(l *look, charge store.Charge, answer rule.Answer) {
+	charges, answers := [1]store.Charge{charge}, [1]rule.Answer{answer}
 	s.note(l, "", charges[:], answers[:])
 }
 
-// askUncached is TakeOne for what is neither answered from memory nor remembered.
-func (s *Store) askUncached(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+// askUncached is TakeSingle for what is neither answered from memory nor remembered.
+func (s *Store) askUncached(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
-	charges := [1]slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}
-	if lowers(slidegate.OpTake, limit.Rule()) {
+	charges := [1]store.Charge{{Limit: limit, Key: key, Cost: cost}}
+	if lowers(rule.Take, limit.Rule()) {
 		s.begin("", charges[:])
 		defer s.end("", charges[:])
 	}
@@ -71,16 +71,16 @@ func (s *Store) askUncached(ctx context.Context, limit *slidegate.BoundLimit, ke
 }
 
 // ask asks the store below for a single charge, in the quick way if it has one.
-func (s *Store) ask(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (s *Store) ask(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	if s.one != nil {
-		return s.one.TakeOne(ctx, limit, key, cost)
+		return s.one.TakeSingle(ctx, limit, key, cost)
 	}
 	j := s.work.Get().(*job)
 	defer s.put(j)
-	j.charge[0] = slidegate.Charge{Limit: limit, Key: key, Cost: cost}
-	j.requests = append(j.requests, slidegate.Request{Op: slidegate.OpTake, Charges: j.charge[:], Answers: j.answer[:]})
+	j.charge[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
+	j.requests = append(j.requests, store.Request{Op: rule.Take, Charges: j.charge[:], Answers: j.answer[:]})
 	if err = s.inner.Apply(ctx, j.requests); err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}

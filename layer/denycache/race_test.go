@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // TestNeverOver: many callers at once are admitted just what one after the other would be.
@@ -27,9 +28,9 @@ func TestNeverOver(t *testing.T) {
 				name := fmt.Sprint(key)
 				a, err := takeOne(r.store, limit, name, 1)
 				if i%3 == 0 {
-					var answers []slidegate.Answer
-					charge := slidegate.Charge{Limit: limit, Key: name, Cost: 1}
-					answers, err = ask(context.Background(), r.store, slidegate.OpTake, "", charge)
+					var answers []rule.Answer
+					charge := store.Charge{Limit: limit, Key: name, Cost: 1}
+					answers, err = ask(context.Background(), r.store, rule.Take, "", charge)
 					if a.Allowed {
 						admitted[key].Add(1)
 					}
@@ -61,8 +62,8 @@ func TestResetWhileOthersAsk(t *testing.T) {
 	r := newRig(t, forever, true)
 	limit := bound(t, slidegate.Limit{Quota: 1, Window: time.Hour})
 	other := bound(t, slidegate.Limit{Name: "other", Quota: 1, Window: time.Hour})
-	own := slidegate.Charge{Limit: limit, Key: "key", Cost: 1}
-	both := []slidegate.Charge{{Limit: other, Key: "key", Cost: 1}, own}
+	own := store.Charge{Limit: limit, Key: "key", Cost: 1}
+	both := []store.Charge{{Limit: other, Key: "key", Cost: 1}, own}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for worker := range 4 {
@@ -72,21 +73,21 @@ func TestResetWhileOthersAsk(t *testing.T) {
 				if worker%2 == 0 {
 					charges = both
 				}
-				if _, err := ask(ctx, r.store, slidegate.OpPeek, "", charges...); err != nil {
+				if _, err := ask(ctx, r.store, rule.Peek, "", charges...); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	for i := range 3000 {
-		ops, charges := slidegate.OpReset, both[1:]
+		ops, charges := rule.Reset, both[1:]
 		if i%2 == 0 {
-			ops = slidegate.OpGiveBack
+			ops = rule.GiveBack
 		}
 		if i%3 == 0 {
 			charges = both
 		}
-		if a := r.several(slidegate.OpTake, "", charges...); !a[len(a)-1].Allowed {
+		if a := r.several(rule.Take, "", charges...); !a[len(a)-1].Allowed {
 			t.Errorf("round %d: refused after a reset: %+v", i, a)
 			break
 		}

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // TestSameHash: should two requests ever share a hash, they still do not share an entry. No two are known that do, so
 // this asks the entry itself.
 func TestSameHash(t *testing.T) {
-	bind := func(name string, quota int64) *slidegate.BoundLimit {
+	bind := func(name string, quota int64) *store.Limit {
 		limit, err := slidegate.Bind("", slidegate.Limit{Name: name, Quota: quota, Window: time.Minute})
 		if err != nil {
 			t.Fatal(err)
@@ -18,31 +20,31 @@ func TestSameHash(t *testing.T) {
 		return limit
 	}
 	limit := bind("limit", 1)
-	charge := func(limit *slidegate.BoundLimit, key string) slidegate.Charge {
-		return slidegate.Charge{Limit: limit, Key: key, Cost: 1}
+	charge := func(limit *store.Limit, key string) store.Charge {
+		return store.Charge{Limit: limit, Key: key, Cost: 1}
 	}
-	one := []slidegate.Charge{charge(limit, "key")}
+	one := []store.Charge{charge(limit, "key")}
 	two := append(one, charge(limit, "other"))
 	for _, test := range []struct {
 		name     string
 		group    string
-		entry    []slidegate.Charge
-		asked    []slidegate.Charge
+		entry    []store.Charge
+		asked    []store.Charge
 		askedFor string
 		want     bool
 	}{
 		{"the same", "g", one, one, "g", true},
 		{"two, the same", "g", two, two, "g", true},
-		{"bound again", "g", one, []slidegate.Charge{charge(bind("limit", 1), "key")}, "g", true},
-		{"another key", "g", one, []slidegate.Charge{charge(limit, "yek")}, "g", false},
+		{"bound again", "g", one, []store.Charge{charge(bind("limit", 1), "key")}, "g", true},
+		{"another key", "g", one, []store.Charge{charge(limit, "yek")}, "g", false},
 		{"another second key", "g", two, append(one[:1:1], charge(limit, "yek")), "g", false},
 		{"another group", "g", one, one, "h", false},
-		{"another name", "g", one, []slidegate.Charge{charge(bind("timil", 1), "key")}, "g", false},
-		{"another quota", "g", one, []slidegate.Charge{charge(bind("limit", 2), "key")}, "g", false},
+		{"another name", "g", one, []store.Charge{charge(bind("timil", 1), "key")}, "g", false},
+		{"another quota", "g", one, []store.Charge{charge(bind("limit", 2), "key")}, "g", false},
 		{"more charges", "g", one, two, "g", false},
 		{"fewer charges", "g", two, one, "g", false},
 	} {
-		e := newEntry(&look{}, 0, test.group, test.entry, make([]slidegate.Answer, len(test.entry)))
+		e := newEntry(&look{}, 0, test.group, test.entry, make([]rule.Answer, len(test.entry)))
 		if got := e.same(test.askedFor, test.asked); got != test.want {
 			t.Errorf("%s: same is %v", test.name, got)
 		}

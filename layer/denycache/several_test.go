@@ -7,13 +7,14 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // pairOf is a request over two a minute and three an hour, in fixed windows.
-func pairOf(t testing.TB, perMinute, perHour int64) []slidegate.Charge {
+func pairOf(t testing.TB, perMinute, perHour int64) []store.Charge {
 	t.Helper()
 	hour := bound(t, slidegate.Limit{Name: "hour", Quota: 3, Window: time.Hour, Algorithm: slidegate.FixedWindow})
-	return []slidegate.Charge{{Limit: fixed(t), Key: "key", Cost: perMinute}, {Limit: hour, Key: "tenant", Cost: perHour}}
+	return []store.Charge{{Limit: fixed(t), Key: "key", Cost: perMinute}, {Limit: hour, Key: "tenant", Cost: perHour}}
 }
 
 // TestSeveralLimits: a request over several limits is remembered as a whole, until the first of those that refuse it
@@ -21,35 +22,35 @@ func pairOf(t testing.TB, perMinute, perHour int64) []slidegate.Charge {
 func TestSeveralLimits(t *testing.T) {
 	r := newRig(t, forever, true)
 	both := pairOf(t, 1, 1)
-	r.several(slidegate.OpTake, "g", both...)
-	r.several(slidegate.OpTake, "g", both...)
+	r.several(rule.Take, "g", both...)
+	r.several(rule.Take, "g", both...)
 	r.pass(10 * time.Second)
-	r.several(slidegate.OpTake, "g", both...) // the minute refuses, the hour has 1 left
+	r.several(rule.Take, "g", both...) // the minute refuses, the hour has 1 left
 	r.wantAsked(3, "until the refusal")
 	r.pass(20 * time.Second)
-	answers := r.several(slidegate.OpTake, "g", both...)
-	r.wantAnswer(answers[0], slidegate.Answer{
+	answers := r.several(rule.Take, "g", both...)
+	r.wantAnswer(answers[0], rule.Answer{
 		Flags: rule.Cached, RetryAfter: 30 * second, ResetAfter: 30 * second, At: epoch + 30*second,
 	}, "the minute")
-	r.wantAnswer(answers[1], slidegate.Answer{
+	r.wantAnswer(answers[1], rule.Answer{
 		Allowed: true, Flags: rule.Cached, Remaining: 1, ResetAfter: 3570 * second, At: epoch + 30*second,
 	}, "the hour")
-	r.several(slidegate.OpPeek, "g", both...)
-	r.several(slidegate.OpTake, "g", pairOf(t, 2, 1)...) // more of what refuses
-	r.several(slidegate.OpTake, "g", pairOf(t, 2, 0)...) // less of what admits
+	r.several(rule.Peek, "g", both...)
+	r.several(rule.Take, "g", pairOf(t, 2, 1)...) // more of what refuses
+	r.several(rule.Take, "g", pairOf(t, 2, 0)...) // less of what admits
 	r.wantAsked(0, "what is known")
 
-	r.several(slidegate.OpTake, "g", both[0])
+	r.several(rule.Take, "g", both[0])
 	r.wantAsked(1, "one of them alone: another request")
-	r.several(slidegate.OpTake, "", both...)
+	r.several(rule.Take, "", both...)
 	r.wantAsked(1, "another group")
-	r.several(slidegate.OpTake, "g", both[1], both[0])
+	r.several(rule.Take, "g", both[1], both[0])
 	r.wantAsked(1, "another order")
-	r.several(slidegate.OpTake, "g", pairOf(t, 1, 2)...)
+	r.several(rule.Take, "g", pairOf(t, 1, 2)...)
 	r.wantAsked(1, "more of what admitted than remained: when to come back is not known")
 
 	r.pass(30 * time.Second)
-	if a := r.several(slidegate.OpTake, "g", both...); !a[0].Allowed || !a[1].Allowed {
+	if a := r.several(rule.Take, "g", both...); !a[0].Allowed || !a[1].Allowed {
 		t.Fatalf("in the next minute: %+v", a)
 	}
 	r.wantAsked(1, "in the next minute")
@@ -58,24 +59,24 @@ func TestSeveralLimits(t *testing.T) {
 // TestBothRefuse: the earlier time to retry ends what is known, for then one of the answers is another.
 func TestBothRefuse(t *testing.T) {
 	r := newRig(t, forever, true)
-	r.several(slidegate.OpCharge, "g", pairOf(t, 2, 3)...)
+	r.several(rule.Charge, "g", pairOf(t, 2, 3)...)
 	both := pairOf(t, 1, 1)
-	r.several(slidegate.OpTake, "g", both...)
+	r.several(rule.Take, "g", both...)
 	r.spy.asked.Store(0)
 	r.pass(time.Minute - time.Microsecond)
-	a := r.several(slidegate.OpTake, "g", both...)
+	a := r.several(rule.Take, "g", both...)
 	if a[0].RetryAfter != 1 || a[1].RetryAfter != 3540*second+1 {
 		t.Fatalf("before the end of the minute: %+v", a)
 	}
 	r.wantAsked(0, "before the end of the minute")
 	r.pass(time.Microsecond)
-	a = r.several(slidegate.OpTake, "g", both...)
+	a = r.several(rule.Take, "g", both...)
 	if !a[0].Allowed || a[1].Allowed || a[1].RetryAfter != 3540*second {
 		t.Fatalf("at the end of the minute: %+v", a)
 	}
 	r.wantAsked(1, "at the end of the minute")
 	r.pass(time.Minute)
-	r.several(slidegate.OpTake, "g", both...)
+	r.several(rule.Take, "g", both...)
 	r.wantAsked(0, "in the next minute")
 }
 
@@ -83,9 +84,9 @@ func TestBothRefuse(t *testing.T) {
 func TestSeveralWithCountDenied(t *testing.T) {
 	r := newRig(t, forever, true)
 	counting := bound(t, slidegate.Limit{Name: "counting", Quota: 5, Window: time.Hour, CountDenied: true})
-	charges := append(pairOf(t, 2, 1), slidegate.Charge{Limit: counting, Key: "key", Cost: 1})
+	charges := append(pairOf(t, 2, 1), store.Charge{Limit: counting, Key: "key", Cost: 1})
 	for range 4 {
-		r.several(slidegate.OpTake, "g", charges...)
+		r.several(rule.Take, "g", charges...)
 	}
 	r.wantAsked(4, "each time")
 }
@@ -93,15 +94,15 @@ func TestSeveralWithCountDenied(t *testing.T) {
 // TestNeverAmongSeveral: whatever one of them can never admit is left to the store.
 func TestNeverAmongSeveral(t *testing.T) {
 	r := newRig(t, forever, true)
-	r.several(slidegate.OpCharge, "g", pairOf(t, 2, 3)...)
+	r.several(rule.Charge, "g", pairOf(t, 2, 3)...)
 	for range 3 {
-		if a := r.several(slidegate.OpTake, "g", pairOf(t, 1, 4)...); a[1].RetryAfter != rule.Never {
+		if a := r.several(rule.Take, "g", pairOf(t, 1, 4)...); a[1].RetryAfter != rule.Never {
 			t.Fatalf("%+v", a)
 		}
 	}
 	r.wantAsked(4, "each time")
-	r.several(slidegate.OpTake, "g", pairOf(t, 1, 1)...)
-	a := r.several(slidegate.OpTake, "g", pairOf(t, 1, 4)...)
+	r.several(rule.Take, "g", pairOf(t, 1, 1)...)
+	a := r.several(rule.Take, "g", pairOf(t, 1, 4)...)
 	if a[1].RetryAfter != rule.Never || a[1].ResetAfter != 3600*second {
 		t.Fatalf("more than ever, where less is known to be refused: %+v", a)
 	}
@@ -112,11 +113,11 @@ func TestNeverAmongSeveral(t *testing.T) {
 func TestResetOfOne(t *testing.T) {
 	for place := range 2 {
 		r := newRig(t, forever, true)
-		r.several(slidegate.OpCharge, "g", pairOf(t, 2, 3)...)
+		r.several(rule.Charge, "g", pairOf(t, 2, 3)...)
 		both := pairOf(t, 1, 1)
-		r.several(slidegate.OpTake, "g", both...)
-		r.several(slidegate.OpReset, "g", both[place])
-		if a := r.several(slidegate.OpTake, "g", both...); !a[place].Allowed || a[1-place].Allowed {
+		r.several(rule.Take, "g", both...)
+		r.several(rule.Reset, "g", both[place])
+		if a := r.several(rule.Take, "g", both...); !a[place].Allowed || a[1-place].Allowed {
 			t.Fatalf("after the reset of %d: %+v", place, a)
 		}
 	}
@@ -124,16 +125,16 @@ func TestResetOfOne(t *testing.T) {
 
 func TestTooManyCharges(t *testing.T) {
 	r := newRig(t, forever, true)
-	var charges []slidegate.Charge
+	var charges []store.Charge
 	for i := range 9 {
-		charges = append(charges, slidegate.Charge{Limit: fixed(t), Key: string(rune('a' + i)), Cost: 2})
+		charges = append(charges, store.Charge{Limit: fixed(t), Key: string(rune('a' + i)), Cost: 2})
 	}
 	for range 3 {
-		r.several(slidegate.OpTake, "g", charges...)
+		r.several(rule.Take, "g", charges...)
 	}
 	r.wantAsked(3, "nine charges")
 	for range 3 {
-		r.several(slidegate.OpTake, "g", charges[:8]...)
+		r.several(rule.Take, "g", charges[:8]...)
 	}
 	r.wantAsked(1, "eight charges")
 }
@@ -142,33 +143,33 @@ func TestTooManyCharges(t *testing.T) {
 func TestBatch(t *testing.T) {
 	r := newRig(t, forever, true)
 	limit := fixed(t)
-	r.do(slidegate.OpCharge, limit, "known", 2)
-	r.do(slidegate.OpTake, limit, "known", 1)
-	r.do(slidegate.OpCharge, limit, "reset", 2)
-	r.do(slidegate.OpTake, limit, "reset", 1)
+	r.do(rule.Charge, limit, "known", 2)
+	r.do(rule.Take, limit, "known", 1)
+	r.do(rule.Charge, limit, "reset", 2)
+	r.do(rule.Take, limit, "reset", 1)
 	r.spy.asked.Store(0)
 	r.spy.calls.Store(0)
-	request := func(op slidegate.Op, key string, cost int64) slidegate.Request {
-		return slidegate.Request{
-			Op: op, Charges: []slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: make([]slidegate.Answer, 1),
+	request := func(op rule.Op, key string, cost int64) store.Request {
+		return store.Request{
+			Op: op, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: make([]rule.Answer, 1),
 			Err: context.Canceled,
 		}
 	}
-	batch := []slidegate.Request{
-		request(slidegate.OpTake, "known", 1),
-		request(slidegate.OpTake, "new", 2),
-		request(slidegate.OpTake, "reset", 1),
-		request(slidegate.OpReset, "reset", 0),
-		request(slidegate.OpTake, "reset", 1),
-		request(slidegate.OpPeek, "known", 2),
-		request(slidegate.OpTake, "new", 1),
+	batch := []store.Request{
+		request(rule.Take, "known", 1),
+		request(rule.Take, "new", 2),
+		request(rule.Take, "reset", 1),
+		request(rule.Reset, "reset", 0),
+		request(rule.Take, "reset", 1),
+		request(rule.Peek, "known", 2),
+		request(rule.Take, "new", 1),
 	}
 	if err := r.store.Apply(context.Background(), batch); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []struct {
 		allowed bool
-		flags   slidegate.Flags
+		flags   rule.Flags
 	}{{false, rule.Cached}, {true, 0}, {false, 0}, {true, 0}, {true, 0}, {false, rule.Cached}, {false, 0}} {
 		if a := batch[i].Answers[0]; batch[i].Err != nil || a.Allowed != want.allowed || a.Flags != want.flags {
 			t.Errorf("request %d: %+v, %v", i, a, batch[i].Err)
@@ -178,10 +179,10 @@ func TestBatch(t *testing.T) {
 		t.Errorf("%d calls, not 1", calls)
 	}
 	r.wantAsked(5, "the rest of the batch")
-	r.do(slidegate.OpTake, limit, "new", 1)
+	r.do(rule.Take, limit, "new", 1)
 	r.wantAsked(0, "what was refused in the batch")
 	r.spy.calls.Store(0)
-	known := []slidegate.Request{batch[0], batch[5]}
+	known := []store.Request{batch[0], batch[5]}
 	if err := r.store.Apply(context.Background(), known); err != nil || r.spy.calls.Load() != 0 {
 		t.Errorf("a batch of which all is known: %v, %d calls", err, r.spy.calls.Load())
 	}
@@ -191,14 +192,14 @@ func TestBatch(t *testing.T) {
 func TestBatchErrors(t *testing.T) {
 	r := newRig(t, forever, true)
 	limit := fixed(t)
-	r.do(slidegate.OpCharge, limit, "known", 2)
-	r.do(slidegate.OpTake, limit, "known", 1)
-	charges := []slidegate.Charge{{Limit: limit, Key: "known", Cost: 1}}
-	other := []slidegate.Charge{{Limit: limit, Key: "other", Cost: 1}}
-	batch := []slidegate.Request{
-		{Charges: charges, Answers: make([]slidegate.Answer, 1), Err: context.Canceled},
+	r.do(rule.Charge, limit, "known", 2)
+	r.do(rule.Take, limit, "known", 1)
+	charges := []store.Charge{{Limit: limit, Key: "known", Cost: 1}}
+	other := []store.Charge{{Limit: limit, Key: "other", Cost: 1}}
+	batch := []store.Request{
+		{Charges: charges, Answers: make([]rule.Answer, 1), Err: context.Canceled},
 		{Charges: other, Answers: nil}, // no place for the answer
-		{Charges: other, Answers: make([]slidegate.Answer, 1), Err: context.Canceled},
+		{Charges: other, Answers: make([]rule.Answer, 1), Err: context.Canceled},
 		{Charges: nil},
 	}
 	err := r.store.Apply(context.Background(), batch)
@@ -209,7 +210,7 @@ func TestBatchErrors(t *testing.T) {
 		t.Fatalf("%+v and %+v", batch[0].Answers[0], batch[2].Answers[0])
 	}
 	// A request that is known but has no place for its answer is not ours to judge.
-	if err := r.store.Apply(context.Background(), []slidegate.Request{{Charges: charges}}); err == nil {
+	if err := r.store.Apply(context.Background(), []store.Request{{Charges: charges}}); err == nil {
 		t.Fatal("no error without a place for the answer")
 	}
 }

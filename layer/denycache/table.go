@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // ways is how many places a bucket has: with its turn they fill a line of the processor's cache, so that a look that
@@ -39,7 +39,7 @@ func (s *Store) home(hash uint64) *bucket {
 
 // address hashes an address. Addresses that share a hash share a bucket and its turn, but never an entry, which has the
 // whole address in it.
-func (s *Store) address(limit *slidegate.BoundLimit, group, key string) uint64 {
+func (s *Store) address(limit *store.Limit, group, key string) uint64 {
 	p := s.prefixes[limit.ID()%uint64(len(s.prefixes))].Load()
 	if p == nil || p.limit != limit {
 		p = s.newPrefix(limit)
@@ -53,11 +53,11 @@ func (s *Store) address(limit *slidegate.BoundLimit, group, key string) uint64 {
 
 // prefix is the hash of a limit's part of an address, which takes longer than that of most keys.
 type prefix struct {
-	limit *slidegate.BoundLimit
+	limit *store.Limit
 	hash  uint64
 }
 
-func (s *Store) newPrefix(limit *slidegate.BoundLimit) *prefix {
+func (s *Store) newPrefix(limit *store.Limit) *prefix {
 	p := &prefix{limit: limit, hash: maphash.String(s.seed, limit.Prefix()) * 0x9e3779b97f4a7c15}
 	s.prefixes[limit.ID()%uint64(len(s.prefixes))].Store(p)
 	return p
@@ -65,22 +65,22 @@ func (s *Store) newPrefix(limit *slidegate.BoundLimit) *prefix {
 
 // begin is called before a request that lowers something. Until it ends, its addresses are left to the store: nobody can
 // know whether the store has done it yet.
-func (s *Store) begin(group string, charges []slidegate.Charge) { s.turn(group, charges, onItsWay) }
+func (s *Store) begin(group string, charges []store.Charge) { s.turn(group, charges, onItsWay) }
 
 // end is called once the store has answered.
-func (s *Store) end(group string, charges []slidegate.Charge) {
+func (s *Store) end(group string, charges []store.Charge) {
 	s.turn(group, charges, lowered-onItsWay)
 }
 
 // heed forgets what was known about addresses whose states the store moved back in time: the clock had jumped, or the
 // limit has changed so much that it looks like that, and what was true by the old times is not by the new.
-func (s *Store) heed(flags slidegate.Flags, group string, charges []slidegate.Charge) {
+func (s *Store) heed(flags rule.Flags, group string, charges []store.Charge) {
 	if flags&rule.ClockMoved != 0 {
 		s.turn(group, charges, lowered)
 	}
 }
 
-func (s *Store) turn(group string, charges []slidegate.Charge, by uint64) {
+func (s *Store) turn(group string, charges []store.Charge, by uint64) {
 	for i := range charges {
 		c := &charges[i]
 		s.home(s.address(c.Limit, group, c.Key)).turn.Add(by)
@@ -97,7 +97,7 @@ type look struct {
 }
 
 // see fills l, in place: copies of it take longer than all the rest.
-func (s *Store) see(l *look, group string, charges []slidegate.Charge) {
+func (s *Store) see(l *look, group string, charges []store.Charge) {
 	var hash, sum, every uint64 // every is what is set in any turn
 	for i := range charges {
 		c := &charges[i]
@@ -129,7 +129,7 @@ func (b *bucket) mayHold(hash uint64) bool {
 }
 
 // find returns what is known about a request, or nil if that does not refuse it.
-func (l *look) find(group string, charges []slidegate.Charge) *entry {
+func (l *look) find(group string, charges []store.Charge) *entry {
 	if l.home == nil {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (l *look) find(group string, charges []slidegate.Charge) *entry {
 }
 
 // learn remembers a refusal, if it is one that lasts.
-func (s *Store) learn(l *look, group string, charges []slidegate.Charge, answers []slidegate.Answer) {
+func (s *Store) learn(l *look, group string, charges []store.Charge, answers []rule.Answer) {
 	if l.home == nil {
 		return
 	}
@@ -171,7 +171,7 @@ func (s *Store) learn(l *look, group string, charges []slidegate.Charge, answers
 
 // place returns where in a bucket the refusal of a request belongs: where one of the same request is, else where none is,
 // else where the one is that ends first. The lock is held.
-func (b *bucket) place(l *look, group string, charges []slidegate.Charge) int {
+func (b *bucket) place(l *look, group string, charges []store.Charge) int {
 	best, bestLeft := 0, time.Duration(0)
 	for i := range b.entries {
 		e := b.entries[i].Load()

@@ -13,6 +13,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // bucket holds 5 units, ten is a window of 10.
@@ -24,39 +25,39 @@ var (
 // What open and closed answer to each question, to the last field.
 func TestOpenAndClosed(t *testing.T) {
 	const probe = 1_000_000
-	fits, never := slidegate.Answer{Allowed: true}, slidegate.Answer{RetryAfter: rule.Never}
-	granted := func(n int64) slidegate.Answer { return slidegate.Answer{Allowed: true, Granted: n} }
-	later := slidegate.Answer{RetryAfter: probe}
+	fits, never := rule.Answer{Allowed: true}, rule.Answer{RetryAfter: rule.Never}
+	granted := func(n int64) rule.Answer { return rule.Answer{Allowed: true, Granted: n} }
+	later := rule.Answer{RetryAfter: probe}
 	for _, c := range []struct {
-		op           slidegate.Op
+		op           rule.Op
 		ofTen        int64 // the cost for the window of 10, and that for the bucket of 5
 		ofBucket     int64
-		open, closed [2]slidegate.Answer
+		open, closed [2]rule.Answer
 	}{
-		{slidegate.OpTake, 10, 5, [2]slidegate.Answer{granted(10), granted(5)}, [2]slidegate.Answer{later, later}},
-		{slidegate.OpTake, 0, 1, [2]slidegate.Answer{granted(0), granted(1)}, [2]slidegate.Answer{later, later}},
-		{slidegate.OpTake, 10, 6, [2]slidegate.Answer{fits, never}, [2]slidegate.Answer{later, never}},
-		{slidegate.OpTake, 11, 5, [2]slidegate.Answer{never, fits}, [2]slidegate.Answer{never, later}},
-		{slidegate.OpTakeUpTo, 11, 11, [2]slidegate.Answer{granted(5), granted(5)}, [2]slidegate.Answer{later, later}},
-		{slidegate.OpTakeUpTo, 3, 11, [2]slidegate.Answer{granted(3), granted(3)}, [2]slidegate.Answer{later, later}},
-		{slidegate.OpPeek, 10, 5, [2]slidegate.Answer{fits, fits}, [2]slidegate.Answer{later, later}},
-		{slidegate.OpPeek, 11, 5, [2]slidegate.Answer{never, fits}, [2]slidegate.Answer{never, later}},
+		{rule.Take, 10, 5, [2]rule.Answer{granted(10), granted(5)}, [2]rule.Answer{later, later}},
+		{rule.Take, 0, 1, [2]rule.Answer{granted(0), granted(1)}, [2]rule.Answer{later, later}},
+		{rule.Take, 10, 6, [2]rule.Answer{fits, never}, [2]rule.Answer{later, never}},
+		{rule.Take, 11, 5, [2]rule.Answer{never, fits}, [2]rule.Answer{never, later}},
+		{rule.TakeUpTo, 11, 11, [2]rule.Answer{granted(5), granted(5)}, [2]rule.Answer{later, later}},
+		{rule.TakeUpTo, 3, 11, [2]rule.Answer{granted(3), granted(3)}, [2]rule.Answer{later, later}},
+		{rule.Peek, 10, 5, [2]rule.Answer{fits, fits}, [2]rule.Answer{later, later}},
+		{rule.Peek, 11, 5, [2]rule.Answer{never, fits}, [2]rule.Answer{never, later}},
 	} {
-		for flag, want := range map[slidegate.Flags][2]slidegate.Answer{rule.FallbackOpen: c.open, rule.FallbackClosed: c.closed} {
+		for flag, want := range map[rule.Flags][2]rule.Answer{rule.FallbackOpen: c.open, rule.FallbackClosed: c.closed} {
 			synctest.Test(t, func(t *testing.T) {
 				inner := newRemote(t)
 				inner.fail(errDown)
-				store := newStore(t, inner, policies(t)[flag], failure.Options{})
+				st := newStore(t, inner, policies(t)[flag], failure.Options{})
 				for range 2 { // when the store fails, and in the outage
-					batch := []slidegate.Request{request(c.op,
-						slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: c.ofTen}, slidegate.Charge{Limit: bind(t, bucket), Key: "k", Cost: c.ofBucket})}
-					if err := store.Apply(t.Context(), batch); err != nil {
+					batch := []store.Request{request(c.op,
+						store.Charge{Limit: bind(t, ten), Key: "k", Cost: c.ofTen}, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: c.ofBucket})}
+					if err := st.Apply(t.Context(), batch); err != nil {
 						t.Fatal(err)
 					}
 					for i := range want {
 						want[i].Flags, want[i].At = flag, -time.Now().UnixMicro()
 					}
-					if got := [2]slidegate.Answer(batch[0].Answers); got != want {
+					if got := [2]rule.Answer(batch[0].Answers); got != want {
 						t.Errorf("op %d, %d and %d:\n got  %+v\n want %+v", c.op, c.ofTen, c.ofBucket, got, want)
 					}
 				}
@@ -68,7 +69,7 @@ func TestOpenAndClosed(t *testing.T) {
 	}
 }
 
-// TakeOne answers as Apply does, under every policy, and a refusal lasts until the next probe.
+// TakeSingle answers as Apply does, under every policy, and a refusal lasts until the next probe.
 func TestTakeOneInstead(t *testing.T) {
 	for flag := range policies(t) {
 		synctest.Test(t, func(t *testing.T) {
@@ -79,13 +80,13 @@ func TestTakeOneInstead(t *testing.T) {
 			batch := newStore(t, inner, policies(t)[flag], failure.Options{})
 			time.Sleep(3 * time.Microsecond)
 			for i, cost := range []int64{3, 0, 8, 7, 11, 1, 10} {
-				charge := slidegate.Charge{Limit: limit, Key: "k", Cost: cost}
-				got, err := ways["TakeOne"](t.Context(), one, charge)
+				charge := store.Charge{Limit: limit, Key: "k", Cost: cost}
+				got, err := ways["TakeSingle"](t.Context(), one, charge)
 				want, err2 := ways["Apply"](t.Context(), batch, charge)
 				if err != nil || err2 != nil || got != want || got.Flags != flag || got.At != -time.Now().UnixMicro() {
 					t.Errorf("flag %d, step %d, cost %d: %+v, %v; and %+v, %v", flag, i, cost, got, err, want, err2)
 				}
-				if left := slidegate.Micros(1_000_000 - 1000*i); flag == rule.FallbackClosed && cost <= 10 && got.RetryAfter != left {
+				if left := rule.Micros(1_000_000 - 1000*i); flag == rule.FallbackClosed && cost <= 10 && got.RetryAfter != left {
 					t.Errorf("step %d: refused for %dus, the probe comes in %d", i, got.RetryAfter, left)
 				}
 				if cost > 10 && (got.Allowed || got.RetryAfter != rule.Never) {
@@ -103,34 +104,34 @@ func TestTells(t *testing.T) {
 		inner := newRemote(t)
 		inner.fail(errDown)
 		type told struct {
-			op  slidegate.Op
+			op  rule.Op
 			err string
 		}
 		var got []told
 		type mark struct{}
-		store := newStore(t, inner, policy, failure.Options{OnFallback: func(ctx context.Context, op slidegate.Op, err error) {
+		st := newStore(t, inner, policy, failure.Options{OnFallback: func(ctx context.Context, op rule.Op, err error) {
 			if ctx.Value(mark{}) == nil || !errors.Is(err, errDown) || !errors.Is(err, failure.ErrUnavailable) {
 				t.Errorf("told of %v", err)
 			}
 			got = append(got, told{op, err.Error()})
 		}})
 		ctx := context.WithValue(t.Context(), mark{}, true)
-		charge := slidegate.Charge{Limit: bind(t, ten), Key: "secret", Cost: 1}
-		for _, way := range []string{"Apply", "TakeOne", "Apply"} {
-			if _, err := ways[way](ctx, store, charge); err != nil {
+		charge := store.Charge{Limit: bind(t, ten), Key: "secret", Cost: 1}
+		for _, way := range []string{"Apply", "TakeSingle", "Apply"} {
+			if _, err := ways[way](ctx, st, charge); err != nil {
 				t.Fatal(err)
 			}
 		}
-		peek := []slidegate.Request{request(slidegate.OpPeek, charge)}
-		if err := store.Apply(ctx, peek); err != nil {
+		peek := []store.Request{request(rule.Peek, charge)}
+		if err := st.Apply(ctx, peek); err != nil {
 			t.Fatal(err)
 		}
 		const text = "failure: store unavailable: remote: connection refused"
-		want := []told{{slidegate.OpTake, text}, {slidegate.OpTake, text}, {slidegate.OpTake, text}, {slidegate.OpPeek, text}}
+		want := []told{{rule.Take, text}, {rule.Take, text}, {rule.Take, text}, {rule.Peek, text}}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("flag %d:\n told %v\n want %v", flag, got, want)
 		}
-		expect(t, store, failure.Stats{Fallbacks: 4, Failures: 1, Outages: 1, Down: true})
+		expect(t, st, failure.Stats{Fallbacks: 4, Failures: 1, Outages: 1, Down: true})
 	}
 }
 
@@ -154,27 +155,27 @@ func TestInstances(t *testing.T) {
 		{slidegate.Limit{Algorithm: slidegate.TokenBucket, Quota: 2, Burst: 3, Window: time.Duration(rule.MaxWindow) / 3 * 2 * time.Microsecond}, 2, 1},
 	} {
 		inner, memory := newRemote(t), newMemory(t)
-		store := newStore(t, inner, failure.Local(memory), failure.Options{Instances: c.instances})
+		st := newStore(t, inner, failure.Local(memory), failure.Options{Instances: c.instances})
 		limit := bind(t, c.limit)
-		if err := store.Check(limit); err != nil {
+		if err := st.Check(limit); err != nil {
 			t.Errorf("%v for %d: %v", c.limit, c.instances, err)
 			continue
 		}
 		inner.fail(errDown)
 		for name, way := range ways {
-			charge := slidegate.Charge{Limit: limit, Key: name, Cost: c.share}
-			if a, err := way(t.Context(), store, charge); err != nil || !a.Allowed || a.Remaining != 0 {
+			charge := store.Charge{Limit: limit, Key: name, Cost: c.share}
+			if a, err := way(t.Context(), st, charge); err != nil || !a.Allowed || a.Remaining != 0 {
 				t.Errorf("%v for %d, %s: %d are %+v, %v", c.limit, c.instances, name, c.share, a, err)
 			}
 			// A cost that only the whole limit admits is not impossible: the store will say.
 			charge.Cost++
-			a, err := way(t.Context(), store, charge)
+			a, err := way(t.Context(), st, charge)
 			whole := charge.Cost <= limit.Rule().Capacity()
 			if err != nil || a.Allowed || whole && (a.RetryAfter <= 0 || a.RetryAfter > 1_000_000) || !whole && a.RetryAfter != rule.Never {
 				t.Errorf("%v for %d, %s: %d are %+v, %v", c.limit, c.instances, name, charge.Cost, a, err)
 			}
 			// The state has the address of the limit itself.
-			if a, err := apply(t, memory, slidegate.OpPeek, slidegate.Charge{Limit: limit, Key: name}); err != nil || a.Remaining >= limit.Rule().Capacity() ||
+			if a, err := apply(t, memory, rule.Peek, store.Charge{Limit: limit, Key: name}); err != nil || a.Remaining >= limit.Rule().Capacity() ||
 				c.limit.Algorithm != slidegate.TokenBucket && a.Remaining != c.limit.Quota-c.share { // buckets refill at another rate
 				t.Errorf("%v for %d, %s: the fallback has %d left, %v", c.limit, c.instances, name, a.Remaining, err)
 			}
@@ -186,14 +187,14 @@ func TestInstances(t *testing.T) {
 func TestManyShares(t *testing.T) {
 	inner := newRemote(t)
 	inner.fail(errDown)
-	store := newStore(t, inner, failure.Local(newMemory(t)), failure.Options{Instances: 2})
-	var limits []*slidegate.BoundLimit
+	st := newStore(t, inner, failure.Local(newMemory(t)), failure.Options{Instances: 2})
+	var limits []*store.Limit
 	for i := range int64(3000) {
 		limits = append(limits, bind(t, slidegate.Limit{Name: fmt.Sprint(i), Quota: 2*i + 2, Window: time.Hour}))
 	}
 	for round := range int64(2) {
 		for i, limit := range limits {
-			a, err := apply(t, store, slidegate.OpTake, slidegate.Charge{Limit: limit, Key: "k", Cost: 1})
+			a, err := apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "k", Cost: 1})
 			if left := max(0, int64(i)-round); err != nil || a.Remaining != left || a.Allowed != (int64(i) >= round) {
 				t.Fatalf("round %d, share of %d: %+v, %v", round, i+1, a, err)
 			}
@@ -207,23 +208,23 @@ func TestFallbackFails(t *testing.T) {
 	errSecond := errors.New("second: out of order")
 	inner.fail(errDown)
 	second.fail(errSecond)
-	store := newStore(t, inner, failure.Local(second), failure.Options{OnFallback: func(context.Context, slidegate.Op, error) {
+	st := newStore(t, inner, failure.Local(second), failure.Options{OnFallback: func(context.Context, rule.Op, error) {
 		t.Error("told of a fallback that did not answer")
 	}})
-	charge := slidegate.Charge{Limit: bind(t, ten), Key: "secret", Cost: 1}
+	charge := store.Charge{Limit: bind(t, ten), Key: "secret", Cost: 1}
 	for name, way := range ways {
-		_, err := way(t.Context(), store, charge)
+		_, err := way(t.Context(), st, charge)
 		if !errors.Is(err, errDown) || !errors.Is(err, errSecond) || !errors.Is(err, failure.ErrUnavailable) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := apply(t, store, slidegate.OpReset, charge); !errors.Is(err, errDown) || !errors.Is(err, errSecond) {
+	if _, err := apply(t, st, rule.Reset, charge); !errors.Is(err, errDown) || !errors.Is(err, errSecond) {
 		t.Errorf("reset: %v", err)
 	}
-	expect(t, store, failure.Stats{Undone: 3, Failures: 1, Outages: 1, Down: true})
+	expect(t, st, failure.Stats{Undone: 3, Failures: 1, Outages: 1, Down: true})
 	inner.heal()
 	fresh := newStore(t, inner, failure.Local(second), failure.Options{})
-	if _, err := apply(t, fresh, slidegate.OpReset, charge); !errors.Is(err, errSecond) {
+	if _, err := apply(t, fresh, rule.Reset, charge); !errors.Is(err, errSecond) {
 		t.Errorf("a reset that the fallback did not do: %v", err)
 	}
 }
@@ -234,22 +235,22 @@ func TestWithoutRoundTrips(t *testing.T) {
 		for name, way := range ways {
 			inner := newRemote(t)
 			inner.noTrips = true
-			store := newStore(t, inner, policy, failure.Options{})
-			inner.do(func(ctx context.Context, batch []slidegate.Request) error {
+			st := newStore(t, inner, policy, failure.Options{})
+			inner.do(func(ctx context.Context, batch []store.Request) error {
 				if _, ok := ctx.Deadline(); ok {
 					t.Error("a deadline for a store in memory")
 				}
 				return setErr(batch, errDown)
 			})
-			charge := slidegate.Charge{Limit: bind(t, ten), Key: name, Cost: 1}
+			charge := store.Charge{Limit: bind(t, ten), Key: name, Cost: 1}
 			for range 3 {
-				if a, err := way(t.Context(), store, charge); err != nil || a.Flags != flag || inner.asked() != 1 {
+				if a, err := way(t.Context(), st, charge); err != nil || a.Flags != flag || inner.asked() != 1 {
 					t.Errorf("flag %d, %s: %+v, %v", flag, name, a, err)
 				}
 			}
-			expect(t, store, failure.Stats{Fallbacks: 3, Failures: 3})
+			expect(t, st, failure.Stats{Fallbacks: 3, Failures: 3})
 			inner.heal()
-			if a, err := way(t.Context(), store, charge); err != nil || a.Flags != 0 {
+			if a, err := way(t.Context(), st, charge); err != nil || a.Flags != 0 {
 				t.Errorf("flag %d, %s: %+v, %v", flag, name, a, err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // errBusy is the error of a request that was not asked because all detached calls are on their way. It says nothing about
@@ -17,7 +18,7 @@ import (
 var errBusy = errors.New("failure: too many calls are on their way already")
 
 // ask asks the store a batch, if it may be asked. What the store did not answer has an *unavailable as its Err.
-func (s *Store) ask(ctx context.Context, batch []slidegate.Request) error {
+func (s *Store) ask(ctx context.Context, batch []store.Request) error {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -38,15 +39,15 @@ func (s *Store) ask(ctx context.Context, batch []slidegate.Request) error {
 	if err != nil {
 		answered, why = s.sort(ctx, batch, err)
 	} else if st.failed != nil {
-		answered = slices.ContainsFunc(batch, func(r slidegate.Request) bool { return !cached(r.Answers) })
+		answered = slices.ContainsFunc(batch, func(r store.Request) bool { return !cached(r.Answers) })
 	}
 	s.judge(st, answered, late, why)
 	return err
 }
 
 // askOne is ask for a single charge.
-func (s *Store) askOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (s *Store) askOne(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	st := s.state.Load()
 	if err = s.admit(ctx, st); err != nil {
@@ -77,7 +78,7 @@ func (s *Store) admit(ctx context.Context, st *state) error {
 }
 
 // call calls the store with the deadline, and tells whether that passed.
-func (s *Store) call(ctx context.Context, batch []slidegate.Request) (late bool, err error) {
+func (s *Store) call(ctx context.Context, batch []store.Request) (late bool, err error) {
 	limited, cancel := s.withDeadline(ctx)
 	defer cancel()
 	if s.opts.MaxDetached > 0 {
@@ -89,20 +90,20 @@ func (s *Store) call(ctx context.Context, batch []slidegate.Request) (late bool,
 }
 
 // callOne is call for a single charge.
-func (s *Store) callOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, late bool, err error,
+func (s *Store) callOne(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, late bool, err error,
 ) {
 	limited, cancel := s.withDeadline(ctx)
 	defer cancel()
 	if s.opts.MaxDetached > 0 {
-		r := []slidegate.Request{{
-			Op: slidegate.OpTake, Charges: []slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: make([]slidegate.Answer, 1),
+		r := []store.Request{{
+			Op: rule.Take, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: make([]rule.Answer, 1),
 		}}
 		err = s.detach(limited, r)
 		a := &r[0].Answers[0]
 		return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, s.isLate(ctx, limited), err
 	}
-	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeOne(limited, limit, key, cost)
+	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(limited, limit, key, cost)
 	return allowed, flags, remaining, retryAfter, resetAfter, at, s.isLate(ctx, limited), err
 }
 
@@ -120,7 +121,7 @@ func (s *Store) isLate(ctx, limited context.Context) bool {
 }
 
 // sort tells the store's failures in a batch from the caller's errors, and whether the store answered any of it.
-func (s *Store) sort(ctx context.Context, batch []slidegate.Request, first error) (answered bool, why *unavailable) {
+func (s *Store) sort(ctx context.Context, batch []store.Request, first error) (answered bool, why *unavailable) {
 	errs := 0
 	for i := range batch {
 		r := &batch[i]
@@ -144,14 +145,14 @@ func (s *Store) sort(ctx context.Context, batch []slidegate.Request, first error
 }
 
 // cached tells whether an answer came from a cache, and so says nothing about the store.
-func cached(answers []slidegate.Answer) bool {
+func cached(answers []rule.Answer) bool {
 	return len(answers) > 0 && answers[0].Flags&rule.Cached != 0
 }
 
 // failure returns the error of a request: as it is if it is the caller's, else as a failure of the store.
 func (s *Store) failure(ctx context.Context, err error) error {
 	if over(ctx) || errors.Is(err, slidegate.ErrLimit) || errors.Is(err, slidegate.ErrCost) ||
-		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, slidegate.ErrStore) {
+		errors.Is(err, slidegate.ErrConflict) || errors.Is(err, store.ErrUnsupported) {
 		return err
 	}
 	if err != errBusy {
@@ -187,7 +188,7 @@ func (s *Store) judge(st *state, answered, late bool, why *unavailable) {
 }
 
 // detach applies a copy of the batch on another goroutine. If ctx ends first, the copy stays with that goroutine.
-func (s *Store) detach(ctx context.Context, batch []slidegate.Request) error {
+func (s *Store) detach(ctx context.Context, batch []store.Request) error {
 	if s.detached.Add(1) > int64(s.opts.MaxDetached) {
 		s.detached.Add(-1)
 		return fillErr(batch, errBusy)
@@ -216,7 +217,7 @@ func (s *Store) detach(ctx context.Context, batch []slidegate.Request) error {
 
 // applySafely turns a panic, which nobody could recover from on this goroutine, into an error. Its value may contain a
 // key; what the runtime panics with does not.
-func (s *Store) applySafely(ctx context.Context, batch []slidegate.Request) (err error) {
+func (s *Store) applySafely(ctx context.Context, batch []store.Request) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("failure: the store panicked with a %T", value)
@@ -229,16 +230,16 @@ func (s *Store) applySafely(ctx context.Context, batch []slidegate.Request) (err
 	return s.inner.Apply(ctx, batch)
 }
 
-func copyOf(batch []slidegate.Request) []slidegate.Request {
+func copyOf(batch []store.Request) []store.Request {
 	theirs := slices.Clone(batch)
 	for i := range theirs {
 		theirs[i].Charges = slices.Clone(theirs[i].Charges)
-		theirs[i].Answers = make([]slidegate.Answer, len(theirs[i].Answers))
+		theirs[i].Answers = make([]rule.Answer, len(theirs[i].Answers))
 	}
 	return theirs
 }
 
-func fillErr(batch []slidegate.Request, err error) error {
+func fillErr(batch []store.Request, err error) error {
 	for i := range batch {
 		batch[i].Err = err
 	}

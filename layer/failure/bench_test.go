@@ -7,32 +7,34 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
-// quick is a store with a round trip that takes no time, and a TakeOne.
+// quick is a store with a round trip that takes no time, and a TakeSingle.
 type quick struct {
-	slidegate.Store
-	slidegate.OneTaker
+	store.Store
+	store.SingleTaker
 }
 
-func (quick) Traits() slidegate.Traits {
-	return slidegate.Traits{Name: "quick", MaxCharges: 64, RoundTrips: 1}
+func (quick) Traits() store.Traits {
+	return store.Traits{Name: "quick", MaxCharges: 64, RoundTrips: 1}
 }
 
 // subjects are the states that a layer is measured in. Those that are healthy are to stay so on a busy machine.
-func subjects(t testing.TB) map[string]slidegate.Store {
-	down := func(policy failure.Policy, opts failure.Options) slidegate.Store {
+func subjects(t testing.TB) map[string]store.Store {
+	down := func(policy failure.Policy, opts failure.Options) store.Store {
 		inner := newRemote(t)
 		inner.fail(errDown)
 		opts.ProbeEvery = time.Hour
-		store := newStore(t, inner, policy, opts)
-		if _, err := apply(t, store, slidegate.OpTake, slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}); err != nil {
+		st := newStore(t, inner, policy, opts)
+		if _, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}); err != nil {
 			t.Fatal(err)
 		}
-		return store
+		return st
 	}
 	memory := newMemory(t)
-	return map[string]slidegate.Store{
+	return map[string]store.Store{
 		"no layer":        memory,
 		"healthy memory":  newStore(t, memory, failure.Open(), failure.Options{Timeout: time.Hour}),
 		"healthy trips":   newStore(t, quick{memory, memory}, failure.Open(), failure.Options{Timeout: time.Hour}),
@@ -46,12 +48,12 @@ func subjects(t testing.TB) map[string]slidegate.Store {
 
 func BenchmarkTakeOne(b *testing.B) {
 	limit := bind(b, slidegate.PerSecond(1_000_000_000))
-	for name, store := range subjects(b) {
+	for name, st := range subjects(b) {
 		b.Run(name, func(b *testing.B) {
-			one, ctx := store.(slidegate.OneTaker), context.Background()
+			one, ctx := st.(store.SingleTaker), context.Background()
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _, _, _, _, _, _ = one.TakeOne(ctx, limit, "key", 1)
+				_, _, _, _, _, _, _ = one.TakeSingle(ctx, limit, "key", 1)
 			}
 		})
 	}
@@ -59,13 +61,13 @@ func BenchmarkTakeOne(b *testing.B) {
 
 func BenchmarkApply(b *testing.B) {
 	limit := bind(b, slidegate.PerSecond(1_000_000_000))
-	for name, store := range subjects(b) {
+	for name, st := range subjects(b) {
 		b.Run(name, func(b *testing.B) {
 			ctx := context.Background()
-			batch := []slidegate.Request{request(slidegate.OpTake, slidegate.Charge{Limit: limit, Key: "key", Cost: 1})}
+			batch := []store.Request{request(rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 1})}
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = store.Apply(ctx, batch)
+				_ = st.Apply(ctx, batch)
 			}
 		})
 	}
@@ -73,16 +75,16 @@ func BenchmarkApply(b *testing.B) {
 
 func TestDoesNotAllocate(t *testing.T) {
 	limit := bind(t, slidegate.PerHour(1000))
-	for name, store := range subjects(t) {
+	for name, st := range subjects(t) {
 		if name == "healthy trips" || name == "healthy, detach" {
 			continue // a deadline is a context of its own
 		}
-		one, ctx := store.(slidegate.OneTaker), t.Context()
-		batch := []slidegate.Request{request(slidegate.OpTake, slidegate.Charge{Limit: limit, Key: "key", Cost: 1})}
-		if n := testing.AllocsPerRun(200, func() { _, _, _, _, _, _, _ = one.TakeOne(ctx, limit, "key", 1) }); n != 0 {
-			t.Errorf("%s: TakeOne allocates %v times", name, n)
+		one, ctx := st.(store.SingleTaker), t.Context()
+		batch := []store.Request{request(rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 1})}
+		if n := testing.AllocsPerRun(200, func() { _, _, _, _, _, _, _ = one.TakeSingle(ctx, limit, "key", 1) }); n != 0 {
+			t.Errorf("%s: TakeSingle allocates %v times", name, n)
 		}
-		if n := testing.AllocsPerRun(200, func() { _ = store.Apply(ctx, batch) }); n != 0 && !raceEnabled {
+		if n := testing.AllocsPerRun(200, func() { _ = st.Apply(ctx, batch) }); n != 0 && !raceEnabled {
 			t.Errorf("%s: Apply allocates %v times", name, n)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // The breaker is written by hand. Those of the libraries have no way to give a permit back without a verdict, so a probe
@@ -29,11 +29,11 @@ func (e *unavailable) Unwrap() []error { return []error{ErrUnavailable, e.cause}
 func (s *Store) sinceBase() int64 { return int64(time.Since(s.base)) }
 
 // moment is the same clock as a moment of a store.
-func (s *Store) moment() slidegate.Micros {
+func (s *Store) moment() rule.Micros {
 	return s.wallBase + s.sinceBase()/int64(time.Microsecond)
 }
 
-// mayAsk tells whether a request that finds st may go to the store: always in good times, else if a probe is due and
+// mayAsk tells whether a request that finds store may go to the store: always in good times, else if a probe is due and
 // nobody else was quicker. A probe needs no end: the next one is due an interval after it began, and it is over by then.
 func (s *Store) mayAsk(st *state) bool {
 	if st.failed == nil {
@@ -48,7 +48,7 @@ func (s *Store) mayAsk(st *state) bool {
 }
 
 // untilProbe is when a caller who is refused for the store's sake should come back: never at once.
-func (s *Store) untilProbe() slidegate.Micros {
+func (s *Store) untilProbe() rule.Micros {
 	st := s.state.Load()
 	if st.failed == nil {
 		return s.opts.ProbeEvery.Microseconds()

@@ -12,10 +12,11 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // each runs a test in virtual time for each policy and each way to take one charge, with a limit of 1000 an hour.
-func each(t *testing.T, test func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer)) {
+func each(t *testing.T, test func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer)) {
 	for flag, policy := range policies(t) {
 		for name, way := range ways {
 			t.Run(fmt.Sprintf("%v/%s", policy, name), func(t *testing.T) {
@@ -24,9 +25,9 @@ func each(t *testing.T, test func(t *testing.T, flag slidegate.Flags, policy fai
 						policy = failure.Local(newMemory(t))
 					}
 					limit := bind(t, slidegate.PerHour(1000))
-					test(t, flag, policy, func(store slidegate.Store) slidegate.Answer {
+					test(t, flag, policy, func(st store.Store) rule.Answer {
 						t.Helper()
-						a, err := way(t.Context(), store, slidegate.Charge{Limit: limit, Key: "k", Cost: 1})
+						a, err := way(t.Context(), st, store.Charge{Limit: limit, Key: "k", Cost: 1})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -44,7 +45,7 @@ func each(t *testing.T, test func(t *testing.T, flag slidegate.Flags, policy fai
 // A dead store costs the first request its deadline, and the following ones nothing; when it is back, one probe interval
 // later at most everybody has its answers again.
 func TestDeadStore(t *testing.T) {
-	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		store := newStore(t, inner, policy, failure.Options{})
 		if a := take(store); a.Flags != 0 || a.Remaining != 999 || inner.asked() != 1 {
@@ -96,7 +97,7 @@ func TestDeadStore(t *testing.T) {
 
 // Whenever the store comes back, it is asked again within one interval.
 func TestRecoversWithinOneInterval(t *testing.T) {
-	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		for ms := range 30 {
 			inner := newRemote(t)
 			inner.hang()
@@ -118,7 +119,7 @@ func TestRecoversWithinOneInterval(t *testing.T) {
 
 // An outage that begins under load costs those that are on their way their deadline, and a probe is one request alone.
 func TestHerd(t *testing.T) {
-	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		inner.hang()
 		store := newStore(t, inner, policy, failure.Options{})
@@ -152,7 +153,7 @@ func TestHerd(t *testing.T) {
 
 // With Failures, so many in a row open the breaker; an answer in between starts the count again.
 func TestFailuresInARow(t *testing.T) {
-	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		store := newStore(t, inner, policy, failure.Options{Failures: 3})
 		for _, ok := range []bool{false, false, true, false, false, false} {
@@ -177,7 +178,7 @@ func TestFailuresInARow(t *testing.T) {
 
 // An answer that comes too late is used, and still counts against the store.
 func TestLateAnswer(t *testing.T) {
-	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		store := newStore(t, inner, policy, failure.Options{})
 		inner.slow(150 * time.Millisecond)
@@ -203,23 +204,23 @@ func TestLateAnswer(t *testing.T) {
 func TestStragglers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, limit := newRemote(t), bind(t, slidegate.PerHour(1000))
-		store := newStore(t, inner, failure.Open(), failure.Options{Timeout: time.Second, ProbeEvery: time.Second})
+		st := newStore(t, inner, failure.Open(), failure.Options{Timeout: time.Second, ProbeEvery: time.Second})
 		inner.slow(5 * time.Second) // too late by far, and fails to notice
 		var wg sync.WaitGroup
-		take := func() { _, _ = apply(t, store, slidegate.OpTake, slidegate.Charge{Limit: limit, Key: "k", Cost: 1}) }
+		take := func() { _, _ = apply(t, st, rule.Take, store.Charge{Limit: limit, Key: "k", Cost: 1}) }
 		wg.Go(take)
 		synctest.Wait()
 		inner.fail(errDown)
 		take()
-		expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
+		expect(t, st, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
 		inner.heal()
 		time.Sleep(time.Second)
 		take()
 		want := failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Probes: 1}
-		expect(t, store, want)
+		expect(t, st, want)
 		wg.Wait() // the straggler comes back late, which would be a failure
 		want.Late = 1
-		expect(t, store, want)
+		expect(t, st, want)
 
 		// And one that is answered in time does not end an outage.
 		inner.slow(500 * time.Millisecond)
@@ -229,7 +230,7 @@ func TestStragglers(t *testing.T) {
 		take()
 		wg.Wait()
 		want.Fallbacks, want.Failures, want.Outages, want.Down = 2, 2, 2, true
-		expect(t, store, want)
+		expect(t, st, want)
 	})
 }
 
@@ -238,31 +239,31 @@ func TestCallersErrors(t *testing.T) {
 	limit := bind(t, slidegate.PerHour(1000))
 	for flag, policy := range policies(t) {
 		for name, way := range ways {
-			for _, cause := range []error{slidegate.ErrLimit, slidegate.ErrCost, slidegate.ErrConflict, slidegate.ErrStore} {
+			for _, cause := range []error{slidegate.ErrLimit, slidegate.ErrCost, slidegate.ErrConflict, store.ErrUnsupported} {
 				inner := newRemote(t)
-				store := newStore(t, inner, policy, failure.Options{})
+				st := newStore(t, inner, policy, failure.Options{})
 				want := fmt.Errorf("remote: %w", cause)
 				inner.fail(want)
 				for range 2 {
-					if _, err := way(t.Context(), store, slidegate.Charge{Limit: limit, Key: "k", Cost: 1}); err != want || inner.asked() != 1 {
+					if _, err := way(t.Context(), st, store.Charge{Limit: limit, Key: "k", Cost: 1}); err != want || inner.asked() != 1 {
 						t.Errorf("%v, %s: %v became %v", policy, name, want, err)
 					}
 				}
-				expect(t, store, failure.Stats{})
+				expect(t, st, failure.Stats{})
 				inner.noTrips = true
 				direct := newStore(t, inner, policy, failure.Options{})
-				if _, err := way(t.Context(), direct, slidegate.Charge{Limit: limit, Key: "k", Cost: 1}); err != want {
+				if _, err := way(t.Context(), direct, store.Charge{Limit: limit, Key: "k", Cost: 1}); err != want {
 					t.Errorf("%v, %s: %v became %v in a store without round trips", policy, name, want, err)
 				}
 			}
 			for _, cause := range []error{errDown, context.Canceled, context.DeadlineExceeded} { // these are the store's own
 				inner := newRemote(t)
-				store := newStore(t, inner, policy, failure.Options{})
+				st := newStore(t, inner, policy, failure.Options{})
 				inner.fail(cause)
-				if a, err := way(t.Context(), store, slidegate.Charge{Limit: limit, Key: "k", Cost: 1}); err != nil || a.Flags != flag {
+				if a, err := way(t.Context(), st, store.Charge{Limit: limit, Key: "k", Cost: 1}); err != nil || a.Flags != flag {
 					t.Errorf("%v, %s: after %v, %+v and %v", policy, name, cause, a, err)
 				}
-				expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
+				expect(t, st, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
 			}
 		}
 	}
@@ -270,16 +271,16 @@ func TestCallersErrors(t *testing.T) {
 
 // Whoever gives up earlier than the store's deadline has an error of his own.
 func TestCallersDeadline(t *testing.T) {
-	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		limit := bind(t, slidegate.PerHour(1000))
 		for _, detached := range []int{0, 10} {
 			for name, way := range ways {
 				inner := newRemote(t)
 				inner.hang()
-				store := newStore(t, inner, policy, failure.Options{MaxDetached: detached})
+				st := newStore(t, inner, policy, failure.Options{MaxDetached: detached})
 				ask := func(ctx context.Context, cancel context.CancelFunc) (took time.Duration, err error) {
 					defer cancel()
-					took = timed(func() { _, err = way(ctx, store, slidegate.Charge{Limit: limit, Key: "k", Cost: 1}) })
+					took = timed(func() { _, err = way(ctx, st, store.Charge{Limit: limit, Key: "k", Cost: 1}) })
 					return took, err
 				}
 				took, err := ask(context.WithTimeout(t.Context(), 30*time.Millisecond))
@@ -292,9 +293,9 @@ func TestCallersDeadline(t *testing.T) {
 					t.Errorf("%s: cancelled after 20ms, it ended with %v after %v", name, err, took)
 				}
 				synctest.Wait() // detached calls come back
-				expect(t, store, failure.Stats{})
+				expect(t, st, failure.Stats{})
 				// A store that watches the deadline itself may be a little earlier than the context.
-				inner.do(func(ctx context.Context, batch []slidegate.Request) error {
+				inner.do(func(ctx context.Context, batch []store.Request) error {
 					deadline, _ := ctx.Deadline()
 					time.Sleep(time.Until(deadline))
 					return setErr(batch, errDown)
@@ -303,7 +304,7 @@ func TestCallersDeadline(t *testing.T) {
 					t.Errorf("%s: at the caller's deadline, %v", name, err)
 				}
 				synctest.Wait()
-				expect(t, store, failure.Stats{})
+				expect(t, st, failure.Stats{})
 				inner.hang()
 				if took, err = ask(context.WithTimeout(t.Context(), time.Hour)); err != nil || took != 100*time.Millisecond {
 					t.Errorf("%s: a deadline of an hour ended with %v after %v", name, err, took)
@@ -323,7 +324,7 @@ func TestCallersDeadline(t *testing.T) {
 				}
 				inner.heal()
 				time.Sleep(time.Second)
-				if a := take(store); a.Flags != 0 {
+				if a := take(st); a.Flags != 0 {
 					t.Errorf("%s: after a probe that was given up, %+v", name, a)
 				}
 			}
@@ -333,18 +334,18 @@ func TestCallersDeadline(t *testing.T) {
 
 // A probe that a cache below answers proves nothing.
 func TestCachedAnswerIsNoProof(t *testing.T) {
-	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
-		store := newStore(t, inner, policy, failure.Options{})
+		st := newStore(t, inner, policy, failure.Options{})
 		inner.fail(errDown)
-		take(store)
-		inner.do(func(ctx context.Context, batch []slidegate.Request) error {
-			batch[0].Answers[0], batch[0].Err = slidegate.Answer{Allowed: true, Flags: rule.Cached}, nil
+		take(st)
+		inner.do(func(ctx context.Context, batch []store.Request) error {
+			batch[0].Answers[0], batch[0].Err = rule.Answer{Allowed: true, Flags: rule.Cached}, nil
 			return nil
 		})
 		time.Sleep(time.Second)
-		if a := take(store); a.Flags != rule.Cached || !store.Stats().Down {
-			t.Errorf("a cached answer to a probe: %+v, %+v", a, store.Stats())
+		if a := take(st); a.Flags != rule.Cached || !st.Stats().Down {
+			t.Errorf("a cached answer to a probe: %+v, %+v", a, st.Stats())
 		}
 	})
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // deaf makes the store ignore its context until it is released, and write to the batch then.
 func (r *remote) deaf() (release func()) {
 	released := make(chan struct{})
-	r.do(func(ctx context.Context, batch []slidegate.Request) error {
+	r.do(func(ctx context.Context, batch []store.Request) error {
 		<-released
 		for i := range batch {
-			batch[i].Charges[0] = slidegate.Charge{}
+			batch[i].Charges[0] = store.Charge{}
 		}
 		return r.Store.Apply(ctx, batch[:0])
 	})
@@ -29,21 +30,21 @@ func (r *remote) deaf() (release func()) {
 
 // Nobody waits for a store that does not notice the end of its context, and it can do no harm to those who left.
 func TestDetached(t *testing.T) {
-	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
-		store := newStore(t, inner, policy, failure.Options{MaxDetached: 3, OnFallback: func(_ context.Context, _ slidegate.Op, err error) {
+		st := newStore(t, inner, policy, failure.Options{MaxDetached: 3, OnFallback: func(_ context.Context, _ rule.Op, err error) {
 			if !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "too many calls") {
 				t.Errorf("told of %v", err)
 			}
 		}})
-		if a := take(store); a.Flags != 0 || a.Remaining != 999 {
+		if a := take(st); a.Flags != 0 || a.Remaining != 999 {
 			t.Errorf("in good times: %+v", a)
 		}
 		release := inner.deaf()
-		charge := slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
-		batch := []slidegate.Request{request(slidegate.OpPeek, charge)}
+		charge := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
+		batch := []store.Request{request(rule.Peek, charge)}
 		if took := timed(func() {
-			if err := store.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != flag {
+			if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != flag {
 				t.Errorf("%+v, %v", batch, err)
 			}
 		}); took != 100*time.Millisecond {
@@ -51,16 +52,16 @@ func TestDetached(t *testing.T) {
 		}
 		for range 2 { // two probes are abandoned, then there are three
 			time.Sleep(time.Second)
-			if took := timed(func() { take(store) }); took != 100*time.Millisecond {
+			if took := timed(func() { take(st) }); took != 100*time.Millisecond {
 				t.Errorf("a probe took %v", took)
 			}
 		}
 		inner.asked()
 		time.Sleep(time.Second)
-		if took := timed(func() { take(store) }); took != 0 || inner.asked() != 0 {
+		if took := timed(func() { take(st) }); took != 0 || inner.asked() != 0 {
 			t.Errorf("a fourth call took %v", took)
 		}
-		expect(t, store, failure.Stats{Fallbacks: 4, Failures: 3, Late: 3, Outages: 1, Probes: 3, Detached: 3, Down: true})
+		expect(t, st, failure.Stats{Fallbacks: 4, Failures: 3, Late: 3, Outages: 1, Probes: 3, Detached: 3, Down: true})
 		kept := batch[0].Answers[0]
 		release()
 		synctest.Wait()
@@ -69,16 +70,16 @@ func TestDetached(t *testing.T) {
 		}
 		inner.heal()
 		time.Sleep(time.Second)
-		if a := take(store); a.Flags != 0 {
+		if a := take(st); a.Flags != 0 {
 			t.Errorf("the store is back: %+v", a)
 		}
-		expect(t, store, failure.Stats{Fallbacks: 4, Failures: 3, Late: 3, Outages: 1, Probes: 4})
+		expect(t, st, failure.Stats{Fallbacks: 4, Failures: 3, Late: 3, Outages: 1, Probes: 4})
 	})
 }
 
 // Too many at once are answered by the policy, and are no reason to hold the store for dead.
 func TestTooManyDetached(t *testing.T) {
-	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		inner := newRemote(t)
 		inner.slow(50 * time.Millisecond)
 		store := newStore(t, inner, policy, failure.Options{MaxDetached: 2})
@@ -106,7 +107,7 @@ func TestTooManyDetached(t *testing.T) {
 // A panic on a goroutine of the layer is a failure of the store, and its text is not told, for it may contain a key. A
 // panic on the caller's goroutine is the caller's to recover, and the layer goes on.
 func TestPanics(t *testing.T) {
-	each(t, func(t *testing.T, flag slidegate.Flags, policy failure.Policy, take func(slidegate.Store) slidegate.Answer) {
+	each(t, func(t *testing.T, flag rule.Flags, policy failure.Policy, take func(store.Store) rule.Answer) {
 		var told error
 		nothing := 0
 		for _, c := range []struct {
@@ -118,30 +119,30 @@ func TestPanics(t *testing.T) {
 				"failure: store unavailable: failure: the store panicked: runtime error: index out of range [0] with length 0"},
 		} {
 			inner := newRemote(t)
-			inner.do(func(context.Context, []slidegate.Request) error { c.value(); return nil })
-			store := newStore(t, inner, policy, failure.Options{MaxDetached: 1, OnFallback: func(_ context.Context, _ slidegate.Op, err error) { told = err }})
-			if a := take(store); a.Flags != flag || told.Error() != c.text {
+			inner.do(func(context.Context, []store.Request) error { c.value(); return nil })
+			st := newStore(t, inner, policy, failure.Options{MaxDetached: 1, OnFallback: func(_ context.Context, _ rule.Op, err error) { told = err }})
+			if a := take(st); a.Flags != flag || told.Error() != c.text {
 				t.Errorf("%+v, told of %v", a, told)
 			}
-			expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
+			expect(t, st, failure.Stats{Fallbacks: 1, Failures: 1, Outages: 1, Down: true})
 		}
 		inner := newRemote(t)
-		store := newStore(t, inner, policy, failure.Options{})
+		st := newStore(t, inner, policy, failure.Options{})
 		inner.fail(errDown)
-		take(store)
+		take(st)
 		time.Sleep(time.Second)
-		inner.do(func(context.Context, []slidegate.Request) error { panic("a probe") })
+		inner.do(func(context.Context, []store.Request) error { panic("a probe") })
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Error("the panic is gone")
 				}
 			}()
-			take(store)
+			take(st)
 		}()
 		inner.heal()
 		time.Sleep(time.Second)
-		if a := take(store); a.Flags != 0 {
+		if a := take(st); a.Flags != 0 {
 			t.Errorf("after a probe that panicked: %+v", a)
 		}
 	})

@@ -15,7 +15,7 @@
 //   - Whatever was not decided by the store says so: the answer has one of the flags rule.FallbackOpen,
 //     rule.FallbackClosed and rule.FallbackLocal, Stats counts it, and Options.OnFallback is told why.
 //   - Nothing is given back to a store that did not take it; see Local.
-//   - Mistakes of the caller are no failures: errors that wrap slidegate.ErrLimit, ErrCost, ErrConflict or ErrStore, and
+//   - Mistakes of the caller are no failures: errors that wrap slidegate.ErrLimit, ErrCost, ErrConflict or ErrUnsupported, and
 //     whatever comes back after the caller's own context has ended, are returned as they are.
 //
 // What it does not promise: a request whose store did not answer in time may have been charged there, besides what the

@@ -9,16 +9,17 @@ import (
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // unplugged is a store on a server that cannot be reached.
-type unplugged struct{ slidegate.Store }
+type unplugged struct{ store.Store }
 
-func (unplugged) Traits() slidegate.Traits {
-	return slidegate.Traits{Name: "unplugged", MaxCharges: 64, RoundTrips: 1}
+func (unplugged) Traits() store.Traits {
+	return store.Traits{Name: "unplugged", MaxCharges: 64, RoundTrips: 1}
 }
 
-func (unplugged) Apply(_ context.Context, batch []slidegate.Request) error {
+func (unplugged) Apply(_ context.Context, batch []store.Request) error {
 	err := errors.New("unplugged: no route to host")
 	for i := range batch {
 		batch[i].Err = err

@@ -7,30 +7,30 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
-// Store is a slidegate.Store and OneTaker over another store, with a policy for when that fails. It is safe for
+// Store is a store.Store and SingleTaker over another store, with a policy for when that fails. It is safe for
 // concurrent use and holds nothing that must be closed. The zero value is not usable; New makes it.
 type Store struct {
-	inner  slidegate.Store
-	one    slidegate.OneTaker // the same store
-	traits slidegate.Traits
+	inner  store.Store
+	one    store.SingleTaker // the same store
+	traits store.Traits
 	policy Policy
 	local  *local // the fallback of Local, else nil
 	opts   Options
 	direct bool // the store answers from memory: no deadline, no breaker
 
 	base     time.Time
-	wallBase slidegate.Micros
+	wallBase rule.Micros
 	state    atomic.Pointer[state]
 
 	fallbacks, undone, failures, late, outages, probes, detached atomic.Int64
 }
 
 // New returns a store that asks inner, and policy when inner does not answer.
-func New(inner slidegate.Store, policy Policy, opts Options) (*Store, error) {
+func New(inner store.Store, policy Policy, opts Options) (*Store, error) {
 	switch {
 	case inner == nil:
 		return nil, errors.New("failure: store: must not be nil; it is the one that may fail")
@@ -57,10 +57,10 @@ func New(inner slidegate.Store, policy Policy, opts Options) (*Store, error) {
 }
 
 // Traits are those of the store below, but that the fallback may decide fewer charges at once.
-func (s *Store) Traits() slidegate.Traits { return s.traits }
+func (s *Store) Traits() store.Traits { return s.traits }
 
 // Check returns an error if the store below or the fallback cannot keep this limit.
-func (s *Store) Check(limit *slidegate.BoundLimit) error {
+func (s *Store) Check(limit *store.Limit) error {
 	if err := s.inner.Check(limit); err != nil || s.local == nil {
 		return err
 	}
@@ -80,12 +80,12 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// TakeOne decides a request of a single charge.
-func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+// TakeSingle decides a request of a single charge.
+func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	if s.direct {
-		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeOne(ctx, limit, key, cost)
+		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 		if err != nil {
 			err = s.failure(ctx, err)
 		}
@@ -99,7 +99,7 @@ func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key st
 }
 
 // Apply decides a batch of requests: the store first, then the policy whatever the store did not answer, in order.
-func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if !s.needsMore(batch) {
 		if s.ask(ctx, batch) == nil {
 			return nil
@@ -119,14 +119,14 @@ func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 }
 
 // needsMore tells whether there is anything to be done besides asking the store.
-func (s *Store) needsMore(batch []slidegate.Request) bool {
+func (s *Store) needsMore(batch []store.Request) bool {
 	for i := range batch {
 		switch batch[i].Op {
-		case slidegate.OpReset:
+		case rule.Reset:
 			if s.local != nil {
 				return true
 			}
-		case slidegate.OpGiveBack:
+		case rule.GiveBack:
 			if store, _ := takenFrom(batch[i].Charges); !store {
 				return true
 			}
@@ -137,7 +137,7 @@ func (s *Store) needsMore(batch []slidegate.Request) bool {
 
 // takenFrom tells whether units may be given back to the store, or to whoever answered in its place. The oldest ones may
 // go to either; a request with moments of both is neither.
-func takenFrom(charges []slidegate.Charge) (store, elsewhere bool) {
+func takenFrom(charges []store.Charge) (store, elsewhere bool) {
 	store, elsewhere = true, true
 	for i := range charges {
 		store = store && charges[i].At >= 0
@@ -147,13 +147,13 @@ func takenFrom(charges []slidegate.Charge) (store, elsewhere bool) {
 }
 
 // askSome asks the store those requests of a batch that are for it.
-func (s *Store) askSome(ctx context.Context, batch []slidegate.Request) {
-	var some []slidegate.Request
+func (s *Store) askSome(ctx context.Context, batch []store.Request) {
+	var some []store.Request
 	var place []int
 	for i := range batch {
 		r := &batch[i]
 		r.Err = nil
-		if r.Op == slidegate.OpGiveBack {
+		if r.Op == rule.GiveBack {
 			if store, _ := takenFrom(r.Charges); !store {
 				continue
 			}
@@ -167,23 +167,23 @@ func (s *Store) askSome(ctx context.Context, batch []slidegate.Request) {
 }
 
 // finish does what is left to do for a request, and returns its error.
-func (s *Store) finish(ctx context.Context, r *slidegate.Request) error {
+func (s *Store) finish(ctx context.Context, r *store.Request) error {
 	why, failed := r.Err.(*unavailable)
 	switch {
 	case r.Err != nil && !failed:
 		return r.Err
 	case failed:
 		return s.instead(ctx, r, why)
-	case r.Op == slidegate.OpReset && s.local != nil:
+	case r.Op == rule.Reset && s.local != nil:
 		return s.local.reset(ctx, r)
-	case r.Op == slidegate.OpGiveBack:
-		store, elsewhere := takenFrom(r.Charges)
+	case r.Op == rule.GiveBack:
+		fromStore, elsewhere := takenFrom(r.Charges)
 		switch {
-		case store:
+		case fromStore:
 			return nil
 		case !elsewhere:
 			return fmt.Errorf("failure: %w: units of the store and of a fallback in one request; give them back one after the other",
-				slidegate.ErrStore)
+				store.ErrUnsupported)
 		}
 		return s.giveBackElsewhere(ctx, r)
 	}

@@ -14,10 +14,11 @@ import (
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
-func clocked(t testing.TB, clock *storetest.Clock) slidegate.Store {
+func clocked(t testing.TB, clock *storetest.Clock) store.Store {
 	store, err := memstore.New(memstore.Options{Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -30,16 +31,16 @@ func TestSuite(t *testing.T) {
 	patient := failure.Options{Timeout: time.Hour}
 	detached := failure.Options{Timeout: time.Hour, MaxDetached: 1000}
 	for name, open := range map[string]storetest.Open{
-		"in memory": func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+		"in memory": func(t testing.TB, clock *storetest.Clock) store.Store {
 			return newStore(t, clocked(t, clock), failure.Open(), failure.Options{})
 		},
-		"local": func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+		"local": func(t testing.TB, clock *storetest.Clock) store.Store {
 			return newStore(t, &remote{Store: clocked(t, clock)}, failure.Local(clocked(t, clock)), patient)
 		},
-		"detached": func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+		"detached": func(t testing.TB, clock *storetest.Clock) store.Store {
 			return patiently{newStore(t, &remote{Store: clocked(t, clock)}, failure.Closed(), detached)}
 		},
-		"never up": func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+		"never up": func(t testing.TB, clock *storetest.Clock) store.Store {
 			inner := &remote{Store: clocked(t, clock)}
 			inner.fail(errDown)
 			memory := clocked(t, clock)
@@ -54,16 +55,16 @@ func TestSuite(t *testing.T) {
 // caller, but not to the suite.
 type patiently struct{ *failure.Store }
 
-func (p patiently) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (p patiently) Apply(ctx context.Context, batch []store.Request) error {
 	defer p.wait()
 	return p.Store.Apply(ctx, batch)
 }
 
-func (p patiently) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (p patiently) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	defer p.wait()
-	return p.Store.TakeOne(ctx, limit, key, cost)
+	return p.Store.TakeSingle(ctx, limit, key, cost)
 }
 
 func (p patiently) wait() {
@@ -76,12 +77,12 @@ func (p patiently) wait() {
 // in the fallback and still an error. What is left are the answers of the fallback, which must be exact.
 type neverUp struct {
 	*failure.Store
-	memory slidegate.Store
+	memory store.Store
 	t      testing.TB
 }
 
-func (n *neverUp) Apply(ctx context.Context, batch []slidegate.Request) error {
-	if len(batch) == 1 || !slices.ContainsFunc(batch, func(r slidegate.Request) bool { return r.Op == slidegate.OpReset }) {
+func (n *neverUp) Apply(ctx context.Context, batch []store.Request) error {
+	if len(batch) == 1 || !slices.ContainsFunc(batch, func(r store.Request) bool { return r.Op == rule.Reset }) {
 		return n.apply(ctx, batch)
 	}
 	var first error
@@ -93,8 +94,8 @@ func (n *neverUp) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return first
 }
 
-func (n *neverUp) apply(ctx context.Context, batch []slidegate.Request) error {
-	theirs := make([]slidegate.Request, len(batch))
+func (n *neverUp) apply(ctx context.Context, batch []store.Request) error {
+	theirs := make([]store.Request, len(batch))
 	for i, r := range batch {
 		theirs[i] = r
 		theirs[i].Charges = nil
@@ -108,9 +109,9 @@ func (n *neverUp) apply(ctx context.Context, batch []slidegate.Request) error {
 	for i := range batch {
 		r := &batch[i]
 		r.Err = theirs[i].Err
-		if r.Op == slidegate.OpReset && errors.Is(r.Err, errDown) { // done; a look tells what a reset answers
-			look := []slidegate.Request{*r}
-			look[0].Op, look[0].Charges = slidegate.OpPeek, nil
+		if r.Op == rule.Reset && errors.Is(r.Err, errDown) { // done; a look tells what a reset answers
+			look := []store.Request{*r}
+			look[0].Op, look[0].Charges = rule.Peek, nil
 			for _, c := range r.Charges {
 				c.Cost = 0
 				look[0].Charges = append(look[0].Charges, c)
@@ -128,17 +129,17 @@ func (n *neverUp) apply(ctx context.Context, batch []slidegate.Request) error {
 	return first
 }
 
-func (n *neverUp) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (n *neverUp) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
-	allowed, flags, remaining, retryAfter, resetAfter, at, err = n.Store.TakeOne(ctx, limit, key, cost)
+	allowed, flags, remaining, retryAfter, resetAfter, at, err = n.Store.TakeSingle(ctx, limit, key, cost)
 	if err == nil {
 		n.plain(&flags, &at)
 	}
 	return allowed, flags, remaining, retryAfter, resetAfter, at, err
 }
 
-func (n *neverUp) plain(flags *slidegate.Flags, at *slidegate.Micros) {
+func (n *neverUp) plain(flags *rule.Flags, at *rule.Micros) {
 	if *flags&rule.FallbackLocal == 0 || *at >= 0 {
 		n.t.Errorf("an answer of the fallback without its mark: flags %d, at %d", *flags, *at)
 	}
@@ -147,13 +148,13 @@ func (n *neverUp) plain(flags *slidegate.Flags, at *slidegate.Micros) {
 }
 
 // few is a store that keeps only what is asked of it here.
-type few struct{ slidegate.Store }
+type few struct{ store.Store }
 
-func (few) Traits() slidegate.Traits { return slidegate.Traits{Name: "few", MaxCharges: 2} }
+func (few) Traits() store.Traits { return store.Traits{Name: "few", MaxCharges: 2} }
 
-func (few) Check(limit *slidegate.BoundLimit) error {
-	if limit.Limit().Quota > 50 {
-		return fmt.Errorf("few: %w: too much", slidegate.ErrStore)
+func (few) Check(limit *store.Limit) error {
+	if limit.Rule().Quota > 50 {
+		return fmt.Errorf("few: %w: too much", store.ErrUnsupported)
 	}
 	return nil
 }
@@ -166,7 +167,7 @@ func TestTraitsAndCheck(t *testing.T) {
 		t.Errorf("traits are %+v", plain.Traits())
 	}
 	local := newStore(t, inner, failure.Local(few{inner}), failure.Options{})
-	if want := (slidegate.Traits{Name: "remote", MaxCharges: 2, RoundTrips: 1, ServerClock: true}); local.Traits() != want {
+	if want := (store.Traits{Name: "remote", MaxCharges: 2, RoundTrips: 1, ServerClock: true}); local.Traits() != want {
 		t.Errorf("traits are %+v", local.Traits())
 	}
 	halved := newStore(t, inner, failure.Local(few{inner}), failure.Options{Instances: 2})
@@ -176,8 +177,8 @@ func TestTraitsAndCheck(t *testing.T) {
 		quota  int64
 		wanted error
 	}{
-		{plain, 60, nil}, {local, 60, slidegate.ErrStore}, {local, 50, nil}, {halved, 60, nil}, {halved, 101, slidegate.ErrStore},
-		{below, 60, slidegate.ErrStore},
+		{plain, 60, nil}, {local, 60, store.ErrUnsupported}, {local, 50, nil}, {halved, 60, nil}, {halved, 101, store.ErrUnsupported},
+		{below, 60, store.ErrUnsupported},
 	} {
 		if err := c.store.Check(bind(t, slidegate.PerHour(c.quota))); !errors.Is(err, c.wanted) {
 			t.Errorf("a quota of %d: %v, not %v", c.quota, err, c.wanted)
@@ -189,7 +190,7 @@ func TestTraitsAndCheck(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	inner := newRemote(t)
 	for _, c := range []struct {
-		store  slidegate.Store
+		store  store.Store
 		policy failure.Policy
 		opts   failure.Options
 		text   string

@@ -10,6 +10,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // A store that comes and goes, under load from all sides and in real time: every request is answered once, every fallback
@@ -24,15 +26,15 @@ func TestFlapping(t *testing.T) {
 				policy = failure.Local(memory)
 			}
 			var turn, told, flagged, atStore, atFallback atomic.Int64
-			inner.do(func(ctx context.Context, batch []slidegate.Request) error {
+			inner.do(func(ctx context.Context, batch []store.Request) error {
 				if n := turn.Add(1) % 10; n > 6 {
 					return setErr(batch, errDown)
 				}
 				return inner.Store.Apply(ctx, batch)
 			})
-			store := newStore(t, inner, policy, failure.Options{
+			st := newStore(t, inner, policy, failure.Options{
 				Timeout: time.Millisecond, ProbeEvery: time.Millisecond, MaxDetached: detached, Failures: 2,
-				OnFallback: func(_ context.Context, _ slidegate.Op, err error) {
+				OnFallback: func(_ context.Context, _ rule.Op, err error) {
 					if !errors.Is(err, failure.ErrUnavailable) {
 						t.Errorf("told of %v", err)
 					}
@@ -43,9 +45,9 @@ func TestFlapping(t *testing.T) {
 			var wg sync.WaitGroup
 			for w := range workers {
 				wg.Go(func() {
-					way := ways[[]string{"TakeOne", "Apply"}[w%2]]
-					for store.Stats().Outages < outages {
-						a, err := way(context.Background(), store, slidegate.Charge{Limit: limit, Key: "k", Cost: 1})
+					way := ways[[]string{"TakeSingle", "Apply"}[w%2]]
+					for st.Stats().Outages < outages {
+						a, err := way(context.Background(), st, store.Charge{Limit: limit, Key: "k", Cost: 1})
 						switch {
 						case err != nil || a.Flags&^flag != 0:
 							t.Errorf("%+v, %v", a, err)
@@ -59,7 +61,7 @@ func TestFlapping(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			stats := store.Stats()
+			stats := st.Stats()
 			if stats.Fallbacks != flagged.Load() || told.Load() != flagged.Load() || stats.Undone != 0 {
 				t.Errorf("%v: %d flagged, %d told, %+v", policy, flagged.Load(), told.Load(), stats)
 			}

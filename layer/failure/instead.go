@@ -4,18 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // instead lets the policy answer a request that the store did not, and returns the request's error.
-func (s *Store) instead(ctx context.Context, r *slidegate.Request, why *unavailable) error {
+func (s *Store) instead(ctx context.Context, r *store.Request, why *unavailable) error {
 	if len(r.Charges) == 0 || len(r.Answers) < len(r.Charges) {
 		return fmt.Errorf("failure: %w: a request has at least one charge and an answer for each, not %d and %d",
-			slidegate.ErrStore, len(r.Charges), len(r.Answers))
+			store.ErrUnsupported, len(r.Charges), len(r.Answers))
 	}
 	switch {
-	case r.Op == slidegate.OpReset && s.local != nil:
+	case r.Op == rule.Reset && s.local != nil:
 		s.undone.Add(1)
 		if err := s.local.reset(ctx, r); err != nil {
 			return both(why, err)
@@ -41,13 +41,13 @@ func (s *Store) instead(ctx context.Context, r *slidegate.Request, why *unavaila
 
 // canDecide tells whether the policy may answer: any question, but for other things only if they are done where they
 // belong.
-func (s *Store) canDecide(r *slidegate.Request) bool {
+func (s *Store) canDecide(r *store.Request) bool {
 	switch r.Op {
-	case slidegate.OpTake, slidegate.OpTakeUpTo, slidegate.OpPeek:
+	case rule.Take, rule.TakeUpTo, rule.Peek:
 		return true
-	case slidegate.OpCharge:
+	case rule.Charge:
 		return s.local != nil
-	case slidegate.OpGiveBack: // the oldest units, whoever took them; those of a moment are the store's
+	case rule.GiveBack: // the oldest units, whoever took them; those of a moment are the store's
 		for i := range r.Charges {
 			if r.Charges[i].At != rule.Oldest {
 				return false
@@ -63,7 +63,7 @@ func both(why *unavailable, err error) error {
 	return fmt.Errorf("%w; and the fallback: %w", why, err)
 }
 
-func (s *Store) tell(ctx context.Context, op slidegate.Op, why *unavailable) {
+func (s *Store) tell(ctx context.Context, op rule.Op, why *unavailable) {
 	s.fallbacks.Add(1)
 	if s.opts.OnFallback != nil {
 		s.opts.OnFallback(ctx, op, why)
@@ -71,8 +71,8 @@ func (s *Store) tell(ctx context.Context, op slidegate.Op, why *unavailable) {
 }
 
 // insteadOne is instead for a single charge.
-func (s *Store) insteadOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64, why *unavailable) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (s *Store) insteadOne(ctx context.Context, limit *store.Limit, key string, cost int64, why *unavailable) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	possible := cost <= limit.Rule().Capacity()
 	if s.local == nil {
@@ -80,7 +80,7 @@ func (s *Store) insteadOne(ctx context.Context, limit *slidegate.BoundLimit, key
 		if !allowed {
 			retryAfter = s.retryAfter(possible)
 		}
-		s.tell(ctx, slidegate.OpTake, why)
+		s.tell(ctx, rule.Take, why)
 		return allowed, s.policy.flag, 0, retryAfter, 0, at, nil
 	}
 	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.local.takeOne(ctx, limit, key, cost)
@@ -91,12 +91,12 @@ func (s *Store) insteadOne(ctx context.Context, limit *slidegate.BoundLimit, key
 	if retryAfter == rule.Never {
 		retryAfter = s.retryAfter(possible)
 	}
-	s.tell(ctx, slidegate.OpTake, why)
+	s.tell(ctx, rule.Take, why)
 	return allowed, flags | rule.FallbackLocal, remaining, retryAfter, resetAfter, elsewhere(at), nil
 }
 
 // retryAfter is when a cost that the policy refused may pass: whenever the store is back, if it can pass at all.
-func (s *Store) retryAfter(possible bool) slidegate.Micros {
+func (s *Store) retryAfter(possible bool) rule.Micros {
 	if possible {
 		return s.untilProbe()
 	}
@@ -104,7 +104,7 @@ func (s *Store) retryAfter(possible bool) slidegate.Micros {
 }
 
 // admitAll answers as limits would that nobody has used: with all that was asked for, up to what they admit at best.
-func (s *Store) admitAll(r *slidegate.Request) {
+func (s *Store) admitAll(r *store.Request) {
 	grant, all := int64(rule.MaxQuota), true
 	for i := range r.Charges {
 		c := &r.Charges[i]
@@ -114,34 +114,34 @@ func (s *Store) admitAll(r *slidegate.Request) {
 	at := -s.moment()
 	for i := range r.Charges {
 		c, a := &r.Charges[i], &r.Answers[i]
-		*a = slidegate.Answer{Allowed: possible(r.Op, c), Flags: s.policy.flag, At: at}
+		*a = rule.Answer{Allowed: possible(r.Op, c), Flags: s.policy.flag, At: at}
 		switch {
 		case !a.Allowed:
 			a.RetryAfter = rule.Never
-		case all && r.Op == slidegate.OpTake:
+		case all && r.Op == rule.Take:
 			a.Granted = c.Cost
-		case all && r.Op == slidegate.OpTakeUpTo:
+		case all && r.Op == rule.TakeUpTo:
 			a.Granted = grant
 		}
 	}
 }
 
-func (s *Store) refuseAll(r *slidegate.Request) {
+func (s *Store) refuseAll(r *store.Request) {
 	at := -s.moment()
 	for i := range r.Charges {
-		r.Answers[i] = slidegate.Answer{
+		r.Answers[i] = rule.Answer{
 			Flags: s.policy.flag, RetryAfter: s.retryAfter(possible(r.Op, &r.Charges[i])), At: at,
 		}
 	}
 }
 
 // possible tells whether a limit that nobody has used admits a charge.
-func possible(op slidegate.Op, c *slidegate.Charge) bool {
-	return op == slidegate.OpTakeUpTo || c.Cost <= c.Limit.Rule().Capacity()
+func possible(op rule.Op, c *store.Charge) bool {
+	return op == rule.TakeUpTo || c.Cost <= c.Limit.Rule().Capacity()
 }
 
 // trueRetry corrects what a share of a limit says about a cost that only the whole limit has room for.
-func (s *Store) trueRetry(r *slidegate.Request) {
+func (s *Store) trueRetry(r *store.Request) {
 	for i := range r.Charges {
 		if a := &r.Answers[i]; a.RetryAfter == rule.Never {
 			a.RetryAfter = s.retryAfter(possible(r.Op, &r.Charges[i]))
@@ -150,22 +150,22 @@ func (s *Store) trueRetry(r *slidegate.Request) {
 }
 
 // giveBackElsewhere gives back units that the store never took: to the fallback, which did, or to nobody.
-func (s *Store) giveBackElsewhere(ctx context.Context, r *slidegate.Request) error {
+func (s *Store) giveBackElsewhere(ctx context.Context, r *store.Request) error {
 	if s.local != nil {
 		return s.local.apply(ctx, r)
 	}
 	if len(r.Answers) < len(r.Charges) {
 		return fmt.Errorf("failure: %w: a request has an answer for each charge, not %d for %d",
-			slidegate.ErrStore, len(r.Answers), len(r.Charges))
+			store.ErrUnsupported, len(r.Answers), len(r.Charges))
 	}
 	at := -s.moment()
 	for i := range r.Charges {
-		r.Answers[i] = slidegate.Answer{Allowed: true, Flags: s.policy.flag, At: at}
+		r.Answers[i] = rule.Answer{Allowed: true, Flags: s.policy.flag, At: at}
 	}
 	return nil
 }
 
 // elsewhere marks a moment as not the store's.
-func elsewhere(at slidegate.Micros) slidegate.Micros {
+func elsewhere(at rule.Micros) rule.Micros {
 	return min(-at, at, -1)
 }

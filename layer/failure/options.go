@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Policy is what answers when the store does not. Open, Closed and Local make it; the zero value is not usable.
 type Policy struct {
-	flag     slidegate.Flags
-	fallback slidegate.Store
+	flag     rule.Flags
+	fallback store.Store
 }
 
 // Open admits. The answers carry rule.FallbackOpen; all that was asked for is granted, but no more than the limit admits at
@@ -39,7 +39,7 @@ func Closed() Policy { return Policy{flag: rule.FallbackClosed} }
 // A Refund, which names no moment, and a charge beyond the quota go to the fallback during an outage, as takes do, and to
 // the store at other times. A reset is done in both: the answer is the store's, and so is the error if only the fallback
 // was reset.
-func Local(fallback slidegate.Store) Policy {
+func Local(fallback store.Store) Policy {
 	return Policy{flag: rule.FallbackLocal, fallback: fallback}
 }
 
@@ -87,7 +87,7 @@ type Options struct {
 	// OnFallback is called for each request that the policy answered, on the caller's goroutine, before the answer is
 	// returned. The error says why the store did not answer; it contains no key. It must be quick and safe for concurrent
 	// use. nil means that nobody is told.
-	OnFallback func(ctx context.Context, op slidegate.Op, err error)
+	OnFallback func(ctx context.Context, op rule.Op, err error)
 }
 
 // longest is the most that a time in Options may be; far beyond what is useful, and sums of it do not overflow.

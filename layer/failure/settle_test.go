@@ -10,12 +10,13 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // used tells how many of ten are used in a store.
-func used(t testing.TB, store slidegate.Store, key string) int64 {
+func used(t testing.TB, st store.Store, key string) int64 {
 	t.Helper()
-	a, err := apply(t, store, slidegate.OpPeek, slidegate.Charge{Limit: bind(t, ten), Key: key})
+	a, err := apply(t, st, rule.Peek, store.Charge{Limit: bind(t, ten), Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,17 +28,17 @@ func TestSettlementsAreNotAnswered(t *testing.T) {
 	for _, policy := range []failure.Policy{failure.Open(), failure.Closed()} {
 		inner := newRemote(t)
 		inner.fail(errDown)
-		store := newStore(t, inner, policy, failure.Options{})
-		for _, op := range []slidegate.Op{slidegate.OpCharge, slidegate.OpGiveBack, slidegate.OpReset, slidegate.OpGiveBack} {
-			charge := slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
-			if op == slidegate.OpGiveBack {
+		st := newStore(t, inner, policy, failure.Options{})
+		for _, op := range []rule.Op{rule.Charge, rule.GiveBack, rule.Reset, rule.GiveBack} {
+			charge := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
+			if op == rule.GiveBack {
 				charge.At = 1_700_000_000_000_000
 			}
-			if _, err := apply(t, store, op, charge); !errors.Is(err, failure.ErrUnavailable) || !errors.Is(err, errDown) {
+			if _, err := apply(t, st, op, charge); !errors.Is(err, failure.ErrUnavailable) || !errors.Is(err, errDown) {
 				t.Errorf("%v, op %d: %v", policy, op, err)
 			}
 		}
-		expect(t, store, failure.Stats{Undone: 4, Failures: 1, Outages: 1, Down: true})
+		expect(t, st, failure.Stats{Undone: 4, Failures: 1, Outages: 1, Down: true})
 	}
 }
 
@@ -67,7 +68,7 @@ func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 					t.Errorf("flag %d, %s: %d used in the store and %d in the fallback, not %d and %d", flag, when, s, f, atStore, atFallback)
 				}
 			}
-			reserve := func(n int64, want slidegate.Flags) slidegate.Reservation {
+			reserve := func(n int64, want rule.Flags) slidegate.Reservation {
 				t.Helper()
 				r, d, err := limiter.Reserve(t.Context(), "k", n)
 				if err != nil || !d.Allowed || d.Flags != want {
@@ -112,11 +113,11 @@ func TestNegativeMomentsAreNobodys(t *testing.T) {
 		{Quota: 10, Window: time.Hour, Algorithm: slidegate.FixedWindow}, {Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 	} {
 		memory, bound := newMemory(t), bind(t, limit)
-		a, err := apply(t, memory, slidegate.OpTake, slidegate.Charge{Limit: bound, Key: "k", Cost: 5})
+		a, err := apply(t, memory, rule.Take, store.Charge{Limit: bound, Key: "k", Cost: 5})
 		if err != nil || !a.Allowed {
 			t.Fatal(a, err)
 		}
-		back, err := apply(t, memory, slidegate.OpGiveBack, slidegate.Charge{Limit: bound, Key: "k", Cost: 5, At: -a.At})
+		back, err := apply(t, memory, rule.GiveBack, store.Charge{Limit: bound, Key: "k", Cost: 5, At: -a.At})
 		if err != nil || back.Granted != 0 {
 			t.Errorf("%v: %+v, %v", limit, back, err)
 		}
@@ -127,11 +128,11 @@ func TestNegativeMomentsAreNobodys(t *testing.T) {
 func TestLocalSettlements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, memory := newRemote(t), newMemory(t)
-		store := newStore(t, inner, failure.Local(memory), failure.Options{})
-		k := slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: 3}
-		do := func(op slidegate.Op, flag slidegate.Flags, granted, atStore, atFallback int64) {
+		st := newStore(t, inner, failure.Local(memory), failure.Options{})
+		k := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 3}
+		do := func(op rule.Op, flag rule.Flags, granted, atStore, atFallback int64) {
 			t.Helper()
-			a, err := apply(t, store, op, k)
+			a, err := apply(t, st, op, k)
 			if err != nil || a.Flags != flag || a.Granted != granted || (a.At < 0) != (flag != 0) {
 				t.Errorf("%+v, %v", a, err)
 			}
@@ -139,23 +140,23 @@ func TestLocalSettlements(t *testing.T) {
 				t.Errorf("%d used in the store and %d in the fallback, not %d and %d", s, f, atStore, atFallback)
 			}
 		}
-		do(slidegate.OpTake, 0, 3, 3, 0)
-		do(slidegate.OpCharge, 0, 3, 6, 0)
-		do(slidegate.OpGiveBack, 0, 3, 3, 0)
+		do(rule.Take, 0, 3, 3, 0)
+		do(rule.Charge, 0, 3, 6, 0)
+		do(rule.GiveBack, 0, 3, 3, 0)
 		inner.fail(errDown)
-		do(slidegate.OpTake, rule.FallbackLocal, 3, 3, 3)
-		do(slidegate.OpCharge, rule.FallbackLocal, 3, 3, 6)
+		do(rule.Take, rule.FallbackLocal, 3, 3, 3)
+		do(rule.Charge, rule.FallbackLocal, 3, 3, 6)
 		k.Cost = 2
-		do(slidegate.OpGiveBack, rule.FallbackLocal, 2, 3, 4)
-		expect(t, store, failure.Stats{Fallbacks: 3, Failures: 1, Outages: 1, Down: true})
-		if _, err := apply(t, store, slidegate.OpReset, k); !errors.Is(err, errDown) || used(t, memory, "k") != 0 || used(t, inner.Store, "k") != 3 {
+		do(rule.GiveBack, rule.FallbackLocal, 2, 3, 4)
+		expect(t, st, failure.Stats{Fallbacks: 3, Failures: 1, Outages: 1, Down: true})
+		if _, err := apply(t, st, rule.Reset, k); !errors.Is(err, errDown) || used(t, memory, "k") != 0 || used(t, inner.Store, "k") != 3 {
 			t.Errorf("a reset in the outage: %v", err)
 		}
-		do(slidegate.OpTake, rule.FallbackLocal, 2, 3, 2)
-		expect(t, store, failure.Stats{Fallbacks: 4, Undone: 1, Failures: 1, Outages: 1, Down: true})
+		do(rule.Take, rule.FallbackLocal, 2, 3, 2)
+		expect(t, st, failure.Stats{Fallbacks: 4, Undone: 1, Failures: 1, Outages: 1, Down: true})
 		inner.heal()
 		time.Sleep(time.Second)
-		do(slidegate.OpReset, 0, 0, 0, 0)
+		do(rule.Reset, 0, 0, 0, 0)
 	})
 }
 
@@ -163,16 +164,16 @@ func TestLocalSettlements(t *testing.T) {
 func TestBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner, memory := newRemote(t), newMemory(t)
-		store := newStore(t, inner, failure.Local(memory), failure.Options{})
+		st := newStore(t, inner, failure.Local(memory), failure.Options{})
 		limit := bind(t, ten)
-		charge := func(key string, at slidegate.Micros) slidegate.Charge {
-			return slidegate.Charge{Limit: limit, Key: key, Cost: 2, At: at}
+		charge := func(key string, at rule.Micros) store.Charge {
+			return store.Charge{Limit: limit, Key: key, Cost: 2, At: at}
 		}
-		taken, err := apply(t, memory, slidegate.OpTake, charge("there", 0))
+		taken, err := apply(t, memory, rule.Take, charge("there", 0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		inner.do(func(ctx context.Context, batch []slidegate.Request) (first error) {
+		inner.do(func(ctx context.Context, batch []store.Request) (first error) {
 			for i := range batch {
 				switch r := &batch[i]; r.Charges[0].Key {
 				case "fails":
@@ -188,16 +189,16 @@ func TestBatch(t *testing.T) {
 			}
 			return first
 		})
-		batch := []slidegate.Request{
-			request(slidegate.OpTake, charge("plain", 0)),
-			request(slidegate.OpGiveBack, charge("there", -taken.At)),
-			request(slidegate.OpTake, charge("fails", 0)),
-			request(slidegate.OpTake, charge("there", 0)),
-			request(slidegate.OpTake, charge("wrong", 0)),
-			request(slidegate.OpGiveBack, charge("there", -taken.At), charge("plain", taken.At)),
-			request(slidegate.OpGiveBack, charge("fails", taken.At)),
-			request(slidegate.OpReset, charge("plain", 0)),
-			request(slidegate.OpTake, charge("plain", 0)),
+		batch := []store.Request{
+			request(rule.Take, charge("plain", 0)),
+			request(rule.GiveBack, charge("there", -taken.At)),
+			request(rule.Take, charge("fails", 0)),
+			request(rule.Take, charge("there", 0)),
+			request(rule.Take, charge("wrong", 0)),
+			request(rule.GiveBack, charge("there", -taken.At), charge("plain", taken.At)),
+			request(rule.GiveBack, charge("fails", taken.At)),
+			request(rule.Reset, charge("plain", 0)),
+			request(rule.Take, charge("plain", 0)),
 		}
 		for i := range batch {
 			batch[i].Err = errors.New("left over")
@@ -205,13 +206,13 @@ func TestBatch(t *testing.T) {
 		const fallback = rule.FallbackLocal
 		want := []struct {
 			err     error
-			flags   slidegate.Flags
+			flags   rule.Flags
 			granted int64
 		}{
-			{nil, 0, 2}, {nil, fallback, 2}, {nil, fallback, 2}, {nil, 0, 2}, {slidegate.ErrCost, 0, 0}, {slidegate.ErrStore, 0, 0},
+			{nil, 0, 2}, {nil, fallback, 2}, {nil, fallback, 2}, {nil, 0, 2}, {slidegate.ErrCost, 0, 0}, {store.ErrUnsupported, 0, 0},
 			{errDown, 0, 0}, {nil, 0, 0}, {nil, 0, 2},
 		}
-		if err := store.Apply(t.Context(), batch); err != slidegate.ErrCost {
+		if err := st.Apply(t.Context(), batch); err != slidegate.ErrCost {
 			t.Errorf("the first error is %v", err)
 		}
 		for i, w := range want {
@@ -225,7 +226,7 @@ func TestBatch(t *testing.T) {
 		if s, f, p := used(t, inner.Store, "there"), used(t, memory, "there"), used(t, inner.Store, "plain"); s != 2 || f != 0 || p != 2 {
 			t.Errorf("%d, %d and %d are used", s, f, p)
 		}
-		expect(t, store, failure.Stats{Fallbacks: 1, Undone: 1, Failures: 2}) // some were answered: the store is not dead
+		expect(t, st, failure.Stats{Fallbacks: 1, Undone: 1, Failures: 2}) // some were answered: the store is not dead
 	})
 }
 
@@ -233,24 +234,24 @@ func TestBatch(t *testing.T) {
 func TestBatchWithoutErrs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
-		store := newStore(t, inner, failure.Local(newMemory(t)), failure.Options{})
+		st := newStore(t, inner, failure.Local(newMemory(t)), failure.Options{})
 		const fallback = rule.FallbackLocal
-		charge := func(key string, at slidegate.Micros) slidegate.Charge {
-			return slidegate.Charge{Limit: bind(t, ten), Key: key, Cost: 2, At: at}
+		charge := func(key string, at rule.Micros) store.Charge {
+			return store.Charge{Limit: bind(t, ten), Key: key, Cost: 2, At: at}
 		}
-		inner.do(func(context.Context, []slidegate.Request) error { return errDown })
-		batch := []slidegate.Request{request(slidegate.OpTake, charge("plain", 0)), request(slidegate.OpPeek, charge("plain", 0))}
-		if err := store.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != fallback || batch[1].Answers[0].Flags != fallback {
+		inner.do(func(context.Context, []store.Request) error { return errDown })
+		batch := []store.Request{request(rule.Take, charge("plain", 0)), request(rule.Peek, charge("plain", 0))}
+		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != fallback || batch[1].Answers[0].Flags != fallback {
 			t.Errorf("%+v, %v", batch, err)
 		}
-		if !store.Stats().Down {
+		if !st.Stats().Down {
 			t.Error("a call without any answer is not a failure")
 		}
 		// In the outage, in order.
-		batch = []slidegate.Request{
-			request(slidegate.OpTake, charge("new", 0)), request(slidegate.OpGiveBack, charge("new", 0)), request(slidegate.OpPeek, charge("new", 0)),
+		batch = []store.Request{
+			request(rule.Take, charge("new", 0)), request(rule.GiveBack, charge("new", 0)), request(rule.Peek, charge("new", 0)),
 		}
-		if err := store.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Remaining != 8 || batch[1].Answers[0].Granted != 2 ||
+		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Remaining != 8 || batch[1].Answers[0].Granted != 2 ||
 			batch[2].Answers[0].Remaining != 10 || inner.asked() != 1 {
 			t.Errorf("%+v, %v", batch, err)
 		}
@@ -261,18 +262,18 @@ func TestBatchWithoutErrs(t *testing.T) {
 func TestBatchOutOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newRemote(t)
-		store := newStore(t, inner, failure.Open(), failure.Options{})
-		inner.do(func(ctx context.Context, batch []slidegate.Request) error {
+		st := newStore(t, inner, failure.Open(), failure.Options{})
+		inner.do(func(ctx context.Context, batch []store.Request) error {
 			_ = inner.Store.Apply(ctx, batch[:1])
 			<-ctx.Done()
 			return setErr(batch[1:], ctx.Err())
 		})
-		charge := slidegate.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
-		batch := []slidegate.Request{request(slidegate.OpTake, charge), request(slidegate.OpTake, charge)}
-		if err := store.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != 0 || batch[1].Answers[0].Flags != rule.FallbackOpen {
+		charge := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
+		batch := []store.Request{request(rule.Take, charge), request(rule.Take, charge)}
+		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != 0 || batch[1].Answers[0].Flags != rule.FallbackOpen {
 			t.Errorf("%+v, %v", batch, err)
 		}
-		expect(t, store, failure.Stats{Fallbacks: 1, Failures: 1, Late: 1, Outages: 1, Down: true})
+		expect(t, st, failure.Stats{Fallbacks: 1, Failures: 1, Late: 1, Outages: 1, Down: true})
 	})
 }
 
@@ -281,22 +282,22 @@ func TestImpossibleRequests(t *testing.T) {
 	for _, policy := range policies(t) {
 		inner := newRemote(t)
 		inner.fail(errDown)
-		store := newStore(t, inner, policy, failure.Options{})
-		charges := []slidegate.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1}}
-		back := []slidegate.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1, At: -5}}
-		for i, r := range []slidegate.Request{
-			{Op: slidegate.OpTake}, {Op: slidegate.OpTake, Charges: charges}, {Op: slidegate.OpGiveBack, Charges: back},
-			{Op: slidegate.OpReset, Answers: make([]slidegate.Answer, 1)}, {Op: slidegate.OpPeek},
+		st := newStore(t, inner, policy, failure.Options{})
+		charges := []store.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1}}
+		back := []store.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1, At: -5}}
+		for i, r := range []store.Request{
+			{Op: rule.Take}, {Op: rule.Take, Charges: charges}, {Op: rule.GiveBack, Charges: back},
+			{Op: rule.Reset, Answers: make([]rule.Answer, 1)}, {Op: rule.Peek},
 		} {
-			if err := store.Apply(t.Context(), []slidegate.Request{r}); !errors.Is(err, slidegate.ErrStore) {
+			if err := st.Apply(t.Context(), []store.Request{r}); !errors.Is(err, store.ErrUnsupported) {
 				t.Errorf("%v, request %d: %v", policy, i, err)
 			}
 		}
-		if err := store.Apply(t.Context(), nil); err != nil {
+		if err := st.Apply(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
-		unknown := slidegate.Request{Op: 99, Charges: charges, Answers: make([]slidegate.Answer, 1)}
-		if err := store.Apply(t.Context(), []slidegate.Request{unknown}); !errors.Is(err, errDown) {
+		unknown := store.Request{Op: 99, Charges: charges, Answers: make([]rule.Answer, 1)}
+		if err := st.Apply(t.Context(), []store.Request{unknown}); !errors.Is(err, errDown) {
 			t.Errorf("%v, an unknown operation: %v", policy, err)
 		}
 	}

@@ -14,17 +14,18 @@ import (
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errDown = errors.New("remote: connection refused")
 
-// remote is a store with a round trip whose health the test decides. It has no TakeOne.
+// remote is a store with a round trip whose health the test decides. It has no TakeSingle.
 type remote struct {
-	slidegate.Store
+	store.Store
 	calls   atomic.Int64
-	handle  atomic.Pointer[func(ctx context.Context, batch []slidegate.Request) error]
+	handle  atomic.Pointer[func(ctx context.Context, batch []store.Request) error]
 	noTrips bool
 }
 
@@ -39,7 +40,7 @@ func newMemory(t testing.TB) *memstore.Store {
 	return store
 }
 
-func (r *remote) Traits() slidegate.Traits {
+func (r *remote) Traits() store.Traits {
 	traits := r.Store.Traits()
 	traits.Name, traits.RoundTrips, traits.ServerClock = "remote", 1, true
 	if r.noTrips {
@@ -48,7 +49,7 @@ func (r *remote) Traits() slidegate.Traits {
 	return traits
 }
 
-func (r *remote) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (r *remote) Apply(ctx context.Context, batch []store.Request) error {
 	r.calls.Add(1)
 	if handle := r.handle.Load(); handle != nil {
 		return (*handle)(ctx, batch)
@@ -56,7 +57,7 @@ func (r *remote) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return r.Store.Apply(ctx, batch)
 }
 
-func (r *remote) do(handle func(ctx context.Context, batch []slidegate.Request) error) {
+func (r *remote) do(handle func(ctx context.Context, batch []store.Request) error) {
 	r.handle.Store(&handle)
 }
 
@@ -64,12 +65,12 @@ func (r *remote) heal() { r.handle.Store(nil) }
 
 // fail makes the store refuse to talk.
 func (r *remote) fail(err error) {
-	r.do(func(_ context.Context, batch []slidegate.Request) error { return setErr(batch, err) })
+	r.do(func(_ context.Context, batch []store.Request) error { return setErr(batch, err) })
 }
 
 // hang makes the store silent until the context ends.
 func (r *remote) hang() {
-	r.do(func(ctx context.Context, batch []slidegate.Request) error {
+	r.do(func(ctx context.Context, batch []store.Request) error {
 		<-ctx.Done()
 		return setErr(batch, fmt.Errorf("remote: %w", ctx.Err()))
 	})
@@ -77,13 +78,13 @@ func (r *remote) hang() {
 
 // slow makes the store answer, but late and whether anybody waits or not.
 func (r *remote) slow(by time.Duration) {
-	r.do(func(ctx context.Context, batch []slidegate.Request) error {
+	r.do(func(ctx context.Context, batch []store.Request) error {
 		time.Sleep(by)
 		return r.Store.Apply(ctx, batch)
 	})
 }
 
-func setErr(batch []slidegate.Request, err error) error {
+func setErr(batch []store.Request, err error) error {
 	for i := range batch {
 		batch[i].Err = err
 	}
@@ -93,7 +94,7 @@ func setErr(batch []slidegate.Request, err error) error {
 // asked tells how often the store was asked since the last time.
 func (r *remote) asked() int64 { return r.calls.Swap(0) }
 
-func newStore(t testing.TB, inner slidegate.Store, policy failure.Policy, opts failure.Options) *failure.Store {
+func newStore(t testing.TB, inner store.Store, policy failure.Policy, opts failure.Options) *failure.Store {
 	t.Helper()
 	store, err := failure.New(inner, policy, opts)
 	if err != nil {
@@ -102,7 +103,7 @@ func newStore(t testing.TB, inner slidegate.Store, policy failure.Policy, opts f
 	return store
 }
 
-func bind(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
+func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	bound, err := slidegate.Bind("", limit)
 	if err != nil {
@@ -111,15 +112,15 @@ func bind(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
 	return bound
 }
 
-func request(op slidegate.Op, charges ...slidegate.Charge) slidegate.Request {
-	return slidegate.Request{Op: op, Charges: charges, Answers: make([]slidegate.Answer, len(charges))}
+func request(op rule.Op, charges ...store.Charge) store.Request {
+	return store.Request{Op: op, Charges: charges, Answers: make([]rule.Answer, len(charges))}
 }
 
 // apply sends one request of one charge.
-func apply(t testing.TB, store slidegate.Store, op slidegate.Op, charge slidegate.Charge) (slidegate.Answer, error) {
+func apply(t testing.TB, st store.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
 	t.Helper()
-	batch := []slidegate.Request{request(op, charge)}
-	err := store.Apply(t.Context(), batch)
+	batch := []store.Request{request(op, charge)}
+	err := st.Apply(t.Context(), batch)
 	if err != batch[0].Err {
 		t.Fatalf("Apply returned %v, and Err is %v", err, batch[0].Err)
 	}
@@ -127,25 +128,25 @@ func apply(t testing.TB, store slidegate.Store, op slidegate.Op, charge slidegat
 }
 
 // ways are the two ways to take one charge.
-var ways = map[string]func(context.Context, slidegate.Store, slidegate.Charge) (slidegate.Answer, error){
-	"TakeOne": func(ctx context.Context, store slidegate.Store, c slidegate.Charge) (a slidegate.Answer, err error) {
+var ways = map[string]func(context.Context, store.Store, store.Charge) (rule.Answer, error){
+	"TakeSingle": func(ctx context.Context, st store.Store, c store.Charge) (a rule.Answer, err error) {
 		a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err =
-			store.(slidegate.OneTaker).TakeOne(ctx, c.Limit, c.Key, c.Cost)
+			st.(store.SingleTaker).TakeSingle(ctx, c.Limit, c.Key, c.Cost)
 		if a.Allowed {
 			a.Granted = c.Cost
 		}
 		return a, err
 	},
-	"Apply": func(ctx context.Context, store slidegate.Store, c slidegate.Charge) (slidegate.Answer, error) {
-		batch := []slidegate.Request{request(slidegate.OpTake, c)}
-		err := store.Apply(ctx, batch)
+	"Apply": func(ctx context.Context, st store.Store, c store.Charge) (rule.Answer, error) {
+		batch := []store.Request{request(rule.Take, c)}
+		err := st.Apply(ctx, batch)
 		return batch[0].Answers[0], err
 	},
 }
 
 // policies are the three, each with its flag.
-func policies(t testing.TB) map[slidegate.Flags]failure.Policy {
-	return map[slidegate.Flags]failure.Policy{
+func policies(t testing.TB) map[rule.Flags]failure.Policy {
+	return map[rule.Flags]failure.Policy{
 		rule.FallbackOpen: failure.Open(), rule.FallbackClosed: failure.Closed(), rule.FallbackLocal: failure.Local(newMemory(t)),
 	}
 }

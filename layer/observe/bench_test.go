@@ -13,6 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/observe"
+	"github.com/slidegate/slidegate/store"
 )
 
 func sdkProvider() metric.MeterProvider {
@@ -31,7 +32,7 @@ func BenchmarkAllow(b *testing.B) {
 		{"noSDK", &observe.Options{MeterProvider: noop.NewMeterProvider()}},
 		{"hook", &observe.Options{MeterProvider: sdkProvider(), OnDecision: func(observe.Event) {}}},
 	} {
-		var store slidegate.Store = newMemory(b, nil)
+		var store store.Store = newMemory(b, nil)
 		if c.opts != nil {
 			store = open(b, store, *c.opts)
 		}

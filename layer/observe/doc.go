@@ -22,7 +22,7 @@
 // slidegate.limit is the limit's name, or its text if it has none. slidegate.verdict is allowed, refused or error.
 // slidegate.source is store, cached, fallback_open, fallback_closed or fallback_local, by the answer's flags; an error is
 // the store's. slidegate.store is Options.Name. error.type is timeout, canceled, store for an error that wraps
-// slidegate.ErrStore (the store lacks something that the request needs), or other, such as a lost connection.
+// store.ErrUnsupported (the store lacks something that the request needs), or other, such as a lost connection.
 //
 // A decision is a request that asks for units: OpTake and OpTakeUpTo, be it by Allow, Wait or Reserve. It counts once,
 // however many limits it faces, under the one that Decision.Limit names; an error, which no limit decided, counts under the

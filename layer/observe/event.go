@@ -4,7 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Event is what OnDecision is told about one request. Everything it refers to is the caller's: it is valid during the call
@@ -12,23 +13,23 @@ import (
 //
 // It contains no key, unless Options.Keys is set: it may be printed.
 type Event struct {
-	Op slidegate.Op
+	Op rule.Op
 	// Limits are the limits that the request faced: their names, or their texts where they have none.
 	Limits []string
 	// Answers are what each of them said; none if there was an error.
-	Answers []slidegate.Answer
+	Answers []rule.Answer
 	// Duration is how long the store took, for all requests of the batch together.
 	Duration time.Duration
 	// Err is not nil if the request has no answer. Its text is the store's, in which a key must not be.
 	Err error
 	// Request is the request with its keys, if Options.Keys is set, else nil.
-	Request *slidegate.Request
+	Request *store.Request
 }
 
 var labelLists = sync.Pool{New: func() any { return new([]string) }}
 
 // tell tells OnDecision about each request of a batch.
-func (s *Store) tell(batch []slidegate.Request, took time.Duration) {
+func (s *Store) tell(batch []store.Request, took time.Duration) {
 	list := labelLists.Get().(*[]string)
 	for i := range batch {
 		request := &batch[i]

@@ -12,11 +12,13 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/observe"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // told is a copy of an event: nothing else of it may be kept.
 type told struct {
-	op       slidegate.Op
+	op       rule.Op
 	limits   string
 	allowed  string
 	duration time.Duration
@@ -42,14 +44,14 @@ func copied(e observe.Event) told {
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("down")
-		memory := newMemory(t, func() slidegate.Micros { return noon })
-		inner := scripted{decide: func(r *slidegate.Request) error {
+		memory := newMemory(t, func() rule.Micros { return noon })
+		inner := scripted{decide: func(r *store.Request) error {
 			time.Sleep(time.Millisecond)
 			if r.Charges[0].Key == "bad" {
 				r.Answers[0].Allowed = true // left over from a try that came to nothing
 				return down
 			}
-			return memory.Apply(context.Background(), []slidegate.Request{*r})
+			return memory.Apply(context.Background(), []store.Request{*r})
 		}}
 		for _, keys := range []bool{false, true} {
 			var got []told
@@ -68,14 +70,14 @@ func TestEvents(t *testing.T) {
 			_, _ = two.InGroup("g").Refund(t.Context())
 			_ = limiter.Reset(t.Context(), "a")
 			want := []told{
-				{op: slidegate.OpTake, limits: "user", allowed: "true 1 of 3; ", keys: "a in ; "},
-				{op: slidegate.OpTake, limits: "user", allowed: "false 0 of 2; ", keys: "a in ; "},
-				{op: slidegate.OpTake, limits: "user", err: down, keys: "bad in ; "},
-				{op: slidegate.OpPeek, limits: "user", allowed: "true 0 of 2; ", keys: "a in ; "},
-				{op: slidegate.OpReset, limits: "user", allowed: "true 0 of 3; ", keys: "a in ; "},
-				{op: slidegate.OpTake, limits: "tenant, user", allowed: "true 2 of 5; true 2 of 3; ", keys: "t in g; a in g; "},
-				{op: slidegate.OpGiveBack, limits: "tenant, user", allowed: "true 2 of 7; true 2 of 5; ", keys: "t in g; a in g; "},
-				{op: slidegate.OpReset, limits: "user", allowed: "true 0 of 3; ", keys: "a in ; "},
+				{op: rule.Take, limits: "user", allowed: "true 1 of 3; ", keys: "a in ; "},
+				{op: rule.Take, limits: "user", allowed: "false 0 of 2; ", keys: "a in ; "},
+				{op: rule.Take, limits: "user", err: down, keys: "bad in ; "},
+				{op: rule.Peek, limits: "user", allowed: "true 0 of 2; ", keys: "a in ; "},
+				{op: rule.Reset, limits: "user", allowed: "true 0 of 3; ", keys: "a in ; "},
+				{op: rule.Take, limits: "tenant, user", allowed: "true 2 of 5; true 2 of 3; ", keys: "t in g; a in g; "},
+				{op: rule.GiveBack, limits: "tenant, user", allowed: "true 2 of 7; true 2 of 5; ", keys: "t in g; a in g; "},
+				{op: rule.Reset, limits: "user", allowed: "true 0 of 3; ", keys: "a in ; "},
 			}
 			for i := range want {
 				want[i].duration = time.Millisecond
@@ -94,20 +96,20 @@ func TestEvents(t *testing.T) {
 func TestEventsOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
-		inner := scripted{decide: func(*slidegate.Request) error { time.Sleep(time.Millisecond); return nil }}
-		store := open(t, inner, observe.Options{
+		inner := scripted{decide: func(*store.Request) error { time.Sleep(time.Millisecond); return nil }}
+		st := open(t, inner, observe.Options{
 			MeterProvider: newMeter(t).provider,
 			OnDecision:    func(e observe.Event) { got = append(got, fmt.Sprint(e.Limits, e.Duration, len(e.Answers))) },
 		})
 		a, b := bind(t, user), bind(t, tenant)
-		request := func(limits ...*slidegate.BoundLimit) slidegate.Request {
-			r := slidegate.Request{Answers: make([]slidegate.Answer, len(limits))}
+		request := func(limits ...*store.Limit) store.Request {
+			r := store.Request{Answers: make([]rule.Answer, len(limits))}
 			for _, limit := range limits {
-				r.Charges = append(r.Charges, slidegate.Charge{Limit: limit})
+				r.Charges = append(r.Charges, store.Charge{Limit: limit})
 			}
 			return r
 		}
-		if err := store.Apply(t.Context(), []slidegate.Request{request(a, b), request(b), request(a)}); err != nil {
+		if err := st.Apply(t.Context(), []store.Request{request(a, b), request(b), request(a)}); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"[user tenant] 3ms 2", "[tenant] 3ms 1", "[user] 3ms 1"}; !reflect.DeepEqual(got, want) {
@@ -119,12 +121,12 @@ func TestEventsOfABatch(t *testing.T) {
 // An answer that came with an error is nobody's business, by whichever way it came.
 func TestErrorHasNoAnswer(t *testing.T) {
 	down := errors.New("down")
-	inner := scripted{decide: func(r *slidegate.Request) error {
-		r.Answers[0] = slidegate.Answer{Allowed: true, Granted: 1, Remaining: 5}
+	inner := scripted{decide: func(r *store.Request) error {
+		r.Answers[0] = rule.Answer{Allowed: true, Granted: 1, Remaining: 5}
 		return down
 	}}
 	store := open(t, inner, observe.Options{MeterProvider: newMeter(t).provider})
-	allowed, _, remaining, _, _, _, err := store.TakeOne(t.Context(), bind(t, user), "k", 1)
+	allowed, _, remaining, _, _, _, err := store.TakeSingle(t.Context(), bind(t, user), "k", 1)
 	if allowed || remaining != 0 || err != down {
 		t.Errorf("allowed %v, %d remaining, %v", allowed, remaining, err)
 	}
@@ -138,14 +140,14 @@ func TestHookThatAsks(t *testing.T) {
 	store = open(t, newMemory(t, nil), observe.Options{MeterProvider: newMeter(t).provider, Keys: true, OnDecision: func(e observe.Event) {
 		events++
 		if depth++; depth < 3 {
-			_, _, _, _, _, _, _ = store.TakeOne(t.Context(), limit, "inner", 1)
+			_, _, _, _, _, _, _ = store.TakeSingle(t.Context(), limit, "inner", 1)
 		}
 		depth--
 		if len(e.Limits) != 1 || e.Limits[0] != "user" || e.Request.Charges[0].Key == "" {
 			t.Errorf("the event was changed meanwhile: %+v", e)
 		}
 	}})
-	_, _, _, _, _, _, _ = store.TakeOne(t.Context(), limit, "outer", 1)
+	_, _, _, _, _, _, _ = store.TakeSingle(t.Context(), limit, "outer", 1)
 	if events != 3 {
 		t.Errorf("%d events", events)
 	}

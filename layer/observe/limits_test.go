@@ -19,6 +19,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // However many limits there are, only so many have a name of their own, and none is lost.
@@ -59,15 +60,15 @@ func TestLimitCalledOther(t *testing.T) {
 // found again.
 func TestLimitsAreTheirNames(t *testing.T) {
 	m := newMeter(t)
-	store := open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider})
+	st := open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider})
 	const limits = 3000
-	var bound []*slidegate.BoundLimit
+	var bound []*store.Limit
 	for i := range limits {
 		bound = append(bound, bind(t, slidegate.Limit{Name: []string{"a", "b", "c"}[i%3], Quota: int64(i + 1), Window: time.Hour}))
 	}
 	for range 2 {
 		for _, limit := range bound {
-			if _, _, _, _, _, _, err := store.TakeOne(t.Context(), limit, "k", 0); err != nil {
+			if _, _, _, _, _, _, err := st.TakeSingle(t.Context(), limit, "k", 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -82,23 +83,23 @@ func TestLimitsAreTheirNames(t *testing.T) {
 // With the default the SDK has a place for every combination that a limit can have.
 func TestDefaultFitsTheSDK(t *testing.T) {
 	m := newMeter(t)
-	var answer slidegate.Answer
+	var answer rule.Answer
 	var failure error
-	inner := scripted{decide: func(r *slidegate.Request) error { r.Answers[0] = answer; return failure }}
+	inner := scripted{decide: func(r *store.Request) error { r.Answers[0] = answer; return failure }}
 	limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}))
-	ask := func(a slidegate.Answer, err error) {
+	ask := func(a rule.Answer, err error) {
 		answer, failure = a, err
 		for i := range 300 {
 			limit := slidegate.Limit{Name: fmt.Sprint("limit ", i), Quota: 2, Window: time.Hour}
 			_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 1}).Allow(t.Context())
 		}
 	}
-	ask(slidegate.Answer{}, errors.New("down"))
-	for _, flags := range []slidegate.Flags{0, rule.FallbackOpen, rule.FallbackLocal} {
-		ask(slidegate.Answer{Allowed: true, Granted: 1, Flags: flags | rule.Inherited | rule.ClockMoved}, nil)
+	ask(rule.Answer{}, errors.New("down"))
+	for _, flags := range []rule.Flags{0, rule.FallbackOpen, rule.FallbackLocal} {
+		ask(rule.Answer{Allowed: true, Granted: 1, Flags: flags | rule.Inherited | rule.ClockMoved}, nil)
 	}
-	for _, flags := range []slidegate.Flags{0, rule.Cached, rule.FallbackClosed, rule.FallbackLocal} {
-		ask(slidegate.Answer{Flags: flags}, nil)
+	for _, flags := range []rule.Flags{0, rule.Cached, rule.FallbackClosed, rule.FallbackLocal} {
+		ask(rule.Answer{Flags: flags}, nil)
 	}
 	lines := m.counters()
 	if want := 201 * (8 + 3); len(lines) != want+1 {
@@ -131,11 +132,11 @@ func TestNothingLeaks(t *testing.T) {
 		m := newMeter(t)
 		var printed strings.Builder
 		memory := newMemory(t, nil)
-		inner := scripted{decide: func(r *slidegate.Request) error {
+		inner := scripted{decide: func(r *store.Request) error {
 			if strings.HasSuffix(r.Charges[0].Key, "fails") {
 				return fmt.Errorf("no answer for %s in %s", r.Charges[0].Key, r.Group)
 			}
-			return memory.Apply(context.Background(), []slidegate.Request{*r})
+			return memory.Apply(context.Background(), []store.Request{*r})
 		}}
 		opts := observe.Options{MeterProvider: m.provider, OnDecision: func(e observe.Event) {
 			e.Err = nil // its text is the store's

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
-
-	"github.com/slidegate/slidegate"
 )
 
 // Options are the choices of a Store. The zero value reports to the global MeterProvider.
@@ -47,7 +47,7 @@ const (
 )
 
 // validate checks the options and fills in what they leave to the default.
-func (o *Options) validate(traits slidegate.Traits) error {
+func (o *Options) validate(traits store.Traits) error {
 	switch {
 	case o.MaxLimits < 0 || o.MaxLimits > mostMaxLimits:
 		return fmt.Errorf("observe: MaxLimits: must be 1 to %d, or 0 for %d, not %d", mostMaxLimits, defaultMaxLimits, o.MaxLimits)
@@ -75,11 +75,11 @@ func (o *Options) validate(traits slidegate.Traits) error {
 	return nil
 }
 
-// Store is a slidegate.Store that observes another. It answers as that one does, and is safe for concurrent use. The zero
+// Store is a store.Store that observes another. It answers as that one does, and is safe for concurrent use. The zero
 // value is not usable; New makes it.
 type Store struct {
-	inner slidegate.Store
-	one   slidegate.OneTaker // inner, if it can
+	inner store.Store
+	one   store.SingleTaker // inner, if it can
 	opts  Options
 	tally *tally
 	lanes sync.Pool // of *lane
@@ -91,7 +91,7 @@ type Store struct {
 }
 
 // New returns a store that answers as inner does and observes it.
-func New(inner slidegate.Store, opts Options) (*Store, error) {
+func New(inner store.Store, opts Options) (*Store, error) {
 	if inner == nil {
 		return nil, fmt.Errorf("observe: inner: must not be nil; give the store that is to be observed")
 	}
@@ -99,7 +99,7 @@ func New(inner slidegate.Store, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{inner: inner, opts: opts, tally: newTally(opts.MaxLimits)}
-	s.one, _ = inner.(slidegate.OneTaker)
+	s.one, _ = inner.(store.SingleTaker)
 	var last atomic.Uint32
 	s.lanes.New = func() any {
 		l := &lane{index: int(last.Add(1)) % s.tally.lanes}
@@ -125,13 +125,13 @@ func (s *Store) Close() error {
 }
 
 // Check asks the inner store.
-func (s *Store) Check(limit *slidegate.BoundLimit) error { return s.inner.Check(limit) }
+func (s *Store) Check(limit *store.Limit) error { return s.inner.Check(limit) }
 
 // Traits are those of the inner store.
-func (s *Store) Traits() slidegate.Traits { return s.inner.Traits() }
+func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 
 // Apply has the inner store decide the batch, and counts what it answered.
-func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	l := s.lanes.Get().(*lane)
 	timed := s.due(ctx, l) && len(batch) > 0
 	var start time.Time
@@ -156,9 +156,9 @@ func (s *Store) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return err
 }
 
-// TakeOne has the inner store decide, in its own quick way if it has one, and counts what it answered.
-func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+// TakeSingle has the inner store decide, in its own quick way if it has one, and counts what it answered.
+func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	if s.one == nil || s.opts.OnDecision != nil {
 		return s.takeByApply(ctx, limit, key, cost)
@@ -166,10 +166,10 @@ func (s *Store) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key st
 	l := s.lanes.Get().(*lane)
 	if s.due(ctx, l) {
 		start := time.Now()
-		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeOne(ctx, limit, key, cost)
+		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 		s.record(ctx, time.Since(start), err)
 	} else {
-		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeOne(ctx, limit, key, cost)
+		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	}
 	s.tally.one(limit, l.index, allowed, flags, cost, err)
 	s.lanes.Put(l)
@@ -201,22 +201,22 @@ func (l *lane) wait(every int) {
 
 // oneRequest is the memory of a request that came without a batch.
 type oneRequest struct {
-	batch   [1]slidegate.Request
-	charges [1]slidegate.Charge
-	answers [1]slidegate.Answer
+	batch   [1]store.Request
+	charges [1]store.Charge
+	answers [1]rule.Answer
 }
 
 var oneRequests = sync.Pool{New: func() any { return new(oneRequest) }}
 
-// takeByApply is TakeOne where there is no quick way, or where somebody wants to be told of the request.
-func (s *Store) takeByApply(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+// takeByApply is TakeSingle where there is no quick way, or where somebody wants to be told of the request.
+func (s *Store) takeByApply(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
 	r := oneRequests.Get().(*oneRequest)
-	r.charges[0] = slidegate.Charge{Limit: limit, Key: key, Cost: cost}
-	r.batch[0] = slidegate.Request{Op: slidegate.OpTake, Charges: r.charges[:], Answers: r.answers[:]}
+	r.charges[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
+	r.batch[0] = store.Request{Op: rule.Take, Charges: r.charges[:], Answers: r.answers[:]}
 	err = s.Apply(ctx, r.batch[:])
-	var a slidegate.Answer
+	var a rule.Answer
 	if err == nil {
 		a = r.answers[0]
 	}

@@ -17,14 +17,16 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const noon = slidegate.Micros(1_767_268_800_000_000) // 2026-01-01 12:00:00 UTC, where a minute starts
+const noon = rule.Micros(1_767_268_800_000_000) // 2026-01-01 12:00:00 UTC, where a minute starts
 
-func newMemory(t testing.TB, now func() slidegate.Micros) *memstore.Store {
+func newMemory(t testing.TB, now func() rule.Micros) *memstore.Store {
 	t.Helper()
 	store, err := memstore.New(memstore.Options{Now: now})
 	if err != nil {
@@ -33,7 +35,7 @@ func newMemory(t testing.TB, now func() slidegate.Micros) *memstore.Store {
 	return store
 }
 
-func open(t testing.TB, inner slidegate.Store, opts observe.Options) *observe.Store {
+func open(t testing.TB, inner store.Store, opts observe.Options) *observe.Store {
 	t.Helper()
 	store, err := observe.New(inner, opts)
 	if err != nil {
@@ -43,7 +45,7 @@ func open(t testing.TB, inner slidegate.Store, opts observe.Options) *observe.St
 	return store
 }
 
-func newLimiter(t testing.TB, store slidegate.Store, limits ...slidegate.Limit) *slidegate.Limiter {
+func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *slidegate.Limiter {
 	t.Helper()
 	limiter, err := slidegate.New(store, limits...)
 	if err != nil {
@@ -52,7 +54,7 @@ func newLimiter(t testing.TB, store slidegate.Store, limits ...slidegate.Limit) 
 	return limiter
 }
 
-func bind(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
+func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	bound, err := slidegate.Bind("test", limit)
 	if err != nil {
@@ -61,16 +63,16 @@ func bind(t testing.TB, limit slidegate.Limit) *slidegate.BoundLimit {
 	return bound
 }
 
-// batchOnly hides that a store is a OneTaker.
-type batchOnly struct{ slidegate.Store }
+// batchOnly hides that a store is a SingleTaker.
+type batchOnly struct{ store.Store }
 
 // scripted is a store that answers every request as decide does.
 type scripted struct {
-	decide func(*slidegate.Request) error
-	traits slidegate.Traits
+	decide func(*store.Request) error
+	traits store.Traits
 }
 
-func (s scripted) Apply(_ context.Context, batch []slidegate.Request) (first error) {
+func (s scripted) Apply(_ context.Context, batch []store.Request) (first error) {
 	for i := range batch {
 		batch[i].Err = s.decide(&batch[i])
 		if first == nil {
@@ -80,11 +82,11 @@ func (s scripted) Apply(_ context.Context, batch []slidegate.Request) (first err
 	return first
 }
 
-func (s scripted) Check(*slidegate.BoundLimit) error { return nil }
+func (s scripted) Check(*store.Limit) error { return nil }
 
-func (s scripted) Traits() slidegate.Traits {
+func (s scripted) Traits() store.Traits {
 	if s.traits.Name == "" {
-		return slidegate.Traits{Name: "scripted", MaxCharges: 10, RoundTrips: 1}
+		return store.Traits{Name: "scripted", MaxCharges: 10, RoundTrips: 1}
 	}
 	return s.traits
 }
@@ -92,12 +94,12 @@ func (s scripted) Traits() slidegate.Traits {
 // scriptedOne is scripted with the quick way.
 type scriptedOne struct{ scripted }
 
-func (s scriptedOne) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error,
+func (s scriptedOne) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
-	var answers [1]slidegate.Answer
-	charges := []slidegate.Charge{{Limit: limit, Key: key, Cost: cost}}
-	err = s.Apply(ctx, []slidegate.Request{{Op: slidegate.OpTake, Charges: charges, Answers: answers[:]}})
+	var answers [1]rule.Answer
+	charges := []store.Charge{{Limit: limit, Key: key, Cost: cost}}
+	err = s.Apply(ctx, []store.Request{{Op: rule.Take, Charges: charges, Answers: answers[:]}})
 	a := answers[0]
 	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
 }
@@ -170,16 +172,16 @@ func (m *meter) want(lines ...string) {
 func TestContract(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts observe.Options
-		wrap func(slidegate.Store) slidegate.Store
+		wrap func(store.Store) store.Store
 	}{
 		"plain":     {opts: observe.Options{DurationEvery: 2}}, // some calls are timed and some are not
 		"hook":      {opts: observe.Options{OnDecision: func(observe.Event) {}, Keys: true}},
-		"batchOnly": {wrap: func(s slidegate.Store) slidegate.Store { return batchOnly{s} }},
+		"batchOnly": {wrap: func(s store.Store) store.Store { return batchOnly{s} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.opts.MeterProvider = newMeter(t).provider
-			storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
-				var inner slidegate.Store = newMemory(t, clock.Now)
+			storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
+				var inner store.Store = newMemory(t, clock.Now)
 				if c.wrap != nil {
 					inner = c.wrap(inner)
 				}
@@ -191,23 +193,23 @@ func TestContract(t *testing.T) {
 
 // What the other store says of itself and of a limit is what this one says.
 func TestPassesThrough(t *testing.T) {
-	traits := slidegate.Traits{Name: "far", ServerClock: true, MaxCharges: 7, RoundTrips: 2}
-	store := open(t, scripted{traits: traits}, observe.Options{MeterProvider: newMeter(t).provider, Name: "mine"})
-	if got := store.Traits(); got != traits {
+	traits := store.Traits{Name: "far", ServerClock: true, MaxCharges: 7, RoundTrips: 2}
+	st := open(t, scripted{traits: traits}, observe.Options{MeterProvider: newMeter(t).provider, Name: "mine"})
+	if got := st.Traits(); got != traits {
 		t.Errorf("Traits are %+v", got)
 	}
 	refusing := open(t, checking{scripted{}}, observe.Options{MeterProvider: newMeter(t).provider})
-	if err := refusing.Check(bind(t, slidegate.PerSecond(1))); err != slidegate.ErrStore {
+	if err := refusing.Check(bind(t, slidegate.PerSecond(1))); err != store.ErrUnsupported {
 		t.Errorf("Check returned %v", err)
 	}
-	if err := store.Apply(t.Context(), nil); err != nil {
+	if err := st.Apply(t.Context(), nil); err != nil {
 		t.Errorf("an empty batch: %v", err)
 	}
 }
 
 type checking struct{ scripted }
 
-func (checking) Check(*slidegate.BoundLimit) error { return slidegate.ErrStore }
+func (checking) Check(*store.Limit) error { return store.ErrUnsupported }
 
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
@@ -238,7 +240,7 @@ func TestAllocations(t *testing.T) {
 		"hook":   {OnDecision: func(e observe.Event) { told.Add(int64(len(e.Limits))) }, Keys: true},
 	} {
 		opts.MeterProvider = newMeter(t).provider
-		for _, inner := range []slidegate.Store{newMemory(t, nil), batchOnly{newMemory(t, nil)}} {
+		for _, inner := range []store.Store{newMemory(t, nil), batchOnly{newMemory(t, nil)}} {
 			store := open(t, inner, opts)
 			limiter := newLimiter(t, store, slidegate.PerMinute(10))
 			refunds := func() { _, _ = limiter.Refund(context.Background(), "k", 1) }
@@ -267,9 +269,9 @@ func TestDurationEvery(t *testing.T) {
 	} {
 		for _, one := range []bool{false, true} {
 			m := newMeter(t)
-			var inner slidegate.Store = scripted{
-				decide: func(*slidegate.Request) error { return nil },
-				traits: slidegate.Traits{Name: "s", MaxCharges: 1, RoundTrips: c.roundTrips},
+			var inner store.Store = scripted{
+				decide: func(*store.Request) error { return nil },
+				traits: store.Traits{Name: "s", MaxCharges: 1, RoundTrips: c.roundTrips},
 			}
 			if one {
 				inner = scriptedOne{inner.(scripted)}

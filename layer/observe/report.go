@@ -6,10 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/slidegate/slidegate/store"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-
-	"github.com/slidegate/slidegate"
 )
 
 // The kinds of errors, in the order of kindNames.
@@ -31,7 +30,7 @@ func kindOf(err error) int {
 		return canceled
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timed) && timed.Timeout():
 		return timeout
-	case errors.Is(err, slidegate.ErrStore):
+	case errors.Is(err, store.ErrUnsupported):
 		return unsupported
 	}
 	return otherKind

@@ -20,6 +20,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 var (
@@ -29,9 +30,9 @@ var (
 
 // Every verb, over a store in which time stands still.
 func TestCounts(t *testing.T) {
-	still := func() slidegate.Micros { return noon }
+	still := func() rule.Micros { return noon }
 	for name, c := range map[string]struct {
-		inner slidegate.Store
+		inner store.Store
 		opts  observe.Options
 	}{
 		"one":   {inner: newMemory(t, still)},
@@ -105,13 +106,13 @@ func TestErrors(t *testing.T) {
 		{&net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}, "timeout"},
 		{&net.OpError{Op: "read", Net: "tcp", Err: net.ErrClosed}, "other"},
 		{fmt.Errorf("far: %w", context.Canceled), "canceled"},
-		{fmt.Errorf("far: %w: no", slidegate.ErrStore), "store"},
+		{fmt.Errorf("far: %w: no", store.ErrUnsupported), "store"},
 		{errors.New("far: broken at " + secret), "other"},
 	} {
 		for _, one := range []bool{false, true} {
 			m := newMeter(t)
-			failing := scripted{decide: func(*slidegate.Request) error { return c.err }}
-			var inner slidegate.Store = failing
+			failing := scripted{decide: func(*store.Request) error { return c.err }}
+			var inner store.Store = failing
 			if one {
 				inner = scriptedOne{failing}
 			}
@@ -148,7 +149,7 @@ func TestErrors(t *testing.T) {
 // What the flags of an answer say is counted: the source once, by the answer that decides, the others for each limit.
 func TestFlags(t *testing.T) {
 	for _, c := range []struct {
-		flags   slidegate.Flags
+		flags   rule.Flags
 		allowed bool
 		source  string
 		more    []string
@@ -166,14 +167,14 @@ func TestFlags(t *testing.T) {
 	} {
 		for _, one := range []bool{false, true} {
 			m := newMeter(t)
-			flagging := scripted{decide: func(r *slidegate.Request) error {
-				r.Answers[0] = slidegate.Answer{Allowed: c.allowed, Flags: c.flags}
+			flagging := scripted{decide: func(r *store.Request) error {
+				r.Answers[0] = rule.Answer{Allowed: c.allowed, Flags: c.flags}
 				if c.allowed {
 					r.Answers[0].Granted = r.Charges[0].Cost
 				}
 				return nil
 			}}
-			var inner slidegate.Store = flagging
+			var inner store.Store = flagging
 			if one {
 				inner = scriptedOne{flagging}
 			}
@@ -205,9 +206,9 @@ func TestFlags(t *testing.T) {
 // With several limits the source is that of the answer that decides, and each flag counts for its own limit.
 func TestFlagsOfSeveralLimits(t *testing.T) {
 	m := newMeter(t)
-	inner := scripted{decide: func(r *slidegate.Request) error {
-		r.Answers[0] = slidegate.Answer{Allowed: true, Remaining: 1, Flags: rule.Inherited}
-		r.Answers[1] = slidegate.Answer{RetryAfter: 5, Flags: rule.Cached | rule.ClockMoved}
+	inner := scripted{decide: func(r *store.Request) error {
+		r.Answers[0] = rule.Answer{Allowed: true, Remaining: 1, Flags: rule.Inherited}
+		r.Answers[1] = rule.Answer{RetryAfter: 5, Flags: rule.Cached | rule.ClockMoved}
 		return nil
 	}}
 	limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}), user, tenant)
@@ -222,24 +223,24 @@ func TestFlagsOfSeveralLimits(t *testing.T) {
 // A batch is one call of the store, and as many decisions as there are in it, some of which may have failed.
 func TestBatch(t *testing.T) {
 	m := newMeter(t)
-	inner := scripted{decide: func(r *slidegate.Request) error {
+	inner := scripted{decide: func(r *store.Request) error {
 		if r.Charges[0].Key == "bad" {
-			return slidegate.ErrStore
+			return store.ErrUnsupported
 		}
-		r.Answers[0] = slidegate.Answer{Allowed: true, Granted: 1}
+		r.Answers[0] = rule.Answer{Allowed: true, Granted: 1}
 		return nil
 	}}
-	store, limit := open(t, inner, observe.Options{MeterProvider: m.provider}), bind(t, user)
-	var batch []slidegate.Request
+	st, limit := open(t, inner, observe.Options{MeterProvider: m.provider}), bind(t, user)
+	var batch []store.Request
 	for _, key := range []string{"good", "bad", "good"} {
-		batch = append(batch, slidegate.Request{
-			Charges: []slidegate.Charge{{Limit: limit, Key: key, Cost: 1}}, Answers: make([]slidegate.Answer, 1),
+		batch = append(batch, store.Request{
+			Charges: []store.Charge{{Limit: limit, Key: key, Cost: 1}}, Answers: make([]rule.Answer, 1),
 		})
 	}
-	if err := store.Apply(t.Context(), batch); err != slidegate.ErrStore {
+	if err := st.Apply(t.Context(), batch); err != store.ErrUnsupported {
 		t.Errorf("Apply returned %v", err)
 	}
-	if err := store.Apply(t.Context(), batch[:1]); err != nil {
+	if err := st.Apply(t.Context(), batch[:1]); err != nil {
 		t.Errorf("Apply returned %v", err)
 	}
 	m.want(
@@ -263,8 +264,8 @@ func TestDurations(t *testing.T) {
 		for _, one := range []bool{false, true} {
 			m := newMeter(t)
 			var took time.Duration
-			slow := scripted{decide: func(*slidegate.Request) error { time.Sleep(took); return nil }}
-			var inner slidegate.Store = slow
+			slow := scripted{decide: func(*store.Request) error { time.Sleep(took); return nil }}
+			var inner store.Store = slow
 			if one {
 				inner = scriptedOne{slow}
 			}
@@ -293,11 +294,11 @@ func TestDurations(t *testing.T) {
 // Names, units and kinds are what others' dashboards are made of.
 func TestNames(t *testing.T) {
 	m := newMeter(t)
-	inner := scripted{decide: func(r *slidegate.Request) error {
-		if r.Op == slidegate.OpReset {
-			return slidegate.ErrStore
+	inner := scripted{decide: func(r *store.Request) error {
+		if r.Op == rule.Reset {
+			return store.ErrUnsupported
 		}
-		r.Answers[0] = slidegate.Answer{Allowed: true, Granted: 1, Flags: rule.Inherited | rule.ClockMoved}
+		r.Answers[0] = rule.Answer{Allowed: true, Granted: 1, Flags: rule.Inherited | rule.ClockMoved}
 		return nil
 	}}
 	limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}), user)

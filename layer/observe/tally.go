@@ -8,8 +8,8 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // The sources of an answer, in the order of sourceNames.
@@ -24,7 +24,7 @@ const (
 
 var sourceNames = [sources]string{"store", "cached", "fallback_open", "fallback_closed", "fallback_local"}
 
-func sourceOf(flags slidegate.Flags) int {
+func sourceOf(flags rule.Flags) int {
 	switch { // a fallback may answer from a cache of its own: that the store did not answer says more
 	case flags == 0:
 		return fromStore
@@ -105,7 +105,7 @@ func newTally(maxLabels int) *tally {
 	return &tally{lanes: lanes, maxLabels: maxLabels, byLabel: map[string]*series{}}
 }
 
-func (t *tally) of(limit *slidegate.BoundLimit) *series {
+func (t *tally) of(limit *store.Limit) *series {
 	k := t.known[limit.ID()%uint64(len(t.known))].Load()
 	if k == nil || k.id != limit.ID() {
 		return t.learn(limit)
@@ -114,7 +114,7 @@ func (t *tally) of(limit *slidegate.BoundLimit) *series {
 }
 
 // learn finds the series of a limit by its label: limits of the same label are counted together.
-func (t *tally) learn(limit *slidegate.BoundLimit) *series {
+func (t *tally) learn(limit *store.Limit) *series {
 	label := strings.ToValidUTF8(limit.Label(), "\uFFFD") // an exporter would fail on it, for all metrics
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,7 +151,7 @@ func (t *tally) everything() []*series {
 }
 
 // one counts a decision that came without a batch.
-func (t *tally) one(limit *slidegate.BoundLimit, lane int, allowed bool, flags slidegate.Flags, cost int64, err error) {
+func (t *tally) one(limit *store.Limit, lane int, allowed bool, flags rule.Flags, cost int64, err error) {
 	c := &t.of(limit).lanes[lane]
 	switch {
 	case err != nil:
@@ -170,8 +170,8 @@ func (t *tally) one(limit *slidegate.BoundLimit, lane int, allowed bool, flags s
 }
 
 // request counts a request of a batch that was decided.
-func (t *tally) request(r *slidegate.Request, lane int) {
-	decides := (r.Op == slidegate.OpTake || r.Op == slidegate.OpTakeUpTo) && len(r.Charges) > 0
+func (t *tally) request(r *store.Request, lane int) {
+	decides := (r.Op == rule.Take || r.Op == rule.TakeUpTo) && len(r.Charges) > 0
 	if r.Err != nil {
 		t.errors[kindOf(r.Err)].Add(1)
 		if decides {
@@ -187,12 +187,12 @@ func (t *tally) request(r *slidegate.Request, lane int) {
 		}
 		t.of(r.Charges[index].Limit).lanes[lane][verdict+sourceOf(r.Answers[index].Flags)].Add(1)
 	}
-	if r.Op == slidegate.OpPeek {
+	if r.Op == rule.Peek {
 		return
 	}
 	for i := range r.Charges {
 		answer, units := &r.Answers[i], granted
-		if r.Op == slidegate.OpGiveBack {
+		if r.Op == rule.GiveBack {
 			units = givenBack
 		}
 		c := &t.of(r.Charges[i].Limit).lanes[lane]
@@ -205,7 +205,7 @@ func (t *tally) request(r *slidegate.Request, lane int) {
 	}
 }
 
-func (c *cells) flags(flags slidegate.Flags) {
+func (c *cells) flags(flags rule.Flags) {
 	if flags&rule.Inherited != 0 {
 		c[inherited].Add(1)
 	}

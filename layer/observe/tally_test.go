@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Two processors may come to have the same lane: no count is lost then either.
@@ -18,13 +19,13 @@ func TestSharedLane(t *testing.T) {
 	}
 	counts := newTally(1)
 	down := errors.New("down")
-	request := func(op slidegate.Op) *slidegate.Request {
-		return &slidegate.Request{
-			Op: op, Charges: []slidegate.Charge{{Limit: limit, Cost: 2}},
-			Answers: []slidegate.Answer{{Allowed: true, Granted: 2, Flags: rule.Inherited}},
+	request := func(op rule.Op) *store.Request {
+		return &store.Request{
+			Op: op, Charges: []store.Charge{{Limit: limit, Cost: 2}},
+			Answers: []rule.Answer{{Allowed: true, Granted: 2, Flags: rule.Inherited}},
 		}
 	}
-	take, giveBack := request(slidegate.OpTake), request(slidegate.OpGiveBack)
+	take, giveBack := request(rule.Take), request(rule.GiveBack)
 	var working sync.WaitGroup
 	for range workers {
 		working.Go(func() {

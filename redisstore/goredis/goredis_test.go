@@ -8,6 +8,7 @@ import (
 	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/redisstore/goredis"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestStore(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Server(t).Addr()})
 	t.Cleanup(func() { client.Close() })
-	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) slidegate.Store {
+	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		store, err := goredis.New(client, redisstore.Options{Now: clock.Now})
 		if err != nil {
 			t.Fatal(err)

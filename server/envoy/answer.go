@@ -25,8 +25,8 @@ type outcome struct {
 	quotasOver int  // and those of them that are over their limits
 	// Which status headers tell of: the one over its limit that can be met last, or the one with the least remaining.
 	tells      *rls.RateLimitResponse_DescriptorStatus
-	retryAfter slidegate.Micros // when the request would pass
-	quotaRetry slidegate.Micros // when the first of the rules in quota mode would let it pass
+	retryAfter rule.Micros // when the request would pass
+	quotaRetry rule.Micros // when the first of the rules in quota mode would let it pass
 }
 
 // respond makes the answer to a request of what the store said.
@@ -61,7 +61,7 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 }
 
 // status makes the status of a descriptor, and adds it to the outcome.
-func (o *outcome) status(ctx context.Context, a *asked, answer *slidegate.Answer) *rls.RateLimitResponse_DescriptorStatus {
+func (o *outcome) status(ctx context.Context, a *asked, answer *rule.Answer) *rls.RateLimitResponse_DescriptorStatus {
 	over := a.ask.reading == alwaysOver || a.ask.reading == asAnswered && !answer.Allowed
 	retryAfter := answer.RetryAfter
 	if a.ask.reading == alwaysOver {
@@ -93,7 +93,7 @@ func (o *outcome) status(ctx context.Context, a *asked, answer *slidegate.Answer
 }
 
 // add counts a status.
-func (o *outcome) add(a *asked, st *rls.RateLimitResponse_DescriptorStatus, retryAfter slidegate.Micros) {
+func (o *outcome) add(a *asked, st *rls.RateLimitResponse_DescriptorStatus, retryAfter rule.Micros) {
 	over := st.Code == codeOver
 	switch {
 	case over && !a.rule.quotaMode:
@@ -116,7 +116,7 @@ func (o *outcome) add(a *asked, st *rls.RateLimitResponse_DescriptorStatus, retr
 // untilReset is how long it takes until a limit starts afresh: a window that is fixed to the clock, at its end, whether or
 // not anything was counted. Other limits have no such moment: one that refuses tells when it would not, one that admits
 // tells when all of its quota is free.
-func untilReset(b *bound, answer *slidegate.Answer, over bool) slidegate.Micros {
+func untilReset(b *bound, answer *rule.Answer, over bool) rule.Micros {
 	limit := b.limit.Rule()
 	at := max(answer.At, -answer.At)
 	switch {
@@ -129,8 +129,8 @@ func untilReset(b *bound, answer *slidegate.Answer, over bool) slidegate.Micros 
 }
 
 // secondsUp rounds up to whole seconds: Envoy cuts off what is less, and a client that comes too early is refused again.
-func secondsUp(m slidegate.Micros) int64 {
-	const second = slidegate.Micros(1e6)
+func secondsUp(m rule.Micros) int64 {
+	const second = rule.Micros(1e6)
 	return int64((m + second - 1) / second)
 }
 

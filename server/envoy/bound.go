@@ -8,12 +8,13 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // bound is a rule ready to be asked. It does not change.
 type bound struct {
 	*spec
-	limit   *slidegate.BoundLimit            // nil if unlimited
+	limit   *store.Limit                     // nil if unlimited
 	current *rls.RateLimitResponse_RateLimit // what answers say of the limit; shared by all of them
 	tally   *tally
 }
@@ -21,9 +22,9 @@ type bound struct {
 // binder gives limits their place in the store, and remembers what it gave, so that a reload goes on with what stores worked
 // out for each limit. It is safe for concurrent use.
 type binder struct {
-	store slidegate.Store
+	store store.Store
 	mu    sync.RWMutex
-	known map[binding]*slidegate.BoundLimit
+	known map[binding]*store.Limit
 }
 
 type binding struct {
@@ -38,7 +39,7 @@ const (
 	maxOverrides = 4096
 )
 
-func (b *binder) bind(domain string, limit slidegate.Limit) (*slidegate.BoundLimit, error) {
+func (b *binder) bind(domain string, limit slidegate.Limit) (*store.Limit, error) {
 	key := binding{domain, limit}
 	b.mu.RLock()
 	known := b.known[key]

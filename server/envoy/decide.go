@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // work is what one request needs while it is decided; the parts are used again by the next one.
@@ -21,9 +21,9 @@ type work struct {
 	replacing []string
 	ends      []int  // where the address of each descriptor ends
 	addresses []byte // of all descriptors
-	requests  []slidegate.Request
-	charges   []slidegate.Charge
-	answers   []slidegate.Answer
+	requests  []store.Request
+	charges   []store.Charge
+	answers   []rule.Answer
 }
 
 // asked is one descriptor of a request.
@@ -68,7 +68,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 var errClosed = errors.New("it is down, or too slow")
 
 // closed tells whether an answer is a failure policy's refusal.
-func closed(a slidegate.Answer) bool { return a.Flags&rule.FallbackClosed != 0 }
+func closed(a rule.Answer) bool { return a.Flags&rule.FallbackClosed != 0 }
 
 // give puts work back without what it refers to, unless it has grown beyond the ordinary.
 func (s *Service) give(w *work) {
@@ -96,7 +96,7 @@ func (s *Service) failed(ctx context.Context, err error) error {
 		code = codes.DeadlineExceeded
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled
-	case errors.Is(err, slidegate.ErrStore):
+	case errors.Is(err, store.ErrUnsupported):
 		code = codes.FailedPrecondition
 	}
 	return status.Errorf(code, "envoy: the store gave no answer: %v", err)
@@ -160,7 +160,7 @@ func (s *Service) plan(w *work, d *domain) error {
 	n := len(w.asked)
 	w.requests = slices.Grow(w.requests[:0], n)
 	w.charges = slices.Grow(w.charges[:0], n)
-	w.answers = append(w.answers[:0], make([]slidegate.Answer, n)...)
+	w.answers = append(w.answers[:0], make([]rule.Answer, n)...)
 	banned := false
 	for i := range w.asked {
 		a := &w.asked[i]
@@ -191,8 +191,8 @@ func (a *asked) together(d *domain) bool {
 
 // alone asks about a descriptor by itself.
 func (w *work) alone(a *asked, d *domain) {
-	charge := slidegate.Charge{Limit: a.rule.limit, Key: a.address, Cost: a.ask.cost}
-	if a.ask.op == slidegate.OpGiveBack {
+	charge := store.Charge{Limit: a.rule.limit, Key: a.address, Cost: a.ask.cost}
+	if a.ask.op == rule.GiveBack {
 		charge.At = rule.Oldest
 	}
 	a.answer = len(w.charges)
@@ -201,9 +201,9 @@ func (w *work) alone(a *asked, d *domain) {
 }
 
 // request asks about the charges from the one at start on.
-func (w *work) request(op slidegate.Op, group string, start int) {
+func (w *work) request(op rule.Op, group string, start int) {
 	end := len(w.charges)
-	w.requests = append(w.requests, slidegate.Request{
+	w.requests = append(w.requests, store.Request{
 		Op: op, Group: group, Charges: w.charges[start:end:end], Answers: w.answers[start:end:end],
 	})
 }
@@ -217,10 +217,10 @@ func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 			continue
 		}
 		if a.rule.spec.limit.Quota == 0 {
-			a.ask = ask{slidegate.OpPeek, 1, alwaysOver} // by itself, for the times it tells
+			a.ask = ask{rule.Peek, 1, alwaysOver} // by itself, for the times it tells
 			continue
 		}
-		a.ask = ask{slidegate.OpTake, a.hits, asAnswered}
+		a.ask = ask{rule.Take, a.hits, asAnswered}
 		if a.answer = w.sameAddress(a); a.answer >= 0 {
 			w.charges[a.answer].Cost = min(w.charges[a.answer].Cost+a.hits, rule.MaxQuota)
 			if a.rule.limit.Rule().Quota < w.charges[a.answer].Limit.Rule().Quota {
@@ -229,15 +229,15 @@ func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 			continue
 		}
 		a.answer = len(w.charges)
-		w.charges = append(w.charges, slidegate.Charge{Limit: a.rule.limit, Key: a.address, Cost: a.hits})
+		w.charges = append(w.charges, store.Charge{Limit: a.rule.limit, Key: a.address, Cost: a.hits})
 	}
 	if len(w.charges) > s.most {
 		return fmt.Errorf("envoy: descriptors: %d have limits, and the store charges at most %d at once", len(w.charges), s.most)
 	}
 	if len(w.charges) > 0 {
-		op := slidegate.OpTake
+		op := rule.Take
 		if banned {
-			op = slidegate.OpPeek
+			op = rule.Peek
 		}
 		w.request(op, d.group, 0)
 	}
@@ -246,7 +246,7 @@ func (s *Service) planTogether(w *work, d *domain, banned bool) error {
 
 // sameAddress returns which charge has the address of a, for the costs of one address add up; -1 if none has.
 func (w *work) sameAddress(a *asked) int {
-	return slices.IndexFunc(w.charges, func(c slidegate.Charge) bool {
+	return slices.IndexFunc(w.charges, func(c store.Charge) bool {
 		return c.Key == a.address && (c.Limit == a.rule.limit || c.Limit.Prefix() == a.rule.limit.Prefix())
 	})
 }

@@ -82,7 +82,7 @@ const (
 
 // ask is what the store is asked about a descriptor.
 type ask struct {
-	op      slidegate.Op
+	op      rule.Op
 	cost    int64
 	reading reading
 }
@@ -93,19 +93,19 @@ func (b *bound) askFor(hits int64, refund bool) ask {
 	limit := b.limit.Rule()
 	switch {
 	case refund && hits > 0:
-		return ask{slidegate.OpGiveBack, hits, neverOver}
+		return ask{rule.GiveBack, hits, neverOver}
 	case refund:
-		return ask{slidegate.OpPeek, 0, neverOver}
+		return ask{rule.Peek, 0, neverOver}
 	case b.spec.limit.Quota == 0 && hits == 0: // over as soon as anything was counted
-		return ask{slidegate.OpPeek, 1, asAnswered}
+		return ask{rule.Peek, 1, asAnswered}
 	case b.spec.limit.Quota == 0 && !limit.CountDenied:
-		return ask{slidegate.OpPeek, 1, alwaysOver}
+		return ask{rule.Peek, 1, alwaysOver}
 	case b.spec.limit.Quota == 0:
-		return ask{slidegate.OpCharge, hits, alwaysOver}
+		return ask{rule.Charge, hits, alwaysOver}
 	case hits == 0:
-		return ask{slidegate.OpPeek, 0, asAnswered}
+		return ask{rule.Peek, 0, asAnswered}
 	case hits > limit.Quota && limit.CountDenied && limit.Algorithm != slidegate.TokenBucket:
-		return ask{slidegate.OpCharge, hits, alwaysOver}
+		return ask{rule.Charge, hits, alwaysOver}
 	}
-	return ask{slidegate.OpTake, hits, asAnswered}
+	return ask{rule.Take, hits, asAnswered}
 }

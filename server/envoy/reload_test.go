@@ -5,11 +5,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
 )
 
-func newStore(t testing.TB) slidegate.Store {
+func newStore(t testing.TB) store.Store {
 	t.Helper()
 	store, err := memstore.New(memstore.Options{MaxKeys: 1000})
 	if err != nil {
@@ -59,11 +59,11 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 }
 
 // refusing is a store that can keep no limit of more than 7.
-type refusing struct{ slidegate.Store }
+type refusing struct{ store.Store }
 
-func (refusing) Check(limit *slidegate.BoundLimit) error {
+func (refusing) Check(limit *store.Limit) error {
 	if limit.Rule().Quota > 7 {
-		return slidegate.ErrStore
+		return store.ErrUnsupported
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
 )
 
 // base is where the clock of tests starts: a whole minute, 13 minutes past an hour, 22:13 of a day.
@@ -24,12 +24,12 @@ const base = 1_699_999_980
 
 // counting is a store that tells how often it was asked, and fails when told to.
 type counting struct {
-	slidegate.Store
+	store.Store
 	calls atomic.Int64
 	fail  atomic.Pointer[error]
 }
 
-func (c *counting) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (c *counting) Apply(ctx context.Context, batch []store.Request) error {
 	c.calls.Add(1)
 	if err := c.fail.Load(); err != nil {
 		return *err

@@ -8,13 +8,12 @@ import (
 	"sync/atomic"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/slidegate/slidegate/store"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
-
-	"github.com/slidegate/slidegate"
 )
 
 // Options are the choices of a Service. The zero value answers as the original does by default.
@@ -42,7 +41,7 @@ type Options struct {
 type Service struct {
 	rls.UnimplementedRateLimitServiceServer
 
-	store   slidegate.Store
+	store   store.Store
 	opts    Options
 	most    int // descriptors in a request that is charged all or nothing
 	metrics *metrics
@@ -61,8 +60,8 @@ var _ rls.RateLimitServiceServer = (*Service)(nil)
 var healthNames = []string{"", "ratelimit", rls.RateLimitService_ServiceDesc.ServiceName}
 
 // New returns a service over a store, with no two domains of one name.
-func New(store slidegate.Store, domains []*Domain, opts Options) (*Service, error) {
-	if store == nil {
+func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
+	if st == nil {
 		return nil, errors.New("envoy: store: must not be nil; memstore.New makes one")
 	}
 	m, err := newMetrics(opts.MeterProvider)
@@ -73,9 +72,9 @@ func New(store slidegate.Store, domains []*Domain, opts Options) (*Service, erro
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		store: store, opts: opts, metrics: m, health: health.NewServer(),
-		most:   min(MaxDescriptors, store.Traits().MaxCharges),
-		binder: &binder{store: store, known: map[binding]*slidegate.BoundLimit{}},
+		store: st, opts: opts, metrics: m, health: health.NewServer(),
+		most:   min(MaxDescriptors, st.Traits().MaxCharges),
+		binder: &binder{store: st, known: map[binding]*store.Limit{}},
 	}
 	s.work.New = func() any { return new(work) }
 	if err := s.Reload(domains); err != nil {
@@ -102,7 +101,7 @@ func (s *Service) Reload(domains []*Domain) error {
 		}
 		if given.charging == ChargeAll && s.most < 2 {
 			return fmt.Errorf("envoy: %s: charging: %w: the store %s cannot charge several descriptors at once; write each",
-				given.file, slidegate.ErrStore, s.store.Traits().Name)
+				given.file, store.ErrUnsupported, s.store.Traits().Name)
 		}
 		made, err := s.domain(given)
 		if err != nil {

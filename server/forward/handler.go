@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/server/gate"
 	"github.com/slidegate/slidegate/server/tell"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Path is where the service has proxies ask.
@@ -192,7 +192,7 @@ func statusOfError(err error) int {
 	switch {
 	case errors.Is(err, gate.ErrPolicy):
 		return http.StatusBadRequest
-	case errors.Is(err, slidegate.ErrStore):
+	case errors.Is(err, store.ErrUnsupported):
 		return http.StatusInternalServerError
 	}
 	return http.StatusServiceUnavailable

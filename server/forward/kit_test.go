@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/server/gate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // start is when the tests' clock begins: at the beginning of an hour.
@@ -33,13 +33,13 @@ type service struct {
 	*Handler
 	now    atomic.Int64
 	broken atomic.Bool
-	inner  slidegate.Store
+	inner  store.Store
 }
 
-func (s *service) Check(limit *slidegate.BoundLimit) error { return s.inner.Check(limit) }
-func (s *service) Traits() slidegate.Traits                { return s.inner.Traits() }
+func (s *service) Check(limit *store.Limit) error { return s.inner.Check(limit) }
+func (s *service) Traits() store.Traits           { return s.inner.Traits() }
 
-func (s *service) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *service) Apply(ctx context.Context, batch []store.Request) error {
 	if !s.broken.Load() {
 		return s.inner.Apply(ctx, batch)
 	}

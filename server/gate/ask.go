@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Allow asks for the ask's cost, all or nothing. A policy that is not there is an ErrPolicy, a cost that cannot be a
@@ -32,7 +34,7 @@ func (g *Gate) allow(ctx context.Context, p *policy, ask *Ask, v *Verdict) (err 
 	if p.candidate == nil || r != p.plain || ask.Cost == 0 {
 		v.Decision, err = r.limiter.AllowN(ctx, ask.Key, ask.Cost)
 	} else {
-		v.Decision, err = g.together(ctx, p, r, slidegate.OpTake, ask)
+		v.Decision, err = g.together(ctx, p, r, rule.Take, ask)
 	}
 	p.decided(v, r, ask, ask.Cost, err)
 	return err
@@ -51,7 +53,7 @@ func (g *Gate) AllowUpTo(ctx context.Context, ask Ask) (v Verdict, err error) {
 	if p.candidate == nil || r != p.plain || ask.Cost == 0 {
 		v.Decision, err = r.limiter.AllowUpTo(ctx, ask.Key, ask.Cost)
 	} else {
-		v.Decision, err = g.together(ctx, p, r, slidegate.OpTakeUpTo, &ask)
+		v.Decision, err = g.together(ctx, p, r, rule.TakeUpTo, &ask)
 	}
 	p.decided(&v, r, &ask, ask.Cost, err)
 	return v, err
@@ -102,7 +104,7 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 func (g *Gate) candidateAlone(ctx context.Context, p *policy, ask *Ask, live bool) {
 	j := g.newJob()
 	defer g.end(j)
-	j.begin(slidegate.OpTake)
+	j.begin(rule.Take)
 	j.add(p.candidate, ask.Key, ask.Cost)
 	j.apply(ctx, p.store)
 	p.countCandidate(ask.Key, &j.requests[0], live)
@@ -134,7 +136,7 @@ func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservatio
 // otherwise have the store keep something for limits of its own making.
 func (p *policy) checkReservation(r *slidegate.Reservation) error {
 	known := map[string]bool{}
-	p.eachBound(func(b *slidegate.BoundLimit) { known[b.Prefix()] = true })
+	p.eachBound(func(b *store.Limit) { known[b.Prefix()] = true })
 	for i := range r.Charges {
 		b, err := slidegate.Bind(p.Name, r.Charges[i].Limit)
 		if err != nil {
@@ -166,7 +168,7 @@ func (g *Gate) Refund(ctx context.Context, ask Ask) (v Verdict, err error) {
 	if p.candidate == nil || r != p.plain {
 		v.Decision, err = r.limiter.Refund(ctx, ask.Key, ask.Cost)
 	} else {
-		v.Decision, err = g.together(ctx, p, r, slidegate.OpGiveBack, &ask)
+		v.Decision, err = g.together(ctx, p, r, rule.GiveBack, &ask)
 	}
 	p.finish(&v, r, v.Decision.Granted)
 	return v, err
@@ -186,7 +188,7 @@ func (g *Gate) Reset(ctx context.Context, ask Ask) error {
 		return r.limiter.Reset(ctx, ask.Key)
 	}
 	ask.Cost = 0
-	_, err = g.together(ctx, p, r, slidegate.OpReset, &ask)
+	_, err = g.together(ctx, p, r, rule.Reset, &ask)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // AllowBatch is Allow for many asks at once, in one call to the store; if policies of different failure modes are among
@@ -49,10 +50,10 @@ func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, e
 // ask joins an ask of a batch.
 func (j *job) ask(i int, p *policy, r *rules, ask *Ask) {
 	it := part{place: i, policy: p, rules: r, candidate: -1}
-	it.request = j.begin(slidegate.OpTake)
+	it.request = j.begin(rule.Take)
 	j.add(r.bound, ask.Key, ask.Cost)
 	if p.candidate != nil && r == p.plain && ask.Cost > 0 {
-		it.candidate = j.begin(slidegate.OpTake)
+		it.candidate = j.begin(rule.Take)
 		j.add(p.candidate, ask.Key, ask.Cost)
 	}
 	j.parts = append(j.parts, it)

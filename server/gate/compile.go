@@ -6,6 +6,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/store"
 )
 
 // candidateOf is added to the name of a policy to make the namespace of its candidate. No policy's name has a slash.
@@ -126,7 +127,7 @@ func (b *builder) limiter(p *policy) (*slidegate.Limiter, error) {
 	}
 	if base == nil {
 		var err error
-		if base, err = slidegate.NewWith(p.store, slidegate.Options{Namespace: p.Name}); err != nil {
+		if base, err = slidegate.NewWithOptions(p.store, slidegate.Options{Namespace: p.Name}); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +135,7 @@ func (b *builder) limiter(p *policy) (*slidegate.Limiter, error) {
 	return base, nil
 }
 
-func (b *builder) bind(namespace string, limit slidegate.Limit) (*slidegate.BoundLimit, error) {
+func (b *builder) bind(namespace string, limit slidegate.Limit) (*store.Limit, error) {
 	id := boundID{namespace, limit}
 	bound := b.made.memory.bound[id]
 	if bound == nil {
@@ -150,13 +151,13 @@ func (b *builder) bind(namespace string, limit slidegate.Limit) (*slidegate.Boun
 	return bound, nil
 }
 
-func (b *builder) candidate(p *policy) (bound []*slidegate.BoundLimit, err error) {
+func (b *builder) candidate(p *policy) (bound []*store.Limit, err error) {
 	for _, limit := range p.Candidate {
 		c, err := b.bind(p.Name+candidateOf, limit)
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(bound, c) || slices.ContainsFunc(bound, func(o *slidegate.BoundLimit) bool { return o.Prefix() == c.Prefix() }) {
+		if slices.Contains(bound, c) || slices.ContainsFunc(bound, func(o *store.Limit) bool { return o.Prefix() == c.Prefix() }) {
 			return nil, fmt.Errorf("%w: %q shares its counts with another; give them different names", slidegate.ErrConflict, limit)
 		}
 		if err := p.store.Check(c); err != nil {
@@ -165,7 +166,7 @@ func (b *builder) candidate(p *policy) (bound []*slidegate.BoundLimit, err error
 		bound = append(bound, c)
 	}
 	if most := p.store.Traits().MaxCharges; len(bound) > most {
-		return nil, fmt.Errorf("%w: %d limits at once, the store decides at most %d atomically", slidegate.ErrStore, len(bound), most)
+		return nil, fmt.Errorf("%w: %d limits at once, the store decides at most %d atomically", store.ErrUnsupported, len(bound), most)
 	}
 	return bound, nil
 }

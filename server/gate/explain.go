@@ -5,6 +5,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Explanation is what Explain tells: which rules an ask meets, and what they would say. It is a plain value, made for JSON.
@@ -63,10 +64,10 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 func (g *Gate) explainLimits(ctx context.Context, e *Explanation, p *policy, r *rules, ask *Ask) error {
 	j := g.newJob()
 	defer g.end(j)
-	j.begin(slidegate.OpPeek)
+	j.begin(rule.Peek)
 	j.add(r.bound, ask.Key, ask.Cost)
 	if p.candidate != nil && r == p.plain {
-		j.begin(slidegate.OpPeek)
+		j.begin(rule.Peek)
 		j.add(p.candidate, ask.Key, ask.Cost)
 	}
 	j.apply(ctx, p.store)
@@ -85,10 +86,10 @@ func (g *Gate) explainLimits(ctx context.Context, e *Explanation, p *policy, r *
 }
 
 // explained tells what each limit of a request said.
-func explained(r *slidegate.Request) []ExplainedLimit {
+func explained(r *store.Request) []ExplainedLimit {
 	limits := make([]ExplainedLimit, len(r.Charges))
 	for i := range r.Charges {
-		limit, a := r.Charges[i].Limit.Limit(), &r.Answers[i]
+		limit, a := slidegate.Unbind(r.Charges[i].Limit), &r.Answers[i]
 		limits[i] = ExplainedLimit{
 			Limit: limit.String(), Name: limit.Name, Allowed: a.Allowed, Quota: limit.Quota,
 			Remaining: a.Remaining, ResetAfterMicros: a.ResetAfter,
@@ -101,7 +102,7 @@ func explained(r *slidegate.Request) []ExplainedLimit {
 }
 
 // sourceOf names who answered, in the words that metrics use.
-func sourceOf(flags slidegate.Flags) string {
+func sourceOf(flags rule.Flags) string {
 	switch {
 	case flags&rule.FallbackOpen != 0:
 		return "fallback_open"

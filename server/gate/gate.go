@@ -10,9 +10,9 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/store"
 )
 
 // ErrPolicy is wrapped by the error of an ask that names a policy that there is not.
@@ -22,9 +22,9 @@ var ErrPolicy = errors.New("unknown policy")
 // in one place; the same Store three times is fine where it does not fail. One that is nil is an error only if a policy
 // needs it.
 type Stores struct {
-	Open   slidegate.Store // admits
-	Closed slidegate.Store // refuses
-	Local  slidegate.Store // counts in this process
+	Open   store.Store // admits
+	Closed store.Store // refuses
+	Local  store.Store // counts in this process
 }
 
 // Options are what a Gate has besides its policies and stores. The zero value is good.
@@ -44,7 +44,7 @@ type Options struct {
 
 // Gate decides by policies. It is safe for concurrent use. The zero value is not usable; New makes it.
 type Gate struct {
-	stores  [modes]slidegate.Store
+	stores  [modes]store.Store
 	most    [modes]int // charges that the store decides at once
 	opts    Options
 	metrics *metrics
@@ -62,7 +62,7 @@ func New(file *config.File, stores Stores, opts Options) (*Gate, error) {
 	}
 	g := &Gate{opts: opts}
 	g.jobs.New = func() any { return new(job) }
-	g.stores = [modes]slidegate.Store{failOpen: stores.Open, failLocal: stores.Local, failClosed: stores.Closed}
+	g.stores = [modes]store.Store{failOpen: stores.Open, failLocal: stores.Local, failClosed: stores.Closed}
 	for i, store := range g.stores {
 		if store != nil {
 			g.most[i] = store.Traits().MaxCharges

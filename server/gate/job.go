@@ -7,14 +7,15 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // job is a batch of requests on its way to a store. Its memory is used again.
 type job struct {
-	requests []slidegate.Request
+	requests []store.Request
 	ends     []int // where the charges of each request end
-	charges  []slidegate.Charge
-	answers  []slidegate.Answer
+	charges  []store.Charge
+	answers  []rule.Answer
 	parts    []part // for whoever makes the batch: whom the requests are for
 }
 
@@ -34,22 +35,22 @@ func (g *Gate) end(j *job) {
 }
 
 // add joins limits to the last request, all for the same key and cost.
-func (j *job) add(limits []*slidegate.BoundLimit, key string, cost int64) {
+func (j *job) add(limits []*store.Limit, key string, cost int64) {
 	for _, limit := range limits {
-		j.charges = append(j.charges, slidegate.Charge{Limit: limit, Key: key, Cost: cost})
+		j.charges = append(j.charges, store.Charge{Limit: limit, Key: key, Cost: cost})
 	}
 	j.ends[len(j.ends)-1] = len(j.charges)
 }
 
 // begin begins a new request, and returns its place.
-func (j *job) begin(op slidegate.Op) int {
-	j.requests = append(j.requests, slidegate.Request{Op: op})
+func (j *job) begin(op rule.Op) int {
+	j.requests = append(j.requests, store.Request{Op: op})
 	j.ends = append(j.ends, len(j.charges))
 	return len(j.requests) - 1
 }
 
 // apply has the store decide. Each request has its own error.
-func (j *job) apply(ctx context.Context, store slidegate.Store) {
+func (j *job) apply(ctx context.Context, store store.Store) {
 	if len(j.requests) == 0 {
 		return
 	}
@@ -65,7 +66,7 @@ func (j *job) apply(ctx context.Context, store slidegate.Store) {
 
 // together asks the limits of one policy and its candidate in one call to the store: it sees what they see, and has no
 // part in the answer.
-func (g *Gate) together(ctx context.Context, p *policy, r *rules, op slidegate.Op, ask *Ask) (slidegate.Decision, error) {
+func (g *Gate) together(ctx context.Context, p *policy, r *rules, op rule.Op, ask *Ask) (slidegate.Decision, error) {
 	j := g.newJob()
 	defer g.end(j)
 	j.begin(op)
@@ -78,7 +79,7 @@ func (g *Gate) together(ctx context.Context, p *policy, r *rules, op slidegate.O
 		return slidegate.Decision{}, live.Err
 	}
 	d := slidegate.Combine(live)
-	if op == slidegate.OpTake || op == slidegate.OpTakeUpTo {
+	if op == rule.Take || op == rule.TakeUpTo {
 		p.countCandidate(ask.Key, &j.requests[1], d.Allowed)
 	}
 	return d, nil
@@ -88,7 +89,7 @@ func (g *Gate) together(ctx context.Context, p *policy, r *rules, op slidegate.O
 const notFromStore = rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal
 
 // countCandidate reports what a candidate said. Where the store did not answer, it said nothing.
-func (p *policy) countCandidate(key string, said *slidegate.Request, live bool) {
+func (p *policy) countCandidate(key string, said *store.Request, live bool) {
 	if said.Err != nil || said.Answers[0].Flags&notFromStore != 0 {
 		return
 	}

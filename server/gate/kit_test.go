@@ -15,6 +15,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/server/gate"
+	"github.com/slidegate/slidegate/store"
 )
 
 var ctx = context.Background()
@@ -46,14 +47,14 @@ func newMemory(c *clock) (*memstore.Store, error) {
 
 // watched is a store that tells what it was asked, and can fail.
 type watched struct {
-	slidegate.Store
+	store.Store
 	applies, requests atomic.Int64
 	failing           atomic.Pointer[string] // namespaces with this in them fail
 }
 
 var errStore = errors.New("the store is broken")
 
-func (w *watched) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (w *watched) Apply(ctx context.Context, batch []store.Request) error {
 	w.applies.Add(1)
 	w.requests.Add(int64(len(batch)))
 	failing := w.failing.Load()
@@ -77,7 +78,7 @@ func (w *watched) Apply(ctx context.Context, batch []slidegate.Request) error {
 func (w *watched) fail(namespace string) { w.failing.Store(&namespace) }
 
 // all is one store for all failure modes.
-func all(store slidegate.Store) gate.Stores {
+func all(store store.Store) gate.Stores {
 	return gate.Stores{Open: store, Closed: store, Local: store}
 }
 

@@ -8,13 +8,14 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/store"
 )
 
 // policy is a config.Policy made ready. It does not change.
 type policy struct {
 	config.Policy
 	mode     int // what happens when the store cannot answer
-	store    slidegate.Store
+	store    store.Store
 	mux      *http.ServeMux // knows Match; nil if that is empty
 	fields   []config.Field // of Key
 	fixed    int64          // Cost
@@ -26,13 +27,13 @@ type policy struct {
 	deny     *list
 
 	// candidate are limits that are counted for themselves, in a namespace that no policy can have.
-	candidate []*slidegate.BoundLimit
+	candidate []*store.Limit
 }
 
 // rules are what some keys of a policy face: its limits, or those of an override.
 type rules struct {
 	limiter  *slidegate.Limiter // nil if there is no limit
-	bound    []*slidegate.BoundLimit
+	bound    []*store.Limit
 	limits   []slidegate.Limit
 	override string // the key or pattern; "" for the policy's own
 	place    int    // which override it is: the first that fits decides

@@ -6,6 +6,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Reload replaces the policies by those of file, all or nothing: on an error, everything stays as it was. Counts are
@@ -64,11 +65,11 @@ func (g *Gate) tellChanges(old, made *snapshot) {
 // tellEmpty logs which limits of a policy begin anew.
 func (g *Gate) tellEmpty(before, now *policy) {
 	known := map[string]bool{}
-	before.eachBound(func(b *slidegate.BoundLimit) { known[b.Prefix()] = true })
-	now.eachBound(func(b *slidegate.BoundLimit) {
+	before.eachBound(func(b *store.Limit) { known[b.Prefix()] = true })
+	now.eachBound(func(b *store.Limit) {
 		if !known[b.Prefix()] {
 			g.opts.Logger.Info("limit starts empty: its name or shape is new",
-				slog.String("policy", now.Name), slog.String("limit", b.Limit().String()),
+				slog.String("policy", now.Name), slog.String("limit", slidegate.Unbind(b).String()),
 				slog.Bool("candidate", b.Namespace() != now.Name))
 			known[b.Prefix()] = true
 		}
@@ -76,7 +77,7 @@ func (g *Gate) tellEmpty(before, now *policy) {
 }
 
 // eachBound calls f for all limits of a policy.
-func (p *policy) eachBound(f func(*slidegate.BoundLimit)) {
+func (p *policy) eachBound(f func(*store.Limit)) {
 	all := []*rules{p.plain}
 	for i := range p.Overrides { // in the order of the file, which a map has not
 		if o := &p.Overrides[i]; !o.Pattern && p.exact[o.Key].place == i {

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // part is one policy's part in a batch or in a request.
@@ -31,7 +33,7 @@ type part struct {
 // then open. With no policy that fits, everything is allowed, and Verdict.Policy is empty.
 //
 // In a Redis cluster, policies that decide together need the same key, for one request is decided on one node; otherwise
-// the error wraps slidegate.ErrStore.
+// the error wraps store.ErrUnsupported.
 //
 // The fields of a request: address is what the Source finds; host and method are as the client wrote them, the host in
 // lower case; path is cleaned as http.ServeMux does; a header that is there more than once is its first line. A user is
@@ -82,7 +84,7 @@ func (g *Gate) askAll(ctx context.Context, j *job, addr netip.Addr) (v Verdict, 
 	if len(j.requests) > 0 {
 		if most = g.most[mode]; j.ends[0] > most {
 			return v, fmt.Errorf("gate: %w: the policies that match have %d limits together, the store decides at most %d atomically",
-				slidegate.ErrStore, j.ends[0], most)
+				store.ErrUnsupported, j.ends[0], most)
 		}
 		j.apply(ctx, g.stores[mode])
 	}
@@ -99,7 +101,7 @@ func (j *job) askParts() (mode int) {
 			continue
 		}
 		if decides < 0 {
-			decides = j.begin(slidegate.OpTake)
+			decides = j.begin(rule.Take)
 		}
 		it.request, it.from = decides, len(j.charges)
 		j.add(it.rules.bound, it.key, it.policy.fixed)
@@ -111,14 +113,14 @@ func (j *job) askParts() (mode int) {
 			continue
 		}
 		if it.policy.Shadow {
-			it.request = j.begin(slidegate.OpTake)
+			it.request = j.begin(rule.Take)
 			j.add(it.rules.bound, it.key, it.policy.fixed)
 			if decides < 0 {
 				mode = max(mode, it.policy.mode)
 			}
 		}
 		if it.policy.candidate != nil && it.rules == it.policy.plain && it.policy.fixed > 0 {
-			it.candidate = j.begin(slidegate.OpTake)
+			it.candidate = j.begin(rule.Take)
 			j.add(it.policy.candidate, it.key, it.policy.fixed)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/server/gate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // request is one from 203.0.113.9, unless a header says otherwise to somebody who believes it.
@@ -184,13 +185,13 @@ func TestListsOfSeveralPolicies(t *testing.T) {
 // flagged is a store whose answers say which failure mode it is of.
 type flagged struct {
 	watched
-	flag slidegate.Flags
+	flag rule.Flags
 }
 
-func (f *flagged) Apply(_ context.Context, batch []slidegate.Request) error {
+func (f *flagged) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		for j := range batch[i].Answers {
-			batch[i].Answers[j] = slidegate.Answer{Allowed: true, Flags: f.flag}
+			batch[i].Answers[j] = rule.Answer{Allowed: true, Flags: f.flag}
 		}
 	}
 	return nil
@@ -203,7 +204,7 @@ func TestStrictestFailureMode(t *testing.T) {
 		Closed: &flagged{watched{Store: store}, rule.FallbackClosed},
 		Local:  &flagged{watched{Store: store}, rule.FallbackLocal},
 	}
-	flags := map[string]slidegate.Flags{"open": rule.FallbackOpen, "closed": rule.FallbackClosed, "local": rule.FallbackLocal}
+	flags := map[string]rule.Flags{"open": rule.FallbackOpen, "closed": rule.FallbackClosed, "local": rule.FallbackLocal}
 	for _, c := range []struct{ first, second, want string }{
 		{"open", "closed", "closed"}, {"local", "closed", "closed"}, {"local", "open", "local"}, {"open", "open", "open"}, {"", "local", "closed"},
 	} {
@@ -234,7 +235,7 @@ func TestTooManyLimitsTogether(t *testing.T) {
 		policies = append(policies, p)
 	}
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, policies...)
-	if _, err := g.CheckRequest(ctx, request("GET", "/")); !errors.Is(err, slidegate.ErrStore) {
+	if _, err := g.CheckRequest(ctx, request("GET", "/")); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("80 limits at once, and the store takes 64: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/server/gate"
+	"github.com/slidegate/slidegate/store"
 )
 
 var limitTexts = []string{
@@ -36,13 +37,13 @@ func TestSameAsLimiter(t *testing.T) {
 		if rapid.Bool().Draw(t, "candidate") { // which must not make a difference
 			p.Candidate = drawLimits(t)
 		}
-		stores := [2]slidegate.Store{drawStore(t, c), drawStore(t, c)}
+		stores := [2]store.Store{drawStore(t, c), drawStore(t, c)}
 		g, err := gate.New(&config.File{Policies: []config.Policy{p}}, all(stores[0]), gate.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer g.Close()
-		l, err := slidegate.NewWith(stores[1], slidegate.Options{Namespace: "p", Limits: ls})
+		l, err := slidegate.NewWithOptions(stores[1], slidegate.Options{Namespace: "p", Limits: ls})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,13 +55,13 @@ func TestSameAsLimiter(t *testing.T) {
 	})
 }
 
-func drawStore(t *rapid.T, c *clock) slidegate.Store {
+func drawStore(t *rapid.T, c *clock) store.Store {
 	store, err := newMemory(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if rapid.Bool().Draw(t, "batches only") {
-		return &watched{Store: store} // no OneTaker
+		return &watched{Store: store} // no SingleTaker
 	}
 	return store
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/store"
 )
 
 // snapshot is all that one file says, made ready. It does not change: an ask takes one and keeps to it.
@@ -24,7 +25,7 @@ type snapshot struct {
 // remember things about limits by their ID.
 type memory struct {
 	limiters map[limiterID]*slidegate.Limiter
-	bound    map[boundID]*slidegate.BoundLimit
+	bound    map[boundID]*store.Limit
 }
 
 type limiterID struct {
@@ -60,7 +61,7 @@ func (g *Gate) build(file *config.File, last memory) (*snapshot, error) {
 	}
 	b := &builder{gate: g, last: last, made: &snapshot{
 		file: file, policies: map[string]*policy{}, source: g.opts.Source,
-		memory: memory{limiters: map[limiterID]*slidegate.Limiter{}, bound: map[boundID]*slidegate.BoundLimit{}},
+		memory: memory{limiters: map[limiterID]*slidegate.Limiter{}, bound: map[boundID]*store.Limit{}},
 	}}
 	for i := range file.Policies {
 		given := &file.Policies[i]

@@ -55,7 +55,7 @@ func benchKeys() []string {
 }
 
 func BenchmarkLimiter(b *testing.B) {
-	l, err := slidegate.NewWith(benchStore(b), slidegate.Options{Namespace: "p", Limits: limits("1000000/1h")})
+	l, err := slidegate.NewWithOptions(benchStore(b), slidegate.Options{Namespace: "p", Limits: limits("1000000/1h")})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 // flagNames are the words for flags, by their bits.
 var flagNames = []struct {
-	flag slidegate.Flags
+	flag rule.Flags
 	name string
 }{
 	{rule.Inherited, "inherited"},
@@ -140,7 +140,7 @@ func labelOf(limit *slidegate.Limit) string {
 	return limit.String()
 }
 
-func appendFlags(to []byte, flags slidegate.Flags) []byte {
+func appendFlags(to []byte, flags rule.Flags) []byte {
 	to = append(to, '[')
 	if flags != 0 {
 		comma := false

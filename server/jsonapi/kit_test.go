@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/server/gate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // start is when the tests' clock begins: at the beginning of an hour.
@@ -42,14 +42,14 @@ policies:
 
 // breakable is a store that a test can break, and that counts how often it is asked and can keep the last key.
 type breakable struct {
-	slidegate.Store
+	store.Store
 	err     atomic.Pointer[error]
 	applies atomic.Int64
 	keeps   atomic.Bool
 	last    atomic.Pointer[string]
 }
 
-func (b *breakable) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (b *breakable) Apply(ctx context.Context, batch []store.Request) error {
 	b.applies.Add(1)
 	if b.keeps.Load() {
 		key := batch[len(batch)-1].Charges[0].Key

@@ -14,6 +14,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/wording"
 	"github.com/slidegate/slidegate/server/gate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // problem is an answer that is no decision (RFC 9457). Where a body could not be read, it says in which field and where.
@@ -88,7 +89,7 @@ func (a *API) classify(err error) (status int, detail string) {
 	case errors.Is(err, slidegate.ErrCost), errors.Is(err, slidegate.ErrReservation),
 		errors.Is(err, slidegate.ErrLimit), errors.Is(err, slidegate.ErrConflict):
 		return http.StatusBadRequest, err.Error()
-	case errors.Is(err, slidegate.ErrStore):
+	case errors.Is(err, store.ErrUnsupported):
 		return http.StatusInternalServerError, err.Error()
 	}
 	a.log(err)

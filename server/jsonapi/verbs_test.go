@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
-var errUnsupported = fmt.Errorf("store: %w: several nodes", slidegate.ErrStore)
+var errUnsupported = fmt.Errorf("store: %w: several nodes", store.ErrUnsupported)
 
 // reservationOf cuts the reservation out of an answer.
 func reservationOf(t testing.TB, body string) string {

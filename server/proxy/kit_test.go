@@ -22,6 +22,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/server/gate"
 	"github.com/slidegate/slidegate/server/proxy"
+	"github.com/slidegate/slidegate/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,7 +47,7 @@ type settings struct {
 	trusted  []netip.Prefix
 	opts     proxy.Options
 	serve    proxy.ServeOptions
-	store    slidegate.Store // instead of one in memory
+	store    store.Store // instead of one in memory
 }
 
 // policy is one by address.

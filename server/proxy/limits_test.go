@@ -12,12 +12,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/server/proxy"
+	"github.com/slidegate/slidegate/store"
 )
 
 func TestLimitsByRoute(t *testing.T) {
@@ -203,15 +203,15 @@ func TestLists(t *testing.T) {
 
 // failing is a store that fails, or that answers as the failure mode closed does.
 type failing struct {
-	slidegate.Store
+	store.Store
 	err error
 }
 
-func (f *failing) Apply(_ context.Context, batch []slidegate.Request) error {
+func (f *failing) Apply(_ context.Context, batch []store.Request) error {
 	for i := range batch {
 		batch[i].Err = f.err
 		for j := range batch[i].Answers {
-			batch[i].Answers[j] = slidegate.Answer{Flags: rule.FallbackClosed, RetryAfter: 1_500_000}
+			batch[i].Answers[j] = rule.Answer{Flags: rule.FallbackClosed, RetryAfter: 1_500_000}
 		}
 	}
 	return f.err

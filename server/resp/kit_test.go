@@ -15,8 +15,10 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/server/gate"
 	"github.com/slidegate/slidegate/server/resp"
+	"github.com/slidegate/slidegate/store"
 )
 
 // patience is how long anything may take on a busy machine.
@@ -70,7 +72,7 @@ type counted struct {
 
 var errBroken = errors.New("the store is broken")
 
-func (s *counted) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (s *counted) Apply(ctx context.Context, batch []store.Request) error {
 	s.applies.Add(1)
 	if s.failing.Load() {
 		for i := range batch {
@@ -81,14 +83,14 @@ func (s *counted) Apply(ctx context.Context, batch []slidegate.Request) error {
 	return s.Store.Apply(ctx, batch)
 }
 
-func (s *counted) TakeOne(ctx context.Context, limit *slidegate.BoundLimit, key string, cost int64) (
-	allowed bool, flags slidegate.Flags, remaining int64, retryAfter, resetAfter, at slidegate.Micros, err error) {
+func (s *counted) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error) {
 	s.ones.Add(1)
 	if s.failing.Load() {
 		err = errBroken
 		return
 	}
-	return s.Store.TakeOne(ctx, limit, key, cost)
+	return s.Store.TakeSingle(ctx, limit, key, cost)
 }
 
 // newWorld makes a server that listens nowhere yet.
@@ -107,7 +109,7 @@ func newWorld(t testing.TB, opts resp.Options) *world {
 	if w.gate, err = gate.New(file, gate.Stores{Open: w.store, Closed: w.store, Local: w.store}, gate.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	throttle, err := slidegate.NewWith(w.store, slidegate.Options{Namespace: "cl.throttle"})
+	throttle, err := slidegate.NewWithOptions(w.store, slidegate.Options{Namespace: "cl.throttle"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/server/gate"
+	"github.com/slidegate/slidegate/store"
 )
 
 const allowName = "sg.allow"
@@ -134,7 +135,7 @@ func (c *conn) verdict(v *gate.Verdict, err error) {
 func (c *conn) failed(err error) {
 	kind := "STORE"
 	for _, question := range []error{gate.ErrPolicy, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
-		slidegate.ErrConflict, slidegate.ErrStore} {
+		slidegate.ErrConflict, store.ErrUnsupported} {
 		if errors.Is(err, question) {
 			kind = "ERR"
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/server/stores"
+	"github.com/slidegate/slidegate/store"
 )
 
 // TestMain sees to it that nothing goes on after Close, but for what a client of a cluster leaves behind: goroutines that
@@ -71,9 +72,9 @@ func hasty() stores.Options {
 var namespaces atomic.Int64
 
 // limiter returns one of 3 units an hour, which shares its counts with others of the same namespace.
-func limiter(t testing.TB, store slidegate.Store, namespace string) *slidegate.Limiter {
+func limiter(t testing.TB, store store.Store, namespace string) *slidegate.Limiter {
 	t.Helper()
-	l, err := slidegate.NewWith(store, slidegate.Options{
+	l, err := slidegate.NewWithOptions(store, slidegate.Options{
 		Namespace: namespace, Limits: []slidegate.Limit{{Quota: 3, Window: time.Hour, Algorithm: slidegate.SlidingLog}},
 	})
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // late is a store that is connected to in the background. Until then every request fails, which is for the failure modes
 // to answer. It is safe for concurrent use.
 type late struct {
-	slidegate.Store // a sketch of the store, without a connection, for what takes no I/O: Check and Traits
+	store.Store // a sketch of the store, without a connection, for what takes no I/O: Check and Traits
 
 	link atomic.Pointer[link]
 	why  atomic.Pointer[error] // of the last attempt
@@ -23,7 +23,7 @@ type late struct {
 
 // link is a store that was connected to.
 type link struct {
-	store slidegate.Store
+	store store.Store
 	ping  func(context.Context) error
 	close func()
 }
@@ -32,7 +32,7 @@ type link struct {
 type connector func(ctx context.Context) (*link, error)
 
 // Apply asks the store if it is there.
-func (l *late) Apply(ctx context.Context, batch []slidegate.Request) error {
+func (l *late) Apply(ctx context.Context, batch []store.Request) error {
 	if link := l.link.Load(); link != nil {
 		return link.store.Apply(ctx, batch)
 	}
@@ -65,7 +65,7 @@ const (
 
 // connectLater returns a store that is connected to as soon as that is possible. It tries once before it returns, so that
 // a store which is there is there from the first request on.
-func (o *Opened) connectLater(name string, sketch slidegate.Store, connect connector, opts *Options) (slidegate.Store, error) {
+func (o *Opened) connectLater(name string, sketch store.Store, connect connector, opts *Options) (store.Store, error) {
 	l := &late{Store: sketch}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -6,7 +6,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // TestLateTellsEveryRequest: before there is a connection, each request of a batch has its error.
@@ -16,8 +16,8 @@ func TestLateTellsEveryRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &late{Store: target.sketch}
-	batch := make([]slidegate.Request, 2)
-	if err := l.Apply(context.Background(), batch); !errors.Is(err, ErrDown) || errors.Is(err, slidegate.ErrStore) {
+	batch := make([]store.Request, 2)
+	if err := l.Apply(context.Background(), batch); !errors.Is(err, ErrDown) || errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("the batch: %v", err)
 	}
 	for i := range batch {

@@ -7,11 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // putLayers puts the layers over a store that is a network away. From the outside in:
@@ -20,18 +21,18 @@ import (
 //	failure    the deadline; one for each mode, with a breaker of its own
 //	denycache  one for all modes; below the failure modes, so that what these refuse is not remembered
 //	coalesce   one for all modes: what they ask shares calls
-func (o *Opened) putLayers(store slidegate.Store, calls int, opts *Options) error {
+func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 	timeout := opts.Timeout
 	if timeout == 0 {
 		timeout = 100 * time.Millisecond
 	}
-	shared, err := coalesce.New(store, coalesce.Options{InFlight: calls, Gather: true, Timeout: max(timeout, time.Second)})
+	shared, err := coalesce.New(st, coalesce.Options{InFlight: calls, Gather: true, Timeout: max(timeout, time.Second)})
 	if err != nil {
 		return fmt.Errorf("stores: %w", err)
 	}
-	store = shared
+	st = shared
 	if opts.DenyAge >= 0 {
-		if store, err = denycache.New(shared, denycache.Options{MaxAge: opts.DenyAge}); err != nil {
+		if st, err = denycache.New(shared, denycache.Options{MaxAge: opts.DenyAge}); err != nil {
 			return fmt.Errorf("stores: %w", err)
 		}
 	}
@@ -41,11 +42,11 @@ func (o *Opened) putLayers(store slidegate.Store, calls int, opts *Options) erro
 	}
 	for _, mode := range []struct {
 		policy failure.Policy
-		to     *slidegate.Store
+		to     *store.Store
 	}{
 		{failure.Open(), &o.Open}, {failure.Closed(), &o.Closed}, {failure.Local(local), &o.Local},
 	} {
-		layered, err := failure.New(store, mode.policy, failureOptions(opts, timeout, mode.policy.String()))
+		layered, err := failure.New(st, mode.policy, failureOptions(opts, timeout, mode.policy.String()))
 		if err != nil {
 			return fmt.Errorf("stores: %w", err)
 		}
@@ -73,10 +74,10 @@ func failureOptions(opts *Options, timeout time.Duration, mode string) failure.O
 const tellEvery = 10 * time.Second
 
 // teller returns what logs that a failure mode answers.
-func teller(log *slog.Logger, mode string) func(context.Context, slidegate.Op, error) {
+func teller(log *slog.Logger, mode string) func(context.Context, rule.Op, error) {
 	base := time.Now()
 	var next, since atomic.Int64
-	return func(_ context.Context, _ slidegate.Op, err error) {
+	return func(_ context.Context, _ rule.Op, err error) {
 		answered := since.Add(1)
 		now, due := int64(time.Since(base)), next.Load()
 		if now < due || !next.CompareAndSwap(due, now+int64(tellEvery)) {

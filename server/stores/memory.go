@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/server/gate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // openMemory opens a store in this process. It has no layer but observation: there is no round trip to save or to share,
@@ -45,7 +45,7 @@ func (o *Opened) openMemory(url string, opts *Options) error {
 }
 
 // observed puts observation over a store, if anybody wants metrics.
-func (o *Opened) observed(store slidegate.Store, opts *Options) (slidegate.Store, error) {
+func (o *Opened) observed(store store.Store, opts *Options) (store.Store, error) {
 	if opts.MeterProvider == nil {
 		return store, nil
 	}

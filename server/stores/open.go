@@ -10,9 +10,9 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/server/gate"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Options are what a store has besides its URL. The zero value is good.
@@ -87,7 +87,7 @@ func Open(ctx context.Context, url string, opts Options) (*Opened, error) {
 
 func (o *Opened) open(url string, opts *Options) error {
 	scheme, _, _ := strings.Cut(url, ":")
-	var store slidegate.Store
+	var store store.Store
 	calls := 0 // to the store at once: as many as coalesce thinks right
 	switch strings.ToLower(scheme) {
 	case "", "memory":

@@ -13,8 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/store"
 )
 
 // postgresTarget is where a PostgreSQL is, and how to use it.
@@ -22,7 +22,7 @@ type postgresTarget struct {
 	pool    *pgxpool.Config
 	store   pgstore.Options
 	migrate bool
-	sketch  slidegate.Store
+	sketch  store.Store
 	log     *slog.Logger
 }
 

@@ -12,15 +12,15 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/store"
 )
 
 // redisTarget is where a Redis is, and how to talk to it.
 type redisTarget struct {
 	client rueidis.ClientOption
 	store  redisstore.Options
-	sketch slidegate.Store
+	sketch store.Store
 }
 
 const (

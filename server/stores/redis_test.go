@@ -23,13 +23,14 @@ import (
 	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/server/stores"
+	"github.com/slidegate/slidegate/store"
 )
 
 // sameCounts takes one unit in each mode and one more, which all must refuse: they count in one place.
 func sameCounts(t *testing.T, o *stores.Opened) {
 	t.Helper()
 	namespace := fmt.Sprint("same-", namespaces.Add(1))
-	for _, store := range []slidegate.Store{o.Open, o.Closed, o.Local} {
+	for _, store := range []store.Store{o.Open, o.Closed, o.Local} {
 		if d := allow(t, limiter(t, store, namespace)); !d.Allowed || d.Flags != 0 {
 			t.Errorf("one of three units: %+v", d)
 		}
@@ -83,8 +84,8 @@ func modes(o *stores.Opened) []mode {
 
 type mode struct {
 	name    string
-	store   slidegate.Store
-	flag    slidegate.Flags
+	store   store.Store
+	flag    rule.Flags
 	allowed bool
 }
 

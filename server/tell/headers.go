@@ -176,7 +176,7 @@ func effective(allowed bool, remaining int64, retry, reset time.Duration) int64 
 // seconds rounds up.
 func seconds(d time.Duration) int64 { return int64(d/time.Second) + min(1, int64(d%time.Second)) }
 
-func duration(m slidegate.Micros) time.Duration {
+func duration(m rule.Micros) time.Duration {
 	if m > math.MaxInt64/1000 { // never, or centuries
 		return slidegate.Never
 	}

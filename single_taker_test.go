@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -25,12 +26,12 @@ func TestSameDecisionsWithAndWithoutBatch(t *testing.T) {
 	for _, limit := range limits {
 		t.Run(limit.String(), func(t *testing.T) {
 			clock := storetest.NewClock(noon)
-			makers := map[string]func() slidegate.Store{
-				"reference": func() slidegate.Store { return storetest.NewReference(clock) },
-				"memory":    func() slidegate.Store { return newMemory(t, clock) },
+			makers := map[string]func() store.Store{
+				"reference": func() store.Store { return storetest.NewReference(clock) },
+				"memory":    func() store.Store { return newMemory(t, clock) },
 			}
 			for name, newStore := range makers {
-				if _, ok := newStore().(slidegate.OneTaker); !ok {
+				if _, ok := newStore().(store.SingleTaker); !ok {
 					t.Fatalf("%s has no other way", name)
 				}
 				one, batch := newLimiter(t, newStore(), limit), newLimiter(t, batchOnly{newStore()}, limit)

@@ -4,17 +4,17 @@ import (
 	"context"
 	"testing"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
-// checkOneTaker: TakeOne, where there is one, answers as Apply does and works on the same state.
-func checkOneTaker(t testing.TB, s *suite) {
+// checkSingleTaker: TakeSingle, where there is one, answers as Apply does and works on the same state.
+func checkSingleTaker(t testing.TB, s *suite) {
 	p := s.pair(t)
-	taker, ok := p.store.(slidegate.OneTaker)
+	taker, ok := p.store.(store.SingleTaker)
 	if !ok {
-		t.Skip("the store is no OneTaker")
+		t.Skip("the store is no SingleTaker")
 	}
-	one := func(ctx context.Context, batch []slidegate.Request) error {
+	one := func(ctx context.Context, batch []store.Request) error {
 		request := &batch[0]
 		request.Answers[0], request.Err = takeOne(ctx, taker, request.Charges[0])
 		return request.Err
@@ -30,7 +30,7 @@ func checkOneTaker(t testing.TB, s *suite) {
 				q.step(one)
 				continue
 			}
-			q.mix = everyOp // what Apply did in between shows in TakeOne's answers, and the other way round
+			q.mix = everyOp // what Apply did in between shows in TakeSingle's answers, and the other way round
 			q.step(p.store.Apply)
 		}
 	}

@@ -1,0 +1,126 @@
+// Package store is what a Slidegate store implements: the Store interface, the requests it decides and the limits it
+// decides them by. People who use limiters do not need it; people who write a store, a layer over one or an adapter
+// that batches its own requests do. The decision rule itself is package rule, and package storetest checks a Store
+// against it in one line.
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// ErrUnsupported is wrapped by errors that report something the store cannot do for this request or this limit.
+var ErrUnsupported = errors.New("not supported by this store")
+
+// Store is where state lives and where a decision is made atomically. Limiters, layers and servers all talk to this
+// interface; run storetest.Run against an implementation. A Store is safe for concurrent use.
+//
+// The decision rule is the package rule, the same for every store. A store that can run Go at its data loads the states
+// of a request, calls rule.Decide and stores what changed. A store that decides elsewhere (a script, a function in the
+// database) ports rule's roll, room and charge, returns the integers of the new state with the time, and derives the
+// answers from them with rule.Limit.Answer. Either way the answers must agree with rule's to the last microsecond and
+// unit.
+//
+// Every store keeps to this:
+//
+//   - State belongs to an address: Charge.Limit's Prefix (namespace, name, shape), Request.Group and Charge.Key. Keys are
+//     any bytes of any length, and different addresses never share state by the way their names are built.
+//   - Each request is atomic: no other request is decided between its charges. The requests of a batch are decided in
+//     order where they share an address; across addresses the order is free.
+//   - One clock decides: a store with a server uses the server's clock, read once per request, inside the critical
+//     section. Time never goes backwards for a key, as rule defines it.
+//   - A refusal writes nothing, unless the limit counts refusals or the state was left ahead by a clock that jumped
+//     (rule.ClockMoved). A peek writes nothing.
+//   - A store may forget a state once rule's Expires has come, never before; if the clock then steps back, it does not
+//     matter whether the state is still there. When a store must forget a live state to stay within its bounds, the key
+//     that takes the place inherits what was forgotten, and its answers carry rule.Inherited.
+//   - A store whose keys live on several nodes refuses a request over several of them with an error that wraps
+//     ErrUnsupported, unless its group puts them on one node.
+//
+// A store may also implement the optional interfaces of this package. A layer implements Wrapper, and As finds an
+// optional interface under any number of layers.
+type Store interface {
+	// Apply decides a batch of requests. For each it fills Answers and sets Err to nil, or sets Err. It returns the first
+	// of those errors, so a caller with one request need only look at what is returned.
+	//
+	// An error means that the answer is unknown: the request may or may not have been charged, and may still be charged
+	// later. It is never a refusal. When ctx ends, Apply returns soon, and what was not answered by then has ctx's error.
+	// Apply keeps no reference to the batch or anything in it after it returns.
+	Apply(ctx context.Context, batch []Request) error
+
+	// Check returns an error that wraps ErrUnsupported when the store cannot keep this limit exactly, else nil. It does no
+	// I/O.
+	Check(limit *Limit) error
+
+	// Traits reports what the store can do. It does no I/O.
+	Traits() Traits
+}
+
+// SingleTaker is an optional interface for Stores that can decide the most common request directly, without a batch:
+// rule.Take with a single charge and no group. It answers as Apply would; what is granted is the cost, if allowed. A
+// Limiter uses it where it is implemented. The answer comes as plain numbers because those stay in registers: as a
+// rule.Answer it would be copied through memory at every step, which takes longer than the rest of a decision in memory.
+type SingleTaker interface {
+	TakeSingle(ctx context.Context, limit *Limit, key string, cost int64) (
+		allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error)
+}
+
+// Wrapper is implemented by layers: Stores that answer through another Store.
+type Wrapper interface {
+	// Unwrap returns the Store below.
+	Unwrap() Store
+}
+
+// As returns the first Store that implements T, beginning at s and going down through the layers, and whether there is
+// one. It is for optional interfaces that a layer need not take part in; what a layer must see, such as a decision, goes
+// through the layer.
+func As[T any](s Store) (found T, ok bool) {
+	for s != nil {
+		if found, ok = s.(T); ok {
+			return found, true
+		}
+		wrapper, wraps := s.(Wrapper)
+		if !wraps {
+			break
+		}
+		s = wrapper.Unwrap()
+	}
+	return found, false
+}
+
+// Request is one operation over one or more charges, all or nothing.
+type Request struct {
+	Op rule.Op
+	// Group is part of the address of every charge. Stores made of several nodes keep a group on one node, so that
+	// several charges are decided in one round trip. It may be empty.
+	Group string
+	// Charges are at least one and at most Traits.MaxCharges. No two of them have the same address: Limiter adds up the
+	// costs of those that do.
+	Charges []Charge
+	// Answers has one place for each charge. The caller owns it, the store fills it.
+	Answers []rule.Answer
+	// Err is set by the store: nil when Answers is filled.
+	Err error
+}
+
+// Charge is one limit's part in a request.
+type Charge struct {
+	Limit *Limit
+	Key   string
+	Cost  int64       // 0 to rule.MaxQuota
+	At    rule.Micros // rule.GiveBack only: the At of the answer that charged the units, or rule.Oldest for the oldest ones
+}
+
+// Traits describe what a Store can do.
+type Traits struct {
+	// Name is what metrics and logs call the store, such as "memory" or "redis".
+	Name string
+	// ServerClock: one clock decides for all processes that share the store.
+	ServerClock bool
+	// MaxCharges is how many charges one request may have; 1 if the store is not atomic over several keys.
+	MaxCharges int
+	// RoundTrips is how many a request takes, 0 for a store in the same process.
+	RoundTrips int
+}
