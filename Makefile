@@ -25,7 +25,7 @@ test: compiler browser curl redis postgres proxies wrk ## all tests, with the ra
 	$(TEST) -race $$($(GO) list ./... | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
 	$(TEST) $$($(GO) list ./... | grep -vE '$(SHARES)') $$($(GO) list ./... | grep -E '$(HEAVY)')
 	$(TEST) ./memstore # once more: the race detector leaves it too little time
-	$(TEST) -run Alloc ./layer/... ./httplimit ./grpclimit ./server/gate ./server/jsonapi ./server/resp # and these: it changes what is allocated
+	$(TEST) -run Alloc ./layer/... ./httplimit ./grpclimit ./cmd/slidegate/internal/server/gate ./cmd/slidegate/internal/server/jsonapi ./cmd/slidegate/internal/server/resp # and these: it changes what is allocated
 	cd bench && $(GO) test -timeout 4m ./...
 	cd examples/routers && $(GO) test ./...
 
@@ -119,7 +119,7 @@ replay-big: ## replay more than a gigabyte of log through a pipe, and print the 
 	$(GO) test ./cmd/slidegate -run Memory -v -count 1 -piped 22000000
 
 screenshots: browser ## pictures of the report's page, in ./screenshots
-	SLIDEGATE_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./replay/report -run Page -count 1
+	SLIDEGATE_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/replay/report -run Page -count 1
 
 fuzz: ## fuzz every target for FUZZTIME each
 	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v ^./bench/); do \

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/test/pgtest"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/slidegate/slidegate/internal/pgtest"
 	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/test/pgtest"
 )
 
 // pgURLEnv names a database to be measured in instead of a server that this program starts.

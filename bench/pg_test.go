@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/internal/pgtest"
+	"github.com/slidegate/slidegate/test/pgtest"
 )
 
 // openTestPG starts a server for a test.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slidegate/slidegate/internal/wording"
+	"github.com/slidegate/slidegate/config/wording"
 )
 
 // maxCost is the largest cost that a limit takes.

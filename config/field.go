@@ -6,7 +6,7 @@ import (
 	"net/textproto"
 	"strings"
 
-	"github.com/slidegate/slidegate/internal/wording"
+	"github.com/slidegate/slidegate/config/wording"
 )
 
 // FieldKind is what part of a request a Field is.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/slidegate/slidegate/internal/wording"
-	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // MaxSize is how large a file may be, in bytes.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/wording"
+	"github.com/slidegate/slidegate/config/wording"
 )
 
 // Format writes a file as it was understood: with everything that it leaves to defaults, and with the passwords of the

@@ -6,7 +6,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // keyMark is what a key begins with in a list of clients.

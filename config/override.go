@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 var overrideFields = []string{"key", "keys", "limits", "unlimited"}

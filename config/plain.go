@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/wording"
+	"github.com/slidegate/slidegate/config/wording"
 )
 
 // Plain returns the file of those who have none: one policy, by which every key faces the same limits. In the service's

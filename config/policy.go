@@ -3,8 +3,8 @@ package config
 import (
 	"strings"
 
-	"github.com/slidegate/slidegate/internal/wording"
-	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 var (

@@ -5,8 +5,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/slidegate/slidegate/internal/wording"
-	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // reader reads one file.

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slidegate/slidegate/internal/wording"
-	"github.com/slidegate/slidegate/internal/yamlfile"
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // schemes are the kinds of stores that there are.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/internal/wording"
+	"github.com/slidegate/slidegate/config/wording"
 )
 
 func TestStoresThatAreTaken(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate/internal/wording"
+	"github.com/slidegate/slidegate/config/wording"
 )
 
 // Template makes the key of a request out of its fields. The zero value has no fields, makes empty keys, and stands for a

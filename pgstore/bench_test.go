@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/pgtest"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/pgtest"
 )
 
 // BenchmarkTake asks from 1 and from 64 callers, for one key and for many, beside an UPDATE that only counts: the least that a

@@ -11,12 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/pgtest"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/pgtest"
 )
 
 // secretKey must not be in any error.

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/slidegate/slidegate/internal/faultproxy"
-	"github.com/slidegate/slidegate/internal/history"
-	"github.com/slidegate/slidegate/internal/pgtest"
-	"github.com/slidegate/slidegate/internal/workers"
 	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/test/faultproxy"
+	"github.com/slidegate/slidegate/test/history"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/workers"
 )
 
 var historyLength = flag.Duration("history", 3*time.Second, "how long the histories are that are checked for one unit too many")

@@ -12,13 +12,13 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/history"
-	"github.com/slidegate/slidegate/internal/pgtest"
-	"github.com/slidegate/slidegate/internal/workers"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/history"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/workers"
 )
 
 // soon is how long anything may take that is not meant to take long.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/pgtest"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/test/pgtest"
 )
 
 var soakLength = flag.Duration("soak", 3*time.Second, "how long the table is updated at full load to see that its size is bounded")

@@ -5,10 +5,10 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/pgtest"
-	"github.com/slidegate/slidegate/internal/porttest"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/porttest"
 )
 
 // database returns a pool of a database of the test's own, with the schema in it.

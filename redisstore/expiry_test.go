@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/redistest"
 )
 
 // A key lives until its state does not matter any more, and for the grace after that, not longer.

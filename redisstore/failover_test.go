@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/faultproxy"
-	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/faultproxy"
+	"github.com/slidegate/slidegate/test/redistest"
 )
 
 // A replica that takes over may not have what the master admitted last: Redis does not wait for replicas. How much too much

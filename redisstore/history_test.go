@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/internal/faultproxy"
-	"github.com/slidegate/slidegate/internal/history"
-	"github.com/slidegate/slidegate/internal/redistest"
-	"github.com/slidegate/slidegate/internal/workers"
+	"github.com/slidegate/slidegate/test/faultproxy"
+	"github.com/slidegate/slidegate/test/history"
+	"github.com/slidegate/slidegate/test/redistest"
+	"github.com/slidegate/slidegate/test/workers"
 )
 
 var historyLength = flag.Duration("history", 4*time.Second, "how long the history is that is checked for one unit too many")

@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/redistest"
 )
 
 func memory(t *testing.T, client rueidis.Client, name string) int64 {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/redis/rueidis"
-	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/test/redistest"
 )
 
 // The script's products are exact. What of the script stands before its windows, the products among it, is called from a

@@ -12,11 +12,11 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/history"
-	"github.com/slidegate/slidegate/internal/redistest"
-	"github.com/slidegate/slidegate/internal/workers"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/history"
+	"github.com/slidegate/slidegate/test/redistest"
+	"github.com/slidegate/slidegate/test/workers"
 )
 
 // TestWorker is what the other processes run.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/faultproxy"
-	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/faultproxy"
+	"github.com/slidegate/slidegate/test/redistest"
 )
 
 // What is sent to the server again, and what is not: a request may be charged once, never twice.

@@ -4,10 +4,10 @@ import (
 	"testing"
 
 	"github.com/redis/rueidis"
-	"github.com/slidegate/slidegate/internal/porttest"
-	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/porttest"
+	"github.com/slidegate/slidegate/test/redistest"
 )
 
 // withClock opens stores that have a clock of a test's.

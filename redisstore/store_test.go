@@ -5,10 +5,10 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/porttest"
-	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/porttest"
+	"github.com/slidegate/slidegate/test/redistest"
 )
 
 // newStore is New for options that are right.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/slidegate/slidegate/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
 // All forms of a report say the same numbers.

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/rule"
-	"github.com/slidegate/slidegate/server/gate"
-	"github.com/slidegate/slidegate/server/stores"
 )
 
 // patience is how long a store may take to answer. Nobody's request waits for it here, so it need not be short.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/internal/redistest"
+	"github.com/slidegate/slidegate/test/redistest"
 )
 
 // asks are command lines and what becomes of them, one after the other.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slidegate/slidegate/replay/generate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/generate"
 )
 
 // shapeFlags say what traffic to make up.

@@ -8,8 +8,8 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/slidegate/slidegate/replay/generate"
-	"github.com/slidegate/slidegate/replay/traffic"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/generate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
 
 // input is the traffic that is replayed, and how far it has been read.

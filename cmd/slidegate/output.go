@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/slidegate/slidegate/replay/report"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
 )
 
 // output is the files that a replay writes. They are opened before the traffic is read: an hour later is too late to find

@@ -20,11 +20,11 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
-	"github.com/slidegate/slidegate/server/gate"
-	"github.com/slidegate/slidegate/server/proxy"
-	"github.com/slidegate/slidegate/server/stores"
 )
 
 // proxyCommand puts limits in front of an application.

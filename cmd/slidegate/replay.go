@@ -10,10 +10,10 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/replay"
-	"github.com/slidegate/slidegate/replay/report"
-	"github.com/slidegate/slidegate/replay/traffic"
 	"github.com/slidegate/slidegate/rule"
 )
 

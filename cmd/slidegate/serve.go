@@ -17,9 +17,9 @@ import (
 
 	"go.opentelemetry.io/otel"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/server"
-	"github.com/slidegate/slidegate/server/envoy"
 )
 
 // serveCommand runs the service.

@@ -5,11 +5,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/internal/redistest"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/redisstore/goredis"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/redistest"
 )
 
 // The store is the same over go-redis as over rueidis.

@@ -1,0 +1,121 @@
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// decisions writes one JSON line a request, in the order of the input, which is not always the order in which the
+// requests were decided.
+type decisions struct {
+	out  *bufio.Writer
+	err  error
+	text []byte // the beginnings of lines that have not been decided yet
+	from int    // where in text the next one begins
+
+	next    int64              // the place in the input of the next line to write
+	waiting map[int64]decision // those decided before it
+	line    []byte
+}
+
+type decision struct {
+	allowed   bool
+	remaining int64
+	retry     rule.Micros
+	reset     rule.Micros
+}
+
+func newDecisions(w io.Writer) *decisions {
+	return &decisions{out: bufio.NewWriterSize(w, 1<<18), waiting: map[int64]decision{}}
+}
+
+// appendAsked appends the part of a line that repeats the request, ended by a newline.
+func appendAsked(to []byte, line *traffic.Line) []byte {
+	to = append(to, `{"t":`...)
+	to = append(to, line.Time...)
+	to = append(to, `,"key":`...)
+	to = appendJSON(to, line.Key)
+	to = append(to, `,"cost":`...)
+	to = strconv.AppendInt(to, line.Cost, 10)
+	return append(to, '\n')
+}
+
+// appendJSON appends text as a JSON string.
+func appendJSON(to, text []byte) []byte {
+	for _, b := range text {
+		if b < ' ' || b > '~' || b == '"' || b == '\\' {
+			var quoted bytes.Buffer
+			encoder := json.NewEncoder(&quoted)
+			encoder.SetEscapeHTML(false)
+			_ = encoder.Encode(string(text)) // a string can always be encoded
+			return append(to, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
+		}
+	}
+	to = append(to, '"')
+	to = append(to, text...)
+	return append(to, '"')
+}
+
+// read takes the beginnings of further lines, in the order of the input.
+func (d *decisions) read(text []byte) {
+	if d.from > len(d.text)/2 {
+		d.text = d.text[:copy(d.text, d.text[d.from:])]
+		d.from = 0
+	}
+	d.text = append(d.text, text...)
+}
+
+// decided takes the answer to a request whose beginning has been read.
+func (d *decisions) decided(seq int64, answers []rule.Answer) {
+	index, allowed := rule.Deciding(answers)
+	a := &answers[index]
+	own := decision{allowed, a.Remaining, a.RetryAfter, a.ResetAfter}
+	if seq != d.next {
+		d.waiting[seq] = own
+		return
+	}
+	for ok := true; ok; own, ok = d.waiting[d.next] {
+		delete(d.waiting, d.next)
+		d.write(own)
+		d.next++
+	}
+}
+
+func (d *decisions) write(own decision) {
+	asked := d.text[d.from:]
+	asked = asked[:bytes.IndexByte(asked, '\n')]
+	d.from += len(asked) + 1
+
+	line := append(d.line[:0], asked...)
+	line = append(line, `,"allowed":`...)
+	line = strconv.AppendBool(line, own.allowed)
+	line = append(line, `,"remaining":`...)
+	line = strconv.AppendInt(line, own.remaining, 10)
+	line = append(line, `,"retry_after_us":`...)
+	if own.retry == rule.Never {
+		line = append(line, "null"...)
+	} else {
+		line = strconv.AppendInt(line, own.retry, 10)
+	}
+	line = append(line, `,"reset_after_us":`...)
+	line = strconv.AppendInt(line, own.reset, 10)
+	line = append(line, "}\n"...)
+	if _, err := d.out.Write(line); err != nil && d.err == nil {
+		d.err = fmt.Errorf("replay: the decisions: %w", err)
+	}
+	d.line = line
+}
+
+func (d *decisions) flush() error {
+	if err := d.out.Flush(); err != nil && d.err == nil {
+		d.err = fmt.Errorf("replay: the decisions: %w", err)
+	}
+	return d.err
+}

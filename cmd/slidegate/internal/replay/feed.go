@@ -1,0 +1,121 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// batchSize is about how many requests are handed on at a time.
+const batchSize = 4096
+
+// lookupSize is how many keys are looked up together.
+const lookupSize = 32
+
+// batch is a stretch of the traffic in the order in which it is decided.
+type batch struct {
+	requests []request
+	asked    []byte // the beginnings of the decisions' lines for what has been read meanwhile, in the order of the input
+}
+
+// feed reads the traffic, numbers its keys and sorts it, in a goroutine of its own.
+type feed struct {
+	lines traffic.Lines
+	keys  *keys
+	order *order
+	echo  bool // asked is wanted
+	full  chan *batch
+	spare chan *batch
+	total Traffic
+	err   error // why the traffic ended, if not at its end; read it when full is closed
+
+	read []request // whose keys are still without numbers
+	list lookup    // of these
+}
+
+func newFeed(lines traffic.Lines, distance rule.Micros, echo bool) *feed {
+	const batches = 3 // one being filled, one waiting, one being decided
+	f := &feed{lines: lines, keys: newKeys(), order: newOrder(distance), echo: echo,
+		full: make(chan *batch, batches), spare: make(chan *batch, batches)}
+	for range batches {
+		f.spare <- &batch{requests: make([]request, 0, batchSize)}
+	}
+	return f
+}
+
+// run reads until the traffic ends, or ctx does.
+func (f *feed) run(ctx context.Context) {
+	defer close(f.full)
+	b := <-f.spare
+	var line traffic.Line
+	for f.err == nil {
+		err := f.lines.Next(&line)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				f.err = err
+			}
+			break
+		}
+		f.take(&line, b)
+		if len(f.read) == lookupSize {
+			b = f.hand(b, false)
+			f.err = ctx.Err()
+		}
+	}
+	f.hand(b, true)
+	f.total.Order = f.order.found
+	f.total.Keys = int64(f.keys.len())
+}
+
+// take notes a request. Its key gets its number later, together with others.
+func (f *feed) take(line *traffic.Line, b *batch) {
+	if f.total.Requests == 0 {
+		f.total.From, f.total.To = line.At, line.At
+	}
+	f.total.From, f.total.To = min(f.total.From, line.At), max(f.total.To, line.At)
+	f.list.add(line.Key)
+	f.read = append(f.read, request{at: line.At, cost: line.Cost, seq: f.total.Requests})
+	f.total.Requests++
+	f.total.Units += line.Cost
+	if f.echo {
+		b.asked = appendAsked(b.asked, line)
+	}
+}
+
+// number gives the keys of what has been read their numbers, and puts it in order.
+func (f *feed) number() {
+	f.keys.numbers(&f.list, func(i int, number uint32) {
+		f.read[i].key = number
+		f.order.add(f.read[i])
+	})
+	f.read = f.read[:0]
+	f.list.reset()
+}
+
+// hand passes on what is ready, a batch at a time, and returns the batch to go on with. The last batch goes even if it is
+// empty: it may have beginnings of decisions' lines.
+func (f *feed) hand(b *batch, all bool) *batch {
+	f.number()
+	if !all && !f.order.full() && len(b.asked) < 1<<20 {
+		return b
+	}
+	f.order.release(all, func(requests []request) {
+		b.requests = append(b.requests, requests...)
+		f.full <- b
+		b = <-f.spare
+	})
+	if len(b.asked) > 0 {
+		f.full <- b
+		b = <-f.spare
+	}
+	return b
+}
+
+// done gives a batch back to be filled again.
+func (f *feed) done(b *batch) {
+	b.requests, b.asked = b.requests[:0], b.asked[:0]
+	f.spare <- b
+}

@@ -1,0 +1,243 @@
+package replay
+
+import (
+	"context"
+	"flag"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/rule"
+	"pgregory.net/rapid"
+)
+
+// The slow, obvious replay that the real one is held against: a map of states, the rule as it stands, every request kept.
+
+const (
+	milli  = rule.Micros(1_000)
+	second = 1_000 * milli
+	minute = 60 * second
+	hour   = 60 * minute
+)
+
+// origin is when made-up traffic begins, a whole day, so that expectations can be worked out by hand.
+const origin = 1_767_571_200 * second
+
+// asked is one request.
+type asked struct {
+	at   rule.Micros
+	key  string
+	cost int64
+}
+
+// list is traffic from a slice. What it lends, it spoils at the next call, as a reader of files may.
+type list struct {
+	rest  []asked
+	spell func(rule.Micros) string // how times are written; nil is as a number
+	key   []byte
+	time  []byte
+}
+
+func (l *list) Next(line *traffic.Line) error {
+	for i := range l.key {
+		l.key[i] = '?'
+	}
+	for i := range l.time {
+		l.time[i] = '?'
+	}
+	if len(l.rest) == 0 {
+		return io.EOF
+	}
+	a := l.rest[0]
+	l.rest = l.rest[1:]
+	l.key = append(l.key[:0], a.key...)
+	if l.spell != nil {
+		l.time = append(l.time[:0], l.spell(a.at)...)
+	} else {
+		l.time = strconv.AppendInt(l.time[:0], a.at, 10)
+	}
+	*line = traffic.Line{At: a.at, Key: l.key, Cost: a.cost, Time: l.time}
+	return nil
+}
+
+// find runs traffic that can be read to its end.
+func find(t tb, opts Options, asks []asked) *Findings {
+	t.Helper()
+	found, err := Run(context.Background(), &list{rest: asks}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// tb is what *testing.T and *rapid.T have in common.
+type tb interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Fatal(args ...any)
+}
+
+// verdict is what the plain model says to one request.
+type verdict struct {
+	asked
+	allowed bool
+	answers []rule.Answer
+	states  []rule.State // of its key, afterwards
+}
+
+// judge decides every request in the order given, with the rule and nothing else.
+func judge(t tb, limits []slidegate.Limit, asks []asked) []verdict {
+	t.Helper()
+	rules := rulesOf(t, limits)
+	states := map[string][]rule.State{}
+	var all []verdict
+	for _, a := range asks {
+		own := states[a.key]
+		if own == nil {
+			own = make([]rule.State, len(limits))
+			states[a.key] = own
+		}
+		items := make([]rule.Item, len(limits))
+		for i := range items {
+			items[i] = rule.Item{Limit: &rules[i], State: &own[i], Cost: a.cost}
+		}
+		v := verdict{asked: a, allowed: true, answers: make([]rule.Answer, len(limits))}
+		rule.Decide(rule.Take, items, a.at, v.answers)
+		for i := range own {
+			v.allowed = v.allowed && v.answers[i].Allowed
+			v.states = append(v.states, own[i].Clone())
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func rulesOf(t tb, limits []slidegate.Limit) []rule.Limit {
+	t.Helper()
+	var rules []rule.Limit
+	for _, limit := range limits {
+		bound, err := slidegate.Bind("", limit)
+		if err != nil {
+			t.Fatalf("the limit %v: %v", limit, err)
+		}
+		rules = append(rules, *bound.Rule())
+	}
+	return rules
+}
+
+// numbered returns requests as the feed hands them on, and the names of their keys.
+func numbered(asks []asked) ([]request, []string) {
+	var requests []request
+	var names []string
+	for i, a := range asks {
+		number := slices.Index(names, a.key)
+		if number < 0 {
+			number = len(names)
+			names = append(names, a.key)
+		}
+		requests = append(requests, request{at: a.at, cost: a.cost, seq: int64(i), key: uint32(number)})
+	}
+	return requests, names
+}
+
+// drawLimit returns a limit of any algorithm whose window is short enough for drawn traffic to fill it.
+func drawLimit(t *rapid.T, name string) slidegate.Limit {
+	l := slidegate.Limit{
+		Name: name, Quota: rapid.Int64Range(1, 12).Draw(t, "quota"),
+		Algorithm:   slidegate.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")),
+		CountDenied: rapid.Bool().Draw(t, "count denied"),
+	}
+	l.Window = time.Duration(rapid.Int64Range(1, 50).Draw(t, "window")) * 60 * time.Millisecond // 60 divides by all segments below
+	switch l.Algorithm {
+	case slidegate.SlidingWindow:
+		l.Overlap = slidegate.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
+		l.Segments = rapid.SampledFrom([]int{0, 1, 1, 2, 3, 10, 60}).Draw(t, "segments")
+		fallthrough
+	case slidegate.FixedWindow:
+		l.Anchor = slidegate.Anchor(rapid.IntRange(0, 1).Draw(t, "anchor"))
+	case slidegate.TokenBucket:
+		l.Burst = rapid.SampledFrom([]int64{0, 1, l.Quota, 3 * l.Quota, 1000 * l.Quota}).Draw(t, "burst")
+	}
+	return l
+}
+
+// steps is how the times of drawn traffic follow one another.
+type steps int
+
+const (
+	forward steps = iota // never back
+	around               // a little back now and then
+	jumping              // also far back and far ahead
+)
+
+// drawTraffic returns up to n requests of few keys, often at moments at which something changes in a window.
+func drawTraffic(t *rapid.T, window time.Duration, n int, how steps) []asked {
+	w := window.Microseconds()
+	now := origin + rapid.Int64Range(0, 2*w).Draw(t, "from")
+	keys := rapid.IntRange(1, 4).Draw(t, "keys")
+	var asks []asked
+	for range rapid.IntRange(1, n).Draw(t, "requests") {
+		now = max(1, now+drawStep(t, w, now, how))
+		asks = append(asks, asked{
+			at: now, key: "key-" + strconv.Itoa(rapid.IntRange(1, keys).Draw(t, "key")),
+			cost: rapid.SampledFrom([]int64{1, 1, 1, 1, 2, 3, 0, 7, 15}).Draw(t, "cost"),
+		})
+	}
+	return asks
+}
+
+func drawStep(t *rapid.T, w, now rule.Micros, how steps) rule.Micros {
+	switch kind := rapid.IntRange(0, 11).Draw(t, "step"); {
+	case kind <= 1:
+		return 0
+	case kind <= 5:
+		return rapid.Int64Range(1, w/8).Draw(t, "a little")
+	case kind == 6:
+		return rapid.Int64Range(1, 2*w).Draw(t, "within two windows")
+	case kind == 7:
+		return w
+	case kind == 8: // where windows of the clock begin, and a microsecond before
+		return w - now%w - rapid.Int64Range(0, 1).Draw(t, "before")
+	case kind == 9 && how >= around:
+		return -rapid.Int64Range(1, w).Draw(t, "a little back")
+	case kind == 10 && how == jumping:
+		return rapid.SampledFrom([]rule.Micros{-w, -w - 1, -w - 2, -3 * w, -50 * w, -now, 5 * w, 4000 * w, 24 * hour * 1000}).Draw(t, "jump")
+	default:
+		return rapid.Int64Range(1, w/2).Draw(t, "half a window")
+	}
+}
+
+// property checks prop n times, or as often as -rapid.checks says, and prints the seed if it fails.
+func property(t *testing.T, n int, prop func(*rapid.T)) {
+	t.Helper()
+	if testing.Short() {
+		n = max(1, n/10)
+	}
+	if times, err := strconv.Atoi(os.Getenv("SLIDEGATE_LONG")); err == nil {
+		n *= times
+	}
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" && !checksSet })
+	if !given {
+		setFlag(t, "rapid.checks", strconv.Itoa(n))
+		checksSet = true
+	}
+	setFlag(t, "rapid.nofailfile", "true")
+	rapid.Check(t, prop)
+}
+
+// checksSet tells that rapid.checks was set here and not on the command line.
+var checksSet bool
+
+func setFlag(t *testing.T, name, value string) {
+	t.Helper()
+	if err := flag.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,318 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+)
+
+// Options say what a replay is to find out. Limits are required; the zero value of all else asks for nothing more.
+type Options struct {
+	// Limits are what every request faces, all at once.
+	Limits []slidegate.Limit
+	// Compare runs all algorithms on the same traffic, with the quotas and windows of Limits.
+	Compare bool
+	// Sweep holds the quotas that the first limit is tried with.
+	Sweep []int64
+	// Suggest asks for the smallest quota of the first limit that touches at most Percent of the keys. With a token bucket
+	// it is taken from the quotas of Sweep.
+	Suggest bool
+	Percent float64
+	// Top is how many of the most denied keys are named, and Trails how many of them are drawn over time.
+	Top    int
+	Trails int
+	// Sort is how far out of order the traffic may be and still be decided in order. 0 decides it in the order it has.
+	Sort time.Duration
+	// Decisions is where each decision is written as a JSON line, in the order of the input; nil writes none.
+	Decisions io.Writer
+	// Progress is called now and then with how many requests have been decided; nil is not.
+	Progress func(requests int64)
+}
+
+// Check returns an error that names what cannot be asked for, and the fix.
+func (o *Options) Check() error {
+	if len(o.Limits) == 0 {
+		return errors.New("replay: there is no limit: give at least one, such as 100/1m")
+	}
+	if len(o.Limits) > maxLimits {
+		return fmt.Errorf("replay: %d limits at once are too many; the most is %d", len(o.Limits), maxLimits)
+	}
+	for i, limit := range o.Limits {
+		if err := limit.Check(); err != nil {
+			return err
+		}
+		for _, other := range o.Limits[:i] {
+			if limit == other {
+				return fmt.Errorf("replay: the limit %s is given twice", limit)
+			}
+			if address(limit) == address(other) {
+				return fmt.Errorf("replay: the limits %s and %s would be charged to the same counts: give them different names", other, limit)
+			}
+		}
+	}
+	switch {
+	case o.Suggest && !(o.Percent >= 0 && o.Percent <= 100):
+		return fmt.Errorf("replay: suggest: %v is not a percentage of keys from 0 to 100", o.Percent)
+	case o.Suggest && o.Limits[0].Algorithm == slidegate.TokenBucket && len(o.Sweep) == 0:
+		return errors.New("replay: suggest: a token bucket refills by its quota, so a quota can only be picked from tried ones: add a sweep, such as 10..1000")
+	case o.Top < 0:
+		return fmt.Errorf("replay: top: %d is not a number of keys", o.Top)
+	case o.Trails < 0:
+		return fmt.Errorf("replay: trails: %d is not a number of keys", o.Trails)
+	case !slices.IsSorted(o.Sweep) || len(slices.Compact(slices.Clone(o.Sweep))) < len(o.Sweep):
+		return fmt.Errorf("replay: sweep: %v does not rise: write smaller quotas first, and each once", o.Sweep)
+	case o.Sort < 0:
+		return fmt.Errorf("replay: sort: %v is not a length of time", o.Sort)
+	}
+	return nil
+}
+
+// address returns what a limit's counts belong to, of a limit that can be.
+func address(limit slidegate.Limit) string {
+	bound, _ := slidegate.Bind("", limit)
+	return bound.Prefix()
+}
+
+// replay is a replay under way.
+type replay struct {
+	opts   *Options
+	feed   *feed
+	exact  *exact // nil if there is nothing to hold against it: it would be held against itself
+	main   *run
+	line   timeline
+	rivals []*run
+	sweep  []*run
+	alone  []*run // the same quotas of the first limit without the others, to suggest one of them
+	demand *demand
+	spool  *spool
+	out    *decisions
+
+	found Findings
+}
+
+// Run lets the traffic through the limits and tells what happened. When ctx ends, or the traffic cannot be read further, it
+// returns what has been found out until then, with Interrupted set, and the error. If there was no request at all, there are
+// no findings.
+func Run(ctx context.Context, lines traffic.Lines, opts Options) (*Findings, error) {
+	r, err := prepare(lines, &opts)
+	if err != nil {
+		return nil, err
+	}
+	if r.spool != nil {
+		defer r.spool.close()
+	}
+	err = r.pass(ctx)
+	if r.feed.total.Requests == 0 {
+		return nil, err
+	}
+	r.found.Interrupted = err != nil
+	r.collect()
+	return &r.found, errors.Join(err, r.again(ctx))
+}
+
+// prepare makes everything ready that the traffic goes through.
+func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
+	if err := opts.Check(); err != nil {
+		return nil, err
+	}
+	r = &replay{opts: opts, feed: newFeed(lines, opts.Sort.Microseconds(), opts.Decisions != nil)}
+	if r.main, err = newRun("", opts.Limits, true); err != nil {
+		return nil, err
+	}
+	if opts.Compare || !r.main.itself {
+		r.exact = newExact(r.main.lanes)
+	}
+	if opts.Compare {
+		r.rivals, r.found.NotCompared = compared(opts.Limits)
+	}
+	if r.sweep, err = swept(opts.Limits, opts.Sweep); err != nil {
+		return nil, err
+	}
+	switch {
+	case !opts.Suggest:
+	case opts.Limits[0].Algorithm != slidegate.TokenBucket:
+		r.demand = newDemand(r.main.lanes[0].limit)
+	case len(opts.Limits) == 1:
+		r.alone = r.sweep
+	default:
+		if r.alone, err = swept(opts.Limits[:1], opts.Sweep); err != nil {
+			return nil, err
+		}
+	}
+	if opts.Decisions != nil {
+		r.out = newDecisions(opts.Decisions)
+	}
+	if opts.Suggest || opts.Trails > 0 {
+		r.spool, err = newSpool()
+	}
+	return r, err
+}
+
+// pass reads the traffic once.
+func (r *replay) pass(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.feed.run(ctx)
+	side := newSide(r.side())
+	defer side.close()
+	var failed error
+	var decided int64
+	for b := range r.feed.full {
+		if failed == nil {
+			if r.exact != nil {
+				r.exact.each(b.requests)
+			}
+			side.begin(b.requests)
+			failed = r.decide(b)
+			side.wait()
+			if failed != nil {
+				stop()
+			}
+		}
+		decided += int64(len(b.requests))
+		r.feed.done(b)
+		if r.opts.Progress != nil {
+			r.opts.Progress(decided)
+		}
+	}
+	if r.out != nil {
+		if err := r.out.flush(); failed == nil {
+			failed = err
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	return r.feed.err
+}
+
+// decide takes a batch through the limits that were asked for.
+func (r *replay) decide(b *batch) error {
+	if r.out != nil {
+		r.out.read(b.asked)
+	}
+	r.main.each(b.requests, func(q *request, allowed bool) {
+		bucket := r.line.at(q.at)
+		if allowed {
+			bucket.Admitted++
+		} else {
+			bucket.Denied++
+		}
+		if r.out != nil {
+			r.out.decided(q.seq, r.main.answers)
+		}
+	})
+	if r.out != nil && r.out.err != nil {
+		return r.out.err
+	}
+	if r.spool != nil {
+		return r.spool.write(b.requests)
+	}
+	return nil
+}
+
+// side returns what else the traffic goes through, each by itself.
+func (r *replay) side() (tasks []func([]request)) {
+	others := slices.Concat(r.rivals, r.sweep)
+	if len(r.opts.Limits) > 1 {
+		others = append(others, r.alone...)
+	}
+	for _, other := range others {
+		tasks = append(tasks, func(requests []request) {
+			other.each(requests, func(*request, bool) {})
+		})
+	}
+	if r.demand != nil {
+		tasks = append(tasks, func(requests []request) {
+			for i := range requests {
+				r.demand.add(&requests[i])
+			}
+		})
+	}
+	return tasks
+}
+
+// collect puts together what one pass has found.
+func (r *replay) collect() {
+	f := &r.found
+	names := r.feed.keys
+	f.Traffic = r.feed.total
+	f.Outcome = r.main.outcome(names, r.opts.Top)
+	f.Timeline = r.line.findings()
+	for _, rival := range r.rivals {
+		f.Compare = append(f.Compare, rival.outcome(names, 0))
+	}
+	if len(r.sweep) > 0 {
+		f.Sweep = sweepFindings(r.sweep)
+	}
+}
+
+// again answers from the spool what can only be asked once the traffic is known.
+func (r *replay) again(ctx context.Context) error {
+	if r.spool == nil || r.found.Interrupted && ctx.Err() != nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	worst := r.main.worst(r.opts.Trails)
+	followed, err := newTrails(r.opts.Limits, r.found.Timeline, worst)
+	if err != nil {
+		return err
+	}
+	trial, untried := r.trial()
+	var log *exact
+	if trial != nil {
+		log = newExact(trial.lanes)
+	}
+	var read int64
+	err = r.spool.each(func(q *request) error {
+		followed.add(q)
+		if trial != nil {
+			q.fits = log.decide(q)
+			trial.decide(q)
+		}
+		if read++; read%batchSize == 0 {
+			return ctx.Err()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	names := r.feed.keys
+	r.found.Worst = followed.findings(worst, names, r.main)
+	if trial != nil {
+		r.found.Suggestion = &Suggestion{Percent: r.opts.Percent, Outcome: trial.outcome(names, r.opts.Top)}
+	}
+	return untried
+}
+
+// trial returns a run of the suggested limit, or nil if none was asked for.
+func (r *replay) trial() (*run, error) {
+	if !r.opts.Suggest {
+		return nil, nil
+	}
+	var quota int64
+	allowed := touchable(r.opts.Percent, r.feed.keys.len())
+	if r.demand != nil {
+		quota = r.demand.smallest(allowed)
+	} else {
+		var err error
+		if quota, err = fromSweep(r.alone, int64(allowed)); err != nil {
+			return nil, err
+		}
+	}
+	limit := suggested(r.opts.Limits[0], quota)
+	trial, err := newRun("", []slidegate.Limit{limit}, true)
+	if err != nil {
+		return nil, fmt.Errorf("replay: suggest: the quota would be %d: %w", quota, err)
+	}
+	return trial, nil
+}

@@ -1,0 +1,373 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Does a replay end as it should, whatever happens to it? The tests run in a bubble, which fails them if a goroutine is left
+// behind or all of them wait for one another.
+
+// failing is traffic that ends with an error of its own, if it has one.
+type failing struct {
+	list
+	with error
+}
+
+func (f *failing) Next(line *traffic.Line) error {
+	err := f.list.Next(line)
+	if err == io.EOF && f.with != nil {
+		return f.with
+	}
+	return err
+}
+
+// endless is traffic that goes on until nobody reads it, or it would be too long a test. It calls reached when so many
+// requests have been read.
+type endless struct {
+	read    int64
+	at      int64
+	reached func()
+	text    []byte
+}
+
+func (e *endless) Next(line *traffic.Line) error {
+	if e.read++; e.read == e.at {
+		e.reached()
+	}
+	if e.read > 300_000 {
+		return errors.New("nobody stopped the traffic")
+	}
+	e.text = fmt.Appendf(e.text[:0], "%d", origin+e.read*milli)
+	*line = traffic.Line{At: origin + e.read*milli, Key: e.text[len(e.text)-5 : len(e.text)-3], Cost: 1, Time: e.text}
+	return nil
+}
+
+var errDisk = errors.New("the disk is full")
+
+// brokenWriter takes nothing.
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errDisk }
+
+// fullWriter takes no more than so many bytes.
+type fullWriter struct{ left int }
+
+func (w *fullWriter) Write(b []byte) (int, error) {
+	if len(b) > w.left {
+		n := w.left
+		w.left = 0
+		return n, errDisk
+	}
+	w.left -= len(b)
+	return len(b), nil
+}
+
+// everything asks all questions at once.
+func everything() Options {
+	return Options{
+		Limits:  []slidegate.Limit{slidegate.MustParseLimit("3/1s"), slidegate.MustParseLimit("100/1m sliding-log")},
+		Compare: true, Sweep: []int64{1, 2, 3, 5, 8}, Suggest: true, Percent: 10, Top: 5, Trails: 3, Sort: time.Second,
+	}
+}
+
+// checkSum sees whether every request that was read was also decided.
+func checkSum(t *testing.T, found *Findings) {
+	t.Helper()
+	sums := []int64{found.Outcome.Admitted + found.Outcome.Denied, found.Outcome.UnitsAdmitted + found.Outcome.UnitsDenied}
+	var drawn Bucket
+	for _, bucket := range found.Timeline.Buckets {
+		drawn.Admitted += bucket.Admitted
+		drawn.Denied += bucket.Denied
+	}
+	if want := (Bucket{found.Outcome.Admitted, found.Outcome.Denied}); drawn != want {
+		t.Errorf("the timeline holds %+v, want %+v", drawn, want)
+	}
+	for _, rival := range found.Compare {
+		sums = append(sums, rival.Admitted+rival.Denied)
+	}
+	for _, point := range found.Sweep.Points {
+		sums = append(sums, point.Admitted+point.Denied)
+	}
+	for _, sum := range sums {
+		if sum != found.Traffic.Requests {
+			t.Errorf("%d of %d requests were decided", sum, found.Traffic.Requests)
+		}
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	folder := ownTemp(t)
+	for _, at := range []int64{1, 31, 32, 33, 4096, 10_000} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			var out bytes.Buffer
+			opts := everything()
+			opts.Decisions = &out
+			found, err := Run(ctx, &endless{at: at, reached: cancel}, opts)
+			if !errors.Is(err, context.Canceled) || found == nil || !found.Interrupted {
+				t.Fatalf("%v, %+v", err, found)
+			}
+			if n := found.Traffic.Requests; n < at || n > at+lookupSize {
+				t.Errorf("it ended %d requests after %d", n-at, at)
+			}
+			checkSum(t, found)
+			if lines := int64(bytes.Count(out.Bytes(), []byte("\n"))); lines != found.Traffic.Requests {
+				t.Errorf("%d decisions were written, want %d", lines, found.Traffic.Requests)
+			}
+		})
+	}
+	checkNothingLeft(t, folder)
+}
+
+func TestCancelledBeforehand(t *testing.T) {
+	ownTemp(t)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		found, err := Run(ctx, &endless{}, everything())
+		if !errors.Is(err, context.Canceled) || found == nil || !found.Interrupted || found.Traffic.Requests > lookupSize {
+			t.Fatalf("%v, %+v", err, found)
+		}
+	})
+}
+
+// The time to stop comes while the traffic is gone through once more.
+func TestInterruptedTheSecondTime(t *testing.T) {
+	folder := ownTemp(t)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var asks []asked
+		for i := range rule.Micros(10_000) {
+			asks = append(asks, asked{origin + i*milli, "a", 1})
+		}
+		opts := everything()
+		opts.Progress = func(requests int64) {
+			if requests == 10_000 { // all have been read
+				cancel()
+			}
+		}
+		found, err := Run(ctx, &list{rest: asks}, opts)
+		if found == nil || found.Traffic.Requests != 10_000 || found.Interrupted {
+			t.Fatalf("%v, %+v; want all 10,000 requests", err, found)
+		}
+		checkSum(t, found)
+		if !errors.Is(err, context.Canceled) || found.Suggestion != nil {
+			t.Errorf("%v and %v, want that it was cancelled, and no suggestion", err, found.Suggestion)
+		}
+	})
+	checkNothingLeft(t, folder)
+}
+
+func TestTheReaderFails(t *testing.T) {
+	folder := ownTemp(t)
+	failed := errors.New("gzip: invalid checksum")
+	for _, n := range []int64{0, 1, 32, 4096, 10_000} {
+		synctest.Test(t, func(t *testing.T) {
+			var asks []asked
+			for i := range n {
+				asks = append(asks, asked{origin + i*milli, "a", 1})
+			}
+			found, err := Run(context.Background(), &failing{list: list{rest: asks}, with: failed}, everything())
+			if !errors.Is(err, failed) || err.Error() != failed.Error() {
+				t.Fatalf("%v, want the reader's error", err)
+			}
+			if n == 0 {
+				if found != nil {
+					t.Errorf("%+v, want nothing of nothing", found)
+				}
+				return
+			}
+			if !found.Interrupted || found.Traffic.Requests != n || found.Suggestion == nil {
+				t.Errorf("%+v, want what %d requests tell, and that it was interrupted", found, n)
+			}
+			checkSum(t, found)
+		})
+	}
+	checkNothingLeft(t, folder)
+}
+
+// A full disk ends the replay, with that error and told once.
+func TestTheDecisionsCannotBeWritten(t *testing.T) {
+	folder := ownTemp(t)
+	for _, size := range []int{0, 1, 1 << 18, 1 << 20} {
+		synctest.Test(t, func(t *testing.T) {
+			opts := everything()
+			opts.Decisions = &fullWriter{left: size}
+			lines := &endless{}
+			found, err := Run(context.Background(), lines, opts)
+			if lines.read > 100_000 {
+				t.Errorf("%d requests were read before it ended", lines.read)
+			}
+			if !errors.Is(err, errDisk) || found == nil || !found.Interrupted {
+				t.Fatalf("%v, %+v", err, found)
+			}
+			if want := "replay: the decisions: the disk is full"; err.Error() != want {
+				t.Errorf("the error is %q, want %q", err, want)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // so little that it is only noticed at the end
+		opts := everything()
+		opts.Decisions = brokenWriter{}
+		found, err := Run(context.Background(), &list{rest: []asked{{origin, "a", 1}}}, opts)
+		if !errors.Is(err, errDisk) || found == nil || found.Outcome.Admitted != 1 {
+			t.Fatalf("%v, %+v", err, found)
+		}
+	})
+	checkNothingLeft(t, folder)
+}
+
+func TestNoRequests(t *testing.T) {
+	folder := ownTemp(t)
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		opts := everything()
+		opts.Decisions = &out
+		if found, err := Run(context.Background(), &list{}, opts); found != nil || err != nil || out.Len() != 0 {
+			t.Errorf("%+v, %v, %q; want nothing at all", found, err, out.String())
+		}
+	})
+	checkNothingLeft(t, folder)
+}
+
+// Many batches, all questions at once: the same answers as to each question by itself, and the same every time.
+func TestQuestionsDoNotDisturbEachOther(t *testing.T) {
+	ownTemp(t)
+	var asks []asked
+	for i := range rule.Micros(12_000) {
+		asks = append(asks, asked{origin + i*milli - i*i%77*milli, fmt.Sprintf("key-%d", i*i%50), 1 + i%7/6})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		opts := everything()
+		all := find(t, opts, asks)
+		if again := find(t, opts, asks); !reflect.DeepEqual(all, again) {
+			t.Errorf("the second time:\n%+v, the first:\n%+v", again, all)
+		}
+		checkTraffic(t, all, asks)
+		plain := find(t, Options{Limits: opts.Limits, Top: opts.Top, Sort: opts.Sort}, asks)
+		if !reflect.DeepEqual(plain.Outcome, all.Outcome) || !reflect.DeepEqual(plain.Timeline, all.Timeline) {
+			t.Errorf("alone:\n%+v, with others:\n%+v", plain.Outcome, all.Outcome)
+		}
+		opts.Compare, opts.Sweep, opts.Suggest = false, nil, false
+		if trails := find(t, opts, asks); !reflect.DeepEqual(trails.Worst, all.Worst) || len(all.Worst) != 3 {
+			t.Errorf("alone:\n%+v, with others:\n%+v", trails.Worst, all.Worst)
+		}
+		opts = everything()
+		opts.Compare, opts.Sweep, opts.Trails = false, nil, 0
+		if suggested := find(t, opts, asks); !reflect.DeepEqual(suggested.Suggestion, all.Suggestion) || all.Suggestion == nil {
+			t.Errorf("alone:\n%+v, with others:\n%+v", suggested.Suggestion, all.Suggestion)
+		}
+	})
+}
+
+func checkTraffic(t *testing.T, found *Findings, asks []asked) {
+	t.Helper()
+	want := Traffic{Requests: int64(len(asks)), From: asks[0].at, To: asks[0].at}
+	keys := map[string]bool{}
+	for _, a := range asks {
+		want.Units += a.cost
+		want.From, want.To = min(want.From, a.at), max(want.To, a.at)
+		keys[a.key] = true
+	}
+	want.Keys = int64(len(keys))
+	requests, _ := numbered(asks)
+	want.Order = plainOrderQuick(requests)
+	if found.Traffic != want {
+		t.Errorf("%+v, want %+v", found.Traffic, want)
+	}
+}
+
+func TestTrafficByHand(t *testing.T) {
+	long := strings.Repeat("a long key, and ", 5_000)
+	asks := []asked{
+		{origin + 5, long + "one", 3}, {origin + 9, "", 1}, {origin + 2, long + "another", 0}, {origin + 7, long + "one", 1},
+		{origin + 9, long + "one", 1}, {origin + 8, "", 1},
+	}
+	for sort, late := range map[time.Duration]int64{0: 3, time.Second: 0} {
+		found := find(t, Options{Limits: []slidegate.Limit{slidegate.PerSecond(3)}, Top: 2, Sort: sort}, asks)
+		want := Traffic{
+			Requests: 6, Units: 7, Keys: 3, From: origin + 2, To: origin + 9,
+			Order: Order{OutOfOrder: 3, Furthest: 7, TooLate: late},
+		}
+		if found.Traffic != want {
+			t.Errorf("sorted by %v: %+v, want %+v", sort, found.Traffic, want)
+		}
+		if top := found.Outcome.TopDenied; len(top) != 1 || top[0].Key != long+"one" || top[0].Denied != 2 || top[0].Requests != 3 {
+			t.Errorf("sorted by %v: the top are %.200v, want the first key, denied 2 of 3", sort, top)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var told []int64
+	asks := make([]asked, 30_000)
+	for i := range asks {
+		asks[i] = asked{origin + rule.Micros(i), "a", 1}
+	}
+	find(t, Options{Limits: []slidegate.Limit{slidegate.PerSecond(1)}, Progress: func(n int64) { told = append(told, n) }}, asks)
+	if len(told) < 3 || !slices.IsSorted(told) || told[len(told)-1] != 30_000 {
+		t.Errorf("%v, want several numbers that rise to 30,000", told)
+	}
+}
+
+func TestOptionsCheck(t *testing.T) {
+	limit, other := slidegate.PerMinute(100), slidegate.PerHour(100)
+	bucket := slidegate.MustParseLimit("5/1s token-bucket")
+	for _, c := range []struct {
+		opts Options
+		want string
+	}{
+		{Options{Limits: []slidegate.Limit{limit, other, bucket}}, ""},
+		{Options{}, "replay: there is no limit: give at least one, such as 100/1m"},
+		{Options{Limits: []slidegate.Limit{{}}}, "slidegate: invalid limit: quota: must be 1 to 9007199254740991, not 0"},
+		{Options{Limits: []slidegate.Limit{limit, other, limit}}, "replay: the limit 100/1m is given twice"},
+		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: 100}, ""},
+		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: 100.5}, "replay: suggest: 100.5 is not a percentage of keys from 0 to 100"},
+		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: -1}, "replay: suggest: -1 is not a percentage of keys from 0 to 100"},
+		{Options{Limits: []slidegate.Limit{bucket}, Suggest: true, Sweep: []int64{1}}, ""},
+		{Options{Limits: []slidegate.Limit{bucket}, Suggest: true}, "replay: suggest: a token bucket refills by its quota, so a quota can only be picked from tried ones: add a sweep, such as 10..1000"},
+		{Options{Limits: []slidegate.Limit{limit}, Sort: -1}, "replay: sort: -1ns is not a length of time"},
+	} {
+		err := c.opts.Check()
+		if text := fmt.Sprint(err); text != c.want && !(err == nil && c.want == "") {
+			t.Errorf("%+v: %v, want %q", c.opts, err, c.want)
+		}
+		if _, ran := Run(context.Background(), &list{}, c.opts); fmt.Sprint(ran) != fmt.Sprint(err) {
+			t.Errorf("%+v: running gives %v", c.opts, ran)
+		}
+	}
+}
+
+// What could only go wrong later is refused at once.
+func TestOptionsCheckMore(t *testing.T) {
+	limit := slidegate.PerMinute(100)
+	for _, c := range []struct {
+		opts Options
+		want string
+	}{
+		{Options{Limits: []slidegate.Limit{limit, slidegate.PerMinute(50)}}, "50/1m"}, // the same address: a limiter refuses it too
+		{Options{Limits: []slidegate.Limit{limit}, Top: -1}, "replay: top: "},
+		{Options{Limits: []slidegate.Limit{limit}, Trails: -1}, "replay: trails: "},
+		{Options{Limits: []slidegate.Limit{limit}, Sweep: []int64{5, 4}}, "replay: sweep: "},
+	} {
+		if err := c.opts.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want an error with %q", c.opts, err, c.want)
+		}
+	}
+}

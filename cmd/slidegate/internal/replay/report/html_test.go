@@ -1,0 +1,177 @@
+package report
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+)
+
+// rendered returns the page of d.
+func rendered(t *testing.T, d *Document) string {
+	t.Helper()
+	var b strings.Builder
+	if err := HTML(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestPageNeedsNoNetwork looks for what a browser would follow.
+func TestPageNeedsNoNetwork(t *testing.T) {
+	page := rendered(t, sample())
+	library := string(load().Library)
+	if !strings.Contains(page, library) {
+		t.Fatal("the page does not hold the library as it is")
+	}
+	ours := strings.Replace(page, library, "", 1)
+	for _, found := range regexp.MustCompile(`(?i)\b(src|href|action|srcset|url|@import)\s*[=(]\s*["']?[^"'\s>)]+`).FindAllString(ours, -1) {
+		if !strings.Contains(found, "data:") && !strings.Contains(found, `"#`) {
+			t.Errorf("the page refers to %s", found)
+		}
+	}
+	if !strings.Contains(page, "default-src &#39;none&#39;") {
+		t.Error("the page has no policy that forbids what it does not need")
+	}
+}
+
+// TestLibraryIsTheOneThatIsSaid compares the library with the sum that page/README.md gives.
+func TestLibraryIsTheOneThatIsSaid(t *testing.T) {
+	readme, err := os.ReadFile("page/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := files.ReadFile("page/echarts.common.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := sha256.Sum256(content); !strings.Contains(string(readme), "`"+hex.EncodeToString(sum[:])+"`") {
+		t.Errorf("the sum is %x, and page/README.md says another", sum)
+	}
+}
+
+// hostileKeys are keys that somebody might send who knows where they end up.
+var hostileKeys = []string{
+	`</script><script>window.pwned = 1</script>`,
+	`"><img src=x onerror="window.pwned = 2">`,
+	`' onmouseover='window.pwned = 3`,
+	"<!--<script>",
+	"{{.Command}}${7*7}`",
+	"user-\u202egnp.exe",
+	"nul\x00 bell\x07 esc\x1b[31m \xff\xfe",
+	"line\u2028separator\nnewline",
+	strings.Repeat("A", 10_000) + "end",
+	"",
+}
+
+// hostile returns a sample in which every text is one of the hostile keys.
+func hostile() *Document {
+	d := sample()
+	f := d.Findings
+	f.Outcome.TopDenied, f.Worst = nil, append([]replay.Trail(nil), f.Worst...)
+	for i, key := range hostileKeys {
+		f.Outcome.TopDenied = append(f.Outcome.TopDenied, replay.KeyOutcome{Key: key, Requests: 20, Denied: int64(10 - i)})
+		trail := f.Worst[0]
+		trail.Key = key
+		f.Worst = append(f.Worst, trail)
+	}
+	f.Worst = f.Worst[len(f.Worst)-len(hostileKeys):]
+	f.Outcome.Lockout.Key = hostileKeys[0]
+	f.Outcome.Limits = append([]replay.LimitOutcome(nil), f.Outcome.Limits...)
+	f.Outcome.Limits[0].Highest.Key = hostileKeys[1]
+	f.NotCompared = []replay.Omission{{Name: hostileKeys[0], Why: hostileKeys[1]}}
+	d.Title, d.Command = hostileKeys[0], hostileKeys[1]+hostileKeys[5]
+	d.Sources[0].Name, d.Sources[0].Cut = hostileKeys[2], hostileKeys[3]
+	d.Sources[0].Examples[0].Text, d.Sources[0].Examples[0].Why = hostileKeys[0], hostileKeys[1]
+	return d
+}
+
+// TestHostileTextStaysText is about the page's source; TestBrowserHostile asks a browser.
+func TestHostileTextStaysText(t *testing.T) {
+	page := rendered(t, hostile())
+	ours := strings.Replace(page, string(load().Library), "", 1)
+	for _, bad := range []string{"<script>window", "<img", "<!--<script", "\u202e", "\x00", "\x1b", "\xff", "\u2028", strings.Repeat("A", 500)} {
+		if strings.Contains(ours, bad) {
+			t.Errorf("the page holds %q as it is", bad)
+		}
+	}
+	if n := strings.Count(ours, "</script>"); n != 2 { // of the drawing and of page.js
+		t.Errorf("the page ends %d scripts of ours, want 2", n)
+	}
+	_, data, _ := strings.Cut(ours, `id="drawing">`)
+	data, _, _ = strings.Cut(data, "</script>")
+	var drawn drawing
+	if err := json.Unmarshal([]byte(data), &drawn); err != nil {
+		t.Fatalf("what is drawn is not JSON: %v", err)
+	}
+	if got := drawn.Trails[0].Key; got != "</script><script>win….pwned = 1</script>" {
+		t.Errorf("the first trail's key is drawn as %q", got)
+	}
+}
+
+// TestSectionsWithoutDataAreLeftOut renders the least there can be.
+func TestSectionsWithoutDataAreLeftOut(t *testing.T) {
+	page := rendered(t, &Document{Findings: &replay.Findings{}})
+	for _, id := range []string{"t-time", "t-trail", "t-top", "t-exact", "t-compare", "t-sweep", "t-advice", "t-read"} {
+		if strings.Contains(page, `id="`+id+`"`) {
+			t.Errorf("section %s is there without data", id)
+		}
+		if !strings.Contains(rendered(t, sample()), `id="`+id+`"`) {
+			t.Errorf("section %s is not there with data", id)
+		}
+	}
+	if !strings.Contains(page, "There was no request to decide.") {
+		t.Error("the page does not say that there was nothing")
+	}
+}
+
+// TestInterruptedIsSaid looks for the warning in all that people read.
+func TestInterruptedIsSaid(t *testing.T) {
+	d := sample()
+	if strings.Contains(rendered(t, d), interruptedWords) {
+		t.Error("the page warns without a reason")
+	}
+	d.Findings.Interrupted = true
+	if !strings.Contains(rendered(t, d), interruptedWords) {
+		t.Error("the page does not warn")
+	}
+	if text := textOf(t, d); !strings.HasPrefix(text, "! "+interruptedWords) {
+		t.Error("the text does not begin with the warning")
+	}
+}
+
+// TestBestAndWorst marks a column by hand.
+func TestBestAndWorst(t *testing.T) {
+	outcome := func(name string, highest, admitted, denied, bytes int64) replay.Outcome {
+		return replay.Outcome{Name: name, Limits: []replay.LimitOutcome{{
+			Limit: "100/1m " + name, Quota: 100, Window: 60e6, Highest: replay.Highest{Units: highest},
+			WrongAdmitted: admitted, WrongDenied: denied, StateBytes: bytes,
+		}}}
+	}
+	rows := compareRows(&replay.Findings{
+		Outcome: outcome("sliding-window", 150, 0, 0, 0),
+		Compare: []replay.Outcome{
+			outcome("sliding-window", 150, 7, 5, 24), outcome("sliding-log", 100, 0, 5, 800), outcome("sliding-window overlap=whole", 60, 0, 5, 24),
+			outcome("fixed-window", 199, 9, 5, 16),
+		},
+	})
+	want := [][4]mark{
+		{plain, plain, plain, plain},
+		{best, best, plain, worst}, // 100 of 100 is as good as 60 of 100, and where all are wrong alike nobody is best
+		{best, best, plain, plain},
+		{worst, worst, plain, best},
+	}
+	for i, r := range rows {
+		if got := [4]mark{r.HighestMark, r.AdmittedMark, r.DeniedMark, r.MemoryMark}; got != want[i] {
+			t.Errorf("%s is marked %q, want %q", r.Name, got, want[i])
+		}
+		if r.Asked != (i == 0) {
+			t.Errorf("%s is said to be what was asked for: %v", r.Name, r.Asked)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package report
+
+import (
+	"cmp"
+	"html/template"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// page is what page.html shows.
+type page struct {
+	*assets
+	*Document
+	F        *replay.Findings
+	Noun     string // what the quotas count
+	Headline string // the limits in words
+	Each     string // who each of them is for
+	Choices  string // how the first one counts, if it is the only one
+	Verdict  string
+	Period   string
+	Order    string
+	Figures  []figure
+	Rows     []compareRow
+	Quotas   []quotaRow
+	Read     traffic.Source // the sum of all sources
+	Advice   string
+	Requests int64
+	Data     template.JS // what the charts draw
+	HasTrail bool
+
+	Interruption string
+}
+
+// figure is one of the large numbers at the top.
+type figure struct {
+	Name  string // as in data-figure, where tests and scripts find it
+	Label string
+	Raw   int64
+	Value string
+	Of    string // what follows the value, smaller
+	Note  string // what it means
+	Alarm bool   // it is what a reader should look at
+}
+
+func newPage(d *Document) *page {
+	f := d.Findings
+	p := &page{
+		Document: d, F: f, Noun: noun(f), Verdict: verdict(f), Order: orderWords(f.Traffic.Order), Read: sumOfSources(d.Sources),
+		Requests: requestsOf(&f.Outcome), Figures: figures(f), Rows: compareRows(f), Quotas: quotaRows(f),
+		HasTrail: len(f.Worst) > 0 && len(f.Outcome.Limits) > 0,
+		Each:     cmp.Or(d.Per, "key"),
+	}
+	if f.Traffic.Requests > 0 {
+		p.Period = between(f.Traffic.From, f.Traffic.To) + " (" + span(f.Traffic.To-f.Traffic.From) + ")"
+	}
+	if f.Interrupted {
+		p.Interruption = interruptedWords
+	}
+	for i := range f.Outcome.Limits {
+		if i > 0 {
+			p.Headline += ", and "
+		}
+		p.Headline += rateWords(&f.Outcome.Limits[i], p.Noun)
+	}
+	if len(f.Outcome.Limits) == 1 {
+		p.Choices = choiceWords(f.Outcome.Limits[0].Limit)
+	}
+	if f.Suggestion != nil {
+		p.Advice = suggested(f)
+	}
+	return p
+}
+
+// figures are the numbers that a reader wants first.
+func figures(f *replay.Findings) []figure {
+	o, requests := &f.Outcome, requestsOf(&f.Outcome)
+	all := []figure{
+		{Name: "requests", Label: "Requests", Raw: f.Traffic.Requests, Value: number(f.Traffic.Requests),
+			Note: "of " + count(f.Traffic.Keys, "key")},
+		{Name: "admitted", Label: "Admitted", Raw: o.Admitted, Value: number(o.Admitted), Note: percent(o.Admitted, requests) + " of requests"},
+		{Name: "denied", Label: "Denied", Raw: o.Denied, Value: number(o.Denied), Note: percent(o.Denied, requests) + " of requests",
+			Alarm: o.Denied > 0},
+		{Name: "keys_touched", Label: "Keys touched", Raw: o.KeysTouched, Value: number(o.KeysTouched),
+			Note: percent(o.KeysTouched, f.Traffic.Keys) + " of keys, denied at least once"},
+	}
+	if l := worstLimit(o); l != nil {
+		note := "the most that one key got in any " + span(l.Window)
+		all = append(all, figure{Name: "highest", Label: "Highest in any " + span(l.Window), Raw: l.Highest.Units,
+			Value: number(l.Highest.Units), Of: "of " + number(l.Quota), Note: note, Alarm: l.Highest.Units > l.Quota})
+	}
+	lockout := figure{Name: "longest_lockout", Label: "Longest lock-out", Raw: o.Lockout.Length, Value: span(o.Lockout.Length),
+		Note: "until it could come in again"}
+	if o.Denied == 0 {
+		lockout.Value, lockout.Note = "none", "nobody was refused"
+	}
+	return append(all, lockout)
+}
+
+// mark tells whether a cell is the best or the worst of its column.
+type mark string
+
+const (
+	plain mark = ""
+	best  mark = "best"
+	worst mark = "worst"
+)
+
+// compareRow is one algorithm in the comparison.
+type compareRow struct {
+	*replay.Outcome
+	Highest, Quota                                    int64
+	WrongAdmitted, WrongDenied, LiveKeys, StateBytes  int64
+	HighestMark, AdmittedMark, DeniedMark, MemoryMark mark
+	Asked                                             bool // counts as the limits that were asked for
+}
+
+func compareRows(f *replay.Findings) []compareRow {
+	rows := make([]compareRow, len(f.Compare))
+	for i := range f.Compare {
+		o := &f.Compare[i]
+		sum := sumOf(o)
+		rows[i] = compareRow{Outcome: o, WrongAdmitted: sum.WrongAdmitted, WrongDenied: sum.WrongDenied,
+			LiveKeys: sum.LiveKeys, StateBytes: sum.StateBytes}
+		if l := worstLimit(o); l != nil {
+			rows[i].Highest, rows[i].Quota = l.Highest.Units, l.Quota
+		}
+		rows[i].Asked = sameWay(o, &f.Outcome)
+	}
+	markColumn(rows, func(r *compareRow) (int64, *mark) {
+		if r.Highest <= r.Quota { // within the quota is within the quota: less is no better
+			return 0, &r.HighestMark
+		}
+		return r.Highest, &r.HighestMark
+	})
+	markColumn(rows, func(r *compareRow) (int64, *mark) { return r.WrongAdmitted, &r.AdmittedMark })
+	markColumn(rows, func(r *compareRow) (int64, *mark) { return r.WrongDenied, &r.DeniedMark })
+	markColumn(rows, func(r *compareRow) (int64, *mark) { return r.StateBytes, &r.MemoryMark })
+	return rows
+}
+
+// sameWay tells whether two outcomes are of limits that count in the same way.
+func sameWay(a, b *replay.Outcome) bool {
+	if len(a.Limits) != len(b.Limits) || len(a.Limits) == 0 {
+		return false
+	}
+	for i := range a.Limits {
+		if a.Limits[i].Quota != b.Limits[i].Quota || choiceWords(a.Limits[i].Limit) != choiceWords(b.Limits[i].Limit) {
+			return false
+		}
+	}
+	return true
+}
+
+// markColumn marks the smallest values of a column as best and the largest as worst, unless all are the same.
+func markColumn(rows []compareRow, cell func(*compareRow) (int64, *mark)) {
+	if len(rows) == 0 {
+		return
+	}
+	least, _ := cell(&rows[0])
+	most := least
+	for i := range rows {
+		v, _ := cell(&rows[i])
+		least, most = min(least, v), max(most, v)
+	}
+	for i := range rows {
+		switch v, m := cell(&rows[i]); {
+		case least == most:
+			*m = plain
+		case v == least:
+			*m = best
+		case v == most:
+			*m = worst
+		}
+	}
+}
+
+// quotaRow is one quota of the sweep.
+type quotaRow struct {
+	replay.SweepPoint
+	Requests int64
+	Marks    []string
+}
+
+func quotaRows(f *replay.Findings) []quotaRow {
+	if f.Sweep == nil {
+		return nil
+	}
+	var rows []quotaRow
+	for _, p := range f.Sweep.Points {
+		rows = append(rows, quotaRow{SweepPoint: p, Requests: p.Admitted + p.Denied, Marks: sweepMarks(f, p.Quota)})
+	}
+	return rows
+}
+
+// drawing is what page.js draws. Times are in milliseconds, as JavaScript counts them, and keys as they are shown.
+type drawing struct {
+	Noun     string         `json:"noun"`
+	Quota    int64          `json:"quota"`
+	Window   string         `json:"window"`
+	Timeline drawnTimeline  `json:"timeline"`
+	Trails   []replay.Trail `json:"trails,omitempty"`
+	Sweep    *drawnSweep    `json:"sweep,omitempty"`
+}
+
+type drawnTimeline struct {
+	From     float64 `json:"from"`
+	Width    float64 `json:"width"`
+	Admitted []int64 `json:"admitted"`
+	Denied   []int64 `json:"denied"`
+}
+
+type drawnSweep struct {
+	Keys      int64               `json:"keys"`
+	Points    []replay.SweepPoint `json:"points"`
+	Knee      int64               `json:"knee,omitempty"` // quotas, 0 for none
+	Suggested int64               `json:"suggested,omitempty"`
+}
+
+func (p *page) drawing() drawing {
+	f := p.F
+	t := f.Timeline
+	d := drawing{Noun: p.Noun, Timeline: drawnTimeline{From: milliseconds(t.From), Width: milliseconds(t.Width)}}
+	for _, b := range t.Buckets {
+		d.Timeline.Admitted = append(d.Timeline.Admitted, b.Admitted)
+		d.Timeline.Denied = append(d.Timeline.Denied, b.Denied)
+	}
+	if len(f.Outcome.Limits) > 0 {
+		d.Quota, d.Window = f.Outcome.Limits[0].Quota, span(f.Outcome.Limits[0].Window)
+	}
+	for _, trail := range f.Worst {
+		trail.Key = key(trail.Key)
+		d.Trails = append(d.Trails, trail)
+	}
+	if f.Sweep != nil {
+		d.Sweep = &drawnSweep{Keys: f.Traffic.Keys, Points: f.Sweep.Points}
+		d.Sweep.Knee, _ = kneeQuota(f.Sweep)
+		d.Sweep.Suggested, _ = suggestedQuota(f)
+	}
+	return d
+}
+
+func milliseconds(t rule.Micros) float64 { return float64(t) / 1000 }

@@ -1,0 +1,205 @@
+package report
+
+import (
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// The sentences that the text and the page share, so that they cannot come to disagree.
+
+// interruptedWords is what stands above everything else if the traffic was not read to its end.
+const interruptedWords = "The traffic was not read to its end. All figures are of the part that was."
+
+// noun is what a quota counts in this traffic: requests, unless some cost more than others.
+func noun(f *replay.Findings) string {
+	if f.Traffic.Units != f.Traffic.Requests {
+		return "unit"
+	}
+	return "request"
+}
+
+// perWindow says a window after a number: "per minute", "per 90s".
+func perWindow(window rule.Micros) string {
+	switch window {
+	case 1e6:
+		return "per second"
+	case 60e6:
+		return "per minute"
+	case 3600e6:
+		return "per hour"
+	case 24 * 3600e6:
+		return "per day"
+	case 7 * 24 * 3600e6:
+		return "per week"
+	}
+	return "per " + span(window)
+}
+
+// rateWords says a limit's quota and window: "100 requests per minute".
+func rateWords(l *replay.LimitOutcome, noun string) string {
+	return count(l.Quota, noun) + " " + perWindow(l.Window)
+}
+
+// choiceWords says how a limit counts: "sliding window of 6 segments, overlap whole". It is empty for a text that is
+// not a limit.
+func choiceWords(text string) string {
+	l, err := slidegate.ParseLimit(text)
+	if err != nil {
+		return ""
+	}
+	words := strings.ReplaceAll(l.Algorithm.String(), "-", " ")
+	if l.Segments > 1 {
+		words += " of " + count(int64(l.Segments), "segment")
+	}
+	if l.Burst != 0 {
+		words += " with bursts of " + number(l.Burst)
+	}
+	if l.Overlap != slidegate.OverlapUp {
+		words += ", overlap " + l.Overlap.String()
+	}
+	if l.Anchor != slidegate.AnchorClock {
+		words += ", anchor " + l.Anchor.String()
+	}
+	if l.CountDenied {
+		words += ", denied requests count"
+	}
+	return words
+}
+
+// withQuota returns the limit text with another quota, or "" if it is not a limit.
+func withQuota(text string, quota int64) string {
+	l, err := slidegate.ParseLimit(text)
+	if err != nil {
+		return ""
+	}
+	l.Quota = quota
+	return l.String()
+}
+
+// limitTexts names the limits of an outcome: "10/1s and 1000/1h".
+func limitTexts(o *replay.Outcome) string {
+	texts := make([]string, len(o.Limits))
+	for i, l := range o.Limits {
+		texts[i] = visible(l.Limit, 2*keyWidth)
+	}
+	return strings.Join(texts, " and ")
+}
+
+// worstLimit returns the limit that was exceeded the most, or came the nearest to it; nil if there is none.
+func worstLimit(o *replay.Outcome) *replay.LimitOutcome {
+	var worst *replay.LimitOutcome
+	for i := range o.Limits {
+		l := &o.Limits[i]
+		if worst == nil || ratio(l) > ratio(worst) {
+			worst = l
+		}
+	}
+	return worst
+}
+
+func ratio(l *replay.LimitOutcome) float64 {
+	if l.Quota <= 0 {
+		return 0
+	}
+	return float64(l.Highest.Units) / float64(l.Quota)
+}
+
+// requestsOf returns how many requests an outcome decided.
+func requestsOf(o *replay.Outcome) int64 { return o.Admitted + o.Denied }
+
+// verdict says in a sentence or two what the limits would have done.
+func verdict(f *replay.Findings) string {
+	o := &f.Outcome
+	subject := "This limit"
+	if len(o.Limits) > 1 {
+		subject = "These limits"
+	}
+	if requestsOf(o) == 0 {
+		return "There was no request to decide."
+	}
+	if o.Denied == 0 {
+		return subject + " would have denied nothing: all " + count(requestsOf(o), "request") + " of " +
+			count(f.Traffic.Keys, "key") + " would have been admitted."
+	}
+	return subject + " would have denied " + number(o.Denied) + " of " + count(requestsOf(o), "request") + " (" +
+		percent(o.Denied, requestsOf(o)) + ") and touched " + number(o.KeysTouched) + " of " +
+		count(f.Traffic.Keys, "key") + " (" + percent(o.KeysTouched, f.Traffic.Keys) + "). " + excess(o)
+}
+
+// excess says how well the limits kept to their quota.
+func excess(o *replay.Outcome) string {
+	l := worstLimit(o)
+	if l == nil {
+		return ""
+	}
+	if l.Highest.Units <= l.Quota {
+		return "No key ever got more than its quota in any window."
+	}
+	return "At worst one key got " + number(l.Highest.Units) + " through within " + span(l.Window) + ", " +
+		times(l.Highest.Units, l.Quota) + " the quota of " + number(l.Quota) + "."
+}
+
+// suggested says what the suggestion is and what it would have done.
+func suggested(f *replay.Findings) string {
+	s := f.Suggestion
+	o := &s.Outcome
+	name := limitTexts(o)
+	text := "The smallest quota that touches at most " + plainPercent(s.Percent) + " of the keys is " + name + ": it would have denied "
+	if o.Denied == 0 {
+		return text + "nothing."
+	}
+	return text + count(o.Denied, "request") + " (" + percent(o.Denied, requestsOf(o)) + ") of " +
+		count(o.KeysTouched, "key") + " (" + percent(o.KeysTouched, f.Traffic.Keys) + ")."
+}
+
+// lockoutEnd says that a lock-out is longer than the traffic, if so.
+func lockoutEnd(l replay.Lockout) string {
+	if l.Ended {
+		return ""
+	}
+	return "; the traffic ends before it does"
+}
+
+// kneeQuota returns the quota at the sweep's knee, and whether there is one.
+func kneeQuota(s *replay.Sweep) (int64, bool) {
+	if s == nil || s.Knee < 0 || s.Knee >= len(s.Points) {
+		return 0, false
+	}
+	return s.Points[s.Knee].Quota, true
+}
+
+// suggestedQuota returns the quota that was suggested, and whether one was.
+func suggestedQuota(f *replay.Findings) (int64, bool) {
+	if f.Suggestion == nil || len(f.Suggestion.Outcome.Limits) == 0 {
+		return 0, false
+	}
+	return f.Suggestion.Outcome.Limits[0].Quota, true
+}
+
+// sweepMarks says what is special about a quota of the sweep: "asked for", "knee", "suggested".
+func sweepMarks(f *replay.Findings, quota int64) []string {
+	var marks []string
+	if len(f.Outcome.Limits) > 0 && f.Outcome.Limits[0].Quota == quota {
+		marks = append(marks, "asked for")
+	}
+	if knee, ok := kneeQuota(f.Sweep); ok && knee == quota {
+		marks = append(marks, "knee")
+	}
+	if q, ok := suggestedQuota(f); ok && q == quota {
+		marks = append(marks, "suggested")
+	}
+	return marks
+}
+
+// between says a stretch of time: "2026-11-14 00:00:00 to 23:59:59 UTC".
+func between(from, to rule.Micros) string {
+	end := moment(to)
+	if day := time.DateOnly; time.UnixMicro(from).UTC().Format(day) == time.UnixMicro(to).UTC().Format(day) {
+		end = end[len(day)+1:]
+	}
+	return moment(from) + " to " + end + " UTC"
+}

@@ -1,0 +1,205 @@
+package report
+
+import (
+	"io"
+	"strings"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+)
+
+// barWidth is how many columns the longest bar of a sweep takes.
+const barWidth = 20
+
+// Text writes d for a person at a terminal: at most about 100 columns, without colours, times in UTC.
+func Text(w io.Writer, d *Document) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	var b strings.Builder
+	f := d.Findings
+	textHead(&b, d)
+	textSources(&b, d.Sources, f.Traffic.Order)
+	textTraffic(&b, f)
+	textOutcome(&b, f)
+	textTop(&b, "Denied most", f.Outcome.TopDenied)
+	textCompare(&b, f)
+	textSweep(&b, f)
+	textSuggestion(&b, f)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// heading begins a section.
+func heading(b *strings.Builder, text string) {
+	if b.Len() > 0 {
+		b.WriteString("\n")
+	}
+	b.WriteString(text + "\n")
+}
+
+func textHead(b *strings.Builder, d *Document) {
+	if d.Findings.Interrupted {
+		b.WriteString("! " + interruptedWords + "\n")
+	}
+	if d.Title != "" {
+		heading(b, visible(d.Title, hintWidth))
+	}
+	if d.Command != "" {
+		b.WriteString("  $ " + escape(d.Command) + "\n")
+	}
+}
+
+func textTraffic(b *strings.Builder, f *replay.Findings) {
+	heading(b, "The traffic")
+	t := table{left: 2}
+	t.add("requests", number(f.Traffic.Requests))
+	if f.Traffic.Units != f.Traffic.Requests {
+		t.add("units", number(f.Traffic.Units))
+	}
+	t.add("keys", number(f.Traffic.Keys))
+	if f.Traffic.Requests > 0 {
+		t.add("time", between(f.Traffic.From, f.Traffic.To)+" ("+span(f.Traffic.To-f.Traffic.From)+")")
+	}
+	t.write(b)
+}
+
+func textOutcome(b *strings.Builder, f *replay.Findings) {
+	o := &f.Outcome
+	heading(b, "What "+limitTexts(o)+" would have done")
+	t := table{left: 1}
+	t.add("admitted", number(o.Admitted), percent(o.Admitted, requestsOf(o)))
+	t.add("denied", number(o.Denied), percent(o.Denied, requestsOf(o)))
+	t.addNote("of "+number(f.Traffic.Keys), "keys touched", number(o.KeysTouched), percent(o.KeysTouched, f.Traffic.Keys))
+	t.write(b)
+
+	facts := table{left: 2}
+	if f.Traffic.Units != f.Traffic.Requests {
+		facts.add("units", number(o.UnitsAdmitted)+" admitted, "+number(o.UnitsDenied)+" denied")
+	}
+	if o.Lockout.Length > 0 || o.Lockout.Key != "" {
+		facts.add("longest lock-out", span(o.Lockout.Length)+" ("+key(o.Lockout.Key)+" from "+moment(o.Lockout.From)+
+			lockoutEnd(o.Lockout)+")")
+	}
+	for i := range o.Limits {
+		limitFacts(&facts, &o.Limits[i], requestsOf(o), len(o.Limits) > 1)
+	}
+	facts.write(b)
+}
+
+// limitFacts adds what is known of one limit. Among several, it says which one and what was denied by it.
+func limitFacts(t *table, l *replay.LimitOutcome, requests int64, several bool) {
+	if several {
+		t.add(visible(l.Limit, keyWidth), "denied "+number(l.Denied)+" ("+percent(l.Denied, requests)+")")
+	}
+	highest := number(l.Highest.Units) + " of " + number(l.Quota)
+	if l.Highest.Units > 0 {
+		highest += " (" + key(l.Highest.Key) + " at " + moment(l.Highest.At) + ")"
+	}
+	t.add("highest in any "+span(l.Window), highest)
+	t.add("against an exact log", "admitted too much "+number(l.WrongAdmitted)+" ("+percent(l.WrongAdmitted, requests)+
+		"), refused too much "+number(l.WrongDenied)+" ("+percent(l.WrongDenied, requests)+")")
+	t.add("memory of the state", size(l.StateBytes)+" for "+count(l.LiveKeys, "live key"))
+}
+
+// textTop prints the keys that were denied most.
+func textTop(b *strings.Builder, title string, keys []replay.KeyOutcome) {
+	if len(keys) == 0 {
+		return
+	}
+	heading(b, title)
+	t := table{left: 1}
+	t.add("key", "requests", "denied", "%", "longest lock-out")
+	for _, k := range keys {
+		t.add(key(k.Key), number(k.Requests), number(k.Denied), percent(k.Denied, k.Requests), span(k.Lockout))
+	}
+	t.write(b)
+}
+
+func textCompare(b *strings.Builder, f *replay.Findings) {
+	if len(f.Compare)+len(f.NotCompared) == 0 {
+		return
+	}
+	heading(b, "The same traffic, counted in other ways")
+	t := table{left: 1}
+	t.add("", "admitted", "denied", "keys", "highest/quota", "wrong in", "wrong out", "memory")
+	for i := range f.Compare {
+		o := &f.Compare[i]
+		sum := sumOf(o)
+		highest := "-"
+		if l := worstLimit(o); l != nil {
+			highest = number(l.Highest.Units) + "/" + number(l.Quota)
+		}
+		t.add(visible(o.Name, 28), number(o.Admitted), number(o.Denied), number(o.KeysTouched), highest,
+			number(sum.WrongAdmitted), number(sum.WrongDenied), size(sum.StateBytes))
+	}
+	if len(f.Compare) > 0 {
+		t.write(b)
+		wrap(b, "  keys: denied at least once; highest: the most in any window; wrong in, wrong out: admissions and refusals "+
+			"that an exact log would have decided the other way; memory: the most at one time, without the keys' own.")
+	}
+	for _, n := range f.NotCompared {
+		wrap(b, "  Not compared: "+visible(n.Name, keyWidth)+": "+visible(n.Why, hintWidth))
+	}
+}
+
+// sumOf adds up what the limits of an outcome have to add.
+func sumOf(o *replay.Outcome) (sum replay.LimitOutcome) {
+	for _, l := range o.Limits {
+		sum.WrongAdmitted += l.WrongAdmitted
+		sum.WrongDenied += l.WrongDenied
+		sum.LiveKeys += l.LiveKeys
+		sum.StateBytes += l.StateBytes
+	}
+	return sum
+}
+
+func textSweep(b *strings.Builder, f *replay.Findings) {
+	if f.Sweep == nil || len(f.Sweep.Points) == 0 {
+		return
+	}
+	title := "Other quotas"
+	if len(f.Outcome.Limits) > 0 {
+		title += " " + perWindow(f.Outcome.Limits[0].Window)
+	}
+	heading(b, title)
+	var most int64
+	for _, p := range f.Sweep.Points {
+		most = max(most, p.Denied)
+	}
+	t := table{}
+	t.add("quota", "denied", "%", "keys touched", "%")
+	for _, p := range f.Sweep.Points {
+		note := bar(p.Denied, most)
+		if marks := sweepMarks(f, p.Quota); len(marks) > 0 {
+			note += strings.Repeat(" ", barWidth-columns(note)) + "  <- " + strings.Join(marks, ", ")
+		}
+		t.addNote(note, number(p.Quota), number(p.Denied), percent(p.Denied, p.Admitted+p.Denied),
+			number(p.KeysTouched), percent(p.KeysTouched, f.Traffic.Keys))
+	}
+	t.write(b)
+	if _, ok := kneeQuota(f.Sweep); ok {
+		b.WriteString("  knee: a larger quota gains little.\n")
+	}
+}
+
+// bar draws part of whole as a bar of up to barWidth columns; what is not nothing is never drawn as nothing.
+func bar(part, whole int64) string {
+	if part <= 0 || whole <= 0 {
+		return ""
+	}
+	eighths := max(1, int(8*barWidth*float64(part)/float64(whole)))
+	text := strings.Repeat("█", eighths/8)
+	if rest := eighths % 8; rest > 0 {
+		text += string(rune('█' + 8 - rest)) // the blocks of 7/8 to 1/8 follow the full one
+	}
+	return text
+}
+
+func textSuggestion(b *strings.Builder, f *replay.Findings) {
+	if f.Suggestion == nil {
+		return
+	}
+	heading(b, "Suggestion")
+	wrap(b, "  "+suggested(f))
+	textTop(b, "Denied most under the suggestion", f.Suggestion.Outcome.TopDenied)
+}

@@ -1,0 +1,165 @@
+package report
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+)
+
+func textOf(t *testing.T, d *Document) string {
+	t.Helper()
+	var b strings.Builder
+	if err := Text(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// small is a document whose every number was chosen by hand: two limits, and costs above 1.
+func small() *Document {
+	const noon = 1794657600000000 // 2026-11-14 12:00:00 UTC
+	top := []replay.KeyOutcome{{Key: "user-7", Requests: 1500, Denied: 300, Lockout: 90e6}, {Key: "a\nb", Requests: 10, Denied: 1, Lockout: 350e3}}
+	outcome := replay.Outcome{
+		Name: "sliding-window", Admitted: 1699, Denied: 301, UnitsAdmitted: 3398, UnitsDenied: 602, KeysTouched: 2, TopDenied: top,
+		Lockout: replay.Lockout{Key: "user-7", From: noon + 60e6, Length: 90e6, Ended: true},
+		Limits: []replay.LimitOutcome{
+			{Limit: "10/1s", Quota: 10, Window: 1e6, Denied: 1, Highest: replay.Highest{Units: 10, Key: "user-7", At: noon}, LiveKeys: 3, StateBytes: 72},
+			{Limit: "100/1m", Quota: 100, Window: 60e6, Denied: 300, Highest: replay.Highest{Units: 199, Key: "user-7", At: noon + 1e6},
+				WrongAdmitted: 20, WrongDenied: 1, LiveKeys: 4, StateBytes: 1200},
+		},
+	}
+	suggested := replay.Outcome{Admitted: 1999, Denied: 1, KeysTouched: 1, Limits: []replay.LimitOutcome{{Limit: "24/1s", Quota: 24, Window: 1e6, Denied: 1}}}
+	return &Document{
+		Title: "a small one",
+		Sources: []traffic.Source{{Name: "-", Format: "JSON lines", Packing: "zstd", Lines: 2012, Requests: 2000, Filtered: 10, Unreadable: 2,
+			KeyMissing: 3, Cut: "unexpected end", Examples: []traffic.BadLine{{Number: 1001, Text: "{\x00", Why: "not JSON"}}}},
+		Findings: &replay.Findings{
+			Traffic: replay.Traffic{Requests: 2000, Units: 4000, Keys: 4, From: noon, To: noon + 3600e6,
+				Order: replay.Order{OutOfOrder: 5, Furthest: 1500e3, TooLate: 1}},
+			Outcome: outcome, Compare: []replay.Outcome{outcome},
+			Sweep: &replay.Sweep{Knee: 1, Points: []replay.SweepPoint{
+				{Quota: 10, Admitted: 1000, Denied: 1000, KeysTouched: 4}, {Quota: 20, Admitted: 1500, Denied: 500, KeysTouched: 2}, {Quota: 24, Admitted: 1999, Denied: 1, KeysTouched: 1}}},
+			Suggestion: &replay.Suggestion{Percent: 25, Outcome: suggested},
+		},
+	}
+}
+
+const smallText = `a small one
+
+What was read
+  from             -
+  format           JSON lines, zstd
+  lines            2,012
+  requests         2,000
+  filtered         10
+  unreadable       2 (0.1 %)
+  without the key  3
+  5 requests came out of order, the furthest 1.5s late; 1 came too late to be sorted in.
+  ! - ends before its end: unexpected end
+  Unreadable in -, the first 1 of 2:
+    line 1,001: not JSON
+      {\x00
+
+The traffic
+  requests  2,000
+  units     4,000
+  keys      4
+  time      2026-11-14 12:00:00 to 13:00:00 UTC (1h)
+
+What 10/1s and 100/1m would have done
+  admitted      1,699  85.0 %
+  denied          301  15.1 %
+  keys touched      2  50.0 %  of 4
+  units                 3,398 admitted, 602 denied
+  longest lock-out      1m 30s (user-7 from 2026-11-14 12:01:00)
+  10/1s                 denied 1 (0.05 %)
+  highest in any 1s     10 of 10 (user-7 at 2026-11-14 12:00:00)
+  against an exact log  admitted too much 0 (0 %), refused too much 0 (0 %)
+  memory of the state   72 B for 3 live keys
+  100/1m                denied 300 (15.0 %)
+  highest in any 1m     199 of 100 (user-7 at 2026-11-14 12:00:01)
+  against an exact log  admitted too much 20 (1.0 %), refused too much 1 (0.05 %)
+  memory of the state   1.2 kB for 4 live keys
+
+Denied most
+  key     requests  denied       %  longest lock-out
+  user-7     1,500     300  20.0 %            1m 30s
+  a\nb          10       1  10.0 %             350ms
+
+The same traffic, counted in other ways
+                  admitted  denied  keys  highest/quota  wrong in  wrong out  memory
+  sliding-window     1,699     301     2        199/100        20          1  1.3 kB
+  keys: denied at least once; highest: the most in any window; wrong in, wrong out: admissions
+  and refusals that an exact log would have decided the other way; memory: the most at one time,
+  without the keys' own.
+
+Other quotas per second
+  quota  denied       %  keys touched       %
+     10   1,000  50.0 %             4   100 %  ████████████████████  <- asked for
+     20     500  25.0 %             2  50.0 %  ██████████            <- knee
+     24       1  0.05 %             1  25.0 %  ▏                     <- suggested
+  knee: a larger quota gains little.
+
+Suggestion
+  The smallest quota that touches at most 25 % of the keys is 24/1s: it would have denied 1
+  request (0.05 %) of 1 key (25.0 %).
+`
+
+func TestText(t *testing.T) {
+	got := textOf(t, small())
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(smallText, "\n")
+	for i := range max(len(gotLines), len(wantLines)) {
+		var g, w string
+		if i < len(gotLines) {
+			g = gotLines[i]
+		}
+		if i < len(wantLines) {
+			w = wantLines[i]
+		}
+		if g != w {
+			t.Errorf("line %d is\n%s\nwant\n%s", i+1, g, w)
+		}
+	}
+}
+
+// TestTextFitsATerminal holds the sample and the hostile one to about 100 columns and to what is printable.
+func TestTextFitsATerminal(t *testing.T) {
+	d := hostile()
+	d.Title, d.Command = "", "" // which are the reader's own
+	for _, d := range []*Document{sample(), d} {
+		for line := range strings.Lines(textOf(t, d)) {
+			line = strings.TrimSuffix(line, "\n")
+			if columns(line) > 110 || strings.HasSuffix(line, " ") || strings.ContainsAny(line, "\x00\x07\x1b\u202e\r\t") {
+				t.Errorf("%d columns: %q", columns(line), line)
+			}
+		}
+	}
+}
+
+// broken is a writer that does not write.
+type broken struct{}
+
+var errBroken = errors.New("broken")
+
+func (broken) Write([]byte) (int, error) { return 0, errBroken }
+
+// TestErrors: a document without findings is refused, and what the writer says is passed on.
+func TestErrors(t *testing.T) {
+	for name, render := range map[string]func(io.Writer, *Document) error{"Text": Text, "JSON": JSON, "CSV": CSV, "HTML": HTML} {
+		for _, d := range []*Document{nil, {}} {
+			if err := render(io.Discard, d); err == nil || !strings.HasPrefix(err.Error(), "report: Findings is nil") {
+				t.Errorf("%s of nothing: %v", name, err)
+			}
+		}
+		if err := render(broken{}, small()); !errors.Is(err, errBroken) {
+			t.Errorf("%s to a broken writer: %v", name, err)
+		}
+		if err := render(io.Discard, &Document{Findings: &replay.Findings{Sweep: &replay.Sweep{Knee: -1}, Suggestion: &replay.Suggestion{}}}); err != nil {
+			t.Errorf("%s of empty findings: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package traffic
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/slidegate/slidegate/config/wording"
+)
+
+// Format is how a log writes its lines. The zero value finds out from the first of them.
+type Format uint8
+
+// The formats. In those that are JSON, of members of the same name in one object the last counts.
+const (
+	FormatAuto     Format = iota
+	FormatCommon          // the Common Log Format of Apache and others
+	FormatCombined        // the same with referer and user agent: Apache, nginx, Traefik's text
+	FormatCaddy           // Caddy 2, JSON
+	FormatTraefik         // Traefik, JSON
+	FormatEnvoy           // Envoy and Istio, JSON
+	FormatLines           // our own: {"t": 1767643391854, "key": "alice", "cost": 3}
+	FormatJSON            // any other JSON; Options.Fields says where things are
+)
+
+// layouts describe the formats.
+var layouts = [...]struct {
+	name  string
+	title string
+	table *jsonTable // nil if it is not JSON
+}{
+	FormatAuto:     {"auto", "log", nil},
+	FormatCommon:   {"common", "common log", nil},
+	FormatCombined: {"combined", "combined log", nil},
+	FormatCaddy:    {"caddy", "Caddy log", &caddyTable},
+	FormatTraefik:  {"traefik", "Traefik log", &traefikTable},
+	FormatEnvoy:    {"envoy", "Envoy log", &envoyTable},
+	FormatLines:    {"lines", "JSON lines", &linesTable},
+	FormatJSON:     {"json", "JSON log", &jsonLogTable},
+}
+
+// clfFields are the fields of the formats that are not JSON.
+var clfFields = setOf(address, user, method, path, query, status, sent)
+
+// FormatNames returns the names that ParseFormat takes, without "auto".
+func FormatNames() []string {
+	var names []string
+	for _, layout := range layouts[FormatAuto+1:] {
+		names = append(names, layout.name)
+	}
+	return names
+}
+
+// ParseFormat returns the format of that name; "" and "auto" are FormatAuto.
+func ParseFormat(name string) (Format, error) {
+	if name == "" {
+		return FormatAuto, nil
+	}
+	for f, layout := range layouts {
+		if layout.name == name {
+			return Format(f), nil
+		}
+	}
+	hint := ""
+	if near, ok := wording.Nearest(name, FormatNames()); ok {
+		hint = fmt.Sprintf(": did you mean %s?", near)
+	}
+	return FormatAuto, fmt.Errorf("traffic: %q is not a format%s (there are %s, and auto)", name, hint,
+		strings.Join(FormatNames(), ", "))
+}
+
+// String returns the name that ParseFormat takes.
+func (f Format) String() string {
+	if int(f) < len(layouts) {
+		return layouts[f].name
+	}
+	return fmt.Sprintf("Format(%d)", uint8(f))
+}
+
+// MarshalText returns String.
+func (f Format) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText reads what ParseFormat reads.
+func (f *Format) UnmarshalText(text []byte) error {
+	parsed, err := ParseFormat(string(text))
+	if err == nil {
+		*f = parsed
+	}
+	return err
+}
+
+// shape is a format with the names that the user gave to its fields.
+type shape struct {
+	format Format
+	table  *jsonTable // nil if it is not JSON
+}
+
+// shapeOf applies the names that were given, which only JSON has.
+func shapeOf(format Format, given map[string]string) (shape, error) {
+	s := shape{format: format, table: layouts[format].table}
+	if s.table == nil {
+		if len(given) > 0 {
+			return s, fmt.Errorf("fields: only a JSON log has names for its fields, and the format %s is not JSON", s.format)
+		}
+		return s, nil
+	}
+	s.table = s.table.with(given)
+	if len(s.table.time) == 0 {
+		return s, fmt.Errorf("fields: the format %s must be told where the time is, such as time=timestamp", s.format)
+	}
+	return s, nil
+}
+
+func (s shape) title() string { return layouts[s.format].title }
+
+// fields returns what the format can have.
+func (s shape) fields() fieldSet {
+	if s.table == nil {
+		return clfFields
+	}
+	return s.table.has()
+}
+
+// lacks returns the error for a field that the format does not have; what asks for it is the key, the cost or a filter.
+func (s shape) lacks(asking, name string) error {
+	has := "nothing of that kind"
+	if names := s.offers(asking); len(names) > 0 {
+		has = listed(names)
+	}
+	if s.table != nil && !strings.Contains(name, ":") {
+		has += fmt.Sprintf(" (fields can say where the %s is: %s=PATH)", name, name)
+	}
+	return fmt.Errorf("%s: the format %s has no %s; it has %s", asking, s.format, name, has)
+}
+
+// offers lists what keys can be made of, costs taken from, or filters held against.
+func (s shape) offers(asking string) []string {
+	switch asking {
+	case "cost":
+		return append((s.fields() & setOf(sent)).names(), s.offersMembers()...)
+	case "filter":
+		return (s.fields() & setOf(method, path, status)).names()
+	}
+	names := (s.fields() &^ setOf(sent, cost)).names()
+	if s.format == FormatCombined {
+		for _, name := range clfHeaders {
+			names = append(names, "header:"+name)
+		}
+	}
+	if s.table != nil && s.table.headers != nil {
+		names = append(names, "header:NAME")
+	}
+	return append(names, s.offersMembers()...)
+}
+
+func (s shape) offersMembers() []string {
+	if s.table == nil {
+		return nil
+	}
+	return []string{"field:PATH"}
+}
+
+// newParser makes a parser for what was found to be wanted.
+func (s shape) newParser(p *plan) (parser, error) {
+	if s.table == nil {
+		return newCLFParser(s.format == FormatCombined, p.wants), nil
+	}
+	general, err := newJSONParser(s.table, p.wants)
+	if err != nil || s.format != FormatLines {
+		return general, err
+	}
+	own := linesTable.with(nil)
+	return &linesParser{
+		jsonParser: general,
+		needKey:    p.wants.fields.has(key),
+		ownCost:    p.cost.source == costOwn,
+		plain: len(p.wants.extras) == 0 && p.wants.fields&^setOf(key, cost) == 0 &&
+			own.time[0] == s.table.time[0] && own.names[key][0] == s.table.names[key][0] &&
+			own.names[cost][0] == s.table.names[cost][0],
+	}, nil
+}

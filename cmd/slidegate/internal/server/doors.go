@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/config"
+)
+
+// openDoors opens all doors that have an address.
+func (s *Server) openDoors() error {
+	secure, err := s.opts.TLS.config()
+	if err != nil {
+		return err
+	}
+	private := secure
+	if isLoopback(s.opts.Admin) {
+		private = nil
+	}
+	for _, d := range []struct {
+		name, address string
+		open          func(*door, *tls.Config) error
+		secure        *tls.Config
+	}{
+		{"http", s.opts.HTTP, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.public(), c) }, secure},
+		{"grpc", s.opts.GRPC, s.openGRPC, secure},
+		{"resp", s.opts.RESP, s.openRESP, secure},
+		{"admin", s.opts.Admin, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.admin(), c) }, private},
+	} {
+		if d.address == "" {
+			continue
+		}
+		listener, err := listen(d.name, d.address, s.opts.MaxConnections)
+		if err != nil {
+			return err
+		}
+		made := &door{name: d.name, listener: listener}
+		s.doors = append(s.doors, made)
+		if err := d.open(made, d.secure.Clone()); err != nil { // net/http changes the one it gets
+			return err
+		}
+	}
+	return s.telemetry.watchDoors(s.doors)
+}
+
+func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) error {
+	server := newHTTP(handler, secure, s.opts.timeouts, s.log)
+	d.serve = func(l net.Listener) (err error) {
+		if secure != nil {
+			err = server.ServeTLS(l, "", "")
+		} else {
+			err = server.Serve(l)
+		}
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return err
+	}
+	d.stop = func(ctx context.Context) error {
+		err := server.Shutdown(ctx)
+		if err != nil {
+			_ = server.Close() // whoever is still there has had its time
+		}
+		return err
+	}
+	return nil
+}
+
+func (s *Server) openGRPC(d *door, secure *tls.Config) error {
+	options := append(slices.Concat(s.telemetry.tracedGRPC(), s.tokens.interceptors()),
+		grpc.ChainStreamInterceptor(s.endWithDrain),
+		// A goroutine for each request would grow its stack anew, at the price of some decisions.
+		grpc.NumStreamWorkers(uint32(32*runtime.GOMAXPROCS(0))),
+		grpc.InitialWindowSize(1<<20), grpc.InitialConnWindowSize(1<<20), // fixed ones: no pings to find them out
+		grpc.MaxRecvMsgSize(1<<20), grpc.MaxConcurrentStreams(1000), grpc.ConnectionTimeout(s.opts.timeouts.header),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 15 * time.Minute, Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	)
+	if secure != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
+	}
+	server := grpc.NewServer(options...)
+	s.envoy.Register(server)
+	d.serve = server.Serve
+	d.stop = func(ctx context.Context) error {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			server.GracefulStop()
+		}()
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			server.Stop()
+			<-done
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// endWithDrain ends a stream when the service drains. The only ones that last are watches of its health, which would
+// otherwise hold up the end for all of Options.Drain.
+func (s *Server) endWithDrain(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	defer context.AfterFunc(s.drained, cancel)()
+	return next(server, &shortStream{stream, ctx})
+}
+
+// shortStream is a stream with a context of its own.
+type shortStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context ends when the stream should.
+func (s *shortStream) Context() context.Context { return s.ctx }
+
+func (s *Server) openRESP(d *door, secure *tls.Config) error {
+	throttle, err := slidegate.NewWithOptions(s.fallback(config.FailOpen), slidegate.Options{Namespace: "cl.throttle"})
+	if err != nil {
+		return err
+	}
+	server, err := resp.New(s.gate, throttle, resp.Options{
+		Tokens: s.opts.Tokens, Logger: s.log, MeterProvider: s.telemetry.meters,
+		MaxConnections: min(s.opts.MaxConnections, 1<<20), // more than that, the listener alone bounds
+		Batch:          s.stores.Memory == nil,            // over a network a pipeline is worth one round trip
+	})
+	if err != nil {
+		return err
+	}
+	d.serve = func(l net.Listener) error {
+		if secure != nil {
+			l = tls.NewListener(l, secure)
+		}
+		return server.Serve(l)
+	}
+	d.stop = server.Shutdown
+	return nil
+}

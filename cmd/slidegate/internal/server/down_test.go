@@ -1,0 +1,160 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// database is a server that can be down.
+type database interface {
+	Kill()
+	Restart()
+}
+
+// TestStoreDown: the service starts while its store is down, says so to whoever asks whether it is ready, and answers by the
+// failure modes; once the store is up it decides, until it is down again.
+func TestStoreDown(t *testing.T) {
+	for name, open := range map[string]func() (database, string){
+		"redis": func() (database, string) {
+			node := redistest.Server(t)
+			return node, "redis://" + node.Addr()
+		},
+		"postgres": func() (database, string) {
+			server := pgtest.Start(t, "fsync = off")
+			return server, server.URL()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, url := open()
+			testDown(t, db, url)
+		})
+	}
+}
+
+func testDown(t *testing.T, db database, url string) {
+	db.Kill()
+	s := start(t, fmt.Sprintf(`
+store: %q
+store_timeout: 2s
+policies:
+  open: {failure: open, limits: [2/1h]}
+  closed: {failure: closed, limits: [2/1h]}
+  local: {failure: local, limits: [2/1h]}
+`, url), nil)
+	health := func(path string, want int) {
+		t.Helper()
+		if got := s.ask(t, "http", "GET", path, ""); got.status != want {
+			t.Errorf("%s: %+v, not %d", path, got, want)
+		}
+	}
+	down := func(key string) {
+		t.Helper()
+		health("/healthz", http.StatusOK)
+		health("/readyz", http.StatusServiceUnavailable)
+		for i, step := range []struct {
+			policy string
+			want   int
+		}{
+			{"open", 200}, {"open", 200}, {"open", 200},
+			{"closed", 429},
+			{"local", 200}, {"local", 200}, {"local", 429},
+		} {
+			got, flags := s.flags(t, step.policy, key)
+			if got != step.want || !slices.Contains(flags, "fallback_"+step.policy) {
+				t.Errorf("%d: by failure mode %s: %d, %q", i, step.policy, got, flags)
+			}
+		}
+	}
+	down("before")
+
+	db.Restart()
+	eventually(t, "the service is ready", func() bool { return s.ask(t, "http", "GET", "/readyz", "").status == http.StatusOK })
+	for _, policy := range []string{"open", "closed", "local"} {
+		n := 0
+		eventually(t, "the store decides about "+policy, func() bool {
+			n++
+			_, flags := s.flags(t, policy, fmt.Sprint("try ", n))
+			return len(flags) == 0
+		})
+	}
+	health("/healthz", http.StatusOK)
+
+	db.Kill()
+	eventually(t, "the service is not ready", func() bool { return s.ask(t, "http", "GET", "/readyz", "").status != http.StatusOK })
+	down("after")
+	if s.log.has("before") || s.log.has("after\"") {
+		t.Error("a key is in the log")
+	}
+}
+
+// flags asks for a unit and returns the status and the flags of the answer.
+func (s *service) flags(t *testing.T, policy, key string) (int, []string) {
+	t.Helper()
+	got := s.ask(t, "http", "POST", "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
+	var told struct{ Flags []string }
+	if err := json.Unmarshal([]byte(got.body), &told); err != nil {
+		t.Fatalf("%+v: %v", got, err)
+	}
+	return got.status, told.Flags
+}
+
+// Envoy is told that there is no answer, so that its failure_mode_deny decides, unless the file says what happens; CL.THROTTLE
+// does what policies do.
+func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
+	node := redistest.Server(t)
+	node.Kill()
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, rules, "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
+	for _, c := range []struct {
+		failure string
+		code    codes.Code
+		overall rls.RateLimitResponse_Code
+		status  int   // of /json
+		limited int64 // the first number of CL.THROTTLE
+	}{
+		{"", codes.Unavailable, 0, 500, 0},
+		{"failure: open", codes.OK, rls.RateLimitResponse_OK, 200, 0},
+		{"failure: closed", codes.OK, rls.RateLimitResponse_OVER_LIMIT, 429, 1},
+		{"failure: local", codes.OK, rls.RateLimitResponse_OK, 200, 0},
+	} {
+		t.Run(c.failure, func(t *testing.T) {
+			s := start(t, fmt.Sprintf("store: redis://%s\n%s\npolicies: {p: {limits: [1/1h]}}\n", node.Addr(), c.failure),
+				func(o *server.Options) { o.Envoy = []string{rules} })
+			conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			answer, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+				Domain: "d", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "grpc"}}}},
+			})
+			if status.Code(err) != c.code || answer.GetOverallCode() != c.overall {
+				t.Errorf("gRPC: %v, %v", answer, err)
+			}
+			if got := s.ask(t, "http", "POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"json"}]}]}`); got.status != c.status {
+				t.Errorf("/json: %+v", got)
+			}
+			client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), MaxRetries: -1})
+			defer client.Close()
+			if told, err := client.Do(t.Context(), "CL.THROTTLE", "k", 1, 1, 3600).Int64Slice(); err != nil || told[0] != c.limited {
+				t.Errorf("CL.THROTTLE: %v, %v", told, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,170 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+)
+
+const question = `{"key":"me"}`
+
+// underWay begins a request and does not end it. The server has read its header when this returns.
+func (s *service) underWay(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Address("http"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	header := "POST /v1/allow HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n"
+	if _, err := io.WriteString(conn, header); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return conn
+}
+
+// finish ends the request and returns the status.
+func finish(t *testing.T, conn net.Conn) int {
+	t.Helper()
+	if _, err := io.WriteString(conn, question); err != nil {
+		t.Fatal(err)
+	}
+	got, err := http.ReadResponse(bufio.NewReader(skipBlank(conn)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Body.Close()
+	return got.StatusCode
+}
+
+// skipBlank leaves out the end of the interim answer, as much of it as has not been read yet.
+func skipBlank(r io.Reader) io.Reader {
+	b := bufio.NewReader(r)
+	for {
+		if next, err := b.Peek(1); err != nil || next[0] != '\r' && next[0] != '\n' {
+			return b
+		}
+		_, _ = b.ReadByte()
+	}
+}
+
+// TestDrain: at the end nobody new is let in, health says so, and what is under way is answered and counted.
+func TestDrain(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	s := start(t, plain, func(o *server.Options) { o.State = state })
+	conn := s.underWay(t)
+	s.end()
+	eventually(t, "nobody new is let in", func() bool {
+		other, err := net.Dial("tcp", s.Address("http"))
+		if err == nil {
+			other.Close()
+		}
+		return err != nil
+	})
+	if got := finish(t, conn); got != http.StatusOK {
+		t.Errorf("what was under way: %d", got)
+	}
+	s.stop(t)
+	if s.log.has("cut off") {
+		t.Error("something was cut off")
+	}
+
+	again := start(t, plain, func(o *server.Options) { o.State = state })
+	if got := again.allow(t, "", "me"); got != http.StatusOK {
+		t.Errorf("the second of 2: %d", got)
+	}
+	if got := again.allow(t, "", "me"); got != http.StatusTooManyRequests {
+		t.Errorf("the third of 2: %d: what was answered last is not in the state", got)
+	}
+}
+
+// TestHurry: whoever asks for the end a second time gets it, and the state is saved.
+func TestHurry(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	s := start(t, plain, func(o *server.Options) { o.State, o.Drain = state, time.Hour })
+	for range 2 {
+		s.allow(t, "", "me")
+	}
+	s.underWay(t)
+	s.end()
+	eventually(t, "it drains", func() bool { return s.log.has("draining") })
+	s.Hurry()
+	s.stop(t)
+	if !s.log.has("some requests were cut off") {
+		t.Error("nothing tells that requests were cut off")
+	}
+	again := start(t, plain, func(o *server.Options) { o.State = state })
+	if got := again.allow(t, "", "me"); got != http.StatusTooManyRequests {
+		t.Errorf("the third of 2: %d", got)
+	}
+}
+
+// TestDrainIsBounded: whoever does not finish its request holds up the end no longer than the drain.
+func TestDrainIsBounded(t *testing.T) {
+	s := start(t, plain, func(o *server.Options) { o.Drain = 50 * time.Millisecond })
+	s.underWay(t)
+	s.stop(t)
+	if !s.log.has("some requests were cut off") {
+		t.Error("nothing tells that requests were cut off")
+	}
+}
+
+// TestWatchEnds: a client that watches the health over gRPC is told of the drain, and does not hold it up.
+func TestWatchEnds(t *testing.T) {
+	s := start(t, plain, nil)
+	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	watch, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := watch.Recv(); err != nil || got.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Fatalf("%v, %v", got, err)
+	}
+	s.stop(t)
+	if s.log.has("cut off") {
+		t.Error("the drain waited for it")
+	}
+	for {
+		got, err := watch.Recv()
+		if err != nil {
+			break
+		}
+		if got.Status != healthpb.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("at the end it is %v", got)
+		}
+	}
+}
+
+// TestRunAfterTheEnd: a service that is told to end before it begins ends in order.
+func TestRunAfterTheEnd(t *testing.T) {
+	s := start(t, plain, nil)
+	s.stop(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	made, err := server.New(t.Context(), server.Options{File: s.File(), HTTP: "127.0.0.1:0", RESP: "127.0.0.1:0", GRPC: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Run(ctx); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}

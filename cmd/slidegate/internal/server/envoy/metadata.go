@@ -1,0 +1,67 @@
+package envoy
+
+import (
+	"strconv"
+
+	"github.com/goccy/go-yaml/ast"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/slidegate/slidegate/config/yamlfile"
+)
+
+// metadata reads what a rule tells Envoy of itself while it is under its limit; nil if nothing.
+func (r *reader) metadata(f yamlfile.Field) *structpb.Struct {
+	if f.Value == nil {
+		return nil
+	}
+	if !yamlfile.IsMapping(f.Value) {
+		r.Problems.Addf(f.ValueAt(), "metadata: must be a mapping, not %s", yamlfile.NameOf(f.Value))
+		return nil
+	}
+	return r.freely(f.Value).GetStructValue()
+}
+
+// freely reads a value of any kind.
+func (r *reader) freely(node ast.Node) *structpb.Value {
+	at := yamlfile.PositionOf(node)
+	if node = r.Resolve(node); node == nil {
+		return structpb.NewNullValue()
+	}
+	if r.depth++; r.depth > yamlfile.MaxDepth {
+		r.Problems.Addf(at, "values are nested more than %d deep", yamlfile.MaxDepth)
+		return structpb.NewNullValue()
+	}
+	defer func() { r.depth-- }()
+	switch n := node.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		fields := map[string]*structpb.Value{}
+		for _, f := range r.mapping(node, "metadata", nil) {
+			fields[f.Name] = structpb.NewNullValue()
+			if f.Value != nil {
+				fields[f.Name] = r.freely(f.Value)
+			}
+		}
+		return structpb.NewStructValue(&structpb.Struct{Fields: fields})
+	case *ast.SequenceNode:
+		list := &structpb.ListValue{}
+		for _, item := range n.Values {
+			if r.Visit(item) {
+				list.Values = append(list.Values, r.freely(item))
+			}
+		}
+		return structpb.NewListValue(list)
+	case *ast.NullNode:
+		return structpb.NewNullValue()
+	case *ast.BoolNode:
+		return structpb.NewBoolValue(n.Value)
+	case *ast.IntegerNode, *ast.FloatNode:
+		if number, err := strconv.ParseFloat(node.GetToken().Value, 64); err == nil {
+			return structpb.NewNumberValue(number)
+		}
+	}
+	text, _, ok := yamlfile.Scalar(node)
+	if !ok {
+		r.Problems.Addf(at, "metadata: this kind of value is not supported")
+	}
+	return structpb.NewStringValue(text)
+}

@@ -1,0 +1,93 @@
+package envoy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// What the attribute slidegate.rule says of rules that have no name of their own.
+const (
+	unnamedRule  = "unnamed"
+	overrideRule = "override" // the limit came with the descriptor
+)
+
+// verdict is what became of a descriptor.
+type verdict uint8
+
+const (
+	verdictOK verdict = iota
+	verdictOver
+	verdictShadow // over, and told as OK
+	verdicts
+)
+
+var verdictNames = [verdicts]string{"ok", "over_limit", "shadow"}
+
+// metrics count by domain and rule, both of which come from files: what a request says is never an attribute.
+type metrics struct {
+	decisions metric.Int64Counter
+	errors    metric.Int64Counter
+	invalid   []metric.AddOption
+	store     []metric.AddOption
+
+	mu      sync.Mutex
+	tallies map[pair]*tally
+}
+
+// tally counts what became of the descriptors of one rule.
+type tally struct {
+	counter metric.Int64Counter
+	options [verdicts][]metric.AddOption
+}
+
+func newMetrics(provider metric.MeterProvider) (*metrics, error) {
+	if provider == nil {
+		provider = otel.GetMeterProvider()
+	}
+	meter := provider.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy")
+	m := &metrics{tallies: map[pair]*tally{}}
+	var err error
+	if m.decisions, err = meter.Int64Counter("slidegate.envoy.decisions", metric.WithUnit("{decision}"),
+		metric.WithDescription("Descriptors that a rule was asked about, by what became of them.")); err != nil {
+		return nil, fmt.Errorf("envoy: MeterProvider: %w", err)
+	}
+	if m.errors, err = meter.Int64Counter("slidegate.envoy.errors", metric.WithUnit("{request}"),
+		metric.WithDescription("Requests that were answered with an error.")); err != nil {
+		return nil, fmt.Errorf("envoy: MeterProvider: %w", err)
+	}
+	of := func(kind string) []metric.AddOption {
+		return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("error.type", kind)))}
+	}
+	m.invalid, m.store = of("invalid"), of("store")
+	return m, nil
+}
+
+// tallyOf returns the tally of a rule, the same one after a reload.
+func (m *metrics) tallyOf(domain, rule string) *tally {
+	if rule == "" {
+		rule = unnamedRule
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := pair{domain, rule}
+	if t := m.tallies[key]; t != nil {
+		return t
+	}
+	t := &tally{counter: m.decisions}
+	for v := range verdicts {
+		t.options[v] = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
+			attribute.String("slidegate.domain", domain),
+			attribute.String("slidegate.rule", rule),
+			attribute.String("slidegate.verdict", verdictNames[v]),
+		))}
+	}
+	m.tallies[key] = t
+	return t
+}
+
+func (t *tally) add(ctx context.Context, v verdict) { t.counter.Add(ctx, 1, t.options[v]...) }

@@ -1,0 +1,173 @@
+package envoy
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/rule"
+)
+
+var rateLimitFields = []string{
+	"unit", "requests_per_unit", "unlimited", "name", "replaces",
+	"unit_multiplier", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "burst",
+}
+
+var (
+	algorithmNames = namesOf(slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket)
+	overlapNames   = namesOf(slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
+	anchorNames    = namesOf(slidegate.AnchorClock, slidegate.AnchorFirst)
+)
+
+func namesOf[T interface{ String() string }](values ...T) (names []string) {
+	for _, v := range values {
+		names = append(names, v.String())
+	}
+	return names
+}
+
+// rateLimit reads a rate_limit block.
+func (r *reader) rateLimit(block yamlfile.Field) *spec {
+	s := &spec{}
+	s.limit.Algorithm, s.multiplier = slidegate.FixedWindow, 1
+	if !yamlfile.IsMapping(block.Value) {
+		r.Problems.Addf(block.ValueAt(), "rate_limit: must be a mapping with unit and requests_per_unit, not %s", yamlfile.NameOf(block.Value))
+		return s
+	}
+	before := len(r.Problems)
+	given := map[string]yamlfile.Field{}
+	for _, f := range r.mapping(block.Value, "a rate_limit", rateLimitFields) {
+		given[f.Name] = f
+		r.limitField(s, f)
+	}
+	if len(r.Problems) > before {
+		return s
+	}
+	r.period(s, block, given)
+	_, counted := given["count_denied"]
+	if _, chosen := given["algorithm"]; !counted && !chosen {
+		s.limit.CountDenied = r.charging == ChargeEach // as the original does
+	}
+	if s.name != "" && slices.Contains(s.replaces, s.name) {
+		r.Problems.Addf(given["replaces"].At, "replaces: %s is the name of this rate_limit itself", wording.Quote(s.name))
+	}
+	if _, ok := given["requests_per_unit"]; !ok && !s.unlimited {
+		r.Problems.Addf(block.At, "the rate_limit has no requests_per_unit; write 0 to refuse all, or unlimited: true")
+	}
+	if s.unlimited || len(r.Problems) > before {
+		return s
+	}
+	if err := s.counted().Check(); err != nil {
+		r.Problems.Add(block.At, err)
+	}
+	return s
+}
+
+func (r *reader) limitField(s *spec, f yamlfile.Field) {
+	switch f.Name {
+	case "unit":
+		r.unit(s, f)
+	case "requests_per_unit":
+		s.limit.Quota = r.whole(f, 0, maxUint32)
+	case "unlimited":
+		s.unlimited = r.Truth(f)
+	case "name":
+		s.name, _ = r.Text(f)
+	case "replaces":
+		s.replaces = r.replaces(f)
+	case "unit_multiplier":
+		s.multiplier = uint32(r.whole(f, 1, maxUint32))
+	case "window":
+		s.limit.Window = r.window(f)
+	case "algorithm":
+		s.limit.Algorithm = slidegate.Algorithm(r.word(f, "an algorithm", algorithmNames))
+	case "segments":
+		s.limit.Segments = int(r.whole(f, 1, rule.MaxSegments))
+	case "overlap":
+		s.limit.Overlap = slidegate.Overlap(r.word(f, "an overlap", overlapNames))
+	case "anchor":
+		s.limit.Anchor = slidegate.Anchor(r.word(f, "an anchor", anchorNames))
+	case "count_denied":
+		s.limit.CountDenied = r.Truth(f)
+	case "burst":
+		s.limit.Burst = r.whole(f, 1, rule.MaxQuota)
+	}
+}
+
+// unit reads the unit, in capitals or not, as the original does.
+func (r *reader) unit(s *spec, f yamlfile.Field) {
+	if !r.given(f) {
+		return
+	}
+	text, ok := r.Text(f)
+	i := slices.Index(unitNames, strings.ToLower(text))
+	switch {
+	case i >= 0:
+		s.unit = units[i].unit
+	case ok:
+		r.Problems.Addf(f.ValueAt(), "unit: %w", wording.Unknown(text, "a unit", unitNames))
+	}
+}
+
+// period makes the window of unit and unit_multiplier, or these of the window.
+func (r *reader) period(s *spec, block yamlfile.Field, given map[string]yamlfile.Field) {
+	unit, hasUnit := given["unit"]
+	window, hasWindow := given["window"]
+	multiplier, hasMultiplier := given["unit_multiplier"]
+	switch {
+	case s.unlimited && hasUnit:
+		r.Problems.Addf(unit.At, "unit: is of no use when unlimited; leave out one of them")
+	case s.unlimited:
+	case hasUnit && hasWindow:
+		r.Problems.Addf(window.At, "window: stands in place of unit; leave out one of them")
+	case hasMultiplier && !hasUnit:
+		r.Problems.Addf(multiplier.At, "unit_multiplier: is how many units there are, but there is no unit")
+	case hasWindow:
+		s.unit, s.multiplier = unitOf(s.limit.Window)
+	case hasUnit:
+		s.limit.Window = times(lengthOf(s.unit), int64(s.multiplier))
+	default:
+		r.Problems.Addf(block.At, "the rate_limit has no unit; write one of %s", strings.Join(unitNames, ", "))
+	}
+}
+
+// window reads a length of time of whole seconds: answers tell windows in units, and no unit is shorter.
+func (r *reader) window(f yamlfile.Field) time.Duration {
+	if !r.given(f) {
+		return 0
+	}
+	text, ok := r.Text(f)
+	if !ok {
+		return 0
+	}
+	limit, err := slidegate.ParseLimit("1/" + text)
+	if err != nil || limit != (slidegate.Limit{Quota: 1, Window: limit.Window}) || strings.ContainsFunc(text, unicode.IsSpace) {
+		r.Problems.Addf(f.ValueAt(), "window: %s is not a length of time such as 30s, 10m, 24h or 7d", wording.Quote(text))
+		return 0
+	}
+	if limit.Window%time.Second != 0 || limit.Window/time.Second > math.MaxUint32 {
+		r.Problems.Addf(f.ValueAt(), "window: %s: must be of whole seconds", wording.Quote(text))
+		return 0
+	}
+	return limit.Window
+}
+
+func (r *reader) replaces(f yamlfile.Field) (names []string) {
+	for _, item := range r.items(f) {
+		at, before := yamlfile.PositionOf(item), len(r.Problems)
+		name := ""
+		for _, f := range r.mapping(item, "replaces", []string{"name"}) {
+			name, _ = r.Text(f)
+		}
+		if name == "" && len(r.Problems) == before {
+			r.Problems.Addf(at, "replaces: has no name; write name: and that of another rate_limit")
+		}
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,141 @@
+package envoy
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/yamlfile"
+)
+
+// reader reads one file.
+type reader struct {
+	yamlfile.Reader
+	depth    int // how many mappings the reader is in
+	charging Charging
+}
+
+// mapping returns the fields of a mapping in the order of the file, and then those that it merges with <<; the value of one
+// that was written without is nil. It reports fields that are given twice, those that are not known (unless known is nil) and
+// those whose value cannot be used, and leaves them out. What the mapping is belongs to errors.
+func (r *reader) mapping(node ast.Node, what string, known []string) (fields []yamlfile.Field) {
+	given, merged := r.Fields(node)
+	have := map[string]bool{}
+	for _, f := range given {
+		if known != nil && !slices.Contains(known, f.Name) {
+			r.Problems.Add(f.At, wording.Unknown(f.Name, "a field of "+what, known))
+			continue
+		}
+		have[f.Name] = true
+		if f.Value = r.Resolve(f.Value); f.Value == nil {
+			continue
+		}
+		if f.Value.Type() == ast.NullType {
+			f.Value = nil
+		}
+		fields = append(fields, f)
+	}
+	for _, f := range merged {
+		fields = r.merge(fields, have, f.Value, what, known)
+	}
+	return fields
+}
+
+// merge adds the fields of a mapping, or of a list of them, that are not there yet.
+func (r *reader) merge(fields []yamlfile.Field, have map[string]bool, node ast.Node, what string, known []string) []yamlfile.Field {
+	at := yamlfile.PositionOf(node)
+	if node = r.Resolve(node); node == nil {
+		return fields
+	}
+	if r.depth++; r.depth > yamlfile.MaxDepth {
+		r.Problems.Addf(at, "values are nested more than %d deep", yamlfile.MaxDepth)
+		return fields
+	}
+	defer func() { r.depth-- }()
+	if list, ok := node.(*ast.SequenceNode); ok {
+		for _, item := range list.Values {
+			if r.Visit(item) {
+				fields = r.merge(fields, have, item, what, known)
+			}
+		}
+		return fields
+	}
+	if !yamlfile.IsMapping(node) {
+		r.Problems.Addf(at, "<<: must be a mapping, or a list of them, not %s", yamlfile.NameOf(node))
+		return fields
+	}
+	for _, f := range r.mapping(node, what, known) {
+		if !have[f.Name] {
+			have[f.Name] = true
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// items returns the mappings of a list.
+func (r *reader) items(f yamlfile.Field) (items []ast.Node) {
+	if f.Value == nil {
+		return nil
+	}
+	list, ok := f.Value.(*ast.SequenceNode)
+	if !ok {
+		r.Problems.Addf(f.ValueAt(), "%s: must be a list, not %s", f.Name, yamlfile.NameOf(f.Value))
+		return nil
+	}
+	for _, item := range list.Values {
+		if !r.Visit(item) {
+			break
+		}
+		at := yamlfile.PositionOf(item)
+		node := r.Resolve(item)
+		switch {
+		case node == nil:
+		case !yamlfile.IsMapping(node):
+			r.Problems.Addf(at, "%s: must be a list of mappings, not of %s", f.Name, yamlfile.NameOf(node))
+		default:
+			items = append(items, node)
+		}
+	}
+	return items
+}
+
+// given reports a field that was written without a value, which cannot be meant.
+func (r *reader) given(f yamlfile.Field) bool {
+	if f.Value == nil {
+		r.Problems.Addf(f.At, "%s has no value; write one, or leave it out", wording.Quote(f.Name))
+	}
+	return f.Value != nil
+}
+
+// whole returns the whole number of a field, from least to most.
+func (r *reader) whole(f yamlfile.Field, least, most int64) int64 {
+	if !r.given(f) {
+		return least
+	}
+	text, isText, ok := yamlfile.Scalar(f.Value)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if !ok || isText || err != nil || n < least || n > most {
+		r.Problems.Addf(f.ValueAt(), "%s: must be a whole number from %d to %d, not %s", f.Name, least, most, yamlfile.NameOf(f.Value))
+		return least
+	}
+	return n
+}
+
+// word reads one of several words.
+func (r *reader) word(f yamlfile.Field, what string, among []string) int {
+	if !r.given(f) {
+		return 0
+	}
+	text, ok := r.Text(f)
+	i := slices.Index(among, text)
+	if ok && i < 0 {
+		r.Problems.Addf(f.ValueAt(), "%s: %w", f.Name, wording.Unknown(text, what, among))
+	}
+	return max(i, 0)
+}
+
+const maxUint32 = math.MaxUint32

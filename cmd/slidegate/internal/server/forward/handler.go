@@ -1,0 +1,199 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/tell"
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Path is where the service has proxies ask.
+const Path = "/v1/check"
+
+// Mode is which proxy asks: what it says about the request, and which answers it understands.
+type Mode string
+
+// The modes.
+const (
+	// Forwarded is for Traefik and Caddy. They say by X-Forwarded-Method, -Proto, -Host, -Uri and -For which request they
+	// ask about, overwrite what clients send under these names, and pass any answer but a 2xx on to the client.
+	Forwarded Mode = "forwarded"
+	// Nginx is for auth_request. The request is X-Original-Method and X-Original-URI, its host is Host, its client
+	// X-Forwarded-For, as the configuration sets them; what else a client sends reaches us too, so X-Forwarded-Uri and the
+	// like are not looked at. A 403 is the only refusal that does not become an error, so every refusal is one; Status tells
+	// the true status.
+	Nginx Mode = "nginx"
+)
+
+// Status is the header in which Nginx tells the status that the client is to get: 429, 403 for a client on a deny list, or
+// 503.
+const Status = "X-Slidegate-Status"
+
+// Options are what a Handler has besides its gate. The zero value believes proxies on the same machine, of the Forwarded
+// kind.
+type Options struct {
+	// Mode is who asks, unless the query says so: ?mode=nginx. There is no header for it, because clients could send it.
+	Mode Mode
+	// Trusted are the proxies that may ask, besides those on the loopback interface. See Handler.Trust.
+	Trusted []netip.Prefix
+	// TrustUnix lets everybody ask who connects over a Unix socket.
+	TrustUnix bool
+	// Logger gets why the store could not answer, and that somebody asked who is not trusted, each once a second at most;
+	// nil means nobody does. Keys are never in it.
+	Logger *slog.Logger
+}
+
+// Handler answers proxies. It is safe for concurrent use. The zero value is not usable; New makes it.
+type Handler struct {
+	gate    *gate.Gate
+	opts    Options
+	trusted atomic.Pointer[[]netip.Prefix]
+	headers tell.Headers
+	logged  [2]atomic.Int64
+}
+
+// New returns a handler that asks a gate.
+func New(g *gate.Gate, opts Options) (*Handler, error) {
+	if g == nil {
+		return nil, errors.New("forward: gate: must not be nil; gate.New makes one")
+	}
+	if opts.Mode == "" {
+		opts.Mode = Forwarded
+	}
+	if !opts.Mode.known() {
+		return nil, errors.New("forward: Mode: " + string(opts.Mode) + " is none; there are forwarded and nginx")
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Handler{gate: g, opts: opts}
+	h.Trust(opts.Trusted)
+	return h, nil
+}
+
+// Trust says which proxies may ask from now on, besides those on the loopback interface: the service calls it with the
+// trusted proxies of a file that it has reloaded.
+func (h *Handler) Trust(proxies []netip.Prefix) {
+	all := make([]netip.Prefix, len(proxies))
+	copy(all, proxies)
+	h.trusted.Store(&all)
+}
+
+func (m Mode) known() bool { return m == Forwarded || m == Nginx }
+
+// ServeHTTP answers one question, whatever method it is asked with: some proxies pass on the client's.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	mode, policy, err := h.question(r)
+	if err != nil {
+		sendProblem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if !h.trusts(r.RemoteAddr) {
+		h.log(1, "forward: somebody asked who is no trusted proxy", nil)
+		sendProblem(w, http.StatusForbidden, "whoever asks is no trusted proxy: add its address to trusted_proxies")
+		return
+	}
+	asked, err := rebuild(r, mode)
+	if err != nil {
+		sendProblem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	v, err := h.check(r.Context(), asked, policy)
+	h.answer(w, mode, &v, err)
+}
+
+// check asks the policies that the request matches, or the one that is named.
+func (h *Handler) check(ctx context.Context, r *http.Request, policy string) (gate.Verdict, error) {
+	if policy == "" {
+		return h.gate.CheckRequest(ctx, r)
+	}
+	return h.gate.CheckPolicy(ctx, policy, r)
+}
+
+// question reads the query of whoever asks, which is part of the proxy's configuration.
+func (h *Handler) question(r *http.Request) (mode Mode, policy string, err error) {
+	mode = h.opts.Mode
+	raw := r.URL.RawQuery
+	if raw == "" {
+		return mode, "", nil
+	}
+	fields, err := parseQuery(raw)
+	if passedOn(r) {
+		_, saysMode := fields["mode"]
+		_, saysPolicy := fields["policy"]
+		if saysMode || saysPolicy {
+			return "", "", errPassedOn
+		}
+		return mode, "", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if said, ok := fields["mode"]; ok {
+		if mode = Mode(said); !mode.known() {
+			return "", "", errors.New("forward: mode: must be forwarded or nginx")
+		}
+	}
+	policy, ok := fields["policy"]
+	if ok && policy == "" {
+		return "", "", errors.New("forward: policy: is empty; name one, or leave it out to ask all that match")
+	}
+	return mode, policy, nil
+}
+
+// log writes a line, once a second at most for each kind: what goes wrong goes wrong at every request.
+func (h *Handler) log(kind int, text string, err error) {
+	now := time.Now().Unix()
+	if last := h.logged[kind].Load(); now == last || !h.logged[kind].CompareAndSwap(last, now) {
+		return
+	}
+	if err != nil {
+		h.opts.Logger.Warn(text, "error", err)
+	} else {
+		h.opts.Logger.Warn(text)
+	}
+}
+
+// queryNames are the fields of the query.
+var queryNames = []string{"mode", "policy"}
+
+// nearest is for errors about a field that there is not.
+func nearest(name string) string {
+	if near, ok := wording.Nearest(name, queryNames); ok {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+// statusOf is the status that the client is to get.
+func statusOf(v *gate.Verdict) int {
+	switch {
+	case v.Decision.Allowed:
+		return http.StatusOK
+	case v.By == gate.ByDenyList:
+		return http.StatusForbidden
+	case v.Decision.Flags&rule.FallbackClosed != 0:
+		return http.StatusServiceUnavailable // nobody counted: it is not the client's fault
+	}
+	return http.StatusTooManyRequests
+}
+
+// statusOfError is the status of a question that the gate had no answer to. Wrong questions are a proxy's configuration.
+func statusOfError(err error) int {
+	switch {
+	case errors.Is(err, gate.ErrPolicy):
+		return http.StatusBadRequest
+	case errors.Is(err, store.ErrUnsupported):
+		return http.StatusInternalServerError
+	}
+	return http.StatusServiceUnavailable
+}

@@ -1,0 +1,146 @@
+package forward
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// program finds a proxy's program. Without one the test is skipped, unless SLIDEGATE_REQUIRE names it.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
+		if path, err := exec.LookPath(at); err == nil {
+			return path
+		}
+	}
+	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), name) {
+		t.Fatalf("there is no %s, and SLIDEGATE_REQUIRE asks for it: make test installs it", name)
+	}
+	t.Skipf("SKIPPED: there is no %s, so nothing was asked through a real one: make test installs it", name)
+	return ""
+}
+
+// site is an application behind a real proxy, which asks a service.
+type site struct {
+	*service
+	t       *testing.T
+	url     string           // of the proxy
+	asked   *httptest.Server // the service
+	reached atomic.Int64     // requests that came through to the application
+}
+
+// example reads a file of the documentation, and puts the tests' own addresses in the place of those in it.
+func example(t *testing.T, path string, instead map[string]string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", path))
+	must(t, err)
+	lines := strings.Split(string(text), "\n")
+	for old, with := range instead {
+		found := 0
+		for i, line := range lines {
+			if strings.Contains(line, old) && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+				lines[i] = strings.ReplaceAll(line, old, with)
+				found++
+			}
+		}
+		if found == 0 {
+			t.Fatalf("%s: there is no %q to replace", path, old)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// behind starts an application and a service, and before them a proxy. Configure writes the proxy's configuration for a
+// port into a folder, and returns how to run it.
+func behind(t *testing.T, configure func(dir, port, service, app string) *exec.Cmd) *site {
+	s := &site{t: t, service: newService(t, Options{}, false)}
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.reached.Add(1)
+		if r.URL.Path == "/own403" {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		fmt.Fprint(w, "hello")
+	}))
+	t.Cleanup(app.Close)
+	mux := http.NewServeMux()
+	mux.Handle(Path, s)
+	s.asked = httptest.NewServer(mux)
+	t.Cleanup(s.asked.Close)
+	address := func(url string) string { return strings.TrimPrefix(url, "http://") }
+	for range 5 { // another process may take the port first
+		if s.run(func(dir, port string) *exec.Cmd { return configure(dir, port, address(s.asked.URL), address(app.URL)) }) {
+			return s
+		}
+	}
+	t.Fatal("the proxy does not start")
+	return nil
+}
+
+// run starts the proxy on a free port, and reports whether it listens.
+func (s *site) run(configure func(dir, port string) *exec.Cmd) bool {
+	s.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(s.t, err)
+	address := listener.Addr().String()
+	must(s.t, listener.Close())
+	_, port, _ := net.SplitHostPort(address)
+	cmd := configure(s.t.TempDir(), port)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	dieWithUs(cmd)
+	must(s.t, cmd.Start())
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	s.url = "http://" + address
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		if conn, err := net.DialTimeout("tcp", address, time.Second); err == nil {
+			_ = conn.Close()
+			return true
+		}
+		select {
+		case <-ended:
+			s.t.Logf("the proxy has ended: %s", output.String())
+			return false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	_ = cmd.Process.Kill()
+	<-ended
+	s.t.Fatalf("the proxy does not listen: %s", output.String())
+	return false
+}
+
+// get sends a request through the proxy from an address of this machine, with headers that the client invents.
+func (s *site) get(from, method, path string, lines ...string) *http.Response {
+	s.t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	r, err := http.NewRequest(method, s.url+path, nil)
+	must(s.t, err)
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	response, err := client.Do(r)
+	must(s.t, err)
+	_ = response.Body.Close()
+	return response
+}

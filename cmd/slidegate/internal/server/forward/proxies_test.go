@@ -1,0 +1,125 @@
+package forward
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// nginxMain is what a configuration of nginx needs around the example, to run as one process in a folder.
+const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
+events { worker_connections 256; }
+http {
+  access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
+  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
+  include %[1]s/slidegate.conf;
+}
+`
+
+func behindNginx(t *testing.T) *site {
+	nginx := program(t, "nginx")
+	return behind(t, func(dir, port, service, app string) *exec.Cmd {
+		example := example(t, "nginx/slidegate.conf", map[string]string{
+			"listen 80;": "listen 127.0.0.1:" + port + ";", "127.0.0.1:8080": service, "127.0.0.1:3000": app,
+		})
+		must(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(example), 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
+		return exec.Command(nginx, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+	})
+}
+
+func behindCaddy(t *testing.T) *site {
+	caddy := program(t, "caddy")
+	return behind(t, func(dir, port, service, app string) *exec.Cmd {
+		example := example(t, "caddy/Caddyfile", map[string]string{
+			":80 {": "http://127.0.0.1:" + port + " {", "127.0.0.1:8080": service, "127.0.0.1:3000": app,
+		})
+		path := filepath.Join(dir, "Caddyfile")
+		must(t, os.WriteFile(path, []byte("{\n\tadmin off\n\tauto_https off\n}\n"+example), 0o600))
+		cmd := exec.Command(caddy, "run", "--adapter", "caddyfile", "--config", path)
+		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+		return cmd
+	})
+}
+
+// limits sees the policies through a proxy: 3 a minute for each address, and 1 login an hour.
+func (s *site) limits() {
+	t := s.t
+	const (
+		here, there, denied = "127.0.0.1", "127.0.0.2", "127.0.0.66"
+		policy              = ` RateLimit-Policy: "site";q=3;w=60`
+	)
+	lies := []string{"X-Forwarded-For: 6.6.6.6", "X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /free",
+		"X-Forwarded-Host: free.example", "X-Original-Method: GET", "X-Original-URI: /free", "X-Slidegate-Status: 200", "X-Slidegate-Mode: nginx"}
+	for _, left := range []string{"2;t=60", "1;t=60", "0"} {
+		expect(t, s.get(here, "GET", "/page?a=b"), `200 RateLimit: "site";r=`+left+policy)
+	}
+	refused := s.get(here, "GET", "/page")
+	expect(t, refused, `429 Retry-After: 60 RateLimit: "site";r=0;t=60`+policy)
+	if refused.Header.Get("Content-Type") != "application/problem+json" || refused.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v", refused.Header)
+	}
+	expect(t, s.get(here, "GET", "/page", lies...), `429 Retry-After: 60 RateLimit: "site";r=0;t=60`+policy)
+	expect(t, s.get(there, "POST", "/login", lies...),
+		`200 RateLimit: "site";r=2;t=60, "login";r=0 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
+	expect(t, s.get(there, "POST", "/login", lies...),
+		`429 Retry-After: 3600 RateLimit: "site";r=2;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
+	expect(t, s.get(there, "GET", "/own403"), `403 RateLimit: "site";r=1;t=60`+policy)              // what the application refuses is its own
+	expect(t, s.get(there, "GET", "/?policy=login&mode=nginx"), `200 RateLimit: "site";r=0`+policy) // which is nobody's business but the client's
+	expect(t, s.get(denied, "GET", "/"), `403`)
+	if n := s.reached.Load(); n != 6 {
+		t.Errorf("%d requests have reached the application", n)
+	}
+	s.add(time.Minute - time.Microsecond)
+	expect(t, s.get(here, "GET", "/page"), `429 Retry-After: 1 RateLimit: "site";r=0;t=1`+policy)
+	s.add(time.Microsecond)
+	expect(t, s.get(here, "GET", "/page"), `200 RateLimit: "site";r=2;t=60`+policy)
+	s.broken.Store(true)
+	expect(t, s.get(here, "GET", "/page"), "503")
+}
+
+func TestBehindNginx(t *testing.T) {
+	s := behindNginx(t)
+	s.limits()
+	s.asked.Close() // Slidegate is away: the example lets requests pass
+	expect(t, s.get("127.0.0.1", "GET", "/"), "200")
+}
+
+func TestBehindCaddy(t *testing.T) {
+	s := behindCaddy(t)
+	s.limits()
+	s.asked.Close()
+	expect(t, s.get("127.0.0.1", "GET", "/"), "502")
+}
+
+// The example for Traefik is YAML, and asks where it should.
+func TestTraefikExample(t *testing.T) {
+	text, err := os.ReadFile("../../../../../examples/traefik/dynamic.yml")
+	must(t, err)
+	var file struct {
+		HTTP struct {
+			Middlewares map[string]struct {
+				ForwardAuth struct {
+					Address            string `yaml:"address"`
+					TrustForwardHeader *bool  `yaml:"trustForwardHeader"`
+				} `yaml:"forwardAuth"`
+			} `yaml:"middlewares"`
+			Routers map[string]struct {
+				Middlewares []string `yaml:"middlewares"`
+			} `yaml:"routers"`
+		} `yaml:"http"`
+	}
+	must(t, yaml.Unmarshal(text, &file))
+	asks := file.HTTP.Middlewares["slidegate"].ForwardAuth
+	if asks.Address != "http://127.0.0.1:8080"+Path || asks.TrustForwardHeader == nil || *asks.TrustForwardHeader {
+		t.Errorf("%+v", asks)
+	}
+	if used := file.HTTP.Routers["app"].Middlewares; len(used) != 1 || used[0] != "slidegate" {
+		t.Errorf("the router uses %v", used)
+	}
+}

@@ -1,0 +1,253 @@
+package gate_test
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// rich is a policy with everything that can decide.
+func rich() config.Policy {
+	p := policyOf("api", "2/1h")
+	p.Overrides = []config.Override{
+		{Key: "vip-7", Limits: limits("5/1h")},
+		{Key: "vip-*", Pattern: true, Limits: limits("3/1h")},
+		{Key: "vip-8", Limits: limits("9/1h")}, // never reached: the pattern stands before it
+		{Key: "robot", Unlimited: true},
+		{Key: "*t", Pattern: true, Limits: limits("1/1h")},
+	}
+	p.Deny = config.List{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, Keys: []string{"bad", "evil-*"}}
+	p.Allow = config.List{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32"), netip.MustParsePrefix("2001:db8::/32")}, Keys: []string{"evil-twin", "friend"}}
+	return p
+}
+
+func TestWhatDecides(t *testing.T) {
+	for _, c := range []struct {
+		key, addr string
+		quota     int64 // 0 if the limits are not asked
+		by        gate.By
+	}{
+		{"anybody", "", 2, gate.ByLimits},
+		{"vip-7", "", 5, gate.ByLimits},
+		{"vip-8", "", 3, gate.ByLimits},
+		{"vip-", "", 3, gate.ByLimits},
+		{"xvip-7", "", 2, gate.ByLimits},
+		{"robot", "", 0, gate.ByUnlimited}, // its exact override stands before the pattern *t, which fits it too
+		{"parrot", "", 1, gate.ByLimits},
+		{"friend", "", 0, gate.ByAllowList},
+		{"bad", "", 0, gate.ByDenyList},
+		{"evil-twin", "", 0, gate.ByDenyList}, // on both lists: refused
+		{"anybody", "192.0.2.7", 0, gate.ByDenyList},
+		{"anybody", "192.0.3.7", 2, gate.ByLimits},
+		{"anybody", "::ffff:192.0.2.9", 0, gate.ByDenyList}, // the same address, written in IPv6
+		{"anybody", "2001:db8::1", 0, gate.ByAllowList},
+		{"anybody", "2001:db8::1%eth0", 0, gate.ByAllowList},
+		{"robot", "192.0.2.1", 0, gate.ByDenyList},
+		{"", "", 2, gate.ByLimits},
+	} {
+		store := &watched{Store: memory(t, newClock())}
+		g := newGate(t, all(store), gate.Options{}, rich())
+		ask := gate.Ask{Key: c.key, Cost: 1}
+		if c.addr != "" {
+			ask.Address = netip.MustParseAddr(c.addr)
+		}
+		v := mustAllow(t, g, ask)
+		if v.By != c.by || v.Decision.Quota != c.quota || v.Policy != "api" {
+			t.Errorf("%s from %q: by %v with quota %d under %q, want %v and %d", c.key, c.addr, v.By, v.Decision.Quota, v.Policy, c.by, c.quota)
+		}
+		denied := c.by == gate.ByDenyList
+		if v.Decision.Allowed == denied || v.Refused != denied || denied != (v.Decision.RetryAfter == slidegate.Never) {
+			t.Errorf("%s from %q: %+v", c.key, c.addr, v)
+		}
+		if asked := store.applies.Load() > 0; asked != (c.by == gate.ByLimits) {
+			t.Errorf("%s from %q: the store was asked: %v", c.key, c.addr, asked)
+		}
+		if c.by == gate.ByLimits && (len(v.Limits) != 1 || v.Limits[0].Quota != c.quota) {
+			t.Errorf("%s: limits %v", c.key, v.Limits)
+		}
+	}
+}
+
+func TestOverrideKeepsCounts(t *testing.T) {
+	store := memory(t, newClock())
+	g := newGate(t, all(store), gate.Options{}, policyOf("api", "2/1h"))
+	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 2})
+	p := policyOf("api", "2/1h")
+	p.Overrides = []config.Override{{Key: "ann", Limits: limits("5/1h")}}
+	if err := g.Reload(&config.File{Policies: []config.Policy{p}}); err != nil {
+		t.Fatal(err)
+	}
+	if v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1}); !v.Decision.Allowed || v.Decision.Remaining != 2 {
+		t.Errorf("2 of 5 were used before: %+v", v)
+	}
+}
+
+func TestShadow(t *testing.T) {
+	p := rich()
+	p.Shadow = true
+	m, provider := newMeasured()
+	g := newGate(t, all(memory(t, newClock())), gate.Options{MeterProvider: provider}, p)
+	for i := range 3 {
+		v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
+		if !v.Decision.Allowed || !v.Shadow || v.Refused != (i == 2) || v.Decision.RetryAfter != 0 || v.Decision.Granted != 1 {
+			t.Errorf("ask %d: %+v", i, v)
+		}
+	}
+	v := mustAllow(t, g, gate.Ask{Key: "bad", Cost: 1})
+	if !v.Decision.Allowed || !v.Refused || v.By != gate.ByDenyList || v.Decision.RetryAfter != 0 {
+		t.Errorf("on the deny list: %+v", v)
+	}
+	want := map[string]int64{
+		"policy.decisions{by=limits,outcome=admitted,policy=api}":          2,
+		"policy.decisions{by=limits,outcome=shadow_refused,policy=api}":    1,
+		"policy.decisions{by=deny_list,outcome=shadow_refused,policy=api}": 1,
+		"policies{}": 1,
+	}
+	if got := m.read(t); !maps.Equal(got, want) {
+		t.Errorf("metrics %v, want %v", got, want)
+	}
+	up, err := g.AllowUpTo(ctx, gate.Ask{Key: "ann", Cost: 4})
+	if err != nil || !up.Decision.Allowed || up.Decision.Granted != 4 || !up.Refused {
+		t.Errorf("up to: %+v, %v", up, err)
+	}
+	r, v, err := g.Reserve(ctx, gate.Ask{Key: "ann", Cost: 1})
+	if err != nil || !v.Refused || !v.Decision.Allowed || r.ID == "" || len(r.Charges) != 0 {
+		t.Errorf("reserve: %+v, %+v, %v", r, v, err)
+	}
+	if err := g.Settle(ctx, "", r, 7); err != nil {
+		t.Errorf("settling what was not charged: %v", err)
+	}
+}
+
+func TestPolicyNames(t *testing.T) {
+	store := memory(t, newClock())
+	two := []config.Policy{policyOf("login", "1/1h"), policyOf("search", "2/1h")}
+	g := newGate(t, all(store), gate.Options{}, two...)
+	_, err := g.Allow(ctx, gate.Ask{Policy: "serach", Key: "ann", Cost: 1})
+	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), `did you mean "search"`) ||
+		!strings.Contains(err.Error(), "login") || !strings.HasPrefix(err.Error(), "gate: ") || strings.Contains(err.Error(), "ann") {
+		t.Errorf("an unknown policy: %v", err)
+	}
+	if _, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1}); !errors.Is(err, gate.ErrPolicy) {
+		t.Errorf("no policy named, and two there: %v", err)
+	}
+	for _, c := range []struct {
+		file config.File
+		want string
+	}{
+		{config.File{Policies: two[:1]}, "login"},
+		{config.File{Policies: append(two[:2:2], policyOf("default", "3/1h"))}, "default"},
+		{config.File{Policies: two, Service: config.Service{Default: "search"}}, "search"},
+	} {
+		if err := g.Reload(&c.file); err != nil {
+			t.Fatal(err)
+		}
+		if v := mustAllow(t, g, gate.Ask{Key: "bob"}); v.Policy != c.want {
+			t.Errorf("the default is %q, want %q", v.Policy, c.want)
+		}
+	}
+	err = g.Reload(&config.File{Policies: two, Service: config.Service{Default: "loging"}})
+	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), "default_policy") {
+		t.Errorf("a default that is not there: %v", err)
+	}
+	if got := g.Policies(); len(got) != 2 || got[0] != "login" {
+		t.Errorf("policies after a failed reload: %v", got)
+	}
+}
+
+func TestBadCosts(t *testing.T) {
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, rich())
+	for _, key := range []string{"ann", "friend", "robot"} { // also where no limit is asked
+		for _, cost := range []int64{-1, rule.MaxQuota + 1} {
+			ask := gate.Ask{Key: key, Cost: cost}
+			_, a := g.Allow(ctx, ask)
+			_, b := g.AllowUpTo(ctx, ask)
+			_, c := g.Peek(ctx, ask)
+			_, _, d := g.Reserve(ctx, ask)
+			_, e := g.Refund(ctx, ask)
+			_, f := g.Explain(ctx, ask)
+			errs := make([]error, 1)
+			g.AllowBatch(ctx, []gate.Ask{ask}, make([]gate.Verdict, 1), errs)
+			for i, err := range []error{a, b, c, d, e, f, errs[0]} {
+				if !errors.Is(err, slidegate.ErrCost) || strings.Contains(err.Error(), key) {
+					t.Errorf("verb %d, cost %d: %v", i, cost, err)
+				}
+			}
+		}
+	}
+}
+
+func TestReservation(t *testing.T) {
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, rich(), policyOf("other", "2/1h"))
+	ask := gate.Ask{Policy: "api", Key: "ann", Cost: 2}
+	r, v, err := g.Reserve(ctx, ask)
+	if err != nil || !v.Decision.Allowed || v.Decision.Remaining != 0 || len(r.Charges) != 1 {
+		t.Fatalf("%+v, %+v, %v", r, v, err)
+	}
+	if refusedRes, v, err := g.Reserve(ctx, ask); err != nil || v.Decision.Allowed || refusedRes.ID != "" {
+		t.Fatalf("a second one: %+v, %+v, %v", refusedRes, v, err)
+	}
+	if err := g.Settle(ctx, "api", r, 1); err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := g.Peek(ctx, gate.Ask{Policy: "api", Key: "ann", Cost: 1}); v.Decision.Remaining != 1 {
+		t.Errorf("settled to 1 of 2: %+v", v)
+	}
+	if err := g.Settle(ctx, "nobody", r, 1); !errors.Is(err, gate.ErrPolicy) {
+		t.Errorf("under a policy that is not there: %v", err)
+	}
+	if err := g.Settle(ctx, "api", slidegate.Reservation{}, 1); !errors.Is(err, slidegate.ErrReservation) {
+		t.Errorf("of a refused one: %v", err)
+	}
+	free, v, err := g.Reserve(ctx, gate.Ask{Policy: "api", Key: "friend", Cost: 5})
+	if err != nil || v.By != gate.ByAllowList || free.ID == "" {
+		t.Fatalf("%+v, %+v, %v", free, v, err)
+	}
+	if err := g.Cancel(ctx, "api", free); err != nil {
+		t.Error(err)
+	}
+	if err := g.Settle(ctx, "api", free, -1); !errors.Is(err, slidegate.ErrCost) {
+		t.Errorf("a negative true cost: %v", err)
+	}
+}
+
+func TestRefundAndReset(t *testing.T) {
+	p := rich()
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
+	ask := gate.Ask{Key: "ann", Cost: 1}
+	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 2})
+	if v, err := g.Refund(ctx, ask); err != nil || v.Decision.Remaining != 1 || v.Decision.Granted != 1 {
+		t.Errorf("refund: %+v, %v", v, err)
+	}
+	if v, err := g.Refund(ctx, gate.Ask{Key: "friend", Cost: 1}); err != nil || v.By != gate.ByAllowList || v.Decision.Granted != 0 {
+		t.Errorf("refund of one who pays nothing: %+v, %v", v, err)
+	}
+	if err := g.Reset(ctx, ask); err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := g.Peek(ctx, ask); v.Decision.Remaining != 2 {
+		t.Errorf("after a reset: %+v", v)
+	}
+	if err := g.Reset(ctx, gate.Ask{Key: "robot"}); err != nil {
+		t.Errorf("reset of one without limits: %v", err)
+	}
+}
+
+func TestRetryAfterIsTheLimitsOwn(t *testing.T) {
+	c := newClock()
+	g := newGate(t, all(memory(t, c)), gate.Options{}, config.Policy{Name: "p", Limits: limits("1/10s sliding-log")})
+	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
+	c.add(4 * time.Second)
+	v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
+	if v.Decision.Allowed || v.Decision.RetryAfter != 6*time.Second {
+		t.Errorf("4s after the only unit of a log of 10s: %+v", v)
+	}
+}

@@ -1,0 +1,102 @@
+package gate_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config"
+)
+
+func TestCandidate(t *testing.T) {
+	p := policyOf("p", "3/1h")
+	p.Candidate = limits("2/1h")
+	p.Overrides = []config.Override{{Key: "vip", Limits: limits("1/1h")}}
+	m, provider := newMeasured()
+	store := &watched{Store: memory(t, newClock())}
+	g := newGate(t, all(store), gate.Options{MeterProvider: provider}, p)
+	for i := range 4 {
+		v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
+		if v.Decision.Allowed != (i < 3) || v.Decision.Quota != 3 || len(v.Limits) != 1 || v.Decision.Answers != nil {
+			t.Errorf("ask %d: %+v", i, v)
+		}
+	}
+	if got := store.applies.Load(); got != 4 {
+		t.Errorf("4 asks are %d calls to the store: the candidate is to ride along", got)
+	}
+	mustAllow(t, g, gate.Ask{Key: "ann"})            // a peek is no traffic
+	mustAllow(t, g, gate.Ask{Key: "vip", Cost: 1})   // an override stays when the candidate replaces the limits
+	mustAllow(t, g, gate.Ask{Key: "bob", Cost: 3})   // more than the candidate ever admits
+	mustAllow(t, g, gate.Ask{Key: "carol", Cost: 4}) // more than either
+	want := map[string]int64{
+		"policy.decisions{by=limits,outcome=admitted,policy=p}":                       5,
+		"policy.decisions{by=limits,outcome=refused,policy=p}":                        2,
+		"policy.candidate.decisions{live_outcome=admitted,outcome=admitted,policy=p}": 2,
+		"policy.candidate.decisions{live_outcome=admitted,outcome=refused,policy=p}":  2,
+		"policy.candidate.decisions{live_outcome=refused,outcome=refused,policy=p}":   2,
+		"policies{}": 1,
+	}
+	if got := m.read(t); !maps.Equal(got, want) {
+		t.Errorf("metrics\n%v, want\n%v", got, want)
+	}
+}
+
+// TestCandidateSeesWhatWasRefused: a candidate with more room goes on counting when the limits refuse.
+func TestCandidateSeesWhatWasRefused(t *testing.T) {
+	p := policyOf("p", "1/1h")
+	p.Candidate = limits("5/1h")
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
+	for range 4 {
+		mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
+	}
+	left := func() int64 {
+		t.Helper()
+		e, err := g.Explain(ctx, gate.Ask{Key: "ann", Cost: 1})
+		if err != nil || len(e.Candidate) != 1 {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		return e.Candidate[0].Remaining
+	}
+	if got := left(); got != 1 {
+		t.Errorf("the candidate has %d of 5 left after 4 asks, want 1", got)
+	}
+	if _, err := g.Refund(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || left() != 2 {
+		t.Errorf("a refund goes to the candidate too: %d left, %v", left(), err)
+	}
+	if _, _, err := g.Reserve(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || left() != 1 {
+		t.Errorf("so does a reservation: %d left, %v", left(), err)
+	}
+	if err := g.Reset(ctx, gate.Ask{Key: "ann"}); err != nil || left() != 5 {
+		t.Errorf("and a reset: %d left, %v", left(), err)
+	}
+}
+
+func TestCandidateThatFailsIsIgnored(t *testing.T) {
+	p := policyOf("p", "1/1h")
+	p.Candidate = limits("1/1h")
+	m, provider := newMeasured()
+	store := &watched{Store: memory(t, newClock())}
+	g := newGate(t, all(store), gate.Options{MeterProvider: provider}, p)
+	store.fail("/candidate")
+	v, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1})
+	if err != nil || !v.Decision.Allowed {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, _, err := g.Reserve(ctx, gate.Ask{Key: "bob", Cost: 1}); err != nil {
+		t.Errorf("reserve: %v", err)
+	}
+	if e, err := g.Explain(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || e.Candidate != nil || len(e.Limits) != 1 {
+		t.Errorf("explain: %+v, %v", e, err)
+	}
+	want := map[string]int64{"policy.decisions{by=limits,outcome=admitted,policy=p}": 2, "policies{}": 1}
+	if got := m.read(t); !maps.Equal(got, want) {
+		t.Errorf("metrics %v, want %v", got, want)
+	}
+	store.fail("p") // all of it
+	if _, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1}); err != errStore {
+		t.Errorf("the store's own error: %v", err)
+	}
+	if got := m.read(t)["policy.decisions{by=limits,outcome=error,policy=p}"]; got != 1 {
+		t.Errorf("%d errors counted, want 1", got)
+	}
+}

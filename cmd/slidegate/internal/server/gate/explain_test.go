@@ -1,0 +1,53 @@
+package gate_test
+
+import (
+	"encoding/json"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+)
+
+func TestExplain(t *testing.T) {
+	c := newClock() // 1,800,000,000s is a whole number of minutes and of hours
+	p := rich()
+	p.Limits = limits("2/1h fixed-window", "9/10s sliding-log name=burst")
+	p.Candidate = limits("1/1m fixed-window")
+	p.Failure = "local"
+	store := memory(t, c)
+	g := newGate(t, all(store), gate.Options{}, p)
+	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 2})
+	c.add(4 * time.Second)
+	for _, x := range []struct {
+		ask  gate.Ask
+		want string
+	}{
+		{gate.Ask{Key: "ann", Cost: 1}, `{"policy":"api","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"local","source":"store",` +
+			`"limits":[{"limit":"2/1h fixed-window","allowed":false,"quota":2,"remaining":0,"retry_after_us":3596000000,"reset_after_us":3596000000},` +
+			`{"limit":"9/10s sliding-log name=\"burst\"","name":"burst","allowed":true,"quota":9,"remaining":7,"retry_after_us":0,"reset_after_us":6000000}],` +
+			`"candidate":[{"limit":"1/1m fixed-window","allowed":true,"quota":1,"remaining":1,"retry_after_us":0,"reset_after_us":0}]}`},
+		{gate.Ask{Key: "bob", Cost: 10}, `{"policy":"api","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"local","source":"store",` +
+			`"limits":[{"limit":"2/1h fixed-window","allowed":false,"quota":2,"remaining":2,"retry_after_us":null,"reset_after_us":0},` +
+			`{"limit":"9/10s sliding-log name=\"burst\"","name":"burst","allowed":false,"quota":9,"remaining":9,"retry_after_us":null,"reset_after_us":0}],` +
+			`"candidate":[{"limit":"1/1m fixed-window","allowed":false,"quota":1,"remaining":1,"retry_after_us":null,"reset_after_us":0}]}`},
+		{gate.Ask{Key: "vip-8", Cost: 1}, `{"policy":"api","by":"limits","allowed":true,"refused":false,"shadow":false,"failure":"local","source":"store","override":"vip-*",` +
+			`"limits":[{"limit":"3/1h","allowed":true,"quota":3,"remaining":3,"retry_after_us":0,"reset_after_us":0}]}`},
+		{gate.Ask{Key: "robot", Cost: 1}, `{"policy":"api","by":"unlimited","allowed":true,"refused":false,"shadow":false,"failure":"local","override":"robot"}`},
+		{gate.Ask{Key: "ann", Address: netip.MustParseAddr("192.0.2.7"), Cost: 1},
+			`{"policy":"api","by":"deny_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"192.0.2.0/24"}`},
+		{gate.Ask{Key: "evil-twin", Cost: 1}, `{"policy":"api","by":"deny_list","allowed":false,"refused":true,"shadow":false,"failure":"local","list":"key:evil-*"}`},
+		{gate.Ask{Key: "friend", Cost: 1}, `{"policy":"api","by":"allow_list","allowed":true,"refused":false,"shadow":false,"failure":"local","list":"key:friend"}`},
+	} {
+		for range 2 { // the second time shows that the first has charged nothing
+			e, err := g.Explain(ctx, x.ask)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.Marshal(e)
+			if err != nil || string(got) != x.want {
+				t.Errorf("%+v:\n%s (%v), want\n%s", x.ask, got, err, x.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
+)
+
+var ctx = context.Background()
+
+// clock is a store's clock that a test sets. It begins well within a window of any length that divides a day.
+type clock struct{ now atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.now.Store(1_800_000_000_000_000)
+	return c
+}
+
+func (c *clock) add(d time.Duration) { c.now.Add(d.Microseconds()) }
+
+// memory returns a store that runs by the clock.
+func memory(t testing.TB, c *clock) *memstore.Store {
+	t.Helper()
+	store, err := newMemory(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func newMemory(c *clock) (*memstore.Store, error) {
+	return memstore.New(memstore.Options{MaxKeys: 4096, Now: c.now.Load})
+}
+
+// watched is a store that tells what it was asked, and can fail.
+type watched struct {
+	store.Store
+	applies, requests atomic.Int64
+	failing           atomic.Pointer[string] // namespaces with this in them fail
+}
+
+var errStore = errors.New("the store is broken")
+
+func (w *watched) Apply(ctx context.Context, batch []store.Request) error {
+	w.applies.Add(1)
+	w.requests.Add(int64(len(batch)))
+	failing := w.failing.Load()
+	if failing == nil {
+		return w.Store.Apply(ctx, batch)
+	}
+	var first error
+	for i := range batch {
+		if strings.Contains(batch[i].Charges[0].Limit.Namespace(), *failing) {
+			batch[i].Err = errStore
+		} else {
+			_ = w.Store.Apply(ctx, batch[i:i+1])
+		}
+		if first == nil {
+			first = batch[i].Err
+		}
+	}
+	return first
+}
+
+func (w *watched) fail(namespace string) { w.failing.Store(&namespace) }
+
+// all is one store for all failure modes.
+func all(store store.Store) gate.Stores {
+	return gate.Stores{Open: store, Closed: store, Local: store}
+}
+
+func newGate(t testing.TB, stores gate.Stores, opts gate.Options, policies ...config.Policy) *gate.Gate {
+	t.Helper()
+	g, err := gate.New(&config.File{Policies: policies}, stores, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() })
+	return g
+}
+
+func template(text string) config.Template {
+	t, err := config.ParseTemplate(text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func limit(text string) slidegate.Limit {
+	l, err := slidegate.ParseLimit(text)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+func limits(texts ...string) (limits []slidegate.Limit) {
+	for _, text := range texts {
+		limits = append(limits, limit(text))
+	}
+	return limits
+}
+
+// policyOf is a policy with these limits, by address.
+func policyOf(name string, texts ...string) config.Policy {
+	return config.Policy{Name: name, Key: template("{address}"), Limits: limits(texts...)}
+}
+
+// measured reads metrics: the sum of each by its attributes, written "name{attribute=value,...}".
+type measured struct{ reader *metric.ManualReader }
+
+func newMeasured() (*measured, *metric.MeterProvider) {
+	reader := metric.NewManualReader()
+	return &measured{reader}, metric.NewMeterProvider(metric.WithReader(reader))
+}
+
+func (m *measured) read(t testing.TB) map[string]int64 {
+	t.Helper()
+	return m.readAll(t)
+}
+
+func (m *measured) readAll(t interface{ Fatal(...any) }) map[string]int64 {
+	var got metricdata.ResourceMetrics
+	if err := m.reader.Collect(ctx, &got); err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]int64{}
+	for _, scope := range got.ScopeMetrics {
+		for _, one := range scope.Metrics {
+			var points []metricdata.DataPoint[int64]
+			switch data := one.Data.(type) {
+			case metricdata.Sum[int64]:
+				points = data.DataPoints
+			case metricdata.Gauge[int64]:
+				points = data.DataPoints
+			}
+			for _, point := range points {
+				var words []string
+				for _, kv := range point.Attributes.ToSlice() {
+					words = append(words, strings.TrimPrefix(string(kv.Key), "slidegate.")+"="+kv.Value.AsString())
+				}
+				if point.Value != 0 {
+					sums[strings.TrimPrefix(one.Name, "slidegate.")+"{"+strings.Join(words, ",")+"}"] = point.Value
+				}
+			}
+		}
+	}
+	return sums
+}
+
+func mustAllow(t testing.TB, g *gate.Gate, ask gate.Ask) gate.Verdict {
+	t.Helper()
+	v, err := g.Allow(ctx, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}

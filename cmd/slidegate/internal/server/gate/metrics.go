@@ -1,0 +1,195 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// scope is the name under which all metrics are reported.
+const scope = "github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+
+// What is counted for a policy. The commonest come first, so that they share a cache line.
+const (
+	admitted = iota
+	refused
+	shadowRefused
+	failed
+	allowListed
+	unlimited
+	denyListed
+	shadowDenyListed
+	candidateAgreedAdmit  // the candidate admits what the limits admit,
+	candidateAgreedRefuse // refuses what they refuse,
+	candidateStricter     // refuses what they admit,
+	candidateLooser       // and admits what they refuse
+	counts
+)
+
+// outcomes says what each count is called: the outcome, and what decided it; for those of a candidate, its outcome and
+// that of the limits.
+var outcomes = [counts][2]string{
+	admitted:              {"admitted", ByLimits.String()},
+	refused:               {"refused", ByLimits.String()},
+	shadowRefused:         {"shadow_refused", ByLimits.String()},
+	failed:                {"error", ByLimits.String()},
+	allowListed:           {"admitted", ByAllowList.String()},
+	unlimited:             {"admitted", ByUnlimited.String()},
+	denyListed:            {"refused", ByDenyList.String()},
+	shadowDenyListed:      {"shadow_refused", ByDenyList.String()},
+	candidateAgreedAdmit:  {"admitted", "admitted"},
+	candidateAgreedRefuse: {"refused", "refused"},
+	candidateStricter:     {"refused", "admitted"},
+	candidateLooser:       {"admitted", "refused"},
+}
+
+// cells are the counts of one lane, in whole cache lines.
+type cells [16]atomic.Int64
+
+const _ = uint(len(cells{}) - counts) // there is a cell for each count
+
+// tally counts for one policy. Those who count for different keys mostly do so in different lanes: a place that several
+// processors write to has to travel between them. It is safe for concurrent use.
+type tally struct {
+	name       string
+	onRefused  func(policy, key string) // nil if nobody wants to know
+	lanes      []cells
+	attributes [counts]metric.MeasurementOption
+}
+
+func newTally(name string, onRefused func(policy, key string)) *tally {
+	lanes := 1
+	for lanes < 4*runtime.GOMAXPROCS(0) && lanes < 64 {
+		lanes *= 2
+	}
+	t := &tally{name: name, onRefused: onRefused, lanes: make([]cells, lanes)}
+	policy := attribute.String("slidegate.policy", name)
+	for count, words := range outcomes {
+		second := attribute.String("slidegate.by", words[1])
+		if count >= candidateAgreedAdmit {
+			second = attribute.String("slidegate.live_outcome", words[1])
+		}
+		t.attributes[count] = metric.WithAttributeSet(attribute.NewSet(
+			policy, attribute.String("slidegate.outcome", words[0]), second))
+	}
+	return t
+}
+
+// add counts. The lane is chosen by the end of the key, where keys differ most.
+func (t *tally) add(key string, count int) {
+	var h uint32
+	for i := max(0, len(key)-4); i < len(key); i++ {
+		h = h*31 + uint32(key[i])
+	}
+	t.lanes[h&uint32(len(t.lanes)-1)][count].Add(1)
+	if t.onRefused != nil && isRefusal[count] {
+		t.onRefused(t.name, key)
+	}
+}
+
+// isRefusal tells which counts are of requests that the limits or a list refused, also where the policy only watches.
+var isRefusal = [counts]bool{refused: true, shadowRefused: true, denyListed: true, shadowDenyListed: true}
+
+func (t *tally) sum(count int) (sum int64) {
+	for i := range t.lanes {
+		sum += t.lanes[i][count].Load()
+	}
+	return sum
+}
+
+// maxTallies is how many names of policies are told apart, over all reloads; others are counted together as "other".
+const maxTallies = 1000
+
+// metrics are all counts of a Gate. A policy that a reload took away keeps its counts: they must not go down.
+type metrics struct {
+	decisions, candidates, reloads metric.Int64ObservableCounter
+	policies                       metric.Int64ObservableGauge
+	registration                   metric.Registration
+	current                        func() int
+	onRefused                      func(policy, key string)
+
+	reloaded   [3]atomic.Int64
+	reloadedAs [3]metric.MeasurementOption
+
+	mu    sync.Mutex
+	names map[string]*tally
+}
+
+// What a reload came to, in the order of reloadNames.
+const (
+	reloadOK = iota
+	reloadUnchanged
+	reloadFailed
+)
+
+var reloadNames = [3]string{"ok", "unchanged", "failed"}
+
+func newMetrics(provider metric.MeterProvider, current func() int) (*metrics, error) {
+	if provider == nil {
+		provider = otel.GetMeterProvider()
+	}
+	meter := provider.Meter(scope)
+	m := &metrics{names: map[string]*tally{}, current: current}
+	for i, name := range reloadNames {
+		m.reloadedAs[i] = metric.WithAttributeSet(attribute.NewSet(attribute.String("slidegate.outcome", name)))
+	}
+	var errs [4]error
+	m.decisions, errs[0] = meter.Int64ObservableCounter("slidegate.policy.decisions", metric.WithUnit("{decision}"),
+		metric.WithDescription("Asks that a policy decided, by outcome and by what decided."))
+	m.candidates, errs[1] = meter.Int64ObservableCounter("slidegate.policy.candidate.decisions", metric.WithUnit("{decision}"),
+		metric.WithDescription("What a policy's candidate limits would have done, and what the live ones did."))
+	m.reloads, errs[2] = meter.Int64ObservableCounter("slidegate.reloads", metric.WithUnit("{reload}"),
+		metric.WithDescription("Attempts to replace the policies."))
+	m.policies, errs[3] = meter.Int64ObservableGauge("slidegate.policies", metric.WithUnit("{policy}"),
+		metric.WithDescription("Policies in force."))
+	err := errors.Join(errs[:]...)
+	if err == nil {
+		m.registration, err = meter.RegisterCallback(m.observe, m.decisions, m.candidates, m.reloads, m.policies)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("gate: MeterProvider: %w", err)
+	}
+	return m, nil
+}
+
+// tallyOf returns the counts of the policy of that name.
+func (m *metrics) tallyOf(name string) *tally {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.names) >= maxTallies && m.names[name] == nil {
+		name = "other"
+	}
+	if m.names[name] == nil {
+		m.names[name] = newTally(name, m.onRefused)
+	}
+	return m.names[name]
+}
+
+func (m *metrics) observe(_ context.Context, to metric.Observer) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.names {
+		for count := range counts {
+			sum := t.sum(count)
+			switch {
+			case sum == 0:
+			case count >= candidateAgreedAdmit:
+				to.ObserveInt64(m.candidates, sum, t.attributes[count])
+			default:
+				to.ObserveInt64(m.decisions, sum, t.attributes[count])
+			}
+		}
+	}
+	for i := range m.reloaded {
+		to.ObserveInt64(m.reloads, m.reloaded[i].Load(), m.reloadedAs[i])
+	}
+	to.ObserveInt64(m.policies, int64(m.current()))
+	return nil
+}

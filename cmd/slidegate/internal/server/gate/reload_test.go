@@ -1,0 +1,184 @@
+package gate_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config"
+)
+
+func TestReloadTellsWhatChanged(t *testing.T) {
+	var text bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	m, provider := newMeasured()
+	g := newGate(t, all(memory(t, newClock())), gate.Options{Logger: log, MeterProvider: provider},
+		policyOf("kept", "2/1h"), policyOf("raised", "2/1h"), policyOf("reshaped", "2/1h"), policyOf("gone", "2/1h"))
+	for _, name := range []string{"kept", "raised", "reshaped"} {
+		mustAllow(t, g, gate.Ask{Policy: name, Key: "secret-ann", Cost: 2})
+	}
+	raised := policyOf("raised", "5/1h")
+	raised.Overrides = []config.Override{{Key: "secret-bob", Limits: limits("7/1m")}}
+	next := &config.File{
+		Policies: []config.Policy{policyOf("kept", "2/1h"), raised, policyOf("reshaped", "2/2h"), policyOf("new", "1/1s")},
+		Service:  config.Service{Store: "redis://u:password@host"},
+	}
+	if err := g.Reload(next); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int64{"kept": 0, "raised": 3, "reshaped": 2, "new": 1} {
+		if v, err := g.Peek(ctx, gate.Ask{Policy: name, Key: "secret-ann", Cost: 1}); err != nil || v.Decision.Remaining != want {
+			t.Errorf("%s has %d left, want %d (%v)", name, v.Decision.Remaining, want, err)
+		}
+	}
+	if err := g.Reload(next); err != nil {
+		t.Fatal(err)
+	}
+	bad := &config.File{Policies: []config.Policy{policyOf("kept", "9/1h"), {Name: "empty"}}}
+	if err := g.Reload(bad); err == nil || !strings.Contains(err.Error(), `policy "empty": limits`) {
+		t.Errorf("a policy without limits: %v", err)
+	}
+	if v, _ := g.Peek(ctx, gate.Ask{Policy: "kept", Key: "new", Cost: 1}); v.Decision.Quota != 2 {
+		t.Errorf("half of a bad file was taken: %+v", v)
+	}
+	want := `level=INFO msg="limit starts empty: its name or shape is new" policy=raised limit=7/1m candidate=false
+level=INFO msg="limit starts empty: its name or shape is new" policy=reshaped limit=2/2h candidate=false
+level=INFO msg="policies reloaded" added=[new] removed=[gone] changed="[raised reshaped]" policies=4
+level=WARN msg="store and store_timeout are not reloaded; restart to change them"
+level=INFO msg="policies reloaded: nothing changed" policies=4
+level=ERROR msg="policies not reloaded; the old ones stay in force" error="gate: policy \"empty\": limits: there are none; give at least one"
+`
+	if text.String() != want {
+		t.Errorf("the log is\n%s\nwant\n%s", text.String(), want)
+	}
+	got := m.read(t)
+	for outcome, n := range map[string]int64{"ok": 1, "unchanged": 1, "failed": 1} {
+		if got["reloads{outcome="+outcome+"}"] != n {
+			t.Errorf("reloads: %v", got)
+		}
+	}
+}
+
+// TestReloadUnderLoad reloads between two files whose policies differ in every quota, while many ask: no ask may see
+// both, and no unit may be lost or given twice.
+func TestReloadUnderLoad(t *testing.T) {
+	files := [2]*config.File{}
+	for i := range files {
+		first, second := policyOf("first", fmt.Sprintf("%d/1h name=a", 1000+i), fmt.Sprintf("%d/1d name=b", 1000+i)), policyOf("second", fmt.Sprintf("%d/1h", 1000+i))
+		first.Key, second.Key = template("{method}"), template("{method}")
+		files[i] = &config.File{Policies: []config.Policy{first, second}, Service: config.Service{Default: "first"}}
+	}
+	store := memory(t, newClock())
+	g, err := gate.New(files[0], all(store), gate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	var asking, reloading sync.WaitGroup
+	var stop atomic.Bool
+	var admitted [2]atomic.Int64 // of first, and of second
+	check := func(v gate.Verdict, err error) bool {
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		for _, l := range v.Limits {
+			if l.Quota != v.Limits[0].Quota || v.Decision.Quota != l.Quota {
+				t.Errorf("two files in one answer: %+v", v)
+			}
+		}
+		return v.Decision.Allowed
+	}
+	for range 4 {
+		asking.Go(func() {
+			r := httptest.NewRequest("GET", "/", nil)
+			asks := []gate.Ask{{Key: "GET", Cost: 1}, {Policy: "second", Key: "GET", Cost: 1}}
+			verdicts, errs := make([]gate.Verdict, 2), make([]error, 2)
+			for range 300 {
+				if check(g.CheckRequest(ctx, r)) {
+					admitted[0].Add(1)
+					admitted[1].Add(1)
+				}
+				g.AllowBatch(ctx, asks, verdicts, errs)
+				if verdicts[0].Limits[0].Quota != verdicts[1].Limits[0].Quota {
+					t.Errorf("two files in one batch: %+v", verdicts)
+				}
+				for i := range verdicts {
+					if check(verdicts[i], errs[i]) {
+						admitted[i].Add(1)
+					}
+				}
+			}
+		})
+	}
+	reloading.Go(func() {
+		for i := 1; !stop.Load(); i++ {
+			if err := g.Reload(files[i%2]); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	asking.Wait()
+	stop.Store(true)
+	reloading.Wait()
+	for i := range admitted {
+		if got := admitted[i].Load(); got < 1000 || got > 1001 { // 2,400 were asked for
+			t.Errorf("%d units were admitted of policy %d, want 1000, or 1001 by the other file", got, i)
+		}
+	}
+}
+
+func TestWhatNewRefuses(t *testing.T) {
+	store := memory(t, newClock())
+	change := func(f func(*config.Policy)) []config.Policy {
+		p := policyOf("p", "1/1h")
+		f(&p)
+		return []config.Policy{p}
+	}
+	for _, c := range []struct {
+		policies []config.Policy
+		service  config.Service
+		stores   gate.Stores
+		want     string
+	}{
+		{nil, config.Service{}, all(store), "there are no policies"},
+		{[]config.Policy{policyOf("p", "1/1h"), policyOf("p", "1/1h")}, config.Service{}, all(store), "twice"},
+		{change(func(p *config.Policy) { p.Key = template("{status}") }), config.Service{}, all(store), "recorded traffic only"},
+		{change(func(p *config.Policy) { p.Key = template("{field:user.id}") }), config.Service{}, all(store), "recorded traffic only"},
+		{change(func(p *config.Policy) { p.Match = "GET /{" }), config.Service{}, all(store), "match"},
+		{change(func(p *config.Policy) { p.Failure = "maybe" }), config.Service{}, all(store), "must be open, closed or local"},
+		{change(func(p *config.Policy) { p.Candidate = limits("1/1h", "2/1h") }), config.Service{}, all(store), "candidate"},
+		{change(func(p *config.Policy) { p.Candidate = []slidegate.Limit{{Quota: -1}} }), config.Service{}, all(store), "candidate"},
+		{change(func(p *config.Policy) { p.Overrides = []config.Override{{Key: "ann"}} }), config.Service{}, all(store), "override 1"},
+		{change(func(p *config.Policy) { p.Limits = limits("1/1h", "2/1h") }), config.Service{}, all(store), "different names"},
+		{change(func(*config.Policy) {}), config.Service{Failure: "closed"}, gate.Stores{Open: store}, `no store for "closed"`},
+		{change(func(*config.Policy) {}), config.Service{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}, all(store), "trusted_proxies"},
+		{change(func(p *config.Policy) { p.Cost, _ = config.ParseCost("bytes") }), config.Service{}, all(store), "write a number"},
+	} {
+		g, err := gate.New(&config.File{Policies: c.policies, Service: c.service}, c.stores, gate.Options{})
+		if err == nil || !strings.HasPrefix(err.Error(), "gate: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, %v; want an error with %q", c.policies, g, err, c.want)
+		}
+	}
+	if _, err := gate.New(nil, all(store), gate.Options{}); err == nil {
+		t.Error("no file was accepted")
+	}
+	_, err := gate.New(&config.File{Policies: change(func(p *config.Policy) { p.Limits[0].Quota = 0 })}, all(store), gate.Options{})
+	if !errors.Is(err, slidegate.ErrLimit) {
+		t.Errorf("a limit that cannot be: %v", err)
+	}
+}

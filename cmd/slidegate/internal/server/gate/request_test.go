@@ -1,0 +1,297 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// request is one from 203.0.113.9, unless a header says otherwise to somebody who believes it.
+func request(method, target string, header ...string) *http.Request {
+	r := httptest.NewRequest(method, target, nil)
+	r.RemoteAddr = "203.0.113.9:1234"
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+func matching(name, match, key string, texts ...string) config.Policy {
+	p := policyOf(name, texts...)
+	p.Match, p.Key = match, template(key)
+	return p
+}
+
+// check asks and returns which policy decided, and whether it admitted.
+func check(t *testing.T, g *gate.Gate, r *http.Request) gate.Verdict {
+	t.Helper()
+	v, err := g.CheckRequest(ctx, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestAllThatMatchAreAsked(t *testing.T) {
+	store := &watched{Store: memory(t, newClock())}
+	m, provider := newMeasured()
+	g := newGate(t, all(store), gate.Options{MeterProvider: provider},
+		matching("login", "POST /login", "{address}", "2/1h"),
+		matching("site", "/", "{host}", "4/1h name=short", "100/1d name=long"))
+	for i := range 3 {
+		v := check(t, g, request("POST", "http://a.example/login"))
+		if v.Decision.Allowed != (i < 2) || v.Policy != "login" || len(v.Limits) != 3 || len(v.Decision.Answers) != 3 {
+			t.Errorf("login %d: %+v", i, v)
+		}
+	}
+	if got := store.applies.Load(); got != 3 {
+		t.Errorf("3 requests over two policies are %d calls, want 3", got)
+	}
+	// The third was refused by login, so site must not have been charged for it.
+	v := check(t, g, request("GET", "http://a.example/other"))
+	if !v.Decision.Allowed || v.Policy != "site" || v.Decision.Remaining != 1 || v.Decision.Limit != "short" {
+		t.Errorf("site after two logins: %+v", v)
+	}
+	check(t, g, request("GET", "http://A.example//other")) // the same host
+	v = check(t, g, request("POST", "http://a.example/login"))
+	if v.Decision.Allowed || v.Policy == "" || !v.Refused {
+		t.Errorf("both refuse: %+v", v)
+	}
+	want := map[string]int64{
+		"policy.decisions{by=limits,outcome=admitted,policy=login}": 2,
+		"policy.decisions{by=limits,outcome=refused,policy=login}":  2,
+		"policy.decisions{by=limits,outcome=admitted,policy=site}":  4,
+		"policy.decisions{by=limits,outcome=refused,policy=site}":   1,
+		"policies{}": 2,
+	}
+	if got := m.read(t); !maps.Equal(got, want) {
+		t.Errorf("metrics\n%v, want\n%v", got, want)
+	}
+}
+
+func TestNothingMatches(t *testing.T) {
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, matching("login", "POST /login", "{address}", "1/1h"))
+	if v := check(t, g, request("GET", "/login")); !v.Decision.Allowed || v.Policy != "" || v.By != gate.ByUnlimited {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestWatchersAreApart: a policy in shadow that refuses does not keep the others from deciding and charging, and one that
+// would admit is charged although another refuses.
+func TestWatchersAreApart(t *testing.T) {
+	store := &watched{Store: memory(t, newClock())}
+	watching := matching("watching", "", "{address}", "1/1h")
+	watching.Shadow, watching.Candidate = true, limits("2/1h")
+	real := matching("real", "", "{address}", "2/1h")
+	real.Candidate = limits("1/1h")
+	m, provider := newMeasured()
+	g := newGate(t, all(store), gate.Options{MeterProvider: provider}, watching, real)
+	for i := range 3 {
+		v := check(t, g, request("GET", "/"))
+		if v.Decision.Allowed != (i < 2) || v.Policy != "real" || v.Shadow || v.Decision.Quota != 2 {
+			t.Errorf("%d: %+v", i, v)
+		}
+	}
+	if got := store.applies.Load(); got != 3 {
+		t.Errorf("%d calls for 3 requests, with a policy that watches and two candidates", got)
+	}
+	want := map[string]int64{
+		"policy.decisions{by=limits,outcome=admitted,policy=real}":                           2,
+		"policy.decisions{by=limits,outcome=refused,policy=real}":                            1,
+		"policy.decisions{by=limits,outcome=admitted,policy=watching}":                       1,
+		"policy.decisions{by=limits,outcome=shadow_refused,policy=watching}":                 2,
+		"policy.candidate.decisions{live_outcome=admitted,outcome=admitted,policy=watching}": 1,
+		"policy.candidate.decisions{live_outcome=refused,outcome=admitted,policy=watching}":  1,
+		"policy.candidate.decisions{live_outcome=refused,outcome=refused,policy=watching}":   1,
+		"policy.candidate.decisions{live_outcome=admitted,outcome=admitted,policy=real}":     1,
+		"policy.candidate.decisions{live_outcome=admitted,outcome=refused,policy=real}":      1,
+		"policy.candidate.decisions{live_outcome=refused,outcome=refused,policy=real}":       1,
+		"policies{}": 2,
+	}
+	if got := m.read(t); !maps.Equal(got, want) {
+		t.Errorf("metrics\n%v, want\n%v", got, want)
+	}
+	store.fail("watching") // and when it cannot even watch, that is nobody's trouble
+	if v := check(t, g, request("GET", "/", "X", "y")); v.Policy != "real" {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestOnlyWatchers(t *testing.T) {
+	store := &watched{Store: memory(t, newClock())}
+	first, second := matching("first", "", "{address}", "9/1h"), matching("second", "", "{address}", "1/1h")
+	first.Shadow, second.Shadow = true, true
+	for _, policies := range [][]config.Policy{{first, second}, {second}} {
+		g := newGate(t, all(store), gate.Options{}, policies...)
+		check(t, g, request("GET", "/"))
+		if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || !v.Shadow || !v.Refused || v.Policy != "second" {
+			t.Errorf("%d policies: %+v", len(policies), v)
+		}
+		store.fail("s")
+		if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || !v.Shadow || v.Refused {
+			t.Errorf("with a store that fails: %+v", v)
+		}
+		store.failing.Store(nil)
+	}
+}
+
+func TestListsOfSeveralPolicies(t *testing.T) {
+	store := &watched{Store: memory(t, newClock())}
+	here := config.List{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}
+	off, on := matching("off", "", "{address}", "1/1h"), matching("on", "", "{address}", "1/1h")
+	off.Allow = here
+	g := newGate(t, all(store), gate.Options{}, off, on)
+	check(t, g, request("GET", "/"))
+	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.Policy != "on" || len(v.Limits) != 1 {
+		t.Errorf("one lets the client through, the other has limits: %+v", v)
+	}
+	on.Allow = here
+	g = newGate(t, all(store), gate.Options{}, off, on)
+	if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || v.By != gate.ByAllowList {
+		t.Errorf("both let it through: %+v", v)
+	}
+	on.Deny = here
+	g = newGate(t, all(store), gate.Options{}, off, on)
+	before := store.applies.Load()
+	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.By != gate.ByDenyList || v.Policy != "on" || !v.Decision.Never() {
+		t.Errorf("one refuses it: %+v", v)
+	}
+	on.Shadow = true
+	g = newGate(t, all(store), gate.Options{}, off, on)
+	if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || v.By != gate.ByDenyList || !v.Shadow || !v.Refused {
+		t.Errorf("one would refuse it, but only watches: %+v", v)
+	}
+	if store.applies.Load() != before {
+		t.Error("the store was asked about somebody on the deny list")
+	}
+	third := matching("third", "", "{method}", "1/1h") // decides, whatever one that watches would do
+	g = newGate(t, all(store), gate.Options{}, on, third)
+	check(t, g, request("GET", "/"))
+	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.Policy != "third" || v.By != gate.ByLimits {
+		t.Errorf("one would refuse it, but only watches, another has limits: %+v", v)
+	}
+}
+
+// flagged is a store whose answers say which failure mode it is of.
+type flagged struct {
+	watched
+	flag rule.Flags
+}
+
+func (f *flagged) Apply(_ context.Context, batch []store.Request) error {
+	for i := range batch {
+		for j := range batch[i].Answers {
+			batch[i].Answers[j] = rule.Answer{Allowed: true, Flags: f.flag}
+		}
+	}
+	return nil
+}
+
+func TestStrictestFailureMode(t *testing.T) {
+	store := memory(t, newClock())
+	stores := gate.Stores{
+		Open:   &flagged{watched{Store: store}, rule.FallbackOpen},
+		Closed: &flagged{watched{Store: store}, rule.FallbackClosed},
+		Local:  &flagged{watched{Store: store}, rule.FallbackLocal},
+	}
+	flags := map[string]rule.Flags{"open": rule.FallbackOpen, "closed": rule.FallbackClosed, "local": rule.FallbackLocal}
+	for _, c := range []struct{ first, second, want string }{
+		{"open", "closed", "closed"}, {"local", "closed", "closed"}, {"local", "open", "local"}, {"open", "open", "open"}, {"", "local", "closed"},
+	} {
+		first, second := matching("first", "", "{address}", "1/1h"), matching("second", "", "{address}", "1/1h")
+		first.Failure, second.Failure = c.first, c.second
+		file := &config.File{Policies: []config.Policy{first, second}, Service: config.Service{Failure: "closed"}}
+		g, err := gate.New(file, stores, gate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := check(t, g, request("GET", "/")); v.Decision.Flags != flags[c.want] {
+			t.Errorf("%q and %q: flags %v, want %s", c.first, c.second, v.Decision.Flags, c.want)
+		}
+		if v := mustAllow(t, g, gate.Ask{Policy: "second", Key: "ann", Cost: 1}); v.Decision.Flags != flags[c.second] {
+			t.Errorf("%q alone: flags %v", c.second, v.Decision.Flags)
+		}
+		g.Close()
+	}
+}
+
+func TestTooManyLimitsTogether(t *testing.T) {
+	var policies []config.Policy
+	for _, name := range []string{"a", "b"} {
+		p := matching(name, "", "{address}")
+		for i := range 40 {
+			p.Limits = append(p.Limits, slidegate.Limit{Name: string(rune('A' + i)), Quota: 1, Window: 1e9})
+		}
+		policies = append(policies, p)
+	}
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, policies...)
+	if _, err := g.CheckRequest(ctx, request("GET", "/")); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("80 limits at once, and the store takes 64: %v", err)
+	}
+}
+
+// TestKeysOfRequests finds out a key by whom it shares its only unit with.
+func TestKeysOfRequests(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
+	for _, c := range []struct {
+		template string
+		request  *http.Request
+		key      string
+	}{
+		{"{address}", request("GET", "/"), "203.0.113.9"},
+		{"{address}", request("GET", "/", "X-Forwarded-For", "198.51.100.1"), "198.51.100.1"},
+		{"{address}", request("GET", "/", "X-Forwarded-For", "6.6.6.6, 2001:db8::5"), "2001:db8::/64"},
+		{"{method} {path}", request("DELETE", "/a//b/../c%20d/"), "DELETE /a/c%20d/"}, // the space between fields is encoded in values
+		{"{path}", request("GET", "http://h"), "/"},
+		{"{query}", request("GET", "/x?a=1&b=2"), "a=1&b=2"},
+		{"{query}", request("GET", "/x"), ""},
+		{"{host}", request("GET", "http://API.Example:8080/"), "api.example:8080"},
+		{"{header:X-Tenant}", request("GET", "/", "X-Tenant", "t1", "X-Tenant", "t2"), "t1"},
+		{"{header:X-Tenant}", request("GET", "/"), "-"},
+		{"{header:Host}", request("GET", "http://Host.example/"), "host.example"},
+		{"u:{user}", request("GET", "/"), "u:-"},
+		{"u:{user}", request("GET", "/", "Authorization", "Basic YW5uOnB3"), "u:-"}, // ann:pw, which nobody has verified
+		{"{key}", request("GET", "/", "Key", "k"), "-"},
+	} {
+		p := config.Policy{Name: "p", Key: template(c.template), Limits: limits("1/1h")}
+		g, err := gate.New(&config.File{Policies: []config.Policy{p}, Service: config.Service{TrustedProxies: proxies}},
+			all(memory(t, newClock())), gate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAllow(t, g, gate.Ask{Key: c.key, Cost: 1})
+		if v := check(t, g, c.request); v.Decision.Allowed {
+			t.Errorf("%s %v: the key is not %q", c.template, c.request.URL, c.key)
+		}
+		g.Close()
+	}
+}
+
+func TestUserAndKeyThatTheDoorVouchesFor(t *testing.T) {
+	p := config.Policy{Name: "p", Key: template("{user} {key}"), Limits: limits("1/1h")}
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
+	mustAllow(t, g, gate.Ask{Key: "ann k", Cost: 1})
+	v, err := g.CheckRequest(gate.WithKey(gate.WithUser(ctx, "ann"), "k"), request("GET", "/"))
+	if err != nil || v.Decision.Allowed {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestCostOfPolicies(t *testing.T) {
+	p := matching("p", "", "{address}", "10/1h")
+	p.Cost, _ = config.ParseCost("4")
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p, matching("q", "", "{address}", "10/1h"))
+	if v := check(t, g, request("GET", "/")); v.Decision.Remaining != 6 || v.Decision.Answers[1].Remaining != 9 {
+		t.Errorf("4 of 10 and 1 of 10: %+v", v)
+	}
+}

@@ -1,0 +1,179 @@
+package gate_test
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/store"
+)
+
+var limitTexts = []string{
+	"3/10s", "7/1m sliding-log", "4/10s fixed-window", "5/30s token-bucket", "6/20s segments=4 overlap=whole", "2/5s count-denied",
+}
+
+// drawLimits returns one to three limits with different names.
+func drawLimits(t *rapid.T) (drawn []slidegate.Limit) {
+	for i := range rapid.IntRange(1, 3).Draw(t, "how many limits") {
+		l := limit(rapid.SampledFrom(limitTexts).Draw(t, "limit"))
+		l.Name = fmt.Sprint("l", i)
+		drawn = append(drawn, l)
+	}
+	return drawn
+}
+
+// TestSameAsLimiter holds a gate with a plain policy to a Limiter over a store of its own, whatever is asked.
+func TestSameAsLimiter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, ls := newClock(), drawLimits(t)
+		p := config.Policy{Name: "p", Limits: ls}
+		if rapid.Bool().Draw(t, "candidate") { // which must not make a difference
+			p.Candidate = drawLimits(t)
+		}
+		stores := [2]store.Store{drawStore(t, c), drawStore(t, c)}
+		g, err := gate.New(&config.File{Policies: []config.Policy{p}}, all(stores[0]), gate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		l, err := slidegate.NewWithOptions(stores[1], slidegate.Options{Namespace: "p", Limits: ls})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			c.add(time.Duration(rapid.IntRange(0, 4_000_000).Draw(t, "later")) * time.Microsecond)
+			ask := gate.Ask{Policy: "p", Key: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), Cost: int64(rapid.IntRange(0, 5).Draw(t, "cost"))}
+			step(t, g, l, ask, rapid.SampledFrom([]string{"allow", "allow", "allow", "upto", "peek", "refund", "reset", "reserve"}).Draw(t, "verb"))
+		}
+	})
+}
+
+func drawStore(t *rapid.T, c *clock) store.Store {
+	store, err := newMemory(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rapid.Bool().Draw(t, "batches only") {
+		return &watched{Store: store} // no SingleTaker
+	}
+	return store
+}
+
+func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, ask gate.Ask, verb string) {
+	var v gate.Verdict
+	var d slidegate.Decision
+	var mine, theirs error
+	switch verb {
+	case "allow":
+		v, mine = g.Allow(ctx, ask)
+		d, theirs = l.AllowN(ctx, ask.Key, ask.Cost)
+	case "upto":
+		v, mine = g.AllowUpTo(ctx, ask)
+		d, theirs = l.AllowUpTo(ctx, ask.Key, ask.Cost)
+	case "peek":
+		v, mine = g.Peek(ctx, ask)
+		d, theirs = l.PeekN(ctx, ask.Key, ask.Cost)
+	case "refund":
+		v, mine = g.Refund(ctx, ask)
+		d, theirs = l.Refund(ctx, ask.Key, ask.Cost)
+	case "reset":
+		mine, theirs = g.Reset(ctx, ask), l.Reset(ctx, ask.Key)
+	case "reserve":
+		var r, o slidegate.Reservation
+		r, v, mine = g.Reserve(ctx, ask)
+		o, d, theirs = l.Reserve(ctx, ask.Key, ask.Cost)
+		if v.Decision.Allowed && mine == nil {
+			actual := int64(rapid.IntRange(0, 7).Draw(t, "actual"))
+			mine, theirs = g.Settle(ctx, "p", r, actual), l.Settle(ctx, o, actual)
+		}
+	}
+	if mine != nil || theirs != nil {
+		t.Fatalf("%s: %v, %v", verb, mine, theirs)
+	}
+	if !reflect.DeepEqual(v.Decision, d) || verb != "reset" && v.Refused == d.Allowed {
+		t.Fatalf("%s %+v: the gate says\n%+v\nand the limiter\n%+v", verb, ask, v, d)
+	}
+}
+
+// TestBatchAsOneByOne holds AllowBatch to Allow, with everything that can decide.
+func TestBatchAsOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newClock()
+		second := config.Policy{Name: "second", Limits: drawLimits(t), Candidate: limits("1/10s"), Failure: config.FailClosed}
+		third := config.Policy{Name: "third", Limits: drawLimits(t), Shadow: true, Failure: config.FailLocal}
+		file := &config.File{Policies: []config.Policy{rich(), second, third}, Service: config.Service{Default: "second"}}
+		var gates [2]*gate.Gate
+		var metrics [2]*measured
+		for i := range gates {
+			store, err := newMemory(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, provider := newMeasured()
+			if gates[i], err = gate.New(file, all(store), gate.Options{MeterProvider: provider}); err != nil {
+				t.Fatal(err)
+			}
+			defer gates[i].Close()
+			metrics[i] = m
+		}
+		for range 5 {
+			c.add(time.Duration(rapid.IntRange(0, 4_000_000).Draw(t, "later")) * time.Microsecond)
+			asks := rapid.SliceOfN(rapid.Custom(drawAsk), 0, 12).Draw(t, "asks")
+			verdicts, errs := make([]gate.Verdict, len(asks)), make([]error, len(asks))
+			gates[0].AllowBatch(ctx, asks, verdicts, errs)
+			for i, ask := range asks {
+				v, err := gates[1].Allow(ctx, ask)
+				if !reflect.DeepEqual(v, verdicts[i]) || fmt.Sprint(err) != fmt.Sprint(errs[i]) {
+					t.Fatalf("ask %d of %+v: together\n%+v, %v\nalone\n%+v, %v", i, asks, verdicts[i], errs[i], v, err)
+				}
+			}
+		}
+		if a, b := metrics[0].readAll(t), metrics[1].readAll(t); !reflect.DeepEqual(a, b) {
+			t.Fatalf("metrics: together\n%v\nalone\n%v", a, b)
+		}
+	})
+}
+
+func drawAsk(t *rapid.T) gate.Ask {
+	return gate.Ask{
+		Policy:  rapid.SampledFrom([]string{"", "api", "second", "third", "none"}).Draw(t, "policy"),
+		Key:     rapid.SampledFrom([]string{"ann", "bob", "vip-7", "vip-9", "robot", "bad", "friend"}).Draw(t, "key"),
+		Address: rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}).Draw(t, "address"),
+		Cost:    int64(rapid.IntRange(-1, 4).Draw(t, "cost")),
+	}
+}
+
+func TestBatchIsOneCall(t *testing.T) {
+	store := &watched{Store: memory(t, newClock())}
+	p := policyOf("p", "60/1h", "1000/1d")
+	p.Candidate = limits("50/1h")
+	g := newGate(t, all(store), gate.Options{}, p)
+	asks := make([]gate.Ask, 100)
+	for i := range asks {
+		asks[i] = gate.Ask{Key: "ann", Cost: 1}
+	}
+	verdicts, errs := make([]gate.Verdict, 100), make([]error, 100)
+	g.AllowBatch(ctx, asks, verdicts, errs)
+	if got := store.applies.Load(); got != 1 {
+		t.Errorf("100 asks are %d calls to the store, want 1", got)
+	}
+	for i, v := range verdicts {
+		if errs[i] != nil || v.Decision.Allowed != (i < 60) || len(v.Decision.Answers) != 2 {
+			t.Fatalf("ask %d: %+v, %v", i, v, errs[i])
+		}
+	}
+	g.AllowBatch(ctx, nil, nil, nil)
+	defer func() {
+		if recover() == nil {
+			t.Error("too few verdicts are a mistake in the program, and must not go unseen")
+		}
+	}()
+	g.AllowBatch(ctx, asks, verdicts[:1], errs)
+}

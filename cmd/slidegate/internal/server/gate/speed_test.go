@@ -1,0 +1,106 @@
+package gate_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+func TestNothingIsAllocated(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, policyOf("p", "100/1h"), rich())
+	asks := []gate.Ask{
+		{Policy: "p", Key: "ann", Cost: 1}, {Policy: "api", Key: "vip-7", Cost: 1}, {Policy: "api", Key: "ann", Cost: 1},
+		{Policy: "api", Key: "bad", Cost: 1}, {Policy: "api", Key: "robot", Cost: 1},
+	}
+	for _, ask := range asks {
+		if got := testing.AllocsPerRun(200, func() {
+			if _, err := g.Allow(ctx, ask); err != nil {
+				t.Error(err)
+			}
+		}); got != 0 {
+			t.Errorf("Allow of %q under %q: %v allocations, want none", ask.Key, ask.Policy, got)
+		}
+	}
+	batch := make([]gate.Ask, 100)
+	for i := range batch {
+		batch[i] = gate.Ask{Policy: "p", Key: "ann", Cost: 1}
+	}
+	verdicts, errs := make([]gate.Verdict, 100), make([]error, 100)
+	if got := testing.AllocsPerRun(100, func() { g.AllowBatch(ctx, batch, verdicts, errs) }); got > 1 { // a pool may be emptied
+		t.Errorf("a batch of 100: %v allocations, want none", got)
+	}
+}
+
+func benchStore(b *testing.B) *memstore.Store {
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return store
+}
+
+func benchKeys() []string {
+	keys := make([]string, 1024)
+	for i := range keys {
+		keys[i] = fmt.Sprint("user-", i)
+	}
+	return keys
+}
+
+func BenchmarkLimiter(b *testing.B) {
+	l, err := slidegate.NewWithOptions(benchStore(b), slidegate.Options{Namespace: "p", Limits: limits("1000000/1h")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	keys := benchKeys()
+	i := 0
+	for b.Loop() {
+		if _, err := l.AllowN(ctx, keys[i&1023], 1); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
+func BenchmarkAllow(b *testing.B) {
+	g := newGate(b, all(benchStore(b)), gate.Options{}, policyOf("p", "1000000/1h"), rich())
+	keys := benchKeys()
+	i := 0
+	for b.Loop() {
+		if _, err := g.Allow(ctx, gate.Ask{Policy: "p", Key: keys[i&1023], Cost: 1}); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
+func BenchmarkBatch100(b *testing.B) {
+	g := newGate(b, all(benchStore(b)), gate.Options{}, policyOf("p", "1000000/1h"))
+	asks := make([]gate.Ask, 100)
+	for i, key := range benchKeys()[:100] {
+		asks[i] = gate.Ask{Policy: "p", Key: key, Cost: 1}
+	}
+	verdicts, errs := make([]gate.Verdict, 100), make([]error, 100)
+	for b.Loop() {
+		g.AllowBatch(ctx, asks, verdicts, errs)
+	}
+}
+
+func BenchmarkCheckRequest(b *testing.B) {
+	one, two := matching("one", "/api/", "{address}", "1000000/1h"), matching("two", "", "{host}", "1000000/1h")
+	g := newGate(b, all(benchStore(b)), gate.Options{}, one, two)
+	r := httptest.NewRequest("GET", "http://h.example/api/x", nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := g.CheckRequest(ctx, r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package jsonapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+)
+
+// allow serves POST /v1/allow: one ask, or a batch of them.
+func (a *API) allow(w http.ResponseWriter, r *http.Request) {
+	c := a.begin(w, r)
+	if c == nil {
+		return
+	}
+	defer a.end(c)
+	switch {
+	case !c.readAllow():
+		send(w, c.scan.problem)
+	case c.batch:
+		a.allowBatch(w, r, c)
+	default:
+		a.allowOne(w, r, c)
+	}
+}
+
+func (a *API) allowOne(w http.ResponseWriter, r *http.Request, c *call) {
+	var v gate.Verdict
+	var err error
+	if c.upTo {
+		v, err = a.gate.AllowUpTo(r.Context(), c.one)
+	} else {
+		v, err = a.gate.Allow(r.Context(), c.one)
+	}
+	a.decide(w, c, &v, err)
+}
+
+// decide answers with a decision: 200 if the client may go on, 429 if not.
+func (a *API) decide(w http.ResponseWriter, c *call, v *gate.Verdict, err error) {
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	a.headers.Write(w.Header(), v)
+	c.out = append(c.out, '{')
+	c.out = appendVerdict(c.out, v, nil)
+	c.out = append(c.out, "}\n"...)
+	c.answer(w, statusOf(v))
+}
+
+func statusOf(v *gate.Verdict) int {
+	if v.Decision.Allowed {
+		return http.StatusOK
+	}
+	return http.StatusTooManyRequests
+}
+
+// allowBatch decides all asks in one call to the gate. The answer is 200 whatever they say; each has a status of its own.
+func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
+	n := len(c.asks)
+	c.verdicts = slices.Grow(c.verdicts[:0], n)[:n]
+	c.errs = slices.Grow(c.errs[:0], n)[:n]
+	a.gate.AllowBatch(r.Context(), c.asks, c.verdicts, c.errs)
+	c.out = append(c.out, `{"results":[`...)
+	var last about
+	for i := range c.verdicts {
+		if i > 0 {
+			c.out = append(c.out, ',')
+		}
+		c.out = append(c.out, `{"status":`...)
+		if err := c.errs[i]; err != nil {
+			status, detail := a.classify(err)
+			c.out = strconv.AppendInt(c.out, int64(status), 10)
+			c.out = append(c.out, `,"error":`...)
+			c.out = appendText(c.out, detail)
+		} else {
+			c.out = strconv.AppendInt(c.out, int64(statusOf(&c.verdicts[i])), 10)
+			c.out = append(c.out, ',')
+			c.out = appendVerdict(c.out, &c.verdicts[i], &last)
+		}
+		c.out = append(c.out, '}')
+	}
+	c.out = append(c.out, "]}\n"...)
+	c.answer(w, http.StatusOK)
+}

@@ -1,0 +1,196 @@
+package jsonapi
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+)
+
+// A window of 2 a minute in two parts, asked at the beginning of a minute: the two units count in full until the minute is
+// over, and by half after half of the next, which is when one more fits.
+func TestAllowOne(t *testing.T) {
+	s := newService(t, Options{})
+	const policy = `"2/1m";q=2;w=60`
+	ask := `{"policy":"login","key":"ann","cost":1}`
+	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 120e6, start)).
+		tells(t, `"2/1m";r=1;t=120`, policy, "")
+	s.post("/v1/allow", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 1, 0, 120e6, start)).
+		tells(t, `"2/1m";r=0`, policy, "") // the last unit: some comes back before all does
+	refused := s.post("/v1/allow", ask).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 90e6, 120e6, start))
+	refused.tells(t, `"2/1m";r=0;t=90`, policy, "90")
+	if got := refused.header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("Cache-Control: %q", got)
+	}
+	s.add(time.Microsecond)
+	s.post("/v1/allow", ask).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 90e6-1, 120e6-1, start+1)).
+		tells(t, `"2/1m";r=0;t=90`, policy, "90") // rounded up
+	s.add(time.Second)
+	s.post("/v1/allow", ask).tells(t, `"2/1m";r=0;t=89`, policy, "89")
+	s.now.Store(start + 90e6)
+	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 1, 0, 90e6, start+90e6)).
+		tells(t, `"2/1m";r=0`, policy, "")
+}
+
+// limitSaid is an entry of limits.
+func limitSaid(name string, allowed bool, quota, window, remaining int64, retry string, reset int64) string {
+	return fmt.Sprintf(`{"limit":%q,"allowed":%v,"quota":%d,"window_us":%d,"remaining":%d,"retry_after_us":%s,"reset_after_us":%d,"flags":[]}`,
+		name, allowed, quota, window, remaining, retry, reset)
+}
+
+// 3 a second and 4 an hour, asked at the beginning of an hour.
+func TestAllowSeveralLimits(t *testing.T) {
+	s := newService(t, Options{})
+	const policy = `"burst";q=3;w=1, "hour";q=4;w=3600`
+	with := func(decision string, limits ...string) string {
+		return strings.TrimSuffix(decision, "}") + `,"limits":[` + strings.Join(limits, ",") + `]}`
+	}
+	ask := `{"policy":"two","key":"ann","cost":2}`
+	s.post("/v1/allow", ask).want(t, 200, with(plainDecision(true, "two", "burst", 3, 1, 2, 0, 1e6, start),
+		limitSaid("burst", true, 3, 1e6, 1, "0", 1e6), limitSaid("hour", true, 4, 3600e6, 2, "0", 3600e6))).
+		tells(t, `"burst";r=1;t=1, "hour";r=2;t=3600`, policy, "")
+	s.add(500 * time.Millisecond)
+	s.post("/v1/allow", ask).want(t, 429, with(plainDecision(false, "two", "burst", 3, 1, 0, 5e5, 5e5, start+5e5),
+		limitSaid("burst", false, 3, 1e6, 1, "500000", 5e5), limitSaid("hour", true, 4, 3600e6, 2, "0", 3600e6-5e5))).
+		tells(t, `"burst";r=1;t=1, "hour";r=2;t=3600`, policy, "1")
+	s.add(500 * time.Millisecond)
+	s.post("/v1/allow", ask).want(t, 200, with(plainDecision(true, "two", "hour", 4, 0, 2, 0, 3599e6, start+1e6),
+		limitSaid("burst", true, 3, 1e6, 1, "0", 1e6), limitSaid("hour", true, 4, 3600e6, 0, "0", 3599e6))).
+		tells(t, `"burst";r=1;t=1, "hour";r=0`, policy, "")
+	s.post("/v1/allow", `{"policy":"two","key":"ann"}`).tells(t, `"burst";r=1;t=1, "hour";r=0;t=3599`, policy, "3599")
+	never := s.post("/v1/allow", `{"policy":"two","key":"bob","cost":5}`)
+	never.tells(t, `"burst";r=3, "hour";r=4`, policy, "")
+	if never.status != 429 || strings.Count(never.body, `"retry_after_us":null`) != 3 {
+		t.Errorf("%d %s", never.status, never.body)
+	}
+}
+
+func TestAllowUpTo(t *testing.T) {
+	s := newService(t, Options{})
+	s.post("/v1/allow", `{"key":"ann","cost":5,"up_to":true}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 2, 0, 120e6, start))
+	s.post("/v1/allow", `{"key":"bob","cost":5,"up_to":false}`).tells(t, `"2/1m";r=2`, `"2/1m";q=2;w=60`, "")
+}
+
+// Lists, policies that only watch and failure policies are told by their words, and nothing is told of limits that were not
+// asked.
+func TestHowItCameAbout(t *testing.T) {
+	s := newService(t, Options{})
+	listed := func(allowed bool, granted int, retry, by string) string {
+		return fmt.Sprintf(`{"allowed":%v,"policy":"listed","limit":"","quota":0,"remaining":0,"granted":%d,"retry_after_us":%s,"reset_after_us":0,`+
+			`"at_us":0,"by":%q,"flags":[],"shadow":false,"refused":%v}`, allowed, granted, retry, by, !allowed)
+	}
+	s.post("/v1/allow", `{"policy":"listed","key":"good","cost":3}`).want(t, 200, listed(true, 3, "0", "allow_list")).tells(t, "", "", "")
+	s.post("/v1/allow", `{"policy":"listed","key":"vip","cost":3}`).want(t, 200, listed(true, 3, "0", "unlimited")).tells(t, "", "", "")
+	s.post("/v1/allow", `{"policy":"listed","key":"bad"}`).want(t, 429, listed(false, 0, "null", "deny_list")).tells(t, "", "", "")
+	s.post("/v1/allow", `{"policy":"listed","key":"good","address":"192.0.2.9"}`).want(t, 429, listed(false, 0, "null", "deny_list"))
+
+	s.post("/v1/allow", `{"policy":"watch","key":"w"}`)
+	s.post("/v1/allow", `{"policy":"watch","key":"w"}`).want(t, 200, `{"allowed":true,"policy":"watch","limit":"1/1h fixed-window","quota":1,`+
+		`"remaining":0,"granted":1,"retry_after_us":0,"reset_after_us":3600000000,"at_us":1800000000000000,"by":"limits","flags":[],`+
+		`"shadow":true,"refused":true}`).tells(t, "", "", "")
+	s.post("/v1/allow", `{"policy":"named","key":"n"}`).tells(t, `"1/1m fixed-window";r=0`, `"1/1m fixed-window";q=1;w=60`, "")
+
+	s.fail(errBroken)
+	open := s.post("/v1/allow", `{"policy":"open","key":"k"}`)
+	if open.tells(t, "", "", ""); open.status != 200 || !strings.Contains(open.body, `"flags":["fallback_open"]`) {
+		t.Errorf("%d %s", open.status, open.body)
+	}
+	closed := s.post("/v1/allow", `{"policy":"closed","key":"k"}`)
+	if closed.tells(t, "", "", "1"); closed.status != 429 || !strings.Contains(closed.body, `"flags":["fallback_closed"]`) {
+		t.Errorf("%d %s", closed.status, closed.body)
+	}
+}
+
+func TestBatch(t *testing.T) {
+	s := newService(t, Options{})
+	fixed := func(allowed bool, granted, retry int64) string {
+		return strings.TrimPrefix(plainDecision(allowed, "open", "1/1h fixed-window", 1, 0, granted, retry, 3600e6, start), "{")
+	}
+	_, err := s.gate.Peek(t.Context(), gate.Ask{Policy: "logn"})
+	unknown := strconv.Quote(err.Error())
+	before := s.store.applies.Load()
+	got := s.post("/v1/allow", `{"requests":[{"policy":"open","key":"a"},{"policy":"logn","key":"a"},{"policy":"open","key":"a","cost":1},
+		{"policy":"listed","key":"bad"},{"policy":"open","key_base64":"Yg=="}]}`)
+	got.want(t, 200, `{"results":[{"status":200,`+fixed(true, 1, 0)+`,{"status":404,"error":`+unknown+`},{"status":429,`+fixed(false, 0, 3600e6)+`,{"status":429,"allowed":false,`+
+		`"policy":"listed","limit":"","quota":0,"remaining":0,"granted":0,"retry_after_us":null,"reset_after_us":0,"at_us":0,"by":"deny_list",`+
+		`"flags":[],"shadow":false,"refused":true},{"status":200,`+fixed(true, 1, 0)+`]}`)
+	got.tells(t, "", "", "")
+	if n := s.store.applies.Load() - before; n != 1 {
+		t.Errorf("the store was asked %d times", n)
+	}
+	s.fail(errBroken)
+	s.post("/v1/allow", `{"requests":[{"key":"a"}]}`).want(t, 200, `{"results":[{"status":503,"error":"the store could not answer, and it is not `+
+		`known whether anything was charged; ask again later"}]}`)
+	s.fail(nil)
+	full := `{"requests":[` + strings.TrimSuffix(strings.Repeat(`{"key":"full"},`, MaxBatch), ",") + `]}`
+	large := s.post("/v1/allow", full)
+	if n := strings.Count(large.body, `"status":200`); large.status != 200 || n != 2 || strings.Count(large.body, `"status":429`) != MaxBatch-2 {
+		t.Errorf("%d, and %d of a batch were admitted", large.status, n)
+	}
+	if large.header.Get("Content-Length") != fmt.Sprint(len(large.body)) {
+		t.Errorf("Content-Length: %q for %d bytes", large.header.Get("Content-Length"), len(large.body))
+	}
+}
+
+// Each decision of a batch names its own policy and limit, however alike they are.
+func TestBatchOfLikePolicies(t *testing.T) {
+	s := newService(t, Options{})
+	got := s.post("/v1/allow", `{"requests":[{"policy":"open","key":"a"},{"policy":"closed","key":"a"},{"policy":"closed","key":"b"},`+
+		`{"policy":"listed","key":"x"},{"policy":"listed","key":"minute"},{"policy":"open","key":"b"},{"key":"b"},{"key":"b"}]}`)
+	const hour, minute = `"limit":"1/1h fixed-window","quota":1`, `"limit":"1/1m fixed-window","quota":1`
+	want := []string{`"policy":"open",` + hour, `"policy":"closed",` + hour, `"policy":"closed",` + hour, `"policy":"listed",` + hour,
+		`"policy":"listed",` + minute, `"policy":"open",` + hour, `"policy":"login","limit":"2/1m","quota":2,"remaining":1`,
+		`"policy":"login","limit":"2/1m","quota":2,"remaining":0`}
+	results := strings.Split(got.body, `{"status":200,`)[1:]
+	if len(results) != len(want) {
+		t.Fatalf("%s", got.body)
+	}
+	for i := range want {
+		if !strings.Contains(results[i], want[i]+",") && !strings.Contains(results[i], want[i]+`,"granted"`) {
+			t.Errorf("result %d: %s, want %s", i, results[i], want[i])
+		}
+	}
+}
+
+// A key that somebody keeps is not written over by later requests, whose memory is the same.
+func TestKeysAreCopied(t *testing.T) {
+	s := newService(t, Options{})
+	s.store.keeps.Store(true)
+	for _, body := range []string{`{"key":"the first key"}`, `{"requests":[{"key":"another"},{"key":"the first key"}]}`} {
+		newRepeated(t, s.api.Handler(), body).serve()
+		kept := s.store.last.Load()
+		for range 3 {
+			newRepeated(t, s.api.Handler(), strings.ReplaceAll(body, "the first", "some later")).serve()
+		}
+		if *kept != "the first key" {
+			t.Errorf("%s: the key has become %q", body, *kept)
+		}
+	}
+}
+
+// The memory of requests is used again: many at once must not see each other's keys.
+func TestManyAtOnce(t *testing.T) {
+	s := newService(t, Options{})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 20 {
+				key := fmt.Sprintf("key-%d-%d", g, i)
+				body := fmt.Sprintf(`{"policy":"open","key":%q}`, key)
+				if i%2 == 1 {
+					body = fmt.Sprintf(`{"requests":[{"policy":"open","key":%q},{"policy":"open","key":"%s-too"}]}`, key, key)
+				}
+				for try, want := range []string{`"allowed":true`, `"allowed":false`} {
+					if got := s.post("/v1/allow", body); strings.Count(got.body, want) != 1+i%2 {
+						t.Errorf("try %d of %s: %s", try, key, got.body)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

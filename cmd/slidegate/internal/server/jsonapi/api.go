@@ -1,0 +1,100 @@
+package jsonapi
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/tell"
+)
+
+// MaxBody is how long the body of a request may be, in bytes, and MaxBatch how many asks it may hold.
+const (
+	MaxBody  = 1 << 20
+	MaxBatch = 1000
+)
+
+// Options are what an API has besides its gate. The zero value is good.
+type Options struct {
+	// Logger gets why the store could not answer, once a second at most; nil means nobody does. Keys are never in it, and
+	// clients are not told, for the reason may name machines.
+	Logger *slog.Logger
+}
+
+// API answers questions to a gate in JSON. It is safe for concurrent use. The zero value is not usable; New makes it.
+type API struct {
+	gate    *gate.Gate
+	logger  *slog.Logger
+	headers tell.Headers
+	calls   sync.Pool // of *call
+	logged  atomic.Int64
+}
+
+// New returns the API of a gate.
+func New(g *gate.Gate, opts Options) (*API, error) {
+	if g == nil {
+		return nil, errors.New("jsonapi: gate: must not be nil; gate.New makes one")
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &API{gate: g, logger: opts.Logger}
+	a.calls.New = func() any { return new(call) }
+	return a, nil
+}
+
+// route is what one path does.
+type route struct {
+	method string
+	serve  func(*API, http.ResponseWriter, *http.Request)
+}
+
+// public are the paths for clients, admin those for whoever runs the service: they show and change what others use.
+var (
+	public = map[string]route{
+		"/v1/allow":        {http.MethodPost, (*API).allow},
+		"/v1/peek":         {http.MethodPost, (*API).peek},
+		"/v1/reserve":      {http.MethodPost, (*API).reserve},
+		"/v1/settle":       {http.MethodPost, (*API).settle},
+		"/v1/cancel":       {http.MethodPost, (*API).cancel},
+		"/v1/refund":       {http.MethodPost, (*API).refund},
+		"/v1/openapi.json": {http.MethodGet, (*API).openapi},
+	}
+	admin = map[string]route{
+		"/v1/reset":   {http.MethodPost, (*API).reset},
+		"/v1/explain": {http.MethodGet, (*API).explain},
+	}
+)
+
+// Handler serves clients.
+func (a *API) Handler() http.Handler { return a.handler(public) }
+
+// AdminHandler serves whoever runs the service. It is for another listener than Handler, or behind a token: everybody who
+// reaches it can reset any key, and sees entries of the file that are keys.
+func (a *API) AdminHandler() http.Handler { return a.handler(admin) }
+
+func (a *API) handler(routes map[string]route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, ok := routes[r.URL.Path]
+		switch {
+		case !ok:
+			send(w, noSuchPath(r.URL.Path, routes))
+		case r.Method != at.method && (at.method != http.MethodGet || r.Method != http.MethodHead):
+			w.Header().Set("Allow", at.allow())
+			send(w, &problem{Status: http.StatusMethodNotAllowed, Detail: r.URL.Path + " takes " + at.allow() + " alone"})
+		default:
+			at.serve(a, w, r)
+		}
+	})
+}
+
+// allow is the value of the header Allow.
+func (r route) allow() string {
+	if r.method == http.MethodGet {
+		return "GET, HEAD"
+	}
+	return r.method
+}

@@ -1,0 +1,155 @@
+package jsonapi
+
+import (
+	"encoding/base64"
+	"net/netip"
+	"strings"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// The fields of asks. Requests take the first few of them.
+const (
+	fieldPolicy = iota
+	fieldKey
+	fieldKeyBase64
+	fieldCost
+	fieldAddress
+	fieldUpTo
+	fieldRequests
+)
+
+var askNames = []string{"policy", "key", "key_base64", "cost", "address", "up_to", "requests"}
+
+const (
+	keyFields   = fieldKeyBase64 + 1 // who
+	costFields  = fieldAddress + 1   // and how much
+	batchFields = fieldRequests + 1
+)
+
+// ask reads an ask that takes the first few fields.
+func (s *scanner) ask(into *gate.Ask, fields int) bool {
+	s.space()
+	from := s.at
+	into.Cost = 1
+	seen, ok := object(s, into, askNames[:fields], readAsk)
+	return ok && s.keyed(from, seen)
+}
+
+// keyed wants a key, and one alone: an ask without one would be charged to a key that all share.
+func (s *scanner) keyed(from int, seen uint) bool {
+	switch seen & (1<<fieldKey | 1<<fieldKeyBase64) {
+	case 0:
+		return s.wrong(from, "key", "is missing; give key, or key_base64 if it is not text")
+	case 1<<fieldKey | 1<<fieldKeyBase64:
+		return s.wrong(from, "key_base64", "does not go together with key; keep one")
+	}
+	return true
+}
+
+// readAsk reads one field of an ask.
+func readAsk(s *scanner, a *gate.Ask, field int) (ok bool) {
+	switch field {
+	case fieldPolicy:
+		a.Policy, ok = s.str()
+	case fieldKey:
+		a.Key, ok = s.str()
+	case fieldKeyBase64:
+		a.Key, ok = s.base64()
+	case fieldCost:
+		a.Cost, ok = s.whole(0, rule.MaxQuota)
+	case fieldAddress:
+		a.Address, ok = s.address()
+	}
+	return ok
+}
+
+// base64 reads bytes.
+func (s *scanner) base64() (string, bool) {
+	from := s.at
+	text, ok := s.str()
+	if !ok {
+		return "", false
+	}
+	bytes, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || strings.ContainsAny(text, "\r\n") { // which the package passes over
+		return "", s.wrong(from, s.name, "must be base64 with padding, as RFC 4648 has it in section 4")
+	}
+	return string(bytes), true
+}
+
+// address reads an IP address.
+func (s *scanner) address() (netip.Addr, bool) {
+	from := s.at
+	text, ok := s.str()
+	if !ok {
+		return netip.Addr{}, false
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Addr{}, s.wrong(from, s.name, "must be an IP address without a port, such as 203.0.113.7 or 2001:db8::7")
+	}
+	return addr, true
+}
+
+// readAllow reads what /v1/allow takes: an ask, or a batch of them.
+func (c *call) readAllow() bool {
+	s := &c.scan
+	c.one.Cost = 1
+	s.space()
+	from := s.at
+	seen, ok := object(s, c, askNames[:batchFields], func(s *scanner, c *call, field int) (ok bool) {
+		switch field {
+		case fieldRequests:
+			return c.readBatch()
+		case fieldUpTo:
+			c.upTo, ok = s.truth()
+			return ok
+		}
+		return readAsk(s, &c.one, field)
+	})
+	switch {
+	case !ok:
+		return false
+	case seen&(1<<fieldRequests) == 0:
+		return s.keyed(from, seen) && s.end()
+	case seen != 1<<fieldRequests:
+		return s.wrong(from, "requests", "does not go together with other fields; put them into each of the requests")
+	}
+	return s.end()
+}
+
+// readBatch reads the asks of a batch.
+func (c *call) readBatch() bool {
+	s := &c.scan
+	c.batch = true
+	from := s.at
+	if !s.next('[') {
+		return s.expected("requests", "an array")
+	}
+	if s.next(']') {
+		return s.wrong(from, "requests", "is empty; give 1 to %d", MaxBatch)
+	}
+	s.list = "requests"
+	for {
+		s.index = len(c.asks)
+		if s.index == MaxBatch {
+			s.list = ""
+			return s.wrong(from, "requests", "has more than %d; send several batches", MaxBatch)
+		}
+		s.name = ""
+		c.asks = append(c.asks, gate.Ask{})
+		if !s.ask(&c.asks[s.index], costFields) {
+			return false
+		}
+		if s.next(',') {
+			continue
+		}
+		s.list = ""
+		if s.next(']') {
+			return true
+		}
+		return s.expected("requests", "followed by a comma or a closing bracket")
+	}
+}

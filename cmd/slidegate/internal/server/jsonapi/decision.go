@@ -1,0 +1,201 @@
+package jsonapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// flagNames are the words for flags, by their bits.
+var flagNames = []struct {
+	flag rule.Flags
+	name string
+}{
+	{rule.Inherited, "inherited"},
+	{rule.ClockMoved, "clock_moved"},
+	{rule.Cached, "cached"},
+	{rule.FallbackOpen, "fallback_open"},
+	{rule.FallbackClosed, "fallback_closed"},
+	{rule.FallbackLocal, "fallback_local"},
+}
+
+// about is what the last decision of a batch was about, and where in the answer that is written: most of a batch are about
+// the same limit.
+type about struct {
+	policy, limit string
+	quota         int64
+	from, to      int
+}
+
+// appendAbout appends which limit decided.
+func appendAbout(to []byte, v *gate.Verdict, last *about) []byte {
+	d := &v.Decision
+	if last != nil && last.to > 0 && last.quota == d.Quota && last.policy == v.Policy && last.limit == d.Limit {
+		return append(to, to[last.from:last.to]...)
+	}
+	from := len(to)
+	to = append(to, `,"policy":`...)
+	to = appendText(to, v.Policy)
+	to = append(to, `,"limit":`...)
+	to = appendText(to, d.Limit)
+	to = append(to, `,"quota":`...)
+	to = strconv.AppendInt(to, d.Quota, 10)
+	to = append(to, `,"remaining":`...)
+	if last != nil {
+		*last = about{v.Policy, d.Limit, d.Quota, from, len(to)}
+	}
+	return to
+}
+
+// appendVerdict appends the fields of a decision, without the braces around them. Last is nil if there is no batch.
+func appendVerdict(to []byte, v *gate.Verdict, last *about) []byte {
+	d := &v.Decision
+	if d.Allowed {
+		to = append(to, `"allowed":true`...)
+	} else {
+		to = append(to, `"allowed":false`...)
+	}
+	to = appendAbout(to, v, last)
+	to = strconv.AppendInt(to, d.Remaining, 10)
+	to = append(to, `,"granted":`...)
+	to = strconv.AppendInt(to, d.Granted, 10)
+	to = append(to, `,"retry_after_us":`...)
+	if d.RetryAfter == slidegate.Never {
+		to = append(to, "null"...)
+	} else {
+		to = strconv.AppendInt(to, d.RetryAfter.Microseconds(), 10)
+	}
+	to = append(to, `,"reset_after_us":`...)
+	to = strconv.AppendInt(to, d.ResetAfter.Microseconds(), 10)
+	to = append(to, `,"at_us":`...)
+	to = strconv.AppendInt(to, d.At, 10)
+	to = appendHow(to, v)
+	if len(d.Answers) > 0 && len(d.Answers) == len(v.Limits) {
+		to = appendLimits(to, v)
+	}
+	return to
+}
+
+// appendHow appends how the decision came about, which is the plain way almost always.
+func appendHow(to []byte, v *gate.Verdict) []byte {
+	if v.By == gate.ByLimits && v.Decision.Flags == 0 && !v.Shadow {
+		if v.Refused {
+			return append(to, `,"by":"limits","flags":[],"shadow":false,"refused":true`...)
+		}
+		return append(to, `,"by":"limits","flags":[],"shadow":false,"refused":false`...)
+	}
+	to = append(to, `,"by":"`...)
+	to = append(to, v.By.String()...)
+	to = append(to, `","flags":`...)
+	to = appendFlags(to, v.Decision.Flags)
+	to = append(to, `,"shadow":`...)
+	to = strconv.AppendBool(to, v.Shadow)
+	to = append(to, `,"refused":`...)
+	return strconv.AppendBool(to, v.Refused)
+}
+
+// appendLimits appends what each of several limits said.
+func appendLimits(to []byte, v *gate.Verdict) []byte {
+	to = append(to, `,"limits":[`...)
+	for i := range v.Limits {
+		limit, a := &v.Limits[i], &v.Decision.Answers[i]
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = append(to, `{"limit":`...)
+		to = appendText(to, labelOf(limit))
+		to = append(to, `,"allowed":`...)
+		to = strconv.AppendBool(to, a.Allowed)
+		to = append(to, `,"quota":`...)
+		to = strconv.AppendInt(to, limit.Quota, 10)
+		to = append(to, `,"window_us":`...)
+		to = strconv.AppendInt(to, limit.Window.Microseconds(), 10)
+		to = append(to, `,"remaining":`...)
+		to = strconv.AppendInt(to, a.Remaining, 10)
+		to = append(to, `,"retry_after_us":`...)
+		if a.RetryAfter == rule.Never {
+			to = append(to, "null"...)
+		} else {
+			to = strconv.AppendInt(to, a.RetryAfter, 10)
+		}
+		to = append(to, `,"reset_after_us":`...)
+		to = strconv.AppendInt(to, a.ResetAfter, 10)
+		to = append(to, `,"flags":`...)
+		to = appendFlags(to, a.Flags)
+		to = append(to, '}')
+	}
+	return append(to, ']')
+}
+
+// labelOf is what decisions call a limit: its name, or its text if it has none.
+func labelOf(limit *slidegate.Limit) string {
+	if limit.Name != "" {
+		return limit.Name
+	}
+	return limit.String()
+}
+
+func appendFlags(to []byte, flags rule.Flags) []byte {
+	to = append(to, '[')
+	if flags != 0 {
+		comma := false
+		for _, one := range flagNames {
+			if flags&one.flag == 0 {
+				continue
+			}
+			if comma {
+				to = append(to, ',')
+			}
+			to = append(to, '"')
+			to = append(to, one.name...)
+			to = append(to, '"')
+			comma = true
+		}
+	}
+	return append(to, ']')
+}
+
+// appendText appends a string. Almost all need no escapes.
+func appendText(to []byte, text string) []byte {
+	for i := range len(text) {
+		if !plain[text[i]] {
+			return appendDressed(to, text)
+		}
+	}
+	to = append(to, '"')
+	to = append(to, text...)
+	return append(to, '"')
+}
+
+func appendDressed(to []byte, text string) []byte {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // every string can be written
+	}
+	return append(to, quoted...)
+}
+
+// answer sends what is in c.out.
+func (c *call) answer(w http.ResponseWriter, status int) {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	if status == http.StatusTooManyRequests {
+		h["Cache-Control"] = noStore // RFC 6585: a 429 must not be stored by a cache
+	}
+	if len(c.out) > smallAnswer {
+		h["Content-Length"] = []string{strconv.Itoa(len(c.out))}
+	}
+	if status != http.StatusOK {
+		w.WriteHeader(status)
+	}
+	_, _ = w.Write(c.out) // a client that has gone away is not worth an error
+}
+
+// smallAnswer is how many bytes net/http holds back to see how long an answer is; for longer ones it wants to be told, or
+// it sends them in chunks.
+const smallAnswer = 2048 - utf8.UTFMax

@@ -1,0 +1,106 @@
+package jsonapi
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// document is the OpenAPI document.
+//
+//go:embed openapi.json
+var document []byte
+
+// openapi serves GET /v1/openapi.json.
+func (a *API) openapi(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(document))}
+	_, _ = w.Write(document) // a client that has gone away is not worth an error
+}
+
+// explain serves GET /v1/explain.
+func (a *API) explain(w http.ResponseWriter, r *http.Request) {
+	ask, p := queryAsk(r.URL.RawQuery)
+	if p != nil {
+		send(w, p)
+		return
+	}
+	e, err := a.gate.Explain(r.Context(), ask)
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // it was made for this
+	}
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = jsonType, noStore
+	_, _ = w.Write(append(text, '\n'))
+}
+
+// queryAsk reads an ask from a query, as strictly as from a body. A key there is any bytes, as %FF.
+func queryAsk(raw string) (gate.Ask, *problem) {
+	ask := gate.Ask{Cost: 1}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return ask, &problem{Status: http.StatusBadRequest, Detail: "the query cannot be read: a % without two digits, or a semicolon"}
+	}
+	names := askNames[:costFields]
+	for name, given := range values {
+		if fieldOf(name, names) < 0 {
+			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is no field of this query (there are " + strings.Join(names, ", ") + ")"}
+			p.Meant, _ = wording.Nearest(name, names)
+			return ask, p
+		}
+		if len(given) > 1 {
+			return ask, &problem{Status: http.StatusBadRequest, Field: name, Detail: "is there twice; keep one"}
+		}
+		if detail := queryField(&ask, name, given[0]); detail != "" {
+			return ask, &problem{Status: http.StatusBadRequest, Field: name, Detail: detail}
+		}
+	}
+	if values.Has("key") == values.Has("key_base64") {
+		return ask, &problem{Status: http.StatusBadRequest, Field: "key", Detail: "must be there once: give key, or key_base64"}
+	}
+	return ask, nil
+}
+
+// queryField reads one field, or says what is wrong with it.
+func queryField(ask *gate.Ask, name, value string) (detail string) {
+	switch name {
+	case "policy":
+		ask.Policy = value
+	case "key":
+		ask.Key = value
+	case "key_base64":
+		key, err := base64.StdEncoding.Strict().DecodeString(value)
+		if err != nil || strings.ContainsAny(value, "\r\n") {
+			return "must be base64 with padding, as RFC 4648 has it in section 4; in a query + is written %2B"
+		}
+		ask.Key = string(key)
+	case "cost":
+		cost, err := strconv.ParseUint(value, 10, 63)
+		if err != nil || cost > rule.MaxQuota {
+			return "must be a whole number from 0 to " + strconv.FormatInt(rule.MaxQuota, 10)
+		}
+		ask.Cost = int64(cost)
+	case "address":
+		addr, err := netip.ParseAddr(value)
+		if err != nil {
+			return "must be an IP address without a port, such as 203.0.113.7 or 2001:db8::7"
+		}
+		ask.Address = addr
+	}
+	return ""
+}

@@ -1,0 +1,213 @@
+package jsonapi
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// anAsk is an ask as both read it.
+type anAsk struct {
+	gate.Ask
+	upTo bool
+}
+
+// strict reads what /v1/allow takes by means of encoding/json: slow and obvious. It is what the scanner must agree with.
+func strict(text string) (asks []anAsk, batch, ok bool) {
+	if !utf8.ValidString(text) || !json.Valid([]byte(text)) || halfSurrogate(text) {
+		return nil, false, false
+	}
+	fields, ok := strictFields([]byte(text))
+	if !ok {
+		return nil, false, false
+	}
+	if _, batch = fields["requests"]; !batch {
+		one, ok := strictAsk(fields, true)
+		return []anAsk{one}, false, ok
+	}
+	var requests []json.RawMessage
+	if len(fields) != 1 || fields["requests"][0] != '[' || json.Unmarshal(fields["requests"], &requests) != nil ||
+		len(requests) == 0 || len(requests) > MaxBatch {
+		return nil, false, false
+	}
+	for _, request := range requests {
+		fields, ok := strictFields(request)
+		if !ok {
+			return nil, false, false
+		}
+		one, ok := strictAsk(fields, false)
+		if !ok {
+			return nil, false, false
+		}
+		asks = append(asks, one)
+	}
+	return asks, true, true
+}
+
+var escapes = regexp.MustCompile(`\\(?:u[0-9a-fA-F]{4}|.)`)
+
+// halfSurrogate tells whether valid JSON has half of a surrogate pair in it, which encoding/json replaces.
+func halfSurrogate(text string) bool {
+	high := -1 // where the last high half ended
+	for _, at := range escapes.FindAllStringIndex(text, -1) {
+		n, err := strconv.ParseUint(strings.TrimPrefix(text[at[0]:at[1]], `\u`), 16, 16)
+		if text[at[0]+1] != 'u' || err != nil {
+			n = 0
+		}
+		low := n >= 0xdc00 && n < 0xe000
+		if high >= 0 && (high != at[0] || !low) || high < 0 && low {
+			return true
+		}
+		high = -1
+		if n >= 0xd800 && n < 0xdc00 {
+			high = at[1]
+		}
+	}
+	return high >= 0
+}
+
+// strictFields takes an object apart. The same name twice is an error.
+func strictFields(text []byte) (map[string]json.RawMessage, bool) {
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return nil, false
+	}
+	fields := map[string]json.RawMessage{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, false
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil || fields[name.(string)] != nil {
+			return nil, false
+		}
+		fields[name.(string)] = value
+	}
+	return fields, true
+}
+
+var digitsAlone = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
+
+func strictAsk(fields map[string]json.RawMessage, alone bool) (a anAsk, ok bool) {
+	a.Cost = 1
+	if (fields["key"] == nil) == (fields["key_base64"] == nil) {
+		return a, false
+	}
+	for name, value := range fields {
+		var text string
+		isText := value[0] == '"' && json.Unmarshal(value, &text) == nil
+		var err error
+		switch {
+		case name == "policy" && isText:
+			a.Policy = text
+		case name == "key" && isText:
+			a.Key = text
+		case name == "key_base64" && isText:
+			var key []byte
+			key, err = base64.StdEncoding.DecodeString(text)
+			if base64.StdEncoding.EncodeToString(key) != text {
+				return a, false
+			}
+			a.Key = string(key)
+		case name == "address" && isText:
+			a.Address, err = netip.ParseAddr(text)
+		case name == "cost" && digitsAlone.Match(value):
+			a.Cost, err = strconv.ParseInt(string(value), 10, 64)
+			if a.Cost > rule.MaxQuota {
+				return a, false
+			}
+		case name == "up_to" && alone && (string(value) == "true" || string(value) == "false"):
+			a.upTo = string(value) == "true"
+		default:
+			return a, false
+		}
+		if err != nil {
+			return a, false
+		}
+	}
+	return a, true
+}
+
+// scanned reads the same by the scanner.
+func scanned(text string) (asks []anAsk, batch, ok bool) {
+	c := &call{scan: scanner{text: text}}
+	if !c.readAllow() {
+		return nil, false, false
+	}
+	if !c.batch {
+		return []anAsk{{c.one, c.upTo}}, false, true
+	}
+	for _, ask := range c.asks {
+		asks = append(asks, anAsk{Ask: ask})
+	}
+	return asks, true, true
+}
+
+var goodBodies = []string{
+	`{"key":""}`, `{"key":"k"}`, ` { "key" : "k" , "cost" : 0 } `, "\t{\"key\":\n\"k\"\r}\n",
+	`{"policy":"p","key":"k","cost":9007199254740991,"address":"2001:db8::7","up_to":true}`,
+	`{"key_base64":"","address":"::ffff:1.2.3.4"}`, `{"key_base64":"/+8=","up_to":false}`, `{"k\u0065y":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00"}`,
+	`{"key":"é😀` + "\u2028\x7f" + `"}`, `{"key":"\ufffd�"}`, `{"key":"fe80","address":"fe80::1%eth0"}`,
+	`{"requests":[{"key":"a"}]}`, `{"requests": [ {"key":"a","cost":2} , {"key_base64":"YQ==","policy":"p","address":"1.2.3.4"} ] }`,
+}
+
+func FuzzAllow(f *testing.F) {
+	for _, body := range goodBodies {
+		f.Add(body)
+	}
+	for _, c := range badBodies {
+		f.Add(c.body)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, batch, ok := scanned(text)
+		want, wantBatch, wantOK := strict(text)
+		if ok != wantOK || batch != wantBatch || !reflect.DeepEqual(got, want) && ok {
+			t.Errorf("%q:\nscanned %+v %v %v\nstrict  %+v %v %v", text, got, batch, ok, want, wantBatch, wantOK)
+		}
+	})
+}
+
+// The bodies that are good are so for both, or the fuzzing would compare refusals alone.
+func TestGoodBodies(t *testing.T) {
+	for _, body := range goodBodies {
+		if _, _, ok := scanned(body); !ok {
+			t.Errorf("refused: %s", body)
+		}
+	}
+	for _, c := range badBodies {
+		if _, _, ok := strict(c.body); ok {
+			t.Errorf("encoding/json takes %s", c.body)
+		}
+	}
+	got, _, _ := scanned(goodBodies[7])
+	if want := "\"\\/\b\f\n\r\té😀"; got[0].Key != want {
+		t.Errorf("%q, want %q", got[0].Key, want)
+	}
+	got, _, _ = scanned(goodBodies[6])
+	if want := (gate.Ask{Key: "\xff\xef", Cost: 1}); got[0].Ask != want {
+		t.Errorf("%+v", got[0])
+	}
+}
+
+// Whatever is sent to settle, nothing but a problem or a reservation comes of it.
+func FuzzSettle(f *testing.F) {
+	f.Add(`{"reservation":{"id":"i","group":"g","charges":[{"limit":"2/1m","key":"aw==","cost":1,"at":-1}]},"costs":[1]}`)
+	f.Add(`{"reservation":{"id":"i","charges":[]},"cost":1,"policy":"p"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		c := &call{scan: scanner{text: text}}
+		ok := c.readSettle(settleNames)
+		if ok != (c.scan.problem == nil) || ok && (!json.Valid([]byte(text)) || c.reservation.made.ID == "" || c.reservation.costs == nil && !strings.Contains(text, "[")) {
+			t.Errorf("%q: %v, %+v", text, ok, c.scan.problem)
+		}
+	})
+}

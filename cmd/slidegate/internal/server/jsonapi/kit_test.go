@@ -1,0 +1,195 @@
+package jsonapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
+)
+
+// start is when the tests' clock begins: at the beginning of an hour.
+const start = 1_800_000_000_000_000
+
+// policies are what the tests ask. The default is login.
+const policies = `
+default_policy: login
+policies:
+  login:  {key: "{address}", limits: [2/1m]}
+  two:    {key: "{address}", limits: [3/1s fixed-window name=burst, 4/1h fixed-window name=hour]}
+  named:  {key: "{address}", limits: [1/1m fixed-window name="grün\""]}
+  watch:  {key: "{address}", limits: [1/1h fixed-window], shadow: true}
+  open:   {key: "{address}", limits: [1/1h fixed-window], failure: open}
+  closed: {key: "{address}", limits: [1/1h fixed-window], failure: closed}
+  listed:
+    key: "{address}"
+    limits: [1/1h fixed-window]
+    overrides: [{key: vip, unlimited: true}, {key: minute, limits: [1/1m fixed-window]}]
+    allow: ["key:good"]
+    deny: ["key:bad", 192.0.2.0/24]
+`
+
+// breakable is a store that a test can break, and that counts how often it is asked and can keep the last key.
+type breakable struct {
+	store.Store
+	err     atomic.Pointer[error]
+	applies atomic.Int64
+	keeps   atomic.Bool
+	last    atomic.Pointer[string]
+}
+
+func (b *breakable) Apply(ctx context.Context, batch []store.Request) error {
+	b.applies.Add(1)
+	if b.keeps.Load() {
+		key := batch[len(batch)-1].Charges[0].Key
+		b.last.Store(&key)
+	}
+	err := b.err.Load()
+	if err == nil {
+		return b.Store.Apply(ctx, batch)
+	}
+	for i := range batch {
+		batch[i].Err = *err
+	}
+	return *err
+}
+
+// service is the API on a real server.
+type service struct {
+	t             testing.TB
+	now           atomic.Int64
+	store         *breakable
+	gate          *gate.Gate
+	api           *API
+	public, admin *httptest.Server
+}
+
+func newService(t testing.TB, opts Options) *service {
+	t.Helper()
+	s := &service{t: t}
+	s.now.Store(start)
+	memory, err := memstore.New(memstore.Options{MaxKeys: 1 << 14, Now: s.now.Load})
+	must(t, err)
+	s.store = &breakable{Store: memory}
+	open, err := failure.New(s.store, failure.Open(), failure.Options{})
+	must(t, err)
+	closed, err := failure.New(s.store, failure.Closed(), failure.Options{})
+	must(t, err)
+	file, err := config.Parse("policies", []byte(policies))
+	must(t, err)
+	for i := range file.Policies { // those that say nothing have no failure policy to decide for them
+		if p := &file.Policies[i]; p.Failure == "" {
+			p.Failure = config.FailLocal
+		}
+	}
+	s.gate, err = gate.New(file, gate.Stores{Open: open, Closed: closed, Local: s.store}, gate.Options{})
+	must(t, err)
+	s.api, err = New(s.gate, opts)
+	must(t, err)
+	s.public, s.admin = httptest.NewServer(s.api.Handler()), httptest.NewServer(s.api.AdminHandler())
+	t.Cleanup(func() {
+		s.public.Close()
+		s.admin.Close()
+		_ = s.gate.Close()
+	})
+	return s
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *service) add(d time.Duration) { s.now.Add(d.Microseconds()) }
+
+var errBroken = errors.New("dial tcp 10.1.2.3:6379: connection refused")
+
+func (s *service) fail(err error) {
+	if err == nil {
+		s.store.err.Store(nil)
+		return
+	}
+	s.store.err.Store(&err)
+}
+
+// answer is what a request got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// post sends JSON.
+func (s *service) post(path, body string) answer {
+	s.t.Helper()
+	return s.send(http.MethodPost, path, body, "application/json")
+}
+
+// send sends a request to the server that serves the path, and checks the answer against the document.
+func (s *service) send(method, path, body, contentType string) answer {
+	s.t.Helper()
+	server := s.public
+	if _, ok := admin[strings.Split(path, "?")[0]]; ok {
+		server = s.admin
+	}
+	got := s.sendTo(server, method, path, body, contentType)
+	checkDocumented(s.t, method, path, body, got)
+	return got
+}
+
+func (s *service) sendTo(server *httptest.Server, method, path, body, contentType string) answer {
+	s.t.Helper()
+	r, err := http.NewRequest(method, server.URL+path, strings.NewReader(body))
+	must(s.t, err)
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	response, err := http.DefaultClient.Do(r)
+	must(s.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	must(s.t, err)
+	return answer{response.StatusCode, response.Header, string(text)}
+}
+
+// want compares a status and a body, which ends in a line break.
+func (a answer) want(t testing.TB, status int, body string) answer {
+	t.Helper()
+	if body != "" {
+		body += "\n"
+	}
+	if a.status != status || a.body != body {
+		t.Errorf("got  %d %swant %d %s", a.status, a.body, status, body)
+	}
+	return a
+}
+
+// tells compares headers: RateLimit, RateLimit-Policy and Retry-After.
+func (a answer) tells(t testing.TB, limit, policy, retry string) {
+	t.Helper()
+	for name, want := range map[string]string{"RateLimit": limit, "RateLimit-Policy": policy, "Retry-After": retry} {
+		if got := strings.Join(a.header.Values(name), "|"); got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+// plainDecision is a decision of one limit that the store made.
+func plainDecision(allowed bool, policy, limit string, quota, remaining, granted, retry, reset, at int64) string {
+	return fmt.Sprintf(`{"allowed":%v,"policy":%q,"limit":%q,"quota":%d,"remaining":%d,"granted":%d,"retry_after_us":%d,"reset_after_us":%d,`+
+		`"at_us":%d,"by":"limits","flags":[],"shadow":false,"refused":%v}`,
+		allowed, policy, limit, quota, remaining, granted, retry, reset, at, !allowed)
+}

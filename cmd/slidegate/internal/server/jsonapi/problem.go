@@ -1,0 +1,119 @@
+package jsonapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/store"
+)
+
+// problem is an answer that is no decision (RFC 9457). Where a body could not be read, it says in which field and where.
+// It never contains a key.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Field  string `json:"field,omitempty"`
+	Offset *int   `json:"offset,omitempty"` // in bytes, the first is 0
+	Line   int    `json:"line,omitempty"`   // the first is 1
+	Meant  string `json:"did_you_mean,omitempty"`
+}
+
+// titles are what problems are called, by their status.
+var titles = map[int]string{
+	http.StatusBadRequest:            "The request cannot be read",
+	http.StatusNotFound:              "There is no such thing",
+	http.StatusMethodNotAllowed:      "The method is another",
+	http.StatusRequestEntityTooLarge: "The body is too large",
+	http.StatusUnsupportedMediaType:  "The body must be JSON",
+	http.StatusInternalServerError:   "The policy cannot be decided by this store",
+	http.StatusServiceUnavailable:    "The store could not answer",
+}
+
+var (
+	jsonType    = []string{"application/json"}
+	problemType = []string{"application/problem+json"}
+	noStore     = []string{"no-store"}
+)
+
+// send answers with a problem.
+func send(w http.ResponseWriter, p *problem) {
+	p.Type, p.Title = "about:blank", titles[p.Status]
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // texts and numbers alone
+	}
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = problemType, noStore
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(text, '\n')) // a client that has gone away is not worth an error
+}
+
+// noSuchPath says which path was probably meant, and which there are.
+func noSuchPath(path string, routes map[string]route) *problem {
+	paths := slices.Sorted(maps.Keys(routes))
+	p := &problem{Status: http.StatusNotFound, Detail: "there are " + strings.Join(paths, ", ")}
+	p.Meant, _ = wording.Nearest(path, paths)
+	return p
+}
+
+// fail answers a question that the gate had no answer to.
+func (a *API) fail(w http.ResponseWriter, err error) {
+	status, detail := a.classify(err)
+	p := &problem{Status: status, Detail: detail}
+	switch {
+	case errors.Is(err, gate.ErrPolicy):
+		p.Field = "policy"
+	case errors.Is(err, slidegate.ErrReservation), errors.Is(err, slidegate.ErrLimit), errors.Is(err, slidegate.ErrConflict):
+		p.Field = "reservation"
+	}
+	send(w, p)
+}
+
+// classify says which status an error of the gate has, and what clients are told.
+func (a *API) classify(err error) (status int, detail string) {
+	switch {
+	case errors.Is(err, gate.ErrPolicy):
+		return http.StatusNotFound, err.Error()
+	case errors.Is(err, slidegate.ErrCost), errors.Is(err, slidegate.ErrReservation),
+		errors.Is(err, slidegate.ErrLimit), errors.Is(err, slidegate.ErrConflict):
+		return http.StatusBadRequest, err.Error()
+	case errors.Is(err, store.ErrUnsupported):
+		return http.StatusInternalServerError, err.Error()
+	}
+	a.log(err)
+	return http.StatusServiceUnavailable, "the store could not answer, and it is not known whether anything was charged; ask again later"
+}
+
+// log writes why the store could not answer, once a second at most: in an outage it is the same for every request.
+func (a *API) log(err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the client has gone away
+	}
+	now := time.Now().Unix()
+	if last := a.logged.Load(); now != last && a.logged.CompareAndSwap(last, now) {
+		a.logger.Warn("jsonapi: the store could not answer", "error", err)
+	}
+}
+
+// wrong is what a scanner says of a text that it cannot read.
+func (s *scanner) wrong(at int, field, format string, values ...any) bool {
+	if s.problem == nil {
+		line := 1 + strings.Count(s.text[:at], "\n")
+		s.problem = &problem{
+			Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, values...), Field: s.place(field), Offset: &at, Line: line,
+		}
+	}
+	return false
+}

@@ -1,0 +1,315 @@
+package jsonapi
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/slidegate/slidegate/config/wording"
+)
+
+// scanner reads JSON, and of JSON only what the API takes: known fields, each once, with texts that are Unicode and numbers
+// that are whole. It is written by hand because encoding/json is lax where a limiter must not be (it takes Key for key, the
+// last of two, null for nothing, and turns bytes that are no text into the same replacement, so that different keys would
+// be one), and because reading takes longer than deciding otherwise. What it takes is JSON to encoding/json as well, with
+// the same values.
+//
+// Every method reads from at, and returns false once there is a problem.
+type scanner struct {
+	text    string
+	at      int
+	name    string // of the field whose value is read
+	problem *problem
+
+	within string // before the names of fields in problems: "reservation."
+	list   string // the list whose entry is read, "" if there is none
+	index  int
+}
+
+// place says in full which field is meant.
+func (s *scanner) place(field string) string {
+	switch {
+	case s.list == "":
+		return s.within + field
+	case field == "":
+		return s.within + s.list + "[" + strconv.Itoa(s.index) + "]"
+	}
+	return s.within + s.list + "[" + strconv.Itoa(s.index) + "]." + field
+}
+
+func (s *scanner) space() {
+	for s.at < len(s.text) {
+		switch s.text[s.at] {
+		case ' ', '\t', '\n', '\r':
+			s.at++
+		default:
+			return
+		}
+	}
+}
+
+// next skips space and takes c if it comes next.
+func (s *scanner) next(c byte) bool {
+	if s.at < len(s.text) && s.text[s.at] == c { // most JSON is written by programs, without space
+		s.at++
+		return true
+	}
+	s.space()
+	if s.at < len(s.text) && s.text[s.at] == c {
+		s.at++
+		return true
+	}
+	return false
+}
+
+// expected says that something else should stand here.
+func (s *scanner) expected(field, what string) bool {
+	s.space()
+	return s.wrong(s.at, field, "must be %s, not %s", what, s.found())
+}
+
+// found says what stands here, without showing it: it may be a key.
+func (s *scanner) found() string {
+	if s.at >= len(s.text) {
+		return "the end of the body"
+	}
+	switch c := s.text[s.at]; {
+	case c == '"':
+		return "a string"
+	case c == '{':
+		return "an object"
+	case c == '[':
+		return "an array"
+	case c == '-' || '0' <= c && c <= '9':
+		return "a number"
+	case strings.HasPrefix(s.text[s.at:], "null"):
+		return "null"
+	case strings.HasPrefix(s.text[s.at:], "true"), strings.HasPrefix(s.text[s.at:], "false"):
+		return "a truth value"
+	}
+	return "something that is no JSON"
+}
+
+// object reads an object whose fields have these names, and has read read the value of each. Seen has a bit for each field
+// that was there.
+func object[T any](s *scanner, into *T, names []string, read func(s *scanner, into *T, field int) bool) (seen uint, ok bool) {
+	if !s.next('{') {
+		return 0, s.expected(s.name, "an object")
+	}
+	if s.next('}') {
+		return 0, true
+	}
+	for {
+		s.space()
+		from := s.at
+		if s.at >= len(s.text) || s.text[s.at] != '"' {
+			return 0, s.expected("", "the name of a field in double quotes")
+		}
+		s.name = ""
+		name, ok := s.str()
+		if !ok {
+			return 0, false
+		}
+		field := fieldOf(name, names)
+		if field < 0 {
+			return 0, s.unknown(from, name, names)
+		}
+		if seen&(1<<field) != 0 {
+			return 0, s.wrong(from, name, "is there twice; keep one")
+		}
+		seen |= 1 << field
+		s.name = names[field]
+		if !s.next(':') {
+			return 0, s.expected(s.name, "followed by a colon")
+		}
+		s.space()
+		if !read(s, into, field) {
+			return 0, false
+		}
+		if s.next(',') {
+			continue
+		}
+		if s.next('}') {
+			return seen, true
+		}
+		return 0, s.expected(names[field], "followed by a comma or a closing brace")
+	}
+}
+
+// fieldOf returns the place of a name, or -1.
+func fieldOf(name string, names []string) int {
+	for i := range names {
+		if names[i] == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// unknown says that there is no such field, and which was probably meant.
+func (s *scanner) unknown(at int, name string, names []string) bool {
+	if len(name) > 60 {
+		name = strings.ToValidUTF8(name[:60], "") + "..."
+	}
+	near, ok := wording.Nearest(name, names)
+	if ok {
+		s.wrong(at, name, "is no field of this request; did you mean %q? (there are %s)", near, strings.Join(names, ", "))
+		s.problem.Meant = near
+		return false
+	}
+	return s.wrong(at, name, "is no field of this request (there are %s)", strings.Join(names, ", "))
+}
+
+// end wants nothing more.
+func (s *scanner) end() bool {
+	s.space()
+	if s.at < len(s.text) {
+		return s.wrong(s.at, "", "the request has ended, and more follows; send one JSON object")
+	}
+	return true
+}
+
+// truth reads true or false.
+func (s *scanner) truth() (value, ok bool) {
+	switch rest := s.text[s.at:]; {
+	case strings.HasPrefix(rest, "true"):
+		s.at += len("true")
+		return true, true
+	case strings.HasPrefix(rest, "false"):
+		s.at += len("false")
+		return false, true
+	}
+	return false, s.expected(s.name, "true or false")
+}
+
+// safeDigits is how many digits always fit into an int64.
+const safeDigits = 18
+
+// whole reads a whole number within bounds.
+func (s *scanner) whole(least, most int64) (n int64, ok bool) {
+	from, end := s.at, s.at
+	for end < len(s.text) && end-from < safeDigits && s.text[end]-'0' <= 9 {
+		n = n*10 + int64(s.text[end]-'0')
+		end++
+	}
+	if end > from && (n != 0 && s.text[from] != '0' || end == from+1) && n >= least && n <= most && !s.numeralAt(end) {
+		s.at = end // the usual case, which the rest would read just so
+		return n, true
+	}
+	for s.numeralAt(end) {
+		end++
+	}
+	text := s.text[from:end]
+	if text == "" {
+		return 0, s.expected(s.name, "a number")
+	}
+	digits := strings.TrimPrefix(text, "-")
+	if digits == "" || len(digits) > 1 && digits[0] == '0' || strings.Trim(digits, "0123456789") != "" {
+		return 0, s.wrong(from, s.name, "must be a whole number, written in digits alone: 1000, not 1e3 or 1000.0")
+	}
+	var err error
+	if n, err = strconv.ParseInt(text, 10, 64); err != nil || n < least || n > most || n == 0 && text[0] == '-' {
+		return 0, s.wrong(from, s.name, "must be a whole number from %d to %d", least, most)
+	}
+	s.at = end
+	return n, true
+}
+
+// numeralAt tells whether a part of a number stands there.
+func (s *scanner) numeralAt(at int) bool {
+	if at >= len(s.text) {
+		return false
+	}
+	c := s.text[at]
+	return '0' <= c && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
+}
+
+// plain are the bytes that stand for themselves in a string.
+var plain = func() (all [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		all[c] = c != '"' && c != '\\'
+	}
+	return all
+}()
+
+// str reads a string. It is part of the text where that is possible.
+func (s *scanner) str() (string, bool) {
+	if s.at >= len(s.text) || s.text[s.at] != '"' {
+		return "", s.expected(s.name, "a string")
+	}
+	from := s.at + 1
+	for i := from; i < len(s.text); i++ {
+		if c := s.text[i]; !plain[c] {
+			if c == '"' {
+				s.at = i + 1
+				return s.text[from:i], true
+			}
+			return s.dressed(from, i)
+		}
+	}
+	return "", s.wrong(len(s.text), s.name, "the string does not end")
+}
+
+// dressed reads the rest of a string that has escapes or letters outside of ASCII in it, from at on.
+func (s *scanner) dressed(from, at int) (string, bool) {
+	out := []byte(s.text[from:at])
+	for at < len(s.text) {
+		switch c := s.text[at]; {
+		case c == '"':
+			s.at = at + 1
+			return string(out), true
+		case c == '\\':
+			r, size := unescape(s.text[at:])
+			if size == 0 {
+				return "", s.wrong(at, s.name, "has an escape that is none, or half of a surrogate pair; a key of other bytes goes into key_base64")
+			}
+			out = utf8.AppendRune(out, r)
+			at += size
+		case c < ' ':
+			return "", s.wrong(at, s.name, "has a control character in it; write it as \\u%04x", c)
+		case c < utf8.RuneSelf:
+			out = append(out, c)
+			at++
+		default:
+			_, size := utf8.DecodeRuneInString(s.text[at:])
+			if size == 1 {
+				return "", s.wrong(at, s.name, "is not UTF-8; a key of other bytes goes into key_base64")
+			}
+			out = append(out, s.text[at:at+size]...)
+			at += size
+		}
+	}
+	return "", s.wrong(len(s.text), s.name, "the string does not end")
+}
+
+// unescape reads an escape, which text begins with. Its size is 0 if it is none.
+func unescape(text string) (r rune, size int) {
+	if len(text) < 2 {
+		return 0, 0
+	}
+	if i := strings.IndexByte(`"\/bfnrt`, text[1]); i >= 0 {
+		return rune("\"\\/\b\f\n\r\t"[i]), 2
+	}
+	r, ok := hex4(text)
+	switch {
+	case !ok:
+		return 0, 0
+	case !utf16.IsSurrogate(r):
+		return r, 6
+	}
+	low, ok := hex4(text[6:])
+	if r = utf16.DecodeRune(r, low); !ok || r == utf8.RuneError {
+		return 0, 0
+	}
+	return r, 12
+}
+
+// hex4 reads \u and four digits.
+func hex4(text string) (rune, bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text[2:6], 16, 16) // takes no sign and no underscore
+	return rune(n), err == nil
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/config"
+)
+
+// Options say what a Server does. File is required, and at least one address.
+type Options struct {
+	// File has the policies, and where the store is.
+	File *config.File
+	// Path is where File was read from. It is watched, and read again when it changes; empty if there is no such file.
+	Path string
+	// Envoy are files in the format of envoyproxy/ratelimit, one for each domain, or folders of such files. They are watched
+	// too.
+	Envoy []string
+	// EnvoyAnswers says how Envoy is answered. Its Logger, MeterProvider and ClosedIsError are the server's to set.
+	EnvoyAnswers envoy.Options
+
+	// Addresses to listen on, as host:port; a door whose address is empty stays shut. Admin has the metrics, explain, reset
+	// and top: whoever can reach it can see keys. It must be on loopback, unless there are tokens.
+	HTTP, GRPC, RESP, Admin string
+
+	// TLS is for all doors but Admin on loopback.
+	TLS TLS
+	// Tokens are what clients must show, one of them: Authorization: Bearer TOKEN or X-Slidegate-Token: TOKEN in HTTP and
+	// gRPC, AUTH in RESP. With none, whoever can reach a door may ask. Not asked of /healthz, /readyz and /v1/check: proxies
+	// pass on what their clients send, and forward-auth believes only proxies that it trusts.
+	Tokens []string
+
+	// State is a file that keeps what a memory store knows across restarts: written every StateEvery (10s if it is 0) and at
+	// an orderly end, read at the start. Empty means that a restart forgets.
+	State      string
+	StateEvery time.Duration
+
+	// MaxConnections is how many connections each door holds at once; 0 means 65,536. One more is closed at once.
+	MaxConnections int
+	// Drain is how long an orderly end may take; 0 means 10s. What is under way is answered in that time.
+	Drain time.Duration
+
+	// Logger gets what happens; nil means nobody does. No key is ever in it.
+	Logger *slog.Logger
+	// OTLP sends metrics and traces to where the variables OTEL_EXPORTER_OTLP_... say.
+	OTLP bool
+	// Version is what the service calls itself.
+	Version string
+
+	timeouts timeouts // for tests, which would wait for too long
+}
+
+// TLS are the files of a server's certificate. The zero value means none.
+type TLS struct {
+	Cert, Key string
+	// ClientCA has the authorities that clients' certificates must come from; empty means that clients need none.
+	ClientCA string
+}
+
+func (o Options) validate() (Options, error) {
+	switch {
+	case o.File == nil:
+		return o, errors.New("server: file: must not be nil; config.Load reads one")
+	case o.HTTP == "" && o.GRPC == "" && o.RESP == "" && o.Admin == "":
+		return o, errors.New("server: all doors are shut: give at least one address to listen on")
+	case (o.TLS.Cert == "") != (o.TLS.Key == ""):
+		return o, errors.New("server: TLS: a certificate needs its key, and the other way round")
+	case o.TLS.ClientCA != "" && o.TLS.Cert == "":
+		return o, errors.New("server: TLS: client certificates need TLS: give a certificate and its key")
+	case o.StateEvery < 0 || o.Drain < 0 || o.MaxConnections < 0:
+		return o, errors.New("server: the interval of the state, the time to drain and the number of connections must not be negative")
+	}
+	for _, token := range o.Tokens {
+		if len(token) < minToken {
+			return o, fmt.Errorf("server: tokens: one has %d bytes; write at least %d", len(token), minToken)
+		}
+	}
+	if o.Admin != "" && !isLoopback(o.Admin) && len(o.Tokens) == 0 {
+		return o, fmt.Errorf("server: admin: %s can be reached from outside, and shows keys: give tokens, or listen on 127.0.0.1", o.Admin)
+	}
+	if o.StateEvery == 0 {
+		o.StateEvery = 10 * time.Second
+	}
+	if o.Drain == 0 {
+		o.Drain = 10 * time.Second
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 1 << 16
+	}
+	if o.timeouts == (timeouts{}) {
+		o.timeouts = usualTimeouts
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+// isLoopback tells whether only this machine can reach an address.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,224 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long tests wait for what is to happen soon.
+const patience = 20 * time.Second
+
+// rig is a proxy on a loopback port, before an application.
+type rig struct {
+	t     testing.TB
+	proxy *proxy.Proxy
+	gate  *gate.Gate
+	at    string // host and port
+	now   atomic.Int64
+	stop  func() // ends it, and waits until it has ended
+	http  *http.Client
+}
+
+// settings of a rig; all but the policies may be zero.
+type settings struct {
+	policies []config.Policy
+	trusted  []netip.Prefix
+	opts     proxy.Options
+	serve    proxy.ServeOptions
+	store    store.Store // instead of one in memory
+}
+
+// policy is one by address.
+func policy(name, match string, limits ...string) config.Policy {
+	p := config.Policy{Name: name, Match: match}
+	p.Key, _ = config.ParseTemplate("{address}")
+	for _, text := range limits {
+		limit, err := slidegate.ParseLimit(text)
+		if err != nil {
+			panic(err)
+		}
+		p.Limits = append(p.Limits, limit)
+	}
+	return p
+}
+
+// plenty is a policy that never refuses.
+func plenty() settings {
+	return settings{policies: []config.Policy{policy("plenty", "", "1000000/1h")}}
+}
+
+// application starts a server for the handler.
+func application(t testing.TB, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.DisableGeneralOptionsHandler = true
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func parse(t testing.TB, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func newRig(t testing.TB, to string, s settings) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	r.now.Store(1_800_000_000_000_000) // at the start of an hour
+	store := s.store
+	if store == nil {
+		memory, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: r.now.Load})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store = memory
+	}
+	file := &config.File{Policies: s.policies, Service: config.Service{TrustedProxies: s.trusted}}
+	var err error
+	if r.gate, err = gate.New(file, gate.Stores{Open: store, Closed: store, Local: store}, gate.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s.opts.To, s.opts.Trusted = parse(t, to), s.trusted
+	if r.proxy, err = proxy.New(r.gate, s.opts); err != nil {
+		t.Fatal(err)
+	}
+	r.serve(s.serve)
+	return r
+}
+
+func (r *rig) serve(opts proxy.ServeOptions) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.at = listener.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.proxy.Serve(ctx, listener, opts) }()
+	transport := &http.Transport{DisableCompression: true}
+	r.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stopped := false
+	r.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Errorf("Serve: %v", err)
+		}
+		r.proxy.Close()
+		_ = r.gate.Close()
+	}
+	r.t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		r.stop()
+	})
+}
+
+// ask sends a request and returns the answer, whose body is read.
+func (r *rig) ask(method, path string, header ...string) *answer {
+	r.t.Helper()
+	request, err := http.NewRequest(method, "http://"+r.at+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Add(header[i], header[i+1])
+	}
+	return r.do(request)
+}
+
+type answer struct {
+	*http.Response
+	body string
+}
+
+func (r *rig) do(request *http.Request) *answer {
+	r.t.Helper()
+	got, err := r.http.Do(request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return &answer{got, string(text)}
+}
+
+// raw sends bytes as they are and returns the answer to them.
+func (r *rig) raw(text string) *answer {
+	r.t.Helper()
+	conn := r.dial()
+	if _, err := io.WriteString(conn, text); err != nil {
+		r.t.Fatal(err)
+	}
+	method, _, _ := strings.Cut(text, " ")
+	got, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+	if err != nil {
+		r.t.Fatalf("%.80q: %v", text, err)
+	}
+	defer got.Body.Close()
+	body, _ := io.ReadAll(got.Body)
+	return &answer{got, string(body)}
+}
+
+// dial connects to the proxy. The connection ends with the test.
+func (r *rig) dial() net.Conn {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", r.at)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	r.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// echo tells what arrives.
+func echo(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "%s %s host=%s xff=%s proto=%s xfh=%s real=%s fwd=%s", r.Method, r.RequestURI, r.Host, strings.Join(r.Header["X-Forwarded-For"], "|"),
+		r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-Host"), r.Header.Get("X-Real-Ip"), r.Header.Get("Forwarded"))
+}
+
+// within fails the test if something does not happen soon.
+func within[T any](t testing.TB, what string, from <-chan T) (got T) {
+	t.Helper()
+	select {
+	case got = <-from:
+	case <-time.After(patience):
+		t.Fatalf("%s: not within %v", what, patience)
+	}
+	return got
+}
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}

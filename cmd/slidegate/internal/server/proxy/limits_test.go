@@ -1,0 +1,291 @@
+package proxy_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+func TestLimitsByRoute(t *testing.T) {
+	var arrived atomic.Int64
+	to := application(t, func(w http.ResponseWriter, r *http.Request) { arrived.Add(1); echo(w, r) })
+	r := newRig(t, to, settings{policies: []config.Policy{
+		policy("login", "POST /login", "2/1h"), policy("site", "/", "4/1h"),
+	}})
+	for i, step := range []struct {
+		method, path string
+		status       int
+	}{
+		{"POST", "/login", 200}, {"POST", "/login", 200}, {"POST", "/login", 429},
+		{"GET", "/login", 200}, // the third of site: the refused one was not charged to it
+		{"GET", "/", 200}, {"GET", "/", 429}, {"POST", "/login", 429},
+	} {
+		if got := r.ask(step.method, step.path); got.StatusCode != step.status {
+			t.Errorf("%d: %s %s: %s", i, step.method, step.path, got.Status)
+		}
+	}
+	if got := arrived.Load(); got != 4 {
+		t.Errorf("%d requests reached the application, want 4", got)
+	}
+}
+
+// TestTrueRetryAfter: asked again after Retry-After it is admitted, and a second earlier it is not.
+func TestTrueRetryAfter(t *testing.T) {
+	to := application(t, echo)
+	r := newRig(t, to, settings{policies: []config.Policy{policy("p", "", "2/1m sliding-log")}})
+	first := r.ask("GET", "/")
+	if got := first.Header.Get("Ratelimit"); got != `"2/1m sliding-log";r=1;t=60` {
+		t.Errorf("RateLimit of the first: %s", got)
+	}
+	if got := first.Header.Get("Ratelimit-Policy"); got != `"2/1m sliding-log";q=2;w=60` {
+		t.Errorf("RateLimit-Policy: %s", got)
+	}
+	r.now.Add(12_500_000)
+	r.ask("GET", "/")
+	refused := r.ask("GET", "/")
+	// The first unit is free 60 s after it was taken, which is in 47.5 s.
+	if refused.StatusCode != 429 || refused.Header.Get("Retry-After") != "48" || refused.Header.Get("Ratelimit") != `"2/1m sliding-log";r=0;t=48` {
+		t.Fatalf("%s %v", refused.Status, refused.Header)
+	}
+	var told struct {
+		Type, Title, Detail string
+		Status              int
+		Violated            []string `json:"violated-policies"`
+		RetryAfter          int      `json:"retry_after"`
+	}
+	if err := json.Unmarshal([]byte(refused.body), &told); err != nil {
+		t.Fatal(err)
+	}
+	if refused.Header.Get("Content-Type") != "application/problem+json" || refused.Header.Get("Cache-Control") != "no-store" ||
+		told.Status != 429 || !strings.HasSuffix(told.Type, "#quota-exceeded") || told.RetryAfter != 48 ||
+		told.Detail != "The quota is used up. Try again in 48 seconds." || len(told.Violated) != 1 || told.Violated[0] != "2/1m sliding-log" {
+		t.Errorf("%v\n%s", refused.Header, refused.body)
+	}
+	r.now.Add(47_000_000)
+	if got := r.ask("GET", "/"); got.StatusCode != 429 || got.Header.Get("Retry-After") != "1" || !strings.Contains(got.body, "in 1 second.") {
+		t.Errorf("a second too early: %s %v %s", got.Status, got.Header, got.body)
+	}
+	r.now.Add(1_000_000)
+	if got := r.ask("GET", "/"); got.StatusCode != 200 {
+		t.Errorf("after Retry-After: %s", got.Status)
+	}
+}
+
+func TestNeverAdmitted(t *testing.T) {
+	p := policy("p", "", "2/1m")
+	p.Cost, _ = config.ParseCost("3")
+	r := newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
+	got := r.ask("GET", "/")
+	if _, there := got.Header["Retry-After"]; got.StatusCode != 429 || there || !strings.Contains(got.body, "never be admitted") {
+		t.Errorf("%s %v %s", got.Status, got.Header, got.body)
+	}
+}
+
+func TestDialects(t *testing.T) {
+	to := application(t, echo)
+	for dialect, want := range map[httplimit.Headers]string{
+		// 1 of 1 was used at 1,800,000,000 s, so that all is free 60 s later with a log.
+		httplimit.HeadersDraft03: "Ratelimit-Limit=1 Ratelimit-Remaining=0 Ratelimit-Reset=60",
+		httplimit.HeadersX:       "X-Ratelimit-Limit=1 X-Ratelimit-Remaining=0 X-Ratelimit-Reset=1800000060",
+		httplimit.HeadersXDelta:  "X-Ratelimit-Limit=1 X-Ratelimit-Remaining=0 X-Ratelimit-Reset=60",
+		httplimit.HeadersNone:    "",
+	} {
+		s := settings{policies: []config.Policy{policy("p", "", "1/1m sliding-log")}}
+		s.opts.Headers = dialect
+		r := newRig(t, to, s)
+		for _, status := range []int{200, 429} {
+			got := r.ask("GET", "/")
+			var told []string
+			for _, name := range []string{"Ratelimit", "Ratelimit-Policy", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
+				"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
+				if value := got.Header.Get(name); value != "" {
+					told = append(told, name+"="+value)
+				}
+			}
+			if got.StatusCode != status || strings.Join(told, " ") != want || (status == 429) != (got.Header.Get("Retry-After") == "60") {
+				t.Errorf("dialect %d: %s %v", dialect, got.Status, got.Header)
+			}
+		}
+	}
+}
+
+// TestApplicationsOwnHeaders: what the application says about limits is left alone, and not mixed with what the gate says.
+func TestApplicationsOwnHeaders(t *testing.T) {
+	to := application(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("RateLimit", `"own";r=7`)
+		w.Header().Add("Set-Cookie", "a=1")
+		w.Header().Add("Set-Cookie", "b=2")
+	})
+	got := newRig(t, to, plenty()).ask("GET", "/")
+	if got.Header.Get("RateLimit") != `"own";r=7` || got.Header.Get("RateLimit-Policy") != "" || len(got.Header["Set-Cookie"]) != 2 {
+		t.Errorf("%v", got.Header)
+	}
+}
+
+// TestNoSpellingGetsAround: all of these are /login to some application, and arrive there as they were written.
+func TestNoSpellingGetsAround(t *testing.T) {
+	targets := []string{
+		"/login", "//login", "/./login", "/a/../login", "/%6cogin", "/a/%2e%2e/login", "/a/..%2flogin", "/a%2F..%2Flogin", "/%2Flogin",
+		"/login?x=1;y=%zz", "/login?", "http://other.example/login", "HTTP://Other.Example//login",
+	}
+	for _, target := range targets {
+		to := application(t, echo)
+		r := newRig(t, to, settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}})
+		r.ask("POST", "/login") // takes the only unit
+		if got := r.raw("POST " + target + " HTTP/1.1\r\nHost: h.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"); got.StatusCode != 429 {
+			t.Errorf("%s: %s", target, got.Status)
+		}
+		got := r.raw("GET " + target + " HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n")
+		want, host := target, "h.example"
+		if _, after, absolute := strings.Cut(target, "://"); absolute {
+			host, want, _ = strings.Cut(after, "/")
+			want = "/" + want
+		}
+		if !strings.HasPrefix(got.body, "GET "+want+" host="+host+" ") {
+			t.Errorf("%s arrived as %s", target, got.body)
+		}
+	}
+}
+
+func TestPathsArriveUnchanged(t *testing.T) {
+	r := newRig(t, application(t, echo), plenty())
+	for _, target := range []string{"/", "/a%2Fb", "/a%2fb", "//a//b/", "/a/../b", "/../..", "/a;p=1", "/%e2%82%ac", "/a%20b?q=a+b%20c&q", "/x?a=1;b=2&c=%", "/?"} {
+		got := r.raw("GET " + target + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+		if !strings.HasPrefix(got.body, "GET "+target+" host=h ") {
+			t.Errorf("%s arrived as %s", target, got.body)
+		}
+	}
+}
+
+// TestHostSpellings: a policy for one host holds for other spellings of it.
+func TestHostSpellings(t *testing.T) {
+	for _, host := range []string{"api.example", "API.Example", "api.example.", "api.example:8080", "API.example.:80"} {
+		r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("api", "api.example/", "1/1h")}})
+		text := "GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
+		if got := r.raw(text); got.StatusCode != 200 || !strings.Contains(got.body, " host="+host+" ") {
+			t.Errorf("%s arrived as %s %s", host, got.Status, got.body)
+		}
+		if got := r.raw(text); got.StatusCode != 429 {
+			t.Errorf("%s: %s", host, got.Status)
+		}
+	}
+}
+
+func TestLists(t *testing.T) {
+	p := policy("p", "", "1/1h")
+	p.Deny.Addresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	r := newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
+	if got := r.ask("GET", "/"); got.StatusCode != 403 || got.Header.Get("Retry-After") != "" || !strings.Contains(got.body, `"status":403`) {
+		t.Errorf("on the deny list: %s %s", got.Status, got.body)
+	}
+	p.Deny, p.Allow = config.List{}, p.Deny
+	r = newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
+	for range 3 {
+		if got := r.ask("GET", "/"); got.StatusCode != 200 || got.Header.Get("Ratelimit") != "" {
+			t.Errorf("on the allow list: %s %v", got.Status, got.Header)
+		}
+	}
+}
+
+// failing is a store that fails, or that answers as the failure mode closed does.
+type failing struct {
+	store.Store
+	err error
+}
+
+func (f *failing) Apply(_ context.Context, batch []store.Request) error {
+	for i := range batch {
+		batch[i].Err = f.err
+		for j := range batch[i].Answers {
+			batch[i].Answers[j] = rule.Answer{Flags: rule.FallbackClosed, RetryAfter: 1_500_000}
+		}
+	}
+	return f.err
+}
+
+func TestStoreFails(t *testing.T) {
+	memory, err := memstore.New(memstore.Options{MaxKeys: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		err   error
+		retry string
+	}{{nil, "2"}, {errors.New("the store is broken"), ""}} {
+		s := plenty()
+		s.store = &failing{memory, c.err}
+		got := newRig(t, application(t, echo), s).ask("GET", "/")
+		if got.StatusCode != 503 || got.Header.Get("Retry-After") != c.retry || !strings.Contains(got.body, "#temporary-reduced-capacity") ||
+			strings.Contains(got.body, "broken") || got.Header.Get("Ratelimit") != "" {
+			t.Errorf("%v: %s %v %s", c.err, got.Status, got.Header, got.body)
+		}
+	}
+}
+
+func TestWrongOptions(t *testing.T) {
+	r := newRig(t, application(t, echo), plenty())
+	good := &url.URL{Scheme: "http", Host: "h:1"}
+	for want, opts := range map[string]proxy.Options{
+		"To: is missing":           {},
+		"must begin with http":     {To: &url.URL{Scheme: "ftp", Host: "h"}},
+		"has no host":              {To: &url.URL{Scheme: "http", Host: ":80"}},
+		"write http://h:1":         {To: &url.URL{Scheme: "http", Host: "h:1", Path: "/app"}},
+		"write https://h":          {To: &url.URL{Scheme: "https", Host: "h", RawQuery: "a"}},
+		"none of httplimit's":      {To: good, Headers: httplimit.HeadersNone + 1},
+		"must not be negative":     {To: good, Timeout: -1},
+		"MaxIdle: must not be neg": {To: good, MaxIdle: -1},
+	} {
+		if _, err := proxy.New(r.gate, opts); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "proxy: ") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := proxy.New(nil, proxy.Options{To: good}); err == nil {
+		t.Error("no gate")
+	}
+}
+
+// TestConcurrent: however many ask at once, the quota is what reaches the application.
+func TestConcurrent(t *testing.T) {
+	var arrived atomic.Int64
+	r := newRig(t, application(t, func(http.ResponseWriter, *http.Request) { arrived.Add(1) }),
+		settings{policies: []config.Policy{policy("p", "", "50/1h")}})
+	done := make(chan int, 8)
+	for range 8 {
+		go func() {
+			refused := 0
+			for range 25 {
+				got, err := r.http.Get("http://" + r.at + "/" + strconv.Itoa(refused))
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				got.Body.Close()
+				if got.StatusCode == 429 {
+					refused++
+				}
+			}
+			done <- refused
+		}()
+	}
+	refused := 0
+	for range 8 {
+		refused += <-done
+	}
+	if arrived.Load() != 50 || refused != 150 {
+		t.Errorf("%d arrived and %d were refused, want 50 and 150", arrived.Load(), refused)
+	}
+}

@@ -1,0 +1,303 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
+	"github.com/slidegate/slidegate/config"
+)
+
+// TestDrain: at the end, a request that is under way gets its answer, and new connections are refused.
+func TestDrain(t *testing.T) {
+	came, finish := make(chan bool, 1), make(chan bool)
+	to := application(t, func(w http.ResponseWriter, r *http.Request) {
+		came <- true
+		<-finish
+		fmt.Fprint(w, "whole")
+	})
+	r := newRig(t, to, plenty())
+	got := make(chan string, 1)
+	go func() {
+		answer, err := r.http.Get("http://" + r.at + "/")
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(answer.Body)
+		got <- string(text)
+	}()
+	within(t, "the request arrives", came)
+	stopped := make(chan bool)
+	go func() {
+		r.stop()
+		close(stopped)
+	}()
+	for deadline := time.Now().Add(patience); ; {
+		conn, err := net.Dial("tcp", r.at)
+		if err != nil {
+			break
+		}
+		conn.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("it still listens")
+		}
+	}
+	close(finish)
+	if text := within(t, "the answer", got); text != "whole" {
+		t.Errorf("the answer: %s", text)
+	}
+	within(t, "the end", stopped)
+}
+
+// TestDrainCuts: what does not end by itself is cut off, events and websockets alike.
+func TestDrainCuts(t *testing.T) {
+	to := application(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		_, _, _ = conn.Read(context.Background())
+		conn.CloseNow()
+	})
+	s := plenty()
+	s.serve.Drain = 20 * time.Millisecond
+	r := newRig(t, to, s)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, "ws://"+r.at+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	events, err := r.http.Get("http://" + r.at + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Body.Close()
+	r.stop()
+	if _, _, err := conn.Read(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("the websocket: %v", err)
+	}
+	if _, err := io.ReadAll(events.Body); err == nil {
+		t.Error("the events ended as if they were whole")
+	}
+}
+
+// TestSlowHead and the others after it: a client that keeps the proxy waiting is cut off.
+func TestSlowHead(t *testing.T) {
+	s := plenty()
+	s.serve.Idle = 50 * time.Millisecond
+	conn := newRig(t, application(t, echo), s).dial()
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost:")
+	if _, err := io.ReadAll(conn); err != nil {
+		t.Errorf("not closed: %v", err)
+	}
+}
+
+func TestSlowBody(t *testing.T) {
+	s := plenty()
+	s.serve.Idle = 50 * time.Millisecond
+	to := application(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	conn := newRig(t, to, s).dial()
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nslow")
+	text, err := io.ReadAll(conn)
+	if err != nil || len(text) > 0 && !strings.HasPrefix(string(text), "HTTP/1.1 400") { // it may be too late for an answer
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestSlowBodyOfRefused: nor can it hold a connection by a body that nobody wants.
+func TestSlowBodyOfRefused(t *testing.T) {
+	p := policy("p", "", "1/1h")
+	p.Cost, _ = config.ParseCost("2")
+	s := settings{policies: []config.Policy{p}}
+	s.serve.Idle = 50 * time.Millisecond
+	conn := newRig(t, application(t, echo), s).dial()
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nslow")
+	text, err := io.ReadAll(conn)
+	if err != nil || len(text) > 0 && !strings.HasPrefix(string(text), "HTTP/1.1 429") { // a slow machine may take it for a slow head
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestSlowReader: a client that takes nothing is cut off, and the application is told.
+func TestSlowReader(t *testing.T) {
+	gone := make(chan bool, 1)
+	to := application(t, func(w http.ResponseWriter, r *http.Request) {
+		part := make([]byte, 1<<20)
+		for {
+			if _, err := w.Write(part); err != nil {
+				gone <- true
+				return
+			}
+		}
+	})
+	s := plenty()
+	s.serve.Idle = time.Second
+	conn := newRig(t, to, s).dial()
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	within(t, "the end of the answer", gone)
+}
+
+// TestSlowApplication: an application may be silent for longer than a client may, before its answer, within it and
+// before its end, and the connection is good for the next request.
+func TestSlowApplication(t *testing.T) {
+	const idle = time.Second
+	to := application(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		pause := func() {
+			if r.URL.Path != "/slow" {
+				return
+			}
+			select {
+			case <-time.After(2*idle + idle/20): // what is tested is that this time passes
+			case <-r.Context().Done():
+				t.Error("the client was taken for gone")
+			}
+		}
+		pause()
+		w.WriteHeader(http.StatusEarlyHints)
+		fmt.Fprint(w, "first ")
+		w.(http.Flusher).Flush()
+		pause()
+		fmt.Fprint(w, "second")
+		w.(http.Flusher).Flush()
+		pause()
+	})
+	for protocol, scheme := range map[int]string{1: "http://", 2: "https://"} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			s := plenty()
+			s.serve.Idle = idle
+			var believe *tls.Config
+			if protocol == 2 {
+				s.serve.TLS, believe = certificate(t)
+			}
+			r := newRig(t, to, s)
+			transport := r.http.Transport.(*http.Transport)
+			transport.TLSClientConfig, transport.ForceAttemptHTTP2 = believe, protocol == 2
+			for _, path := range []string{"/slow", "/quick"} {
+				got, err := r.http.Post(scheme+r.at+path, "text/plain", strings.NewReader("body"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(got.Body)
+				got.Body.Close()
+				if err != nil || string(text) != "first second" || got.ProtoMajor != protocol {
+					t.Errorf("%s: %s %q, %v", path, got.Proto, text, err)
+				}
+			}
+		})
+	}
+}
+
+// certificate returns how to serve as example.com with TLS, and how to believe it.
+func certificate(t *testing.T) (server, client *tls.Config) {
+	t.Helper()
+	made := httptest.NewTLSServer(nil)
+	defer made.Close()
+	client = made.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	client.ServerName = "example.com"
+	return &tls.Config{Certificates: made.TLS.Certificates}, client
+}
+
+func TestForwardedProtoOfTLS(t *testing.T) {
+	s := plenty()
+	var believe *tls.Config
+	s.serve.TLS, believe = certificate(t)
+	r := newRig(t, application(t, echo), s)
+	r.http.Transport.(*http.Transport).TLSClientConfig = believe
+	got, err := r.http.Get("https://" + r.at + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if text, _ := io.ReadAll(got.Body); !strings.Contains(string(text), "proto=https ") {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestLargeHead(t *testing.T) {
+	r := newRig(t, application(t, echo), plenty())
+	if got := r.ask("GET", "/", "X-Large", strings.Repeat("x", 24<<10)); got.StatusCode != 200 {
+		t.Errorf("24 KiB: %s", got.Status)
+	}
+	if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\nX-Large: " + strings.Repeat("x", 48<<10)); got.StatusCode != 431 {
+		t.Errorf("48 KiB: %s", got.Status)
+	}
+}
+
+func TestMostConnections(t *testing.T) {
+	s := plenty()
+	s.serve.MaxConnections = 2
+	r := newRig(t, application(t, echo), s)
+	ask := func(conn net.Conn) error {
+		_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		if err != nil {
+			return err
+		}
+		got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, got.Body)
+		return err
+	}
+	first, second, third := r.dial(), r.dial(), r.dial()
+	for i, conn := range []net.Conn{first, second} {
+		if err := ask(conn); err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if err := ask(third); err == nil {
+		t.Error("a third connection is answered")
+	}
+	first.Close()
+	for deadline := time.Now().Add(patience); ask(r.dial()) != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("there is no room after one has gone")
+		}
+	}
+	if err := ask(second); err != nil {
+		t.Errorf("the second, later: %v", err)
+	}
+}
+
+func TestWrongServeOptions(t *testing.T) {
+	r := newRig(t, application(t, echo), plenty())
+	for _, opts := range []proxy.ServeOptions{{Idle: -1}, {Drain: -1}, {MaxConnections: -1}} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.proxy.Serve(t.Context(), listener, opts); err == nil {
+			t.Errorf("%+v", opts)
+		}
+		if listener.Close() == nil {
+			t.Error("the listener was left open")
+		}
+	}
+	listener, _ := net.Listen("tcp", "127.0.0.1:0")
+	listener.Close()
+	if err := r.proxy.Serve(t.Context(), listener, proxy.ServeOptions{}); err == nil || !strings.HasPrefix(err.Error(), "proxy: ") {
+		t.Errorf("a listener that is closed: %v", err)
+	}
+}

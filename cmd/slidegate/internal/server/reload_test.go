@@ -1,0 +1,175 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+)
+
+// TestReload: a file that changes is read again, counts are kept, and one that is wrong changes nothing.
+func TestReload(t *testing.T) {
+	var path string
+	s := start(t, plain, func(o *server.Options) { path = o.Path })
+	s.allow(t, "default", "me")
+	s.allow(t, "default", "me")
+	if got := s.allow(t, "default", "me"); got != http.StatusTooManyRequests {
+		t.Fatalf("the third of 2: %d", got)
+	}
+
+	write(t, path, "policies:\n  default:\n    limits: [9/1h]\n    colour: red\n")
+	eventually(t, "the wrong file is noticed", func() bool { return s.log.has("colour") })
+	if got := s.allow(t, "default", "me"); got != http.StatusTooManyRequests {
+		t.Errorf("a wrong file changed something: %d", got)
+	}
+	eventually(t, "the metric tells", func() bool {
+		return strings.Contains(s.ask(t, "admin", "GET", "/metrics", "").body, `slidegate_files_reloads_total{slidegate_result="failed"} 1`)
+	})
+
+	// As editors and Kubernetes do it: another file takes its place.
+	other := path + ".new"
+	write(t, other, "policies:\n  default:\n    limits: [3/1h]\n")
+	if err := os.Rename(other, path); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the right file is in force", func() bool { return s.log.has("policies reloaded") })
+	if got := s.allow(t, "default", "me"); got != http.StatusOK {
+		t.Errorf("the third of 3: %d", got)
+	}
+	if got := s.allow(t, "default", "me"); got != http.StatusTooManyRequests {
+		t.Errorf("the fourth of 3: %d: the counts were lost", got)
+	}
+}
+
+// TestReloadMissing: a file that is gone changes nothing.
+func TestReloadMissing(t *testing.T) {
+	var path string
+	s := start(t, plain, func(o *server.Options) { path = o.Path })
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reload(); err == nil {
+		t.Error("a missing file was read")
+	}
+	if got := s.allow(t, "default", "me"); got != http.StatusOK {
+		t.Errorf("after that: %d", got)
+	}
+}
+
+// TestReloadEnvoy: the files of domains are watched too, and if one of all files is wrong, none is taken.
+func TestReloadEnvoy(t *testing.T) {
+	domain := filepath.Join(t.TempDir(), "domain.yaml")
+	text := "domain: web\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
+	write(t, domain, text)
+	var path string
+	s := start(t, plain, func(o *server.Options) { o.Envoy, path = []string{domain}, o.Path })
+	user := 0
+	second := func() int { // what a new user's second request is answered
+		user++
+		var status int
+		for range 2 {
+			status = s.ask(t, "http", "POST", "/json", fmt.Sprintf(`{"domain":"web","descriptors":[{"entries":[{"key":"user","value":"%d"}]}]}`, user)).status
+		}
+		return status
+	}
+	if got := second(); got != http.StatusTooManyRequests {
+		t.Fatalf("the second of 1: %d", got)
+	}
+	write(t, domain, strings.Replace(text, "unit: 1", "unit: 9", 1))
+	write(t, path, "policies: {}\n")
+	eventually(t, "the wrong file is noticed", func() bool { return s.log.has("there are no policies") })
+	if got := second(); got != http.StatusTooManyRequests {
+		t.Errorf("one wrong file, and the other was taken: %d", got)
+	}
+	write(t, path, plain)
+	eventually(t, "the domain is in force", func() bool { return second() == http.StatusOK })
+}
+
+// TestReloadFolder: a folder of domains has as many as there are files of rules in it, at any time.
+func TestReloadFolder(t *testing.T) {
+	folder := t.TempDir()
+	rules := func(domain string) string {
+		return "domain: " + domain + "\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 0}\n"
+	}
+	write(t, filepath.Join(folder, "first.yaml"), rules("first"))
+	write(t, filepath.Join(folder, ".hidden.yaml"), "no rules")
+	write(t, filepath.Join(folder, "README.md"), "no rules")
+	s := start(t, plain, func(o *server.Options) { o.Envoy = []string{folder} })
+	limited := func(domain string) bool {
+		return s.ask(t, "http", "POST", "/json", fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":"user"}]}]}`, domain)).status == http.StatusTooManyRequests
+	}
+	if !limited("first") || limited("second") {
+		t.Error("the first domain is not there, or the second is")
+	}
+	write(t, filepath.Join(folder, "second.yml"), rules("second"))
+	eventually(t, "the second file is noticed", func() bool { return limited("second") })
+	if err := os.Remove(filepath.Join(folder, "first.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the first file is gone", func() bool { return !limited("first") })
+	if err := os.Remove(filepath.Join(folder, "second.yml")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the empty folder is noticed", func() bool { return s.log.has("has no file that ends in .yaml or .yml") })
+	if !limited("second") {
+		t.Error("an empty folder was taken for no limits")
+	}
+}
+
+// TestReloadIsAllOrNothing: policies that were right go back to what they were when the domains are wrong, which is only seen
+// when they are put together.
+func TestReloadIsAllOrNothing(t *testing.T) {
+	var path string
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	write(t, other, "domain: other\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n")
+	s := start(t, plain, func(o *server.Options) { o.Envoy, path = []string{domainFile(t), other}, o.Path })
+	write(t, other, "domain: web\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n")
+	write(t, path, "policies:\n  default:\n    limits: [9/1h]\n  new:\n    limits: [9/1h]\n")
+	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), "a domain has one file") {
+		t.Fatalf("two files of one domain: %v", err)
+	}
+	for i, want := range []int{200, 200, 429} {
+		if got := s.allow(t, "default", "me"); got != want {
+			t.Errorf("%d of 2: %d, not %d", i, got, want)
+		}
+	}
+	if got := s.allow(t, "new", "me"); got != http.StatusNotFound {
+		t.Errorf("the new policy: %d", got)
+	}
+	write(t, other, "domain: other\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n")
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.allow(t, "new", "me"); got != http.StatusOK {
+		t.Errorf("the new policy, when all is right: %d", got)
+	}
+}
+
+// TestReloadInBusyFolder: a file is read again although something else in its folder changes all the time.
+func TestReloadInBusyFolder(t *testing.T) {
+	var path string
+	s := start(t, plain, func(o *server.Options) { path = o.Path })
+	write(t, path, "policies:\n  default:\n    limits: [3/1h]\n")
+	noise := filepath.Join(filepath.Dir(path), "noise")
+	n := 0
+	eventually(t, "the file is read again", func() bool {
+		n++
+		write(t, noise, fmt.Sprint(n))
+		return s.log.has("policies reloaded")
+	})
+}
+
+// TestQuietStart: without domains nothing is said of any.
+func TestQuietStart(t *testing.T) {
+	s := start(t, plain, nil)
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if s.log.has("domains") {
+		t.Errorf("it said\n%s", s.log.text.String())
+	}
+}

@@ -1,0 +1,171 @@
+package resp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+)
+
+// program returns the path of one of Redis' programs, or skips the test; SLIDEGATE_REQUIRE can ask for all of them.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "redis-server") {
+		t.Fatalf("there is no %s, and SLIDEGATE_REQUIRE asks for Redis: make test installs it", name)
+	}
+	t.Skipf("SKIPPED: there is no %s, so no real client asked: make test installs it", name)
+	return ""
+}
+
+// run runs one of the programs against the server, and returns what it printed.
+func (w *world) run(t *testing.T, input, name string, args ...string) string {
+	t.Helper()
+	path := program(t, name)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, port, _ := net.SplitHostPort(w.addr)
+	cmd := exec.CommandContext(ctx, path, append([]string{"-h", "127.0.0.1", "-p", port}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	return strings.ReplaceAll(string(out), "\r", "\n")
+}
+
+func TestRedisCli(t *testing.T) {
+	for _, protocol := range []string{"-2", "-3"} {
+		w := open(t, resp.Options{})
+		for _, c := range []struct {
+			command string
+			want    string // of what is printed, line by line
+		}{
+			{"ping", "PONG"},
+			{"sg.allow default ann 3", "1 10 7 0 3600000000 3"},
+			{"SG.ALLOW default ann 8", "0 10 7 3600000000 3600000000 0"},
+			{"CL.THROTTLE user123 15 30 60", "0 16 15 -1 2"},
+			{"CL.THROTTLE user123 0 1 60 2", "1 1 0 -1 2"}, // a bucket of one unit a minute never has two
+			{"sg.policies", "default bucket lists"},
+			{"command count", "22"},
+		} {
+			got := w.run(t, "", "redis-cli", append([]string{protocol}, strings.Fields(c.command)...)...)
+			if strings.Join(strings.Fields(got), " ") != c.want {
+				t.Errorf("redis-cli %s %s: %q, want %q", protocol, c.command, got, c.want)
+			}
+		}
+		// As somebody types, with the help that it asks the server for.
+		got := w.run(t, "help sg.peek\nsg.peek default bob\nselect 0\nnosuch bob\n", "redis-cli", protocol)
+		for _, want := range []string{"SG.PEEK policy key [cost]: Tells what SG.ALLOW would answer", "10", "OK", "ERR unknown command 'nosuch'"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("redis-cli %s as somebody types lacks %q: %q", protocol, want, got)
+			}
+		}
+	}
+	w := open(t, resp.Options{Tokens: []string{"open-sesame"}})
+	if got := w.run(t, "", "redis-cli", "--no-auth-warning", "-a", "open-sesame", "ping"); strings.TrimSpace(got) != "PONG" {
+		t.Errorf("with the token: %q", got)
+	}
+	if got := w.run(t, "", "redis-cli", "--no-auth-warning", "--user", "any", "-a", "open-sesame", "-3", "ping"); strings.TrimSpace(got) != "PONG" {
+		t.Errorf("with a user and the token: %q", got)
+	}
+	if got := w.run(t, "", "redis-cli", "ping"); !strings.Contains(got, "NOAUTH") {
+		t.Errorf("without the token: %q", got)
+	}
+}
+
+func TestRedisBenchmark(t *testing.T) {
+	for _, batch := range []bool{false, true} {
+		w := open(t, resp.Options{Batch: batch})
+		for _, pipeline := range []string{"1", "64"} {
+			got := w.run(t, "", "redis-benchmark", "-q", "-c", "20", "-P", pipeline, "-n", "5000", "-r", "1000", "SG.ALLOW", "default", "key:__rand_int__")
+			if !regexp.MustCompile(`[0-9.]+ requests per second`).MatchString(got) || regexp.MustCompile(`(?i)error|warning`).MatchString(got) {
+				t.Errorf("redis-benchmark -P %s: %s", pipeline, got)
+			}
+		}
+	}
+}
+
+func TestGoRedis(t *testing.T) {
+	for _, protocol := range []int{2, 3} {
+		w := open(t, resp.Options{Tokens: []string{"token"}})
+		client := redis.NewClient(&redis.Options{Addr: w.addr, Password: "token", Protocol: protocol, ClientName: "web", MaxRetries: -1})
+		got, err := client.Do(t.Context(), "SG.ALLOW", "default", "ann", 4).Int64Slice()
+		if err != nil || !slices.Equal(got, []int64{1, 10, 6, 0, hour, 4}) {
+			t.Errorf("RESP%d: %v, %v", protocol, got, err)
+		}
+		got, err = client.Do(t.Context(), "CL.THROTTLE", "user123", 15, 30, 60).Int64Slice()
+		if err != nil || !slices.Equal(got, []int64{0, 16, 15, -1, 2}) {
+			t.Errorf("RESP%d: CL.THROTTLE: %v, %v", protocol, got, err)
+		}
+		var answers []*redis.Cmd
+		if _, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			for range 8 {
+				answers = append(answers, p.Do(t.Context(), "SG.ALLOW", "default", "ann"))
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		for i, answer := range answers {
+			if got, err := answer.Int64Slice(); err != nil || (got[0] == 1) != (i < 6) {
+				t.Errorf("RESP%d: %d of a pipeline: %v, %v", protocol, i, got, err)
+			}
+		}
+		if err := client.Do(t.Context(), "SG.ALLOW", "nobody", "ann").Err(); err == nil || !strings.Contains(err.Error(), "unknown policy") {
+			t.Errorf("RESP%d: an unknown policy: %v", protocol, err)
+		}
+		if _, err := client.Command(t.Context()).Result(); err != nil {
+			t.Errorf("RESP%d: COMMAND: %v", protocol, err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRueidis(t *testing.T) {
+	for _, resp2 := range []bool{false, true} {
+		w := open(t, resp.Options{Tokens: []string{"token"}, Batch: true})
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{w.addr}, Password: "token", ClientName: "web", DisableCache: true, AlwaysRESP2: resp2, ForceSingleClient: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var commands []rueidis.Completed
+		for range 11 {
+			commands = append(commands, client.B().Arbitrary("SG.ALLOW").Args("default").Keys("ann").Build())
+		}
+		for i, answer := range client.DoMulti(t.Context(), commands...) {
+			got, err := answer.AsIntSlice()
+			want := []int64{1, 10, 9 - int64(i), 0, hour, 1}
+			if i == 10 {
+				want = []int64{0, 10, 0, hour, hour, 0}
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("resp2 %v: %d: %v, %v, want %v", resp2, i, got, err, want)
+			}
+		}
+		err = client.Do(t.Context(), client.B().Arbitrary("SG.ALLOW").Args("nobody").Keys("ann").Build()).Error()
+		var told *rueidis.RedisError
+		if !errors.As(err, &told) || !strings.Contains(fmt.Sprint(err), "unknown policy") {
+			t.Errorf("resp2 %v: an unknown policy: %v", resp2, err)
+		}
+		client.Close()
+	}
+}

@@ -1,0 +1,236 @@
+package resp_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// patience is how long anything may take on a busy machine.
+const patience = 20 * time.Second
+
+// clock is a store's clock that a test sets. It begins at a whole hour.
+type clock struct{ now atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.now.Store(1_800_000_000_000_000)
+	return c
+}
+
+func (c *clock) add(d time.Duration) { c.now.Add(d.Microseconds()) }
+
+// policiesText has a quota of 10 an hour from the first request, so that numbers are easy to work out: reset comes an
+// hour after it. One has two limits, one a deny list and overrides.
+const policiesText = `
+policies:
+  default:
+    key: "{address}"
+    limits: [{quota: 10, window: 1h, algorithm: fixed-window, anchor: first}]
+  bucket:
+    key: "{address}"
+    limits: [60/1m token-bucket burst=5]
+  lists:
+    key: "{address}"
+    limits: [10/1h]
+    deny: [key:mallory]
+    allow: [key:health]
+    overrides: [{key: vip, unlimited: true}]
+`
+
+// world is a server and all that is under it.
+type world struct {
+	clock  *clock
+	store  *counted
+	gate   *gate.Gate
+	server *resp.Server
+	addr   string
+	served chan error
+}
+
+// counted is a store that counts the calls that it gets, and can fail.
+type counted struct {
+	*memstore.Store
+	applies, ones atomic.Int64
+	failing       atomic.Bool
+}
+
+var errBroken = errors.New("the store is broken")
+
+func (s *counted) Apply(ctx context.Context, batch []store.Request) error {
+	s.applies.Add(1)
+	if s.failing.Load() {
+		for i := range batch {
+			batch[i].Err = errBroken
+		}
+		return errBroken
+	}
+	return s.Store.Apply(ctx, batch)
+}
+
+func (s *counted) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error) {
+	s.ones.Add(1)
+	if s.failing.Load() {
+		err = errBroken
+		return
+	}
+	return s.Store.TakeSingle(ctx, limit, key, cost)
+}
+
+// newWorld makes a server that listens nowhere yet.
+func newWorld(t testing.TB, opts resp.Options) *world {
+	t.Helper()
+	w := &world{clock: newClock(), served: make(chan error, 1)}
+	store, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: w.clock.now.Load})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store = &counted{Store: store}
+	file, err := config.Parse("policies.yaml", []byte(policiesText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.gate, err = gate.New(file, gate.Stores{Open: w.store, Closed: w.store, Local: w.store}, gate.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	throttle, err := slidegate.NewWithOptions(w.store, slidegate.Options{Namespace: "cl.throttle"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.server, err = resp.New(w.gate, throttle, opts); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.gate.Close() })
+	return w
+}
+
+// open makes a server that listens on loopback until the test ends.
+func open(t testing.TB, opts resp.Options) *world {
+	t.Helper()
+	w := newWorld(t, opts)
+	w.listen(t)
+	return w
+}
+
+// listen opens the server to loopback until the test ends.
+func (w *world) listen(t testing.TB) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.addr = listener.Addr().String()
+	go func() { w.served <- w.server.Serve(listener) }()
+	t.Cleanup(func() { w.shutdown(t) })
+}
+
+func (w *world) shutdown(t testing.TB) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := w.server.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := <-w.served; !errors.Is(err, resp.ErrClosed) {
+		t.Errorf("Serve: %v, want ErrClosed", err)
+	}
+}
+
+// client is a connection in which a test writes and reads bytes.
+type client struct {
+	t testing.TB
+	net.Conn
+	in *bufio.Reader
+}
+
+func (w *world) dial(t testing.TB) *client {
+	t.Helper()
+	conn, err := net.Dial("tcp", w.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return &client{t, conn, bufio.NewReader(conn)}
+}
+
+func (c *client) send(text string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.Conn, text); err != nil {
+		c.t.Fatalf("write: %v", err)
+	}
+}
+
+// expect reads exactly this.
+func (c *client) expect(want string) {
+	c.t.Helper()
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(c.in, got)
+	if string(got[:n]) != want {
+		rest, _ := c.in.Peek(min(200, c.in.Buffered()))
+		c.t.Fatalf("got %q, want %q (%v); then %q", got[:n], want, err, rest)
+	}
+}
+
+// ended expects that the server has ended the connection and said nothing more.
+func (c *client) ended() {
+	c.t.Helper()
+	if rest, err := io.ReadAll(c.in); len(rest) > 0 || errors.Is(err, context.DeadlineExceeded) {
+		c.t.Fatalf("got %q and %v, want the end", rest, err)
+	} else if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		c.t.Fatal("the connection is still there")
+	}
+}
+
+// ask sends a command and expects an answer. Both are written without line ends: a blank stands between the parts of the
+// answer, unless it is a text, whose parts are given one by one.
+func (c *client) ask(command string, want ...string) {
+	c.t.Helper()
+	c.send(frame(strings.Fields(command)...))
+	c.expect(strings.Join(want, "\r\n") + "\r\n")
+}
+
+// frame is a command as clients send it.
+func frame(args ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, arg := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	return b.String()
+}
+
+// numbers is an array of whole numbers.
+func numbers(n ...int64) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d", len(n))
+	for _, one := range n {
+		fmt.Fprintf(&b, "\r\n:%d", one)
+	}
+	return b.String()
+}
+
+// until waits for a condition.
+func until(t testing.TB, what string, good func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !good(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}

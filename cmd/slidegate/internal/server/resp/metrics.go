@@ -1,0 +1,86 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// scope is the name under which all metrics are reported.
+const scope = "github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+
+// metrics are all counts of a Server.
+type metrics struct {
+	sentAway atomic.Int64
+	refused  atomic.Int64 // attempts to authenticate
+	left     [reasons]atomic.Int64
+
+	commands     []*command
+	connected    func() int
+	registration metric.Registration
+	counters     struct{ commands, left, sentAway, refused metric.Int64ObservableCounter }
+	connections  metric.Int64ObservableGauge
+	reasonOf     [reasons]metric.MeasurementOption
+}
+
+func newMetrics(provider metric.MeterProvider, commands []*command, connected func() int) (*metrics, error) {
+	if provider == nil {
+		provider = otel.GetMeterProvider()
+	}
+	meter := provider.Meter(scope)
+	m := &metrics{commands: commands, connected: connected}
+	for i, name := range reasonNames {
+		m.reasonOf[i] = metric.WithAttributeSet(attribute.NewSet(attribute.String("slidegate.reason", name)))
+	}
+	for _, cmd := range commands {
+		cmd.measured = metric.WithAttributeSet(attribute.NewSet(attribute.String("slidegate.command", cmd.name)))
+	}
+	var errs [6]error
+	m.counters.commands, errs[0] = meter.Int64ObservableCounter("slidegate.resp.commands", metric.WithUnit("{command}"),
+		metric.WithDescription("Commands that were answered, by name; those that there are not are not counted."))
+	m.counters.left, errs[1] = meter.Int64ObservableCounter("slidegate.resp.disconnects", metric.WithUnit("{connection}"),
+		metric.WithDescription("Connections that ended, by reason."))
+	m.counters.sentAway, errs[2] = meter.Int64ObservableCounter("slidegate.resp.sent_away", metric.WithUnit("{connection}"),
+		metric.WithDescription("Connections that were refused because there were too many."))
+	m.counters.refused, errs[3] = meter.Int64ObservableCounter("slidegate.resp.auth_failures", metric.WithUnit("{attempt}"),
+		metric.WithDescription("Attempts to authenticate with a wrong token."))
+	m.connections, errs[4] = meter.Int64ObservableGauge("slidegate.resp.connections", metric.WithUnit("{connection}"),
+		metric.WithDescription("Clients that are connected."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("resp: MeterProvider: %w", err)
+	}
+	var err error
+	m.registration, err = meter.RegisterCallback(m.observe,
+		m.counters.commands, m.counters.left, m.counters.sentAway, m.counters.refused, m.connections)
+	if err != nil {
+		return nil, fmt.Errorf("resp: MeterProvider: %w", err)
+	}
+	return m, nil
+}
+
+func (m *metrics) observe(_ context.Context, to metric.Observer) error {
+	for _, cmd := range m.commands {
+		if n := cmd.ran.Load(); n > 0 {
+			to.ObserveInt64(m.counters.commands, n, cmd.measured)
+		}
+	}
+	for i := range m.left {
+		to.ObserveInt64(m.counters.left, m.left[i].Load(), m.reasonOf[i])
+	}
+	to.ObserveInt64(m.counters.sentAway, m.sentAway.Load())
+	to.ObserveInt64(m.counters.refused, m.refused.Load())
+	to.ObserveInt64(m.connections, int64(m.connected()))
+	return nil
+}
+
+func (m *metrics) close() error {
+	if err := m.registration.Unregister(); err != nil {
+		return fmt.Errorf("resp: MeterProvider: %w", err)
+	}
+	return nil
+}

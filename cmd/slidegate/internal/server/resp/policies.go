@@ -1,0 +1,248 @@
+package resp
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+const allowName = "sg.allow"
+
+// policyCommands are the commands about policies.
+func policyCommands() []*command {
+	return []*command{
+		{name: allowName, arity: -3, most: 4, key: 2, own: true, run: (*conn).allow,
+			usage: "policy key [cost]", summary: "Takes cost units (1 unless said), all or none; a cost of 0 is a peek."},
+		{name: "sg.allowupto", arity: 4, key: 2, own: true, run: (*conn).allowUpTo,
+			usage: "policy key cost", summary: "Takes as much of cost units as the limits admit now, at least one."},
+		{name: "sg.peek", arity: -3, most: 4, key: 2, own: true, run: (*conn).peek,
+			usage: "policy key [cost]", summary: "Tells what SG.ALLOW would answer, and takes nothing."},
+		{name: "sg.refund", arity: -3, most: 4, key: 2, own: true, run: (*conn).refund,
+			usage: "policy key [cost]", summary: "Gives cost units back, the oldest first; granted tells how many."},
+		{name: "sg.reset", arity: 3, key: 2, own: true, run: (*conn).resetKey,
+			usage: "policy key", summary: "Forgets what the key has used."},
+		{name: "sg.reserve", arity: 4, key: 2, own: true, run: (*conn).reserve,
+			usage: "policy key cost", summary: "Takes an estimate, and answers a reservation besides, or null."},
+		{name: "sg.settle", arity: -4, own: true, run: (*conn).settle,
+			usage: "policy reservation cost [cost ...]", summary: "Replaces a reservation's estimate by the true cost."},
+		{name: "sg.cancel", arity: 3, own: true, run: (*conn).cancelReservation,
+			usage: "policy reservation", summary: "Gives all of a reservation back."},
+		{name: "sg.policies", arity: 1, own: true, run: (*conn).listPolicies,
+			summary: "Lists the names of the policies."},
+	}
+}
+
+// batch is SG.ALLOWs that are decided together. Its memory is used again.
+type batch struct {
+	asks     []gate.Ask
+	verdicts []gate.Verdict
+	errs     []error
+}
+
+// allow answers SG.ALLOW.
+func (c *conn) allow(args [][]byte) {
+	ask, ok := c.readAsk(args)
+	switch {
+	case !ok:
+		c.decide()
+		c.failCost()
+	case c.server.opts.Batch:
+		if c.batch == nil {
+			c.batch = c.server.batches.Get().(*batch)
+		}
+		c.batch.asks = append(c.batch.asks, ask)
+	default:
+		v, err := c.server.policies.Allow(c.ctx, ask)
+		c.verdict(&v, err)
+	}
+}
+
+// decide decides the SG.ALLOWs that wait, in their order.
+func (c *conn) decide() {
+	b := c.batch
+	if b == nil {
+		return
+	}
+	n := len(b.asks)
+	for len(b.errs) < n {
+		b.verdicts, b.errs = append(b.verdicts, gate.Verdict{}), append(b.errs, nil)
+	}
+	if n == 1 { // which stores may have a shorter way for
+		b.verdicts[0], b.errs[0] = c.server.policies.Allow(c.ctx, b.asks[0])
+	} else {
+		c.server.policies.AllowBatch(c.ctx, b.asks, b.verdicts[:n], b.errs[:n])
+	}
+	for i := range n {
+		c.verdict(&b.verdicts[i], b.errs[i])
+	}
+	c.batch = nil
+	clear(b.asks) // without the keys
+	clear(b.verdicts[:n])
+	clear(b.errs[:n])
+	b.asks = b.asks[:0]
+	c.server.batches.Put(b)
+}
+
+// readAsk reads policy, key and, if it is there, cost.
+func (c *conn) readAsk(args [][]byte) (ask gate.Ask, ok bool) {
+	ask = gate.Ask{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1}
+	if len(args) > 3 {
+		ask.Cost, ok = readCost(args[3])
+		return ask, ok
+	}
+	return ask, true
+}
+
+// readCost reads a cost.
+func readCost(text []byte) (cost int64, ok bool) {
+	cost, ok = parseInt(text)
+	return cost, ok && cost >= 0 && cost <= rule.MaxQuota
+}
+
+// failCost answers a cost that cannot be.
+func (c *conn) failCost() { c.fail("cost: must be a whole number from 0 to 9007199254740991") }
+
+// policyName makes a string of a policy's name; the same one if it was asked for lately.
+func (c *conn) policyName(name []byte) string {
+	for _, known := range &c.policies {
+		if known == string(name) {
+			return known
+		}
+	}
+	if len(name) > 256 { // there is none, and it would stay here
+		return string(name)
+	}
+	c.place = (c.place + 1) % len(c.policies)
+	c.policies[c.place] = string(name)
+	return c.policies[c.place]
+}
+
+// verdict answers with a verdict.
+func (c *conn) verdict(v *gate.Verdict, err error) {
+	if err != nil {
+		c.failed(err)
+		return
+	}
+	c.out = appendVerdict(appendArray(c.out, verdictNumbers), v)
+}
+
+// failed answers an error: ERR if the question was wrong, and STORE if there is no answer. No word is used at which clients
+// ask again by themselves: what was not answered may have been charged.
+func (c *conn) failed(err error) {
+	kind := "STORE"
+	for _, question := range []error{gate.ErrPolicy, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
+		slidegate.ErrConflict, store.ErrUnsupported} {
+		if errors.Is(err, question) {
+			kind = "ERR"
+		}
+	}
+	c.out = appendError(c.out, kind, err.Error())
+}
+
+func (c *conn) allowUpTo(args [][]byte) {
+	if ask, ok := c.readAsk(args); ok {
+		v, err := c.server.policies.AllowUpTo(c.ctx, ask)
+		c.verdict(&v, err)
+		return
+	}
+	c.failCost()
+}
+
+func (c *conn) peek(args [][]byte) {
+	if ask, ok := c.readAsk(args); ok {
+		v, err := c.server.policies.Peek(c.ctx, ask)
+		c.verdict(&v, err)
+		return
+	}
+	c.failCost()
+}
+
+func (c *conn) refund(args [][]byte) {
+	if ask, ok := c.readAsk(args); ok {
+		v, err := c.server.policies.Refund(c.ctx, ask)
+		c.verdict(&v, err)
+		return
+	}
+	c.failCost()
+}
+
+func (c *conn) resetKey(args [][]byte) {
+	ask, _ := c.readAsk(args)
+	c.done(c.server.policies.Reset(c.ctx, ask))
+}
+
+// done answers OK, or the error.
+func (c *conn) done(err error) {
+	if err != nil {
+		c.failed(err)
+		return
+	}
+	c.ok()
+}
+
+func (c *conn) reserve(args [][]byte) {
+	ask, ok := c.readAsk(args)
+	if !ok {
+		c.failCost()
+		return
+	}
+	r, v, err := c.server.policies.Reserve(c.ctx, ask)
+	var text []byte
+	if err == nil && v.Decision.Allowed {
+		text, err = json.Marshal(r)
+	}
+	if err != nil {
+		c.failed(err)
+		return
+	}
+	c.out = appendVerdict(appendArray(c.out, verdictNumbers+1), &v)
+	if text == nil {
+		c.appendNull()
+		return
+	}
+	c.out = appendBulk(c.out, text)
+}
+
+func (c *conn) settle(args [][]byte) {
+	r, ok := c.readReservation(args[2])
+	if !ok {
+		return
+	}
+	actual := make([]int64, 0, len(args)-3)
+	for _, text := range args[3:] {
+		cost, ok := readCost(text)
+		if !ok {
+			c.failCost()
+			return
+		}
+		actual = append(actual, cost)
+	}
+	c.done(c.server.policies.Settle(c.ctx, c.policyName(args[1]), r, actual...))
+}
+
+func (c *conn) cancelReservation(args [][]byte) {
+	if r, ok := c.readReservation(args[2]); ok {
+		c.done(c.server.policies.Cancel(c.ctx, c.policyName(args[1]), r))
+	}
+}
+
+// readReservation reads what SG.RESERVE answered. What is wrong with it is not told in detail, for there is a key in it.
+func (c *conn) readReservation(text []byte) (r slidegate.Reservation, ok bool) {
+	if err := json.Unmarshal(text, &r); err != nil {
+		c.fail("reservation: must be the JSON text that SG.RESERVE answered")
+		return r, false
+	}
+	return r, true
+}
+
+func (c *conn) listPolicies([][]byte) {
+	names := c.server.policies.Policies()
+	c.out = appendArray(c.out, len(names))
+	for _, name := range names {
+		c.out = appendBulk(c.out, name)
+	}
+}

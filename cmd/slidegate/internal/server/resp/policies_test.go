@@ -1,0 +1,220 @@
+package resp_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+)
+
+const (
+	hour   = int64(time.Hour / time.Microsecond)
+	minute = int64(time.Minute / time.Microsecond)
+	second = int64(time.Second / time.Microsecond)
+)
+
+// The numbers: allowed, quota, remaining, retry after, reset after, granted. The window begins with the first request.
+func TestPolicyCommands(t *testing.T) {
+	for _, batch := range []bool{false, true} {
+		w := open(t, resp.Options{Batch: batch})
+		c := w.dial(t)
+		c.ask("SG.PEEK default ann", numbers(1, 10, 10, 0, 0, 0)) // nothing is charged, so nothing was granted
+		c.ask("SG.ALLOW default ann", numbers(1, 10, 9, 0, hour, 1))
+		w.clock.add(time.Minute)
+		c.ask("sg.allow default ann 4", numbers(1, 10, 5, 0, hour-minute, 4))
+		c.ask("Sg.Allow default ann 6", numbers(0, 10, 5, hour-minute, hour-minute, 0))
+		c.ask("SG.ALLOW default ann 11", numbers(0, 10, 5, -1, hour-minute, 0))
+		c.ask("SG.ALLOW default ann 0", numbers(1, 10, 5, 0, hour-minute, 0))
+		c.ask("SG.PEEK default ann 5", numbers(1, 10, 5, 0, hour-minute, 0))
+		c.ask("SG.PEEK default ann 6", numbers(0, 10, 5, hour-minute, hour-minute, 0))
+		c.ask("SG.REFUND default ann 2", numbers(1, 10, 7, 0, hour-minute, 2))
+		c.ask("SG.ALLOWUPTO default ann 100", numbers(1, 10, 0, 0, hour-minute, 7))
+		c.ask("SG.ALLOW default bob", numbers(1, 10, 9, 0, hour, 1))
+		c.ask("SG.RESET default ann", "+OK")
+		c.ask("SG.ALLOW default ann 10", numbers(1, 10, 0, 0, hour, 10))
+		// A full bucket of 5 that gains one a second.
+		c.ask("SG.ALLOW bucket ann 5", numbers(1, 60, 0, 0, 5*second, 5))
+		c.ask("SG.ALLOW bucket ann 2", numbers(0, 60, 0, 2*second, 5*second, 0))
+		// Where no limit is asked there are no numbers of one.
+		c.ask("SG.ALLOW lists mallory 3", numbers(0, 0, 0, -1, 0, 0))
+		c.ask("SG.ALLOW lists health 3", numbers(1, 0, 0, 0, 0, 3))
+		c.ask("SG.ALLOW lists vip 3", numbers(1, 0, 0, 0, 0, 3))
+		c.ask("SG.POLICIES", "*3", "$7", "default", "$6", "bucket", "$5", "lists")
+		c.send(frame("SG.ALLOW", "", "", "1")) // the default policy, and a key of no bytes
+		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
+		c.send(frame("SG.ALLOW", "default", "a\r\n\x00\xff", "1"))
+		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
+	}
+}
+
+func TestPolicyErrors(t *testing.T) {
+	for _, batch := range []bool{false, true} {
+		w := open(t, resp.Options{Batch: batch})
+		c := w.dial(t)
+		wrongCost := "-ERR cost: must be a whole number from 0 to 9007199254740991"
+		for _, command := range []string{"sg.allow", "sg.peek", "sg.refund", "sg.allowupto", "sg.reserve"} {
+			for _, cost := range []string{"-1", "x", "1.5", "9007199254740992", "99999999999999999999"} {
+				c.ask(command+" default ann "+cost, wrongCost)
+			}
+			c.ask(command, "-ERR wrong number of arguments for '"+command+"' command")
+			c.ask(command+" default", "-ERR wrong number of arguments for '"+command+"' command")
+			c.ask(command+" default ann 1 2", "-ERR wrong number of arguments for '"+command+"' command")
+		}
+		c.ask("sg.reset default ann 1", "-ERR wrong number of arguments for 'sg.reset' command")
+		for _, command := range []string{"sg.allow nobody ann", "sg.peek nobody ann", "sg.refund nobody ann", "sg.reset nobody ann",
+			"sg.allowupto nobody ann 1", "sg.reserve nobody ann 1", "sg.cancel nobody {}", "sg.settle nobody {} 1"} {
+			c.send(frame(strings.Fields(command)...))
+			line, err := c.in.ReadString('\n')
+			if err != nil || !strings.HasPrefix(line, "-ERR gate: unknown policy") || !strings.Contains(line, "bucket") {
+				t.Errorf("%s: %q, %v; want an error that names the policies", command, line, err)
+			}
+			if strings.Contains(line, "ann") {
+				t.Errorf("%s: the key is in the error: %q", command, line)
+			}
+		}
+		w.store.failing.Store(true)
+		c.ask("sg.allow default ann", "-STORE the store is broken")
+		c.ask("sg.reset default ann", "-STORE the store is broken")
+	}
+}
+
+func TestReservations(t *testing.T) {
+	w := open(t, resp.Options{})
+	c := w.dial(t)
+	reserve := func(cost, remaining int64) string {
+		t.Helper()
+		c.send(frame("SG.RESERVE", "default", "ann", strconv.FormatInt(cost, 10)))
+		c.expect("*7" + strings.TrimPrefix(numbers(1, 10, remaining, 0, hour, cost), "*6") + "\r\n")
+		return c.bulk()
+	}
+	first := reserve(4, 6)
+	if !strings.Contains(first, `"charges":[{`) {
+		t.Errorf("a reservation reads %q", first)
+	}
+	c.send(frame("SG.SETTLE", "default", first, "1"))
+	c.expect("+OK\r\n")
+	c.ask("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
+	second := reserve(5, 4)
+	c.send(frame("SG.CANCEL", "default", second))
+	c.expect("+OK\r\n")
+	c.ask("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
+	c.send(frame("SG.RESERVE", "default", "ann", "10"))
+	c.expect("*7" + strings.TrimPrefix(numbers(0, 10, 9, hour, hour, 0), "*6") + "\r\n$-1\r\n")
+	wrong := "-ERR reservation: must be the JSON text that SG.RESERVE answered"
+	c.ask("SG.SETTLE default {ann 1", wrong)
+	c.ask("SG.CANCEL default ann", wrong)
+	c.send(frame("SG.SETTLE", "default", first, "x"))
+	c.expect("-ERR cost: must be a whole number from 0 to 9007199254740991\r\n")
+	c.send(frame("SG.SETTLE", "default", first, "1", "2", "3")) // one true cost, or one for each charge
+	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR slidegate: invalid reservation") {
+		t.Errorf("three costs for one charge: %q, %v", line, err)
+	}
+}
+
+// bulk reads a text.
+func (c *client) bulk() string {
+	c.t.Helper()
+	line, err := c.in.ReadString('\n')
+	if err != nil || line[0] != '$' {
+		c.t.Fatalf("got %q, %v, want a text", line, err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(line[1:]))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	text := make([]byte, n+2)
+	if _, err := io.ReadFull(c.in, text); err != nil {
+		c.t.Fatal(err)
+	}
+	return string(text[:n])
+}
+
+// A pipeline is one call to the store, its parts between other commands each one, and every answer is where it belongs.
+func TestBatch(t *testing.T) {
+	w := open(t, resp.Options{Batch: true})
+	c := w.dial(t)
+	c.send(strings.Repeat(frame("SG.ALLOW", "default", "ann"), 12))
+	for i := range int64(10) {
+		c.expect(numbers(1, 10, 9-i, 0, hour, 1) + "\r\n")
+	}
+	c.expect(strings.Repeat(numbers(0, 10, 0, hour, hour, 0)+"\r\n", 2))
+	if calls := w.store.applies.Load(); calls != 1 || w.store.ones.Load() != 0 {
+		t.Errorf("a pipeline of 12 took %d and %d calls to the store, want 1", calls, w.store.ones.Load())
+	}
+	w.store.applies.Store(0)
+	allow := func(key string) string { return frame("SG.ALLOW", "default", key) }
+	first := numbers(1, 10, 9, 0, hour, 1) + "\r\n"
+	c.send(allow("a") + allow("b") + frame("PING") + allow("c") + allow("d") + frame("SG.ALLOW", "default", "e", "x") +
+		allow("e") + frame("NOSUCH") + allow("f") + frame("SG.ALLOW", "default") + allow("g") + frame("QUIT") + allow("h"))
+	c.expect(first + first + "+PONG\r\n" + first + first + "-ERR cost: must be a whole number from 0 to 9007199254740991\r\n" +
+		first + "-ERR unknown command 'NOSUCH', with args beginning with: \r\n" + first +
+		"-ERR wrong number of arguments for 'sg.allow' command\r\n" + first + "+OK\r\n")
+	c.ended()
+	if calls, ones := w.store.applies.Load(), w.store.ones.Load(); calls != 2 || ones != 3 {
+		t.Errorf("%d calls with batches and %d with one, want 2 and 3", calls, ones)
+	}
+}
+
+// Whatever commands come, however the bytes are cut, and whether they are decided together or not: the answers are the same.
+func TestBatchChangesNoAnswer(t *testing.T) {
+	one, many := open(t, resp.Options{}), open(t, resp.Options{Batch: true, MaxPipeline: 7})
+	commands := []string{"SG.ALLOW default %s", "SG.ALLOW default %s 2", "SG.ALLOW bucket %s", "SG.ALLOW lists %s", "SG.ALLOW nobody %s",
+		"SG.ALLOW default %s x", "SG.PEEK default %s", "SG.REFUND default %s", "PING %s", "SG.RESET default %s", "CL.THROTTLE %s 4 1 1", "NOSUCH %s"}
+	round := 0
+	rapid.Check(t, func(t *rapid.T) {
+		round++
+		var text strings.Builder
+		n := rapid.IntRange(1, 40).Draw(t, "commands")
+		for range n {
+			key := fmt.Sprint("key-", round, rapid.IntRange(0, 2).Draw(t, "key"))
+			text.WriteString(frame(strings.Fields(fmt.Sprintf(rapid.SampledFrom(commands).Draw(t, "command"), key))...))
+		}
+		text.WriteString(frame("ECHO", "the end"))
+		got := [2]string{}
+		for i, w := range []*world{one, many} {
+			conn := dialPlain(t, w)
+			cut := rapid.IntRange(1, text.Len()).Draw(t, "cut")
+			for _, part := range []string{text.String()[:cut], text.String()[cut:]} {
+				if _, err := io.WriteString(conn, part); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got[i] = readTo(t, bufio.NewReader(conn), "the end\r\n")
+			_ = conn.Close()
+		}
+		if got[0] != got[1] {
+			t.Fatalf("one by one:\n%q\ntogether:\n%q", got[0], got[1])
+		}
+	})
+}
+
+// dialPlain connects without a test's cleanup.
+func dialPlain(t *rapid.T, w *world) net.Conn {
+	conn, err := net.Dial("tcp", w.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return conn
+}
+
+// readTo reads until what was read ends so.
+func readTo(t *rapid.T, in *bufio.Reader, end string) string {
+	var all strings.Builder
+	for !strings.HasSuffix(all.String(), end) {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%v after %q", err, all.String())
+		}
+		all.WriteString(line)
+	}
+	return all.String()
+}

@@ -1,0 +1,109 @@
+package resp
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+)
+
+// The functions here write answers to the end of what is to be sent.
+
+func appendNumber(to []byte, kind byte, n int64) []byte {
+	to = append(to, kind)
+	to = strconv.AppendInt(to, n, 10)
+	return append(to, '\r', '\n')
+}
+
+func appendInt(to []byte, n int64) []byte { return appendNumber(to, ':', n) }
+
+func appendArray(to []byte, length int) []byte { return appendNumber(to, '*', int64(length)) }
+
+func appendBulk[text string | []byte](to []byte, s text) []byte {
+	to = appendNumber(to, '$', int64(len(s)))
+	to = append(to, s...)
+	return append(to, '\r', '\n')
+}
+
+// appendSimple writes a short text that has no line ends.
+func appendSimple(to []byte, kind byte, text string) []byte {
+	to = append(to, kind)
+	to = append(to, text...)
+	return append(to, '\r', '\n')
+}
+
+// oneLine makes line ends blanks, for an error ends with its line.
+var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
+
+// appendError writes an error: a word in capitals that says of what kind it is, and a text.
+func appendError(to []byte, kind, text string) []byte {
+	return appendSimple(to, '-', kind+" "+oneLine.Replace(text))
+}
+
+// appendMap begins a map of n names and values; before RESP3 that is an array of twice as many.
+func (c *conn) appendMap(n int) {
+	if c.resp3 {
+		c.out = appendNumber(c.out, '%', int64(n))
+		return
+	}
+	c.out = appendArray(c.out, 2*n)
+}
+
+// appendSet begins a set of n things; before RESP3 that is an array.
+func (c *conn) appendSet(n int) {
+	if c.resp3 {
+		c.out = appendNumber(c.out, '~', int64(n))
+		return
+	}
+	c.out = appendArray(c.out, n)
+}
+
+func (c *conn) appendNull() {
+	if c.resp3 {
+		c.out = append(c.out, "_\r\n"...)
+		return
+	}
+	c.out = append(c.out, "$-1\r\n"...)
+}
+
+// appendText writes a text for people to read.
+func (c *conn) appendText(text string) {
+	if c.resp3 {
+		c.out = appendNumber(c.out, '=', int64(len(text)+len("txt:")))
+		c.out = append(c.out, "txt:"...)
+		c.out = append(c.out, text...)
+		c.out = append(c.out, '\r', '\n')
+		return
+	}
+	c.out = appendBulk(c.out, text)
+}
+
+func (c *conn) ok() { c.out = append(c.out, "+OK\r\n"...) }
+
+func (c *conn) fail(text string) { c.out = appendError(c.out, "ERR", text) }
+
+// numbers of a verdict: what SG.ALLOW and its like answer.
+const verdictNumbers = 6
+
+// appendVerdict writes the numbers of a verdict, without the array's header.
+func appendVerdict(to []byte, v *gate.Verdict) []byte {
+	d := &v.Decision
+	to = appendBool(to, d.Allowed)
+	to = appendInt(to, d.Quota)
+	to = appendInt(to, d.Remaining)
+	if d.RetryAfter == slidegate.Never {
+		to = appendInt(to, -1)
+	} else {
+		to = appendInt(to, d.RetryAfter.Microseconds())
+	}
+	to = appendInt(to, d.ResetAfter.Microseconds())
+	return appendInt(to, d.Granted)
+}
+
+func appendBool(to []byte, is bool) []byte {
+	if is {
+		return append(to, ":1\r\n"...)
+	}
+	return append(to, ":0\r\n"...)
+}

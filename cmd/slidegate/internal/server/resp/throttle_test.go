@@ -1,0 +1,158 @@
+package resp_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+)
+
+// throttled is a step of a script: when, how much, and the five numbers.
+type throttled struct {
+	at       time.Duration
+	quantity string
+	want     [5]int64
+}
+
+// play asks for one key in the order of the script.
+func play(t *testing.T, params string, steps []throttled) {
+	t.Helper()
+	w := open(t, resp.Options{})
+	c := w.dial(t)
+	start := w.clock.now.Load()
+	for i, s := range steps {
+		w.clock.now.Store(start + s.at.Microseconds())
+		c.send(frame(strings.Fields("CL.THROTTLE user123 " + params + " " + s.quantity)...))
+		want := numbers(s.want[:]...) + "\r\n"
+		got := make([]byte, 0, 64)
+		for strings.Count(string(got), "\n") < 6 {
+			line, err := c.in.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, line...)
+		}
+		if string(got) != want {
+			t.Errorf("step %d: at %v, %s of it: got %q, want %q", i, s.at, s.quantity, got, want)
+		}
+	}
+}
+
+// The example of redis-cell's README: 30 a minute is one in two seconds; a bucket of 16, of which 15 are left.
+func TestThrottleAsPublished(t *testing.T) {
+	play(t, "15 30 60", []throttled{
+		{quantity: "", want: [5]int64{0, 16, 15, -1, 2}},
+		{quantity: "1", want: [5]int64{0, 16, 14, -1, 4}},
+	})
+}
+
+// One unit a second and a bucket of 5: the run by which redis-cell tests itself, in whole seconds.
+func TestThrottleAsRedisCell(t *testing.T) {
+	const ms = time.Millisecond
+	play(t, "4 1 1", []throttled{
+		{0, "6", [5]int64{1, 5, 5, -1, 0}}, // more than there ever is: no time to come back
+		{0, "1", [5]int64{0, 5, 4, -1, 1}},
+		{0, "1", [5]int64{0, 5, 3, -1, 2}},
+		{0, "1", [5]int64{0, 5, 2, -1, 3}},
+		{0, "1", [5]int64{0, 5, 1, -1, 4}},
+		{0, "1", [5]int64{0, 5, 0, -1, 5}},
+		{0, "1", [5]int64{1, 5, 0, 1, 5}},
+		{3000 * ms, "1", [5]int64{0, 5, 2, -1, 3}},
+		{3100 * ms, "1", [5]int64{0, 5, 1, -1, 4}}, // 3.9 s, rounded up
+		{4000 * ms, "1", [5]int64{0, 5, 1, -1, 4}},
+		{8000 * ms, "1", [5]int64{0, 5, 4, -1, 1}},
+		{9500 * ms, "1", [5]int64{0, 5, 4, -1, 1}},
+		{9500 * ms, "0", [5]int64{0, 5, 4, -1, 1}}, // only looks
+		{9500 * ms, "2", [5]int64{0, 5, 2, -1, 3}},
+		{9500 * ms, "5", [5]int64{1, 5, 2, 3, 3}},
+	})
+}
+
+// A bucket of one unit that takes two seconds. Seconds round up at a whole millisecond beyond them, and down below that.
+func TestThrottleRounds(t *testing.T) {
+	const us = time.Microsecond
+	play(t, "0 1 2", []throttled{
+		{0, "1", [5]int64{0, 1, 0, -1, 2}},
+		{0, "1", [5]int64{1, 1, 0, 2, 2}},
+		{1 * us, "1", [5]int64{1, 1, 0, 2, 2}},         // 1.999999 s
+		{999_000 * us, "1", [5]int64{1, 1, 0, 2, 2}},   // 1.001 s
+		{999_001 * us, "1", [5]int64{1, 1, 0, 1, 1}},   // 1.000999 s
+		{1_000_000 * us, "1", [5]int64{1, 1, 0, 1, 1}}, // 1 s
+		{1_999_000 * us, "1", [5]int64{1, 1, 0, 1, 1}}, // 1 ms
+		{1_999_001 * us, "1", [5]int64{1, 1, 0, 0, 0}}, // 999 us
+		{2_000_000 * us, "1", [5]int64{0, 1, 0, -1, 2}},
+	})
+}
+
+// A key keeps what it used when the burst or the count changes, as its time to be full again is what is stored.
+func TestThrottleChanges(t *testing.T) {
+	w := open(t, resp.Options{})
+	c := w.dial(t)
+	c.ask("CL.THROTTLE k 9 60 60 6", numbers(0, 10, 4, -1, 6))
+	c.ask("CL.THROTTLE k 6 60 60 0", numbers(0, 7, 1, -1, 6)) // the bucket is smaller,
+	c.ask("CL.THROTTLE k 4 60 60 0", numbers(1, 5, 0, 1, 6))  // and now overdrawn by one
+	// Six seconds are twelve units at two a second, two more than the bucket has: one more fits after 1.5 s.
+	c.ask("CL.THROTTLE k 9 120 60 1", numbers(1, 10, 0, 2, 6))
+	c.ask("CL.THROTTLE other 9 60 60 1", numbers(0, 10, 9, -1, 1))
+}
+
+func TestThrottleErrors(t *testing.T) {
+	w := open(t, resp.Options{MaxPeriods: 2})
+	c := w.dial(t)
+	usage := "-Cell error: Store error: Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
+	zero := "-Cell error: Store error: Zero rates are not supported"
+	c.ask("CL.THROTTLE", usage)
+	c.ask("CL.THROTTLE k 1 2", usage)
+	c.ask("CL.THROTTLE k 1 2 3 4 5", usage)
+	c.ask("CL.THROTTLE k x 2 3", "-Cell error: Store error: Couldn't parse as integer: x")
+	c.ask("CL.THROTTLE k 1 2.5 3", "-Cell error: Store error: Couldn't parse as integer: 2.5")
+	c.ask("CL.THROTTLE k 1 2 9223372036854775808", "-Cell error: Store error: Couldn't parse as integer: 9223372036854775808")
+	c.ask("CL.THROTTLE k 1 2 3 -", "-Cell error: Store error: Couldn't parse as integer: -")
+	c.ask("CL.THROTTLE k 1 0 3", zero)
+	c.ask("CL.THROTTLE k 1 1 0", zero)
+	c.ask("CL.THROTTLE k 1 1 1 -1", "-Cell error: Store error: quantity: must not be negative")
+	c.ask("CL.THROTTLE k 1 -1 1", "-Cell error: Store error: count: must be positive")
+	c.ask("CL.THROTTLE k 1 1 -1", "-Cell error: Store error: period: must be positive, and at most five years")
+	c.ask("CL.THROTTLE k 1 1 9223372036854775807", "-Cell error: Store error: period: must be positive, and at most five years")
+	c.ask("CL.THROTTLE k -1 1 1", "-Cell error: Store error: max_burst: must be 0 to 9007199254740990")
+	c.ask("CL.THROTTLE k 9223372036854775807 1 1", "-Cell error: Store error: max_burst: must be 0 to 9007199254740990")
+	c.ask("CL.THROTTLE k +1 1 1", numbers(0, 2, 1, -1, 1)) // what parses in Rust parses here; and period 1 is the first
+	c.ask("CL.THROTTLE k 1 1 2", numbers(0, 2, 1, -1, 2))
+	c.ask("CL.THROTTLE k 1 1 3", "-Cell error: Store error: period: 2 different ones are in use, and no more are accepted; use one of those")
+	c.ask("CL.THROTTLE k 1 1 2", numbers(0, 2, 0, -1, 4))
+	w.store.failing.Store(true)
+	c.ask("CL.THROTTLE k 1 1 2", "-Cell error: Store error: the store is broken")
+}
+
+// More rates than are kept still work.
+func TestThrottleManyRates(t *testing.T) {
+	w := open(t, resp.Options{})
+	c := w.dial(t)
+	const rates = 5000
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		var all strings.Builder
+		for i := range rates {
+			all.WriteString(frame("cl.throttle", "k", "9999", fmt.Sprint(1000+i), "1000", "0"))
+		}
+		_, _ = c.Write([]byte(all.String()))
+	}()
+	for range rates {
+		c.expect(numbers(0, 10_000, 10_000, -1, 0) + "\r\n")
+	}
+	<-written
+}
+
+func TestWithoutThrottle(t *testing.T) {
+	w := newWorld(t, resp.Options{})
+	bare, err := resp.New(w.gate, nil, resp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.server = bare
+	w.listen(t)
+	w.dial(t).ask("CL.THROTTLE k 1 1 1", "-ERR unknown command 'CL.THROTTLE', with args beginning with: ")
+}

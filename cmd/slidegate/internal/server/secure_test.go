@@ -1,0 +1,348 @@
+package server_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+)
+
+// authority signs certificates.
+type authority struct {
+	t      *testing.T
+	folder string
+	cert   *x509.Certificate
+	key    *ecdsa.PrivateKey
+	serial int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t, folder: t.TempDir(), key: newKey(t)}
+	a.cert = &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: t.Name()}}
+	a.sign("ca", a.cert, a.key)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// sign writes a certificate and its key to files, and returns them.
+func (a *authority) sign(name string, template *x509.Certificate, key *ecdsa.PrivateKey) tls.Certificate {
+	a.t.Helper()
+	a.serial++
+	template.SerialNumber = big.NewInt(a.serial)
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	certText := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyText := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+	write(a.t, a.path(name+".pem"), string(certText))
+	write(a.t, a.path(name+".key"), string(keyText))
+	pair, err := tls.X509KeyPair(certText, keyText)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if name == "ca" {
+		a.cert = pair.Leaf
+	}
+	return pair
+}
+
+func (a *authority) path(name string) string { return filepath.Join(a.folder, name) }
+
+// server signs a certificate for 127.0.0.1.
+func (a *authority) server() server.TLS {
+	a.sign("server", &x509.Certificate{
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, newKey(a.t))
+	return server.TLS{Cert: a.path("server.pem"), Key: a.path("server.key")}
+}
+
+// client returns what a client needs that trusts the authority and, if it has a name, has a certificate by another.
+func (a *authority) client(name string, by *authority) *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	c := &tls.Config{RootCAs: pool}
+	if name != "" {
+		c.Certificates = []tls.Certificate{by.sign(name, &x509.Certificate{
+			Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		}, newKey(a.t))}
+	}
+	return c
+}
+
+// askAll asks something at the three public doors and returns the errors; headers and metadata have the token, if there is one.
+func (s *service) askAll(t *testing.T, secure *tls.Config, token string) map[string]error {
+	t.Helper()
+	return map[string]error{
+		"http": s.askHTTP("http", secure, "/v1/allow", token), "grpc": s.askGRPC(t, secure, token), "resp": s.askRESP(secure, token),
+	}
+}
+
+func (s *service) askHTTP(door string, secure *tls.Config, path, token string) error {
+	transport := &http.Transport{TLSClientConfig: secure, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	web := "http"
+	if secure != nil {
+		web = "https"
+	}
+	method, body := http.MethodPost, question
+	if path != "/v1/allow" {
+		method, body = http.MethodGet, ""
+	}
+	r, err := http.NewRequest(method, web+"://"+s.Address(door)+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Slidegate-Token", token)
+	got, err := (&http.Client{Transport: transport, Timeout: 30 * time.Second}).Do(r)
+	if err != nil {
+		return err
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err == nil && got.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%d: %s", got.StatusCode, text)
+	}
+	return err
+}
+
+// dialGRPC returns a connection, and a context that shows the token.
+func (s *service) dialGRPC(t *testing.T, secure *tls.Config, token string) (*grpc.ClientConn, context.Context) {
+	t.Helper()
+	how := insecure.NewCredentials()
+	if secure != nil {
+		how = credentials.NewTLS(secure)
+	}
+	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(how))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	return conn, ctx
+}
+
+func (s *service) askGRPC(t *testing.T, secure *tls.Config, token string) error {
+	t.Helper()
+	conn, ctx := s.dialGRPC(t, secure, token)
+	_, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{
+		Domain: "web", Descriptors: []*ratelimit.RateLimitDescriptor{{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: "me"}}}},
+	})
+	return err
+}
+
+func (s *service) askRESP(secure *tls.Config, token string) error {
+	conn, err := net.Dial("tcp", s.Address("resp"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if secure != nil {
+		secure = secure.Clone()
+		secure.ServerName = "127.0.0.1"
+		conn = tls.Client(conn, secure)
+	}
+	text := "SG.PEEK default me\r\nQUIT\r\n"
+	if token != "" {
+		text = "AUTH " + token + "\r\n" + text
+	}
+	if _, err := io.WriteString(conn, text); err != nil {
+		return err
+	}
+	got, err := io.ReadAll(conn)
+	if err == nil && !strings.Contains(string(got), "*6\r\n:1\r\n") {
+		err = fmt.Errorf("answered %q", got)
+	}
+	return err
+}
+
+func domainFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "domain.yaml")
+	write(t, path, "domain: web\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1000}\n")
+	return path
+}
+
+const roomy = "policies:\n  default:\n    limits: [1000/1h]\n"
+
+// TestTLS: all doors but the one for operators on this machine are secured, and who speaks plainly is not answered.
+func TestTLS(t *testing.T) {
+	a := newAuthority(t)
+	s := start(t, roomy, func(o *server.Options) { o.TLS, o.Envoy = a.server(), []string{domainFile(t)} })
+	for door, err := range s.askAll(t, a.client("", nil), "") {
+		if err != nil {
+			t.Errorf("%s: %v", door, err)
+		}
+	}
+	if err := s.askHTTP("admin", nil, "/metrics", ""); err != nil {
+		t.Errorf("admin: %v", err)
+	}
+	for door, err := range s.askAll(t, nil, "") {
+		if err == nil {
+			t.Errorf("%s answered who spoke plainly", door)
+		}
+	}
+	for door, err := range s.askAll(t, newAuthority(t).client("", nil), "") {
+		if err == nil {
+			t.Errorf("%s was taken for a server of another authority", door)
+		}
+	}
+	for door, err := range s.askAll(t, a.client("", nil), "") {
+		if err != nil {
+			t.Errorf("%s, after all that: %v", door, err)
+		}
+	}
+}
+
+// TestClientCertificates: with an authority for clients, only those that it has signed are answered.
+func TestClientCertificates(t *testing.T) {
+	a, other := newAuthority(t), newAuthority(t)
+	s := start(t, roomy, func(o *server.Options) {
+		o.TLS, o.Envoy = a.server(), []string{domainFile(t)}
+		o.TLS.ClientCA = a.path("ca.pem")
+	})
+	for name, test := range map[string]struct {
+		secure *tls.Config
+		good   bool
+	}{
+		"by the authority": {a.client("ann", a), true}, "by another": {a.client("bob", other), false}, "none": {a.client("", nil), false},
+	} {
+		for door, err := range s.askAll(t, test.secure, "") {
+			if (err == nil) != test.good {
+				t.Errorf("a certificate %s at %s: %v", name, door, err)
+			}
+		}
+	}
+}
+
+// TestAdminFromOutside: the operators' door has TLS and asks for tokens when others can reach it.
+func TestAdminFromOutside(t *testing.T) {
+	const token = "0123456789abcdef"
+	a := newAuthority(t)
+	s := start(t, roomy, func(o *server.Options) { o.TLS, o.Tokens, o.Admin = a.server(), []string{token}, "0.0.0.0:0" })
+	_, port, err := net.SplitHostPort(s.Address("admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "127.0.0.1:" + port
+	for _, test := range []struct {
+		secure *tls.Config
+		token  string
+		good   bool
+	}{
+		{a.client("", nil), token, true}, {a.client("", nil), "", false}, {nil, token, false},
+	} {
+		web := "http"
+		if test.secure != nil {
+			web = "https"
+		}
+		transport := &http.Transport{TLSClientConfig: test.secure}
+		r, err := http.NewRequest(http.MethodGet, web+"://"+at+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+test.token)
+		got, err := (&http.Client{Transport: transport}).Do(r)
+		if err == nil {
+			got.Body.Close()
+		}
+		if good := err == nil && got.StatusCode == http.StatusOK; good != test.good {
+			t.Errorf("%s with token %q: %v, %v", web, test.token, got, err)
+		}
+		transport.CloseIdleConnections()
+	}
+}
+
+// TestTokensEverywhere: gRPC and RESP want a token as HTTP does, but for the question whether the service lives.
+func TestTokensEverywhere(t *testing.T) {
+	const token = "0123456789abcdef"
+	s := start(t, roomy, func(o *server.Options) { o.Tokens, o.Envoy = []string{token}, []string{domainFile(t)} })
+	for door, err := range s.askAll(t, nil, token) {
+		if err != nil {
+			t.Errorf("%s with a token: %v", door, err)
+		}
+	}
+	for _, wrong := range []string{"", token[:15] + "x", token + "x"} {
+		for door, err := range s.askAll(t, nil, wrong) {
+			if err == nil {
+				t.Errorf("%s with token %q: answered", door, wrong)
+			}
+		}
+		conn, ctx := s.dialGRPC(t, nil, wrong)
+		if err := s.askGRPC(t, nil, wrong); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("gRPC with token %q: %v", wrong, err)
+		}
+		if got, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil || got.Status != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("health with token %q: %v, %v", wrong, got, err)
+		}
+		if watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{}); err != nil {
+			t.Error(err)
+		} else if _, err := watch.Recv(); err != nil {
+			t.Errorf("watching health with token %q: %v", wrong, err)
+		}
+		if stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(ctx); err != nil {
+			t.Error(err)
+		} else {
+			_ = stream.CloseSend() // or a server that does not ask for a token would wait for a question
+			if _, err := stream.Recv(); status.Code(err) != codes.Unauthenticated {
+				t.Errorf("reflection with token %q: %v", wrong, err)
+			}
+		}
+		for _, path := range []string{"/healthz", "/readyz", "/healthcheck"} {
+			if err := s.askHTTP("http", nil, path, wrong); err != nil {
+				t.Errorf("%s with token %q: %v", path, wrong, err)
+			}
+		}
+	}
+	conn, ctx := s.dialGRPC(t, nil, "")
+	ctx = metadata.AppendToOutgoingContext(ctx, "x-slidegate-token", token)
+	if _, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rls.RateLimitRequest{Domain: "none"}); status.Code(err) == codes.Unauthenticated {
+		t.Errorf("gRPC with x-slidegate-token: %v", err)
+	}
+}

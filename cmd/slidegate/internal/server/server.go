@@ -1,0 +1,236 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/top"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Server is the service. New makes it and opens its doors, Run serves until its context ends.
+type Server struct {
+	opts      Options
+	log       *slog.Logger
+	tokens    tokens
+	telemetry *telemetry
+	stores    *stores.Opened
+	state     *state // nil if nothing is kept
+	gate      *gate.Gate
+	api       *jsonapi.API
+	forward   *forward.Handler
+	envoy     *envoy.Service // nil without its door
+	top       top.Top
+	doors     []*door
+
+	file      *config.File // in force; guarded by reloading
+	began     []stamp      // of the files, when New was called
+	reloads   metric.Int64Counter
+	reloading sync.Mutex
+
+	drained context.Context // ends when the drain begins
+	drain   context.CancelFunc
+	hurried context.Context // ends when the drain must be over
+	hurry   context.CancelFunc
+}
+
+// door is one address and what answers there.
+type door struct {
+	name     string
+	listener *bounded
+	serve    func(net.Listener) error
+	stop     func(context.Context) error // answers what is under way, then closes
+}
+
+// New opens the store and the doors. Whoever connects is answered once Run is called. A store that cannot be reached is no
+// error: the failure policy decides until it can be.
+func New(ctx context.Context, opts Options) (*Server, error) {
+	opts, err := opts.validate()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{opts: opts, log: opts.Logger, tokens: newTokens(opts.Tokens), file: opts.File}
+	s.began = stamps(s.paths())
+	s.drained, s.drain = context.WithCancel(context.Background())
+	s.hurried, s.hurry = context.WithCancel(context.Background())
+	if err = s.open(ctx); err == nil {
+		err = s.openDoors()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// open makes all that is behind the doors.
+func (s *Server) open(ctx context.Context) (err error) {
+	if s.telemetry, err = newTelemetry(ctx, &s.opts); err != nil {
+		return err
+	}
+	meters := s.telemetry.meters
+	s.reloads, err = meters.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server").Int64Counter("slidegate.files.reloads",
+		metric.WithUnit("{reload}"), metric.WithDescription("Reloads of the files, by how they went."))
+	if err != nil {
+		return err
+	}
+	if err := s.openStore(ctx); err != nil {
+		return err
+	}
+	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{Logger: s.log, MeterProvider: meters, OnRefused: s.top.Refused}); err != nil {
+		return err
+	}
+	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
+		return err
+	}
+	if s.forward, err = forward.New(s.gate, forward.Options{Trusted: s.opts.File.Service.TrustedProxies, Logger: s.log}); err != nil {
+		return err
+	}
+	domains, err := loadDomains(s.opts.Envoy)
+	if err != nil || s.opts.GRPC == "" && len(domains) == 0 {
+		return err
+	}
+	answers := s.opts.EnvoyAnswers
+	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, meters, s.opts.File.Service.Failure == ""
+	s.envoy, err = envoy.New(s.fallback(config.FailClosed), domains, answers)
+	return err
+}
+
+// fallback returns the store that fails as the file says for all policies, or as usual says where the file does not.
+func (s *Server) fallback(usual string) store.Store {
+	switch cmp.Or(s.opts.File.Service.Failure, usual) {
+	case config.FailClosed:
+		return s.stores.Closed
+	case config.FailLocal:
+		return s.stores.Local
+	}
+	return s.stores.Open
+}
+
+func (s *Server) openStore(ctx context.Context) (err error) {
+	service := &s.opts.File.Service
+	o := stores.Options{Timeout: service.StoreTimeout, Logger: s.log, MeterProvider: s.telemetry.meters}
+	if s.opts.State != "" {
+		if kind, _, _ := strings.Cut(service.Store, ":"); kind != "" && !strings.EqualFold(kind, "memory") {
+			return errors.New("server: state: only a memory store is kept in a file; the store that is configured keeps its own state")
+		}
+		if o.Memory, err = restore(s.opts.State, maxKeys(service.Store)); err != nil {
+			return err
+		}
+	}
+	if s.stores, err = stores.Open(ctx, service.Store, o); err != nil {
+		return err
+	}
+	if s.opts.State == "" {
+		return nil
+	}
+	s.state = &state{path: s.opts.State, store: s.stores.Memory, log: s.log}
+	s.state.sweep()
+	return s.state.save() // better an error now than at the end
+}
+
+// Address returns where a door (http, grpc, resp or admin) listens; empty if it is shut.
+func (s *Server) Address(name string) string {
+	for _, d := range s.doors {
+		if d.name == name {
+			return d.listener.Addr().String()
+		}
+	}
+	return ""
+}
+
+// Run serves until ctx ends or a door fails. Then it lets no one in any more, answers what is under way for as long as
+// Options.Drain says, saves the state, and closes everything.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var doors, others sync.WaitGroup
+	for _, d := range s.doors {
+		doors.Go(func() {
+			if err := d.serve(d.listener); err != nil {
+				cancel(fmt.Errorf("server: %s: %w", d.name, err))
+			}
+		})
+	}
+	others.Go(func() { s.watch(ctx) })
+	if s.state != nil {
+		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
+	}
+	<-ctx.Done()
+	err := context.Cause(ctx)
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	s.log.Info("draining", slog.Duration("within", s.opts.Drain))
+	if s.envoy != nil {
+		s.envoy.Drain()
+	}
+	s.drain()
+	limit, done := context.WithTimeout(s.hurried, s.opts.Drain)
+	defer done()
+	s.telemetry.flush() // the doors' own metrics go with them
+	err = errors.Join(err, s.stopDoors(limit))
+	doors.Wait()
+	others.Wait()
+	return errors.Join(err, s.close())
+}
+
+// Hurry ends a drain at once: what is still under way is cut off. State is saved all the same. It is for whoever asks for the
+// end a second time.
+func (s *Server) Hurry() { s.hurry() }
+
+// stopDoors closes all doors, at the same time.
+func (s *Server) stopDoors(ctx context.Context) error {
+	errs := make([]error, len(s.doors))
+	var all sync.WaitGroup
+	for i, d := range s.doors {
+		all.Go(func() {
+			if err := d.stop(ctx); err != nil && ctx.Err() == nil {
+				errs[i] = fmt.Errorf("server: %s: %w", d.name, err)
+			} else if err != nil {
+				s.log.Warn("some requests were cut off: they took longer than there was time to drain", slog.String("door", d.name))
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// close ends what New opened, in the other order.
+func (s *Server) close() error {
+	var all []error
+	s.drain()
+	s.hurry()
+	for _, d := range s.doors {
+		_ = d.listener.Close() // it may be closed already
+	}
+	if s.state != nil {
+		all = append(all, s.state.save())
+	}
+	if s.gate != nil {
+		s.telemetry.flush()
+		all = append(all, s.gate.Close())
+	}
+	if s.stores != nil {
+		all = append(all, s.stores.Close())
+	}
+	if s.telemetry != nil {
+		if err := s.telemetry.close(); err != nil {
+			s.log.Warn("the last metrics and traces were not sent", slog.Any("error", err))
+		}
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,113 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/config"
+)
+
+// TestStateIsKept: what is in memory is there after a restart, and what a killed process left behind is not.
+func TestStateIsKept(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "with [odd] * name")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "state")
+	left, others := path+".123.new", filepath.Join(folder, "other.123.new")
+	write(t, left, "half")
+	write(t, others, "not ours")
+	for i, want := range []int{200, 200, 429, 429} {
+		s := start(t, plain, func(o *server.Options) { o.State = path })
+		if got := s.allow(t, "", "me"); got != want {
+			t.Errorf("start %d: %d, not %d", i, got, want)
+		}
+		s.stop(t)
+	}
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("what was left behind is still there: %v", err)
+	}
+	if _, err := os.Stat(others); err != nil {
+		t.Errorf("what is not ours is gone: %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others can read keys: %v, %v", info, err)
+	}
+}
+
+// TestStateIsWrittenAgainAndAgain: a crash loses an interval and no more.
+func TestStateIsWrittenAgainAndAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	s := start(t, plain, func(o *server.Options) { o.State, o.StateEvery = path, 5*time.Millisecond })
+	s.allow(t, "", "me")
+	s.allow(t, "", "me")
+	crashed := filepath.Join(t.TempDir(), "state")
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saves := 0
+	eventually(t, "it is saved twice, so that all of the second is after the last request", func() bool {
+		now, err := os.Stat(path)
+		if err == nil && !os.SameFile(now, before) {
+			saves, before = saves+1, now
+		}
+		return saves == 2
+	})
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, crashed, string(text))
+	again := start(t, plain, func(o *server.Options) { o.State = crashed })
+	if got := again.allow(t, "", "me"); got != http.StatusTooManyRequests {
+		t.Errorf("the third of 2: %d", got)
+	}
+}
+
+// TestStateOfFewKeys: how many keys the store holds is as its URL says, with a file and without.
+func TestStateOfFewKeys(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	text := "store: \"memory:?max_keys=64\"\npolicies: {default: {limits: [1/1h]}}\n"
+	for range 2 {
+		s := start(t, text, func(o *server.Options) { o.State = path })
+		for batch := range 20 {
+			var asks []string
+			for i := range 500 {
+				asks = append(asks, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
+			}
+			if got := s.ask(t, "http", "POST", "/v1/allow", `{"requests":[`+strings.Join(asks, ",")+"]}"); got.status != http.StatusOK {
+				t.Fatalf("%+v", got)
+			}
+		}
+		s.stop(t)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > 80_000 { // 10,000 keys of 16 bytes and more have twice that
+		t.Errorf("64 keys have %d bytes", info.Size())
+	}
+}
+
+// TestStateOfAnotherStore: only memory is kept in a file.
+func TestStateOfAnotherStore(t *testing.T) {
+	file, err := config.Parse("f", []byte("store: redis://127.0.0.1:1\npolicies: {default: {limits: [1/1h]}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "state")
+	if _, err := server.New(t.Context(), server.Options{File: file, HTTP: "127.0.0.1:0", State: path}); err == nil {
+		t.Error("a file for Redis")
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("it was written: %v", err)
+	}
+}

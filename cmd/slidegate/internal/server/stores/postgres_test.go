@@ -1,0 +1,29 @@
+package stores_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/test/pgtest"
+)
+
+// TestPostgres opens a store that is down, finds the failure modes at work, and then the store with its schema made.
+func TestPostgres(t *testing.T) {
+	server := pgtest.Start(t, "fsync = off")
+	server.Stop()
+	opts := patient()
+	opts.ProbeEvery, opts.Failures = opts.Timeout, 1000 // whatever failed before, the store is asked
+	o := open(t, server.URL("slidegate_schema=limits", "slidegate_unlogged=true", "pool_max_conns=4"), opts)
+	if err := o.Ping(ctx); !errors.Is(err, stores.ErrDown) {
+		t.Errorf("the store is down: %v", err)
+	}
+	for _, m := range modes(o) {
+		if d := allow(t, limiter(t, m.store, "start")); d.Flags != m.flag || d.Allowed != m.allowed {
+			t.Errorf("%s: %+v", m.name, d)
+		}
+	}
+	server.Restart()
+	until(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
+	sameCounts(t, o)
+}

@@ -1,0 +1,108 @@
+package stores
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate/config/wording"
+)
+
+// The texts of errors here are our own. Those of the packages that read URLs quote what they could not read, and a URL
+// that is not understood may have a password in any part of it.
+
+var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres"}
+
+// unknownScheme is the error of a URL that no store is known for. A scheme holds no secret, unless it is none.
+func unknownScheme(scheme string) error {
+	return fmt.Errorf("stores: the URL begins with no store that is known%s (%s)",
+		wording.DidYouMean(scheme, schemes), wording.ThereAre(schemes))
+}
+
+// address is a URL of a store, taken apart.
+type address struct {
+	scheme         string
+	user, password string
+	hosts          []string // with ports
+	path           []string
+	query          url.Values
+}
+
+// parseAddress takes a URL apart, which may have several hosts. The parameters are those that there may be.
+func parseAddress(text, port string, parameters ...string) (a address, err error) {
+	bad := func(what string) (address, error) {
+		return address{}, fmt.Errorf("stores: the URL's %s cannot be read; write SCHEME://USER:PASSWORD@HOST:PORT/..., "+
+			"and percent-encode / ? # @ and %% in a user or password", what)
+	}
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return bad("beginning")
+	}
+	a.scheme = strings.ToLower(scheme)
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, password, _ := strings.Cut(authority[:at], ":")
+		if a.user, err = url.PathUnescape(user); err != nil {
+			return bad("user")
+		}
+		if a.password, err = url.PathUnescape(password); err != nil {
+			return bad("password")
+		}
+		authority = authority[at+1:]
+	}
+	for host := range strings.SplitSeq(authority, ",") {
+		if host, ok = withPort(host, port); !ok {
+			return bad("host")
+		}
+		a.hosts = append(a.hosts, host)
+	}
+	if path != "" {
+		a.path = strings.Split(path, "/")
+	}
+	a.query, err = parseQuery(query, parameters...)
+	return a, err
+}
+
+// withPort returns a host with its port, or with the usual one.
+func withPort(host, port string) (string, bool) {
+	if h, p, err := net.SplitHostPort(host); err == nil {
+		host, port = h, p
+	} else {
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return "", false
+		}
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 || strings.ContainsAny(host, "/?#@% ") {
+		return "", false
+	}
+	return net.JoinHostPort(host, port), true
+}
+
+// parseQuery reads parameters, and refuses those that nobody reads: a misspelt one would silently do nothing.
+func parseQuery(text string, known ...string) (url.Values, error) {
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, fmt.Errorf("stores: what follows the ? of the URL cannot be read; write NAME=VALUE&NAME=VALUE")
+	}
+	for name := range values {
+		if !slices.Contains(known, name) {
+			return nil, unknownParameter(name, known)
+		}
+		if len(values[name]) > 1 {
+			return nil, fmt.Errorf("stores: the URL has %s twice; write it once", name)
+		}
+	}
+	return values, nil
+}
+
+func unknownParameter(name string, known []string) error {
+	return fmt.Errorf("stores: the URL has a parameter that is not known%s (%s)",
+		wording.DidYouMean(name, known), wording.ThereAre(known))
+}

@@ -1,0 +1,82 @@
+package stores_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+func TestBadURLs(t *testing.T) {
+	for url, want := range map[string]string{
+		"redsi://hunter2@h":                              `did you mean "redis"`,
+		"hunter2":                                        "no store that is known",
+		"memory:hunter2":                                 "max_keys",
+		"memory:?max_keys=0":                             "max_keys: must be",
+		"memory:?maxkeys=5":                              `did you mean "max_keys"`,
+		"redis:hunter2":                                  "beginning",
+		"redis://u:hunter2@h:port/0":                     "host",
+		"redis://u:%zzhunter2@h":                         "password",
+		"redis://u:1/hunter2@h":                          "percent-encode",
+		"redis://:hunter2@h/0/1":                         "number of a database",
+		"redis://:hunter2@h/-1":                          "number of a database",
+		"redis://:hunter2@h?dial_timeout=soon":           "dial_timeout",
+		"redis://:hunter2@h?write_timeout=0s":            "write_timeout",
+		"redis://:hunter2@h?protcol=2":                   `did you mean "protocol"`,
+		"redis://:hunter2@h?protocol=4":                  "protocol: must be 2 or 3",
+		"redis://:hunter2@h?prefix=a&prefix=b":           "twice",
+		"redis://:hunter2@h?prefix={":                    "prefix",
+		"redis://:hunter2@h1,h2":                         "redis+cluster://",
+		"redis://:hunter2@h?skip_verify=true":            "rediss://",
+		"rediss://:hunter2@h?skip_verify=maybe":          "skip_verify",
+		"redis+cluster://:hunter2@h1,h2/3":               "no database but 0",
+		"redis+sentinel://:hunter2@h1,h2":                "name of the master",
+		"redis://:x@h?sentinel_password=hunter2":         "redis+sentinel:// alone",
+		"redis://:x@h?%zzhunter2":                        "cannot be read",
+		"redis://:x@h?passwd=hunter2":                    "not known",
+		"postgres://u:hunter2@h:port/db":                 "cannot be read",
+		"postgres://u:1/hunter2@h/db?sslmode=no":         "cannot be read",
+		"postgres://u:hunter2@h/db?slidegate_shema=x":    `did you mean "slidegate_schema"`,
+		"postgres://u:hunter2@h/db?slidegate_unlogged=x": "slidegate_unlogged: must be true or false",
+		"postgres://u:hunter2@h/db?slidegate_schema=%22": "schema",
+	} {
+		o, err := stores.Open(ctx, url, stores.Options{})
+		if err == nil {
+			o.Close()
+			t.Errorf("%s was opened", url)
+			continue
+		}
+		if !strings.HasPrefix(err.Error(), "stores: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", url, err, want)
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error tells the password: %v", url, err)
+		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	for _, url := range []string{"", "memory:", "memory://", "memory:?max_keys=100"} {
+		o := open(t, url, stores.Options{})
+		if o.Memory == nil || o.Open != o.Memory || o.Closed != o.Memory || o.Local != o.Memory {
+			t.Errorf("%q: %+v", url, o)
+		}
+		if err := o.Ping(ctx); err != nil {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+	kept, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := open(t, "memory:", stores.Options{Memory: kept}); o.Memory != kept {
+		t.Error("the store that was restored is not used")
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := stores.Open(ended, "memory:", stores.Options{}); err == nil {
+		t.Error("opened after the end of the context")
+	}
+}

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"google.golang.org/grpc"
+)
+
+// telemetry is where metrics and traces go: metrics to whoever reads /metrics, and both to a collector if one is wanted.
+type telemetry struct {
+	registry *prometheus.Registry
+	meters   *sdkmetric.MeterProvider
+	traces   *trace.TracerProvider // nil if nobody wants any
+}
+
+func newTelemetry(ctx context.Context, opts *Options) (*telemetry, error) {
+	t := &telemetry{registry: prometheus.NewRegistry()}
+	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(t.registry), otelprometheus.WithoutScopeInfo())
+	if err != nil {
+		return nil, fmt.Errorf("server: metrics: %w", err)
+	}
+	readers := []sdkmetric.Option{sdkmetric.WithReader(exporter)}
+	who := resource.NewSchemaless(attribute.String("service.name", "slidegate"), attribute.String("service.version", opts.Version))
+	if opts.OTLP {
+		if from, err := resource.New(ctx, resource.WithFromEnv()); err == nil {
+			who, _ = resource.Merge(who, from) // neither has a schema, so they cannot disagree
+		}
+		metrics, err := otlpmetrichttp.New(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("server: OTLP: %w", err)
+		}
+		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics)))
+		traces, err := otlptracehttp.New(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("server: OTLP: %w", err)
+		}
+		t.traces = trace.NewTracerProvider(trace.WithBatcher(keyless{traces}), trace.WithResource(who))
+	}
+	t.meters = sdkmetric.NewMeterProvider(append(readers, sdkmetric.WithResource(who))...)
+	return t, nil
+}
+
+// page is what /metrics shows.
+func (t *telemetry) page() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{})
+}
+
+// traced makes spans of requests, if traces are wanted. Metrics of HTTP are left out: the decisions are counted already.
+func (t *telemetry) traced(next http.Handler) http.Handler {
+	if t.traces == nil {
+		return next
+	}
+	return otelhttp.NewHandler(next, "slidegate", otelhttp.WithTracerProvider(t.traces), otelhttp.WithMeterProvider(noop.NewMeterProvider()))
+}
+
+// tracedGRPC is traced for gRPC.
+func (t *telemetry) tracedGRPC() []grpc.ServerOption {
+	if t.traces == nil {
+		return nil
+	}
+	return []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler(
+		otelgrpc.WithTracerProvider(t.traces), otelgrpc.WithMeterProvider(noop.NewMeterProvider())))}
+}
+
+// watchDoors reports how many connections each door holds, and how many it closed because there were too many.
+func (t *telemetry) watchDoors(doors []*door) error {
+	meter := t.meters.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server")
+	open, err := meter.Int64ObservableGauge("slidegate.connections", metric.WithUnit("{connection}"),
+		metric.WithDescription("Connections that a door holds."))
+	if err != nil {
+		return err
+	}
+	refused, err := meter.Int64ObservableCounter("slidegate.connections.refused", metric.WithUnit("{connection}"),
+		metric.WithDescription("Connections that were closed at once because the door held as many as it may."))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for _, d := range doors {
+			name := metric.WithAttributes(attribute.String("slidegate.door", d.name))
+			o.ObserveInt64(open, d.listener.open.Load(), name)
+			o.ObserveInt64(refused, d.listener.refused.Load(), name)
+		}
+		return nil
+	}, open, refused)
+	return err
+}
+
+// lastWords is how long the end waits for a collector: one that is down holds nobody up.
+const lastWords = time.Second
+
+// flush sends the metrics to the collector, if there is one. What is observed and not counted is gone once its owner is closed,
+// so that this comes before.
+func (t *telemetry) flush() {
+	if t.traces == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	_ = t.meters.ForceFlush(ctx) // close tells if nothing can be sent
+}
+
+// close sends what is left.
+func (t *telemetry) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	if t.traces == nil {
+		return t.meters.Shutdown(ctx)
+	}
+	traced := make(chan error, 1)
+	go func() { traced <- t.traces.Shutdown(ctx) }() // at the same time: both have the same deadline
+	return errors.Join(t.meters.Shutdown(ctx), <-traced)
+}
