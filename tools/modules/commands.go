@@ -1,0 +1,272 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// workshop is a copy of the tree, and a proxy made of it.
+type workshop struct {
+	tree    *tree
+	proxy   *proxy
+	version string
+	scratch string // for programs that use the modules
+}
+
+// open copies the tree and publishes the copy, under a version that stands for its content. Call close when done.
+func open(from *tree, all bool) (*workshop, error) {
+	dir, err := os.MkdirTemp("", "slidegate-modules-")
+	if err != nil {
+		return nil, err
+	}
+	w := &workshop{proxy: &proxy{filepath.Join(dir, "proxy")}, scratch: filepath.Join(dir, "scratch")}
+	if w.tree, err = from.copyTo(filepath.Join(dir, "tree")); err != nil {
+		return w, err
+	}
+	if w.version, err = w.tree.contentVersion(); err != nil {
+		return w, err
+	}
+	return w, w.tree.publish(w.proxy, w.version, all)
+}
+
+// close removes all that open made, in the module cache too.
+func (w *workshop) close() error {
+	if w == nil {
+		return nil
+	}
+	if err := os.RemoveAll(filepath.Dir(w.scratch)); err != nil || w.version == "" {
+		return err
+	}
+	return forget(w.version)
+}
+
+// tidy tidies all modules of the tree. They keep the versions by which they require one another, and go.sum says nothing
+// of those: their content changes with every commit until they are released.
+func tidy(t *tree) (err error) {
+	w, err := open(t, true)
+	defer func() { err = firstOf(err, w.close()) }()
+	if err != nil {
+		return err
+	}
+	return w.copyBack(t, "")
+}
+
+// copyBack takes the tidied go.mod and go.sum files over. Siblings are required by version; if that is empty, by the one
+// they had, and without a checksum.
+func (w *workshop) copyBack(t *tree, version string) error {
+	for _, m := range t.modules {
+		from, to := filepath.Join(w.tree.dir, m.dir), filepath.Join(t.dir, m.dir)
+		before, err := readMod(to)
+		if err != nil {
+			return err
+		}
+		now, err := readMod(from)
+		if err != nil {
+			return err
+		}
+		for _, require := range now.Require {
+			if !strings.HasPrefix(require.Mod.Path+"/", repository+"/") {
+				continue
+			}
+			keep := version
+			if keep == "" {
+				keep = versionIn(before, require.Mod.Path)
+			}
+			if err := now.AddRequire(require.Mod.Path, keep); err != nil {
+				return err
+			}
+		}
+		text, err := now.Format()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, "go.mod"), text, 0o644); err != nil {
+			return err
+		}
+		if err := os.Remove(filepath.Join(to, "go.sum")); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		if err := copyFile(filepath.Join(from, "go.sum"), filepath.Join(to, "go.sum")); err != nil {
+			return err
+		}
+		if version == "" || !m.released() {
+			if err := dropSiblingSums(to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// firstVersion is what modules require one another by before there is any release.
+const firstVersion = "v0.1.0"
+
+func versionIn(mod *modfile.File, path string) string {
+	for _, require := range mod.Require {
+		if require.Mod.Path == path {
+			return require.Mod.Version
+		}
+	}
+	for _, require := range mod.Require { // a requirement that tidy has added: the same as of the others
+		if strings.HasPrefix(require.Mod.Path+"/", repository+"/") {
+			return require.Mod.Version
+		}
+	}
+	return firstVersion
+}
+
+// check builds all that is released as a user would get it.
+func check(t *tree) (err error) {
+	w, err := open(t, false)
+	defer func() { err = firstOf(err, w.close()) }()
+	if err != nil {
+		return err
+	}
+	return w.checkAll()
+}
+
+func (w *workshop) checkAll() error {
+	for _, m := range w.tree.modules {
+		if !m.released() {
+			continue
+		}
+		fmt.Println("module", m.path)
+		if err := w.use(m); err != nil {
+			return fmt.Errorf("%s: %w", m.path, err)
+		}
+	}
+	return nil
+}
+
+// use installs a module that is a program, and imports all packages of any other into a new program and builds that.
+func (w *workshop) use(m *module) error {
+	dir := filepath.Join(w.scratch, strings.ReplaceAll(m.dir, string(filepath.Separator), "-"))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if m.dir != "." && filepath.Dir(m.dir) == "cmd" {
+		return goCommand(dir, append(w.proxy.env(), "GOBIN="+dir), "install", m.path+"@"+w.version)
+	}
+	packages, err := w.packages(m)
+	if err != nil {
+		return err
+	}
+	program := "package main\n\nimport (\n"
+	for _, path := range packages {
+		program += fmt.Sprintf("\t_ %q\n", path)
+	}
+	program += ")\n\nfunc main() {}\n"
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o644); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"mod", "init", "example.com/user"}, {"get", m.path + "@" + w.version}, {"build", "-o", os.DevNull, "."},
+	} {
+		if err := goCommand(dir, w.proxy.env(), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packages returns the import paths of a module's packages that users can import.
+func (w *workshop) packages(m *module) (paths []string, err error) {
+	root := filepath.Join(w.tree.dir, m.dir)
+	err = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			_, nested := os.Stat(filepath.Join(path, "go.mod"))
+			if path != root && (nested == nil || slices.Contains([]string{"internal", "testdata", "examples", "tools"}, entry.Name())) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		below, err := filepath.Rel(root, filepath.Dir(path))
+		imported := m.path
+		if below != "." {
+			imported += "/" + filepath.ToSlash(below)
+		}
+		if !slices.Contains(paths, imported) {
+			paths = append(paths, imported)
+		}
+		return err
+	})
+	return paths, err
+}
+
+// release makes the tree ready for a version: what requires what, with checksums, as it is going to be published.
+func release(t *tree, version string) (err error) {
+	w, err := open(t, true)
+	defer func() { err = firstOf(err, w.close()) }()
+	if err != nil {
+		return err
+	}
+	if err := w.checkAll(); err != nil {
+		return err
+	}
+	if err := w.copyBack(t, version); err != nil {
+		return err
+	}
+	if err := w.verify(t, version); err != nil {
+		return err
+	}
+	fmt.Printf("\nThe tree requires its own modules by %s. Commit it, and tag that commit:\n\n", version)
+	for _, m := range t.modules {
+		if m.released() {
+			fmt.Printf("  git tag %s\n", tag(m, version))
+		}
+	}
+	fmt.Println("\nThen push the commit and the tags together.")
+	return nil
+}
+
+// verify writes the checksums of the version, and builds every module with them and from a proxy that has this version
+// alone. The version is not published yet, so the module cache must not learn of it: verify has one of its own.
+func (w *workshop) verify(t *tree, version string) error {
+	copied, err := writeSums(t, version, filepath.Join(w.scratch, "release"))
+	if err != nil {
+		return err
+	}
+	p := &proxy{filepath.Join(w.scratch, "release-proxy")}
+	env := append(p.env(), "GOMODCACHE="+filepath.Join(w.scratch, "release-cache"), "GOFLAGS=-mod=readonly -modcacherw -trimpath",
+		"GOPROXY=file://"+filepath.ToSlash(p.dir)+",file://"+goEnv("GOMODCACHE")+"/cache/download,"+goEnv("GOPROXY"))
+	for _, m := range copied.modules {
+		if !m.released() {
+			continue
+		}
+		dir := filepath.Join(copied.dir, m.dir)
+		if err := p.add(dir, m.path, version); err != nil {
+			return err
+		}
+		if err := goCommand(dir, env, "build", "./..."); err != nil {
+			return fmt.Errorf("%s at %s: %w", m.path, version, err)
+		}
+	}
+	return nil
+}
+
+func tag(m *module, version string) string {
+	if m.dir == "." {
+		return version
+	}
+	return filepath.ToSlash(m.dir) + "/" + version
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+// usersOwn is what a user's program might require by itself, at versions that are not the newest.
+var usersOwn = []string{
+	"google.golang.org/grpc v1.75.0",
+	"google.golang.org/protobuf v1.36.8",
+	"go.opentelemetry.io/otel v1.38.0",
+	"go.opentelemetry.io/otel/sdk v1.38.0",
+	"github.com/redis/go-redis/v9 v9.12.1",
+	"github.com/redis/rueidis v1.0.50",
+	"github.com/jackc/pgx/v5 v5.7.4",
+	"github.com/prometheus/client_golang v1.22.0",
+	"github.com/klauspost/compress v1.18.0",
+	"github.com/goccy/go-yaml v1.18.0",
+	"github.com/rs/zerolog v1.32.0",
+	"github.com/fsnotify/fsnotify v1.8.0",
+	"golang.org/x/net v0.43.0",
+	"golang.org/x/sys v0.35.0",
+}
+
+// Importing a part of Slidegate raises the user's own requirements only where that part needs them.
+func TestRaisesNothing(t *testing.T) {
+	w := openWorkshop(t)
+	before := resolve(t, w)
+	for _, test := range []struct {
+		module string
+		own    string // the client that the module is for; its own requirements may be raised too
+	}{
+		{module: repository},
+		{module: repository + "/redisstore", own: "github.com/redis/rueidis"},
+	} {
+		after := resolve(t, w, test.module)
+		var allowed []string
+		if test.own != "" {
+			allowed = append(requirements(t, test.own, after[test.own]), test.own)
+		}
+		var raised []string
+		for path, version := range before {
+			if after[path] != version && !slices.Contains(allowed, path) {
+				raised = append(raised, path+" "+version+" to "+after[path])
+			}
+		}
+		if len(before) != len(usersOwn) || len(raised) > 0 {
+			t.Errorf("%s raises %d of the user's own %d requirements, want none: %s",
+				test.module, len(raised), len(before), strings.Join(raised, ", "))
+		}
+	}
+}
+
+// A module of ours that requires something shows up in the same count: the check above can fail.
+func TestRaisesWhatItRequires(t *testing.T) {
+	w := openWorkshop(t)
+	before, after := resolve(t, w), resolve(t, w, repository+"/cmd/slidegate")
+	raised := 0
+	for path, version := range before {
+		if after[path] != version {
+			raised++
+		}
+	}
+	if raised < 10 {
+		t.Errorf("the program raises %d of %d requirements, want most of them: is the count right?", raised, len(before))
+	}
+}
+
+func openWorkshop(t *testing.T) *workshop {
+	t.Helper()
+	tree, err := openTree("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := open(tree, false)
+	t.Cleanup(func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// resolve returns the versions of usersOwn in a program that also requires these modules of ours.
+func resolve(t *testing.T, w *workshop, ours ...string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	mod := "module example.com/user\n\ngo 1.26.0\n\nrequire (\n\t" + strings.Join(usersOwn, "\n\t") + "\n"
+	for _, path := range ours {
+		mod += "\t" + path + " " + w.version + "\n"
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod+")\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	list := exec.Command("go", "list", "-m", "all")
+	list.Dir, list.Env = dir, w.proxy.env()
+	var problems strings.Builder
+	list.Stderr = &problems
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list -m all: %v\n%s", err, problems.String())
+	}
+	versions := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if slices.ContainsFunc(usersOwn, func(own string) bool { return strings.HasPrefix(own, path+" ") }) {
+			versions[path] = version
+		}
+	}
+	return versions
+}
+
+// requirements returns what a module requires by itself.
+func requirements(t *testing.T, path, version string) (paths []string) {
+	t.Helper()
+	out, err := exec.Command("go", "mod", "download", "-json", path+"@"+version).Output()
+	if err != nil {
+		t.Fatalf("go mod download %s@%s: %v\n%s", path, version, err, out)
+	}
+	_, rest, _ := strings.Cut(string(out), `"GoMod": "`)
+	file, _, _ := strings.Cut(rest, `"`)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := modfile.ParseLax(file, text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, require := range mod.Require {
+		paths = append(paths, require.Mod.Path)
+	}
+	return paths
+}
+
+func TestOrder(t *testing.T) {
+	core := &module{dir: ".", path: "m"}
+	store := &module{dir: "store", path: "m/store", siblings: []string{"m", "example.com/other"}}
+	program := &module{dir: "cmd/x", path: "m/cmd/x", siblings: []string{"m/store", "m"}}
+	ordered, err := inOrder([]*module{program, store, core})
+	if err != nil || !slices.Equal(ordered, []*module{core, store, program}) {
+		t.Errorf("got %v, %v, want the core, the store, the program", ordered, err)
+	}
+	core.siblings = []string{"m/cmd/x"}
+	if _, err = inOrder([]*module{program, store, core}); err == nil || !strings.Contains(err.Error(), "circle") {
+		t.Errorf("three modules that require one another: got %v, want an error about a circle", err)
+	}
+}
+
+func TestReleasedNeedsReleased(t *testing.T) {
+	kit := &module{dir: "test", path: "m/test"}
+	store := &module{dir: "store", path: "m/store", siblings: []string{"m/test"}}
+	if _, err := inOrder([]*module{kit, store}); err == nil || !strings.Contains(err.Error(), "never released") {
+		t.Errorf("a store that requires the test kit: got %v, want an error that says that the kit is never released", err)
+	}
+	store.dir = "cmd/x/internal/e2e"
+	if _, err := inOrder([]*module{kit, store}); err != nil {
+		t.Errorf("a module that is not released itself: got %v, want no error", err)
+	}
+}
+
+// The core requires nothing but what its tests need and what requires nothing itself.
+func TestCoreRequiresNothing(t *testing.T) {
+	mod, err := readMod("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, require := range mod.Require {
+		if require.Mod.Path != "pgregory.net/rapid" {
+			t.Errorf("the core requires %s; want nothing but rapid, for its tests", require.Mod)
+		}
+	}
+	if len(mod.Replace) > 0 {
+		t.Errorf("the core has %d replace directives, want none", len(mod.Replace))
+	}
+}
+
+// No module has a replace directive: users do not get them, so they would hide what users see.
+func TestNoReplace(t *testing.T) {
+	tree, err := openTree("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range tree.modules {
+		mod, err := readMod(filepath.Join(tree.dir, m.dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(mod.Replace) > 0 {
+			t.Errorf("%s: has a replace directive, want none", m.dir)
+		}
+		if mod.Go.Version != "1.26.0" {
+			t.Errorf("%s: go %s, want 1.26.0, the older of the supported versions", m.dir, mod.Go.Version)
+		}
+	}
+}

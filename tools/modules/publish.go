@@ -1,0 +1,113 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// publish publishes the modules of a tree, which it changes, to a proxy: each has its requirements of siblings set to the
+// version and is tidied when those are there. Modules that are never released are tidied too if all is set.
+func (t *tree) publish(p *proxy, version string, all bool) error {
+	for _, m := range t.modules {
+		if !m.released() && !all {
+			continue
+		}
+		dir := filepath.Join(t.dir, m.dir)
+		if err := setSiblings(dir, m.siblings, version); err != nil {
+			return err
+		}
+		if err := goCommand(dir, p.env(), "mod", "tidy"); err != nil {
+			return fmt.Errorf("%s: %w", m.dir, err)
+		}
+		if err := p.add(dir, m.path, version); err != nil {
+			return fmt.Errorf("%s: %w", m.dir, err)
+		}
+	}
+	return nil
+}
+
+// setSiblings sets the versions of modules that a go.mod requires.
+func setSiblings(dir string, siblings []string, version string) error {
+	mod, err := readMod(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range siblings {
+		if err := mod.AddRequire(path, version); err != nil {
+			return err
+		}
+	}
+	mod.Cleanup()
+	text, err := mod.Format()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), text, 0o644); err != nil {
+		return err
+	}
+	return dropSiblingSums(dir)
+}
+
+// dropSiblingSums removes the checksums of the repository's own modules: those of an earlier tree are wrong by now.
+func dropSiblingSums(dir string) error {
+	file := filepath.Join(dir, "go.sum")
+	text, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, repository+" ") && !strings.HasPrefix(line, repository+"/") {
+			kept.WriteString(line)
+		}
+	}
+	if kept.Len() == 0 {
+		return os.Remove(file)
+	}
+	return os.WriteFile(file, []byte(kept.String()), 0o644)
+}
+
+// contentVersion returns a version that stands for just this tree.
+func (t *tree) contentVersion() (string, error) {
+	hash := sha256.New()
+	err := filepath.WalkDir(t.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(t.dir, path)
+		fmt.Fprintf(hash, "%s\x00%d\x00%s", filepath.ToSlash(name), len(text), text)
+		return err
+	})
+	return "v0.0.0-tree." + hex.EncodeToString(hash.Sum(nil))[:16], err
+}
+
+func goCommand(dir string, env []string, args ...string) error {
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = dir, env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+func goEnv(name string) string {
+	out, err := exec.Command("go", "env", name).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// tree is a checkout of the repository, or a copy of one.
+type tree struct {
+	dir     string
+	modules []*module // each after those that it requires
+}
+
+// module is one Go module of the tree.
+type module struct {
+	dir      string // below the tree's
+	path     string
+	siblings []string // the paths of other modules of the tree that it requires
+}
+
+// untagged are the folders whose modules are never released: they serve those who work on the project, and may require
+// what no user should have to. So does a module inside an internal folder.
+var untagged = []string{"bench", "examples", "test", "tools"}
+
+func (m *module) released() bool {
+	parts := strings.Split(filepath.ToSlash(m.dir), "/")
+	return !slices.Contains(untagged, parts[0]) && !slices.Contains(parts, "internal")
+}
+
+// openTree reads go.work and the go.mod files that it uses.
+func openTree(dir string) (*tree, error) {
+	file := filepath.Join(dir, "go.work")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	work, err := modfile.ParseWork(file, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	var found []*module
+	for _, use := range work.Use {
+		m, err := readModule(dir, filepath.Clean(use.Path))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, m)
+	}
+	ordered, err := inOrder(found)
+	return &tree{dir: dir, modules: ordered}, err
+}
+
+func readModule(tree, dir string) (*module, error) {
+	mod, err := readMod(filepath.Join(tree, dir))
+	if err != nil {
+		return nil, err
+	}
+	m := &module{dir: dir, path: mod.Module.Mod.Path}
+	for _, require := range mod.Require {
+		m.siblings = append(m.siblings, require.Mod.Path) // inOrder keeps those that are siblings
+	}
+	return m, nil
+}
+
+func readMod(dir string) (*modfile.File, error) {
+	file := filepath.Join(dir, "go.mod")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return modfile.Parse(file, text, nil)
+}
+
+// inOrder sorts modules so that each comes after those that it requires. It refuses a released module that requires one
+// that is not: nobody could install it.
+func inOrder(found []*module) ([]*module, error) {
+	byPath := map[string]*module{}
+	for _, m := range found {
+		byPath[m.path] = m
+	}
+	for _, m := range found {
+		m.siblings = slices.DeleteFunc(m.siblings, func(path string) bool { return byPath[path] == nil })
+		for _, path := range m.siblings {
+			if m.released() && !byPath[path].released() {
+				return nil, fmt.Errorf("%s: requires %s, which is never released; move what needs it there", m.dir, path)
+			}
+		}
+	}
+	var ordered []*module
+	for len(ordered) < len(found) {
+		before := len(ordered)
+		for _, m := range found {
+			ready := !slices.Contains(ordered, m) && !slices.ContainsFunc(m.siblings, func(path string) bool {
+				return !slices.Contains(ordered, byPath[path])
+			})
+			if ready {
+				ordered = append(ordered, m)
+			}
+		}
+		if len(ordered) == before {
+			return nil, fmt.Errorf("these modules require one another in a circle: %v", names(found, ordered))
+		}
+	}
+	return ordered, nil
+}
+
+// names returns the folders of the modules that are not among the others.
+func names(found, others []*module) (dirs []string) {
+	for _, m := range found {
+		if !slices.Contains(others, m) {
+			dirs = append(dirs, m.dir)
+		}
+	}
+	return dirs
+}
+
+// copyTo copies what git knows of the tree, and what is new and not ignored, to another folder.
+func (t *tree) copyTo(dir string) (*tree, error) {
+	list := exec.Command("git", "-C", t.dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("git ls-files: %w", err)
+	}
+	for _, file := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if err := copyFile(filepath.Join(t.dir, file), filepath.Join(dir, file)); err != nil {
+			return nil, err
+		}
+	}
+	copied, err := openTree(dir)
+	if err != nil {
+		return nil, err
+	}
+	return copied, copied.addLicenses()
+}
+
+// addLicenses gives every module the license of the root, as the go command does when it downloads one of several modules
+// of a repository.
+func (t *tree) addLicenses() error {
+	for _, m := range t.modules {
+		to := filepath.Join(t.dir, m.dir, "LICENSE")
+		if _, err := os.Stat(to); err == nil {
+			continue
+		}
+		if err := copyFile(filepath.Join(t.dir, "LICENSE"), to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	text, err := os.ReadFile(from)
+	if os.IsNotExist(err) {
+		return nil // deleted, and git has not been told yet
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o644)
+}
