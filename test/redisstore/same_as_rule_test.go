@@ -1,9 +1,10 @@
-package redisstore
+package redisstore_test
 
 import (
 	"testing"
 
 	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/porttest"
@@ -14,7 +15,7 @@ import (
 func withClock(client rueidis.Client) porttest.Open {
 	return func(t testing.TB, now func() rule.Micros) store.Store {
 		t.Helper()
-		return newStore(t, client, Options{Now: now})
+		return newStore(t, client, redisstore.Options{Now: now})
 	}
 }
 

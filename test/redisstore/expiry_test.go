@@ -1,10 +1,11 @@
-package redisstore
+package redisstore_test
 
 import (
 	"context"
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -15,14 +16,14 @@ func TestExpiry(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	for _, grace := range []time.Duration{0, 250 * time.Millisecond, time.Hour} {
-		s := newStore(t, client, Options{Grace: grace})
+		s := newStore(t, client, redisstore.Options{Grace: grace})
 		if grace == 0 {
 			grace = time.Second // the default
 		}
 		for _, limit := range kinds() {
 			bound := bind(t, "expiry-"+t.Name()+grace.String(), limit)
 			var state rule.State
-			name := nameOf("slidegate", bound, "", "key")
+			name := nameOf(bound, "key")
 			for _, step := range []struct {
 				op   rule.Op
 				cost int64
@@ -52,7 +53,7 @@ func TestExpiry(t *testing.T) {
 func TestServerClockDecides(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
-	s := newStore(t, client, Options{})
+	s := newStore(t, client, redisstore.Options{})
 	for _, limit := range kinds() {
 		charge := store.Charge{Limit: bind(t, "clock", limit), Key: "key", Cost: 1}
 		for range 10 {
@@ -69,7 +70,7 @@ func TestServerClockDecides(t *testing.T) {
 func TestKeysGoByThemselves(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
-	s := newStore(t, client, Options{Grace: time.Millisecond})
+	s := newStore(t, client, redisstore.Options{Grace: time.Millisecond})
 	for _, limit := range kinds() {
 		limit.Window = 60 * time.Millisecond
 		bound := bind(t, "going", limit)
@@ -78,7 +79,7 @@ func TestKeysGoByThemselves(t *testing.T) {
 		var state rule.State
 		rule.Decide(rule.Take, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: 5}}, a.At, make([]rule.Answer, 1))
 		eventually(t, limit.Name+" to go", func() bool {
-			return number(t, client, "EXISTS", nameOf("slidegate", bound, "", "key")) == 0
+			return number(t, client, "EXISTS", nameOf(bound, "key")) == 0
 		})
 		if now, end := serverTime(t, client), bound.Rule().Expires(&state); now < end {
 			t.Errorf("%s: gone at %d, and it mattered until %d", limit.Name, now, end)
@@ -94,13 +95,13 @@ func TestKeysGoByThemselves(t *testing.T) {
 func TestRefusalsWriteNothing(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t) // its own: changes are counted
-	s := newStore(t, client, Options{})
+	s := newStore(t, client, redisstore.Options{})
 	for _, limit := range kinds() {
 		bound := bind(t, "refusals", limit)
 		full, fresh := store.Charge{Limit: bound, Key: "full"}, store.Charge{Limit: bound, Key: "fresh"}
 		full.Cost = bound.Rule().Capacity()
 		ask(t, s, rule.Take, full)
-		name := nameOf("slidegate", bound, "", "full")
+		name := nameOf(bound, "full")
 		value, end, before := text(t, client, "DUMP", name), number(t, client, "PEXPIRETIME", name), changes(t, client)
 		for _, cost := range []int64{0, 1, full.Cost, full.Cost + 1, rule.MaxQuota} {
 			full.Cost, fresh.Cost = cost, cost
@@ -124,7 +125,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		if text(t, client, "DUMP", name) != value || number(t, client, "PEXPIRETIME", name) != end {
 			t.Errorf("%s: a refusal changed the state or its end", limit.Name)
 		}
-		if number(t, client, "EXISTS", nameOf("slidegate", bound, "", "fresh")) != 0 {
+		if number(t, client, "EXISTS", nameOf(bound, "fresh")) != 0 {
 			t.Errorf("%s: a refusal left a key behind", limit.Name)
 		}
 	}
@@ -134,7 +135,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 func TestRefusalOfOneWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
-	s := newStore(t, client, Options{})
+	s := newStore(t, client, redisstore.Options{})
 	request := store.Request{Op: rule.Take, Group: "group"}
 	for _, limit := range kinds() {
 		request.Charges = append(request.Charges, store.Charge{Limit: bind(t, "one", limit), Key: "key", Cost: 1})

@@ -1,17 +1,20 @@
-package pgstore
+package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
 // ask sends one request of one charge.
-func ask(t testing.TB, s *Store, op rule.Op, charge store.Charge) rule.Answer {
+func ask(t testing.TB, s *pgstore.Store, op rule.Op, charge store.Charge) rule.Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -21,6 +24,14 @@ func ask(t testing.TB, s *Store, op rule.Op, charge store.Charge) rule.Answer {
 		t.Fatal(err)
 	}
 	return answers[0]
+}
+
+// codeOf returns the code of an error of the server's, "" for other errors.
+func codeOf(err error) string {
+	if cause, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return cause.Code
+	}
+	return ""
 }
 
 // eventually tries something until it is true.

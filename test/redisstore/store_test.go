@@ -1,10 +1,11 @@
-package redisstore
+package redisstore_test
 
 import (
 	"testing"
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 	"github.com/slidegate/slidegate/test/porttest"
@@ -12,9 +13,9 @@ import (
 )
 
 // newStore is New for options that are right.
-func newStore(t testing.TB, client rueidis.Client, opts Options) *Store {
+func newStore(t testing.TB, client rueidis.Client, opts redisstore.Options) *redisstore.Store {
 	t.Helper()
-	s, err := New(client, opts)
+	s, err := redisstore.New(client, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func contract(t *testing.T, client rueidis.Client) {
 	t.Helper()
 	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		t.Helper()
-		return newStore(t, client, Options{Now: clock.Now})
+		return newStore(t, client, redisstore.Options{Now: clock.Now})
 	})
 }
 

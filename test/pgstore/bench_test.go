@@ -1,4 +1,4 @@
-package pgstore
+package pgstore_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/pgtest"
@@ -23,10 +24,10 @@ import (
 func BenchmarkTake(b *testing.B) {
 	server := pgtest.Start(b)
 	pool := server.Pool(b, "pool_max_conns=64")
-	if err := Migrate(b.Context(), pool, Options{}); err != nil {
+	if err := pgstore.Migrate(b.Context(), pool, pgstore.Options{}); err != nil {
 		b.Fatal(err)
 	}
-	st, err := New(pool, Options{})
+	st, err := pgstore.New(pool, pgstore.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func BenchmarkTake(b *testing.B) {
 		for _, spread := range []int{1, keys} {
 			name := fmt.Sprintf("callers=%d/keys=%d/", callers, spread)
 			b.Run(name+"update", func(b *testing.B) {
-				together(b, callers, spread, func(key string) error {
+				share(b, callers, spread, func(key string) error {
 					_, err := pool.Exec(b.Context(), "UPDATE plain SET n = n + 1 WHERE key = $1", key)
 					return err
 				})
@@ -90,14 +91,14 @@ func fill(b *testing.B, pool *pgxpool.Pool, st store.Store, limit *store.Limit, 
 
 func takes(b *testing.B, st store.Store, limit *store.Limit, callers, keys int) {
 	b.ReportAllocs()
-	together(b, callers, keys, func(key string) error {
+	share(b, callers, keys, func(key string) error {
 		request := store.Request{Charges: []store.Charge{{Limit: limit, Key: key, Cost: 1}}, Answers: make([]rule.Answer, 1)}
 		return st.Apply(context.Background(), []store.Request{request})
 	})
 }
 
-// together has some callers share the rounds of a benchmark.
-func together(b *testing.B, callers, keys int, ask func(key string) error) {
+// share has some callers share the rounds of a benchmark.
+func share(b *testing.B, callers, keys int, ask func(key string) error) {
 	var asked atomic.Int64
 	var all sync.WaitGroup
 	for range callers {

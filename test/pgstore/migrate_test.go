@@ -1,4 +1,4 @@
-package pgstore
+package pgstore_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/pgtest"
@@ -18,19 +19,19 @@ func TestMigrateTogether(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"read committed", "serializable"} {
 		server := pgtest.Shared(t)
-		opts := Options{Schema: "limits"}
+		opts := pgstore.Options{Schema: "limits"}
 		var all sync.WaitGroup
 		for range 10 {
 			pool := server.Pool(t, "default_transaction_isolation="+level, "pool_max_conns=1")
 			all.Go(func() {
-				if err := Migrate(context.Background(), pool, opts); err != nil {
+				if err := pgstore.Migrate(context.Background(), pool, opts); err != nil {
 					t.Errorf("%s: %v", level, err)
 				}
 			})
 		}
 		all.Wait()
 		pool := server.Pool(t)
-		steps, err := Migrations(opts)
+		steps, err := pgstore.Migrations(opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,16 +48,16 @@ func TestMigrateAgainWithoutRights(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
 	owner := server.Pool(t)
-	opts := Options{Schema: "limits"}
-	if err := Migrate(t.Context(), owner, opts); err != nil {
+	opts := pgstore.Options{Schema: "limits"}
+	if err := pgstore.Migrate(t.Context(), owner, opts); err != nil {
 		t.Fatal(err)
 	}
 	url := server.Role(t, "reader", "USAGE ON SCHEMA limits", "SELECT ON limits.slidegate_migrations")
 	reader := pgtest.Pool(t, url)
-	if err := Migrate(t.Context(), reader, opts); err != nil {
+	if err := pgstore.Migrate(t.Context(), reader, opts); err != nil {
 		t.Error(err)
 	}
-	if err := Migrate(t.Context(), reader, Options{Schema: "others"}); err == nil || !strings.Contains(err.Error(), "42501") {
+	if err := pgstore.Migrate(t.Context(), reader, pgstore.Options{Schema: "others"}); err == nil || !strings.Contains(err.Error(), "42501") {
 		t.Errorf("a role without rights made a schema: %v", err)
 	}
 }
@@ -65,8 +66,8 @@ func TestMigrateAgainWithoutRights(t *testing.T) {
 func TestMigrationsByHand(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Shared(t).Pool(t)
-	for _, opts := range []Options{{}, {Prefix: "b_", Durability: Unlogged}} {
-		steps, err := Migrations(opts)
+	for _, opts := range []pgstore.Options{{}, {Prefix: "b_", Durability: pgstore.Unlogged}} {
+		steps, err := pgstore.Migrations(opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +80,7 @@ func TestMigrationsByHand(t *testing.T) {
 				t.Fatalf("step %d: %v", step.Version, err)
 			}
 		}
-		exercise(t, func(with Options) *Store {
+		exercise(t, func(with pgstore.Options) *pgstore.Store {
 			with.Prefix = opts.Prefix
 			return newStore(t, pool, with)
 		})
@@ -102,7 +103,7 @@ func TestMigrateAllOrNothing(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "CREATE TYPE slidegate_item AS (a int)"); err != nil { // in the way of a later step
 		t.Fatal(err)
 	}
-	err := Migrate(t.Context(), pool, Options{})
+	err := pgstore.Migrate(t.Context(), pool, pgstore.Options{})
 	if err == nil || !strings.HasPrefix(err.Error(), "pgstore: migrate: step 3, rule: ") {
 		t.Errorf("the error is %v", err)
 	}

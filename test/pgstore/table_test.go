@@ -1,4 +1,4 @@
-package pgstore
+package pgstore_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/pgtest"
@@ -17,8 +18,8 @@ import (
 // Every decision is made by the server's clock, to the microsecond.
 func TestServerClockDecides(t *testing.T) {
 	t.Parallel()
-	pool := database(t, Options{})
-	s := newStore(t, pool, Options{})
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
 	for _, limit := range kinds() {
 		for _, op := range []rule.Op{rule.Take, rule.Peek} {
 			for i := range 5 {
@@ -38,10 +39,10 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t, "autovacuum = off") // its own: transactions are counted
 	pool := server.Pool(t)
-	if err := Migrate(t.Context(), pool, Options{}); err != nil {
+	if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	s := newStore(t, pool, Options{})
+	s := newStore(t, pool, pgstore.Options{})
 	for _, limit := range kinds() {
 		bound := bind(t, "refusals", limit)
 		full, fresh := store.Charge{Limit: bound, Key: "full"}, store.Charge{Limit: bound, Key: "fresh"}
@@ -80,8 +81,8 @@ func TestRefusalsWriteNothing(t *testing.T) {
 // A row of the commonest limit is small, its address reads well, and updates of it touch no index.
 func TestLayout(t *testing.T) {
 	t.Parallel()
-	pool := database(t, Options{})
-	s := newStore(t, pool, Options{})
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
 	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 1 << 40, Window: time.Minute})
 	charge := store.Charge{Limit: limit, Key: "user 42", Cost: 3}
 	for range 200 {
@@ -112,8 +113,8 @@ func TestLayout(t *testing.T) {
 // Rows that fill their pages still find room beside them when they change.
 func TestPagesHaveRoom(t *testing.T) {
 	t.Parallel()
-	pool := database(t, Options{})
-	s := newStore(t, pool, Options{})
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
 	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 10, Window: time.Hour})
 	batch := make([]store.Request, 400)
 	for range 2 {
@@ -139,8 +140,8 @@ func TestPagesHaveRoom(t *testing.T) {
 // A log never holds more than the quota of units, whoever hammers.
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
-	pool := database(t, Options{})
-	s := newStore(t, pool, Options{})
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
 	limit := bind(t, "", slidegate.Limit{Quota: 5, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true})
 	for i := range int64(12) {
 		ask(t, s, rule.Take, store.Charge{Limit: limit, Cost: 1})
@@ -159,8 +160,8 @@ func TestIsolationLevels(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
 		for _, limits := range [][]slidegate.Limit{kinds()[:1], kinds()[3:4], kinds()} {
-			pool := database(t, Options{}, "default_transaction_isolation="+level)
-			s := newStore(t, pool, Options{})
+			pool := database(t, pgstore.Options{}, "default_transaction_isolation="+level)
+			s := newStore(t, pool, pgstore.Options{})
 			var charges []store.Charge
 			for _, limit := range limits {
 				limit.Quota = 30
@@ -180,7 +181,8 @@ func TestIsolationLevels(t *testing.T) {
 						mu.Lock()
 						if err != nil {
 							failed++
-							if code := codeOf(err); level == "read committed" || code != serializationFailure || !strings.Contains(err.Error(), "read committed") {
+							if code := codeOf(err); level == "read committed" || code != "40001" || // a serialization failure
+								!strings.Contains(err.Error(), "read committed") {
 								t.Errorf("%s: %v", level, err)
 							}
 						} else if _, allowed := rule.Deciding(request.Answers); allowed {
@@ -202,8 +204,8 @@ func TestIsolationLevels(t *testing.T) {
 // by each of the ways.
 func TestManyKeysTogether(t *testing.T) {
 	t.Parallel()
-	pool := database(t, Options{}, "deadlock_timeout=200ms")
-	s := newStore(t, pool, Options{})
+	pool := database(t, pgstore.Options{}, "deadlock_timeout=200ms")
+	s := newStore(t, pool, pgstore.Options{})
 	limits := []*store.Limit{
 		bind(t, "", slidegate.Limit{Name: "a", Quota: 1 << 40, Window: time.Hour}),
 		bind(t, "", slidegate.Limit{Name: "b", Quota: 1 << 40, Window: time.Hour, Segments: 2}),

@@ -1,4 +1,4 @@
-package redisstore
+package redisstore_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/faultproxy"
@@ -22,7 +23,7 @@ var hourly = slidegate.Limit{Name: "hourly", Quota: 100, Window: time.Hour, Algo
 func TestScriptIsSentOnceWhenItIsNotKnown(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
-	s := newStore(t, client, Options{})
+	s := newStore(t, client, redisstore.Options{})
 	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
 	for round := range int64(3) {
 		do(t, client, "SCRIPT", "FLUSH")
@@ -42,10 +43,11 @@ func TestScriptIsSentOnceWhenItIsNotKnown(t *testing.T) {
 func TestLargeBatchWithoutScript(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
-	s := newStore(t, client, Options{})
+	s := newStore(t, client, redisstore.Options{})
 	limit := hourly
 	limit.Quota = 10_000
 	bound := bind(t, "resend", limit)
+	const maxKeys = 512 // of one call of the script, as the store has it
 	batch := make([]store.Request, 2*maxKeys+7)
 	for i := range batch {
 		batch[i] = store.Request{
@@ -69,12 +71,12 @@ func TestLargeBatchWithoutScript(t *testing.T) {
 func TestErrorOfTheScript(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
-	s := newStore(t, client, Options{})
+	s := newStore(t, client, redisstore.Options{})
 	for _, limit := range kinds() {
 		bound := bind(t, "resend", limit)
 		charge := store.Charge{Limit: bound, Key: "secret-key", Cost: 1}
 		ask(t, s, rule.Peek, charge) // so that the script is known
-		do(t, client, "RPUSH", nameOf("slidegate", bound, "", charge.Key), "somebody else's")
+		do(t, client, "RPUSH", nameOf(bound, charge.Key), "somebody else's")
 		do(t, client, "CONFIG", "RESETSTAT")
 		_, err := try(context.Background(), s, rule.Take, charge)
 		if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || strings.Contains(err.Error(), "secret") {
@@ -91,7 +93,7 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly no")
 	client, other := server.Client(t), server.Client(t)
-	s := newStore(t, client, Options{})
+	s := newStore(t, client, redisstore.Options{})
 	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
 	ask(t, s, rule.Take, charge)
 	do(t, other, "CONFIG", "RESETSTAT")
@@ -118,7 +120,7 @@ func TestLostAnswer(t *testing.T) {
 		InitAddress: []string{wire.Addr()}, DisableCache: true, ForceSingleClient: true,
 		PipelineMultiplex: -1, // one connection, which is there already when the wire is hurt
 	})
-	s, direct := newStore(t, client, Options{}), server.Client(t)
+	s, direct := newStore(t, client, redisstore.Options{}), server.Client(t)
 	for name, lose := range map[string]func(){
 		"mute":  func() { wire.Mute(time.Minute) }, // until it is healed, which breaks the connection
 		"reset": func() { wire.Reset(50 * time.Millisecond) },
@@ -137,7 +139,7 @@ func TestLostAnswer(t *testing.T) {
 
 // loseAnswer sends a request whose answer gets lost, and returns how often the server carried it out. The wire heals when that
 // is done, so that nothing is in the way of sending it again; or only when the store has given up.
-func loseAnswer(t *testing.T, s *Store, direct rueidis.Client, wire *faultproxy.Wire, lose func(), healSoon bool) int64 {
+func loseAnswer(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *faultproxy.Wire, lose func(), healSoon bool) int64 {
 	t.Helper()
 	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
 	eventually(t, "the client to be connected", func() bool {
@@ -159,7 +161,7 @@ func loseAnswer(t *testing.T, s *Store, direct rueidis.Client, wire *faultproxy.
 		t.Errorf("the answer was lost, and the error is %v", err)
 	}
 	ran := calls(t, direct, "evalsha")
-	if a := ask(t, newStore(t, direct, Options{}), rule.Peek, charge); a.Remaining != 100-ran {
+	if a := ask(t, newStore(t, direct, redisstore.Options{}), rule.Peek, charge); a.Remaining != 100-ran {
 		t.Errorf("the script ran %d times, and %d of 100 remain", ran, a.Remaining)
 	}
 	return ran
@@ -169,7 +171,7 @@ func loseAnswer(t *testing.T, s *Store, direct rueidis.Client, wire *faultproxy.
 func TestServerGone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Server(t, "appendonly yes", "appendfsync always")
-	s := newStore(t, server.Client(t), Options{})
+	s := newStore(t, server.Client(t), redisstore.Options{})
 	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
 	ask(t, s, rule.Take, charge)
 	server.Kill()

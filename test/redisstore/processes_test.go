@@ -1,4 +1,4 @@
-package redisstore
+package redisstore_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/history"
@@ -29,7 +30,7 @@ func TestWorker(t *testing.T) {
 			return nil, err
 		}
 		t.Cleanup(client.Close)
-		store := newStore(t, client, Options{})
+		store := newStore(t, client, redisstore.Options{})
 		if kind == "history" {
 			return history.Job(store, func(ctx context.Context) error { return client.Do(ctx, client.B().Ping().Build()).Error() }), nil
 		}
@@ -76,7 +77,7 @@ func TestProcessesNeverOver(t *testing.T) {
 }
 
 // race asks many times at once for one key, and returns how many passed.
-func race(st *Store, text []byte) (admitted int64, err error) {
+func race(st *redisstore.Store, text []byte) (admitted int64, err error) {
 	var (
 		order raceOrder
 		count atomic.Int64

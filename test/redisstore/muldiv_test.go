@@ -1,16 +1,22 @@
-package redisstore
+package redisstore_test
 
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -32,15 +38,36 @@ type product struct{ a, b, c int64 }
 
 func TestProductsAreExact(t *testing.T) {
 	t.Parallel()
-	before, _, ok := strings.Cut(scriptText, "-- Windows --")
+	script, err := os.ReadFile("../../redisstore/decide.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, ok := strings.Cut(string(script), "-- Windows --")
 	if !ok || !strings.Contains(before, "function muldiv(") || !strings.Contains(before, "function mulDivAny(") {
 		t.Fatal("the script has no muldiv and mulDivAny before its windows any more")
 	}
 	client := redistest.Server(t).Client(t)
+	checkLargestBucket(t, newStore(t, client, redisstore.Options{}))
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		checkProducts(t, client, before, "plain", products(random, false))
 		checkProducts(t, client, before, "any", products(random, true))
+	}
+}
+
+// maxBucketQuota is the largest quota of a token bucket that the store accepts.
+const maxBucketQuota = 1<<48 - 1
+
+// checkLargestBucket looks that the products go as far as the store's limits do.
+func checkLargestBucket(t *testing.T, s *redisstore.Store) {
+	t.Helper()
+	limit := slidegate.Limit{Quota: maxBucketQuota, Window: time.Hour, Algorithm: slidegate.TokenBucket}
+	if err := s.Check(bind(t, "", limit)); err != nil {
+		t.Error(err)
+	}
+	limit.Quota++
+	if err := s.Check(bind(t, "", limit)); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("a bucket of %d: %v", limit.Quota, err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package redisstore
+package redisstore_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/faultproxy"
@@ -19,7 +20,7 @@ func TestFailoverOvershoot(t *testing.T) {
 	t.Parallel()
 	const quota, before, lost = 100, 40, 25
 	watched := redistest.Sentinel(t)
-	s := newStore(t, watched.Client(t), Options{})
+	s := newStore(t, watched.Client(t), redisstore.Options{})
 	master, replica := watched.Master.Client(t), watched.Replica.Client(t)
 	limit := slidegate.Limit{Name: "hourly", Quota: quota, Window: time.Hour, Algorithm: slidegate.SlidingLog}
 	bound := bind(t, "failover", limit)
@@ -33,7 +34,7 @@ func TestFailoverOvershoot(t *testing.T) {
 		}
 	}
 	take(before)
-	name := nameOf("slidegate", bound, "", "key")
+	name := nameOf(bound, "key")
 	eventually(t, "the replica to have it all", func() bool {
 		return text(t, replica, "DUMP", name) == text(t, master, "DUMP", name)
 	})

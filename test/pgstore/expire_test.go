@@ -1,4 +1,4 @@
-package pgstore
+package pgstore_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -16,9 +17,9 @@ import (
 // The row says exactly when its state stops to matter, after every operation, and Expire deletes it after the grace and not before.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
-	pool := database(t, Options{})
+	pool := database(t, pgstore.Options{})
 	now := rule.Micros(1_767_000_000e6)
-	s := newStore(t, pool, Options{Now: func() rule.Micros { return now }, Grace: 7 * time.Microsecond})
+	s := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }, Grace: 7 * time.Microsecond})
 	for _, limit := range kinds() {
 		bound := bind(t, "expiry", limit)
 		var state rule.State
@@ -54,8 +55,8 @@ func TestExpiry(t *testing.T) {
 // A reset leaves a row that goes at once, and the key is as new.
 func TestResetExpires(t *testing.T) {
 	t.Parallel()
-	pool := database(t, Options{})
-	s := newStore(t, pool, Options{})
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
 	for _, limit := range kinds() {
 		charge := store.Charge{Limit: bind(t, "reset", limit), Key: "key", Cost: 2}
 		ask(t, s, rule.Take, charge)
@@ -70,8 +71,8 @@ func TestResetExpires(t *testing.T) {
 // once.
 func TestExpireMany(t *testing.T) {
 	t.Parallel()
-	pool := database(t, Options{})
-	s := newStore(t, pool, Options{})
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
 	_, err := pool.Exec(t.Context(), `INSERT INTO slidegate_state
 		SELECT 0, CASE i % 5 WHEN 0 THEN 4102444800000000 ELSE i END, 0, 1, 0, 'dead:' || i FROM generate_series(1, 12500) i`)
 	if err != nil {
@@ -114,8 +115,8 @@ func TestExpireMany(t *testing.T) {
 // Sweep goes on until its context ends, also after errors, and gets everything in the end.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	pool := database(t, Options{})
-	s := newStore(t, pool, Options{})
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, failures := make(chan error, 1), make(chan error, 1_000)
 	if _, err := pool.Exec(ctx, "ALTER TABLE slidegate_state RENAME TO elsewhere"); err != nil {
@@ -148,8 +149,8 @@ func TestSweep(t *testing.T) {
 // A key whose row is deleted while it is being charged keeps every unit.
 func TestExpireMeanwhile(t *testing.T) {
 	t.Parallel()
-	pool := database(t, Options{})
-	s := newStore(t, pool, Options{Grace: time.Microsecond})
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{Grace: time.Microsecond})
 	limit := bind(t, "", slidegate.Limit{Quota: 1 << 40, Window: time.Millisecond, Anchor: slidegate.AnchorFirst}) // dead most of the time
 	ctx, cancel := context.WithCancel(t.Context())
 	var sweeping sync.WaitGroup

@@ -1,4 +1,4 @@
-package redisstore
+package redisstore_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -23,12 +24,12 @@ func memory(t *testing.T, client rueidis.Client, name string) int64 {
 func TestMemoryOfWindow(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
-	s := newStore(t, client, Options{})
+	s := newStore(t, client, redisstore.Options{})
 	bound := bind(t, "api", slidegate.Limit{Name: "login", Quota: 100, Window: time.Minute})
 	for range 3 {
 		ask(t, s, rule.Take, store.Charge{Limit: bound, Key: "user:12345", Cost: 1})
 	}
-	name := nameOf("slidegate", bound, "", "user:12345")
+	name := nameOf(bound, "user:12345")
 	used := memory(t, client, name)
 	t.Logf("%s: %d bytes", name, used)
 	if used > 170 {
@@ -43,11 +44,11 @@ func TestMemoryOfLog(t *testing.T) {
 	t.Parallel()
 	const quota, hammered = 100, 10_000
 	client := redistest.Server(t, "appendonly no").Client(t)
-	s := newStore(t, client, Options{})
+	s := newStore(t, client, redisstore.Options{})
 	limit := slidegate.Limit{Name: "login", Quota: quota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true}
 	bound := bind(t, "api", limit)
 	charge := store.Charge{Limit: bound, Key: "user:12345", Cost: 1}
-	ours, theirs := nameOf("slidegate", bound, "", charge.Key), "ratelimit:login:user:12345"
+	ours, theirs := nameOf(bound, charge.Key), "ratelimit:login:user:12345"
 	both := func(n int) { // requests to both
 		var batch []store.Request
 		add, at := []string{"ZADD", theirs}, serverTime(t, client)/1_000

@@ -1,4 +1,4 @@
-package pgstore
+package pgstore_test
 
 import (
 	"context"
@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/pgtest"
@@ -19,11 +21,11 @@ import (
 
 // exercise asks a store something by each of its ways, and compares the answers with the rule's. The keys are such that they would
 // show if one were written into a statement carelessly.
-func exercise(t *testing.T, open func(opts Options) *Store) {
+func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 	t.Helper()
-	var st *Store
+	var st *pgstore.Store
 	w := porttest.NewTwin(t, func(_ testing.TB, now func() rule.Micros) store.Store {
-		st = open(Options{Now: now})
+		st = open(pgstore.Options{Now: now})
 		return st
 	})
 	w.Now = 1_767_000_000e6
@@ -115,27 +117,27 @@ func TestModes(t *testing.T) {
 	server := pgtest.Shared(t)
 	for _, mode := range modes {
 		pool := poolIn(t, server.URL(), mode)
-		if err := Migrate(t.Context(), pool, Options{}); err != nil {
+		if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
 			t.Fatalf("%v: %v", mode, err)
 		}
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
-			exercise(t, func(opts Options) *Store { return newStore(t, pool, opts) })
+			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newStore(t, pool, opts) })
 		})
 		t.Run(fmt.Sprint("sql ", mode), func(t *testing.T) {
 			config := pool.Config().ConnConfig
 			db := stdlib.OpenDB(*config)
 			defer db.Close()
-			exercise(t, func(opts Options) *Store { return newSQL(t, db, opts) })
+			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newSQL(t, db, opts) })
 		})
 	}
 }
 
-func newSQL(t *testing.T, db *sql.DB, opts Options) *Store {
+func newSQL(t *testing.T, db *sql.DB, opts pgstore.Options) *pgstore.Store {
 	t.Helper()
-	if err := MigrateSQL(t.Context(), db, opts); err != nil {
+	if err := pgstore.MigrateSQL(t.Context(), db, opts); err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSQL(db, opts)
+	s, err := pgstore.NewSQL(db, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +151,11 @@ func TestBouncer(t *testing.T) {
 	url := pgtest.Bouncer(t, server)
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		pool := poolIn(t, url, mode)
-		if err := Migrate(t.Context(), pool, Options{}); err != nil {
+		if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
 			t.Fatalf("%v: %v", mode, err)
 		}
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
-			exercise(t, func(opts Options) *Store { return newStore(t, pool, opts) })
+			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newStore(t, pool, opts) })
 		})
 	}
 }
@@ -161,12 +163,12 @@ func TestBouncer(t *testing.T) {
 // The options about writing reach the functions, and last no longer than the call.
 func TestSynchronousCommit(t *testing.T) {
 	t.Parallel()
-	for _, opts := range []Options{
-		{SynchronousCommit: "on"}, {SynchronousCommit: "off"}, {Durability: Unlogged}, {Schema: "other-Schema", Prefix: "x_"},
+	for _, opts := range []pgstore.Options{
+		{SynchronousCommit: "on"}, {SynchronousCommit: "off"}, {Durability: pgstore.Unlogged}, {Schema: "other-Schema", Prefix: "x_"},
 	} {
 		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
 			pool := database(t, opts)
-			exercise(t, func(with Options) *Store {
+			exercise(t, func(with pgstore.Options) *pgstore.Store {
 				with.SynchronousCommit, with.Schema, with.Prefix = opts.SynchronousCommit, opts.Schema, opts.Prefix
 				return newStore(t, pool, with)
 			})
@@ -183,7 +185,7 @@ func TestSynchronousCommit(t *testing.T) {
 
 // checkCommit looks into the transactions of calls just before they are committed. The server has one synchronous_commit, and the calls
 // are to have another.
-func checkCommit(t *testing.T, pool *pgxpool.Pool, opts Options, other, want string) {
+func checkCommit(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options, other, want string) {
 	t.Helper()
 	for n := 1; n <= 3; n++ { // one key, several, and limits without a short way
 		conn, err := pool.Acquire(t.Context())
@@ -198,7 +200,7 @@ func checkCommit(t *testing.T, pool *pgxpool.Pool, opts Options, other, want str
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := NewOver(poolConn{tx}, opts)
+		s, err := pgstore.NewOver(txConn{tx}, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,6 +226,19 @@ func checkCommit(t *testing.T, pool *pgxpool.Pool, opts Options, other, want str
 			t.Errorf("way %d, %+v, on a connection with %s: a call has %s, and it is %s afterwards", n, opts, other, inside, after)
 		}
 	}
+}
+
+// txConn is a pgstore.Conn inside a transaction.
+type txConn struct{ tx pgx.Tx }
+
+func (c txConn) Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
+	var numbers pgtype.FlatArray[int64]
+	err := c.tx.QueryRow(ctx, statement, args...).Scan(&numbers)
+	return append(reply, numbers...), err
+}
+
+func (c txConn) Row(ctx context.Context, statement string, args []any, into ...any) error {
+	return c.tx.QueryRow(ctx, statement, args...).Scan(into...)
 }
 
 // text returns what a statement yields, as text.

@@ -1,7 +1,8 @@
-package redisstore
+package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -86,7 +88,7 @@ func serverTime(t testing.TB, client rueidis.Client) rule.Micros {
 }
 
 // ask sends one request of one charge.
-func ask(t testing.TB, s *Store, op rule.Op, charge store.Charge) rule.Answer {
+func ask(t testing.TB, s *redisstore.Store, op rule.Op, charge store.Charge) rule.Answer {
 	t.Helper()
 	answer, err := try(context.Background(), s, op, charge)
 	if err != nil {
@@ -96,7 +98,7 @@ func ask(t testing.TB, s *Store, op rule.Op, charge store.Charge) rule.Answer {
 }
 
 // try is ask where an error is possible. It waits at most for ten seconds, far longer than anything here takes.
-func try(ctx context.Context, s *Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
+func try(ctx context.Context, s *redisstore.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var answers [1]rule.Answer
@@ -118,9 +120,11 @@ func eventually(t testing.TB, what string, true func() bool) {
 	}
 }
 
-// nameOf is the name of the key that a charge's state is kept under.
-func nameOf(prefix string, limit *store.Limit, group, key string) string {
-	return string(appendName(nil, limitPrefix(prefix, limit), group, key))
+// nameOf is the name of the key that a charge's state is kept under, for texts of which at most the colons of the key have to
+// be escaped.
+func nameOf(limit *store.Limit, key string) string {
+	key = strings.ReplaceAll(key, ":", "%3A")
+	return fmt.Sprintf("slidegate:%s:%s:%s:{%s}", limit.Namespace(), limit.Name(), limit.Rule().Shape(), key)
 }
 
 // kinds are limits of every way of keeping state, with windows that outlast a test.

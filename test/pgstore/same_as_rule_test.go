@@ -1,10 +1,11 @@
-package pgstore
+package pgstore_test
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/porttest"
@@ -15,21 +16,21 @@ import (
 func withClock(pool *pgxpool.Pool) porttest.Open {
 	return func(t testing.TB, now func() rule.Micros) store.Store {
 		t.Helper()
-		return newStore(t, pool, Options{Now: now})
+		return newStore(t, pool, pgstore.Options{Now: now})
 	}
 }
 
 // The functions decide as the rule in Go does.
 func TestFunctionsAreTheRule(t *testing.T) {
 	t.Parallel()
-	porttest.SameAsRule(t, withClock(database(t, Options{})), porttest.Options{})
+	porttest.SameAsRule(t, withClock(database(t, pgstore.Options{})), porttest.Options{})
 }
 
 // The short ways for the commonest requests decide as the rule does too: take for one key, take_many for several, where requests
 // that are alike go together. In between other operations leave states that takes alone do not lead to.
 func TestShortWaysAreTheRule(t *testing.T) {
 	t.Parallel()
-	porttest.SameAsRule(t, withClock(database(t, Options{})), porttest.Options{
+	porttest.SameAsRule(t, withClock(database(t, pgstore.Options{})), porttest.Options{
 		Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow},
 		Moment: func(g *porttest.Game) {
 			if rapid.IntRange(0, 3).Draw(g.T, "any") == 0 {
@@ -62,5 +63,5 @@ func runs(g *porttest.Game) {
 
 func TestTraces(t *testing.T) {
 	t.Parallel()
-	porttest.Traces(t, withClock(database(t, Options{})))
+	porttest.Traces(t, withClock(database(t, pgstore.Options{})))
 }
