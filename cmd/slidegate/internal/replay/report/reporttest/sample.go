@@ -1,4 +1,6 @@
-package report
+// Package reporttest has documents for the tests of the report, and for those that look at its page in a browser: a day of
+// traffic that was made up, and one whose texts are hostile.
+package reporttest
 
 import (
 	"cmp"
@@ -234,10 +236,20 @@ func (s *simulation) trail(all []arrival, k replay.KeyOutcome) replay.Trail {
 // sampleQuotas are the quotas of the sweep.
 var sampleQuotas = []int64{10, 15, 20, 30, 40, 50, 70, 100, 120, 150, 200, 250, 300, 350, 400}
 
-// sample returns a new document every time, so that a test may change it; the simulation runs once.
-func sample() *Document {
+// Document has the fields of a report.Document, so that one converts to the other. It is not that type because the tests in
+// that package could not import this one then.
+type Document struct {
+	Title    string
+	Command  string
+	Per      string
+	Findings *replay.Findings
+	Sources  []traffic.Source
+}
+
+// Sample returns a new document every time, so that a test may change it; the simulation runs once.
+func Sample() Document {
 	f := *sampleFindings()
-	return &Document{
+	return Document{
 		Title:   "api-gateway, 14 November 2026",
 		Command: "slidegate replay --limit 100/1m --compare --sweep --suggest 2 access.log access.log.1.gz",
 		Sources: []traffic.Source{

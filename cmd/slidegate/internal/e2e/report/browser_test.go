@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
 )
 
 // browser is one tab of a real Chromium that has no network.
@@ -103,14 +105,14 @@ func eval[T any](b *browser, expression string) T {
 }
 
 // show writes the document's page to a file and opens that, in a window of the given size and scheme.
-func (b *browser) show(d *Document, width, height int64, scheme string) {
+func (b *browser) show(d *report.Document, width, height int64, scheme string) {
 	b.t.Helper()
 	path := filepath.Join(b.t.TempDir(), "report.html")
 	file, err := os.Create(path)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := HTML(file, d); err != nil {
+	if err := report.HTML(file, d); err != nil {
 		b.t.Fatal(err)
 	}
 	if err := file.Close(); err != nil {
