@@ -17,15 +17,15 @@ unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is
 # What builds on Envoy's packages takes minutes to look through, and to compile for the race detector, where nothing is cached:
 # make lint-all and make race have it. The race detector is for what shares memory between goroutines in earnest; make race has
 # all.
-HEAVY := /(cmd/slidegate|server|server/envoy)$$
-SHARES := /slidegate$$|/(memstore|httplimit|grpclimit|pgstore)$$|/(layer|redisstore)(/|$$)|/server/(gate|jsonapi|proxy|resp|stores|top)$$
+HEAVY := /(cmd/slidegate|server|(server|e2e)/envoy)$$
+SHARES := /slidegate$$|/(memstore|httplimit|grpclimit|pgstore)$$|/(layer|redisstore)(/|$$)|/test/(goredis|observe)$$|/(server|e2e)/(gate|jsonapi|proxy|resp|stores|top)$$
 TEST := $(GO) test -vet=off -timeout 8m # make lint has vetted
 
 test: compiler browser curl redis postgres proxies wrk ## all tests, with the race detector where memory is shared, and the benchmarks' own tests
 	$(TEST) -race $$($(GO) list ./... | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
 	$(TEST) $$($(GO) list ./... | grep -vE '$(SHARES)') $$($(GO) list ./... | grep -E '$(HEAVY)')
 	$(TEST) ./memstore # once more: the race detector leaves it too little time
-	$(TEST) -run Alloc ./layer/... ./httplimit ./grpclimit ./cmd/slidegate/internal/server/gate ./cmd/slidegate/internal/server/jsonapi ./cmd/slidegate/internal/server/resp # and these: it changes what is allocated
+	$(TEST) -run Alloc ./layer/... ./test/observe ./httplimit ./grpclimit ./cmd/slidegate/internal/server/gate ./cmd/slidegate/internal/server/jsonapi ./cmd/slidegate/internal/server/resp # and these: it changes what is allocated
 	cd bench && $(GO) test -timeout 4m ./...
 	cd examples/routers && $(GO) test ./...
 
@@ -107,10 +107,10 @@ bench-service: redis wrk ## the service: JSON, batches, forward-auth, the proxy,
 	cd bench && $(GO) run . -scenario service,resp,envoy
 
 history: redis postgres ## a minute each of Redis and PostgreSQL with kills and cuts, checked for one unit too many
-	$(GO) test ./redisstore ./pgstore -run History -v -count 1 -timeout 10m -history 60s
+	$(GO) test ./test/redisstore ./test/pgstore -run History -v -count 1 -timeout 10m -history 60s
 
 soak: postgres ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
-	$(GO) test ./pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
+	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
 
 bench-replay: ## how many requests of a log a second one core replays
 	$(GO) test ./cmd/slidegate -run '^$$' -bench Replay -benchtime 5x -cpu 1
@@ -119,7 +119,7 @@ replay-big: ## replay more than a gigabyte of log through a pipe, and print the 
 	$(GO) test ./cmd/slidegate -run Memory -v -count 1 -piped 22000000
 
 screenshots: browser ## pictures of the report's page, in ./screenshots
-	SLIDEGATE_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/replay/report -run Page -count 1
+	SLIDEGATE_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
 
 fuzz: ## fuzz every target for FUZZTIME each
 	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v ^./bench/); do \

@@ -1,15 +1,9 @@
 package config
 
 import (
-	"net/netip"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
-
-	"github.com/slidegate/slidegate"
 )
 
 func TestFormat(t *testing.T) {
@@ -106,119 +100,4 @@ policies:
 	if text := durationText(time.Minute); text != "1m" {
 		t.Errorf("a minute is written %s", text)
 	}
-}
-
-// drawFile makes up a file that is right.
-func drawFile(t *rapid.T) *File {
-	file := &File{Service: Service{
-		Store: rapid.SampledFrom([]string{"", "memory:", "redis://u:hunter2@h:1/0?a=b", "postgres://u@h/db?password=hunter2&x=%20",
-			"redis+sentinel://:p@[::1]:1,b:2/m"}).Draw(t, "store"),
-		StoreTimeout:   time.Duration(rapid.SampledFrom([]int64{0, 1, 50, 1500, 60_000}).Draw(t, "timeout")) * time.Millisecond,
-		Failure:        rapid.SampledFrom([]string{"", FailOpen, FailClosed, FailLocal}).Draw(t, "failure"),
-		TrustedProxies: drawAddresses(t, 1),
-	}}
-	names := rapid.SliceOfNDistinct(rapid.OneOf(rapid.StringMatching(`[A-Za-z0-9_.-]{1,6}`),
-		rapid.SampledFrom([]string{"default", "null", "true", "-", "---", "5", "0x1", "1e3", "...", "n", "_"})), 1, 4, rapid.ID).Draw(t, "names")
-	for _, name := range names {
-		file.Policies = append(file.Policies, drawPolicy(t, name))
-	}
-	if rapid.Bool().Draw(t, "has default") {
-		file.Service.Default = rapid.SampledFrom(names).Draw(t, "default")
-	}
-	return file
-}
-
-func drawPolicy(t *rapid.T, name string) Policy {
-	key, err := ParseTemplate(rapid.SampledFrom([]string{"address", "{user} {path}", "{{{header:X-Key}}}", "é\"\\{key}#"}).Draw(t, "key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cost, err := ParseCost(rapid.SampledFrom([]string{"1", "0", "9007199254740991", "bytes", `field:a\.b."c`}).Draw(t, "cost"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := Policy{
-		Name: name, Key: key, Cost: cost, Limits: drawLimits(t, "limits", 100),
-		Match:   rapid.SampledFrom([]string{"", "/", "GET /{$}", "h.example/a\"b/"}).Draw(t, "match"),
-		Allow:   List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
-		Deny:    List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
-		Shadow:  rapid.Bool().Draw(t, "shadow"),
-		Failure: rapid.SampledFrom([]string{"", FailOpen, FailClosed, FailLocal}).Draw(t, "failure"),
-	}
-	var seen reach
-	for _, key := range drawKeys(t) {
-		o := Override{Key: key, Pattern: strings.Contains(key, "*"), Unlimited: rapid.Bool().Draw(t, "unlimited")}
-		if !o.Unlimited {
-			o.Limits = drawLimits(t, "override", 1)
-		}
-		if _, covered := seen.before(o); !covered {
-			seen.add(o, 1)
-			p.Overrides = append(p.Overrides, o)
-		}
-	}
-	if rapid.Bool().Draw(t, "has candidate") {
-		p.Candidate = drawLimits(t, "candidate", 200) // other quotas than those of the limits
-	}
-	return p
-}
-
-// drawLimits makes up to three limits with quotas from least to least + 90, which do not share counts.
-func drawLimits(t *rapid.T, label string, least int64) (limits []slidegate.Limit) {
-	windows := rapid.SliceOfNDistinct(rapid.SampledFrom([]time.Duration{time.Millisecond, 90 * time.Second, time.Hour, 36 * time.Hour}),
-		1, 3, rapid.ID).Draw(t, label)
-	for _, window := range windows {
-		limit := slidegate.Limit{
-			Name: rapid.SampledFrom([]string{"", "a", "b c", "\"#: é", "- x"}).Draw(t, "name"), Quota: rapid.Int64Range(least, least+90).Draw(t, "quota"),
-			Window: window, Algorithm: slidegate.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")),
-			CountDenied: rapid.Bool().Draw(t, "count denied"),
-		}
-		switch limit.Algorithm {
-		case slidegate.SlidingWindow:
-			limit.Segments = rapid.IntRange(0, 2).Draw(t, "segments")
-			limit.Overlap = slidegate.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
-		case slidegate.TokenBucket:
-			limit.Burst = rapid.Int64Range(0, 5).Draw(t, "burst")
-		}
-		limits = append(limits, limit)
-	}
-	return limits
-}
-
-func drawAddresses(t *rapid.T, least int) (all []netip.Prefix) {
-	for range rapid.IntRange(0, 2).Draw(t, "addresses") {
-		addr := netip.AddrFrom4([4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "IPv4")))
-		if rapid.Bool().Draw(t, "is IPv6") {
-			addr = netip.AddrFrom16([16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "IPv6"))).Unmap()
-		}
-		all = append(all, netip.PrefixFrom(addr, rapid.IntRange(least, addr.BitLen()).Draw(t, "bits")).Masked())
-	}
-	return all
-}
-
-func drawKeys(t *rapid.T) []string {
-	keys := rapid.SliceOfN(rapid.OneOf(rapid.StringMatching(`[ab*]{1,4}`), rapid.StringN(1, 5, 20)), 0, 4).Draw(t, "keys")
-	if len(keys) == 0 {
-		return nil
-	}
-	return keys
-}
-
-func TestFormatIsReadAsTheSame(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		file := drawFile(t)
-		text := Format(file)
-		again, err := Parse("f", text)
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, text)
-		}
-		if want := understood(file); !reflect.DeepEqual(again, want) {
-			t.Fatalf("%s\nis read as %+v\nwant %+v", text, again, want)
-		}
-		if twice := Format(again); string(twice) != string(text) {
-			t.Fatalf("first\n%s\nthen\n%s", text, twice)
-		}
-		if strings.Contains(string(text), "hunter2") {
-			t.Fatalf("a password shows in\n%s", text)
-		}
-	})
 }

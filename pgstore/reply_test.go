@@ -105,6 +105,18 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
+// kinds are limits of every way of keeping state.
+func kinds() []slidegate.Limit {
+	return []slidegate.Limit{
+		{Name: "window", Quota: 10, Window: time.Hour},
+		{Name: "parts", Quota: 10, Window: time.Hour, Segments: 6, Anchor: slidegate.AnchorFirst, Overlap: slidegate.OverlapWhole},
+		{Name: "fixed", Quota: 10, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
+		{Name: "log", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+		{Name: "long-log", Quota: 1_000, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+		{Name: "bucket", Quota: 11, Window: time.Hour, Burst: 7, Algorithm: slidegate.TokenBucket},
+	}
+}
+
 // What the server has surely undone is tried again a few times, anything else is not.
 func TestTriesAgain(t *testing.T) {
 	for code, calls := range map[string]int{serializationFailure: maxTries, deadlockDetected: maxTries, "57014": 1, "53100": 1, "": 1} {
@@ -156,45 +168,3 @@ func TestWrongOptions(t *testing.T) {
 }
 
 func errOf(_ *Store, err error) error { return err }
-
-// A request of too many charges or of none is refused by itself; the others of its batch are decided.
-func TestChargesPerRequest(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, database(t, Options{}), Options{})
-	limit := bind(t, "", kinds()[0])
-	batch := make([]store.Request, 3)
-	for i, n := range []int{0, 65, 64} {
-		for j := range n {
-			batch[i].Charges = append(batch[i].Charges, store.Charge{Limit: limit, Key: strings.Repeat("k", j), Cost: 1})
-		}
-		batch[i].Answers = make([]rule.Answer, n)
-	}
-	err := s.Apply(t.Context(), batch)
-	for i, r := range batch[:2] {
-		if !errors.Is(r.Err, store.ErrUnsupported) {
-			t.Errorf("request %d: %v", i, r.Err)
-		}
-	}
-	if batch[2].Err != nil || err == nil || err.Error() != batch[0].Err.Error() || batch[2].Answers[63].Remaining != 9 {
-		t.Errorf("Apply returned %v, the last request has %v, %+v", err, batch[2].Err, batch[2].Answers)
-	}
-}
-
-// A batch of any size is decided, in order.
-func TestLargeBatch(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, database(t, Options{}), Options{})
-	limit := bind(t, "", slidegate.Limit{Quota: 2_000, Window: time.Hour})
-	batch := make([]store.Request, 2_500)
-	for i := range batch {
-		batch[i] = store.Request{Charges: []store.Charge{{Limit: limit, Cost: 1}}, Answers: make([]rule.Answer, 1)}
-	}
-	if err := s.Apply(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
-	for i := range batch {
-		if a := batch[i].Answers[0]; a.Allowed != (i < 2_000) || a.Remaining != max(0, 2_000-int64(i)-1) {
-			t.Fatalf("request %d: %+v", i, a)
-		}
-	}
-}

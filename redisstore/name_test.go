@@ -1,17 +1,31 @@
 package redisstore
 
 import (
-	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
-	"github.com/slidegate/slidegate/test/redistest"
-	"pgregory.net/rapid"
 )
+
+// bind is slidegate.Bind for a limit that is right.
+func bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
+	t.Helper()
+	bound, err := slidegate.Bind(namespace, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound
+}
+
+// nameOf is the name of the key that a charge's state is kept under.
+func nameOf(prefix string, limit *store.Limit, group, key string) string {
+	return string(appendName(nil, limitPrefix(prefix, limit), group, key))
+}
 
 func TestNames(t *testing.T) {
 	hour := slidegate.Limit{Quota: 1, Window: time.Hour}
@@ -36,15 +50,19 @@ func TestNames(t *testing.T) {
 // address is what a state belongs to, as far as it can be confused.
 type address struct{ namespace, limit, group, key string }
 
-func drawAddress(t *rapid.T, label string) address {
+func drawAddress(random *rand.Rand) address {
 	// Few letters, and those that names are made of, so that addresses come close to one another.
-	part := func(what string) string {
-		letters := []string{
-			"a", "b", ":", "{", "}", "%", "%3A", "%7B", "}:", ":{", "%25", " ", "\x00", "\n", "\x7f", "\xff", "é", "-",
-		}
-		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(letters), 0, 4).Draw(t, label+" "+what), "")
+	letters := []string{
+		"a", "b", ":", "{", "}", "%", "%3A", "%7B", "}:", ":{", "%25", " ", "\x00", "\n", "\x7f", "\xff", "é", "-",
 	}
-	return address{part("namespace"), part("limit"), part("group"), part("key")}
+	part := func() string {
+		var text strings.Builder
+		for range random.IntN(5) {
+			text.WriteString(letters[random.IntN(len(letters))])
+		}
+		return text.String()
+	}
+	return address{part(), part(), part(), part()}
 }
 
 func (a address) name(t testing.TB) string {
@@ -53,28 +71,29 @@ func (a address) name(t testing.TB) string {
 
 // Different addresses have different names, of bytes that every terminal shows, and a group's names lie in one slot.
 func TestNamesAreApart(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d", seed)
 	seen := map[string]address{}
-	rapid.Check(t, func(rt *rapid.T) {
-		for range 30 {
-			a := drawAddress(rt, "address")
-			name := a.name(t)
-			if before, ok := seen[name]; ok && before != a {
-				rt.Fatalf("%q and %q are both kept under %q", before, a, name)
-			}
-			seen[name] = a
-			if i := strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
-				rt.Fatalf("%q is kept under %q, which has a byte that terminals do not show", a, name)
-			}
-			other := drawAddress(rt, "other")
-			other.group = a.group
-			if a.group == "" {
-				other.key = a.key
-			}
-			if slot(name) != slot(other.name(t)) {
-				rt.Fatalf("%q and %q lie in different slots", name, other.name(t))
-			}
+	for range 3_000 {
+		a := drawAddress(random)
+		name := a.name(t)
+		if before, ok := seen[name]; ok && before != a {
+			t.Fatalf("%q and %q are both kept under %q", before, a, name)
 		}
-	})
+		seen[name] = a
+		if i := strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
+			t.Fatalf("%q is kept under %q, which has a byte that terminals do not show", a, name)
+		}
+		other := drawAddress(random)
+		other.group = a.group
+		if a.group == "" {
+			other.key = a.key
+		}
+		if slot(name) != slot(other.name(t)) {
+			t.Fatalf("%q and %q lie in different slots", name, other.name(t))
+		}
+	}
 	t.Logf("%d different names", len(seen))
 }
 
@@ -112,31 +131,23 @@ func TestNamesOfShapes(t *testing.T) {
 	}
 }
 
-// The slot is the one that the server computes, and names on the server are the ones of this package.
-func TestSlotsAndNamesOnServer(t *testing.T) {
-	t.Parallel()
-	nodes := redistest.Cluster(t)
-	client, node := nodes.Client(t), nodes[0].Options()
-	node.ForceSingleClient = true
-	single := redistest.Client(t, node)
-	s := newStore(t, client, Options{Prefix: "own"})
+// testdata/names.txt has groups, keys, the names that they are kept under, and the slots of these names. A test beside the
+// kits compares the file with what a server says.
+func TestSlotsAndNamesOfServer(t *testing.T) {
+	recorded, err := os.ReadFile("testdata/names.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
 	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 1, Window: time.Hour})
-	for _, a := range [][2]string{
-		{"", "a"}, {"", ""}, {"", "{}"}, {"g", "a"}, {"{g}", "}a"}, {"", "user:12345"}, {"\x00", "\xff"},
-	} {
-		name := nameOf("own", limit, a[0], a[1])
-		if want := number(t, single, "CLUSTER", "KEYSLOT", name); int64(slot(name)) != want {
-			t.Errorf("the slot of %q is %d, not %d", name, want, slot(name))
+	lines := strings.Split(strings.TrimSpace(string(recorded)), "\n")
+	for _, line := range lines {
+		var group, key, want string
+		var wantSlot uint16
+		if _, err := fmt.Sscanf(line, "%q %q %q %d", &group, &key, &want, &wantSlot); err != nil {
+			t.Fatalf("%s: %v", line, err)
 		}
-		request := store.Request{
-			Group: a[0], Charges: []store.Charge{{Limit: limit, Key: a[1], Cost: 1}}, Answers: make([]rule.Answer, 1),
-		}
-		if err := s.Apply(context.Background(), []store.Request{request}); err != nil {
-			t.Fatal(err)
-		}
-		found := client.Do(context.Background(), client.B().Exists().Key(name).Build())
-		if n, err := found.AsInt64(); n != 1 || err != nil {
-			t.Errorf("there is no key %q: %v", name, err)
+		if name := nameOf("own", limit, group, key); name != want || slot(name) != wantSlot {
+			t.Errorf("%s: the name is %q, its slot %d", line, name, slot(name))
 		}
 	}
 }

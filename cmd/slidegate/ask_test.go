@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/slidegate/slidegate/test/redistest"
 )
 
 // asks are command lines and what becomes of them, one after the other.
@@ -78,33 +76,6 @@ func TestAskWithToken(t *testing.T) {
 	t.Setenv("SLIDEGATE_TOKEN", token)
 	asks{{[]string{"allow", "me"}, exitOK, "98 of 100"}}.play(t, "--server", s.url("http"))
 	asks{{[]string{"reset", "me"}, exitOK, "reset"}, {[]string{"top"}, exitOK, "nobody was refused yet"}}.play(t, "--server", s.url("admin"))
-}
-
-// TestAskStore: without a service, the store itself is asked, and knows what a service has counted there.
-func TestAskStore(t *testing.T) {
-	node := redistest.Server(t, "maxclients 100") // of its own
-	at := "redis://" + node.Addr()
-	limit := []string{"--limit", "3/1h sliding-log"}
-	s := startServe(t, append(limit, "--store", at)...)
-	if got := s.allow("me"); got != http.StatusOK {
-		t.Fatalf("the service: %d\n%s", got, s.text())
-	}
-	asks{
-		{[]string{"peek", "me"}, exitOK, "allowed: 2 of 3 left"},
-		{[]string{"allow", "me", "--cost", "2"}, exitOK, "allowed: 0 of 3 left"},
-		{[]string{"allow", "me"}, exitRefused, "refused by 3/1h sliding-log"},
-		{[]string{"allow", "me", "--format", "json"}, exitRefused, `"allowed":false`},
-		{[]string{"reset", "me"}, exitOK, "reset"},
-		{[]string{"peek", "me"}, exitOK, "allowed: 3 of 3 left"},
-		{[]string{"peek", "me", "--policy", "web"}, exitFailure, `"web" is not a policy (there is only default)`},
-	}.play(t, append(limit, "--store", at)...)
-	policies := write(t, "policies.yaml", []byte("store: "+at+"\npolicies: {default: {limits: [3/1h sliding-log]}}\n"))
-	asks{
-		{[]string{"allow", "me"}, exitOK, "allowed: 2 of 3 left"},
-		{[]string{"allow", "me", "--limit", "1/1s"}, exitFailure, "leave out --limit"},
-	}.play(t, "--config", policies)
-	node.Kill()
-	asks{{[]string{"allow", "me"}, exitFailure, "--store"}}.play(t, "--config", policies)
 }
 
 func TestAskWrong(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/metric/noop"
+
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/rule"
@@ -56,7 +58,7 @@ func TestEvents(t *testing.T) {
 		for _, keys := range []bool{false, true} {
 			var got []told
 			opts := observe.Options{
-				MeterProvider: newMeter(t).provider, Keys: keys, DurationEvery: 1 << 30,
+				MeterProvider: noop.NewMeterProvider(), Keys: keys, DurationEvery: 1 << 30,
 				OnDecision: func(e observe.Event) { got = append(got, copied(e)) },
 			}
 			limiter := newLimiter(t, open(t, inner, opts), user)
@@ -98,7 +100,7 @@ func TestEventsOfABatch(t *testing.T) {
 		var got []string
 		inner := scripted{decide: func(*store.Request) error { time.Sleep(time.Millisecond); return nil }}
 		st := open(t, inner, observe.Options{
-			MeterProvider: newMeter(t).provider,
+			MeterProvider: noop.NewMeterProvider(),
 			OnDecision:    func(e observe.Event) { got = append(got, fmt.Sprint(e.Limits, e.Duration, len(e.Answers))) },
 		})
 		a, b := bind(t, user), bind(t, tenant)
@@ -125,7 +127,7 @@ func TestErrorHasNoAnswer(t *testing.T) {
 		r.Answers[0] = rule.Answer{Allowed: true, Granted: 1, Remaining: 5}
 		return down
 	}}
-	store := open(t, inner, observe.Options{MeterProvider: newMeter(t).provider})
+	store := open(t, inner, observe.Options{MeterProvider: noop.NewMeterProvider()})
 	allowed, _, remaining, _, _, _, err := store.TakeSingle(t.Context(), bind(t, user), "k", 1)
 	if allowed || remaining != 0 || err != down {
 		t.Errorf("allowed %v, %d remaining, %v", allowed, remaining, err)
@@ -137,7 +139,7 @@ func TestHookThatAsks(t *testing.T) {
 	var store *observe.Store
 	limit := bind(t, user)
 	depth, events := 0, 0
-	store = open(t, newMemory(t, nil), observe.Options{MeterProvider: newMeter(t).provider, Keys: true, OnDecision: func(e observe.Event) {
+	store = open(t, newMemory(t, nil), observe.Options{MeterProvider: noop.NewMeterProvider(), Keys: true, OnDecision: func(e observe.Event) {
 		events++
 		if depth++; depth < 3 {
 			_, _, _, _, _, _, _ = store.TakeSingle(t.Context(), limit, "inner", 1)

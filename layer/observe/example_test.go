@@ -4,59 +4,37 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"slices"
 	"time"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// Five requests of a key that may make three, and what a collection of the metrics says then. A program would have an
-// exporter where this example has a reader, such as the one for Prometheus.
+// A hook is told of every request. The metrics go to the global MeterProvider, which a program sets once with an exporter.
 func Example() {
-	reader := metric.NewManualReader()
 	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	store, err := observe.New(memory, observe.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
+	store, err := observe.New(memory, observe.Options{OnDecision: func(e observe.Event) {
+		fmt.Println(e.Limits[0], e.Answers[0].Allowed, e.Answers[0].Remaining)
+	}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	limiter, err := slidegate.New(store, slidegate.Limit{Name: "per-user", Quota: 3, Window: 24 * time.Hour})
+	defer store.Close()
+	limiter, err := slidegate.New(store, slidegate.Limit{Name: "per-user", Quota: 2, Window: 24 * time.Hour})
 	if err != nil {
 		log.Fatal(err)
 	}
-	for range 5 {
+	for range 3 {
 		if _, err := limiter.Allow(context.Background(), "user:42"); err != nil {
 			log.Fatal(err)
 		}
 	}
-
-	var collected metricdata.ResourceMetrics
-	if err := reader.Collect(context.Background(), &collected); err != nil {
-		log.Fatal(err)
-	}
-	var lines []string
-	for _, m := range collected.ScopeMetrics[0].Metrics {
-		if sum, ok := m.Data.(metricdata.Sum[int64]); ok {
-			for _, point := range sum.DataPoints {
-				verdict, _ := point.Attributes.Value(attribute.Key("slidegate.verdict"))
-				lines = append(lines, fmt.Sprintf("%s %s %d %s", m.Name, verdict.AsString(), point.Value, m.Unit))
-			}
-		}
-	}
-	slices.Sort(lines)
-	for _, line := range lines {
-		fmt.Println(line)
-	}
 	// Output:
-	// slidegate.decisions allowed 3 {decision}
-	// slidegate.decisions refused 2 {decision}
-	// slidegate.units.granted  3 {unit}
+	// per-user true 1
+	// per-user true 0
+	// per-user false 0
 }

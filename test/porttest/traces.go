@@ -38,7 +38,7 @@ type recorded struct {
 // package rule's, whose folder lies beside the store's; what one is says the test of the same name there.
 func Traces(t *testing.T, open Open) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "rule", "testdata", "traces", "*", "*.json"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "rule", "testdata", "traces", "*", "*.json"))
 	if err != nil || len(files) < 9 {
 		t.Fatalf("found the recordings %v, %v", files, err)
 	}

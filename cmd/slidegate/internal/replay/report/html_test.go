@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report/reporttest"
 )
 
 // rendered returns the page of d.
@@ -55,43 +56,27 @@ func TestLibraryIsTheOneThatIsSaid(t *testing.T) {
 	}
 }
 
-// hostileKeys are keys that somebody might send who knows where they end up.
-var hostileKeys = []string{
-	`</script><script>window.pwned = 1</script>`,
-	`"><img src=x onerror="window.pwned = 2">`,
-	`' onmouseover='window.pwned = 3`,
-	"<!--<script>",
-	"{{.Command}}${7*7}`",
-	"user-\u202egnp.exe",
-	"nul\x00 bell\x07 esc\x1b[31m \xff\xfe",
-	"line\u2028separator\nnewline",
-	strings.Repeat("A", 10_000) + "end",
-	"",
+// sample and hostile return documents that a test may change.
+func sample() *Document {
+	d := Document(reporttest.Sample())
+	return &d
 }
 
-// hostile returns a sample in which every text is one of the hostile keys.
 func hostile() *Document {
-	d := sample()
-	f := d.Findings
-	f.Outcome.TopDenied, f.Worst = nil, append([]replay.Trail(nil), f.Worst...)
-	for i, key := range hostileKeys {
-		f.Outcome.TopDenied = append(f.Outcome.TopDenied, replay.KeyOutcome{Key: key, Requests: 20, Denied: int64(10 - i)})
-		trail := f.Worst[0]
-		trail.Key = key
-		f.Worst = append(f.Worst, trail)
-	}
-	f.Worst = f.Worst[len(f.Worst)-len(hostileKeys):]
-	f.Outcome.Lockout.Key = hostileKeys[0]
-	f.Outcome.Limits = append([]replay.LimitOutcome(nil), f.Outcome.Limits...)
-	f.Outcome.Limits[0].Highest.Key = hostileKeys[1]
-	f.NotCompared = []replay.Omission{{Name: hostileKeys[0], Why: hostileKeys[1]}}
-	d.Title, d.Command = hostileKeys[0], hostileKeys[1]+hostileKeys[5]
-	d.Sources[0].Name, d.Sources[0].Cut = hostileKeys[2], hostileKeys[3]
-	d.Sources[0].Examples[0].Text, d.Sources[0].Examples[0].Why = hostileKeys[0], hostileKeys[1]
-	return d
+	d := Document(reporttest.Hostile())
+	return &d
 }
 
-// TestHostileTextStaysText is about the page's source; TestBrowserHostile asks a browser.
+// TestHostileKeysAreShown is what the browser is asked about again.
+func TestHostileKeysAreShown(t *testing.T) {
+	for i, k := range reporttest.HostileKeys() {
+		if got, want := key(k), reporttest.HostileShown[i]; got != want {
+			t.Errorf("key %d is shown as %q, want %q", i, got, want)
+		}
+	}
+}
+
+// TestHostileTextStaysText is about the page's source; TestBrowserHostile of the end-to-end tests asks a browser.
 func TestHostileTextStaysText(t *testing.T) {
 	page := rendered(t, hostile())
 	ours := strings.Replace(page, string(load().Library), "", 1)

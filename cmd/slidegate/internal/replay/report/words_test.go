@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report/reporttest"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -123,7 +124,7 @@ func TestVisibleIsInert(t *testing.T) {
 
 // FuzzVisible asks the same of what a fuzzer thinks of.
 func FuzzVisible(f *testing.F) {
-	for _, k := range hostileKeys {
+	for _, k := range reporttest.HostileKeys() {
 		f.Add(k)
 	}
 	f.Fuzz(func(t *testing.T, text string) { checkInert(t, text) })

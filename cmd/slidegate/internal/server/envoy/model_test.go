@@ -7,9 +7,6 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
-
-	"github.com/slidegate/slidegate/redisstore"
-	"github.com/slidegate/slidegate/test/redistest"
 )
 
 const modelFile = `
@@ -78,7 +75,7 @@ func drawRequest(t *rapid.T) *rls.RateLimitRequest {
 }
 
 // like plays drawn requests to the service and to the model.
-func like(t *testing.T, r *rig, names string) {
+func like(t *testing.T, r *rig) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
@@ -94,21 +91,10 @@ func like(t *testing.T, r *rig, names string) {
 				rt.Fatal(err)
 			}
 			if got := summary(response); got != want {
-				rt.Fatalf("%s: %v at %g: %s, want %s", names, ask, clock, got, want)
+				rt.Fatalf("%v at %g: %s, want %s", ask, clock, got, want)
 			}
 		}
 	})
 }
 
-func TestCodesOfTheOriginal(t *testing.T) { like(t, newRig(t, Options{}, modelFile), "memory") }
-
-func TestCodesOfTheOriginalInRedis(t *testing.T) {
-	r := &rig{t: t}
-	store, err := redisstore.New(redistest.Server(t).Client(t), redisstore.Options{Now: r.micros.Load})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.store = &counting{Store: store}
-	r.start(Options{}, modelFile)
-	like(t, r, "redis")
-}
+func TestCodesOfTheOriginal(t *testing.T) { like(t, newRig(t, Options{}, modelFile)) }

@@ -1,7 +1,6 @@
 package jsonapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // parsed is the document as the tests look at it.
@@ -33,35 +30,24 @@ var (
 		var doc parsed
 		return &doc, json.Unmarshal(document, &doc)
 	})
-	schemas   sync.Map // of *jsonschema.Schema by pointer
-	compiling sync.Mutex
+	readSchemas = sync.OnceValues(func() (schemas, error) {
+		value, err := decode(string(document))
+		return schemas{value}, err
+	})
 )
 
-// schemaAt compiles the schema at a JSON pointer of the document.
-func schemaAt(t testing.TB, pointer string) *jsonschema.Schema {
-	t.Helper()
-	if known, ok := schemas.Load(pointer); ok {
-		return known.(*jsonschema.Schema)
-	}
-	compiling.Lock()
-	defer compiling.Unlock()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
-	must(t, err)
-	compiler := jsonschema.NewCompiler()
-	must(t, compiler.AddResource("openapi.json", doc))
-	schema, err := compiler.Compile("openapi.json#" + pointer)
-	must(t, err)
-	schemas.Store(pointer, schema)
-	return schema
-}
-
+// valid holds a text against the schema at a JSON pointer of the document.
 func valid(t testing.TB, pointer, text string) error {
 	t.Helper()
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	s, err := readSchemas()
+	must(t, err)
+	schema, err := s.at(pointer)
+	must(t, err)
+	value, err := decode(text)
 	if err != nil {
 		return err
 	}
-	return schemaAt(t, pointer).Validate(value)
+	return s.check(schema, "", value)
 }
 
 // answered are the answers that were checked, as "post /v1/allow 200".

@@ -2,18 +2,17 @@ package proxy_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
 	"github.com/slidegate/slidegate/config"
@@ -70,31 +69,33 @@ func TestDrainCuts(t *testing.T) {
 			<-r.Context().Done()
 			return
 		}
-		conn, err := websocket.Accept(w, r, nil)
+		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
-		_, _, _ = conn.Read(context.Background())
-		conn.CloseNow()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn)
+		conn.Close()
 	})
 	s := plenty()
 	s.serve.Drain = 20 * time.Millisecond
 	r := newRig(t, to, s)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	conn, _, err := websocket.Dial(ctx, "ws://"+r.at+"/", nil)
-	if err != nil {
-		t.Fatal(err)
+	conn := r.dial()
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	socket := bufio.NewReader(conn)
+	switched, err := http.ReadResponse(socket, nil)
+	if err != nil || switched.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("no websocket: %+v, %v", switched, err)
 	}
-	defer conn.CloseNow()
 	events, err := r.http.Get("http://" + r.at + "/events")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer events.Body.Close()
 	r.stop()
-	if _, _, err := conn.Read(ctx); err == nil || ctx.Err() != nil {
-		t.Errorf("the websocket: %v", err)
+	if text, err := io.ReadAll(socket); len(text) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the websocket: %q, %v", text, err)
 	}
 	if _, err := io.ReadAll(events.Body); err == nil {
 		t.Error("the events ended as if they were whole")

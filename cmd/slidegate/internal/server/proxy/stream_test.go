@@ -15,52 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
-
-	"github.com/slidegate/slidegate/config"
 )
-
-func TestWebsocket(t *testing.T) {
-	to := application(t, func(w http.ResponseWriter, r *http.Request) {
-		conn, err := websocket.Accept(w, r, nil)
-		if err != nil {
-			return
-		}
-		defer conn.CloseNow()
-		for {
-			kind, message, err := conn.Read(r.Context())
-			if err != nil || conn.Write(r.Context(), kind, message) != nil {
-				return
-			}
-		}
-	})
-	r := newRig(t, to, settings{policies: []config.Policy{policy("p", "", "1/1h")}})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	conn, answer, err := websocket.Dial(ctx, "ws://"+r.at+"/chat", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.CloseNow()
-	if answer.Header.Get("Ratelimit") == "" {
-		t.Errorf("the answer tells nothing: %v", answer.Header)
-	}
-	for _, message := range []string{"hello", strings.Repeat("long ", 5000), ""} {
-		if err := conn.Write(ctx, websocket.MessageText, []byte(message)); err != nil {
-			t.Fatal(err)
-		}
-		if _, got, err := conn.Read(ctx); err != nil || string(got) != message {
-			t.Fatalf("%d bytes came back as %d: %v", len(message), len(got), err)
-		}
-	}
-	if _, refused, err := websocket.Dial(ctx, "ws://"+r.at+"/chat", nil); err == nil || refused == nil || refused.StatusCode != 429 {
-		t.Errorf("a second one: %v", err)
-	}
-	if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
-		t.Errorf("close: %v", err)
-	}
-}
 
 // TestNoOtherUpgrades: another HTTP on a switched connection would be a way around all limits.
 func TestNoOtherUpgrades(t *testing.T) {

@@ -1,0 +1,72 @@
+package program_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// The program's exit statuses.
+const (
+	exitOK      = 0
+	exitRefused = 1
+	exitFailure = 2
+)
+
+// asks are command lines and what becomes of them, one after the other.
+type asks []struct {
+	args   []string
+	status int
+	want   string // part of what is printed, or of the message
+}
+
+func (steps asks) play(t *testing.T, more ...string) {
+	t.Helper()
+	for i, step := range steps {
+		status, out, errs := call(t, append(step.args, more...)...)
+		said := out
+		if step.status == exitFailure {
+			said = errs
+		}
+		if status != step.status || !strings.Contains(said, step.want) {
+			t.Errorf("%d: %q: status %d, not %d, and says\n%s%s\nnot %q", i, step.args, status, step.status, out, errs, step.want)
+		}
+		if step.status != exitFailure && errs != "" {
+			t.Errorf("%d: %q: also says %s", i, step.args, errs)
+		}
+	}
+}
+
+// TestAskStore: without a service, the store itself is asked, and knows what a service has counted there.
+func TestAskStore(t *testing.T) {
+	node := redistest.Server(t, "maxclients 100") // of its own
+	at := "redis://" + node.Addr()
+	limit := []string{"--limit", "3/1h sliding-log"}
+	doors := serve(t, append(limit, "--store", at)...)
+	got, err := http.Post("http://"+doors["http"]+"/v1/allow", "application/json", strings.NewReader(`{"key":"me"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Body.Close()
+	if got.StatusCode != http.StatusOK {
+		t.Fatalf("the service: %s", got.Status)
+	}
+	asks{
+		{[]string{"peek", "me"}, exitOK, "allowed: 2 of 3 left"},
+		{[]string{"allow", "me", "--cost", "2"}, exitOK, "allowed: 0 of 3 left"},
+		{[]string{"allow", "me"}, exitRefused, "refused by 3/1h sliding-log"},
+		{[]string{"allow", "me", "--format", "json"}, exitRefused, `"allowed":false`},
+		{[]string{"reset", "me"}, exitOK, "reset"},
+		{[]string{"peek", "me"}, exitOK, "allowed: 3 of 3 left"},
+		{[]string{"peek", "me", "--policy", "web"}, exitFailure, `"web" is not a policy (there is only default)`},
+	}.play(t, append(limit, "--store", at)...)
+	policies := write(t, "policies.yaml", "store: "+at+"\npolicies: {default: {limits: [3/1h sliding-log]}}\n")
+	asks{
+		{[]string{"allow", "me"}, exitOK, "allowed: 2 of 3 left"},
+		{[]string{"allow", "me", "--limit", "1/1s"}, exitFailure, "leave out --limit"},
+	}.play(t, "--config", policies)
+	node.Kill()
+	asks{{[]string{"allow", "me"}, exitFailure, "--store"}}.play(t, "--config", policies)
+}

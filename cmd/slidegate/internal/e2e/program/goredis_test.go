@@ -1,0 +1,51 @@
+package program_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// TestGoRedis asks over RESP with the client that most programs in Go have.
+func TestGoRedis(t *testing.T) {
+	const token = "0123456789abcdef"
+	hour := time.Hour.Microseconds()
+	for _, protocol := range []int{2, 3} {
+		doors := serve(t, "--limit", "10/1h sliding-log", "--tokens-file", write(t, "tokens", token+"\n"))
+		client := redis.NewClient(&redis.Options{Addr: doors["resp"], Password: token, Protocol: protocol, ClientName: "web", MaxRetries: -1})
+		got, err := client.Do(t.Context(), "SG.ALLOW", "default", "ann", 4).Int64Slice()
+		if err != nil || !slices.Equal(got, []int64{1, 10, 6, 0, hour, 4}) {
+			t.Errorf("RESP%d: %v, %v", protocol, got, err)
+		}
+		got, err = client.Do(t.Context(), "CL.THROTTLE", "user123", 15, 30, 60).Int64Slice()
+		if err != nil || !slices.Equal(got, []int64{0, 16, 15, -1, 2}) {
+			t.Errorf("RESP%d: CL.THROTTLE: %v, %v", protocol, got, err)
+		}
+		var answers []*redis.Cmd
+		if _, err := client.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+			for range 8 {
+				answers = append(answers, p.Do(t.Context(), "SG.ALLOW", "default", "ann"))
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		for i, answer := range answers {
+			if got, err := answer.Int64Slice(); err != nil || (got[0] == 1) != (i < 6) {
+				t.Errorf("RESP%d: %d of a pipeline: %v, %v", protocol, i, got, err)
+			}
+		}
+		if err := client.Do(t.Context(), "SG.ALLOW", "nobody", "ann").Err(); err == nil || !strings.Contains(err.Error(), "unknown policy") {
+			t.Errorf("RESP%d: an unknown policy: %v", protocol, err)
+		}
+		if _, err := client.Command(t.Context()).Result(); err != nil {
+			t.Errorf("RESP%d: COMMAND: %v", protocol, err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

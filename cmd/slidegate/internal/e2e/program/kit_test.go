@@ -1,0 +1,117 @@
+package program_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// program is the real binary, built once.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "slidegate-test-*")
+	if err != nil {
+		panic(err)
+	}
+	program = filepath.Join(dir, "slidegate")
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Dir, build.Stderr = filepath.Join("..", "..", ".."), os.Stderr // where its module is
+	if err := build.Run(); err != nil {
+		panic("the program does not build: " + err.Error())
+	}
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// command is the program with arguments, and without what the environment would have it do.
+func command(args ...string) *exec.Cmd {
+	c := exec.Command(program, args...)
+	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "SLIDEGATE_") || strings.HasPrefix(v, "OTEL_")
+	})
+	return c
+}
+
+// call runs a command line to its end.
+func call(t *testing.T, args ...string) (status int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	c := command(args...)
+	c.Stdout, c.Stderr = &stdout, &stderr
+	err := c.Run()
+	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), stdout.String(), stderr.String()
+}
+
+// start starts the program, which ends with the test, and returns what it says up to the line that has last in it.
+func start(t *testing.T, last string, args ...string) (welcome string) {
+	t.Helper()
+	c := command(args...)
+	said, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(said)
+	rest := make(chan struct{})
+	t.Cleanup(func() {
+		_ = c.Process.Kill() // it may be over
+		<-rest
+		_ = c.Wait()
+	})
+	late := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
+	defer late.Stop()
+	for lines.Scan() {
+		welcome += lines.Text() + "\n"
+		if strings.Contains(lines.Text(), last) {
+			go func() {
+				defer close(rest)
+				for lines.Scan() { // what nobody reads would hold it up in the end
+				}
+			}()
+			return welcome
+		}
+	}
+	close(rest)
+	t.Fatalf("it does not run:\n%s", welcome)
+	return ""
+}
+
+// serve starts the service with all doors on free ports, and returns their addresses by name.
+func serve(t *testing.T, args ...string) map[string]string {
+	t.Helper()
+	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
+	welcome := start(t, "/v1/allow", append(free, args...)...) // how to try it
+	doors := map[string]string{}
+	for _, found := range regexp.MustCompile(`(?m)^  (http|grpc|resp|admin) +(?:https?://)?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(welcome, -1) {
+		doors[found[1]] = found[2]
+	}
+	if len(doors) != 4 {
+		t.Fatalf("it does not say where all doors are:\n%s", welcome)
+	}
+	return doors
+}
+
+// write puts a file with content into a folder of the test's own.
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,246 @@
+package report_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report/reporttest"
+)
+
+func sample() *report.Document {
+	d := report.Document(reporttest.Sample())
+	return &d
+}
+
+// sizes are a phone and a desk.
+var sizes = []struct {
+	name          string
+	width, height int64
+}{{"phone", 360, 740}, {"desktop", 1280, 900}}
+
+// TestBrowserLooks opens the page in both schemes and sizes: nothing complains, nothing sticks out, everything is drawn.
+func TestBrowserLooks(t *testing.T) {
+	b := open(t)
+	grounds := map[string]bool{}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, size := range sizes {
+			b.show(sample(), size.width, size.height, scheme)
+			checkWidth(b, size.width)
+			checkInk(b)
+			b.screenshot(scheme + "-" + size.name)
+			b.quiet()
+		}
+		grounds[eval[string](b, `getComputedStyle(document.body).backgroundColor`)] = true
+	}
+	if len(grounds) != 2 {
+		t.Errorf("light and dark have the same ground: %v", grounds)
+	}
+}
+
+// checkWidth looks for anything that makes the page scroll sideways.
+func checkWidth(b *browser, width int64) {
+	b.t.Helper()
+	if got := eval[int64](b, `document.documentElement.scrollWidth`); got > width {
+		wide := eval[[]string](b, fmt.Sprintf(`[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > %d)
+			.map(e => e.tagName + "." + e.className).slice(0, 5)`, width))
+		b.t.Errorf("at %d pixels the page is %d wide, because of %v", width, got, wide)
+	}
+}
+
+// checkInk looks at the pixels of every chart.
+func checkInk(b *browser) {
+	b.t.Helper()
+	colours := eval[map[string]int](b, `Object.fromEntries([...document.querySelectorAll(".chart")].map(box => {
+		const c = box.querySelector("canvas");
+		const pixels = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
+		return [box.id, new Set(pixels).size];
+	}))`)
+	if len(colours) != 3 {
+		b.t.Errorf("there are %d charts, want 3: %v", len(colours), colours)
+	}
+	for id, n := range colours {
+		if n < 40 { // an empty chart with its axes has fewer
+			b.t.Errorf("chart %s is drawn in only %d colours", id, n)
+		}
+	}
+}
+
+// TestBrowserFigures holds the numbers in the page against the findings and against the text report.
+func TestBrowserFigures(t *testing.T) {
+	d := sample()
+	b := open(t)
+	b.show(d, 1280, 900, "light")
+	f, l := d.Findings, d.Findings.Outcome.Limits[0]
+	var written strings.Builder
+	if err := report.Text(&written, d); err != nil {
+		t.Fatal(err)
+	}
+	text := written.String()
+	for name, want := range map[string]struct {
+		raw  int64
+		line string // of the text, with what the page shows for %s
+	}{
+		"requests":        {f.Traffic.Requests, "  requests  %s\n"},
+		"admitted":        {f.Outcome.Admitted, "  admitted      %s  "},
+		"denied":          {f.Outcome.Denied, "  denied         %s  "},
+		"keys_touched":    {f.Outcome.KeysTouched, "%s   8.8 %  of 148\n"},
+		"highest":         {l.Highest.Units, "  highest in any 1m     %s of 100 ("},
+		"longest_lockout": {f.Outcome.Lockout.Length, "  longest lock-out      %s ("},
+		"wrong_admitted":  {l.WrongAdmitted, "admitted too much %s ("},
+		"wrong_denied":    {l.WrongDenied, "refused too much %s ("},
+		"state_bytes":     {l.StateBytes, "  memory of the state   %s for "},
+		"live_keys":       {l.LiveKeys, " for %s live keys\n"},
+	} {
+		selector := `document.querySelector("data[data-figure=` + name + `]")`
+		if raw := eval[string](b, selector+".value"); raw != strconv.FormatInt(want.raw, 10) {
+			t.Errorf("%s is %s in the page and %d in the findings", name, raw, want.raw)
+		}
+		shown := eval[string](b, selector+".textContent")
+		if line := strings.Replace(want.line, "%s", shown, 1); !strings.Contains(text, line) {
+			t.Errorf("the page shows %s as %q, but the text has no %q", name, shown, line)
+		}
+	}
+	for _, o := range f.Compare {
+		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('[data-compare=%q] td')].map(c => Number(c.dataset.value))`, o.Name))
+		c := o.Limits[0]
+		want := []int64{o.Admitted, o.Denied, o.KeysTouched, c.Highest.Units, c.WrongAdmitted, c.WrongDenied, c.StateBytes}
+		if !reflect.DeepEqual(cells, want) {
+			t.Errorf("the row of %s holds %v, want %v", o.Name, cells, want)
+		}
+	}
+	for _, p := range f.Sweep.Points {
+		cells := eval[[]int64](b, fmt.Sprintf(`[...document.querySelectorAll('[data-sweep="%d"] td[data-value]')].map(c => Number(c.dataset.value))`, p.Quota))
+		if want := []int64{p.Denied, p.KeysTouched}; !reflect.DeepEqual(cells, want) {
+			t.Errorf("the row of quota %d holds %v, want %v", p.Quota, cells, want)
+		}
+	}
+	b.quiet()
+}
+
+// series returns the second number of every point that a chart draws.
+func series(b *browser, chart string, index int) []float64 {
+	b.t.Helper()
+	return eval[[]float64](b, fmt.Sprintf(`slidegateCharts[%q].getOption().series[%d].data.map(p => p[1])`, chart, index))
+}
+
+// TestBrowserCharts holds what the charts draw against the findings, before and after they are used.
+func TestBrowserCharts(t *testing.T) {
+	d := sample()
+	f := d.Findings
+	b := open(t)
+	b.show(d, 1280, 900, "light")
+	admitted, denied := series(b, "timeline", 0), series(b, "timeline", 1)
+	for i, bucket := range f.Timeline.Buckets {
+		if admitted[i] != float64(bucket.Admitted) || denied[i] != float64(bucket.Denied) {
+			t.Fatalf("bucket %d is drawn as %v and %v, want %+v", i, admitted[i], denied[i], bucket)
+		}
+	}
+	for i, trail := range f.Worst {
+		eval[chromedp.Void](b, fmt.Sprintf(`document.querySelectorAll("input[name=trail]")[%d].click()`, i))
+		asked, got := series(b, "trail", 0), series(b, "trail", 1)
+		for j := range trail.Asked {
+			if asked[j] != float64(trail.Asked[j]) || got[j] != float64(trail.Admitted[j]) {
+				t.Fatalf("%s: bucket %d is drawn as %v and %v, want %d and %d", trail.Key, j, asked[j], got[j], trail.Asked[j], trail.Admitted[j])
+			}
+		}
+	}
+	for i, p := range f.Sweep.Points {
+		if got, want := series(b, "sweep", 0)[i], 100*float64(p.Denied)/float64(f.Traffic.Requests); got != want {
+			t.Errorf("quota %d is drawn at %v %%, want %v", p.Quota, got, want)
+		}
+	}
+	// On a phone neighbours are drawn as one bar, and none is lost.
+	b.resize(360, 740)
+	narrow := series(b, "timeline", 1)
+	var sum int64
+	for _, n := range narrow {
+		sum += int64(n)
+	}
+	if len(narrow) >= len(denied) || sum != f.Outcome.Denied {
+		t.Errorf("on a phone %d bars hold %d denied, want fewer than %d bars and %d denied", len(narrow), sum, len(denied), f.Outcome.Denied)
+	}
+	b.quiet()
+}
+
+// TestBrowserControls uses what can be used.
+func TestBrowserControls(t *testing.T) {
+	b := open(t)
+	b.show(sample(), 1280, 900, "light")
+	zoom := func() string {
+		return eval[string](b, `["timeline", "trail"].map(c => slidegateCharts[c].getOption().dataZoom[0]).map(z => z.start + "-" + z.end).join(" ")`)
+	}
+	click := func(selector string) { eval[chromedp.Void](b, `document.querySelector('`+selector+`').click()`) }
+	click("[data-zoom=in]")
+	if got := zoom(); got != "25-75 25-75" {
+		t.Errorf("zoomed in, the charts show %s", got)
+	}
+	click("[data-zoom=right]")
+	if got := zoom(); got != "50-100 50-100" {
+		t.Errorf("moved right, the charts show %s", got)
+	}
+	click("[data-chart=timeline][data-series=admitted]")
+	click("#theme") // from auto to light
+	click("#theme") // and to dark
+	drawn := eval[[]any](b, `(o => [o.legend[0].selected.admitted, o.series[1].itemStyle.color, o.dataZoom[0].start])(slidegateCharts.timeline.getOption())`)
+	if fmt.Sprint(drawn) != "[false #e69f00 50]" {
+		t.Errorf("after the theme was changed the chart is %v, want what was hidden hidden, what was zoomed zoomed, and the dark colour", drawn)
+	}
+	tip := eval[string](b, `slidegateCharts.sweep.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7}), document.querySelector("#sweep .tip").innerText`)
+	if !strings.Contains(tip, "100 requests per 1m") || !strings.Contains(tip, "23,572 (15.2 %)") {
+		t.Errorf("the tooltip of quota 100 says %q", tip)
+	}
+	b.settle()
+	b.quiet()
+}
+
+// TestBrowserHostile lets a browser read keys that want to be more than keys.
+func TestBrowserHostile(t *testing.T) {
+	d := report.Document(reporttest.Hostile())
+	b := open(t)
+	for _, size := range sizes {
+		b.show(&d, size.width, size.height, "light")
+		checkWidth(b, size.width)
+		for i := range d.Findings.Worst {
+			eval[chromedp.Void](b, fmt.Sprintf(`document.querySelectorAll("input[name=trail]")[%d].click()`, i))
+		}
+		eval[chromedp.Void](b, `slidegateCharts.trail.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7})`)
+		if eval[bool](b, `"pwned" in window`) {
+			t.Error("a key was run as a script")
+		}
+		shown := eval[[]string](b, `[...document.querySelectorAll(".top")[0].querySelectorAll("bdi")].map(k => k.textContent)`)
+		if !slices.Equal(shown, reporttest.HostileShown) {
+			t.Errorf("the keys are shown as %q, want %q", shown, reporttest.HostileShown)
+		}
+		b.quiet()
+	}
+}
+
+// TestBrowserWithoutScripts still shows every figure and table, and no empty box where a chart would be.
+func TestBrowserWithoutScripts(t *testing.T) {
+	d := sample()
+	b := open(t)
+	b.show(d, 360, 740, "light")
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.do(chromedp.Reload())
+	checkWidth(b, 360)
+	shown := eval[string](b, `document.body.innerText`)
+	for _, k := range d.Findings.Outcome.TopDenied {
+		if !strings.Contains(strings.ReplaceAll(shown, ",", ""), strconv.FormatInt(k.Denied, 10)) {
+			t.Errorf("the page without scripts does not show the %d refusals of %s", k.Denied, k.Key)
+		}
+	}
+	if !strings.Contains(shown, "Charts need scripts.") {
+		t.Error("the page does not say that charts need scripts")
+	}
+	if n := eval[int](b, `[...document.querySelectorAll(".chart, .zoom, .legend")].filter(e => e.checkVisibility()).length`); n != 0 {
+		t.Errorf("%d parts of charts are shown without scripts", n)
+	}
+}

@@ -1,0 +1,245 @@
+package stores_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// sameCounts takes one unit in each mode and one more, which all must refuse: they count in one place.
+func sameCounts(t *testing.T, o *stores.Opened) {
+	t.Helper()
+	namespace := fmt.Sprint("same-", namespaces.Add(1))
+	for _, store := range []store.Store{o.Open, o.Closed, o.Local} {
+		if d := allow(t, limiter(t, store, namespace)); !d.Allowed || d.Flags != 0 {
+			t.Errorf("one of three units: %+v", d)
+		}
+	}
+	if d := allow(t, limiter(t, o.Open, namespace)); d.Allowed || d.Flags != 0 {
+		t.Errorf("the fourth of three: %+v", d)
+	}
+	if d := allow(t, limiter(t, o.Local, namespace)); d.Allowed || d.Flags != rule.Cached {
+		t.Errorf("the fifth, which is known to be refused in all modes: %+v", d)
+	}
+}
+
+func TestPassword(t *testing.T) {
+	node := redistest.Server(t, "user app on >hunter2@home ~* &* +@all")
+	o := open(t, "redis://app:wrong-hunter@"+node.Addr(), patient())
+	var err error
+	until(t, "Redis to refuse the password", func() bool { err = o.Ping(ctx); return err != nil && strings.Contains(err.Error(), "WRONGPASS") })
+	if !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "wrong-hunter") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	sameCounts(t, connected(t, "redis://app:hunter2%40home@"+node.Addr()+"/3", patient()))
+}
+
+func TestRedisServer(t *testing.T) {
+	o := connected(t, "redis://"+redistest.Server(t).Addr()+"?client_name=test&prefix=mine", patient())
+	if o.Memory != nil {
+		t.Error("it is not in memory")
+	}
+	sameCounts(t, o)
+}
+
+func TestRedisCluster(t *testing.T) {
+	nodes := redistest.Cluster(t)
+	o := connected(t, "redis+cluster://"+strings.Join(nodes.Options().InitAddress, ","), patient())
+	sameCounts(t, o)
+}
+
+func TestRedisSentinel(t *testing.T) {
+	watched := redistest.Sentinel(t)
+	o := connected(t, "redis+sentinel://"+strings.Join(watched.Options().InitAddress, ",")+"/"+redistest.MasterSet, patient())
+	sameCounts(t, o)
+}
+
+// modes are the stores, with the flag and the verdict that each has while the store is down.
+func modes(o *stores.Opened) []mode {
+	return []mode{
+		{"open", o.Open, rule.FallbackOpen, true}, {"closed", o.Closed, rule.FallbackClosed, false},
+		{"local", o.Local, rule.FallbackLocal, true},
+	}
+}
+
+type mode struct {
+	name    string
+	store   store.Store
+	flag    rule.Flags
+	allowed bool
+}
+
+func TestDownAtTheStart(t *testing.T) {
+	node := redistest.Server(t, "maxclients 100")
+	node.Kill()
+	o := open(t, "redis://u:hunter2@"+node.Addr(), hasty())
+	if err := o.Ping(ctx); !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the store is down: %v", err)
+	}
+	for _, m := range modes(o) {
+		d := allow(t, limiter(t, m.store, "start"))
+		if d.Flags != m.flag || d.Allowed != m.allowed {
+			t.Errorf("%s: %+v", m.name, d)
+		}
+	}
+}
+
+func TestDownThenUp(t *testing.T) {
+	node := redistest.Server(t, "maxclients 100")
+	node.Kill()
+	o := open(t, "redis://"+node.Addr(), hasty())
+	node.Restart()
+	until(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
+	for _, m := range modes(o) {
+		l := limiter(t, m.store, m.name)
+		until(t, "the store to decide in mode "+m.name, func() bool { return allow(t, l).Flags&m.flag == 0 })
+	}
+}
+
+// TestKillAndRecovery: in each mode, a server that dies is answered for, and decides again when it is back, with its
+// counts.
+func TestKillAndRecovery(t *testing.T) {
+	node := redistest.Server(t, "appendonly yes", "appendfsync always")
+	o := open(t, "redis://"+node.Addr(), hasty())
+	ms := modes(o)
+	var limiters []*slidegate.Limiter
+	for _, m := range ms {
+		l := limiter(t, m.store, m.name)
+		limiters = append(limiters, l)
+		until(t, "a unit from the store", func() bool { d := allow(t, l); return d.Flags == 0 })
+	}
+	node.Kill()
+	for i, m := range ms {
+		var d slidegate.Decision
+		until(t, "mode "+m.name+" to answer", func() bool { d = allow(t, limiters[i]); return d.Flags&m.flag != 0 })
+		if d.Allowed != m.allowed {
+			t.Errorf("%s: %+v", m.name, d)
+		}
+	}
+	if err := o.Ping(ctx); err == nil {
+		t.Error("a dead server answers a ping")
+	}
+	node.Restart()
+	for i, m := range ms {
+		var d slidegate.Decision
+		until(t, "the store to decide again in mode "+m.name, func() bool { d = allow(t, limiters[i]); return d.Flags&m.flag == 0 })
+		if d.Remaining > 1 { // one unit was taken before, and one now
+			t.Errorf("%s: the counts are gone: %+v", m.name, d)
+		}
+	}
+	until(t, "a ping to be answered", func() bool { return o.Ping(ctx) == nil })
+}
+
+// TestMetrics: the three modes report together, and which of them answered is told apart.
+func TestMetrics(t *testing.T) {
+	node := redistest.Server(t, "maxclients 100")
+	reader := metric.NewManualReader()
+	opts := patient()
+	opts.MeterProvider = metric.NewMeterProvider(metric.WithReader(reader))
+	o := connected(t, "redis://"+node.Addr(), opts)
+	for _, m := range modes(o) {
+		allow(t, limiter(t, m.store, "metrics"))
+	}
+	var got metricdata.ResourceMetrics
+	if err := reader.Collect(ctx, &got); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, m := range got.ScopeMetrics[0].Metrics {
+		if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "slidegate.decisions" {
+			found = true
+			if len(sum.DataPoints) != 1 || sum.DataPoints[0].Value != 3 {
+				t.Errorf("3 decisions, one in each mode: %+v", sum.DataPoints)
+			}
+		}
+	}
+	if !found {
+		t.Error("there are no decisions among the metrics")
+	}
+}
+
+func TestTLS(t *testing.T) {
+	addr := secured(t, redistest.Server(t).Addr())
+	sameCounts(t, connected(t, "rediss://"+addr+"?skip_verify=true&dial_timeout=10s", patient()))
+	o := open(t, "rediss://"+addr+"?dial_timeout=10s", patient())
+	var err error
+	until(t, "the client to complain about the certificate", func() bool {
+		err = o.Ping(ctx)
+		return err == nil || strings.Contains(err.Error(), "certificate")
+	})
+	if !errors.Is(err, stores.ErrDown) {
+		t.Errorf("a certificate that nobody has signed: %v", err)
+	}
+}
+
+// secured returns an address at which a server is reached over TLS, with a certificate of nobody's.
+func secured(t *testing.T, to string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, &cert, &cert, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		listener.Close()
+		running.Wait()
+	})
+	running.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { join(near, to) })
+		}
+	})
+	return listener.Addr().String()
+}
+
+// join carries what comes in at near to another address and back, until either end closes.
+func join(near net.Conn, to string) {
+	defer near.Close()
+	far, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(near, far)
+		near.Close()
+	})
+	_, _ = io.Copy(far, near)
+	far.Close()
+	back.Wait()
+}

@@ -1,0 +1,60 @@
+package reporttest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+)
+
+// HostileKeys returns keys that somebody might send who knows where they end up.
+func HostileKeys() []string { return slices.Clone(hostileKeys) }
+
+var hostileKeys = []string{
+	`</script><script>window.pwned = 1</script>`,
+	`"><img src=x onerror="window.pwned = 2">`,
+	`' onmouseover='window.pwned = 3`,
+	"<!--<script>",
+	"{{.Command}}${7*7}`",
+	"user-\u202egnp.exe",
+	"nul\x00 bell\x07 esc\x1b[31m \xff\xfe",
+	"line\u2028separator\nnewline",
+	strings.Repeat("A", 10_000) + "end",
+	"",
+}
+
+// HostileShown is how a report shows them: nothing that a browser or a terminal would obey, and no longer than a column.
+var HostileShown = []string{
+	"</script><script>win….pwned = 1</script>",
+	"\"><img src=x onerror=\"window.pwned = 2\">",
+	"' onmouseover='window.pwned = 3",
+	"<!--<script>",
+	"{{.Command}}${7*7}`",
+	"user-\\u202egnp.exe",
+	"nul\\x00 bell\\a esc\\x1b[31m \\xff\\xfe",
+	"line\\u2028separator\\nnewline",
+	"AAAAAAAAAAAAAAAAAAAA…AAAAAAAAAAAAAAAAend",
+	"\"\"",
+}
+
+// Hostile returns a sample in which every text is one of the hostile keys.
+func Hostile() Document {
+	d := Sample()
+	f := d.Findings
+	f.Outcome.TopDenied, f.Worst = nil, append([]replay.Trail(nil), f.Worst...)
+	for i, key := range hostileKeys {
+		f.Outcome.TopDenied = append(f.Outcome.TopDenied, replay.KeyOutcome{Key: key, Requests: 20, Denied: int64(10 - i)})
+		trail := f.Worst[0]
+		trail.Key = key
+		f.Worst = append(f.Worst, trail)
+	}
+	f.Worst = f.Worst[len(f.Worst)-len(hostileKeys):]
+	f.Outcome.Lockout.Key = hostileKeys[0]
+	f.Outcome.Limits = append([]replay.LimitOutcome(nil), f.Outcome.Limits...)
+	f.Outcome.Limits[0].Highest.Key = hostileKeys[1]
+	f.NotCompared = []replay.Omission{{Name: hostileKeys[0], Why: hostileKeys[1]}}
+	d.Title, d.Command = hostileKeys[0], hostileKeys[1]+hostileKeys[5]
+	d.Sources[0].Name, d.Sources[0].Cut = hostileKeys[2], hostileKeys[3]
+	d.Sources[0].Examples[0].Text, d.Sources[0].Examples[0].Why = hostileKeys[0], hostileKeys[1]
+	return d
+}

@@ -1,0 +1,44 @@
+package stores_test
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// TestSilentServer: one that takes connections and says nothing keeps neither Open nor Close nor a decision waiting.
+func TestSilentServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() {
+				_, _ = io.Copy(io.Discard, conn)
+				conn.Close()
+			})
+		}
+	})
+	o, err := stores.Open(ctx, "redis://"+listener.Addr().String()+"?write_timeout=200ms", hasty())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := allow(t, limiter(t, o.Closed, "silent")); d.Allowed || d.Flags != rule.FallbackClosed {
+		t.Errorf("%+v", d)
+	}
+	if err := o.Close(); err != nil {
+		t.Error(err)
+	}
+	listener.Close()
+	conns.Wait()
+}

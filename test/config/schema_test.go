@@ -1,0 +1,148 @@
+package config_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+
+	"github.com/slidegate/slidegate/config"
+)
+
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("slidegate.json", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("slidegate.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// asJSON returns a file of YAML as a validator takes it.
+func asJSON(text []byte) (any, error) {
+	converted, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	return jsonschema.UnmarshalJSON(bytes.NewReader(converted))
+}
+
+// goodFiles are the files that the tests of config read.
+func goodFiles(t testing.TB) map[string][]byte {
+	t.Helper()
+	if err := os.Setenv("SLIDEGATE_TEST_PASSWORD", "hunter2"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Unsetenv("SLIDEGATE_TEST_PASSWORD") })
+	paths, err := filepath.Glob(filepath.Join("..", "..", "config", "testdata", "*.yaml"))
+	if err != nil || len(paths) < 3 {
+		t.Fatalf("the files in testdata of config: %q, %v", paths, err)
+	}
+	files := map[string][]byte{}
+	for _, path := range paths {
+		if files[path], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// top is a file with lines at its top, below one with lines in a policy.
+func top(lines string) string {
+	return lines + "\npolicies: {api: {limits: [1/s]}, login: {limits: [1/s]}}\n"
+}
+func below(lines string) string { return "policies:\n  a:\n    limits: [1/s]\n" + lines + "\n" }
+
+func TestSchemaTakesGoodFiles(t *testing.T) {
+	schema := compileSchema(t)
+	files := goodFiles(t)
+	files["aliases"] = []byte("policies:\n  a: &a\n    key: &k user\n    limits: &l [5/1m]\n  b: *a\n  c: {key: *k, limits: *l}\n")
+	for name, text := range files {
+		if _, err := config.Parse(name, text); err != nil {
+			t.Errorf("%v", err)
+		}
+		document, err := asJSON(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := schema.Validate(document); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSchemaTakesWhatFormatWrites(t *testing.T) {
+	schema := compileSchema(t)
+	rapid.Check(t, func(t *rapid.T) {
+		text := config.Format(drawFile(t))
+		document, err := asJSON(text)
+		if err != nil {
+			t.Skip("another reader of YAML does not take it: ", err)
+		}
+		if err := schema.Validate(document); err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+	})
+}
+
+func TestSchemaRefusesUnknownFields(t *testing.T) {
+	schema := compileSchema(t)
+	for _, text := range []string{
+		"policy: {a: {limits: [1/s]}}", top("limits: [1/s]"), top("stores: 'memory:'"), top("Failure: open"),
+		below("    limit: [1/s]"), below("    keys: user"), below("    store: 'memory:'"), below("    Key: user"),
+		"policies: {a: {limits: [{quotta: 5, window: 1m}]}}", "policies: {a: {limits: [{quota: 5, window: 1m, count-denied: true}]}}",
+		below("    candidate: [{quota: 5, window: 1m, colour: red}]"),
+		below("    overrides: [{key: a, limit: [1/s]}]"), below("    overrides: [{kye: a, unlimited: true}]"),
+		below("    overrides: [{key: a, unlimitted: true}]"),
+	} {
+		if _, err := config.Parse("f", []byte(text)); err == nil || !strings.Contains(err.Error(), "is not a field of ") {
+			t.Errorf("the error is %v in\n%s", err, text)
+		}
+		document, err := asJSON([]byte(text))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if schema.Validate(document) == nil {
+			t.Errorf("the schema takes\n%s", text)
+		}
+	}
+}
+
+// TestSchemaRefuses has mistakes of other kinds that an editor should underline.
+func TestSchemaRefuses(t *testing.T) {
+	schema := compileSchema(t)
+	for _, text := range []string{
+		"{}", "policies: {}", "policies: {a: {}}", "policies: {a: {limits: []}}", "policies: {a b: {limits: [1/s]}}",
+		top("failure: maybe"), top("store: mysql://h"), top("store_timeout: 100"), top("trusted_proxies: [private]"),
+		below("    shadow: maybe"), below("    allow: [alice]"), below("    match: POST"), below("    cost: lots"),
+		below("    overrides: [{key: a}]"), below("    overrides: [{key: a, keys: b*, unlimited: true}]"),
+		below("    overrides: [{key: a, limits: [1/s], unlimited: true}]"), below("    overrides: [{keys: a, unlimited: true}]"),
+		below("    overrides: [{key: a*, unlimited: true}]"), below("    candidate: []"),
+		"policies: {a: {limits: [{quota: 5}]}}", "policies: {a: {limits: [{quota: 5, window: 1m, anchor: epoch}]}}",
+	} {
+		document, err := asJSON([]byte(text))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if schema.Validate(document) == nil {
+			t.Errorf("the schema takes\n%s", text)
+		}
+		if _, err := config.Parse("f", []byte(text)); err == nil {
+			t.Errorf("Parse takes\n%s", text)
+		}
+	}
+}

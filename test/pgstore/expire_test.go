@@ -1,0 +1,188 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// The row says exactly when its state stops to matter, after every operation, and Expire deletes it after the grace and not before.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	now := rule.Micros(1_767_000_000e6)
+	s := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }, Grace: 7 * time.Microsecond})
+	for _, limit := range kinds() {
+		bound := bind(t, "expiry", limit)
+		var state rule.State
+		for _, step := range []struct {
+			op   rule.Op
+			cost int64
+		}{
+			{rule.Take, 3}, {rule.TakeUpTo, 2}, {rule.Take, 1}, {rule.GiveBack, 4},
+			{rule.Charge, limit.Quota + 5}, // overdrawn: a bucket then needs longer than a window
+			{rule.GiveBack, 2},
+		} {
+			now += 123_457
+			ask(t, s, step.op, store.Charge{Limit: bound, Key: "key", Cost: step.cost})
+			rule.Decide(step.op, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: step.cost}}, now, make([]rule.Answer, 1))
+			end := bound.Rule().Expires(&state)
+			if until := number(t, pool, "SELECT expires FROM slidegate_state"); until != end {
+				t.Errorf("%s, after %+v: the state matters until %d, the row until %d", limit.Name, step, end, until)
+			}
+		}
+		before := now
+		for _, c := range []struct {
+			now     rule.Micros
+			deleted int64
+		}{{before, 0}, {bound.Rule().Expires(&state) + 7, 0}, {bound.Rule().Expires(&state) + 8, 1}} {
+			now = c.now
+			if deleted, err := s.Expire(t.Context()); deleted != c.deleted || err != nil {
+				t.Errorf("%s: at %d, %d rows were deleted, %v", limit.Name, now, deleted, err)
+			}
+		}
+	}
+}
+
+// A reset leaves a row that goes at once, and the key is as new.
+func TestResetExpires(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
+	for _, limit := range kinds() {
+		charge := store.Charge{Limit: bind(t, "reset", limit), Key: "key", Cost: 2}
+		ask(t, s, rule.Take, charge)
+		ask(t, s, rule.Reset, charge)
+		if deleted, err := s.Expire(t.Context()); deleted != 1 || err != nil {
+			t.Errorf("%s: %d rows were deleted after a reset, %v", limit.Name, deleted, err)
+		}
+	}
+}
+
+// Expire goes through tables of more than one step, leaves live rows and those that somebody holds, and several at once delete each row
+// once.
+func TestExpireMany(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
+	_, err := pool.Exec(t.Context(), `INSERT INTO slidegate_state
+		SELECT 0, CASE i % 5 WHEN 0 THEN 4102444800000000 ELSE i END, 0, 1, 0, 'dead:' || i FROM generate_series(1, 12500) i`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Exec(t.Context(), "SELECT FROM slidegate_state WHERE address IN ('dead:1', 'dead:2') FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var total int64
+	var all sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // for the case that it waits
+	defer cancel()
+	for range 4 {
+		all.Go(func() {
+			deleted, err := s.Expire(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if total += deleted; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if left := number(t, pool, "SELECT count(*) FROM slidegate_state"); total != 10_000-2 || left != 2_500+2 {
+		t.Errorf("%d rows were deleted, %d are left", total, left)
+	}
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if deleted, err := s.Expire(t.Context()); deleted != 2 || err != nil {
+		t.Errorf("%d rows that nobody holds any more were deleted, %v", deleted, err)
+	}
+}
+
+// Sweep goes on until its context ends, also after errors, and gets everything in the end.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, failures := make(chan error, 1), make(chan error, 1_000)
+	if _, err := pool.Exec(ctx, "ALTER TABLE slidegate_state RENAME TO elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		ended <- s.Sweep(ctx, time.Millisecond, func(err error) {
+			select {
+			case failures <- err:
+			default:
+			}
+		})
+	}()
+	if err := <-failures; codeOf(err) != "42P01" {
+		t.Errorf("the failure is %v", err)
+	}
+	_, err := pool.Exec(ctx, `ALTER TABLE elsewhere RENAME TO slidegate_state;
+		INSERT INTO slidegate_state SELECT 0, i, 0, 1, 0, 'dead:' || i FROM generate_series(1, 20000) i;
+		INSERT INTO slidegate_state SELECT 0, 4102444800000000, 0, 1, 0, 'live:' || i FROM generate_series(1, 5000) i`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all to be swept", func() bool { return number(t, pool, "SELECT count(*) FROM slidegate_state") == 5_000 })
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Sweep returned %v", err)
+	}
+}
+
+// A key whose row is deleted while it is being charged keeps every unit.
+func TestExpireMeanwhile(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{Grace: time.Microsecond})
+	limit := bind(t, "", slidegate.Limit{Quota: 1 << 40, Window: time.Millisecond, Anchor: slidegate.AnchorFirst}) // dead most of the time
+	ctx, cancel := context.WithCancel(t.Context())
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := s.Expire(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	})
+	var asking sync.WaitGroup
+	for caller := range 4 {
+		asking.Go(func() {
+			for i := range 100 {
+				batch := make([]store.Request, 1+i%3)
+				for j := range batch {
+					batch[j] = store.Request{
+						Charges: []store.Charge{{Limit: limit, Key: fmt.Sprint((caller + j) % 4), Cost: 1}}, Answers: make([]rule.Answer, 1),
+					}
+				}
+				if err := s.Apply(context.Background(), batch); err != nil {
+					t.Error(err)
+				}
+				for j := range batch {
+					if !batch[j].Answers[0].Allowed || batch[j].Answers[0].Remaining >= 1<<40 {
+						t.Errorf("the answer is %+v", batch[j].Answers[0])
+					}
+				}
+			}
+		})
+	}
+	asking.Wait()
+	cancel()
+	sweeping.Wait()
+}

@@ -1,0 +1,113 @@
+package pgstore_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/pgtest"
+)
+
+// Ten processes that start at once migrate once, whatever isolation level they come with.
+func TestMigrateTogether(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"read committed", "serializable"} {
+		server := pgtest.Shared(t)
+		opts := pgstore.Options{Schema: "limits"}
+		var all sync.WaitGroup
+		for range 10 {
+			pool := server.Pool(t, "default_transaction_isolation="+level, "pool_max_conns=1")
+			all.Go(func() {
+				if err := pgstore.Migrate(context.Background(), pool, opts); err != nil {
+					t.Errorf("%s: %v", level, err)
+				}
+			})
+		}
+		all.Wait()
+		pool := server.Pool(t)
+		steps, err := pgstore.Migrations(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied := number(t, pool, "SELECT count(*) FROM limits.slidegate_migrations")
+		if applied != int64(len(steps)) || steps[len(steps)-1].Version != len(steps) {
+			t.Errorf("%s: %d of %d steps were applied", level, applied, len(steps))
+		}
+		ask(t, newStore(t, pool, opts), rule.Take, store.Charge{Limit: bind(t, "", kinds()[0]), Cost: 1})
+	}
+}
+
+// A role that may not create anything may call Migrate once there is nothing to be done.
+func TestMigrateAgainWithoutRights(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Shared(t)
+	owner := server.Pool(t)
+	opts := pgstore.Options{Schema: "limits"}
+	if err := pgstore.Migrate(t.Context(), owner, opts); err != nil {
+		t.Fatal(err)
+	}
+	url := server.Role(t, "reader", "USAGE ON SCHEMA limits", "SELECT ON limits.slidegate_migrations")
+	reader := pgtest.Pool(t, url)
+	if err := pgstore.Migrate(t.Context(), reader, opts); err != nil {
+		t.Error(err)
+	}
+	if err := pgstore.Migrate(t.Context(), reader, pgstore.Options{Schema: "others"}); err == nil || !strings.Contains(err.Error(), "42501") {
+		t.Errorf("a role without rights made a schema: %v", err)
+	}
+}
+
+// The steps can be applied by hand, each as a script, and several limiters can share a database.
+func TestMigrationsByHand(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Shared(t).Pool(t)
+	for _, opts := range []pgstore.Options{{}, {Prefix: "b_", Durability: pgstore.Unlogged}} {
+		steps, err := pgstore.Migrations(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, step := range steps {
+			if step.Version != i+1 || step.Name == "" || strings.ContainsAny(step.SQL, "\r") || strings.Contains(step.SQL, "{prefix}") ||
+				strings.Contains(step.SQL, "{schema}") || strings.Contains(step.SQL, "{unlogged}") {
+				t.Errorf("step %d is %d, %q", i, step.Version, step.Name)
+			}
+			if _, err := pool.Exec(t.Context(), step.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+				t.Fatalf("step %d: %v", step.Version, err)
+			}
+		}
+		exercise(t, func(with pgstore.Options) *pgstore.Store {
+			with.Prefix = opts.Prefix
+			return newStore(t, pool, with)
+		})
+	}
+	if both := persistence(t, pool, "slidegate_state") + persistence(t, pool, "b_state"); both != "pu" {
+		t.Errorf("the tables are %q", both)
+	}
+}
+
+// persistence is p for a table that is logged, u for one that is not.
+func persistence(t *testing.T, pool *pgxpool.Pool, table string) string {
+	t.Helper()
+	return text(t, pool, "SELECT relpersistence::text FROM pg_class WHERE relname = $1", table)
+}
+
+// An interrupted migration leaves nothing behind.
+func TestMigrateAllOrNothing(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Shared(t).Pool(t)
+	if _, err := pool.Exec(t.Context(), "CREATE TYPE slidegate_item AS (a int)"); err != nil { // in the way of a later step
+		t.Fatal(err)
+	}
+	err := pgstore.Migrate(t.Context(), pool, pgstore.Options{})
+	if err == nil || !strings.HasPrefix(err.Error(), "pgstore: migrate: step 3, rule: ") {
+		t.Errorf("the error is %v", err)
+	}
+	if n := number(t, pool, "SELECT count(*) FROM pg_class WHERE relname LIKE 'slidegate%' AND relkind = 'r'"); n != 0 {
+		t.Errorf("%d tables are left", n)
+	}
+}

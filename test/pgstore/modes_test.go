@@ -1,0 +1,261 @@
+package pgstore_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/porttest"
+)
+
+// exercise asks a store something by each of its ways, and compares the answers with the rule's. The keys are such that they would
+// show if one were written into a statement carelessly.
+func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
+	t.Helper()
+	var st *pgstore.Store
+	w := porttest.NewTwin(t, func(_ testing.TB, now func() rule.Micros) store.Store {
+		st = open(pgstore.Options{Now: now})
+		return st
+	})
+	w.Now = 1_767_000_000e6
+	var limits []*store.Limit
+	for _, limit := range kinds() {
+		limits = append(limits, bind(t, t.Name(), limit))
+	}
+	compare := func() {
+		t.Helper()
+		if err := w.Compare(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 3 {
+		for _, key := range []string{"", `"`, `\`, `'; --`, "{a,b}", "NULL", "$1", "\x00\xff", "é"} {
+			w.Now += 1_000_001
+			w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: key, Cost: 1}) // one
+			compare()
+			for _, limit := range limits { // many
+				w.Ask(rule.Take, `a"b,c`, store.Charge{Limit: limit, Key: key, Cost: int64(round + 2)})
+			}
+			compare()
+			var several []store.Charge
+			for _, limit := range limits {
+				several = append(several, store.Charge{Limit: limit, Key: key, Cost: 1})
+			}
+			w.Ask(rule.TakeUpTo, "", several...)
+			w.Ask(rule.GiveBack, "", several[round:]...)
+			compare()
+		}
+		w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: "x", Cost: 1})
+		w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: "y", Cost: 1})
+		compare()
+	}
+	if _, err := st.Expire(t.Context()); err != nil { // what was given back completely is not there any more
+		t.Fatal(err)
+	}
+	for _, limit := range limits {
+		w.Ask(rule.Peek, "", store.Charge{Limit: limit, Cost: 1})
+		w.Ask(rule.Take, "", store.Charge{Limit: limit, Cost: 1})
+	}
+	compare()
+	w.Now += 1e12
+	if deleted, err := st.Expire(t.Context()); deleted < int64(len(limits)) || err != nil {
+		t.Fatalf("%d rows were deleted at their end, %v", deleted, err)
+	}
+	if deleted, err := st.Expire(t.Context()); deleted != 0 || err != nil {
+		t.Fatalf("%d rows were left over, %v", deleted, err)
+	}
+}
+
+// kinds are limits of every way of keeping state, with windows that outlast a test. An eleventh of an hour is no
+// whole number of microseconds.
+func kinds() []slidegate.Limit {
+	return []slidegate.Limit{
+		{Name: "window", Quota: 10, Window: time.Hour},
+		{Name: "parts", Quota: 10, Window: time.Hour, Segments: 6, Anchor: slidegate.AnchorFirst, Overlap: slidegate.OverlapWhole},
+		{Name: "fixed", Quota: 10, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
+		{Name: "log", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+		{Name: "long-log", Quota: 1_000, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+		{Name: "bucket", Quota: 11, Window: time.Hour, Burst: 7, Algorithm: slidegate.TokenBucket},
+	}
+}
+
+var modes = []pgx.QueryExecMode{
+	pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec,
+	pgx.QueryExecModeSimpleProtocol,
+}
+
+// poolIn returns connections that send statements in a mode.
+func poolIn(t *testing.T, url string, mode pgx.QueryExecMode) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.DefaultQueryExecMode = mode
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// Every mode of pgx will do, and database/sql.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Shared(t)
+	for _, mode := range modes {
+		pool := poolIn(t, server.URL(), mode)
+		if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
+			t.Fatalf("%v: %v", mode, err)
+		}
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newStore(t, pool, opts) })
+		})
+		t.Run(fmt.Sprint("sql ", mode), func(t *testing.T) {
+			config := pool.Config().ConnConfig
+			db := stdlib.OpenDB(*config)
+			defer db.Close()
+			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newSQL(t, db, opts) })
+		})
+	}
+}
+
+func newSQL(t *testing.T, db *sql.DB, opts pgstore.Options) *pgstore.Store {
+	t.Helper()
+	if err := pgstore.MigrateSQL(t.Context(), db, opts); err != nil {
+		t.Fatal(err)
+	}
+	s, err := pgstore.NewSQL(db, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// PgBouncer gives a connection away after every transaction: nothing may rest on what is prepared or set in one.
+func TestBouncer(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Shared(t)
+	url := pgtest.Bouncer(t, server)
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		pool := poolIn(t, url, mode)
+		if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
+			t.Fatalf("%v: %v", mode, err)
+		}
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newStore(t, pool, opts) })
+		})
+	}
+}
+
+// The options about writing reach the functions, and last no longer than the call.
+func TestSynchronousCommit(t *testing.T) {
+	t.Parallel()
+	for _, opts := range []pgstore.Options{
+		{SynchronousCommit: "on"}, {SynchronousCommit: "off"}, {Durability: pgstore.Unlogged}, {Schema: "other-Schema", Prefix: "x_"},
+	} {
+		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
+			pool := database(t, opts)
+			exercise(t, func(with pgstore.Options) *pgstore.Store {
+				with.SynchronousCommit, with.Schema, with.Prefix = opts.SynchronousCommit, opts.Schema, opts.Prefix
+				return newStore(t, pool, with)
+			})
+			for _, other := range []string{"on", "off"} {
+				want := other
+				if opts.SynchronousCommit != "" {
+					want = opts.SynchronousCommit
+				}
+				checkCommit(t, pool, opts, other, want)
+			}
+		})
+	}
+}
+
+// checkCommit looks into the transactions of calls just before they are committed. The server has one synchronous_commit, and the calls
+// are to have another.
+func checkCommit(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options, other, want string) {
+	t.Helper()
+	for n := 1; n <= 3; n++ { // one key, several, and limits without a short way
+		conn, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+		if _, err := conn.Exec(t.Context(), "SET synchronous_commit = "+other); err != nil {
+			t.Fatal(err)
+		}
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := pgstore.NewOver(txConn{tx}, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var batch []store.Request
+		for _, limit := range [][]slidegate.Limit{kinds()[:1], {kinds()[0], kinds()[2]}, kinds()}[n-1] {
+			charges := []store.Charge{{Limit: bind(t, "commit", limit), Cost: 1}}
+			batch = append(batch, store.Request{Charges: charges, Answers: make([]rule.Answer, 1)})
+		}
+		if err := s.Apply(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		var inside, after string
+		if err := tx.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&inside); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.QueryRow(t.Context(), "SHOW synchronous_commit").Scan(&after); err != nil {
+			t.Fatal(err)
+		}
+		if inside != want || after != other {
+			t.Errorf("way %d, %+v, on a connection with %s: a call has %s, and it is %s afterwards", n, opts, other, inside, after)
+		}
+	}
+}
+
+// txConn is a pgstore.Conn inside a transaction.
+type txConn struct{ tx pgx.Tx }
+
+func (c txConn) Call(ctx context.Context, statement string, args []any, reply []int64) ([]int64, error) {
+	var numbers pgtype.FlatArray[int64]
+	err := c.tx.QueryRow(ctx, statement, args...).Scan(&numbers)
+	return append(reply, numbers...), err
+}
+
+func (c txConn) Row(ctx context.Context, statement string, args []any, into ...any) error {
+	return c.tx.QueryRow(ctx, statement, args...).Scan(into...)
+}
+
+// text returns what a statement yields, as text.
+func text(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) string {
+	t.Helper()
+	var value string
+	if err := pool.QueryRow(context.Background(), statement, args...).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return value
+}
+
+func number(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) int64 {
+	t.Helper()
+	var value int64
+	if err := pool.QueryRow(context.Background(), statement, args...).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return value
+}

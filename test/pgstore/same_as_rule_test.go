@@ -1,0 +1,67 @@
+package pgstore_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/porttest"
+	"pgregory.net/rapid"
+)
+
+// withClock opens stores that have a clock of a test's.
+func withClock(pool *pgxpool.Pool) porttest.Open {
+	return func(t testing.TB, now func() rule.Micros) store.Store {
+		t.Helper()
+		return newStore(t, pool, pgstore.Options{Now: now})
+	}
+}
+
+// The functions decide as the rule in Go does.
+func TestFunctionsAreTheRule(t *testing.T) {
+	t.Parallel()
+	porttest.SameAsRule(t, withClock(database(t, pgstore.Options{})), porttest.Options{})
+}
+
+// The short ways for the commonest requests decide as the rule does too: take for one key, take_many for several, where requests
+// that are alike go together. In between other operations leave states that takes alone do not lead to.
+func TestShortWaysAreTheRule(t *testing.T) {
+	t.Parallel()
+	porttest.SameAsRule(t, withClock(database(t, pgstore.Options{})), porttest.Options{
+		Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow},
+		Moment: func(g *porttest.Game) {
+			if rapid.IntRange(0, 3).Draw(g.T, "any") == 0 {
+				g.Moment()
+			} else {
+				runs(g)
+			}
+		},
+	})
+}
+
+// runs asks for some keys, for each one or more times the same.
+func runs(g *porttest.Game) {
+	about := rapid.IntRange(0, len(g.Subjects)-1).Draw(g.T, "about")
+	g.Move(g.Subjects[about])
+	subjects := append(slices.Clone(g.Subjects[about:]), g.Subjects[:about]...)
+	for _, s := range subjects[:rapid.SampledFrom([]int{1, len(subjects)}).Draw(g.T, "of them")] {
+		limit := s.Limits[rapid.IntRange(0, 1).Draw(g.T, "limit")]
+		room := g.Room(s, limit)
+		cost := g.DrawCost(limit, room)
+		if rapid.Bool().Draw(g.T, "some fit") && room > 0 {
+			cost = max(1, room/rapid.Int64Range(1, 4).Draw(g.T, "so many fit"))
+		}
+		for range rapid.IntRange(1, 5).Draw(g.T, "times") {
+			g.Take(s, limit, cost)
+		}
+	}
+	g.Compare()
+}
+
+func TestTraces(t *testing.T) {
+	t.Parallel()
+	porttest.Traces(t, withClock(database(t, pgstore.Options{})))
+}

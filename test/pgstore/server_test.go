@@ -1,0 +1,62 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// ask sends one request of one charge.
+func ask(t testing.TB, s *pgstore.Store, op rule.Op, charge store.Charge) rule.Answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var answers [1]rule.Answer
+	err := s.Apply(ctx, []store.Request{{Op: op, Charges: []store.Charge{charge}, Answers: answers[:]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers[0]
+}
+
+// codeOf returns the code of an error of the server's, "" for other errors.
+func codeOf(err error) string {
+	if cause, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return cause.Code
+	}
+	return ""
+}
+
+// eventually tries something until it is true.
+func eventually(t testing.TB, what string, true func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !true() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+		<-tick.C
+	}
+}
+
+// serverTime returns the server's time in microseconds, exactly.
+func serverTime(t testing.TB, pool *pgxpool.Pool) rule.Micros {
+	t.Helper()
+	return number(t, pool, "SELECT (extract(epoch FROM date_trunc('second', c))::bigint * 1000000 + extract(microsecond FROM c)::bigint % 1000000)"+
+		" FROM (SELECT clock_timestamp() AS c) c")
+}
+
+// nextXID returns a number that grows with every transaction that wrote something.
+func nextXID(t testing.TB, pool *pgxpool.Pool) string {
+	t.Helper()
+	return text(t, pool, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+}

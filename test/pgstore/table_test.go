@@ -1,0 +1,257 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/pgtest"
+)
+
+// Every decision is made by the server's clock, to the microsecond.
+func TestServerClockDecides(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
+	for _, limit := range kinds() {
+		for _, op := range []rule.Op{rule.Take, rule.Peek} {
+			for i := range 5 {
+				charge := store.Charge{Limit: bind(t, "clock", limit), Key: fmt.Sprint("key-", op, i), Cost: 1}
+				before := serverTime(t, pool)
+				a := ask(t, s, op, charge)
+				if after := serverTime(t, pool); a.At < before || a.At > after {
+					t.Errorf("%s: decided at %d, asked between %d and %d", limit.Name, a.At, before, after)
+				}
+			}
+		}
+	}
+}
+
+// What nobody counts writes nothing at all, not even a transaction id, which would have to be flushed.
+func TestRefusalsWriteNothing(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t, "autovacuum = off") // its own: transactions are counted
+	pool := server.Pool(t)
+	if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t, pool, pgstore.Options{})
+	for _, limit := range kinds() {
+		bound := bind(t, "refusals", limit)
+		full, fresh := store.Charge{Limit: bound, Key: "full"}, store.Charge{Limit: bound, Key: "fresh"}
+		full.Cost = bound.Rule().Capacity()
+		ask(t, s, rule.Take, full)
+		before := nextXID(t, pool)
+		for _, cost := range []int64{0, 1, full.Cost, full.Cost + 1, rule.MaxQuota} {
+			full.Cost, fresh.Cost = cost, cost
+			for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Peek} {
+				if a := ask(t, s, op, full); a.Granted != 0 || cost > 0 && a.Allowed {
+					t.Fatalf("%s: a full key admits %d: %+v", limit.Name, cost, a)
+				}
+			}
+			ask(t, s, rule.Peek, fresh)
+			ask(t, s, rule.GiveBack, fresh)
+			ask(t, s, rule.Reset, fresh)
+		}
+		full.Cost, fresh.Cost = 1, bound.Rule().Capacity()+1
+		request := func(charges ...store.Charge) store.Request {
+			return store.Request{Charges: charges, Answers: make([]rule.Answer, len(charges))}
+		}
+		for _, batch := range [][]store.Request{{request(full, fresh)}, {request(full), request(fresh)}} {
+			if err := s.Apply(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after := nextXID(t, pool); after != before {
+			t.Errorf("%s: requests that charge nothing began transactions %s to %s", limit.Name, before, after)
+		}
+		if n := number(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '%:fresh'"); n != 0 {
+			t.Errorf("%s: a refusal left a row behind", limit.Name)
+		}
+	}
+}
+
+// A row of the commonest limit is small, its address reads well, and updates of it touch no index.
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
+	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 1 << 40, Window: time.Minute})
+	charge := store.Charge{Limit: limit, Key: "user 42", Cost: 3}
+	for range 200 {
+		ask(t, s, rule.Take, charge)
+	}
+	if a := text(t, pool, "SELECT address FROM slidegate_state"); a != "api:login:sliding-window-60000000-1-clock::user%2042" {
+		t.Errorf("the row's address is %s", a)
+	}
+	// 24 bytes of header, 5 numbers, and the address of 52 bytes with its length in 1.
+	if n := number(t, pool, "SELECT pg_column_size(s.*) FROM slidegate_state s"); n != 24+5*8+1+52 {
+		t.Errorf("a row takes %d bytes", n)
+	}
+	hot, all := int64(0), int64(0)
+	eventually(t, "the server to have counted 199 updates", func() bool {
+		pool.Reset() // a connection tells what it did when it ends
+		hot = number(t, pool, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
+		all = number(t, pool, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
+		return all >= 199
+	})
+	if all != 199 || hot < 190 { // a snapshot of the server's own processes can keep old rows for a moment
+		t.Errorf("of %d updates %d touched no index", all, hot)
+	}
+	if n := number(t, pool, "SELECT pg_relation_size('slidegate_state')"); n > 4*8192 {
+		t.Errorf("one row, charged 200 times, takes %d bytes", n)
+	}
+}
+
+// Rows that fill their pages still find room beside them when they change.
+func TestPagesHaveRoom(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
+	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 10, Window: time.Hour})
+	batch := make([]store.Request, 400)
+	for range 2 {
+		for i := range batch {
+			charges := []store.Charge{{Limit: limit, Key: fmt.Sprint("user ", i), Cost: 1}}
+			batch[i] = store.Request{Charges: charges, Answers: make([]rule.Answer, 1)}
+		}
+		if err := s.Apply(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hot := int64(0)
+	eventually(t, "the server to have counted 400 updates", func() bool {
+		pool.Reset() // a connection tells what it did when it ends
+		hot = number(t, pool, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
+		return number(t, pool, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'") >= 400
+	})
+	if hot < 390 {
+		t.Errorf("of 400 updates %d touched no index", hot)
+	}
+}
+
+// A log never holds more than the quota of units, whoever hammers.
+func TestLogIsBounded(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	s := newStore(t, pool, pgstore.Options{})
+	limit := bind(t, "", slidegate.Limit{Quota: 5, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true})
+	for i := range int64(12) {
+		ask(t, s, rule.Take, store.Charge{Limit: limit, Cost: 1})
+		if n := number(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != min(i+1, 5) {
+			t.Errorf("after %d requests the log holds %d units", i+1, n)
+		}
+	}
+	ask(t, s, rule.Charge, store.Charge{Limit: limit, Cost: 100})
+	if n := number(t, pool, "SELECT cardinality(more) FROM slidegate_state"); n != 5 {
+		t.Errorf("after a charge of more than the quota the log holds %d units", n)
+	}
+}
+
+// Whatever isolation level a role has, no unit is granted twice, and no caller sees an error of it unless it goes on and on.
+func TestIsolationLevels(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
+		for _, limits := range [][]slidegate.Limit{kinds()[:1], kinds()[3:4], kinds()} {
+			pool := database(t, pgstore.Options{}, "default_transaction_isolation="+level)
+			s := newStore(t, pool, pgstore.Options{})
+			var charges []store.Charge
+			for _, limit := range limits {
+				limit.Quota = 30
+				if limit.Burst > 0 {
+					limit.Burst = 30
+				}
+				charges = append(charges, store.Charge{Limit: bind(t, "", limit), Cost: 1})
+			}
+			var mu sync.Mutex
+			granted, failed := 0, 0
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					for range 12 {
+						request := store.Request{Charges: charges, Answers: make([]rule.Answer, len(charges))}
+						err := s.Apply(context.Background(), []store.Request{request})
+						mu.Lock()
+						if err != nil {
+							failed++
+							if code := codeOf(err); level == "read committed" || code != "40001" || // a serialization failure
+								!strings.Contains(err.Error(), "read committed") {
+								t.Errorf("%s: %v", level, err)
+							}
+						} else if _, allowed := rule.Deciding(request.Answers); allowed {
+							granted++
+						}
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+			if granted > 30 || granted+failed < 30 {
+				t.Errorf("%s, %d limits: of 30 units %d were granted, and %d calls failed", level, len(limits), granted, failed)
+			}
+		}
+	}
+}
+
+// Callers who ask for several keys at once, in all orders, never wait for one another in a circle, and every unit is counted once,
+// by each of the ways.
+func TestManyKeysTogether(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{}, "deadlock_timeout=200ms")
+	s := newStore(t, pool, pgstore.Options{})
+	limits := []*store.Limit{
+		bind(t, "", slidegate.Limit{Name: "a", Quota: 1 << 40, Window: time.Hour}),
+		bind(t, "", slidegate.Limit{Name: "b", Quota: 1 << 40, Window: time.Hour, Segments: 2}),
+	}
+	const callers, rounds, keys = 6, 15, 6
+	var all sync.WaitGroup
+	for caller := range callers {
+		all.Go(func() {
+			for round := range rounds {
+				var batch []store.Request
+				for i := range keys {
+					key := fmt.Sprint((i + round) % keys)
+					if caller%2 == 1 {
+						key = fmt.Sprint((keys - i + round) % keys)
+					}
+					charges := []store.Charge{{Limit: limits[0], Key: key, Cost: 1}}
+					switch (caller + round) % 3 {
+					case 1:
+						charges[0].Limit = limits[1]
+					case 2:
+						charges = append(charges, store.Charge{Limit: limits[1], Key: key, Cost: 1})
+					}
+					batch = append(batch, store.Request{Charges: charges, Answers: make([]rule.Answer, len(charges))})
+				}
+				if err := s.Apply(context.Background(), batch); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	used := int64(0)
+	for i := range keys {
+		for _, limit := range limits {
+			used += 1<<40 - ask(t, s, rule.Peek, store.Charge{Limit: limit, Key: fmt.Sprint(i), Cost: 1}).Remaining
+		}
+	}
+	eventually(t, "the server to have counted its transactions", func() bool {
+		pool.Reset() // a connection tells what it did when it ends
+		return number(t, pool, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()") >= callers*rounds
+	})
+	if n := number(t, pool, "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"); n != 0 {
+		t.Errorf("%d times callers waited in a circle, or found a row changed that should have been locked", n)
+	}
+	// A third of the rounds charge one limit, a third the other and a third both.
+	if want := int64(callers * rounds * keys * 4 / 3); used != want {
+		t.Errorf("%d units are used, %d were charged", used, want)
+	}
+}

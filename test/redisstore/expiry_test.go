@@ -1,0 +1,154 @@
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// A key lives until its state does not matter any more, and for the grace after that, not longer.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	for _, grace := range []time.Duration{0, 250 * time.Millisecond, time.Hour} {
+		s := newStore(t, client, redisstore.Options{Grace: grace})
+		if grace == 0 {
+			grace = time.Second // the default
+		}
+		for _, limit := range kinds() {
+			bound := bind(t, "expiry-"+t.Name()+grace.String(), limit)
+			var state rule.State
+			name := nameOf(bound, "key")
+			for _, step := range []struct {
+				op   rule.Op
+				cost int64
+			}{
+				{rule.Take, 3}, {rule.TakeUpTo, 2}, {rule.Take, 1}, {rule.GiveBack, 4},
+				{rule.Charge, limit.Quota + 5}, // overdrawn: a bucket then needs longer than a window
+				{rule.GiveBack, 2},
+			} {
+				charge := store.Charge{Limit: bound, Key: "key", Cost: step.cost}
+				a := ask(t, s, step.op, charge)
+				items := []rule.Item{{Limit: bound.Rule(), State: &state, Cost: step.cost}}
+				rule.Decide(step.op, items, a.At, make([]rule.Answer, 1))
+				end := bound.Rule().Expires(&state)
+				until := 1_000 * number(t, client, "PEXPIRETIME", name)
+				took := serverTime(t, client) - a.At // the server counts from when the script wrote, not from when it began
+				if off := until - end - grace.Microseconds(); until < end || max(off, -off) > 1_000+took {
+					t.Errorf("%s, grace %v, after %+v: the state matters until %d, and the key lives until %d",
+						limit.Name, grace, step, end, until)
+				}
+				eventually(t, "time to pass", func() bool { return serverTime(t, client) > a.At+took+20_000 })
+			}
+		}
+	}
+}
+
+// Every decision is made by the server's clock, to the microsecond.
+func TestServerClockDecides(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	for _, limit := range kinds() {
+		charge := store.Charge{Limit: bind(t, "clock", limit), Key: "key", Cost: 1}
+		for range 10 {
+			before := serverTime(t, client)
+			a := ask(t, s, rule.Peek, charge)
+			if after := serverTime(t, client); a.At < before || a.At > after {
+				t.Errorf("%s: decided at %d, asked between %d and %d", limit.Name, a.At, before, after)
+			}
+		}
+	}
+}
+
+// The server forgets a key by itself, and not before its end.
+func TestKeysGoByThemselves(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{Grace: time.Millisecond})
+	for _, limit := range kinds() {
+		limit.Window = 60 * time.Millisecond
+		bound := bind(t, "going", limit)
+		charge := store.Charge{Limit: bound, Key: "key", Cost: 5}
+		a := ask(t, s, rule.Take, charge)
+		var state rule.State
+		rule.Decide(rule.Take, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: 5}}, a.At, make([]rule.Answer, 1))
+		eventually(t, limit.Name+" to go", func() bool {
+			return number(t, client, "EXISTS", nameOf(bound, "key")) == 0
+		})
+		if now, end := serverTime(t, client), bound.Rule().Expires(&state); now < end {
+			t.Errorf("%s: gone at %d, and it mattered until %d", limit.Name, now, end)
+		}
+		if a := ask(t, s, rule.Take, charge); !a.Allowed || a.Remaining != bound.Rule().Capacity()-5 {
+			t.Errorf("%s: afterwards %+v", limit.Name, a)
+		}
+	}
+}
+
+// What nobody counts leaves nothing behind: neither a refusal, nor a peek, nor a cost of 0, nor giving back what is not
+// there.
+func TestRefusalsWriteNothing(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t) // its own: changes are counted
+	s := newStore(t, client, redisstore.Options{})
+	for _, limit := range kinds() {
+		bound := bind(t, "refusals", limit)
+		full, fresh := store.Charge{Limit: bound, Key: "full"}, store.Charge{Limit: bound, Key: "fresh"}
+		full.Cost = bound.Rule().Capacity()
+		ask(t, s, rule.Take, full)
+		name := nameOf(bound, "full")
+		value, end, before := text(t, client, "DUMP", name), number(t, client, "PEXPIRETIME", name), changes(t, client)
+		for _, cost := range []int64{0, 1, full.Cost, full.Cost + 1, rule.MaxQuota} {
+			full.Cost, fresh.Cost = cost, cost
+			for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Peek} {
+				if a := ask(t, s, op, full); a.Granted != 0 || cost > 0 && a.Allowed {
+					t.Fatalf("%s: a full key admits %d: %+v", limit.Name, cost, a)
+				}
+			}
+			ask(t, s, rule.Peek, fresh)
+			ask(t, s, rule.GiveBack, fresh)
+		}
+		fresh.Cost = bound.Rule().Capacity() + 1
+		ask(t, s, rule.Take, fresh)
+		fresh.Cost = 0
+		ask(t, s, rule.Charge, fresh)
+		full.Cost, full.At = 1, serverTime(t, client)-2*bound.Rule().Window*bound.Rule().Capacity()
+		ask(t, s, rule.GiveBack, full) // from a moment that has left the window
+		if after := changes(t, client); after != before {
+			t.Errorf("%s: %d changes by requests that charge nothing", limit.Name, after-before)
+		}
+		if text(t, client, "DUMP", name) != value || number(t, client, "PEXPIRETIME", name) != end {
+			t.Errorf("%s: a refusal changed the state or its end", limit.Name)
+		}
+		if number(t, client, "EXISTS", nameOf(bound, "fresh")) != 0 {
+			t.Errorf("%s: a refusal left a key behind", limit.Name)
+		}
+	}
+}
+
+// A request over several limits that one of them refuses writes nothing to the others.
+func TestRefusalOfOneWritesNothing(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	request := store.Request{Op: rule.Take, Group: "group"}
+	for _, limit := range kinds() {
+		request.Charges = append(request.Charges, store.Charge{Limit: bind(t, "one", limit), Key: "key", Cost: 1})
+	}
+	request.Charges[2].Cost = 11
+	request.Answers = make([]rule.Answer, len(request.Charges))
+	before := changes(t, client)
+	for range 3 {
+		if err := s.Apply(context.Background(), []store.Request{request}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := changes(t, client); after != before || number(t, client, "DBSIZE") != 0 {
+		t.Errorf("%d changes, %d keys", after-before, number(t, client, "DBSIZE"))
+	}
+}

@@ -1,0 +1,88 @@
+package redisstore_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/test/faultproxy"
+	"github.com/slidegate/slidegate/test/history"
+	"github.com/slidegate/slidegate/test/redistest"
+	"github.com/slidegate/slidegate/test/workers"
+)
+
+var historyLength = flag.Duration("history", 4*time.Second, "how long the history is that is checked for one unit too many")
+
+// Four processes ask one server, over connections that are slowed, stalled, cut and reset, while the server is killed and
+// started again with what it had written. Whatever was answered is what the rule answers to the same requests in some order,
+// with those that were not answered carried out or not: never is one unit too many admitted.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Server(t, "appendonly yes", "appendfsync always")
+	wire := faultproxy.New(t, server.Addr())
+	processes := workers.Start(t, 4, "history "+wire.Addr())
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	faults := map[string]int{}
+	var all []history.Event
+	for start := time.Now(); ; { // a busy machine may need several stretches until enough has happened
+		end := time.Now().Add(*historyLength)
+		for i, order := range history.Orders(len(processes), seed+uint64(len(all)), *historyLength, end) {
+			processes[i].Tell(t, order)
+		}
+		disturb(t, server, wire, random, faults, end)
+		all = append(all, history.Join(workers.HearAll[[]history.Event](t, processes))...)
+		s := history.Summarize(all)
+		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && faults["kill"] > 0 {
+			t.Logf("%+v; %v", s, faults)
+			break
+		}
+		if time.Since(start) > *historyLength+time.Minute {
+			t.Fatalf("too little happened for the history to mean something: %+v; %v", s, faults)
+		}
+	}
+	history.Verify(t, seed, all)
+}
+
+// disturb does something bad about three times a second until the end, and then makes all good again.
+func disturb(t *testing.T, server *redistest.Node, wire *faultproxy.Wire, random *rand.Rand, faults map[string]int, end time.Time) {
+	t.Helper()
+	pause := func() bool { // lets the processes work; tells whether there is time for more
+		left := time.Until(end)
+		<-time.After(min(left, time.Duration(100+random.IntN(300))*time.Millisecond))
+		return time.Now().Before(end)
+	}
+	names := []string{"kill", "cut", "slow", "stall", "mute", "reset"}
+	for i := 0; pause(); i++ {
+		name := names[random.IntN(len(names))]
+		if i < len(names) {
+			name = names[i]
+		}
+		faults[name]++
+		switch name {
+		case "kill":
+			server.Kill()
+			server.Restart()
+		case "cut":
+			wire.Cut()
+			wire.Mend()
+		case "slow":
+			wire.Slow(30*time.Millisecond, 25*time.Millisecond)
+			pause()
+			wire.Heal()
+		case "stall": // for far longer than anybody waits
+			wire.Slow(2*time.Second, 0)
+			pause()
+			wire.Heal()
+		case "mute":
+			wire.Mute(20 * time.Millisecond)
+			pause()
+			wire.Heal()
+		case "reset":
+			wire.Reset(5 * time.Millisecond)
+			pause()
+			wire.Heal()
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+func memory(t *testing.T, client rueidis.Client, name string) int64 {
+	t.Helper()
+	return number(t, client, "MEMORY", "USAGE", name, "SAMPLES", "0")
+}
+
+// A sliding window takes at most 170 bytes, name and all.
+func TestMemoryOfWindow(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	bound := bind(t, "api", slidegate.Limit{Name: "login", Quota: 100, Window: time.Minute})
+	for range 3 {
+		ask(t, s, rule.Take, store.Charge{Limit: bound, Key: "user:12345", Cost: 1})
+	}
+	name := nameOf(bound, "user:12345")
+	used := memory(t, client, name)
+	t.Logf("%s: %d bytes", name, used)
+	if used > 170 {
+		t.Errorf("%s takes %d bytes", name, used)
+	}
+}
+
+// A full sliding log takes a quarter of the sorted set that other limiters keep, which has a member for every request: its
+// time and something that makes it differ from others of the same time. With refusals that count, theirs grows and ours
+// does not.
+func TestMemoryOfLog(t *testing.T) {
+	t.Parallel()
+	const quota, hammered = 100, 10_000
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	limit := slidegate.Limit{Name: "login", Quota: quota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true}
+	bound := bind(t, "api", limit)
+	charge := store.Charge{Limit: bound, Key: "user:12345", Cost: 1}
+	ours, theirs := nameOf(bound, charge.Key), "ratelimit:login:user:12345"
+	both := func(n int) { // requests to both
+		var batch []store.Request
+		add, at := []string{"ZADD", theirs}, serverTime(t, client)/1_000
+		for range n {
+			batch = append(batch, store.Request{
+				Op: rule.Take, Charges: []store.Charge{charge}, Answers: make([]rule.Answer, 1),
+			})
+			add = append(add, strconv.FormatInt(at, 10), fmt.Sprintf("%d-%s", at, unique()))
+		}
+		if err := s.Apply(context.Background(), batch); err != nil {
+			t.Fatal(err)
+		}
+		do(t, client, add...)
+	}
+	for range quota { // one by one: that is how the values grow
+		both(1)
+	}
+	full, set := memory(t, client, ours), memory(t, client, theirs)
+	t.Logf("%d units: %d bytes, the sorted set %d", quota, full, set)
+	if 4*full > set {
+		t.Errorf("a full log takes %d bytes, more than a quarter of the sorted set's %d", full, set)
+	}
+	for range hammered / 500 {
+		both(500)
+	}
+	after, set := memory(t, client, ours), memory(t, client, theirs)
+	t.Logf("%d refusals later: %d bytes, the sorted set %d", hammered, after, set)
+	if after != full || 100*after > set {
+		t.Errorf("%d refusals later the log takes %d bytes instead of %d, and the sorted set %d", hammered, after, full, set)
+	}
+}
+
+var lastUnique int64
+
+// unique returns a text as long as the random ones that make members unique: a UUID's first half.
+func unique() string {
+	lastUnique++
+	return fmt.Sprintf("%08x-%04x-4%03x", lastUnique*2_654_435_761%(1<<32), lastUnique%(1<<16), lastUnique%(1<<12))
+}

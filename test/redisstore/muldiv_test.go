@@ -1,0 +1,130 @@
+package redisstore_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// The script's products are exact. What of the script stands before its windows, the products among it, is called from a
+// script of this test.
+const tryProducts = `
+local replies = {}
+for i = 1, #ARGV do
+  local a, b, c = struct.unpack('<ddd', ARGV[i])
+  if KEYS[1] == 'any' then
+    replies[i] = struct.pack('<dd', mulDivAny(a, b, c))
+  else
+    replies[i] = struct.pack('<dd', muldiv(a, b, c))
+  end
+end
+return table.concat(replies)`
+
+type product struct{ a, b, c int64 }
+
+func TestProductsAreExact(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile("../../redisstore/decide.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, ok := strings.Cut(string(script), "-- Windows --")
+	if !ok || !strings.Contains(before, "function muldiv(") || !strings.Contains(before, "function mulDivAny(") {
+		t.Fatal("the script has no muldiv and mulDivAny before its windows any more")
+	}
+	client := redistest.Server(t).Client(t)
+	checkLargestBucket(t, newStore(t, client, redisstore.Options{}))
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		checkProducts(t, client, before, "plain", products(random, false))
+		checkProducts(t, client, before, "any", products(random, true))
+	}
+}
+
+// maxBucketQuota is the largest quota of a token bucket that the store accepts.
+const maxBucketQuota = 1<<48 - 1
+
+// checkLargestBucket looks that the products go as far as the store's limits do.
+func checkLargestBucket(t *testing.T, s *redisstore.Store) {
+	t.Helper()
+	limit := slidegate.Limit{Quota: maxBucketQuota, Window: time.Hour, Algorithm: slidegate.TokenBucket}
+	if err := s.Check(bind(t, "", limit)); err != nil {
+		t.Error(err)
+	}
+	limit.Quota++
+	if err := s.Check(bind(t, "", limit)); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("a bucket of %d: %v", limit.Quota, err)
+	}
+}
+
+// products draws a*b/c with a up to 2^53-1 and b up to c up to the longest window or the largest quota of a bucket; or any b
+// for which the quotient stays in range.
+func products(random *rand.Rand, anyB bool) []product {
+	upTo := func(most int64) int64 { // of any length, and often the most or a power of two
+		n := random.Int64N(int64(1)<<random.IntN(54)) & random.Int64()
+		switch random.IntN(6) {
+		case 0:
+			n = most - random.Int64N(3)
+		case 1:
+			n = int64(1)<<random.IntN(54) - random.Int64N(2)
+		case 2:
+			n = random.Int64N(most) + 1
+		}
+		return min(max(n, 1), most)
+	}
+	var all []product
+	for len(all) < 500 {
+		p := product{a: upTo(rule.MaxQuota), c: upTo(maxBucketQuota)}
+		if p.b = min(upTo(p.c), p.c); anyB {
+			p.b = upTo(rule.MaxQuota)
+		}
+		if q, _ := p.exact(); q.Cmp(big.NewInt(rule.MaxQuota)) <= 0 {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func (p product) exact() (quotient, rest *big.Int) {
+	x := new(big.Int).Mul(big.NewInt(p.a), big.NewInt(p.b))
+	return x.QuoRem(x, big.NewInt(p.c), new(big.Int))
+}
+
+func checkProducts(t *testing.T, client rueidis.Client, functions, which string, all []product) {
+	t.Helper()
+	args := make([]string, len(all))
+	for i, p := range all {
+		var packed []byte
+		for _, n := range []int64{p.a, p.b, p.c} {
+			packed = binary.LittleEndian.AppendUint64(packed, math.Float64bits(float64(n)))
+		}
+		args[i] = string(packed)
+	}
+	command := client.B().Eval().Script(functions + tryProducts).Numkeys(1).Key(which).Arg(args...).Build()
+	reply, err := client.Do(context.Background(), command).AsBytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(i int) int64 { return int64(math.Float64frombits(binary.LittleEndian.Uint64(reply[8*i:]))) }
+	for i, p := range all {
+		quotient, rest := p.exact()
+		if number(2*i) != quotient.Int64() || number(2*i+1) != rest.Int64() {
+			t.Fatalf("%s: %d*%d/%d is %d rest %d, not %d rest %d",
+				which, p.a, p.b, p.c, quotient, rest, number(2*i), number(2*i+1))
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package redisstore_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/history"
+	"github.com/slidegate/slidegate/test/redistest"
+	"github.com/slidegate/slidegate/test/workers"
+)
+
+// TestWorker is what the other processes run.
+func TestWorker(t *testing.T) {
+	workers.Serve(t, func(job string) (func([]byte) (any, error), error) {
+		kind, addr, _ := strings.Cut(job, " ")
+		opts := rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true}
+		client, err := rueidis.NewClient(opts)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(client.Close)
+		store := newStore(t, client, redisstore.Options{})
+		if kind == "history" {
+			return history.Job(store, func(ctx context.Context) error { return client.Do(ctx, client.B().Ping().Build()).Error() }), nil
+		}
+		return func(order []byte) (any, error) { return race(store, order) }, nil
+	})
+}
+
+const (
+	raceQuota     = 50
+	raceProcesses = 4
+	raceEach      = 50 // requests of one process at once
+)
+
+var raceLimits = []slidegate.Limit{
+	{Name: "window", Quota: raceQuota, Window: time.Hour, Anchor: slidegate.AnchorFirst},
+	{Name: "log", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+	{Name: "fixed", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
+	{Name: "denied", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true},
+}
+
+// raceOrder is what a process is told to do in a round.
+type raceOrder struct {
+	Limit int // its place in raceLimits
+	Key   string
+}
+
+// Two hundred requests of four processes come at once, and exactly fifty pass, every time.
+func TestProcessesNeverOver(t *testing.T) {
+	t.Parallel()
+	server := redistest.Server(t, "appendonly no")
+	processes := workers.Start(t, raceProcesses, "race "+server.Addr())
+	for round := range 20 {
+		for _, p := range processes {
+			p.Tell(t, raceOrder{Limit: round % len(raceLimits), Key: fmt.Sprintf("round-%d", round)})
+		}
+		total := 0
+		for _, admitted := range workers.HearAll[int](t, processes) {
+			total += admitted
+		}
+		if total != raceQuota {
+			t.Errorf("round %d: %d of %d were admitted, of a quota of %d", round, total, raceProcesses*raceEach, raceQuota)
+		}
+	}
+}
+
+// race asks many times at once for one key, and returns how many passed.
+func race(st *redisstore.Store, text []byte) (admitted int64, err error) {
+	var (
+		order raceOrder
+		count atomic.Int64
+		wait  sync.WaitGroup
+		fault atomic.Value
+	)
+	if err := json.Unmarshal(text, &order); err != nil {
+		return 0, err
+	}
+	limit, err := slidegate.Bind("race", raceLimits[order.Limit])
+	if err != nil {
+		return 0, err
+	}
+	start := make(chan struct{})
+	for range raceEach {
+		wait.Go(func() {
+			<-start
+			a, err := try(context.Background(), st, rule.Take, store.Charge{Limit: limit, Key: order.Key, Cost: 1})
+			if err != nil {
+				fault.Store(err)
+			}
+			count.Add(a.Granted)
+		})
+	}
+	close(start)
+	wait.Wait()
+	if err, ok := fault.Load().(error); ok {
+		return 0, err
+	}
+	return count.Load(), nil
+}

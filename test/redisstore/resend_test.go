@@ -1,0 +1,192 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/faultproxy"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// What is sent to the server again, and what is not: a request may be charged once, never twice.
+
+var hourly = slidegate.Limit{Name: "hourly", Quota: 100, Window: time.Hour, Algorithm: slidegate.SlidingLog}
+
+func TestScriptIsSentOnceWhenItIsNotKnown(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	for round := range int64(3) {
+		do(t, client, "SCRIPT", "FLUSH")
+		do(t, client, "CONFIG", "RESETSTAT")
+		for i := range int64(3) {
+			if a := ask(t, s, rule.Take, charge); a.Remaining != 100-3*round-i-1 {
+				t.Errorf("round %d, request %d: %+v", round, i, a)
+			}
+		}
+		if sha, text := calls(t, client, "evalsha"), calls(t, client, "eval"); sha != 3 || text != 1 {
+			t.Errorf("round %d: three requests took %d EVALSHA and %d EVAL, not 3 and 1", round, sha, text)
+		}
+	}
+}
+
+// A batch that takes several calls is decided in whole when the script is not known, each request once.
+func TestLargeBatchWithoutScript(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	limit := hourly
+	limit.Quota = 10_000
+	bound := bind(t, "resend", limit)
+	const maxKeys = 512 // of one call of the script, as the store has it
+	batch := make([]store.Request, 2*maxKeys+7)
+	for i := range batch {
+		batch[i] = store.Request{
+			Charges: []store.Charge{{Limit: bound, Key: "key", Cost: 1}}, Answers: make([]rule.Answer, 1),
+		}
+	}
+	for round := range int64(2) {
+		do(t, client, "SCRIPT", "FLUSH")
+		if err := s.Apply(context.Background(), batch); err != nil {
+			t.Fatal(err)
+		}
+		for i := range batch {
+			if want := limit.Quota - round*int64(len(batch)) - int64(i) - 1; batch[i].Answers[0].Remaining != want {
+				t.Fatalf("round %d, request %d: %d remain, not %d", round, i, batch[i].Answers[0].Remaining, want)
+			}
+		}
+	}
+}
+
+// An error of the script is told, without the key in it, and not tried again.
+func TestErrorOfTheScript(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	for _, limit := range kinds() {
+		bound := bind(t, "resend", limit)
+		charge := store.Charge{Limit: bound, Key: "secret-key", Cost: 1}
+		ask(t, s, rule.Peek, charge) // so that the script is known
+		do(t, client, "RPUSH", nameOf(bound, charge.Key), "somebody else's")
+		do(t, client, "CONFIG", "RESETSTAT")
+		_, err := try(context.Background(), s, rule.Take, charge)
+		if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: with a list in its place the error is %v", limit.Name, err)
+		}
+		if sha, text := calls(t, client, "evalsha"), calls(t, client, "eval"); sha != 1 || text != 0 {
+			t.Errorf("%s: it took %d EVALSHA and %d EVAL, not 1 and 0", limit.Name, sha, text)
+		}
+	}
+}
+
+// A request whose context ends while the server is at it is not sent again; the server may still carry it out.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	server := redistest.Server(t, "appendonly no")
+	client, other := server.Client(t), server.Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	ask(t, s, rule.Take, charge)
+	do(t, other, "CONFIG", "RESETSTAT")
+	do(t, other, "CLIENT", "PAUSE", "60000", "WRITE") // scripts may write, so they wait
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := try(ctx, s, rule.Take, charge); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the server did not answer in time, and the error is %v", err)
+	}
+	do(t, other, "CLIENT", "UNPAUSE")
+	left := ask(t, s, rule.Peek, charge).Remaining
+	sha := calls(t, other, "evalsha") // a client may have closed its connection to give up, and the server dropped the request
+	if sha < 1 || sha > 2 || left < 98 || left > 99 {
+		t.Errorf("the server ran the script %d times, and %d remain: the request that was given up was sent again", sha, left)
+	}
+}
+
+// A request whose answer is lost on the way is not sent again.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Server(t, "appendonly no")
+	wire := faultproxy.New(t, server.Addr())
+	client := redistest.Client(t, rueidis.ClientOption{
+		InitAddress: []string{wire.Addr()}, DisableCache: true, ForceSingleClient: true,
+		PipelineMultiplex: -1, // one connection, which is there already when the wire is hurt
+	})
+	s, direct := newStore(t, client, redisstore.Options{}), server.Client(t)
+	for name, lose := range map[string]func(){
+		"mute":  func() { wire.Mute(time.Minute) }, // until it is healed, which breaks the connection
+		"reset": func() { wire.Reset(50 * time.Millisecond) },
+	} {
+		carriedOut := int64(0)
+		for range 20 { // until one was carried out: now and then the connection breaks before the request is sent
+			if carriedOut = loseAnswer(t, s, direct, wire, lose, name == "mute"); carriedOut > 0 {
+				break
+			}
+		}
+		if carriedOut != 1 {
+			t.Errorf("%s: a request whose answer was lost was carried out %d times", name, carriedOut)
+		}
+	}
+}
+
+// loseAnswer sends a request whose answer gets lost, and returns how often the server carried it out. The wire heals when that
+// is done, so that nothing is in the way of sending it again; or only when the store has given up.
+func loseAnswer(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *faultproxy.Wire, lose func(), healSoon bool) int64 {
+	t.Helper()
+	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	eventually(t, "the client to be connected", func() bool {
+		_, err := try(context.Background(), s, rule.Reset, charge)
+		return err == nil
+	})
+	do(t, direct, "CONFIG", "RESETSTAT")
+	lose()
+	given := make(chan error, 1)
+	go func() {
+		_, err := try(context.Background(), s, rule.Take, charge)
+		given <- err
+	}()
+	eventually(t, "the request to be carried out or given up", func() bool {
+		return len(given) > 0 || healSoon && calls(t, direct, "evalsha") > 0
+	})
+	wire.Heal()
+	if err := <-given; err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "redisstore: ") {
+		t.Errorf("the answer was lost, and the error is %v", err)
+	}
+	ran := calls(t, direct, "evalsha")
+	if a := ask(t, newStore(t, direct, redisstore.Options{}), rule.Peek, charge); a.Remaining != 100-ran {
+		t.Errorf("the script ran %d times, and %d of 100 remain", ran, a.Remaining)
+	}
+	return ran
+}
+
+// A server that is gone is an error, soon, and the store works again when the server does.
+func TestServerGone(t *testing.T) {
+	t.Parallel()
+	server := redistest.Server(t, "appendonly yes", "appendfsync always")
+	s := newStore(t, server.Client(t), redisstore.Options{})
+	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
+	ask(t, s, rule.Take, charge)
+	server.Kill()
+	before := time.Now()
+	if _, err := try(context.Background(), s, rule.Take, charge); err == nil || time.Since(before) > 8*time.Second {
+		t.Errorf("nobody is there, and after %v the error is %v", time.Since(before), err)
+	}
+	server.Restart()
+	var a rule.Answer
+	eventually(t, "the store to work again", func() (ok bool) {
+		var err error
+		a, err = try(context.Background(), s, rule.Peek, charge)
+		return err == nil
+	})
+	if a.Remaining != 99 {
+		t.Errorf("%d remain, not 99: what was taken before the power cut, and nothing else", a.Remaining)
+	}
+}

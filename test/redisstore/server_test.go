@@ -1,0 +1,140 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// What the tests of one server have in common: they look at it through its own commands.
+
+// do sends a command that does not fail.
+func do(t testing.TB, client rueidis.Client, command ...string) rueidis.RedisResult {
+	t.Helper()
+	result := client.Do(context.Background(), client.B().Arbitrary(command...).Build())
+	if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatalf("%s: %v", command[0], err)
+	}
+	return result
+}
+
+func number(t testing.TB, client rueidis.Client, command ...string) int64 {
+	t.Helper()
+	result := do(t, client, command...)
+	n, err := result.AsInt64()
+	if err != nil {
+		t.Fatalf("%s: %v", command[0], err)
+	}
+	return n
+}
+
+func text(t testing.TB, client rueidis.Client, command ...string) string {
+	t.Helper()
+	result := do(t, client, command...)
+	s, err := result.ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatalf("%s: %v", command[0], err)
+	}
+	return s
+}
+
+// calls returns how often the server has run a command.
+func calls(t testing.TB, client rueidis.Client, command string) int64 {
+	t.Helper()
+	_, rest, found := strings.Cut(text(t, client, "INFO", "commandstats"), "cmdstat_"+command+":calls=")
+	if !found {
+		return 0
+	}
+	digits, _, _ := strings.Cut(rest, ",")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// changes returns how many changes of data the server has counted.
+func changes(t testing.TB, client rueidis.Client) int64 {
+	t.Helper()
+	_, rest, _ := strings.Cut(text(t, client, "INFO", "persistence"), "rdb_changes_since_last_save:")
+	digits, _, _ := strings.Cut(rest, "\r\n")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// serverTime returns the server's time in microseconds.
+func serverTime(t testing.TB, client rueidis.Client) rule.Micros {
+	t.Helper()
+	result := do(t, client, "TIME")
+	parts, err := result.AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds, _ := strconv.ParseInt(parts[0], 10, 64)
+	micros, _ := strconv.ParseInt(parts[1], 10, 64)
+	return seconds*1_000_000 + micros
+}
+
+// ask sends one request of one charge.
+func ask(t testing.TB, s *redisstore.Store, op rule.Op, charge store.Charge) rule.Answer {
+	t.Helper()
+	answer, err := try(context.Background(), s, op, charge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// try is ask where an error is possible. It waits at most for ten seconds, far longer than anything here takes.
+func try(ctx context.Context, s *redisstore.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var answers [1]rule.Answer
+	err := s.Apply(ctx, []store.Request{{Op: op, Charges: []store.Charge{charge}, Answers: answers[:]}})
+	return answers[0], err
+}
+
+// eventually tries something until it is true.
+func eventually(t testing.TB, what string, true func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !true() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+		<-tick.C
+	}
+}
+
+// nameOf is the name of the key that a charge's state is kept under, for texts of which at most the colons of the key have to
+// be escaped.
+func nameOf(limit *store.Limit, key string) string {
+	key = strings.ReplaceAll(key, ":", "%3A")
+	return fmt.Sprintf("slidegate:%s:%s:%s:{%s}", limit.Namespace(), limit.Name(), limit.Rule().Shape(), key)
+}
+
+// kinds are limits of every way of keeping state, with windows that outlast a test.
+func kinds() []slidegate.Limit {
+	return []slidegate.Limit{
+		{Name: "window", Quota: 10, Window: time.Hour},
+		{Name: "parts", Quota: 10, Window: time.Hour, Segments: 6, Anchor: slidegate.AnchorFirst, Overlap: slidegate.OverlapWhole},
+		{Name: "fixed", Quota: 10, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
+		{Name: "log", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+		{Name: "long-log", Quota: 1_000, Window: time.Hour, Algorithm: slidegate.SlidingLog},
+		{Name: "bucket", Quota: 10, Window: time.Hour, Burst: 7, Algorithm: slidegate.TokenBucket},
+	}
+}
