@@ -2,83 +2,64 @@
 .DEFAULT_GOAL := help
 GO ?= go
 FUZZTIME ?= 30s
+export INSTALL ?= yes
 
-SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-
-.PHONY: help test race compiler browser curl redis postgres proxies wrk check lint lint-all bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak bench-replay replay-big screenshots fuzz guarantees cover
+.PHONY: help test race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak bench-replay replay-big screenshots fuzz guarantees cover
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What the tests must have: they fail without it instead of skipping.
 export SLIDEGATE_REQUIRE = chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk
 unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is not theirs
 
-# What builds on Envoy's packages takes minutes to look through, and to compile for the race detector, where nothing is cached:
-# make lint-all and make race have it. The race detector is for what shares memory between goroutines in earnest; make race has
-# all.
-HEAVY := /(cmd/slidegate|server|(server|e2e)/envoy)$$
-SHARES := /slidegate$$|/(memstore|httplimit|grpclimit|pgstore)$$|/(layer|redisstore)(/|$$)|/test/(goredis|observe)$$|/(server|e2e)/(gate|jsonapi|proxy|resp|stores|top)$$
+# "work" is every package of every module in go.work. What builds on Envoy's packages takes minutes to look through, and to
+# compile for the race detector, where nothing is cached: make lint-all and make race have it. The race detector is for what
+# shares memory between goroutines in earnest; make race has all.
+ALL = $$($(GO) list work | grep -v /slidegate/bench)
+HEAVY := /(cmd/slidegate|server|server/envoy|e2e/[a-z]*)$$
+SHARES := /slidegate$$|/(memstore|policy|httplimit|grpclimit|pgstore|goredis)$$|/(layer|redisstore)(/|$$)|/(proxy|test/observe)$$|/server/(gate|jsonapi|resp|stores)$$
 TEST := $(GO) test -vet=off -timeout 8m # make lint has vetted
 
-test: compiler browser curl redis postgres proxies wrk ## all tests, with the race detector where memory is shared, and the benchmarks' own tests
-	$(TEST) -race $$($(GO) list ./... | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
-	$(TEST) $$($(GO) list ./... | grep -vE '$(SHARES)') $$($(GO) list ./... | grep -E '$(HEAVY)')
+test: deps ## all tests, with the race detector where memory is shared; INSTALL=no installs nothing
+	$(TEST) -race $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
+	$(TEST) $$($(GO) list work | grep -v /slidegate/bench | grep -vE '$(SHARES)') $$($(GO) list work | grep -E '$(HEAVY)')
 	$(TEST) ./memstore # once more: the race detector leaves it too little time
-	$(TEST) -run Alloc ./layer/... ./test/observe ./httplimit ./grpclimit ./cmd/slidegate/internal/server/gate ./cmd/slidegate/internal/server/jsonapi ./cmd/slidegate/internal/server/resp # and these: it changes what is allocated
-	cd bench && $(GO) test -timeout 4m ./...
-	cd examples/routers && $(GO) test ./...
+	$(TEST) -run Alloc $$($(GO) list work | grep -E '/layer/|/(policy|httplimit|grpclimit)$$|/server/(gate|jsonapi|resp)$$') # it changes what is allocated
+	$(TEST) ./bench
+	cd tools && GOWORK=off $(GO) test ./...
+	$(MAKE) modules
 
-race: compiler browser curl redis postgres proxies wrk ## all tests with the race detector
-	$(GO) test -race ./...
-	cd bench && $(GO) test -race ./...
-	cd examples/routers && $(GO) test -race ./...
+race: deps ## all tests with the race detector
+	$(GO) test -race work
 
-compiler: # the race detector needs one for C
-	@command -v gcc >/dev/null || command -v cc >/dev/null || { \
-	  echo "no C compiler, which the race detector needs: installing gcc"; \
-	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends gcc libc6-dev; }
-
-browser: # the report's page is tested in a real one
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
-	  echo "no Chromium, which the tests of the report's page need: installing it"; \
-	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; }
-
-redis: # private servers for the tests; the one of the package is not used
-	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || { \
-	  echo "no Redis, which the tests of its store need: installing it"; \
-	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends redis-server; }
-
-postgres: # private servers for the tests; Debian keeps the programs out of the path, where the tests look too
-	@{ { command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } && command -v pgbouncer; } >/dev/null 2>&1 || { \
-	  echo "no PostgreSQL or no PgBouncer, which the tests of its store need: installing them"; \
-	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends postgresql pgbouncer; }
-
-proxies: # forward-auth is tested behind real ones
-	@{ command -v nginx && command -v caddy; } >/dev/null || { \
-	  echo "no nginx or no Caddy, which the tests of forward-auth need: installing them"; \
-	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends nginx-light caddy; }
-
-curl: # the example of a URL shortener is tested as people would try it
-	@command -v curl >/dev/null || { \
-	  echo "no curl, which a test needs: installing it"; \
-	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends curl; }
+deps: # what the tests need besides Go
+	@tools/deps cc chromium curl redis postgres pgbouncer nginx caddy wrk
 
 check: lint test ## what CI runs
 
-lint: ## formatting, vet, staticcheck, and a build of the library's core for 32 bits
+lint: bin/staticcheck ## formatting, vet, staticcheck, and a build of the library's core for 32 bits
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w" $$unformatted; exit 1; fi
-	$(GO) vet ./...
-	$(GO) tool -modfile=tools/go.mod staticcheck $$($(GO) list ./... | grep -vE '$(HEAVY)')
-	GOARCH=386 $(GO) build . ./rule ./memstore
+	$(GO) vet $(ALL)
+	bin/staticcheck $$($(GO) list work | grep -v /slidegate/bench | grep -vE '$(HEAVY)')
+	GOARCH=386 $(GO) build . ./rule ./store ./memstore
 
-lint-all: lint ## also the program, the modules beside, and all of it for 32 bits
-	$(GO) tool -modfile=tools/go.mod staticcheck ./...
-	cd bench && $(GO) vet ./...
-	cd examples/routers && $(GO) vet ./...
-	cd bench && $(GO) tool -modfile=../tools/go.mod staticcheck ./...
-	cd examples/routers && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
-	GOARCH=386 $(GO) build ./...
+lint-all: lint ## also the program and the benchmarks, and all of it for 32 bits
+	$(GO) vet work
+	bin/staticcheck $$($(GO) list work)
+	GOARCH=386 $(GO) build work
+
+bin/staticcheck: tools/go.mod
+	cd tools && GOWORK=off $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+
+tidy: ## go mod tidy for every module, which see one another through a proxy made of the tree
+	cd tools && GOWORK=off $(GO) run ./modules tidy
+
+modules: ## build every module, and install the program, as users get them: from a proxy made of the tree, without go.work
+	cd tools && GOWORK=off $(GO) run ./modules check
+
+release: ## make the tree ready for VERSION, as in make release VERSION=v0.1.0, and print how to tag it
+	cd tools && GOWORK=off $(GO) run ./modules release $(VERSION)
 
 bench: ## side by side with the libraries people use today, a million keys; about half an hour
 	cd bench && $(GO) run .
@@ -89,27 +70,22 @@ bench-quick: ## the same in short, to see that it runs; its figures mean little
 bench-big: ## also with ten million keys; about an hour and 8 GB of memory
 	cd bench && $(GO) run . -big
 
-bench-http: wrk ## the HTTP middleware beside others, and over the wire; about four minutes
+bench-http: deps ## the HTTP middleware beside others, and over the wire; about four minutes
 	cd bench && $(GO) run . -scenario http,wire
 
-wrk: # loads a server over the wire
-	@command -v wrk >/dev/null || { \
-	  echo "no wrk, which the benchmark over the wire needs: installing it"; \
-	  $(SUDO) apt-get update -q && $(SUDO) apt-get install -q -y --no-install-recommends wrk; }
-
-bench-redis: redis ## Redis limiters side by side; about ten minutes
+bench-redis: deps ## Redis limiters side by side; about ten minutes
 	cd bench && $(GO) run . -scenario redis
 
-bench-postgres: postgres ## PostgreSQL limiters side by side
+bench-postgres: deps ## PostgreSQL limiters side by side
 	cd bench && $(GO) run . -scenario pg
 
-bench-service: redis wrk ## the service: JSON, batches, forward-auth, the proxy, RESP, and beside envoyproxy/ratelimit
+bench-service: deps ## the service: JSON, batches, forward-auth, the proxy, RESP, and beside envoyproxy/ratelimit
 	cd bench && $(GO) run . -scenario service,resp,envoy
 
-history: redis postgres ## a minute each of Redis and PostgreSQL with kills and cuts, checked for one unit too many
+history: deps ## a minute each of Redis and PostgreSQL with kills and cuts, checked for one unit too many
 	$(GO) test ./test/redisstore ./test/pgstore -run History -v -count 1 -timeout 10m -history 60s
 
-soak: postgres ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
+soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
 
 bench-replay: ## how many requests of a log a second one core replays
@@ -118,7 +94,7 @@ bench-replay: ## how many requests of a log a second one core replays
 replay-big: ## replay more than a gigabyte of log through a pipe, and print the memory that took
 	$(GO) test ./cmd/slidegate -run Memory -v -count 1 -piped 22000000
 
-screenshots: browser ## pictures of the report's page, in ./screenshots
+screenshots: deps ## pictures of the report's page, in ./screenshots
 	SLIDEGATE_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
 
 fuzz: ## fuzz every target for FUZZTIME each
@@ -132,4 +108,4 @@ guarantees: ## search for the worst cases again and write the table in docs/guar
 	$(GO) test ./internal/worstcase -update
 
 cover: ## test coverage by package
-	$(GO) test -cover ./...
+	$(GO) test -cover work

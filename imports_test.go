@@ -97,7 +97,7 @@ func within(pkg, other string) bool {
 	return pkg != "." && other != "." && (strings.HasPrefix(other, pkg+"/") || strings.HasPrefix(pkg, other+"/"))
 }
 
-// packages returns what each package of the module imports, tests left out.
+// packages returns what each package of all modules imports, tests left out.
 func packages(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -131,14 +131,34 @@ func packages(t *testing.T) map[string][]string {
 	return found
 }
 
-// enter skips what is not part of the module.
+// enter skips what no user gets.
 func enter(dir string) error {
 	base := filepath.Base(dir)
-	if dir != "." && (base == "testdata" || strings.HasPrefix(base, ".")) {
-		return filepath.SkipDir
-	}
-	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil && dir != "." {
+	if dir != "." && (base == "testdata" || strings.HasPrefix(base, ".")) || slices.Contains([]string{"bench", "test", "tools"}, dir) {
 		return filepath.SkipDir
 	}
 	return nil
+}
+
+// Modules are versioned by themselves, so one must not reach into what another keeps to itself: the two may be used in
+// versions that do not fit.
+func TestModulesShareNothingInternal(t *testing.T) {
+	for pkg, imports := range packages(t) {
+		for _, imported := range imports {
+			inside, ours := strings.CutPrefix(imported, module+"/")
+			if ours && strings.Contains("/"+inside+"/", "/internal/") && moduleOf(pkg) != moduleOf(inside) {
+				t.Errorf("%s imports %s, which is internal to another module", pkg, inside)
+			}
+		}
+	}
+}
+
+// moduleOf returns the folder of the module that a package is in.
+func moduleOf(pkg string) string {
+	for ; pkg != "."; pkg = path.Dir(pkg) {
+		if _, err := os.Stat(filepath.Join(filepath.FromSlash(pkg), "go.mod")); err == nil {
+			return pkg
+		}
+	}
+	return pkg
 }

@@ -7,7 +7,6 @@ require (
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/labstack/echo/v5 v5.3.1
-	github.com/slidegate/slidegate v0.0.0
 )
 
 require (
@@ -52,5 +51,3 @@ require (
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
-
-replace github.com/slidegate/slidegate => ../..

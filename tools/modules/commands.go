@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,8 +46,8 @@ func (w *workshop) close() error {
 	return forget(w.version)
 }
 
-// tidy tidies all modules of the tree. They keep the versions by which they require one another, and go.sum says nothing
-// of those: their content changes with every commit until they are released.
+// tidy tidies all modules of the tree. They keep the version by which they require one another, and go.sum says nothing of
+// it: what it stands for is known when it is released.
 func tidy(t *tree) (err error) {
 	w, err := open(t, true)
 	defer func() { err = firstOf(err, w.close()) }()
@@ -57,35 +58,11 @@ func tidy(t *tree) (err error) {
 }
 
 // copyBack takes the tidied go.mod and go.sum files over. Siblings are required by version; if that is empty, by the one
-// they had, and without a checksum.
+// they had, if any, and without a checksum.
 func (w *workshop) copyBack(t *tree, version string) error {
 	for _, m := range t.modules {
 		from, to := filepath.Join(w.tree.dir, m.dir), filepath.Join(t.dir, m.dir)
-		before, err := readMod(to)
-		if err != nil {
-			return err
-		}
-		now, err := readMod(from)
-		if err != nil {
-			return err
-		}
-		for _, require := range now.Require {
-			if !strings.HasPrefix(require.Mod.Path+"/", repository+"/") {
-				continue
-			}
-			keep := version
-			if keep == "" {
-				keep = versionIn(before, require.Mod.Path)
-			}
-			if err := now.AddRequire(require.Mod.Path, keep); err != nil {
-				return err
-			}
-		}
-		text, err := now.Format()
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(to, "go.mod"), text, 0o644); err != nil {
+		if err := copyMod(from, to, version); err != nil {
 			return err
 		}
 		if err := os.Remove(filepath.Join(to, "go.sum")); err != nil && !os.IsNotExist(err) {
@@ -94,30 +71,55 @@ func (w *workshop) copyBack(t *tree, version string) error {
 		if err := copyFile(filepath.Join(from, "go.sum"), filepath.Join(to, "go.sum")); err != nil {
 			return err
 		}
-		if version == "" || !m.released() {
-			if err := dropSiblingSums(to); err != nil {
-				return err
-			}
+		if err := dropSiblingSums(to); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// firstVersion is what modules require one another by before there is any release.
-const firstVersion = "v0.1.0"
+func copyMod(from, to, version string) error {
+	before, err := readMod(to)
+	if err != nil {
+		return err
+	}
+	now, err := readMod(from)
+	if err != nil {
+		return err
+	}
+	released := releasedVersion(before)
+	if version != "" {
+		released = version
+	}
+	for _, require := range slices.Clone(now.Require) {
+		switch {
+		case !ours(require.Mod.Path):
+		case released == "":
+			err = now.DropRequire(require.Mod.Path)
+		default:
+			err = now.AddRequire(require.Mod.Path, released)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	now.Cleanup()
+	text, err := now.Format()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(to, "go.mod"), text, 0o644)
+}
 
-func versionIn(mod *modfile.File, path string) string {
+// releasedVersion returns the version by which a go.mod requires modules of the tree: all by the same one, or none before
+// the first release, for a version that nobody can download would keep even go.work from finding anything.
+func releasedVersion(mod *modfile.File) string {
 	for _, require := range mod.Require {
-		if require.Mod.Path == path {
+		if ours(require.Mod.Path) {
 			return require.Mod.Version
 		}
 	}
-	for _, require := range mod.Require { // a requirement that tidy has added: the same as of the others
-		if strings.HasPrefix(require.Mod.Path+"/", repository+"/") {
-			return require.Mod.Version
-		}
-	}
-	return firstVersion
+	return ""
 }
 
 // check builds all that is released as a user would get it.
@@ -177,29 +179,18 @@ func (w *workshop) use(m *module) error {
 // packages returns the import paths of a module's packages that users can import.
 func (w *workshop) packages(m *module) (paths []string, err error) {
 	root := filepath.Join(w.tree.dir, m.dir)
-	err = filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+	err = walkModule(root, func(file string) error {
+		below, err := filepath.Rel(root, filepath.Dir(file))
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() {
-			_, nested := os.Stat(filepath.Join(path, "go.mod"))
-			if path != root && (nested == nil || slices.Contains([]string{"internal", "testdata", "examples", "tools"}, entry.Name())) {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		below, err := filepath.Rel(root, filepath.Dir(path))
-		imported := m.path
-		if below != "." {
-			imported += "/" + filepath.ToSlash(below)
-		}
-		if !slices.Contains(paths, imported) {
+		imported := path.Join(m.path, filepath.ToSlash(below))
+		parts := strings.Split(imported, "/")
+		importable := !slices.Contains(parts, "internal") && !slices.Contains(parts, "examples") && !strings.HasSuffix(file, "_test.go")
+		if importable && !slices.Contains(paths, imported) {
 			paths = append(paths, imported)
 		}
-		return err
+		return nil
 	})
 	return paths, err
 }
@@ -220,7 +211,9 @@ func release(t *tree, version string) (err error) {
 	if err := w.verify(t, version); err != nil {
 		return err
 	}
-	fmt.Printf("\nThe tree requires its own modules by %s. Commit it, and tag that commit:\n\n", version)
+	fmt.Printf("\nThe tree requires its own modules by %s, and dist/proxy has them as users will get them. Until they are published,\n"+
+		"the go command needs GOPROXY=file://$PWD/dist/proxy,$(go env GOPROXY) GONOSUMDB=%s. Commit the tree, and tag that commit:\n\n",
+		version, repository)
 	for _, m := range t.modules {
 		if m.released() {
 			fmt.Printf("  git tag %s\n", tag(m, version))
@@ -237,7 +230,14 @@ func (w *workshop) verify(t *tree, version string) error {
 	if err != nil {
 		return err
 	}
-	p := &proxy{filepath.Join(w.scratch, "release-proxy")}
+	dist, err := filepath.Abs(filepath.Join(t.dir, "dist", "proxy"))
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dist); err != nil {
+		return err
+	}
+	p := &proxy{dist}
 	env := append(p.env(), "GOMODCACHE="+filepath.Join(w.scratch, "release-cache"), "GOFLAGS=-mod=readonly -modcacherw -trimpath",
 		"GOPROXY=file://"+filepath.ToSlash(p.dir)+",file://"+goEnv("GOMODCACHE")+"/cache/download,"+goEnv("GOPROXY"))
 	for _, m := range copied.modules {

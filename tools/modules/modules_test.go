@@ -144,22 +144,22 @@ func requirements(t *testing.T, path, version string) (paths []string) {
 }
 
 func TestOrder(t *testing.T) {
-	core := &module{dir: ".", path: "m"}
-	store := &module{dir: "store", path: "m/store", siblings: []string{"m", "example.com/other"}}
-	program := &module{dir: "cmd/x", path: "m/cmd/x", siblings: []string{"m/store", "m"}}
+	core := &module{dir: ".", path: repository, imports: []string{repository + "/rule"}}
+	store := &module{dir: "store", path: repository + "/store", imports: []string{repository + "/rule", repository}}
+	program := &module{dir: "cmd/x", path: repository + "/cmd/x", imports: []string{repository + "/store/sub", repository + "/rule"}}
 	ordered, err := inOrder([]*module{program, store, core})
 	if err != nil || !slices.Equal(ordered, []*module{core, store, program}) {
 		t.Errorf("got %v, %v, want the core, the store, the program", ordered, err)
 	}
-	core.siblings = []string{"m/cmd/x"}
+	core.imports = []string{repository + "/cmd/x"}
 	if _, err = inOrder([]*module{program, store, core}); err == nil || !strings.Contains(err.Error(), "circle") {
 		t.Errorf("three modules that require one another: got %v, want an error about a circle", err)
 	}
 }
 
 func TestReleasedNeedsReleased(t *testing.T) {
-	kit := &module{dir: "test", path: "m/test"}
-	store := &module{dir: "store", path: "m/store", siblings: []string{"m/test"}}
+	kit := &module{dir: "test", path: repository + "/test"}
+	store := &module{dir: "store", path: repository + "/store", imports: []string{repository + "/test/kit"}}
 	if _, err := inOrder([]*module{kit, store}); err == nil || !strings.Contains(err.Error(), "never released") {
 		t.Errorf("a store that requires the test kit: got %v, want an error that says that the kit is never released", err)
 	}

@@ -2,10 +2,15 @@ package main
 
 import (
 	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -21,7 +26,8 @@ type tree struct {
 type module struct {
 	dir      string // below the tree's
 	path     string
-	siblings []string // the paths of other modules of the tree that it requires
+	imports  []string // the packages of the tree that its packages import
+	siblings []string // the paths of the modules of the tree that those are in, but for itself
 }
 
 // untagged are the folders whose modules are never released: they serve those who work on the project, and may require
@@ -62,10 +68,54 @@ func readModule(tree, dir string) (*module, error) {
 		return nil, err
 	}
 	m := &module{dir: dir, path: mod.Module.Mod.Path}
-	for _, require := range mod.Require {
-		m.siblings = append(m.siblings, require.Mod.Path) // inOrder keeps those that are siblings
-	}
-	return m, nil
+	m.imports, err = importsOf(filepath.Join(tree, dir))
+	return m, err
+}
+
+// importsOf returns what the packages of a module import of the repository, in tests too. A go.mod does not tell: before
+// the first release there is no version of a sibling that it could require.
+func importsOf(root string) (imports []string, err error) {
+	err = walkModule(root, func(file string) error {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if ours(path) && !slices.Contains(imports, path) {
+				imports = append(imports, path)
+			}
+		}
+		return nil
+	})
+	return imports, err
+}
+
+// ours reports whether a path is that of the root module, or below it.
+func ours(path string) bool { return strings.HasPrefix(path+"/", repository+"/") }
+
+// walkModule calls visit for every Go file of a module.
+func walkModule(root string, visit func(file string) error) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			_, err := os.Stat(filepath.Join(path, "go.mod"))
+			hidden := strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"
+			if path != root && (err == nil || hidden) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(path, ".go") {
+			return visit(path)
+		}
+		return nil
+	})
 }
 
 func readMod(dir string) (*modfile.File, error) {
@@ -85,7 +135,12 @@ func inOrder(found []*module) ([]*module, error) {
 		byPath[m.path] = m
 	}
 	for _, m := range found {
-		m.siblings = slices.DeleteFunc(m.siblings, func(path string) bool { return byPath[path] == nil })
+		m.siblings = nil
+		for _, path := range m.imports {
+			if owner := ownerOf(path, byPath); owner != m.path && !slices.Contains(m.siblings, owner) {
+				m.siblings = append(m.siblings, owner)
+			}
+		}
 		for _, path := range m.siblings {
 			if m.released() && !byPath[path].released() {
 				return nil, fmt.Errorf("%s: requires %s, which is never released; move what needs it there", m.dir, path)
@@ -108,6 +163,16 @@ func inOrder(found []*module) ([]*module, error) {
 		}
 	}
 	return ordered, nil
+}
+
+// ownerOf returns the path of the module that a package is in.
+func ownerOf(imported string, byPath map[string]*module) string {
+	for ; byPath[imported] == nil; imported = path.Dir(imported) {
+		if imported == "." || imported == "/" {
+			panic("no module has " + imported)
+		}
+	}
+	return imported
 }
 
 // names returns the folders of the modules that are not among the others.
