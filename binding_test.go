@@ -99,7 +99,7 @@ func TestBind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slidegate.Unbind(a) != limit || a.Namespace() != "shop" || a.Label() != "api" || a.Rule().Window != time.Minute.Microseconds() {
+	if slidegate.Unbind(a) != limit || a.Namespace() != "shop" || a.Label() != "api" || a.Rule().Window != slidegate.Micros(time.Minute.Microseconds()) {
 		t.Errorf("bound %v in %q as %q, %+v", slidegate.Unbind(a), a.Namespace(), a.Label(), a.Rule())
 	}
 	b, err := slidegate.Bind("shop", limit)

@@ -51,7 +51,7 @@ type Decision struct {
 func (d Decision) Never() bool { return d.RetryAfter == Never }
 
 // Time returns At as a time.Time.
-func (d Decision) Time() time.Time { return time.UnixMicro(d.At) }
+func (d Decision) Time() time.Time { return d.At.Time() }
 
 // fill makes d of one limit's answer, in place: a Decision is too large to be copied without need.
 func (d *Decision) fill(limit *store.Limit, allowed bool, flags Flags, granted, remaining int64, retryAfter, resetAfter, at Micros) {
@@ -60,12 +60,5 @@ func (d *Decision) fill(limit *store.Limit, allowed bool, flags Flags, granted, 
 	if allowed {
 		d.Granted = granted
 	}
-	d.RetryAfter, d.ResetAfter, d.At = duration(retryAfter), duration(resetAfter), max(at, -at)
-}
-
-func duration(m Micros) time.Duration {
-	if m == rule.Never {
-		return Never
-	}
-	return time.Duration(m) * time.Microsecond
+	d.RetryAfter, d.ResetAfter, d.At = retryAfter.Duration(), resetAfter.Duration(), max(at, -at)
 }

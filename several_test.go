@@ -20,7 +20,7 @@ func TestSeveralLimitsDecide(t *testing.T) {
 		if d == never {
 			return rule.Never
 		}
-		return d.Microseconds()
+		return rule.Micros(d.Microseconds())
 	}
 	says := func(allowed bool, granted, remaining int64, retry, reset time.Duration) rule.Answer {
 		return rule.Answer{

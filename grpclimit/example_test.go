@@ -24,7 +24,7 @@ import (
 // come back.
 func Example() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return now.UnixMicro() }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}

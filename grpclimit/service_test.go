@@ -110,7 +110,7 @@ func newClock() *clock {
 	return c
 }
 
-func (c *clock) now() rule.Micros        { return c.micros.Load() }
+func (c *clock) now() rule.Micros        { return rule.Micros(c.micros.Load()) }
 func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 func parse(texts ...string) (l []slidegate.Limit) {
 	for _, text := range texts {

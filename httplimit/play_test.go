@@ -85,7 +85,7 @@ func (p *play) ask(r *http.Request) *httptest.ResponseRecorder {
 }
 
 // wait lets time pass.
-func (p *play) wait(d time.Duration) { p.now += d.Microseconds() }
+func (p *play) wait(d time.Duration) { p.now += rule.Micros(d.Microseconds()) }
 
 // last returns the last event.
 func (p *play) last() Event {

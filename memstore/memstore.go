@@ -97,7 +97,7 @@ func newStore(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("memstore: MaxShapes: must be 1 to %d, or 0 for the default, not %d", MostShapes, opts.MaxShapes)
 	}
 	base := time.Now()
-	s := &Store{opts: opts, wallBase: base.UnixMicro(), base: base, tables: map[rule.Shape]*table{}}
+	s := &Store{opts: opts, wallBase: rule.Micros(base.UnixMicro()), base: base, tables: map[rule.Shape]*table{}}
 	s.work.New = func() any { return new(job) }
 	return s, nil
 }
@@ -111,7 +111,9 @@ func (s *Store) now() rule.Micros {
 }
 
 // sinceBase is the moment d after the store was made.
-func (s *Store) sinceBase(d time.Duration) rule.Micros { return s.wallBase + d.Microseconds() }
+func (s *Store) sinceBase(d time.Duration) rule.Micros {
+	return s.wallBase + rule.Micros(d.Microseconds())
+}
 
 // Traits tells what the store can do.
 func (s *Store) Traits() store.Traits {

@@ -204,7 +204,7 @@ func (s *Store) now() int64 {
 	if s.opts.Now == nil {
 		return -1
 	}
-	return s.opts.Now()
+	return int64(s.opts.Now())
 }
 
 // commit returns how a function is told what SynchronousCommit says.

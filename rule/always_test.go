@@ -17,7 +17,7 @@ type tb interface {
 	Fatalf(format string, args ...any)
 }
 
-func sprint(field string, got, want int64) string {
+func sprint[N ~int64](field string, got, want N) string {
 	return fmt.Sprintf("%s is %d, want %d", field, got, want)
 }
 

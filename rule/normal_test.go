@@ -109,8 +109,8 @@ func TestSuggestedSegmentsWork(t *testing.T) {
 		if n[2] != 0 {
 			normal(t, Limit{Quota: 1, Segments: int(n[2]), Window: l.Window})
 		}
-		normal(t, Limit{Quota: 1, Segments: l.Segments, Window: n[3]})
-		if off := n[3] - l.Window; max(off, -off) >= Micros(l.Segments) {
+		normal(t, Limit{Quota: 1, Segments: l.Segments, Window: Micros(n[3])})
+		if off := Micros(n[3]) - l.Window; max(off, -off) >= Micros(l.Segments) {
 			t.Fatalf("%+v: a window of %d is farther off than it need be", l, n[3])
 		}
 		next := n[2]

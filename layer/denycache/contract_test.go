@@ -61,7 +61,7 @@ func (f *forward) now() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
-	if by := now - f.last; by < 0 || by >= age.Microseconds() {
+	if by := now - f.last; by < 0 || by >= rule.Micros(age.Microseconds()) {
 		f.sum += age
 	} else {
 		f.sum += time.Duration(by) * time.Microsecond

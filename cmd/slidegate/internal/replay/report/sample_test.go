@@ -97,7 +97,7 @@ func simulate(name, text string, all []arrival) *simulation {
 	parsed := slidegate.MustParseLimit(text)
 	limit, err := rule.Limit{
 		Algorithm: parsed.Algorithm, Overlap: parsed.Overlap, Segments: parsed.Segments, Quota: parsed.Quota,
-		Burst: parsed.Burst, Window: parsed.Window.Microseconds(),
+		Burst: parsed.Burst, Window: rule.Micros(parsed.Window.Microseconds()),
 	}.Normal()
 	if err != nil {
 		panic(err)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -104,7 +105,7 @@ func TestCodesOfTheOriginal(t *testing.T) { like(t, newRig(t, Options{}, modelFi
 
 func TestCodesOfTheOriginalInRedis(t *testing.T) {
 	r := &rig{t: t}
-	store, err := redisstore.New(redistest.Server(t).Client(t), redisstore.Options{Now: r.micros.Load})
+	store, err := redisstore.New(redistest.Server(t).Client(t), redisstore.Options{Now: func() rule.Micros { return rule.Micros(r.micros.Load()) }})
 	if err != nil {
 		t.Fatal(err)
 	}

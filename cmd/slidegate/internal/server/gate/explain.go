@@ -92,9 +92,10 @@ func explained(r *store.Request) []ExplainedLimit {
 		limit, a := slidegate.Unbind(r.Charges[i].Limit), &r.Answers[i]
 		limits[i] = ExplainedLimit{
 			Limit: limit.String(), Name: limit.Name, Allowed: a.Allowed, Quota: limit.Quota,
-			Remaining: a.Remaining, ResetAfterMicros: a.ResetAfter,
+			Remaining: a.Remaining, ResetAfterMicros: int64(a.ResetAfter),
 		}
-		if retry := a.RetryAfter; retry != rule.Never {
+		if a.RetryAfter != rule.Never {
+			retry := int64(a.RetryAfter)
 			limits[i].RetryAfterMicros = &retry
 		}
 	}

@@ -73,7 +73,7 @@ func appendVerdict(to []byte, v *gate.Verdict, last *about) []byte {
 	to = append(to, `,"reset_after_us":`...)
 	to = strconv.AppendInt(to, d.ResetAfter.Microseconds(), 10)
 	to = append(to, `,"at_us":`...)
-	to = strconv.AppendInt(to, d.At, 10)
+	to = strconv.AppendInt(to, int64(d.At), 10)
 	to = appendHow(to, v)
 	if len(d.Answers) > 0 && len(d.Answers) == len(v.Limits) {
 		to = appendLimits(to, v)
@@ -121,10 +121,10 @@ func appendLimits(to []byte, v *gate.Verdict) []byte {
 		if a.RetryAfter == rule.Never {
 			to = append(to, "null"...)
 		} else {
-			to = strconv.AppendInt(to, a.RetryAfter, 10)
+			to = strconv.AppendInt(to, int64(a.RetryAfter), 10)
 		}
 		to = append(to, `,"reset_after_us":`...)
-		to = strconv.AppendInt(to, a.ResetAfter, 10)
+		to = strconv.AppendInt(to, int64(a.ResetAfter), 10)
 		to = append(to, `,"flags":`...)
 		to = appendFlags(to, a.Flags)
 		to = append(to, '}')
