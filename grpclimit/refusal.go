@@ -24,7 +24,7 @@ type refusal struct {
 
 // refuse makes a refusal of a decision that does not allow.
 func refuse(ctx context.Context, parts []part, d *slidegate.Decision) *refusal {
-	if d.Flags&rule.FallbackClosed != 0 {
+	if d.Flags.FallbackClosed() {
 		if err := ctx.Err(); err != nil {
 			return &refusal{status: status.FromContextError(err)}
 		}

@@ -56,7 +56,7 @@ func TestFullStoreOnlyEverRefuses(t *testing.T) {
 				}
 				cost := unit * (1 + random.Int64N(2))
 				d := allow(t, limiter, key, cost)
-				if d.Flags&rule.Inherited != 0 {
+				if d.Flags.Inherited() {
 					inherited++
 				}
 				if exact := allowIf(t, oracle, key, cost, d.Allowed); d.Allowed && !exact.Allowed {

@@ -35,24 +35,6 @@ type Answer struct {
 	At Micros
 }
 
-// Flags tell how an answer came about, where it was not the plain way.
-type Flags uint8
-
-// The flags.
-const (
-	// Inherited: the store was full of live keys, and this one took over counts that may not be its own. It can
-	// only have been refused for that, never admitted.
-	Inherited Flags = 1 << iota
-	// ClockMoved: the state was more than a window ahead of the clock and was moved back with its counts.
-	ClockMoved
-	// Cached: refused from a local cache; Remaining and ResetAfter are as of the store's last answer.
-	Cached
-	// FallbackOpen, FallbackClosed and FallbackLocal: the store did not answer in time, and the failure policy decided.
-	FallbackOpen
-	FallbackClosed
-	FallbackLocal
-)
-
 // Op is what a request does with its charges.
 type Op uint8
 

@@ -165,7 +165,7 @@ func TestNotRemembered(t *testing.T) {
 					return r.do(test.op, limit, test.key, test.cost)
 				}
 				for range 3 {
-					if a := ask(); a.Allowed || a.Flags&rule.Cached != 0 {
+					if a := ask(); a.Allowed || a.Flags.Cached() {
 						r.t.Fatalf("not refused by the store: %+v", a)
 					}
 				}

@@ -173,12 +173,12 @@ func (w *twins) compare(r *store.Request, truth []rule.Answer) {
 	if !allowed && (r.Op == rule.Take || r.Op == rule.Peek) {
 		w.refused = append(w.refused, *r)
 	}
-	if r.Answers[0].Flags&rule.Cached != 0 {
+	if r.Answers[0].Flags.Cached() {
 		*w.hits++
 	}
 	for i, got := range r.Answers {
 		want := truth[i]
-		if r.Answers[0].Flags&rule.Cached == 0 {
+		if !r.Answers[0].Flags.Cached() {
 			if got != want {
 				w.t.Fatalf("op %v, by the store:\n got   %+v\n truth %+v", r.Op, got, want)
 			}

@@ -7,7 +7,6 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // A client that goes on after it was refused. In memory there is little to be saved; over a network it is a round trip
@@ -33,7 +32,7 @@ func Example() {
 		switch {
 		case d.Allowed:
 			fmt.Println("admitted")
-		case d.Flags&rule.Cached != 0:
+		case d.Flags.Cached():
 			fmt.Println("refused, from memory")
 		default:
 			fmt.Println("refused")

@@ -8,7 +8,6 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -46,7 +45,7 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println("allowed:", d.Allowed, "by the fallback:", d.Flags&rule.FallbackLocal != 0)
+		fmt.Println("allowed:", d.Allowed, "by the fallback:", d.Flags.FallbackLocal())
 	}
 	stats := store.Stats()
 	fmt.Println("fallbacks:", stats.Fallbacks, "the store was asked and failed:", stats.Failures)

@@ -105,13 +105,13 @@ func explained(r *store.Request) []ExplainedLimit {
 // sourceOf names who answered, in the words that metrics use.
 func sourceOf(flags rule.Flags) string {
 	switch {
-	case flags&rule.FallbackOpen != 0:
+	case flags.FallbackOpen():
 		return "fallback_open"
-	case flags&rule.FallbackClosed != 0:
+	case flags.FallbackClosed():
 		return "fallback_closed"
-	case flags&rule.FallbackLocal != 0:
+	case flags.FallbackLocal():
 		return "fallback_local"
-	case flags&rule.Cached != 0:
+	case flags.Cached():
 		return "cached"
 	}
 	return "store"
