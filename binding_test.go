@@ -47,7 +47,7 @@ func TestMoreLimitsThanAreRemembered(t *testing.T) {
 		for i := range many {
 			limit := slidegate.Limit{Name: fmt.Sprint(i), Quota: 10, Window: time.Minute}
 			d, err := limiter.For(claim(limit, "k", 1)).Allow(t.Context())
-			if err != nil || !d.Allowed || d.Limit != limit.Name || d.Remaining != 9-round {
+			if err != nil || !d.Allowed || d.LimitName != limit.Name || d.Remaining != 9-round {
 				t.Fatalf("limit %d, round %d: %+v, %v", i, round, d, err)
 			}
 		}

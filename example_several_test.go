@@ -28,7 +28,7 @@ func Example_severalLimits() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%v by %s: %d left, retry after %v\n", decision.Allowed, decision.Limit, decision.Remaining, decision.RetryAfter)
+		fmt.Printf("%v by %s: %d left, retry after %v\n", decision.Allowed, decision.LimitName, decision.Remaining, decision.RetryAfter)
 		for i, answer := range decision.Answers {
 			fmt.Printf("  %v: %v, %d left\n", limiter.Limits()[i], answer.Allowed, answer.Remaining)
 		}

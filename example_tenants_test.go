@@ -41,7 +41,7 @@ func Example_tenants() {
 			log.Fatal(err)
 		}
 		fmt.Printf("%s: %v, %d of %d left by %s\n",
-			from.user, decision.Allowed, decision.Remaining, decision.Quota, decision.Limit)
+			from.user, decision.Allowed, decision.Remaining, decision.Quota, decision.LimitName)
 	}
 	// Output:
 	// ann: true, 1 of 2 left by user

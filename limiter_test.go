@@ -110,7 +110,7 @@ func TestVerbs(t *testing.T) {
 	// said makes a decision about the limit below.
 	said := func(allowed bool, granted, remaining int64, retryAfter, resetAfter time.Duration) slidegate.Decision {
 		return slidegate.Decision{
-			Allowed: allowed, Limit: "api", Quota: 5,
+			Allowed: allowed, LimitName: "api", Quota: 5,
 			Granted: granted, Remaining: remaining, RetryAfter: retryAfter, ResetAfter: resetAfter,
 		}
 	}
@@ -170,8 +170,8 @@ func TestDecisionNamesTheLimit(t *testing.T) {
 		"5/1s overlap=whole": {Quota: 5, Window: time.Second, Overlap: slidegate.OverlapWhole},
 	} {
 		for _, store := range []store.Store{newReference(), batchOnly{newReference()}} {
-			if d := allow(t, newLimiter(t, store, limit), "k", 1); d.Limit != want || d.Quota != 5 || d.Remaining != 4 {
-				t.Errorf("%q with %d of %d left, want %q with 4 of 5", d.Limit, d.Remaining, d.Quota, want)
+			if d := allow(t, newLimiter(t, store, limit), "k", 1); d.LimitName != want || d.Quota != 5 || d.Remaining != 4 {
+				t.Errorf("%q with %d of %d left, want %q with 4 of 5", d.LimitName, d.Remaining, d.Quota, want)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func TestReserve(t *testing.T) {
 			t.Errorf("the IDs are %q and %q", r.ID, other.ID)
 		}
 		r, d, err := limiter.Reserve(t.Context(), "k", 3)
-		if err != nil || d.Allowed || d.RetryAfter != time.Minute || d.Remaining != 2 || d.Limit != "tokens" {
+		if err != nil || d.Allowed || d.RetryAfter != time.Minute || d.Remaining != 2 || d.LimitName != "tokens" {
 			t.Errorf("3 of the 2 that are left: %+v, %v", d, err)
 		}
 		if !reflect.DeepEqual(r, slidegate.Reservation{}) {

@@ -31,7 +31,7 @@ func TestSeveralLimitsDecide(t *testing.T) {
 	by := func(index int, allowed bool, retry, reset time.Duration, answers ...rule.Answer) slidegate.Decision {
 		a := answers[index]
 		return slidegate.Decision{
-			Allowed: allowed, Index: int32(index), Limit: []string{"second", "minute"}[index], Quota: []int64{2, 4}[index],
+			Allowed: allowed, Index: int32(index), LimitName: []string{"second", "minute"}[index], Quota: []int64{2, 4}[index],
 			Granted: a.Granted, Remaining: a.Remaining, RetryAfter: retry, ResetAfter: reset, Answers: answers,
 		}
 	}
@@ -64,10 +64,10 @@ func TestSeveralLimitsDecide(t *testing.T) {
 	// The other way round, only the places change.
 	slices.Reverse(limits)
 	for i := range steps {
-		if d := &steps[i].want; d.Limit != "second" || !tied(d.Answers) {
+		if d := &steps[i].want; d.LimitName != "second" || !tied(d.Answers) {
 			d.Index = 1 - d.Index
 		} else {
-			d.Index, d.Limit, d.Quota = 0, "minute", 4 // as much left of both: the first one answers
+			d.Index, d.LimitName, d.Quota = 0, "minute", 4 // as much left of both: the first one answers
 			d.Granted, d.ResetAfter = d.Answers[1].Granted, minute
 		}
 		slices.Reverse(steps[i].want.Answers)
@@ -99,10 +99,10 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 			}
 			return d
 		}
-		if d := ask("ann", "acme", 8); !d.Allowed || d.Index != 0 || d.Limit != "user" || d.Remaining != 4 || d.Granted != 1 {
+		if d := ask("ann", "acme", 8); !d.Allowed || d.Index != 0 || d.LimitName != "user" || d.Remaining != 4 || d.Granted != 1 {
 			t.Errorf("the user has the least left: %+v", d)
 		}
-		if d := ask("bob", "acme", 10); !d.Allowed || d.Index != 1 || d.Limit != "tenant" || d.Remaining != 2 || d.Granted != 10 {
+		if d := ask("bob", "acme", 10); !d.Allowed || d.Index != 1 || d.LimitName != "tenant" || d.Remaining != 2 || d.Granted != 10 {
 			t.Errorf("the tenant has the least left: %+v", d)
 		}
 		if d := ask("ann", "acme", 3); d.Allowed || d.Index != 1 || d.Granted != 0 || len(d.Answers) != 3 || d.Answers[0].Remaining != 4 {
@@ -111,7 +111,7 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 		if d := ask("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
 			t.Errorf("the budget has 100 - 16 - 20 - 40 left: %+v", d)
 		}
-		if d := ask("dee", "dint", 15); d.Allowed || d.Index != 2 || d.Limit != "global" || d.Answers[1].Remaining != 20 {
+		if d := ask("dee", "dint", 15); d.Allowed || d.Index != 2 || d.LimitName != "global" || d.Answers[1].Remaining != 20 {
 			t.Errorf("the budget has not enough, and the tenant was not charged: %+v", d)
 		}
 	})
@@ -126,8 +126,8 @@ func TestSameAddressTwice(t *testing.T) {
 		if err != nil || !d.Allowed || len(d.Answers) != 4 {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		if d.Index != 2 || d.Limit != "b" || d.Remaining != 3 {
-			t.Errorf("decided by %q at %d with %d left, want b at 2 with 3 left", d.Limit, d.Index, d.Remaining)
+		if d.Index != 2 || d.LimitName != "b" || d.Remaining != 3 {
+			t.Errorf("decided by %q at %d with %d left, want b at 2 with 3 left", d.LimitName, d.Index, d.Remaining)
 		}
 		for i, want := range []int64{4, 4, 3, 4} {
 			if d.Answers[i].Remaining != want {

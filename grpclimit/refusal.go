@@ -30,9 +30,9 @@ func refuse(ctx context.Context, parts []part, d *slidegate.Decision) *refusal {
 		}
 		return &refusal{status: status.New(codes.Unavailable, "grpclimit: the rate limit could not be checked")}
 	}
-	what := fmt.Sprintf("grpclimit: the quota of %q is used up", d.Limit)
+	what := fmt.Sprintf("grpclimit: the quota of %q is used up", d.LimitName)
 	if d.Never() {
-		what = fmt.Sprintf("grpclimit: the cost is above the quota of %q", d.Limit)
+		what = fmt.Sprintf("grpclimit: the cost is above the quota of %q", d.LimitName)
 	}
 	return exhausted(what, d.RetryAfter, &errdetails.QuotaFailure{Violations: violations(parts, d)})
 }

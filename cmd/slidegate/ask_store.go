@@ -68,7 +68,7 @@ func (d *direct) ask(ctx context.Context, verb, policy, key string, cost int64) 
 		return answer{}, err
 	}
 	a := answer{
-		Policy: v.Policy, Allowed: v.Decision.Allowed, Limit: v.Decision.Limit, Quota: v.Decision.Quota, Remaining: v.Decision.Remaining,
+		Policy: v.Policy, Allowed: v.Decision.Allowed, Limit: v.Decision.LimitName, Quota: v.Decision.Quota, Remaining: v.Decision.Remaining,
 		RetryAfterMicros: micro(v.Decision.RetryAfter), ResetAfterMicros: v.Decision.ResetAfter.Microseconds(),
 	}
 	text, err := json.Marshal(a)

@@ -35,19 +35,19 @@ type about struct {
 // appendAbout appends which limit decided.
 func appendAbout(to []byte, v *gate.Verdict, last *about) []byte {
 	d := &v.Decision
-	if last != nil && last.to > 0 && last.quota == d.Quota && last.policy == v.Policy && last.limit == d.Limit {
+	if last != nil && last.to > 0 && last.quota == d.Quota && last.policy == v.Policy && last.limit == d.LimitName {
 		return append(to, to[last.from:last.to]...)
 	}
 	from := len(to)
 	to = append(to, `,"policy":`...)
 	to = appendText(to, v.Policy)
 	to = append(to, `,"limit":`...)
-	to = appendText(to, d.Limit)
+	to = appendText(to, d.LimitName)
 	to = append(to, `,"quota":`...)
 	to = strconv.AppendInt(to, d.Quota, 10)
 	to = append(to, `,"remaining":`...)
 	if last != nil {
-		*last = about{v.Policy, d.Limit, d.Quota, from, len(to)}
+		*last = about{v.Policy, d.LimitName, d.Quota, from, len(to)}
 	}
 	return to
 }

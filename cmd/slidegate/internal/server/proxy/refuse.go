@@ -81,7 +81,7 @@ func (p *Proxy) refuse(w http.ResponseWriter, v *gate.Verdict) {
 		return
 	}
 	answer := problem{Type: quotaExceeded, Title: "Too many requests", Status: http.StatusTooManyRequests,
-		Detail: sentence(wait), Violated: []string{v.Decision.Limit}, RetryAfter: wait}
+		Detail: sentence(wait), Violated: []string{v.Decision.LimitName}, RetryAfter: wait}
 	answer.send(w)
 }
 
