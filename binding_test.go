@@ -42,7 +42,7 @@ func TestLimitsAreBoundOnce(t *testing.T) {
 // There is no end to the limits that can be given per call: those that are not remembered any more still count.
 func TestMoreLimitsThanAreRemembered(t *testing.T) {
 	const many = 4096 + 100
-	limiter := newLimiter(t, newReference())
+	limiter := newPerCall(t, newReference())
 	for round := range int64(2) {
 		for i := range many {
 			limit := slidegate.Limit{Name: fmt.Sprint(i), Quota: 10, Window: time.Minute}
@@ -58,7 +58,7 @@ func TestMoreLimitsThanAreRemembered(t *testing.T) {
 func TestConcurrentBinding(t *testing.T) {
 	const workers, limits, quota = 8, 40, 20
 	st := &recorder{Store: newMemory(t, storetest.NewClock(noon))}
-	limiter := newLimiter(t, st)
+	limiter := newPerCall(t, st)
 	var mu sync.Mutex
 	admitted := map[int]int64{}
 	var wg sync.WaitGroup

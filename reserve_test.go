@@ -126,7 +126,7 @@ func TestSettleSeveral(t *testing.T) {
 		{[]int64{2}, []int64{2, 2, 2}},
 	} {
 		overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
-			limiter := newLimiter(t, store)
+			limiter := newPerCall(t, store)
 			claims := limiter.For(claim(requests, "ann", 1), claim(input, "ann", 40), claim(output, "acme", 50)).InGroup("acme")
 			r, d, err := claims.Reserve(t.Context())
 			if err != nil || !d.Allowed || len(r.Charges) != 3 || r.Group != "acme" {
@@ -248,7 +248,7 @@ func TestReservationTravels(t *testing.T) {
 	}
 	const key, group = "\xff\xfe\x00\"{}", "tenant \"7\""
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
-		here, there := newLimiter(t, store), newLimiter(t, store)
+		here, there := newPerCall(t, store), newPerCall(t, store)
 		claims := here.For(claim(limits[0], key, 8), claim(limits[1], key, 8), claim(limits[2], key, 8)).InGroup(group)
 		r, d, err := claims.Reserve(t.Context())
 		if err != nil || !d.Allowed {

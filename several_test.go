@@ -90,7 +90,7 @@ func claim(limit slidegate.Limit, key string, cost int64) slidegate.Claim {
 func TestClaimsAreAllOrNothing(t *testing.T) {
 	user, tenant, global := exact("user", 5, time.Minute), exact("tenant", 20, time.Minute), exact("global", 100, time.Hour)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
-		limiter := newLimiter(t, store)
+		limiter := newPerCall(t, store)
 		ask := func(who, firm string, n int64) slidegate.Decision {
 			t.Helper()
 			d, err := limiter.For(claim(user, who, 1), claim(tenant, firm, n), claim(global, "", 2*n)).Allow(t.Context())
@@ -121,7 +121,7 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 func TestSameAddressTwice(t *testing.T) {
 	a, b := exact("a", 10, time.Minute), exact("b", 4, time.Minute)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
-		limiter := newLimiter(t, store)
+		limiter := newPerCall(t, store)
 		d, err := limiter.For(claim(a, "k", 2), claim(a, "k", 3), claim(b, "k", 1), claim(a, "k", 1)).Allow(t.Context())
 		if err != nil || !d.Allowed || len(d.Answers) != 4 {
 			t.Fatalf("%+v, %v", d, err)
@@ -147,7 +147,7 @@ func TestSameAddressTwice(t *testing.T) {
 
 func TestSameAddressTwiceDoesNotOverflow(t *testing.T) {
 	limit := slidegate.PerMinute(rule.MaxQuota)
-	limiter := newLimiter(t, newReference())
+	limiter := newPerCall(t, newReference())
 	claims := make([]slidegate.Claim, 2000) // together, they exceed 64 bits
 	for i := range claims {
 		claims[i] = claim(limit, "k", rule.MaxQuota)
@@ -179,7 +179,7 @@ func TestConflict(t *testing.T) {
 		{"a default spelt out", []slidegate.Claim{claim(ten, "k", 1), claim(segment, "k", 1)}, nil},
 	} {
 		store := &recorder{Store: newReference()}
-		_, err := newLimiter(t, store).For(test.claims...).Allow(t.Context())
+		_, err := newPerCall(t, store).For(test.claims...).Allow(t.Context())
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.want)
 		}
@@ -193,7 +193,7 @@ func TestConflict(t *testing.T) {
 func TestClaimsUpTo(t *testing.T) {
 	a, b := exact("a", 10, time.Minute), exact("b", 6, time.Minute)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
-		limiter := newLimiter(t, store)
+		limiter := newPerCall(t, store)
 		ask := func(n, m int64) slidegate.Decision {
 			t.Helper()
 			d, err := limiter.For(claim(a, "k", n), claim(b, "k", m)).AllowUpTo(t.Context())

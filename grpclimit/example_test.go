@@ -68,14 +68,7 @@ func Example() {
 
 // A client keeps to the quota that its partner has agreed to, and to what the partner's servers answer beyond that.
 func ExampleNewClient() {
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limiter, err := slidegate.New(store, slidegate.PerSecond(50))
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.PerSecond(50))
 	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Wait: true})
 	if err != nil {
 		log.Fatal(err)

@@ -175,7 +175,7 @@ func spare(t *testing.T) *slidegate.Limiter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := slidegate.NewWithOptions(store, slidegate.Options{})
+	limiter, err := slidegate.NewPerCall(store, "")
 	if err != nil {
 		t.Fatal(err)
 	}

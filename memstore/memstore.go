@@ -83,6 +83,15 @@ func New(opts Options) (*Store, error) {
 	return s, err
 }
 
+// NewDefault returns an empty store with the default Options, which cannot fail. Every call returns a new store.
+func NewDefault() *Store {
+	s, err := New(Options{})
+	if err != nil {
+		panic(err) // the defaults are in range
+	}
+	return s
+}
+
 func newStore(opts Options) (*Store, error) {
 	if opts.MaxKeys == 0 {
 		opts.MaxKeys = 1 << 20

@@ -126,3 +126,13 @@ func TestGrowthUnderLoad(t *testing.T) {
 		}
 	}
 }
+
+// Every default store is a new one, empty and usable.
+func TestNewDefault(t *testing.T) {
+	for range 2 {
+		limiter := newLimiter(t, memstore.NewDefault(), slidegate.PerHour(1))
+		if d, err := limiter.Allow(t.Context(), "k"); err != nil || !d.Allowed {
+			t.Errorf("the first request on a new store: %+v, %v", d, err)
+		}
+	}
+}

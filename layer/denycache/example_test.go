@@ -12,10 +12,7 @@ import (
 // A client that goes on after it was refused. In memory there is little to be saved; over a network it is a round trip
 // for each line that says "from memory".
 func Example() {
-	inner, err := memstore.New(memstore.Options{})
-	if err != nil {
-		panic(err)
-	}
+	inner := memstore.NewDefault()
 	store, err := denycache.New(inner, denycache.Options{})
 	if err != nil {
 		panic(err)

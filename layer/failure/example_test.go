@@ -28,10 +28,7 @@ func (unplugged) Apply(_ context.Context, batch []store.Request) error {
 
 // Four processes share a store. When it cannot be reached, each goes on with a quarter of the quota.
 func Example() {
-	memory, err := memstore.New(memstore.Options{})
-	if err != nil {
-		panic(err)
-	}
+	memory := memstore.NewDefault()
 	store, err := failure.New(unplugged{memory}, failure.Local(memory), failure.Options{Instances: 4})
 	if err != nil {
 		panic(err)

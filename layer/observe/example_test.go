@@ -20,10 +20,7 @@ import (
 // exporter where this example has a reader, such as the one for Prometheus.
 func Example() {
 	reader := metric.NewManualReader()
-	memory, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	memory := memstore.NewDefault()
 	store, err := observe.New(memory, observe.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
 	if err != nil {
 		log.Fatal(err)

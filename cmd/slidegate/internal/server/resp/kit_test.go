@@ -109,7 +109,7 @@ func newWorld(t testing.TB, opts resp.Options) *world {
 	if w.gate, err = gate.New(file, gate.Stores{Open: w.store, Closed: w.store, Local: w.store}, gate.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	throttle, err := slidegate.NewWithOptions(w.store, slidegate.Options{Namespace: "cl.throttle"})
+	throttle, err := slidegate.NewPerCall(w.store, "cl.throttle")
 	if err != nil {
 		t.Fatal(err)
 	}
