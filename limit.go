@@ -89,7 +89,7 @@ func (l Limit) compile() (rule.Limit, error) {
 	r, err := rule.Limit{
 		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountDenied: l.CountDenied,
 		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: Micros(l.Window.Microseconds()),
-	}.Normal()
+	}.Normalize()
 	if err != nil {
 		return rule.Limit{}, fmt.Errorf("slidegate: %w", err)
 	}

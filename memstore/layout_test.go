@@ -17,7 +17,7 @@ func TestPackIsExactOrRefuses(t *testing.T) {
 		time.Millisecond, 7 * time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 366 * 24 * time.Hour, 5 * 366 * 24 * time.Hour,
 	} {
 		for _, algorithm := range []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow} {
-			limit, err := rule.Limit{Algorithm: algorithm, Quota: 1, Window: rule.Micros(window.Microseconds())}.Normal()
+			limit, err := rule.Limit{Algorithm: algorithm, Quota: 1, Window: rule.Micros(window.Microseconds())}.Normalize()
 			if err != nil {
 				t.Fatal(err)
 			}

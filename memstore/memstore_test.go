@@ -49,7 +49,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, opts := range []memstore.Options{{MaxKeys: -1}, {MaxKeys: memstore.MostKeys + 1}, {MaxShapes: -1}, {MaxShapes: memstore.MostShapes + 1}} {
+	for _, opts := range []memstore.Options{{MaxKeys: -1}, {MaxKeys: 1<<30 + 1}, {MaxShapes: -1}, {MaxShapes: 1<<16 + 1}} {
 		if _, err := memstore.New(opts); err == nil {
 			t.Errorf("%+v was accepted", opts)
 		}

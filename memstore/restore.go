@@ -190,7 +190,7 @@ func (d *decoder) records(s *Store) ([]record, error) {
 func (d *decoder) table(s *Store) (*table, error) {
 	algorithm, anchor, segments, window := d.int(), d.int(), d.int(), d.int()
 	shape := rule.Shape{Algorithm: rule.Algorithm(algorithm), Anchor: rule.Anchor(anchor), Segments: int(segments), Window: rule.Micros(window)}
-	if limit, err := shape.Limit().Normal(); d.err != nil || err != nil || limit.Shape() != shape {
+	if limit, err := shape.Limit().Normalize(); d.err != nil || err != nil || limit.Shape() != shape {
 		return nil, errors.Join(ErrSnapshot, fmt.Errorf("impossible shape %v", shape), d.err)
 	}
 	return s.tableOf(shape)

@@ -198,7 +198,7 @@ func checkCommit(t *testing.T, pool *pgxpool.Pool, opts Options, other, want str
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := NewOver(poolConn{tx}, opts)
+		s, err := NewWithConn(poolConn{tx}, opts)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func sprint[N ~int64](field string, got, want N) string {
 
 func normal(t tb, l Limit) Limit {
 	t.Helper()
-	n, err := l.Normal()
+	n, err := l.Normalize()
 	if err != nil {
 		t.Fatalf("the limit %+v: %v", l, err)
 	}

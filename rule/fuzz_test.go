@@ -112,7 +112,7 @@ func (r *source) limit() (l Limit, ok bool) {
 	if l.Algorithm == TokenBucket {
 		l.Burst = r.number(0, MaxQuota)
 	}
-	l, err := l.Normal()
+	l, err := l.Normalize()
 	return l, err == nil // all but a burst that takes too long to fill is in range by now
 }
 

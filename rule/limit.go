@@ -148,8 +148,8 @@ func (l *Limit) Parts() int {
 	}
 }
 
-// Normal returns l with its defaults filled in, or an error that names the field and what would be accepted.
-func (l Limit) Normal() (Limit, error) {
+// Normalize returns l with its defaults filled in, or an error that names the field and what would be accepted.
+func (l Limit) Normalize() (Limit, error) {
 	if l.Algorithm == SlidingWindow && l.Segments == 0 {
 		l.Segments = 1
 	}

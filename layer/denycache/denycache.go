@@ -49,8 +49,8 @@ type Options struct {
 	Now func() time.Duration
 }
 
-// MostKeys is the most that Options.MaxKeys accepts.
-const MostKeys = 1 << 26
+// mostKeys is the most that Options.MaxKeys accepts.
+const mostKeys = 1 << 26
 
 const (
 	defaultMaxAge  = time.Second
@@ -80,8 +80,8 @@ func New(st store.Store, opts Options) (*Store, error) {
 	if st == nil {
 		return nil, fmt.Errorf("denycache: store: must not be nil; give the store whose refusals are to be remembered")
 	}
-	if opts.MaxKeys < 0 || opts.MaxKeys > MostKeys {
-		return nil, fmt.Errorf("denycache: MaxKeys: must be 1 to %d, or 0 for the default, not %d", MostKeys, opts.MaxKeys)
+	if opts.MaxKeys < 0 || opts.MaxKeys > mostKeys {
+		return nil, fmt.Errorf("denycache: MaxKeys: must be 1 to %d, or 0 for the default, not %d", mostKeys, opts.MaxKeys)
 	}
 	if opts.MaxKeys == 0 {
 		opts.MaxKeys = defaultMaxKeys

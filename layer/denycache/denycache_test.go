@@ -21,7 +21,7 @@ var forever = denycache.Options{MaxAge: -1}
 
 func TestOptions(t *testing.T) {
 	inner := yes{}
-	for _, opts := range []denycache.Options{{MaxKeys: -1}, {MaxKeys: denycache.MostKeys + 1}} {
+	for _, opts := range []denycache.Options{{MaxKeys: -1}, {MaxKeys: 1<<26 + 1}} {
 		if _, err := denycache.New(inner, opts); err == nil || !strings.HasPrefix(err.Error(), "denycache: MaxKeys: ") {
 			t.Errorf("%+v: %v", opts, err)
 		}

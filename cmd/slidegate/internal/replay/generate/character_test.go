@@ -148,7 +148,7 @@ func TestEdgesDoubleAFixedWindow(t *testing.T) {
 	const quota = 60
 	bursts := of(all(t, Options{Shape: Edges}), "edge-")
 	most := func(a rule.Algorithm) int {
-		limit, err := rule.Limit{Algorithm: a, Quota: quota, Window: minuteMicros}.Normal()
+		limit, err := rule.Limit{Algorithm: a, Quota: quota, Window: minuteMicros}.Normalize()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -98,7 +98,7 @@ func simulate(name, text string, all []arrival) *simulation {
 	limit, err := rule.Limit{
 		Algorithm: parsed.Algorithm, Overlap: parsed.Overlap, Segments: parsed.Segments, Quota: parsed.Quota,
 		Burst: parsed.Burst, Window: rule.Micros(parsed.Window.Microseconds()),
-	}.Normal()
+	}.Normalize()
 	if err != nil {
 		panic(err)
 	}
