@@ -145,6 +145,9 @@ func (s *Store) Check(limit *store.Limit) error { return s.inner.Check(limit) }
 // Traits are those of the store underneath.
 func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 
+// Unwrap returns the store below.
+func (s *Store) Unwrap() store.Store { return s.inner }
+
 // Apply decides a batch of requests: in a call of its own if a slot is free and no others are to be expected, else in a shared
 // one.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {

@@ -59,6 +59,9 @@ func New(inner store.Store, policy Policy, opts Options) (*Store, error) {
 // Traits are those of the store below, but that the fallback may decide fewer charges at once.
 func (s *Store) Traits() store.Traits { return s.traits }
 
+// Unwrap returns the store below.
+func (s *Store) Unwrap() store.Store { return s.inner }
+
 // Check returns an error if the store below or the fallback cannot keep this limit.
 func (s *Store) Check(limit *store.Limit) error {
 	if err := s.inner.Check(limit); err != nil || s.local == nil {
