@@ -117,7 +117,7 @@ func TestPartsOfAnAddressDoNotRunTogether(t *testing.T) {
 	}
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
 		for i, p := range places {
-			limiter, err := slidegate.NewWithOptions(store, slidegate.Options{Namespace: p.namespace})
+			limiter, err := slidegate.NewPerCall(store, p.namespace)
 			if err != nil {
 				t.Fatal(err)
 			}

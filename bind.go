@@ -4,7 +4,6 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/slidegate/slidegate/store"
 )
@@ -26,7 +25,7 @@ func Bind(namespace string, limit Limit) (*store.Limit, error) {
 func Unbind(b *store.Limit) Limit {
 	r := b.Rule()
 	l := Limit{
-		Name: b.Name(), Quota: r.Quota, Window: time.Duration(r.Window) * time.Microsecond, Algorithm: r.Algorithm,
+		Name: b.Name(), Quota: r.Quota, Window: r.Window.Duration(), Algorithm: r.Algorithm,
 		Segments: r.Segments, Overlap: r.Overlap, Anchor: r.Anchor, CountDenied: r.CountDenied, Burst: r.Burst,
 	}
 	if l.Segments == 1 {

@@ -42,12 +42,12 @@ func TestLimitsAreBoundOnce(t *testing.T) {
 // There is no end to the limits that can be given per call: those that are not remembered any more still count.
 func TestMoreLimitsThanAreRemembered(t *testing.T) {
 	const many = 4096 + 100
-	limiter := newLimiter(t, newReference())
+	limiter := newPerCall(t, newReference())
 	for round := range int64(2) {
 		for i := range many {
 			limit := slidegate.Limit{Name: fmt.Sprint(i), Quota: 10, Window: time.Minute}
 			d, err := limiter.For(claim(limit, "k", 1)).Allow(t.Context())
-			if err != nil || !d.Allowed || d.Limit != limit.Name || d.Remaining != 9-round {
+			if err != nil || !d.Allowed || d.LimitName != limit.Name || d.Remaining != 9-round {
 				t.Fatalf("limit %d, round %d: %+v, %v", i, round, d, err)
 			}
 		}
@@ -58,7 +58,7 @@ func TestMoreLimitsThanAreRemembered(t *testing.T) {
 func TestConcurrentBinding(t *testing.T) {
 	const workers, limits, quota = 8, 40, 20
 	st := &recorder{Store: newMemory(t, storetest.NewClock(noon))}
-	limiter := newLimiter(t, st)
+	limiter := newPerCall(t, st)
 	var mu sync.Mutex
 	admitted := map[int]int64{}
 	var wg sync.WaitGroup
@@ -99,7 +99,7 @@ func TestBind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slidegate.Unbind(a) != limit || a.Namespace() != "shop" || a.Label() != "api" || a.Rule().Window != time.Minute.Microseconds() {
+	if slidegate.Unbind(a) != limit || a.Namespace() != "shop" || a.Label() != "api" || a.Rule().Window != slidegate.Micros(time.Minute.Microseconds()) {
 		t.Errorf("bound %v in %q as %q, %+v", slidegate.Unbind(a), a.Namespace(), a.Label(), a.Rule())
 	}
 	b, err := slidegate.Bind("shop", limit)

@@ -1,6 +1,7 @@
 package slidegate
 
 import (
+	"log/slog"
 	"math"
 	"time"
 
@@ -27,9 +28,10 @@ type Decision struct {
 	Allowed bool
 	// Flags tell whether the store decided in the plain way, or a cache, a fallback or an inherited count had a part in it.
 	Flags Flags
-	// Index is the place of the deciding limit among the request's limits, and Limit its name, or its text if it has none.
+	// Index is the place of the deciding limit among the request's limits.
 	Index int32
-	Limit string
+	// LimitName is the name of the deciding limit, or its text if it has no name.
+	LimitName string
 	// Quota is the deciding limit's quota, Remaining what is left of it right after this decision. A token bucket whose
 	// burst exceeds its quota can have more remaining than that.
 	Quota     int64
@@ -51,21 +53,31 @@ type Decision struct {
 func (d Decision) Never() bool { return d.RetryAfter == Never }
 
 // Time returns At as a time.Time.
-func (d Decision) Time() time.Time { return time.UnixMicro(d.At) }
+func (d Decision) Time() time.Time { return d.At.Time() }
+
+// LogValue makes a Decision readable in logs; it holds no key. What is zero or usual is left out.
+func (d Decision) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.Bool("allowed", d.Allowed), slog.String("limit", d.LimitName),
+		slog.Int64("quota", d.Quota), slog.Int64("remaining", d.Remaining),
+	}
+	if !d.Allowed && d.Never() {
+		attrs = append(attrs, slog.String("retry_after", "never"))
+	} else if !d.Allowed {
+		attrs = append(attrs, slog.Duration("retry_after", d.RetryAfter))
+	}
+	if d.Flags != 0 {
+		attrs = append(attrs, slog.String("flags", d.Flags.String()))
+	}
+	return slog.GroupValue(attrs...)
+}
 
 // fill makes d of one limit's answer, in place: a Decision is too large to be copied without need.
 func (d *Decision) fill(limit *store.Limit, allowed bool, flags Flags, granted, remaining int64, retryAfter, resetAfter, at Micros) {
 	d.Allowed, d.Flags = allowed, flags
-	d.Limit, d.Quota, d.Remaining = limit.Label(), limit.Rule().Quota, remaining
+	d.LimitName, d.Quota, d.Remaining = limit.Label(), limit.Rule().Quota, remaining
 	if allowed {
 		d.Granted = granted
 	}
-	d.RetryAfter, d.ResetAfter, d.At = duration(retryAfter), duration(resetAfter), max(at, -at)
-}
-
-func duration(m Micros) time.Duration {
-	if m == rule.Never {
-		return Never
-	}
-	return time.Duration(m) * time.Microsecond
+	d.RetryAfter, d.ResetAfter, d.At = retryAfter.Duration(), resetAfter.Duration(), max(at, -at)
 }

@@ -3,9 +3,7 @@
 //
 // A Limiter decides by limits over a Store. The store in the same process is package memstore:
 //
-//	store, err := memstore.New(memstore.Options{})
-//	...
-//	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
+//	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.PerMinute(100))
 //	...
 //	decision, err := limiter.Allow(ctx, "user:42")
 //	if err == nil && !decision.Allowed {

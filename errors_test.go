@@ -37,7 +37,7 @@ func TestImpossibleCosts(t *testing.T) {
 }
 
 func TestNoLimitsNoAnswer(t *testing.T) {
-	limiter := newLimiter(t, newReference())
+	limiter := newPerCall(t, newReference())
 	if limits := limiter.Limits(); len(limits) != 0 {
 		t.Errorf("there are limits: %v", limits)
 	}
@@ -89,7 +89,7 @@ func TestStoreFails(t *testing.T) {
 
 // Requests wider than the store can decide at once are refused, not cut in pieces.
 func TestTooManyClaims(t *testing.T) {
-	limiter := newLimiter(t, lonely{newReference()})
+	limiter := newPerCall(t, lonely{newReference()})
 	minute, hour := slidegate.PerMinute(10), slidegate.PerHour(100)
 	for _, verb := range claimVerbs(minute, hour) {
 		if _, err := verb.ask(t.Context(), limiter, "k", 1); !errors.Is(err, store.ErrUnsupported) {
@@ -118,7 +118,7 @@ func checkTellsNothing(t *testing.T, what string, err error) {
 func TestNoVerbsErrorTellsTheKey(t *testing.T) {
 	ten, twenty, hour := exact("api", 10, time.Minute), exact("api", 20, time.Minute), slidegate.PerHour(100)
 	store := newReference()
-	none := newLimiter(t, store)
+	none := newPerCall(t, store)
 	for _, test := range []struct {
 		what    string
 		limiter *slidegate.Limiter
@@ -129,7 +129,7 @@ func TestNoVerbsErrorTellsTheKey(t *testing.T) {
 		{"no limits", none, 1, append(keyVerbs(), claimVerbs()...)},
 		{"conflict", none, 1, claimVerbs(ten, twenty)},
 		{"wrong limit", none, 1, claimVerbs(slidegate.Limit{})},
-		{"too many", newLimiter(t, lonely{store}), 1, claimVerbs(ten, hour)},
+		{"too many", newPerCall(t, lonely{store}), 1, claimVerbs(ten, hour)},
 	} {
 		for _, verb := range test.verbs {
 			if verb.free && test.cost < 0 {
@@ -160,13 +160,13 @@ func TestNoOtherErrorTellsTheKey(t *testing.T) {
 	checkTellsNothing(t, "negative cost", limiter.Settle(ctx, reservation, -1))
 	checkTellsNothing(t, "large cost", limiter.Settle(ctx, reservation, math.MaxInt64))
 	checkTellsNothing(t, "spoilt", limiter.Cancel(ctx, spoilt))
-	checkTellsNothing(t, "too many charges", newLimiter(t, lonely{store}).Cancel(ctx, reservation))
+	checkTellsNothing(t, "too many charges", newPerCall(t, lonely{store}).Cancel(ctx, reservation))
 
 	crowded, err := memstore.New(memstore.Options{MaxShapes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = newLimiter(t, crowded).For(claim(limit, secret, 1), claim(hour, secret, 1)).Allow(ctx); err == nil {
+	if _, err = newPerCall(t, crowded).For(claim(limit, secret, 1), claim(hour, secret, 1)).Allow(ctx); err == nil {
 		t.Fatal("two shapes are not too many")
 	}
 	checkTellsNothing(t, "too many shapes", err)

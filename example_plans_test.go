@@ -12,10 +12,7 @@ import (
 // An API with plans has a limiter for each, or brings the plan's limit along with the request. The limits have the same
 // name and window, so whoever changes plans keeps what they have used.
 func Example_plans() {
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store := memstore.NewDefault()
 	free, err := slidegate.New(store, slidegate.MustParseLimit("5/1h name=api"))
 	if err != nil {
 		log.Fatal(err)

@@ -15,17 +15,14 @@ import (
 // stays in memory.
 func Example_restart() {
 	limit := slidegate.PerHour(100)
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store := memstore.NewDefault()
 	fmt.Println(take(store, limit, 60))
 
 	var file bytes.Buffer
 	if err := store.Snapshot(&file); err != nil {
 		log.Fatal(err)
 	}
-	store, err = memstore.Restore(&file, memstore.Options{})
+	store, err := memstore.Restore(&file, memstore.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

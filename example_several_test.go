@@ -15,7 +15,7 @@ import (
 // decided, and what each of them said.
 func Example_severalLimits() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return now.UnixMicro() }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func Example_severalLimits() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("%v by %s: %d left, retry after %v\n", decision.Allowed, decision.Limit, decision.Remaining, decision.RetryAfter)
+		fmt.Printf("%v by %s: %d left, retry after %v\n", decision.Allowed, decision.LimitName, decision.Remaining, decision.RetryAfter)
 		for i, answer := range decision.Answers {
 			fmt.Printf("  %v: %v, %d left\n", limiter.Limits()[i], answer.Allowed, answer.Remaining)
 		}

@@ -15,11 +15,7 @@ import (
 // The group is part of every address, and a store made of several nodes keeps a group on one of them. It is the same for
 // all tenants here: with a group for each, each would have a budget of its own.
 func Example_tenants() {
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limiter, err := slidegate.New(store) // its limits are given per call
+	limiter, err := slidegate.NewPerCall(memstore.NewDefault(), "")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,7 +37,7 @@ func Example_tenants() {
 			log.Fatal(err)
 		}
 		fmt.Printf("%s: %v, %d of %d left by %s\n",
-			from.user, decision.Allowed, decision.Remaining, decision.Quota, decision.Limit)
+			from.user, decision.Allowed, decision.Remaining, decision.Quota, decision.LimitName)
 	}
 	// Output:
 	// ann: true, 1 of 2 left by user

@@ -11,14 +11,7 @@ import (
 
 // A limiter needs a store and a limit. A refusal is a decision, not an error.
 func Example() {
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limiter, err := slidegate.New(store, slidegate.PerMinute(3))
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.PerMinute(3))
 	for range 4 {
 		decision, err := limiter.Allow(context.Background(), "user:42")
 		if err != nil {

@@ -13,14 +13,7 @@ import (
 // What a call to a language model costs is known only afterwards. Reserve takes an estimate, Settle replaces it by the
 // true cost, and Cancel gives all of it back.
 func Example_tokenBudget() {
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limiter, err := slidegate.New(store, slidegate.MustParseLimit("10_000/24h name=tokens"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.MustParseLimit("10_000/24h name=tokens"))
 	ctx := context.Background()
 	for _, prompt := range []string{"short", "long", "broken", "huge", "short"} {
 		if err := complete(ctx, limiter, prompt); err != nil {

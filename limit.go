@@ -72,6 +72,9 @@ func PerMinute(quota int64) Limit { return Limit{Quota: quota, Window: time.Minu
 // PerHour returns a limit of quota units per hour, counted by a sliding window of one segment.
 func PerHour(quota int64) Limit { return Limit{Quota: quota, Window: time.Hour} }
 
+// PerDay returns a limit of quota units per 24 hours, counted by a sliding window of one segment.
+func PerDay(quota int64) Limit { return Limit{Quota: quota, Window: 24 * time.Hour} }
+
 // Check returns an error that wraps ErrLimit and names the field and the fix, or nil if l can be used.
 func (l Limit) Check() error {
 	_, err := l.compile()
@@ -85,8 +88,8 @@ func (l Limit) compile() (rule.Limit, error) {
 	}
 	r, err := rule.Limit{
 		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountDenied: l.CountDenied,
-		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: l.Window.Microseconds(),
-	}.Normal()
+		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: Micros(l.Window.Microseconds()),
+	}.Normalize()
 	if err != nil {
 		return rule.Limit{}, fmt.Errorf("slidegate: %w", err)
 	}

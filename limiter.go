@@ -13,7 +13,8 @@ import (
 // makes it.
 type Limiter struct {
 	store  store.Store
-	one    store.SingleTaker // the store, if it can and there is exactly one limit,
+	taker  store.SingleTaker // the store, if it can
+	one    store.SingleTaker // the same, if there is exactly one limit,
 	only   *store.Limit      // and that limit
 	traits store.Traits
 	opts   Options
@@ -21,23 +22,49 @@ type Limiter struct {
 	bound  *boundLimits
 }
 
-// Options are what a Limiter has besides its store. The zero value is useful with limits that are given per call.
+// Options are the settings of a Limiter. Limits are required.
 type Options struct {
 	// Namespace keeps the state of this limiter apart from that of others on the same store.
 	Namespace string
-	// Limits are what every key faces, all at once: all admit and all are charged, or none is.
+	// Limits are what every key faces, all at once: all admit and all are charged, or none is. At least one is required.
 	Limits []Limit
 }
 
-// New returns a limiter in which every key faces all the limits.
+// New returns a limiter in which every key faces all the limits. There must be at least one; NewPerCall makes a limiter for
+// limits that are given per call.
 func New(store store.Store, limits ...Limit) (*Limiter, error) {
 	return NewWithOptions(store, Options{Limits: limits})
 }
 
-// NewWithOptions returns a limiter with options. A wrong limit, or one that the store cannot keep exactly, is an error.
+// MustNew is New for limits that are known to be right. It panics where New returns an error.
+func MustNew(store store.Store, limits ...Limit) *Limiter {
+	l, err := New(store, limits...)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// NewWithOptions returns a limiter with options. A wrong limit, none at all, or one that the store cannot keep exactly, is
+// an error.
 func NewWithOptions(store store.Store, opts Options) (*Limiter, error) {
+	if store != nil && len(opts.Limits) == 0 {
+		return nil, fmt.Errorf("slidegate: %w: there is none; give at least one, or use NewPerCall for limits that are given per call",
+			ErrLimit)
+	}
+	return newLimiterOn(store, opts)
+}
+
+// NewPerCall returns a limiter without limits of its own, for limits that are given per call: to AllowLimit, For and With.
+// Its Allow and the other methods that take only a key return an error. Namespace keeps its state apart from that of others
+// on the same store; it may be empty.
+func NewPerCall(store store.Store, namespace string) (*Limiter, error) {
+	return newLimiterOn(store, Options{Namespace: namespace})
+}
+
+func newLimiterOn(store store.Store, opts Options) (*Limiter, error) {
 	if store == nil {
-		return nil, fmt.Errorf("slidegate: store: must not be nil; memstore.New makes one that needs nothing")
+		return nil, fmt.Errorf("slidegate: store: must not be nil; memstore.NewDefault makes one that needs nothing")
 	}
 	return newLimiter(store, opts, &boundLimits{namespace: opts.Namespace, store: store})
 }
@@ -61,9 +88,9 @@ func newLimiter(on store.Store, opts Options, bound *boundLimits) (*Limiter, err
 		return nil, fmt.Errorf("slidegate: %w: %d limits at once, the %s store decides at most %d atomically",
 			ErrUnsupported, len(l.limits), l.traits.Name, l.traits.MaxCharges)
 	}
+	l.taker, _ = on.(store.SingleTaker)
 	if len(l.limits) == 1 {
-		l.one, _ = on.(store.SingleTaker)
-		l.only = l.limits[0]
+		l.one, l.only = l.taker, l.limits[0]
 	}
 	return l, nil
 }
@@ -74,6 +101,16 @@ func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
 	opts := l.opts
 	opts.Limits = limits
 	return newLimiter(l.store, opts, l.bound)
+}
+
+// Over returns a limiter of the same limits and namespace over the store that wrap returns. Wrap is given this limiter's
+// store, so that a middleware can put a layer under a limiter that was made elsewhere.
+func (l *Limiter) Over(wrap func(store.Store) (store.Store, error)) (*Limiter, error) {
+	on, err := wrap(l.store)
+	if err != nil {
+		return nil, err
+	}
+	return newLimiterOn(on, l.opts)
 }
 
 // Limits returns the limits that every key faces.
@@ -104,6 +141,26 @@ func (l *Limiter) AllowN(ctx context.Context, key string, n int64) (d Decision, 
 		return d, err
 	}
 	d.fill(limit, allowed, flags, n, remaining, retryAfter, resetAfter, at)
+	return d, nil
+}
+
+// AllowLimit asks for one unit of key under a limit that is given now; the limiter's own limits have no part in it. Limits
+// are remembered, so giving the same one again is cheap.
+func (l *Limiter) AllowLimit(ctx context.Context, key string, limit Limit) (d Decision, err error) {
+	bound, err := l.bound.bind(limit)
+	if err != nil {
+		return d, err
+	}
+	if l.taker == nil {
+		c := newCall(l, 1)
+		c.add(store.Charge{Limit: bound, Key: key, Cost: 1})
+		return c.decide(ctx, rule.Take)
+	}
+	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.taker.TakeSingle(ctx, bound, key, 1)
+	if err != nil {
+		return d, err
+	}
+	d.fill(bound, allowed, flags, 1, remaining, retryAfter, resetAfter, at)
 	return d, nil
 }
 
@@ -152,7 +209,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 func (l *Limiter) keyCall(key string, n int64) *call {
 	c := newCall(l, len(l.limits))
 	if len(l.limits) == 0 {
-		c.fail(fmt.Errorf("slidegate: %w: this limiter has none; give some to New, or use For", ErrLimit))
+		c.fail(fmt.Errorf("slidegate: %w: this limiter has none; give some to New, or use AllowLimit, For or With", ErrLimit))
 	}
 	for _, limit := range l.limits {
 		c.add(store.Charge{Limit: limit, Key: key, Cost: n})

@@ -77,7 +77,7 @@ func play(t *testing.T, limiter *slidegate.Limiter, clock *storetest.Clock, step
 	t.Helper()
 	for _, step := range steps {
 		want := step.want
-		want.At = clock.Advance(step.after.Microseconds())
+		want.At = clock.Advance(rule.Micros(step.after.Microseconds()))
 		for i := range want.Answers {
 			want.Answers[i].At = want.At
 		}
@@ -88,7 +88,7 @@ func play(t *testing.T, limiter *slidegate.Limiter, clock *storetest.Clock, step
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s:\n got  %+v\n want %+v", step.name, got, want)
 		}
-		if at := got.Time(); at.UnixMicro() != got.At {
+		if at := got.Time(); rule.Micros(at.UnixMicro()) != got.At {
 			t.Fatalf("%s: Time is %v, At is %d", step.name, at, got.At)
 		}
 	}
@@ -110,7 +110,7 @@ func TestVerbs(t *testing.T) {
 	// said makes a decision about the limit below.
 	said := func(allowed bool, granted, remaining int64, retryAfter, resetAfter time.Duration) slidegate.Decision {
 		return slidegate.Decision{
-			Allowed: allowed, Limit: "api", Quota: 5,
+			Allowed: allowed, LimitName: "api", Quota: 5,
 			Granted: granted, Remaining: remaining, RetryAfter: retryAfter, ResetAfter: resetAfter,
 		}
 	}
@@ -170,8 +170,8 @@ func TestDecisionNamesTheLimit(t *testing.T) {
 		"5/1s overlap=whole": {Quota: 5, Window: time.Second, Overlap: slidegate.OverlapWhole},
 	} {
 		for _, store := range []store.Store{newReference(), batchOnly{newReference()}} {
-			if d := allow(t, newLimiter(t, store, limit), "k", 1); d.Limit != want || d.Quota != 5 || d.Remaining != 4 {
-				t.Errorf("%q with %d of %d left, want %q with 4 of 5", d.Limit, d.Remaining, d.Quota, want)
+			if d := allow(t, newLimiter(t, store, limit), "k", 1); d.LimitName != want || d.Quota != 5 || d.Remaining != 4 {
+				t.Errorf("%q with %d of %d left, want %q with 4 of 5", d.LimitName, d.Remaining, d.Quota, want)
 			}
 		}
 	}
@@ -184,7 +184,7 @@ func TestCostZeroChargesNothing(t *testing.T) {
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, limit)
 		allow(t, limiter, "k", 2)
-		clock.Advance(time.Second.Microseconds())
+		clock.Advance(rule.Micros(time.Second.Microseconds()))
 		for _, verb := range append(keyVerbs(), claimVerbs(limit)...) {
 			if verb.free || verb.name == "For.Reset" {
 				continue

@@ -45,7 +45,7 @@ func TestReserve(t *testing.T) {
 			t.Errorf("the IDs are %q and %q", r.ID, other.ID)
 		}
 		r, d, err := limiter.Reserve(t.Context(), "k", 3)
-		if err != nil || d.Allowed || d.RetryAfter != time.Minute || d.Remaining != 2 || d.Limit != "tokens" {
+		if err != nil || d.Allowed || d.RetryAfter != time.Minute || d.Remaining != 2 || d.LimitName != "tokens" {
 			t.Errorf("3 of the 2 that are left: %+v, %v", d, err)
 		}
 		if !reflect.DeepEqual(r, slidegate.Reservation{}) {
@@ -71,7 +71,7 @@ func TestSettle(t *testing.T) {
 				limiter := newLimiter(t, store, limit)
 				for _, actual := range []int64{5, 2, 0, 8, 10} {
 					r := reserve(t, limiter, 5)
-					clock.Advance(time.Second.Microseconds())
+					clock.Advance(rule.Micros(time.Second.Microseconds()))
 					settle(t, limiter, r, actual)
 					if n := used(t, limiter, "k"); n != actual {
 						t.Errorf("5 reserved, %d settled: %d are used", actual, n)
@@ -102,7 +102,7 @@ func TestSettleBeyondTheQuota(t *testing.T) {
 		if d.Allowed || d.Remaining != 0 || d.RetryAfter != 36*time.Second { // 5 too many and 1 more, of 10 a minute
 			t.Errorf("after 15 of 10 were used: %+v", d)
 		}
-		clock.Advance(d.RetryAfter.Microseconds() - 1)
+		clock.Advance(rule.Micros(d.RetryAfter.Microseconds()) - 1)
 		if d := allow(t, limiter, "k", 1); d.Allowed {
 			t.Errorf("admitted a microsecond too early: %+v", d)
 		}
@@ -126,13 +126,13 @@ func TestSettleSeveral(t *testing.T) {
 		{[]int64{2}, []int64{2, 2, 2}},
 	} {
 		overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
-			limiter := newLimiter(t, store)
+			limiter := newPerCall(t, store)
 			claims := limiter.For(claim(requests, "ann", 1), claim(input, "ann", 40), claim(output, "acme", 50)).InGroup("acme")
 			r, d, err := claims.Reserve(t.Context())
 			if err != nil || !d.Allowed || len(r.Charges) != 3 || r.Group != "acme" {
 				t.Fatalf("%+v, %+v, %v", r, d, err)
 			}
-			clock.Advance(time.Second.Microseconds())
+			clock.Advance(rule.Micros(time.Second.Microseconds()))
 			settle(t, limiter, r, test.costs...)
 			d, err = claims.Peek(t.Context())
 			if err != nil {
@@ -152,9 +152,9 @@ func TestCancelGivesBackItsOwn(t *testing.T) {
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, exact("", 10, time.Minute))
 		allow(t, limiter, "k", 3)
-		clock.Advance(30 * time.Second.Microseconds())
+		clock.Advance(rule.Micros(30) * rule.Micros(time.Second.Microseconds()))
 		r := reserve(t, limiter, 5)
-		clock.Advance(time.Second.Microseconds())
+		clock.Advance(rule.Micros(time.Second.Microseconds()))
 		if err := limiter.Cancel(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,7 @@ func TestCancelTooLate(t *testing.T) {
 		overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 			limiter := newLimiter(t, store, limit)
 			r := reserve(t, limiter, 5)
-			clock.Advance(2 * time.Minute.Microseconds())
+			clock.Advance(rule.Micros(2) * rule.Micros(time.Minute.Microseconds()))
 			allow(t, limiter, "k", 4)
 			settle(t, limiter, r, 1)
 			if err := limiter.Cancel(t.Context(), r); err != nil {
@@ -248,7 +248,7 @@ func TestReservationTravels(t *testing.T) {
 	}
 	const key, group = "\xff\xfe\x00\"{}", "tenant \"7\""
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
-		here, there := newLimiter(t, store), newLimiter(t, store)
+		here, there := newPerCall(t, store), newPerCall(t, store)
 		claims := here.For(claim(limits[0], key, 8), claim(limits[1], key, 8), claim(limits[2], key, 8)).InGroup(group)
 		r, d, err := claims.Reserve(t.Context())
 		if err != nil || !d.Allowed {
@@ -294,7 +294,7 @@ func TestSettleJoinedReservations(t *testing.T) {
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, slidegate.PerMinute(10))
 		first, second := reserve(t, limiter, 1), reserve(t, limiter, 2)
-		clock.Advance(time.Second.Microseconds())
+		clock.Advance(rule.Micros(time.Second.Microseconds()))
 		third := reserve(t, limiter, 4)
 		joined := slidegate.Reservation{Charges: append(first.Charges, third.Charges...)}
 		if err := limiter.Cancel(t.Context(), joined); !errors.Is(err, slidegate.ErrReservation) {

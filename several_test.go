@@ -20,7 +20,7 @@ func TestSeveralLimitsDecide(t *testing.T) {
 		if d == never {
 			return rule.Never
 		}
-		return d.Microseconds()
+		return rule.Micros(d.Microseconds())
 	}
 	says := func(allowed bool, granted, remaining int64, retry, reset time.Duration) rule.Answer {
 		return rule.Answer{
@@ -31,7 +31,7 @@ func TestSeveralLimitsDecide(t *testing.T) {
 	by := func(index int, allowed bool, retry, reset time.Duration, answers ...rule.Answer) slidegate.Decision {
 		a := answers[index]
 		return slidegate.Decision{
-			Allowed: allowed, Index: int32(index), Limit: []string{"second", "minute"}[index], Quota: []int64{2, 4}[index],
+			Allowed: allowed, Index: int32(index), LimitName: []string{"second", "minute"}[index], Quota: []int64{2, 4}[index],
 			Granted: a.Granted, Remaining: a.Remaining, RetryAfter: retry, ResetAfter: reset, Answers: answers,
 		}
 	}
@@ -64,10 +64,10 @@ func TestSeveralLimitsDecide(t *testing.T) {
 	// The other way round, only the places change.
 	slices.Reverse(limits)
 	for i := range steps {
-		if d := &steps[i].want; d.Limit != "second" || !tied(d.Answers) {
+		if d := &steps[i].want; d.LimitName != "second" || !tied(d.Answers) {
 			d.Index = 1 - d.Index
 		} else {
-			d.Index, d.Limit, d.Quota = 0, "minute", 4 // as much left of both: the first one answers
+			d.Index, d.LimitName, d.Quota = 0, "minute", 4 // as much left of both: the first one answers
 			d.Granted, d.ResetAfter = d.Answers[1].Granted, minute
 		}
 		slices.Reverse(steps[i].want.Answers)
@@ -90,7 +90,7 @@ func claim(limit slidegate.Limit, key string, cost int64) slidegate.Claim {
 func TestClaimsAreAllOrNothing(t *testing.T) {
 	user, tenant, global := exact("user", 5, time.Minute), exact("tenant", 20, time.Minute), exact("global", 100, time.Hour)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
-		limiter := newLimiter(t, store)
+		limiter := newPerCall(t, store)
 		ask := func(who, firm string, n int64) slidegate.Decision {
 			t.Helper()
 			d, err := limiter.For(claim(user, who, 1), claim(tenant, firm, n), claim(global, "", 2*n)).Allow(t.Context())
@@ -99,10 +99,10 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 			}
 			return d
 		}
-		if d := ask("ann", "acme", 8); !d.Allowed || d.Index != 0 || d.Limit != "user" || d.Remaining != 4 || d.Granted != 1 {
+		if d := ask("ann", "acme", 8); !d.Allowed || d.Index != 0 || d.LimitName != "user" || d.Remaining != 4 || d.Granted != 1 {
 			t.Errorf("the user has the least left: %+v", d)
 		}
-		if d := ask("bob", "acme", 10); !d.Allowed || d.Index != 1 || d.Limit != "tenant" || d.Remaining != 2 || d.Granted != 10 {
+		if d := ask("bob", "acme", 10); !d.Allowed || d.Index != 1 || d.LimitName != "tenant" || d.Remaining != 2 || d.Granted != 10 {
 			t.Errorf("the tenant has the least left: %+v", d)
 		}
 		if d := ask("ann", "acme", 3); d.Allowed || d.Index != 1 || d.Granted != 0 || len(d.Answers) != 3 || d.Answers[0].Remaining != 4 {
@@ -111,7 +111,7 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 		if d := ask("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
 			t.Errorf("the budget has 100 - 16 - 20 - 40 left: %+v", d)
 		}
-		if d := ask("dee", "dint", 15); d.Allowed || d.Index != 2 || d.Limit != "global" || d.Answers[1].Remaining != 20 {
+		if d := ask("dee", "dint", 15); d.Allowed || d.Index != 2 || d.LimitName != "global" || d.Answers[1].Remaining != 20 {
 			t.Errorf("the budget has not enough, and the tenant was not charged: %+v", d)
 		}
 	})
@@ -121,13 +121,13 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 func TestSameAddressTwice(t *testing.T) {
 	a, b := exact("a", 10, time.Minute), exact("b", 4, time.Minute)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
-		limiter := newLimiter(t, store)
+		limiter := newPerCall(t, store)
 		d, err := limiter.For(claim(a, "k", 2), claim(a, "k", 3), claim(b, "k", 1), claim(a, "k", 1)).Allow(t.Context())
 		if err != nil || !d.Allowed || len(d.Answers) != 4 {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		if d.Index != 2 || d.Limit != "b" || d.Remaining != 3 {
-			t.Errorf("decided by %q at %d with %d left, want b at 2 with 3 left", d.Limit, d.Index, d.Remaining)
+		if d.Index != 2 || d.LimitName != "b" || d.Remaining != 3 {
+			t.Errorf("decided by %q at %d with %d left, want b at 2 with 3 left", d.LimitName, d.Index, d.Remaining)
 		}
 		for i, want := range []int64{4, 4, 3, 4} {
 			if d.Answers[i].Remaining != want {
@@ -147,7 +147,7 @@ func TestSameAddressTwice(t *testing.T) {
 
 func TestSameAddressTwiceDoesNotOverflow(t *testing.T) {
 	limit := slidegate.PerMinute(rule.MaxQuota)
-	limiter := newLimiter(t, newReference())
+	limiter := newPerCall(t, newReference())
 	claims := make([]slidegate.Claim, 2000) // together, they exceed 64 bits
 	for i := range claims {
 		claims[i] = claim(limit, "k", rule.MaxQuota)
@@ -179,7 +179,7 @@ func TestConflict(t *testing.T) {
 		{"a default spelt out", []slidegate.Claim{claim(ten, "k", 1), claim(segment, "k", 1)}, nil},
 	} {
 		store := &recorder{Store: newReference()}
-		_, err := newLimiter(t, store).For(test.claims...).Allow(t.Context())
+		_, err := newPerCall(t, store).For(test.claims...).Allow(t.Context())
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.want)
 		}
@@ -193,7 +193,7 @@ func TestConflict(t *testing.T) {
 func TestClaimsUpTo(t *testing.T) {
 	a, b := exact("a", 10, time.Minute), exact("b", 6, time.Minute)
 	overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
-		limiter := newLimiter(t, store)
+		limiter := newPerCall(t, store)
 		ask := func(n, m int64) slidegate.Decision {
 			t.Helper()
 			d, err := limiter.For(claim(a, "k", n), claim(b, "k", m)).AllowUpTo(t.Context())

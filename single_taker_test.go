@@ -37,7 +37,7 @@ func TestSameDecisionsWithAndWithoutBatch(t *testing.T) {
 				one, batch := newLimiter(t, newStore(), limit), newLimiter(t, batchOnly{newStore()}, limit)
 				random := rand.New(rand.NewPCG(seed, 0))
 				for i := range 2000 {
-					clock.Advance(random.Int64N(300_000) - 20_000)
+					clock.Advance(slidegate.Micros(random.Int64N(300_000)) - 20_000)
 					key, n := fmt.Sprint(random.IntN(3)), random.Int64N(11)
 					got, want := allow(t, one, key, n), allow(t, batch, key, n)
 					if n == 1 {

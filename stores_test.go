@@ -51,6 +51,16 @@ func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *sli
 	return limiter
 }
 
+// newPerCall makes a limiter for limits that are given per call.
+func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
+	t.Helper()
+	limiter, err := slidegate.NewPerCall(store, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}
+
 func allow(t testing.TB, limiter *slidegate.Limiter, key string, n int64) slidegate.Decision {
 	t.Helper()
 	d, err := limiter.AllowN(t.Context(), key, n)

@@ -222,7 +222,7 @@ func TestWaitForSeveral(t *testing.T) {
 		for _, ask := range []func() error{
 			func() error { return newLimiter(t, store, second, minute).Wait(t.Context(), "own") },
 			func() error {
-				return newLimiter(t, store).For(claim(second, "user", 1), claim(minute, "tenant", 1)).Wait(t.Context())
+				return newPerCall(t, store).For(claim(second, "user", 1), claim(minute, "tenant", 1)).Wait(t.Context())
 			},
 		} {
 			for i, want := range []time.Duration{0, time.Second, time.Second, 58 * time.Second, time.Second} {

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // ClientOptions are what a Client has besides its limiter. The zero value limits all calls to one target together,
@@ -208,7 +207,7 @@ func (c *Client) take(ctx context.Context, q *question) (waited bool, err error)
 func (c *Client) ask(ctx context.Context, q *question, parts []part) Event {
 	if c.wait && countsDenied(parts) {
 		event := c.gate.decide(ctx, q, parts, true)
-		if !event.Decision.Allowed || event.Decision.Flags&rule.FallbackOpen != 0 {
+		if !event.Decision.Allowed || event.Decision.Flags.FallbackOpen() {
 			return event
 		}
 	}
@@ -228,7 +227,7 @@ func countsDenied(parts []part) bool {
 
 // mayWait tells whether a refused call is to wait.
 func (c *Client) mayWait(ctx context.Context, d *slidegate.Decision) bool {
-	return c.wait && !d.Never() && d.Flags&rule.FallbackClosed == 0 && inTime(ctx, d.RetryAfter)
+	return c.wait && !d.Never() && !d.Flags.FallbackClosed() && inTime(ctx, d.RetryAfter)
 }
 
 // inTime tells whether there is anything left of a context after d.

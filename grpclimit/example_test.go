@@ -24,7 +24,7 @@ import (
 // come back.
 func Example() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return now.UnixMicro() }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -68,14 +68,7 @@ func Example() {
 
 // A client keeps to the quota that its partner has agreed to, and to what the partner's servers answer beyond that.
 func ExampleNewClient() {
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limiter, err := slidegate.New(store, slidegate.PerSecond(50))
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.PerSecond(50))
 	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Wait: true})
 	if err != nil {
 		log.Fatal(err)

@@ -24,15 +24,15 @@ type refusal struct {
 
 // refuse makes a refusal of a decision that does not allow.
 func refuse(ctx context.Context, parts []part, d *slidegate.Decision) *refusal {
-	if d.Flags&rule.FallbackClosed != 0 {
+	if d.Flags.FallbackClosed() {
 		if err := ctx.Err(); err != nil {
 			return &refusal{status: status.FromContextError(err)}
 		}
 		return &refusal{status: status.New(codes.Unavailable, "grpclimit: the rate limit could not be checked")}
 	}
-	what := fmt.Sprintf("grpclimit: the quota of %q is used up", d.Limit)
+	what := fmt.Sprintf("grpclimit: the quota of %q is used up", d.LimitName)
 	if d.Never() {
-		what = fmt.Sprintf("grpclimit: the cost is above the quota of %q", d.Limit)
+		what = fmt.Sprintf("grpclimit: the cost is above the quota of %q", d.LimitName)
 	}
 	return exhausted(what, d.RetryAfter, &errdetails.QuotaFailure{Violations: violations(parts, d)})
 }

@@ -146,7 +146,7 @@ func TestSeveralPoliciesAllOrNone(t *testing.T) {
 	if len(got) != 9 {
 		t.Fatalf("there are %d events, want one a call: 9", len(got))
 	}
-	if e := got[1]; e.Policy != "user" || e.Method != say || !e.Refused || e.Decision.Limit != "user/minute" || e.Shadow || e.Err != nil {
+	if e := got[1]; e.Policy != "user" || e.Method != say || !e.Refused || e.Decision.LimitName != "user/minute" || e.Shadow || e.Err != nil {
 		t.Errorf("the event of a refusal by user is %+v", e)
 	}
 	if e := got[8]; e.Policy != "all" || !e.Refused {
@@ -170,7 +170,7 @@ func TestTheLastPolicyDecides(t *testing.T) {
 	wantCode(t, "the first", direct(t.Context(), limits), codes.OK)
 	wantCode(t, "the second", direct(t.Context(), limits), codes.ResourceExhausted)
 	for i, event := range seen.take() {
-		if event.Policy != "last" || event.Decision.Limit != "last" {
+		if event.Policy != "last" || event.Decision.LimitName != "last" {
 			t.Errorf("call %d: the event is %+v", i, event)
 		}
 	}

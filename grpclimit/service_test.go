@@ -110,7 +110,7 @@ func newClock() *clock {
 	return c
 }
 
-func (c *clock) now() rule.Micros        { return c.micros.Load() }
+func (c *clock) now() rule.Micros        { return rule.Micros(c.micros.Load()) }
 func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 func parse(texts ...string) (l []slidegate.Limit) {
 	for _, text := range texts {
@@ -119,7 +119,8 @@ func parse(texts ...string) (l []slidegate.Limit) {
 	return l
 }
 
-// newLimiter returns a limiter over a store in memory; a nil clock is the real one.
+// newLimiter returns a limiter over a store in memory; a nil clock is the real one. Without limits it is one for limits that
+// are given per call.
 func newLimiter(t testing.TB, c *clock, limits ...string) *slidegate.Limiter {
 	t.Helper()
 	opts := memstore.Options{}
@@ -130,7 +131,15 @@ func newLimiter(t testing.TB, c *clock, limits ...string) *slidegate.Limiter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := slidegate.New(store, parse(limits...)...)
+	return limiterOn(t, store, limits)
+}
+
+func limiterOn(t testing.TB, on store.Store, limits []string) *slidegate.Limiter {
+	t.Helper()
+	limiter, err := slidegate.NewPerCall(on, "")
+	if err == nil && len(limits) > 0 {
+		limiter, err = slidegate.New(on, parse(limits...)...)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,9 +255,5 @@ func (failing) Traits() store.Traits     { return store.Traits{Name: "failing", 
 
 func newFailing(t testing.TB, f failing, limits ...string) *slidegate.Limiter {
 	t.Helper()
-	limiter, err := slidegate.New(f, parse(limits...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	return limiterOn(t, f, limits)
 }

@@ -16,7 +16,7 @@ import (
 
 // A store that answers nothing holds a request up for Timeout and no longer, and then the options decide.
 func TestTimeout(t *testing.T) {
-	patient, err := slidegate.New(newBetween(t, func(ctx context.Context, _ *store.Request) error { return ctx.Err() }))
+	patient, err := slidegate.NewPerCall(newBetween(t, func(ctx context.Context, _ *store.Request) error { return ctx.Err() }), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestGroup(t *testing.T) {
 	}
 	fail := func(ctx context.Context, r *store.Request) error { _ = see(ctx, r); return errBroken }
 	limiterOver := func(store store.Store) *slidegate.Limiter {
-		limiter, err := slidegate.New(store)
+		limiter, err := slidegate.NewPerCall(store, "")
 		if err != nil {
 			t.Fatal(err)
 		}

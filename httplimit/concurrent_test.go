@@ -20,7 +20,7 @@ func crowd(t *testing.T, opts Options, handler http.HandlerFunc, limits ...slide
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := slidegate.New(store, limits...)
+	limiter, err := limiterOn(store, limits)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 // Three lines make any handler limited.
 func Example() {
-	store, _ := memstore.New(memstore.Options{})
+	store := memstore.NewDefault()
 
 	limiter, _ := slidegate.New(store, slidegate.PerHour(2))
 	limits, _ := httplimit.New(limiter, httplimit.Options{})
@@ -32,8 +32,7 @@ func Example() {
 
 // A login that counts failures by address, and an API with a quota per key and a budget for everybody, behind a proxy.
 func Example_policies() {
-	store, _ := memstore.New(memstore.Options{})
-	limiter, _ := slidegate.New(store)
+	limiter, _ := slidegate.NewPerCall(memstore.NewDefault(), "")
 	proxies, _ := clientip.ParseProxies("10.0.0.0/8")
 	client, _ := clientip.New(clientip.Options{Header: "X-Forwarded-For", Trusted: proxies})
 

@@ -143,7 +143,7 @@ func (dialect Headers) trio(h http.Header, quota string, d *slidegate.Decision) 
 		names = &xNames
 	}
 	if dialect == HeadersX {
-		reset = ceil(d.At+wait.Microseconds(), 1e6)
+		reset = ceil(int64(d.At)+wait.Microseconds(), 1e6)
 	}
 	v := newValues(3, itemBytes)
 	from := len(v.text)

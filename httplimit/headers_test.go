@@ -21,7 +21,7 @@ func TestDialects(t *testing.T) {
 	}{
 		{HeadersIETF, map[string]string{"RateLimit-Policy": `"api";q=100;w=3600`, "RateLimit": `"api";r=69;t=5400`}},
 		{HeadersDraft03, map[string]string{"RateLimit-Limit": "100", "RateLimit-Remaining": "69", "RateLimit-Reset": "5400"}},
-		{HeadersX, map[string]string{"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "69", "X-RateLimit-Reset": strconv.FormatInt(noon/1e6+7200, 10)}},
+		{HeadersX, map[string]string{"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "69", "X-RateLimit-Reset": strconv.FormatInt(int64(noon)/1e6+7200, 10)}},
 		{HeadersXDelta, map[string]string{"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "69", "X-RateLimit-Reset": "5400"}},
 		{HeadersNone, map[string]string{"RateLimit": "", "RateLimit-Policy": "", "RateLimit-Limit": "", "X-RateLimit-Limit": ""}},
 	} {

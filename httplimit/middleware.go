@@ -167,7 +167,7 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 	switch {
 	case d.Allowed:
 		next.ServeHTTP(w, r)
-	case m.opts.Refuse == nil && d.Flags&rule.FallbackClosed == 0:
+	case m.opts.Refuse == nil && !d.Flags.FallbackClosed():
 		m.refuse(w, p.told, &d)
 	default:
 		m.answer(w, r, p.told, Event{Policy: p.Name, Decision: d, Refused: true})
@@ -220,7 +220,7 @@ func (m *Middleware) serveDecided(w http.ResponseWriter, r *http.Request, next h
 
 // answer writes a refusal in the application's own way, or ours.
 func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, limits []told, event Event) {
-	closed := event.Decision.Flags&rule.FallbackClosed != 0
+	closed := event.Decision.Flags.FallbackClosed()
 	switch {
 	case m.opts.Refuse != nil:
 		if !closed {

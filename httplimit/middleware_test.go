@@ -175,7 +175,7 @@ func spare(t *testing.T) *slidegate.Limiter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := slidegate.NewWithOptions(store, slidegate.Options{})
+	limiter, err := slidegate.NewPerCall(store, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestWrongOptions(t *testing.T) {
 func TestRefuse(t *testing.T) {
 	p := newPlay(t, Options{Refuse: func(w http.ResponseWriter, _ *http.Request, e Event) {
 		w.WriteHeader(http.StatusTeapot)
-		_, _ = w.Write([]byte(e.Decision.Limit))
+		_, _ = w.Write([]byte(e.Decision.LimitName))
 	}}, nil, slidegate.PerMinute(1))
 	p.from("192.0.2.1")
 	w := p.from("192.0.2.1")

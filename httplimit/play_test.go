@@ -44,11 +44,19 @@ func newPlay(t tester, opts Options, handler http.HandlerFunc, limits ...slidega
 	return p.over(store, opts, handler, limits...)
 }
 
+// limiterOn returns a limiter of limits, or without any one for limits that are given per call.
+func limiterOn(store store.Store, limits []slidegate.Limit) (*slidegate.Limiter, error) {
+	if len(limits) == 0 {
+		return slidegate.NewPerCall(store, "")
+	}
+	return slidegate.New(store, limits...)
+}
+
 // over is newPlay on a store of the test's own.
 func (p *play) over(store store.Store, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) *play {
 	p.t.Helper()
 	var err error
-	if p.limiter, err = slidegate.New(store, limits...); err != nil {
+	if p.limiter, err = limiterOn(store, limits); err != nil {
 		p.t.Fatal(err)
 	}
 	hook := opts.OnDecision
@@ -85,7 +93,7 @@ func (p *play) ask(r *http.Request) *httptest.ResponseRecorder {
 }
 
 // wait lets time pass.
-func (p *play) wait(d time.Duration) { p.now += d.Microseconds() }
+func (p *play) wait(d time.Duration) { p.now += rule.Micros(d.Microseconds()) }
 
 // last returns the last event.
 func (p *play) last() Event {

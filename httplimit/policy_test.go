@@ -53,7 +53,7 @@ func TestStateNames(t *testing.T) {
 func TestWrongTogether(t *testing.T) {
 	narrow := newBetween(t, func(context.Context, *store.Request) error { return nil })
 	narrow.most = 2
-	limiter, err := slidegate.New(narrow)
+	limiter, err := slidegate.NewPerCall(narrow, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func servedBy(t testing.TB, opts Options, limits ...slidegate.Limit) func() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := slidegate.New(store, limits...)
+	limiter, err := limiterOn(store, limits)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func TestRefusalOfSeveral(t *testing.T) {
 	for dialect, want := range map[Headers]map[string]string{
 		HeadersIETF: {"RateLimit": `"m";r=1;t=120, "h";r=0;t=7200`, "RateLimit-Policy": `"m";q=2;w=60, "h";q=1;w=3600`},
 		HeadersX: {"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0",
-			"X-RateLimit-Reset": strconv.FormatInt(noon/1e6+7200, 10), "RateLimit": "", "RateLimit-Limit": ""},
+			"X-RateLimit-Reset": strconv.FormatInt(int64(noon)/1e6+7200, 10), "RateLimit": "", "RateLimit-Limit": ""},
 		HeadersXDelta:  {"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "7200"},
 		HeadersDraft03: {"RateLimit-Limit": "1", "RateLimit-Remaining": "0", "RateLimit-Reset": "7200", "X-RateLimit-Limit": ""},
 		HeadersNone:    {"RateLimit": "", "RateLimit-Policy": "", "RateLimit-Limit": "", "X-RateLimit-Limit": ""},
@@ -44,7 +44,7 @@ func TestRefusalOfSeveral(t *testing.T) {
 
 // A time is rounded up once, and never to an earlier second than the true one.
 func TestTimesAreRoundedUpOnce(t *testing.T) {
-	const second = int64(1e6)
+	const second = rule.Micros(1e6)
 	for _, test := range []struct {
 		at         rule.Micros // after noon
 		wait       time.Duration
@@ -59,7 +59,7 @@ func TestTimesAreRoundedUpOnce(t *testing.T) {
 			if !allowed {
 				d.RetryAfter, d.ResetAfter = test.wait, test.wait+time.Hour
 			}
-			for dialect, want := range map[Headers]int64{HeadersX: noon/second + test.unix, HeadersXDelta: test.from, HeadersDraft03: test.from} {
+			for dialect, want := range map[Headers]int64{HeadersX: int64(noon/second) + test.unix, HeadersXDelta: test.from, HeadersDraft03: test.from} {
 				h := http.Header{}
 				dialect.write(h, []told{{quota: "1"}}, "", &d)
 				if got := h.Get("X-RateLimit-Reset") + h.Get("RateLimit-Reset"); got != strconv.FormatInt(want, 10) {
@@ -73,7 +73,7 @@ func TestTimesAreRoundedUpOnce(t *testing.T) {
 // Where no waiting helps there is no time to come back at, and the reset is when all is free.
 func TestNeverInTheOlderDialects(t *testing.T) {
 	d := slidegate.Decision{RetryAfter: slidegate.Never, ResetAfter: 5 * time.Second, At: noon, Remaining: 7}
-	for dialect, want := range map[Headers]string{HeadersX: strconv.FormatInt(noon/1e6+5, 10), HeadersXDelta: "5", HeadersDraft03: "5"} {
+	for dialect, want := range map[Headers]string{HeadersX: strconv.FormatInt(int64(noon)/1e6+5, 10), HeadersXDelta: "5", HeadersDraft03: "5"} {
 		h := http.Header{}
 		dialect.write(h, []told{{quota: "10"}}, "", &d)
 		if got := h.Get("X-RateLimit-Reset") + h.Get("RateLimit-Reset"); got != want {

@@ -197,7 +197,7 @@ func (t *Transport) ask(ctx context.Context, key string, cost int64) (*RefusedEr
 	case err == nil && d.Allowed:
 		return nil, nil
 	case err == nil:
-		return &RefusedError{RetryAfter: d.RetryAfter, Limit: d.Limit}, nil
+		return &RefusedError{RetryAfter: d.RetryAfter, Limit: d.LimitName}, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case t.opts.FailClosed || errors.Is(err, slidegate.ErrCost):

@@ -21,14 +21,7 @@ func ExampleTransport() {
 	}))
 	defer server.Close()
 
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limiter, err := slidegate.New(store, slidegate.PerMinute(100))
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.PerMinute(100))
 	transport, err := httplimit.NewTransport(nil, httplimit.TransportOptions{
 		Limiter: limiter,
 		Wait:    true,

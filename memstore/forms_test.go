@@ -55,7 +55,7 @@ func TestCountsOutgrowTheirWord(t *testing.T) {
 					t.Fatalf("request %d: %+v, want %+v", i, got, want)
 				}
 				if clock.Now() < rule.MaxNow/2 {
-					clock.Advance(random.Int64N(limit.Window.Microseconds()/int64(1+random.IntN(500)) + 1))
+					clock.Advance(rule.Micros(random.Int64N(limit.Window.Microseconds()/int64(1+random.IntN(500)) + 1)))
 				}
 			}
 		})

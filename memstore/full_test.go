@@ -56,13 +56,13 @@ func TestFullStoreOnlyEverRefuses(t *testing.T) {
 				}
 				cost := unit * (1 + random.Int64N(2))
 				d := allow(t, limiter, key, cost)
-				if d.Flags&rule.Inherited != 0 {
+				if d.Flags.Inherited() {
 					inherited++
 				}
 				if exact := allowIf(t, oracle, key, cost, d.Allowed); d.Allowed && !exact.Allowed {
 					t.Fatalf("request %d (seed %d): admitted, but the key has used its quota", i, seed)
 				}
-				clock.Advance(random.Int64N(max(2, limit.Window.Microseconds()/1000)))
+				clock.Advance(rule.Micros(random.Int64N(max(2, limit.Window.Microseconds()/1000))))
 			}
 			if inherited == 0 {
 				t.Fatal("the store was never full: the test shows nothing")
@@ -155,7 +155,7 @@ func TestRefuseWhenFull(t *testing.T) {
 	if d := allow(t, limiter, "0", 1); !d.Allowed || d.Remaining != 1 {
 		t.Errorf("a key that is there is not served: %+v", d)
 	}
-	clock.Advance(2 * time.Minute.Microseconds())
+	clock.Advance(rule.Micros(2) * rule.Micros(time.Minute.Microseconds()))
 	if d := allow(t, limiter, "one more", 1); !d.Allowed || d.Flags != 0 {
 		t.Errorf("no room after all keys expired: %+v", d)
 	}
@@ -170,7 +170,7 @@ func TestFloorExpires(t *testing.T) {
 		for i := range 5000 {
 			allow(t, limiter, fmt.Sprint(i), 1)
 		}
-		clock.Advance(3 * limit.Window.Microseconds())
+		clock.Advance(rule.Micros(3) * rule.Micros(limit.Window.Microseconds()))
 		for i := range 20 {
 			if d := allow(t, limiter, fmt.Sprint("later", i), 1); d.Flags != 0 || d.Remaining != limit.Quota-1 {
 				t.Fatalf("%s: after everything expired: %+v", limit, d)

@@ -44,7 +44,7 @@ func newLayout(limit *rule.Limit, now rule.Micros) layout {
 	countBits := min((63-indexBits)/2, 53)
 	return layout{
 		window: limit.Window, parts: limit.Parts(),
-		first:     now/limit.Window - 3,
+		first:     int64(now/limit.Window) - 3,
 		countBits: countBits, maxCount: 1<<countBits - 1,
 		indexAt: 64 - indexBits, maxIndex: 1<<indexBits - 2,
 		owner: 1 << (2 * countBits),
@@ -55,7 +55,7 @@ func newLayout(limit *rule.Limit, now rule.Micros) layout {
 func (y *layout) unpack(word uint64, s *rule.State) {
 	s.Start = rule.Absent
 	if index := word >> y.indexAt; index > 0 {
-		s.Start = (y.first + int64(index)) * y.window
+		s.Start = rule.Micros(y.first+int64(index)) * y.window
 	}
 	s.Counts[0] = int64(word) & y.maxCount
 	if y.parts == 2 {
@@ -68,7 +68,7 @@ func (y *layout) pack(s *rule.State) (word uint64, ok bool) {
 	if s.Start == rule.Absent {
 		return 0, true
 	}
-	index := s.Start/y.window - y.first
+	index := int64(s.Start/y.window) - y.first
 	if !y.numbers(index) || s.Counts[0] > y.maxCount {
 		return 0, false
 	}
@@ -90,13 +90,13 @@ func (y *layout) expired(word uint64, now rule.Micros) bool {
 	if word&(y.owner-1) == 0 {
 		return true
 	}
-	return (y.first+int64(word>>y.indexAt)+int64(y.parts))*y.window <= now
+	return rule.Micros(y.first+int64(word>>y.indexAt)+int64(y.parts))*y.window <= now
 }
 
 // fits tells whether a state can be packed after up to cost more units at now.
 func (y *layout) fits(s *rule.State, now rule.Micros, cost int64) bool {
 	for _, start := range [...]rule.Micros{now, s.Start} {
-		if start != rule.Absent && !y.numbers(start/y.window-y.first) {
+		if start != rule.Absent && !y.numbers(int64(start/y.window)-y.first) {
 			return false
 		}
 	}

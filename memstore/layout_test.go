@@ -17,7 +17,7 @@ func TestPackIsExactOrRefuses(t *testing.T) {
 		time.Millisecond, 7 * time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 366 * 24 * time.Hour, 5 * 366 * 24 * time.Hour,
 	} {
 		for _, algorithm := range []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow} {
-			limit, err := rule.Limit{Algorithm: algorithm, Quota: 1, Window: window.Microseconds()}.Normal()
+			limit, err := rule.Limit{Algorithm: algorithm, Quota: 1, Window: rule.Micros(window.Microseconds())}.Normalize()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -28,7 +28,7 @@ func TestPackIsExactOrRefuses(t *testing.T) {
 				for i := range s.Counts {
 					s.Counts[i] = random.Int64() >> (10 + random.IntN(54))
 				}
-				start := now + (random.Int64()>>(11+random.IntN(50)))*(1-2*random.Int64N(2))
+				start := now + rule.Micros((random.Int64()>>(11+random.IntN(50)))*(1-2*random.Int64N(2)))
 				s.Start = max(0, start) / limit.Window * limit.Window
 				word, ok := y.pack(&s)
 				if !ok {

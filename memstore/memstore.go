@@ -18,7 +18,8 @@ import (
 
 // Options are the choices of a Store. The zero value is a store of about a million keys.
 type Options struct {
-	// MaxKeys is about how many keys are held at once, a key counted once for each limit it faces. 0 means 1,048,576.
+	// MaxKeys is about how many keys are held at once, a key counted once for each limit it faces. 0 means 1,048,576;
+	// the most is 2^30.
 	//
 	// Memory grows with the keys that are there, from 16 KB up to 40 bytes times MaxKeys for sliding windows of one segment
 	// and for fixed windows, 80 where their counts are too large to be packed, 60 for token buckets, 20 times (segments + 3)
@@ -30,7 +31,7 @@ type Options struct {
 	// RefuseWhenFull makes a decision about a new key an error, ErrFull, instead.
 	RefuseWhenFull bool
 	// MaxShapes is how many different shapes of limits (algorithm, window, segments, anchor) there may be; each takes at
-	// least 16 KB. 0 means 256.
+	// least 16 KB. 0 means 256; the most is 65,536.
 	MaxShapes int
 	// Now is the clock, in microseconds since the Unix epoch, for replaying recorded traffic and for tests. It must be safe
 	// for concurrent use. nil means the monotonic clock, set by the wall clock when the store is made.
@@ -39,8 +40,8 @@ type Options struct {
 
 // The most that Options accept.
 const (
-	MostKeys   = 1 << 30
-	MostShapes = 1 << 16
+	mostKeys   = 1 << 30
+	mostShapes = 1 << 16
 )
 
 // MaxCharges is how many limits one request may face at once.
@@ -83,6 +84,15 @@ func New(opts Options) (*Store, error) {
 	return s, err
 }
 
+// NewDefault returns an empty store with the default Options, which cannot fail. Every call returns a new store.
+func NewDefault() *Store {
+	s, err := New(Options{})
+	if err != nil {
+		panic(err) // the defaults are in range
+	}
+	return s
+}
+
 func newStore(opts Options) (*Store, error) {
 	if opts.MaxKeys == 0 {
 		opts.MaxKeys = 1 << 20
@@ -90,14 +100,14 @@ func newStore(opts Options) (*Store, error) {
 	if opts.MaxShapes == 0 {
 		opts.MaxShapes = 256
 	}
-	if opts.MaxKeys < 0 || opts.MaxKeys > MostKeys {
-		return nil, fmt.Errorf("memstore: MaxKeys: must be 1 to %d, or 0 for the default, not %d", MostKeys, opts.MaxKeys)
+	if opts.MaxKeys < 0 || opts.MaxKeys > mostKeys {
+		return nil, fmt.Errorf("memstore: MaxKeys: must be 1 to %d, or 0 for the default, not %d", mostKeys, opts.MaxKeys)
 	}
-	if opts.MaxShapes < 0 || opts.MaxShapes > MostShapes {
-		return nil, fmt.Errorf("memstore: MaxShapes: must be 1 to %d, or 0 for the default, not %d", MostShapes, opts.MaxShapes)
+	if opts.MaxShapes < 0 || opts.MaxShapes > mostShapes {
+		return nil, fmt.Errorf("memstore: MaxShapes: must be 1 to %d, or 0 for the default, not %d", mostShapes, opts.MaxShapes)
 	}
 	base := time.Now()
-	s := &Store{opts: opts, wallBase: base.UnixMicro(), base: base, tables: map[rule.Shape]*table{}}
+	s := &Store{opts: opts, wallBase: rule.Micros(base.UnixMicro()), base: base, tables: map[rule.Shape]*table{}}
 	s.work.New = func() any { return new(job) }
 	return s, nil
 }
@@ -111,7 +121,9 @@ func (s *Store) now() rule.Micros {
 }
 
 // sinceBase is the moment d after the store was made.
-func (s *Store) sinceBase(d time.Duration) rule.Micros { return s.wallBase + d.Microseconds() }
+func (s *Store) sinceBase(d time.Duration) rule.Micros {
+	return s.wallBase + rule.Micros(d.Microseconds())
+}
 
 // Traits tells what the store can do.
 func (s *Store) Traits() store.Traits {

@@ -49,7 +49,7 @@ func TestContract(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, opts := range []memstore.Options{{MaxKeys: -1}, {MaxKeys: memstore.MostKeys + 1}, {MaxShapes: -1}, {MaxShapes: memstore.MostShapes + 1}} {
+	for _, opts := range []memstore.Options{{MaxKeys: -1}, {MaxKeys: 1<<30 + 1}, {MaxShapes: -1}, {MaxShapes: 1<<16 + 1}} {
 		if _, err := memstore.New(opts); err == nil {
 			t.Errorf("%+v was accepted", opts)
 		}
@@ -123,6 +123,16 @@ func TestGrowthUnderLoad(t *testing.T) {
 		}
 		if int(admitted.Load()) != seen || seen != keys {
 			t.Errorf("%s: %d keys, %d admissions, %d refused afterwards", limit, keys, admitted.Load(), seen)
+		}
+	}
+}
+
+// Every default store is a new one, empty and usable.
+func TestNewDefault(t *testing.T) {
+	for range 2 {
+		limiter := newLimiter(t, memstore.NewDefault(), slidegate.PerHour(1))
+		if d, err := limiter.Allow(t.Context(), "k"); err != nil || !d.Allowed {
+			t.Errorf("the first request on a new store: %+v, %v", d, err)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (s *Store) TakeSingle(_ context.Context, limit *store.Limit, key string, co
 			now = s.now()
 		}
 		verdict, shift, current, previous, remaining, retryAfter, resetAfter := p.limit.TakePair(
-			(y.first+int64(index))*y.window, int64(word)&y.maxCount, int64(word>>(y.countBits&63))&y.maxCount, now, cost)
+			rule.Micros(y.first+int64(index))*y.window, int64(word)&y.maxCount, int64(word>>(y.countBits&63))&y.maxCount, now, cost)
 		switch {
 		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
 			return verdict == rule.Admitted, 0, remaining, retryAfter, resetAfter, now, nil

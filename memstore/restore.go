@@ -189,8 +189,8 @@ func (d *decoder) records(s *Store) ([]record, error) {
 
 func (d *decoder) table(s *Store) (*table, error) {
 	algorithm, anchor, segments, window := d.int(), d.int(), d.int(), d.int()
-	shape := rule.Shape{Algorithm: rule.Algorithm(algorithm), Anchor: rule.Anchor(anchor), Segments: int(segments), Window: window}
-	if limit, err := shape.Limit().Normal(); d.err != nil || err != nil || limit.Shape() != shape {
+	shape := rule.Shape{Algorithm: rule.Algorithm(algorithm), Anchor: rule.Anchor(anchor), Segments: int(segments), Window: rule.Micros(window)}
+	if limit, err := shape.Limit().Normalize(); d.err != nil || err != nil || limit.Shape() != shape {
 		return nil, errors.Join(ErrSnapshot, fmt.Errorf("impossible shape %v", shape), d.err)
 	}
 	return s.tableOf(shape)
@@ -221,7 +221,7 @@ func (d *decoder) state(t *table, s *rule.State) {
 		var times []rule.Micros
 		at := rule.Micros(0)
 		for i := int64(0); i < n && d.err == nil; i++ {
-			at += d.int()
+			at += rule.Micros(d.int())
 			d.check(at >= 0 && at <= rule.MaxNow && (i == 0 || at >= times[i-1] && at-times[0] < t.shape.Window))
 			times = append(times, at)
 		}
@@ -229,10 +229,10 @@ func (d *decoder) state(t *table, s *rule.State) {
 			s.Log = rule.LogOf(times, t.shape.Window, rule.MaxLogQuota)
 		}
 	case rule.TokenBucket:
-		s.Start, s.Rest = d.int(), d.int()
+		s.Start, s.Rest = rule.Micros(d.int()), d.int()
 		d.check(s.Start >= rule.Absent && s.Start <= 2*rule.MaxNow && s.Rest >= 0 && s.Rest <= rule.MaxQuota)
 	default:
-		s.Start = d.int()
+		s.Start = rule.Micros(d.int())
 		d.check(s.Start >= 0 && s.Start <= rule.MaxNow)
 		for range t.limit.Parts() {
 			count := d.int()

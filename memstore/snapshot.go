@@ -39,7 +39,7 @@ func (s *Store) Snapshot(w io.Writer) error {
 	e := &encoder{w: bufio.NewWriter(io.MultiWriter(w, sum))}
 	e.bytes([]byte(magic))
 	e.bytes(s.key[:])
-	e.int(s.now())
+	e.int(int64(s.now()))
 	s.mu.Lock()
 	tables := make([]*table, 0, len(s.tables))
 	for _, t := range s.tables {
@@ -65,7 +65,7 @@ func (t *table) snapshot(e *encoder) {
 	e.int(int64(t.shape.Algorithm))
 	e.int(int64(t.shape.Anchor))
 	e.int(int64(t.shape.Segments))
-	e.int(t.shape.Window)
+	e.int(int64(t.shape.Window))
 	// Segments split while this goes on, but what they cover stays: the next one begins where this one ends.
 	for at := uint64(0); ; {
 		g := t.segment(at)
@@ -133,14 +133,14 @@ func (v *savedSlot) encode(e *encoder, t *table) {
 		e.int(int64(len(times)))
 		before := rule.Micros(0)
 		for _, at := range times {
-			e.int(at - before)
+			e.int(int64(at - before))
 			before = at
 		}
 	case rule.TokenBucket:
-		e.int(v.state.Start)
+		e.int(int64(v.state.Start))
 		e.int(v.state.Rest)
 	default:
-		e.int(v.state.Start)
+		e.int(int64(v.state.Start))
 		for _, count := range v.state.Counts {
 			e.int(count)
 		}

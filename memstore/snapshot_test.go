@@ -35,10 +35,10 @@ func TestSnapshotForgetsNothing(t *testing.T) {
 			unit := max(1, limit.Quota/5)
 			for range 20_000 {
 				allow(t, before, fmt.Sprint(random.IntN(1500)), unit*random.Int64N(3))
-				clock.Advance(random.Int64N(max(2, limit.Window.Microseconds()/20_000)))
+				clock.Advance(slidegate.Micros(random.Int64N(max(2, limit.Window.Microseconds()/20_000))))
 			}
 			saved := snapshot(t, store)
-			clock.Advance(limit.Window.Microseconds() / 3) // the restart takes time
+			clock.Advance(slidegate.Micros(limit.Window.Microseconds()) / 3) // the restart takes time
 			restored, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now})
 			if err != nil {
 				t.Fatal(err)

@@ -67,7 +67,7 @@ func (s *Store) takeTall(g *tallSegment, p *plan, h uint64, cost int64) (
 		}
 		now := s.now()
 		verdict, shift, current, _, remaining, retryAfter, resetAfter := p.limit.TakePair(
-			int64(start), int64(word&tallCount), int64(previous), now, cost)
+			rule.Micros(start), int64(word&tallCount), int64(previous), now, cost)
 		switch {
 		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
 			return verdict == rule.Admitted, 0, remaining, retryAfter, resetAfter, now, nil
@@ -87,7 +87,7 @@ func (g *tallSegment) hash(i int) uint64      { return g.slots[i].hash.Load() }
 // load reads the rest of a slot whose word is this.
 func (g *tallSegment) load(i int, word uint64, s *rule.State) {
 	slot := &g.slots[i]
-	s.Start = int64(slot.start.Load())
+	s.Start = rule.Micros(slot.start.Load())
 	s.Counts[0] = int64(word & tallCount)
 	if len(s.Counts) == 2 {
 		s.Counts[1] = int64(slot.previous.Load())

@@ -31,11 +31,11 @@ func (w *wideSegment) load(t *table, i int, s *rule.State) {
 	words := w.words[i*t.stride:][:t.stride:t.stride]
 	switch t.shape.Algorithm {
 	case rule.SlidingLog:
-		*s = rule.State{Log: rule.LogFrom(words[0], w.rings[i])}
+		*s = rule.State{Log: rule.LogFrom(rule.Micros(words[0]), w.rings[i])}
 	case rule.TokenBucket:
-		*s = rule.State{Start: words[0], Rest: words[1]}
+		*s = rule.State{Start: rule.Micros(words[0]), Rest: words[1]}
 	default:
-		*s = rule.State{Start: words[0], Counts: words[1:]}
+		*s = rule.State{Start: rule.Micros(words[0]), Counts: words[1:]}
 	}
 }
 
@@ -44,11 +44,12 @@ func (w *wideSegment) store(t *table, i int, s *rule.State) {
 	words := w.words[i*t.stride:][:t.stride]
 	switch t.shape.Algorithm {
 	case rule.SlidingLog:
-		words[0], w.rings[i] = s.Log.Words()
+		last, ring := s.Log.Words()
+		words[0], w.rings[i] = int64(last), ring
 	case rule.TokenBucket:
-		words[0], words[1] = s.Start, s.Rest
+		words[0], words[1] = int64(s.Start), s.Rest
 	default:
-		words[0] = s.Start
+		words[0] = int64(s.Start)
 		copy(words[1:], s.Counts)
 	}
 }

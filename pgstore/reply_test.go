@@ -88,7 +88,7 @@ func FuzzReply(f *testing.F) {
 		for _, n := range numbers {
 			reply = append(reply, int64(int8(n)))
 		}
-		s, err := NewOver(&scripted{reply: reply}, Options{})
+		s, err := NewWithConn(&scripted{reply: reply}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func kinds() []slidegate.Limit {
 func TestTriesAgain(t *testing.T) {
 	for code, calls := range map[string]int{serializationFailure: maxTries, deadlockDetected: maxTries, "57014": 1, "53100": 1, "": 1} {
 		conn := &scripted{err: stateError(code)}
-		s, err := NewOver(conn, Options{})
+		s, err := NewWithConn(conn, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestWrongOptions(t *testing.T) {
 		{Options{Prefix: strings.Repeat("x", 41)}, "prefix"},
 		{Options{Grace: -time.Second}, "grace"}, {Options{Durability: 2}, "durability"}, {Options{SynchronousCommit: "local"}, "synchronous commit"},
 	} {
-		if _, err := NewOver(&scripted{}, test.opts); err == nil || !strings.HasPrefix(err.Error(), "pgstore: "+test.want+": ") {
+		if _, err := NewWithConn(&scripted{}, test.opts); err == nil || !strings.HasPrefix(err.Error(), "pgstore: "+test.want+": ") {
 			t.Errorf("%+v: the error is %v", test.opts, err)
 		}
 		if _, err := Migrations(test.opts); err == nil {
@@ -158,7 +158,7 @@ func TestWrongOptions(t *testing.T) {
 		}
 	}
 	for i, err := range []error{
-		errOf(New(nil, Options{})), errOf(NewSQL(nil, Options{})), errOf(NewOver(nil, Options{})),
+		errOf(New(nil, Options{})), errOf(NewSQL(nil, Options{})), errOf(NewWithConn(nil, Options{})),
 		Migrate(t.Context(), nil, Options{}), MigrateSQL(t.Context(), nil, Options{}),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), "pgstore: ") {

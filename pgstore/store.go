@@ -70,7 +70,7 @@ func New(pool *pgxpool.Pool, opts Options) (*Store, error) {
 	if pool == nil {
 		return nil, errors.New("pgstore: pool: must not be nil; pgxpool.New makes one")
 	}
-	return NewOver(poolConn{pool}, opts)
+	return NewWithConn(poolConn{pool}, opts)
 }
 
 // NewSQL is New over a pool of the package database/sql, with the driver of pgx or any other for PostgreSQL.
@@ -78,11 +78,11 @@ func NewSQL(db *sql.DB, opts Options) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("pgstore: db: must not be nil; sql.Open makes one")
 	}
-	return NewOver(sqlConn{db}, opts)
+	return NewWithConn(sqlConn{db}, opts)
 }
 
-// NewOver is New over anything that there is a Conn for.
-func NewOver(conn Conn, opts Options) (*Store, error) {
+// NewWithConn is New over anything that there is a Conn for.
+func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	if conn == nil {
 		return nil, errors.New("pgstore: conn: must not be nil")
 	}
@@ -204,7 +204,7 @@ func (s *Store) now() int64 {
 	if s.opts.Now == nil {
 		return -1
 	}
-	return s.opts.Now()
+	return int64(s.opts.Now())
 }
 
 // commit returns how a function is told what SynchronousCommit says.

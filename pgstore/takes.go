@@ -60,7 +60,7 @@ func (t *trip) planTake(s *Store, batch []store.Request) {
 	charge := &batch[t.parts[e.from].request].Charges[0]
 	l := charge.Limit.Rule()
 	t.args = append(t.args, t.parts[e.from].address, s.now(), s.commit(), bit(l.Algorithm == rule.FixedWindow), bit(l.Anchor == rule.First),
-		bit(l.CountDenied), int64(l.Overlap), l.Quota, l.Window, charge.Cost, int64(e.to-e.from))
+		bit(l.CountDenied), int64(l.Overlap), l.Quota, int64(l.Window), charge.Cost, int64(e.to-e.from))
 }
 
 // planTakes writes several runs as take_many reads them.
@@ -72,7 +72,7 @@ func (t *trip) planTakes(s *Store, batch []store.Request) {
 		t.addresses = append(t.addresses, t.parts[e.from].address)
 		t.kinds = append(t.kinds, kind)
 		t.quotas = append(t.quotas, l.Quota)
-		t.windows = append(t.windows, l.Window)
+		t.windows = append(t.windows, int64(l.Window))
 		t.costs = append(t.costs, charge.Cost)
 		t.counts = append(t.counts, int64(e.to-e.from))
 	}
@@ -97,7 +97,7 @@ func (t *trip) readRun(batch []store.Request, e entry, reply []int64) {
 	l, cost := charge.Limit.Rule(), charge.Cost
 	now, start, base, previous, admitted, moved := reply[0], reply[1], reply[2], reply[3], int(reply[4]>>1), reply[4]&1 != 0
 	counts := [2]int64{0, previous}
-	s := rule.State{Start: start, Counts: counts[:l.Parts()]}
+	s := rule.State{Start: rule.Micros(start), Counts: counts[:l.Parts()]}
 	for j := range e.to - e.from {
 		charged := min(j+1, admitted)
 		if l.CountDenied && cost <= l.Quota {
@@ -109,7 +109,7 @@ func (t *trip) readRun(batch []store.Request, e entry, reply []int64) {
 			granted = cost
 		}
 		a := &batch[t.parts[e.from+j].request].Answers[0]
-		*a = finish(l, &s, now, cost, granted, allowed, moved)
+		*a = finish(l, &s, rule.Micros(now), cost, granted, allowed, moved)
 		if cost > 0 || !allowed {
 			moved = false // the first one wrote it where it belongs
 		}

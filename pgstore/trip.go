@@ -127,12 +127,12 @@ func (t *trip) plan(s *Store, batch []store.Request) {
 		l := charge.Limit.Rule()
 		part := l.Window
 		if l.Algorithm == rule.SlidingWindow {
-			part /= int64(l.Segments)
+			part /= rule.Micros(l.Segments)
 		}
 		place, _ := slices.BinarySearch(t.addresses, a.address)
 		t.numbers = append(t.numbers,
 			int64(place+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(l.Algorithm), int64(l.Overlap), bit(l.Anchor == rule.First),
-			bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, l.Window, part, charge.Cost, charge.At)
+			bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
 	}
 	t.args = append(t.args, t.addresses, t.numbers)
 }
@@ -178,20 +178,20 @@ func derive(l *rule.Limit, decided, told, counts []int64) (answer rule.Answer, o
 		if len(told) != 3 {
 			return answer, false
 		}
-		return l.AnswerLog(told[0], told[1], told[2], now, at, moved, cost, granted, allowed), true
+		return l.AnswerLog(told[0], rule.Micros(told[1]), rule.Micros(told[2]), rule.Micros(now), rule.Micros(at), moved, cost, granted, allowed), true
 	case len(told) == 0:
 		if l.Algorithm != rule.TokenBucket {
 			s.Start = rule.Absent
 		}
 	case l.Algorithm == rule.TokenBucket && len(told) == 2:
-		s.Start, s.Rest = told[0], told[1]
+		s.Start, s.Rest = rule.Micros(told[0]), told[1]
 	case l.Algorithm != rule.TokenBucket && len(told) == 1+len(counts):
 		copy(counts, told[1:])
-		s.Start, s.Counts = told[0], counts
+		s.Start, s.Counts = rule.Micros(told[0]), counts
 	default:
 		return answer, false
 	}
-	return finish(l, &s, now, cost, granted, allowed, moved), true
+	return finish(l, &s, rule.Micros(now), cost, granted, allowed, moved), true
 }
 
 // finish makes an answer of a state after the decision.

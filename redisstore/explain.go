@@ -88,9 +88,11 @@ func readShape(text string) (s rule.Shape, err error) {
 			continue
 		}
 		words := strings.Split(fields, "-")
-		if s.Window, err = strconv.ParseInt(words[0], 10, 64); err != nil {
+		window, err := strconv.ParseInt(words[0], 10, 64)
+		if err != nil {
 			return s, errName
 		}
+		s.Window = rule.Micros(window)
 		if s.Algorithm == rule.SlidingWindow && len(words) > 1 {
 			s.Segments, err = strconv.Atoi(words[1])
 		}
@@ -115,13 +117,13 @@ func (n named) explain(value string) (string, error) {
 		return fmt.Sprintf("%d units", count), r.problem()
 	case rule.TokenBucket:
 		at, rest := r.number(), r.number()
-		text = fmt.Sprintf("full again at %s", moment(at))
+		text = fmt.Sprintf("full again at %s", moment(rule.Micros(at)))
 		if rest > 0 {
 			text += " and a fraction of a microsecond"
 		}
 	default:
 		limit := n.shape.Limit()
-		text = fmt.Sprintf("since %s", moment(r.number()))
+		text = fmt.Sprintf("since %s", moment(rule.Micros(r.number())))
 		for i := range limit.Parts() {
 			text += fmt.Sprintf("%s %d", []string{":", ","}[min(i, 1)], r.number())
 		}
@@ -141,7 +143,7 @@ func (r *reader) problem() error {
 }
 
 func moment(t rule.Micros) string {
-	return time.UnixMicro(t).UTC().Format("2006-01-02T15:04:05.000000Z")
+	return t.Time().UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
 func duration(m rule.Micros) time.Duration {

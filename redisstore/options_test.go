@@ -19,11 +19,11 @@ func TestWrongOptions(t *testing.T) {
 		{Options{Prefix: "a{b"}, "prefix"}, {Options{Prefix: "a\nb"}, "prefix"}, {Options{Prefix: "a b"}, "prefix"},
 		{Options{Grace: -time.Second}, "grace"},
 	} {
-		if _, err := NewOver(nowhere{}, test.opts); err == nil || !strings.HasPrefix(err.Error(), "redisstore: "+test.want) {
+		if _, err := NewWithConn(nowhere{}, test.opts); err == nil || !strings.HasPrefix(err.Error(), "redisstore: "+test.want) {
 			t.Errorf("%+v: the error is %v", test.opts, err)
 		}
 	}
-	if _, err := NewOver(nil, Options{}); err == nil {
+	if _, err := NewWithConn(nil, Options{}); err == nil {
 		t.Error("no error without a connection")
 	}
 	if _, err := New(nil, Options{}); err == nil {

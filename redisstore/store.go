@@ -58,11 +58,11 @@ func New(client rueidis.Client, opts Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("redisstore: client: must not be nil; rueidis.NewClient makes one")
 	}
-	return NewOver(rueidisConn{client}, opts)
+	return NewWithConn(rueidisConn{client}, opts)
 }
 
-// NewOver is New over any client that there is a Conn for.
-func NewOver(conn Conn, opts Options) (*Store, error) {
+// NewWithConn is New over any client that there is a Conn for.
+func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	switch {
 	case conn == nil:
 		return nil, errors.New("redisstore: conn: must not be nil")

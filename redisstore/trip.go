@@ -59,7 +59,7 @@ func (t *trip) head(s *Store) {
 	now := s.now()
 	for i := range t.calls {
 		call, d := &t.calls[i], &t.drafts[i]
-		t.text = appendNumber(appendNumber(t.text[:0], now), s.grace)
+		t.text = appendNumber(appendNumber(t.text[:0], int64(now)), s.grace)
 		switch {
 		case !t.pairs:
 		case len(call.Keys) == 1:
@@ -97,7 +97,7 @@ func (d *draft) add(charge *store.Charge) {
 		d.limits = append(d.limits, id)
 		l := charge.Limit.Rule()
 		d.limited = append(d.limited, bit(l.Algorithm == rule.FixedWindow), bit(l.Anchor == rule.First), bit(l.CountDenied), byte(l.Overlap))
-		d.limited = appendNumber(appendNumber(d.limited, l.Quota), l.Window)
+		d.limited = appendNumber(appendNumber(d.limited, l.Quota), int64(l.Window))
 	}
 	d.charged = appendNumber(binary.LittleEndian.AppendUint16(d.charged, uint16(at)), charge.Cost)
 }
@@ -187,10 +187,10 @@ func appendCharge(to []byte, r *store.Request, charge *store.Charge) []byte {
 	l := charge.Limit.Rule()
 	part := l.Window
 	if l.Algorithm == rule.SlidingWindow {
-		part /= int64(l.Segments)
+		part /= rule.Micros(l.Segments)
 	}
 	to = append(to, byte(r.Op), byte(len(r.Charges)), byte(l.Algorithm), byte(l.Overlap), bit(l.Anchor == rule.First), bit(l.CountDenied))
-	for _, n := range [...]int64{int64(l.Parts()), l.Quota, l.Burst, l.Window, part, charge.Cost, charge.At} {
+	for _, n := range [...]int64{int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At)} {
 		to = appendNumber(to, n)
 	}
 	return to
@@ -242,11 +242,11 @@ func (t *trip) read(reply string, batch []store.Request, of []int) error {
 	for _, at := range of {
 		request := &batch[at]
 		if t.pairs {
-			request.Answers[0] = r.pair(request.Charges[0].Limit.Rule(), now, request.Charges[0].Cost, counts[:])
+			request.Answers[0] = r.pair(request.Charges[0].Limit.Rule(), rule.Micros(now), request.Charges[0].Cost, counts[:])
 			continue
 		}
 		for j := range request.Charges {
-			request.Answers[j] = r.answer(request.Charges[j].Limit.Rule(), now, counts[:])
+			request.Answers[j] = r.answer(request.Charges[j].Limit.Rule(), rule.Micros(now), counts[:])
 		}
 	}
 	if r.bad || r.text != "" {
@@ -258,7 +258,7 @@ func (t *trip) read(reply string, batch []store.Request, of []int) error {
 // pair reads what the short way decided.
 func (r *reader) pair(l *rule.Limit, now rule.Micros, cost int64, counts []int64) rule.Answer {
 	flags := r.byte()
-	s := rule.State{Start: r.number(), Counts: counts[:l.Parts()]}
+	s := rule.State{Start: rule.Micros(r.number()), Counts: counts[:l.Parts()]}
 	counts[0], counts[1] = r.number(), r.number()
 	allowed, moved, absent := flags&1 != 0, flags&2 != 0, flags&4 != 0
 	if absent {
@@ -288,7 +288,7 @@ func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) rule.Ans
 	allowed, moved := flags&1 != 0, flags&2 != 0
 	if l.Algorithm == rule.SlidingLog {
 		live, newest, blocking := r.number(), r.number(), r.number()
-		return l.AnswerLog(live, newest, blocking, now, at, moved, cost, granted, allowed)
+		return l.AnswerLog(live, rule.Micros(newest), rule.Micros(blocking), now, rule.Micros(at), moved, cost, granted, allowed)
 	}
 	var s rule.State
 	switch {
@@ -298,9 +298,9 @@ func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) rule.Ans
 			s.Start = 0
 		}
 	case l.Algorithm == rule.TokenBucket:
-		s.Start, s.Rest = r.number(), r.number()
+		s.Start, s.Rest = rule.Micros(r.number()), r.number()
 	default:
-		s.Start = r.number()
+		s.Start = rule.Micros(r.number())
 		s.Counts = counts[:l.Parts()]
 		for i := range s.Counts {
 			s.Counts[i] = r.number()

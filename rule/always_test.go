@@ -17,13 +17,13 @@ type tb interface {
 	Fatalf(format string, args ...any)
 }
 
-func sprint(field string, got, want int64) string {
+func sprint[N ~int64](field string, got, want N) string {
 	return fmt.Sprintf("%s is %d, want %d", field, got, want)
 }
 
 func normal(t tb, l Limit) Limit {
 	t.Helper()
-	n, err := l.Normal()
+	n, err := l.Normalize()
 	if err != nil {
 		t.Fatalf("the limit %+v: %v", l, err)
 	}

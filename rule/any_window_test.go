@@ -73,8 +73,8 @@ func TestBucketNeverOverItsRate(t *testing.T) {
 			units := new(big.Int)
 			for _, c := range list[i:] {
 				units.Add(units, big.NewInt(c.units))
-				refilled := new(big.Int).Mul(big.NewInt(c.at-list[i].at), big.NewInt(l.Quota))
-				refilled.Quo(refilled, big.NewInt(l.Window))
+				refilled := new(big.Int).Mul(big.NewInt(int64(c.at-list[i].at)), big.NewInt(l.Quota))
+				refilled.Quo(refilled, big.NewInt(int64(l.Window)))
 				if units.Cmp(refilled.Add(refilled, big.NewInt(l.Burst))) > 0 {
 					t.Fatalf("%+v: %v from %d to %d, at most %v: %v", l, units, list[i].at, c.at, refilled, list)
 				}

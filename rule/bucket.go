@@ -13,7 +13,7 @@ func (l *Limit) lookBucket(s *State, now Micros) View {
 	v := View{Now: now, At: now}
 	if s.Start >= now {
 		// A rest beyond the quota was left by a larger one; either way it is less than a microsecond.
-		v.debt = product(s.Start-now, l.Quota).plus(wide{0, uint64(min(s.Rest, l.Quota-1))})
+		v.debt = product(l.Quota, s.Start-now).plus(wide{0, uint64(min(s.Rest, l.Quota-1))})
 	}
 	if v.debt.above(l.deepestDebt().plus(product(l.Quota, l.Window))) {
 		v.debt, v.Moved = l.emptyDebt(), true // the clock had jumped ahead
@@ -25,9 +25,9 @@ func (l *Limit) lookBucket(s *State, now Micros) View {
 func (l *Limit) roomBucket(debt wide) int64 {
 	empty := l.emptyDebt()
 	if debt.above(empty) {
-		return -debt.minus(empty).overUp(l.Window)
+		return -debt.minus(empty).overUp(int64(l.Window))
 	}
-	room, _ := empty.minus(debt).over(l.Window)
+	room, _ := empty.minus(debt).over(int64(l.Window))
 	return room
 }
 
@@ -53,7 +53,7 @@ func (l *Limit) drainBucket(s *State, v *View) {
 
 func (l *Limit) setDebt(s *State, v *View, debt wide) {
 	after, rest := debt.over(l.Quota)
-	s.Start, s.Rest = v.Now+after, rest
+	s.Start, s.Rest = v.Now+Micros(after), rest
 	v.debt, v.Room = debt, l.roomBucket(debt)
 }
 
@@ -62,16 +62,16 @@ func (l *Limit) waitBucket(v *View, n int64) Micros {
 	if !v.debt.above(target) {
 		return 0
 	}
-	return v.debt.minus(target).overUp(l.Quota)
+	return Micros(v.debt.minus(target).overUp(l.Quota))
 }
 
 // giveBackBucket undoes the charge of n units made at at. After the time that an empty bucket needs to fill, whatever
 // was taken at at has been refilled.
 func (l *Limit) giveBackBucket(s *State, v *View, n int64, at Micros) int64 {
-	if at != Oldest && v.Now-at >= l.emptyDebt().overUp(l.Quota) {
+	if at != Oldest && v.Now-at >= Micros(l.emptyDebt().overUp(l.Quota)) {
 		return 0
 	}
-	given := min(n, v.debt.overUp(l.Window))
+	given := min(n, v.debt.overUp(int64(l.Window)))
 	if given == 0 {
 		return 0
 	}

@@ -35,24 +35,6 @@ type Answer struct {
 	At Micros
 }
 
-// Flags tell how an answer came about, where it was not the plain way.
-type Flags uint8
-
-// The flags.
-const (
-	// Inherited: the store was full of live keys, and this one took over counts that may not be its own. It can
-	// only have been refused for that, never admitted.
-	Inherited Flags = 1 << iota
-	// ClockMoved: the state was more than a window ahead of the clock and was moved back with its counts.
-	ClockMoved
-	// Cached: refused from a local cache; Remaining and ResetAfter are as of the store's last answer.
-	Cached
-	// FallbackOpen, FallbackClosed and FallbackLocal: the store did not answer in time, and the failure policy decided.
-	FallbackOpen
-	FallbackClosed
-	FallbackLocal
-)
-
 // Op is what a request does with its charges.
 type Op uint8
 
@@ -93,8 +75,8 @@ func (l *Limit) Look(s *State, now Micros) View {
 	}
 }
 
-// Admits tells whether cost passes.
-func (l *Limit) Admits(v *View, cost int64) bool { return cost <= v.Room && cost <= l.Capacity() }
+// admits reports whether cost passes.
+func (l *Limit) admits(v *View, cost int64) bool { return cost <= v.Room && cost <= l.Capacity() }
 
 // Charge adds cost to s as of v, whether it fits or not, and keeps v up to date.
 func (l *Limit) Charge(s *State, v *View, cost int64) {
@@ -120,16 +102,16 @@ func (l *Limit) wait(s *State, v *View, cost int64) Micros {
 	}
 }
 
-// RetryAfter returns when cost is admitted that v does not admit.
-func (l *Limit) RetryAfter(s *State, v *View, cost int64) Micros {
+// retryAfter returns when cost is admitted that v does not admit.
+func (l *Limit) retryAfter(s *State, v *View, cost int64) Micros {
 	if cost > l.Capacity() {
 		return Never
 	}
 	return l.wait(s, v, cost)
 }
 
-// ResetAfter returns when nothing is used any more.
-func (l *Limit) ResetAfter(s *State, v *View) Micros {
+// resetAfter returns when nothing is used any more.
+func (l *Limit) resetAfter(s *State, v *View) Micros {
 	if v.Room >= l.Capacity() {
 		return 0
 	}
@@ -141,10 +123,10 @@ func (l *Limit) ResetAfter(s *State, v *View) Micros {
 func (l *Limit) Answer(s *State, v *View, cost, granted int64, allowed bool) Answer {
 	a := Answer{
 		Allowed: allowed, Granted: granted, Remaining: max(0, v.Room),
-		ResetAfter: l.ResetAfter(s, v), At: v.At,
+		ResetAfter: l.resetAfter(s, v), At: v.At,
 	}
 	if !allowed {
-		a.RetryAfter = l.RetryAfter(s, v, cost)
+		a.RetryAfter = l.retryAfter(s, v, cost)
 	}
 	if v.Moved {
 		a.Flags |= ClockMoved
@@ -162,7 +144,7 @@ func (l *Limit) Decide(s State, now Micros, cost int64) (State, Answer) {
 // TakeOne is the commonest request, Take with a single charge. It changes s in place and tells whether it did.
 func (l *Limit) TakeOne(s *State, now Micros, cost int64) (a Answer, changed bool) {
 	v := l.Look(s, now)
-	if l.Admits(&v, cost) {
+	if l.admits(&v, cost) {
 		if cost > 0 {
 			l.Charge(s, &v, cost)
 		}
@@ -229,7 +211,7 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 	case Peek:
 		for i := range items {
 			it := &items[i]
-			answers[i] = it.answer(0, it.Limit.Admits(&it.view, it.Cost))
+			answers[i] = it.answer(0, it.Limit.admits(&it.view, it.Cost))
 		}
 	default:
 		for i := range items {
@@ -241,11 +223,11 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 func take(items []Item, answers []Answer) {
 	all := true
 	for i := range items {
-		all = all && items[i].Limit.Admits(&items[i].view, items[i].Cost)
+		all = all && items[i].Limit.admits(&items[i].view, items[i].Cost)
 	}
 	for i := range items {
 		it := &items[i]
-		switch allowed := it.Limit.Admits(&it.view, it.Cost); {
+		switch allowed := it.Limit.admits(&it.view, it.Cost); {
 		case !allowed:
 			it.Changed = it.Limit.refuse(it.State, &it.view, it.Cost)
 			answers[i] = it.answer(0, false)

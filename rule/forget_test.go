@@ -55,7 +55,7 @@ func TestExpiresNotBeforeItIsFree(t *testing.T) {
 		if v.Moved {
 			return // Its expiry is as far ahead as it is itself.
 		}
-		expires, free := l.Expires(&s), now+l.ResetAfter(&s, &v)
+		expires, free := l.Expires(&s), now+l.resetAfter(&s, &v)
 		if expires < free && free > now {
 			t.Fatalf("%+v\n%+v expires at %d, but at %d some still count until %d", l, s, expires, now, free)
 		}
@@ -190,7 +190,7 @@ func drawNear(t *rapid.T, l *Limit, now Micros) (s State) {
 
 func resetAfter(l *Limit, s *State, now Micros) Micros {
 	v := l.Look(s, now)
-	return l.ResetAfter(s, &v)
+	return l.resetAfter(s, &v)
 }
 
 func settle(l *Limit, s *State, now Micros) {

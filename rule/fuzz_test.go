@@ -35,7 +35,7 @@ func fuzzScript(t *testing.T, l *Limit, r *source) {
 	var s State
 	var list admissions
 	var last Answer
-	now := r.number(0, MaxNow)
+	now := Micros(r.number(0, int64(MaxNow)))
 	for steps := 0; len(r.data) > 0 && steps < 100; steps++ {
 		st := r.step(l, &s, now, &last)
 		before := s.Clone()
@@ -104,7 +104,7 @@ func (r *source) limit() (l Limit, ok bool) {
 	case FixedWindow:
 		l.Anchor = Anchor(choices >> 3 & 1)
 	}
-	l.Window = parts * r.number((MinWindow+parts-1)/parts, MaxWindow/parts)
+	l.Window = parts * Micros(r.number(int64((MinWindow+parts-1)/parts), int64(MaxWindow/parts)))
 	l.Quota = r.number(1, MaxQuota)
 	if l.Algorithm == SlidingLog {
 		l.Quota = 1 + l.Quota%100
@@ -112,7 +112,7 @@ func (r *source) limit() (l Limit, ok bool) {
 	if l.Algorithm == TokenBucket {
 		l.Burst = r.number(0, MaxQuota)
 	}
-	l, err := l.Normal()
+	l, err := l.Normalize()
 	return l, err == nil // all but a burst that takes too long to fill is in range by now
 }
 
@@ -134,16 +134,16 @@ func (r *source) step(l *Limit, s *State, now Micros, last *Answer) step {
 	case 4:
 		st.at = ownTime(l, s, now) - l.Window + beside
 	case 5:
-		st.at = r.number(0, MaxNow)
+		st.at = Micros(r.number(0, int64(MaxNow)))
 	default:
-		st.at = now + r.number(0, l.Window)
+		st.at = now + Micros(r.number(0, int64(l.Window)))
 	}
 	st.at = clamp(st.at, 0, MaxNow)
 	switch room := max(0, l.Look(s, st.at).Room); how >> 6 {
 	case 0:
 		st.cost = 1
 	case 1:
-		st.cost = clamp(room+Micros(r.byte()%3)-1, 0, MaxQuota)
+		st.cost = clamp(room+int64(r.byte()%3)-1, 0, MaxQuota)
 	case 2:
 		st.cost = r.number(0, l.Capacity())
 	default:

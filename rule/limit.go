@@ -8,11 +8,31 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 )
 
 // Micros is a moment (since the Unix epoch) or a length of time, in microseconds: the resolution that Redis and
 // PostgreSQL share.
-type Micros = int64
+//
+// It is a type of its own so that a time.Duration, nanoseconds or a count cannot be taken for it: UnixMicro, or a
+// Duration's Microseconds, convert.
+type Micros int64
+
+// Duration returns m, a length of time, as a time.Duration. Never, and whatever else is longer than a Duration can hold,
+// becomes the longest one.
+func (m Micros) Duration() time.Duration {
+	const most = math.MaxInt64 / Micros(time.Microsecond)
+	switch {
+	case m > most:
+		return math.MaxInt64
+	case m < -most:
+		return math.MinInt64
+	}
+	return time.Duration(m) * time.Microsecond
+}
+
+// Time returns m, a moment, as a time.Time in the local zone.
+func (m Micros) Time() time.Time { return time.UnixMicro(int64(m)) }
 
 // The accepted ranges. Check refuses what lies outside, so that no product in the rule overflows and every port of
 // the rule is exact.
@@ -128,8 +148,8 @@ func (l *Limit) Parts() int {
 	}
 }
 
-// Normal returns l with its defaults filled in, or an error that names the field and what would be accepted.
-func (l Limit) Normal() (Limit, error) {
+// Normalize returns l with its defaults filled in, or an error that names the field and what would be accepted.
+func (l Limit) Normalize() (Limit, error) {
 	if l.Algorithm == SlidingWindow && l.Segments == 0 {
 		l.Segments = 1
 	}

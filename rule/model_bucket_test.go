@@ -16,16 +16,16 @@ func (m *bucketModel) missing(l *Limit) *big.Rat {
 	if m.full < m.now {
 		return new(big.Rat)
 	}
-	left := new(big.Rat).SetInt64(m.full - m.now)
+	left := new(big.Rat).SetInt64(int64(m.full - m.now))
 	left.Add(left, big.NewRat(min(m.rest, l.Quota-1), l.Quota))
-	return left.Mul(left, big.NewRat(l.Quota, l.Window))
+	return left.Mul(left, big.NewRat(l.Quota, int64(l.Window)))
 }
 
 func (m *bucketModel) set(l *Limit, missing *big.Rat) {
-	left := new(big.Rat).Mul(missing, big.NewRat(l.Window, l.Quota))
+	left := new(big.Rat).Mul(missing, big.NewRat(int64(l.Window), l.Quota))
 	micros := ratFloor(left)
 	rest := left.Sub(left, new(big.Rat).SetInt64(micros))
-	m.full = m.now + micros
+	m.full = m.now + Micros(micros)
 	m.rest = ratFloor(rest.Mul(rest, new(big.Rat).SetInt64(l.Quota)))
 }
 
@@ -67,8 +67,8 @@ func (m *bucketModel) deny(l *Limit, _ Micros, _ int64) {
 }
 
 func (m *bucketModel) back(l *Limit, _ Micros, n int64, moment Micros) int64 {
-	fills := new(big.Rat).Mul(big.NewRat(l.Burst, l.Quota), new(big.Rat).SetInt64(l.Window))
-	if moment != Oldest && new(big.Rat).SetInt64(m.now-moment).Cmp(fills) >= 0 {
+	fills := new(big.Rat).Mul(big.NewRat(l.Burst, l.Quota), new(big.Rat).SetInt64(int64(l.Window)))
+	if moment != Oldest && new(big.Rat).SetInt64(int64(m.now-moment)).Cmp(fills) >= 0 {
 		return 0
 	}
 	missing := m.missing(l)

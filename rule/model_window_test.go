@@ -116,8 +116,8 @@ func weight(overlap Overlap, units *big.Int, covered, part Micros) *big.Int {
 	if overlap == Whole {
 		return units
 	}
-	share := new(big.Int).Mul(units, big.NewInt(covered))
-	quotient, rest := share.QuoRem(share, big.NewInt(part), new(big.Int))
+	share := new(big.Int).Mul(units, big.NewInt(int64(covered)))
+	quotient, rest := share.QuoRem(share, big.NewInt(int64(part)), new(big.Int))
 	if overlap == Up && rest.Sign() > 0 {
 		quotient.Add(quotient, big.NewInt(1))
 	}
@@ -161,7 +161,7 @@ func (m *windowModel) back(l *Limit, at Micros, n int64, moment Micros) (given i
 
 func (m *windowModel) written(*Limit, Micros) {}
 
-func floorDiv(a, b int64) int64 {
+func floorDiv[N ~int64](a, b N) N {
 	q := a / b
 	if a%b < 0 {
 		q--

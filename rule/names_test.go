@@ -79,7 +79,7 @@ func TestShapeNames(t *testing.T) {
 				t.Errorf("%+v has another shape than with another quota: %+v", again, shape)
 			}
 			of := shape.Limit()
-			if of, err := of.Normal(); err != nil || of.Shape() != shape {
+			if of, err := of.Normalize(); err != nil || of.Shape() != shape {
 				t.Errorf("the limit of shape %+v is %+v, %v", shape, of, err)
 			}
 		}

@@ -52,7 +52,7 @@ func TestWrongLimits(t *testing.T) {
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: MaxWindow, Burst: 2}, "burst", "more than five years to fill"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: 1000, Burst: MaxQuota}, "burst", "a smaller burst or a larger quota"},
 	} {
-		got, err := wrong.limit.Normal()
+		got, err := wrong.limit.Normalize()
 		switch {
 		case err == nil:
 			t.Errorf("%+v is accepted", wrong.limit)
@@ -77,11 +77,11 @@ func TestDefaults(t *testing.T) {
 		{Limit{Quota: MaxQuota, Window: MaxWindow}, Limit{Quota: MaxQuota, Window: MaxWindow, Segments: 1}},
 		{Limit{Quota: 1, Window: MinWindow}, Limit{Quota: 1, Window: MinWindow, Segments: 1}},
 	} {
-		got, err := c.given.Normal()
+		got, err := c.given.Normalize()
 		if err != nil || got != c.want {
 			t.Errorf("%+v becomes %+v, %v; want %+v", c.given, got, err, c.want)
 		}
-		if again, err := got.Normal(); err != nil || again != got {
+		if again, err := got.Normalize(); err != nil || again != got {
 			t.Errorf("%+v becomes %+v, %v the second time", got, again, err)
 		}
 	}
@@ -93,7 +93,7 @@ var numbers = regexp.MustCompile(`take (\d+)(?: or (\d+))? segments, or a window
 func TestSuggestedSegmentsWork(t *testing.T) {
 	property(t, 2_000, func(t *rapid.T) {
 		l := Limit{Quota: 1, Segments: rapid.IntRange(2, MaxSegments).Draw(t, "segments"), Window: drawWindow(t, MinWindow, MaxWindow)}
-		_, err := l.Normal()
+		_, err := l.Normalize()
 		if err == nil {
 			return
 		}
@@ -109,8 +109,8 @@ func TestSuggestedSegmentsWork(t *testing.T) {
 		if n[2] != 0 {
 			normal(t, Limit{Quota: 1, Segments: int(n[2]), Window: l.Window})
 		}
-		normal(t, Limit{Quota: 1, Segments: l.Segments, Window: n[3]})
-		if off := n[3] - l.Window; max(off, -off) >= Micros(l.Segments) {
+		normal(t, Limit{Quota: 1, Segments: l.Segments, Window: Micros(n[3])})
+		if off := Micros(n[3]) - l.Window; max(off, -off) >= Micros(l.Segments) {
 			t.Fatalf("%+v: a window of %d is farther off than it need be", l, n[3])
 		}
 		next := n[2]
@@ -118,7 +118,7 @@ func TestSuggestedSegmentsWork(t *testing.T) {
 			next = MaxSegments + 1
 		}
 		for between := n[1] + 1; between < next; between++ {
-			if _, err := (Limit{Quota: 1, Segments: int(between), Window: l.Window}).Normal(); err == nil {
+			if _, err := (Limit{Quota: 1, Segments: int(between), Window: l.Window}).Normalize(); err == nil {
 				t.Fatalf("%+v: %d segments would have been nearer than %d and %d", l, between, n[1], n[2])
 			}
 		}

@@ -10,33 +10,33 @@ import (
 // boundaries and a microsecond or a unit beside them, and at the ends of the ranges.
 
 // draw returns a number from least to most. Small ones, those near the ends and those near powers of two are common.
-func draw(t *rapid.T, label string, least, most int64) int64 {
+func draw[N ~int64](t *rapid.T, label string, least, most N) N {
 	switch rapid.IntRange(0, 3).Draw(t, label+" kind") {
 	case 0:
-		return least + rapid.Int64Range(0, min(10, most-least)).Draw(t, label)
+		return least + N(rapid.Int64Range(0, int64(min(10, most-least))).Draw(t, label))
 	case 1:
-		return most - rapid.Int64Range(0, min(3, most-least)).Draw(t, label)
+		return most - N(rapid.Int64Range(0, int64(min(3, most-least))).Draw(t, label))
 	case 2:
 		power := int64(1) << rapid.IntRange(0, 53).Draw(t, label)
-		return clamp(power+rapid.Int64Range(-1, 1).Draw(t, label+" beside"), least, most)
+		return clamp(N(power+rapid.Int64Range(-1, 1).Draw(t, label+" beside")), least, most)
 	default:
 		return spread(t, label, least, most)
 	}
 }
 
 // spread returns a number from least to most, all over that range: rapid's own are mostly small ones.
-func spread(t *rapid.T, label string, least, most int64) int64 {
-	var n int64
+func spread[N ~int64](t *rapid.T, label string, least, most N) N {
+	var n N
 	for range 7 {
-		n = n<<8 | int64(rapid.Byte().Draw(t, label))
+		n = n<<8 | N(rapid.Byte().Draw(t, label))
 	}
 	return least + n%(most-least+1)
 }
 
-func clamp(n, least, most int64) int64 { return min(max(n, least), most) }
+func clamp[N ~int64](n, least, most N) N { return min(max(n, least), most) }
 
 // oneOf returns one of the numbers.
-func oneOf(t *rapid.T, label string, numbers ...int64) int64 {
+func oneOf[N ~int64](t *rapid.T, label string, numbers ...N) N {
 	return numbers[rapid.IntRange(0, len(numbers)-1).Draw(t, label)]
 }
 
@@ -85,8 +85,8 @@ func drawQuota(t *rapid.T, l Limit) Limit {
 	}
 	l.Quota = draw(t, "quota", 1, most)
 	if l.Algorithm == TokenBucket {
-		fills := new(big.Int).Mul(big.NewInt(l.Quota), big.NewInt(MaxWindow))
-		if fills.Quo(fills, big.NewInt(l.Window)); fills.Cmp(big.NewInt(MaxQuota)) < 0 {
+		fills := new(big.Int).Mul(big.NewInt(l.Quota), big.NewInt(int64(MaxWindow)))
+		if fills.Quo(fills, big.NewInt(int64(l.Window))); fills.Cmp(big.NewInt(MaxQuota)) < 0 {
 			most = fills.Int64()
 		}
 		l.Burst = draw(t, "burst", 1, most)
@@ -118,21 +118,21 @@ func drawMoment(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) Micros
 	switch rapid.IntRange(0, 9).Draw(t, "step") {
 	case 0:
 	case 1:
-		next += beside.Draw(t, "beside")
+		next += Micros(beside.Draw(t, "beside"))
 	case 2:
 		next += spread(t, "within a part", 0, part)
 	case 3, 4: // where a part ends that the state is in, or a later one
-		next = ownTime(l, s, now) + part*rapid.Int64Range(0, int64(l.Parts())+1).Draw(t, "parts") + beside.Draw(t, "beside")
+		next = ownTime(l, s, now) + part*Micros(rapid.Int64Range(0, int64(l.Parts())+1).Draw(t, "parts")) + Micros(beside.Draw(t, "beside"))
 	case 5:
 		if last.RetryAfter != Never {
-			next += last.RetryAfter + beside.Draw(t, "beside")
+			next += last.RetryAfter + Micros(beside.Draw(t, "beside"))
 		}
 	case 6:
-		next += last.ResetAfter + beside.Draw(t, "beside")
+		next += last.ResetAfter + Micros(beside.Draw(t, "beside"))
 	case 7:
 		next += spread(t, "within a window", -l.Window, l.Window)
 	case 8: // where the state begins to be a window ahead
-		next = ownTime(l, s, now) - l.Window + beside.Draw(t, "beside")
+		next = ownTime(l, s, now) - l.Window + Micros(beside.Draw(t, "beside"))
 	case 9:
 		next += spread(t, "jump", -4*l.Window, 4*l.Window)
 	}
@@ -165,7 +165,7 @@ func drawCost(t *rapid.T, l *Limit, room int64) int64 {
 	case 3:
 		return rapid.Int64Range(0, min(5, MaxQuota)).Draw(t, "small")
 	case 4:
-		return draw(t, "cost", 0, MaxQuota)
+		return draw(t, "cost", 0, int64(MaxQuota))
 	default:
 		return spread(t, "part of it", 0, capacity)
 	}

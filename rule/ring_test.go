@@ -82,11 +82,11 @@ func (p *ringPair) drawAdd(t *rapid.T) {
 		case 1:
 			at += draw(t, "gap", 0, p.window/4)
 		case 2:
-			at += spread(t, "gap", 0, p.window/p.quota)
+			at += spread(t, "gap", 0, p.window/Micros(p.quota))
 		case 3: // where the oldest is about to expire
-			at = max(at, p.times[0]+p.window-rapid.Int64Range(-1, 1).Draw(t, "beside"))
+			at = max(at, p.times[0]+p.window-Micros(rapid.Int64Range(-1, 1).Draw(t, "beside")))
 		case 4: // far beyond, also where low bytes repeat
-			at += spread(t, "gap", 0, 2*p.window) + oneOf(t, "turn", 0, 1<<32, 1<<48)
+			at += spread(t, "gap", 0, 2*p.window) + oneOf[Micros](t, "turn", 0, 1<<32, 1<<48)
 		}
 	}
 	p.add(at, clamp(draw(t, "units", 0, p.quota), 0, p.quota))
@@ -123,9 +123,9 @@ func (p *ringPair) drawMoveBack(t *rapid.T) {
 }
 
 func drawRing(t *rapid.T) ringPair {
-	p := ringPair{quota: draw(t, "quota", 1, 30)}
+	p := ringPair{quota: draw[int64](t, "quota", 1, 30)}
 	if rapid.IntRange(0, 49).Draw(t, "large") == 49 {
-		p.quota = draw(t, "large quota", 1, MaxLogQuota)
+		p.quota = draw[int64](t, "large quota", 1, MaxLogQuota)
 	}
 	p.window = oneOf(t, "window", MinWindow, minute, longestNarrow, longestNarrow+2, MaxWindow, draw(t, "window", MinWindow, MaxWindow))
 	return p
@@ -154,7 +154,7 @@ func TestRingSameAsList(t *testing.T) {
 				t.Fatalf("a clone changed from %v to %v", before, copied.Times())
 			}
 			if n := len(p.times); n > 0 {
-				at := p.times[rapid.IntRange(0, n-1).Draw(t, "unit")] + rapid.Int64Range(-1, 1).Draw(t, "beside")
+				at := p.times[rapid.IntRange(0, n-1).Draw(t, "unit")] + Micros(rapid.Int64Range(-1, 1).Draw(t, "beside"))
 				if got, want := p.log.liveAfter(at), p.liveAfter(at); got != want {
 					t.Fatalf("%d units after %d, want %d of %v", got, at, want, p.times)
 				}
@@ -212,7 +212,7 @@ func TestLogOfTimes(t *testing.T) {
 		at, times := drawOrigin(t, &Limit{Window: window}), []Micros(nil)
 		for range rapid.IntRange(0, 20).Draw(t, "units") {
 			times = append(times, at)
-			at += draw(t, "gap", 0, window/2) + oneOf(t, "turn", 0, 0, 0, 0, 1<<32, 1<<48)
+			at += draw(t, "gap", 0, window/2) + oneOf[Micros](t, "turn", 0, 0, 0, 0, 1<<32, 1<<48)
 		}
 		quota := rapid.Int64Range(1, 20).Draw(t, "quota")
 		log := LogOf(times, window, quota)

@@ -45,7 +45,7 @@ func drawChange(t *rapid.T, l Limit) Limit {
 	l.CountDenied = rapid.Bool().Draw(t, "count denied")
 	if rapid.Bool().Draw(t, "beside") {
 		l.Quota = clamp(l.Quota+rapid.Int64Range(-1, 1).Draw(t, "quota"), 1, MaxQuota)
-		if n, err := l.Normal(); err == nil {
+		if n, err := l.Normalize(); err == nil {
 			return n
 		}
 	}

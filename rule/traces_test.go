@@ -41,7 +41,7 @@ type recorded struct {
 // limit returns the choices that reproduce a system.
 func (r *recording) limit(t *testing.T) Limit {
 	t.Helper()
-	l := Limit{Quota: r.Params.Limit, Window: r.Params.WindowMs * milli}
+	l := Limit{Quota: r.Params.Limit, Window: Micros(r.Params.WindowMs) * milli}
 	switch r.Params.Algorithm {
 	case "slidingCounter": // Deno KV
 		l.Overlap, l.CountDenied = Down, true
@@ -110,7 +110,7 @@ func replayTrace(t *testing.T, name string) {
 // replay asks the rule what the system was asked. It returns what differs, and how many numbers besides the verdict it
 // compared.
 func (line *recorded) replay(t *testing.T, l *Limit, s *State, system string) (complaint string, compared int) {
-	now := line.T * milli
+	now := Micros(line.T) * milli
 	before := l.Look(s, now)
 	a, changed := l.TakeOne(s, now, line.Cost)
 	checkTimes(t, l, s, now, line.Cost, &a)

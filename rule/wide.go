@@ -5,9 +5,9 @@ import "math/bits"
 // wide is an unsigned integer of 128 bits: wide enough for any product of a count and a time in the accepted ranges.
 type wide struct{ hi, lo uint64 }
 
-// product returns a*b. Neither may be negative.
-func product(a, b int64) wide {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
+// product returns units*time. Neither may be negative.
+func product(units int64, time Micros) wide {
+	hi, lo := bits.Mul64(uint64(units), uint64(time))
 	return wide{hi, lo}
 }
 

@@ -18,9 +18,9 @@ func TestWideSameAsBig(t *testing.T) {
 	property(t, 3_000, func(t *rapid.T) {
 		var n [4]int64
 		for i := range n {
-			n[i] = draw(t, "factor", 0, MaxQuota)
+			n[i] = draw[int64](t, "factor", 0, MaxQuota)
 		}
-		x, y := product(n[0], n[1]), product(n[2], n[3])
+		x, y := product(n[0], Micros(n[1])), product(n[2], Micros(n[3]))
 		a := new(big.Int).Mul(big.NewInt(n[0]), big.NewInt(n[1]))
 		b := new(big.Int).Mul(big.NewInt(n[2]), big.NewInt(n[3]))
 		switch {
@@ -33,7 +33,7 @@ func TestWideSameAsBig(t *testing.T) {
 		case !y.above(x) && x.minus(y).big().Cmp(new(big.Int).Sub(a, b)) != 0:
 			t.Fatalf("%v - %v is not %v", x, y, x.minus(y))
 		}
-		divisor := draw(t, "divisor", 1, MaxQuota)
+		divisor := draw[int64](t, "divisor", 1, MaxQuota)
 		quotient, rest := new(big.Int).QuoRem(a, big.NewInt(divisor), new(big.Int))
 		if quotient.BitLen() > 62 {
 			return // No limit in the accepted range leads there.

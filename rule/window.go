@@ -66,10 +66,10 @@ func (l *Limit) weigh(count int64, covered, part Micros) int64 {
 	case count == 0 || covered == part || l.Overlap == Whole:
 		return count
 	case l.Overlap == Down:
-		q, _ := product(count, covered).over(part)
+		q, _ := product(count, covered).over(int64(part))
 		return q
 	default:
-		return product(count, covered).overUp(part)
+		return product(count, covered).overUp(int64(part))
 	}
 }
 
@@ -130,13 +130,13 @@ func (l *Limit) widest(count, room int64, part Micros) Micros {
 		return 0
 	case Down:
 		covered, _ := product(room+1, part).minus(wide{0, 1}).over(count)
-		return covered
+		return Micros(covered)
 	default:
 		if room == 0 {
 			return 0
 		}
 		covered, _ := product(room, part).over(count)
-		return covered
+		return Micros(covered)
 	}
 }
 

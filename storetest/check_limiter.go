@@ -24,7 +24,7 @@ func checkLimiter(t testing.TB, s *suite) {
 		p.title = limit.String()
 		ours, theirs := newLimiterScript(p, p.store, limit), newLimiterScript(p, p.reference, limit)
 		for _, step := range limiterSteps() {
-			p.clock.Advance(step.after.Microseconds())
+			p.clock.Advance(rule.Micros(step.after.Microseconds()))
 			got, gotErr := step.run(ours)
 			want, wantErr := step.run(theirs)
 			if gotErr != nil || wantErr != nil {
@@ -140,7 +140,7 @@ func checkWait(p *pair, limiter *slidegate.Limiter, limit slidegate.Limit) {
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- quick.WaitN(ctx, "waiter", limit.Quota) }()
-	p.clock.Advance(3 * limit.Window.Microseconds())
+	p.clock.Advance(3 * rule.Micros(limit.Window.Microseconds()))
 	if err := <-waited; err != nil {
 		p.fatalf("Wait failed when its time had come: %v", err)
 	}

@@ -23,7 +23,7 @@ func checkRule(t testing.TB, s *suite) {
 	late := s.pair(t)
 	for i, limit := range extremes() {
 		if q := late.sequence(1_000+i, everyOp, limit); q != nil {
-			late.moveTo(rule.MaxNow - 2*limit.Window.Microseconds())
+			late.moveTo(rule.MaxNow - rule.Micros(2*limit.Window.Microseconds()))
 			q.play(s.times(30))
 		}
 	}
@@ -51,11 +51,11 @@ func playScripts(p *pair) {
 		}
 		start := epoch - epoch%limit.Rule().Window + limit.Rule().Window
 		for _, step := range script.steps {
-			p.moveTo(start + step.at.Microseconds())
+			p.moveTo(start + rule.Micros(step.at.Microseconds()))
 			got := p.one(step.op, limit, "key", step.cost)
 			want := got
-			want.Allowed, want.Remaining, want.RetryAfter = step.allowed, step.left, step.retry.Microseconds()
-			want.ResetAfter = step.reset.Microseconds()
+			want.Allowed, want.Remaining, want.RetryAfter = step.allowed, step.left, rule.Micros(step.retry.Microseconds())
+			want.ResetAfter = rule.Micros(step.reset.Microseconds())
 			if step.retry == slidegate.Never {
 				want.RetryAfter = rule.Never
 			}

@@ -90,11 +90,11 @@ func checkShrunkLog(p *pair) {
 	}
 	for range 6 {
 		p.one(rule.Take, limits[0], "key", 1)
-		p.moveBy(time.Minute.Microseconds())
+		p.moveBy(rule.Micros(time.Minute.Microseconds()))
 	}
 	// The three that are left came at minutes 3, 4 and 5; it is minute 6, and the first of them goes at minute 63.
 	refused := p.one(rule.Take, limits[1], "key", 1)
-	if want := (57 * time.Minute).Microseconds(); refused.Allowed || refused.RetryAfter != want {
+	if want := (57 * time.Minute).Microseconds(); refused.Allowed || refused.RetryAfter != rule.Micros(want) {
 		p.fatalf("after the quota shrank the answer is %+v, not a refusal for %dus", refused, want)
 	}
 	p.moveBy(refused.RetryAfter)

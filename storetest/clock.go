@@ -25,17 +25,17 @@ func NewClock(now rule.Micros) *Clock {
 func (c *Clock) Now() rule.Micros {
 	tick := c.tick.Load()
 	if tick == 0 {
-		return c.now.Load()
+		return rule.Micros(c.now.Load())
 	}
 	now := c.now.Add(tick)
 	for range now * 7 % 17 { // some longer than others: whoever looks before it is their turn is overtaken now
 		runtime.Gosched()
 	}
-	return now
+	return rule.Micros(now)
 }
 
 // Set moves the clock to a moment, which may be an earlier one.
-func (c *Clock) Set(now rule.Micros) { c.now.Store(now) }
+func (c *Clock) Set(now rule.Micros) { c.now.Store(int64(now)) }
 
 // Advance moves the clock by a length of time, back if it is negative, and returns the new time.
-func (c *Clock) Advance(by rule.Micros) rule.Micros { return c.now.Add(by) }
+func (c *Clock) Advance(by rule.Micros) rule.Micros { return rule.Micros(c.now.Add(int64(by))) }

@@ -133,7 +133,7 @@ func (p *pair) compare(got, want []rule.Answer) {
 			continue
 		}
 		hint := ""
-		if got[i].Flags&rule.Inherited != 0 {
+		if got[i].Flags.Inherited() {
 			hint = "; the store let the key inherit: open it with more room"
 		}
 		p.fatalf("answer %d of %d differs%s\n store:     %+v\n reference: %+v", i+1, len(want), hint, got[i], want[i])

@@ -137,7 +137,7 @@ func (q *sequence) moment() rule.Micros {
 	case n == 0 || q.random.IntN(4) == 0:
 		return rule.Oldest
 	case q.random.IntN(8) == 0:
-		return q.times[q.random.IntN(n)] + q.random.Int64N(3) - 1
+		return q.times[q.random.IntN(n)] + rule.Micros(q.random.Int64N(3)) - 1
 	default:
 		return q.times[n-1-q.random.IntN(min(n, 6))]
 	}
@@ -154,12 +154,12 @@ func (q *sequence) move(charge store.Charge) {
 
 func (q *sequence) nextMoment(charge store.Charge) rule.Micros {
 	l, now := charge.Limit.Rule(), q.clock.Now()
-	part, around := partOf(l), q.random.Int64N(3)-1
+	part, around := partOf(l), rule.Micros(q.random.Int64N(3)-1)
 	switch q.random.IntN(24) {
 	case 0, 1:
 		return now + 1
 	case 2, 3, 4:
-		return now + q.random.Int64N(part/4+1)
+		return now + rule.Micros(q.random.Int64N(int64(part)/4+1))
 	case 5, 6:
 		return now - now%part + part + around
 	case 7:
@@ -168,13 +168,13 @@ func (q *sequence) nextMoment(charge store.Charge) rule.Micros {
 		if q.last.RetryAfter == rule.Never {
 			return now
 		}
-		return now + max(0, q.last.RetryAfter-q.random.Int64N(2))
+		return now + max(0, q.last.RetryAfter-rule.Micros(q.random.Int64N(2)))
 	case 10:
-		return now + max(0, q.last.ResetAfter-q.random.Int64N(2))
+		return now + max(0, q.last.ResetAfter-rule.Micros(q.random.Int64N(2)))
 	case 11:
 		return now + l.Window + around
 	case 12:
-		return now + 2*l.Window + q.random.Int64N(l.Window)
+		return now + 2*l.Window + rule.Micros(q.random.Int64N(int64(l.Window)))
 	case 13, 14:
 		if end, there := q.reference.expires(charge.Limit, q.group, charge.Key); there && end > now {
 			return end + around
@@ -183,9 +183,9 @@ func (q *sequence) nextMoment(charge store.Charge) rule.Micros {
 	case 15:
 		return now - 1
 	case 16:
-		return now - q.random.Int64N(part)
+		return now - rule.Micros(q.random.Int64N(int64(part)))
 	case 17:
-		return now - l.Window - q.random.Int64N(l.Window)
+		return now - l.Window - rule.Micros(q.random.Int64N(int64(l.Window)))
 	default:
 		return now
 	}

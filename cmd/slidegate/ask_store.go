@@ -9,7 +9,6 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // patience is how long a store may take to answer. Nobody's request waits for it here, so it need not be short.
@@ -62,14 +61,14 @@ func (d *direct) ask(ctx context.Context, verb, policy, key string, cost int64) 
 		ask = d.gate.Peek
 	}
 	v, err := ask(ctx, gate.Ask{Policy: policy, Key: key, Cost: cost})
-	if err == nil && v.Decision.Flags&rule.FallbackClosed != 0 {
+	if err == nil && v.Decision.Flags.FallbackClosed() {
 		err = errors.New("--store: it did not answer in time")
 	}
 	if err != nil {
 		return answer{}, err
 	}
 	a := answer{
-		Policy: v.Policy, Allowed: v.Decision.Allowed, Limit: v.Decision.Limit, Quota: v.Decision.Quota, Remaining: v.Decision.Remaining,
+		Policy: v.Policy, Allowed: v.Decision.Allowed, Limit: v.Decision.LimitName, Quota: v.Decision.Quota, Remaining: v.Decision.Remaining,
 		RetryAfterMicros: micro(v.Decision.RetryAfter), ResetAfterMicros: v.Decision.ResetAfter.Microseconds(),
 	}
 	text, err := json.Marshal(a)

@@ -23,14 +23,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		return err
-	}
-	limiter, err := slidegate.New(store, slidegate.MustParseLimit("5/2s"))
-	if err != nil {
-		return err
-	}
+	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.MustParseLimit("5/2s"))
 	begin := time.Now()
 	for range 8 {
 		decision, err := limiter.Allow(ctx, "user:42")

@@ -41,11 +41,7 @@ var routers = []struct {
 // newLimits returns a middleware with one policy, over a store of its own.
 func newLimits(t *testing.T, policy httplimit.Policy) *httplimit.Middleware {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := slidegate.New(store)
+	limiter, err := slidegate.NewPerCall(memstore.NewDefault(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,11 +71,7 @@ func run(ctx context.Context, addr, base string, window time.Duration) error {
 // newLimits returns the middleware. Only what comes from this machine is believed about who the client is; whoever else
 // can reach the server is limited by their own address, whatever their headers say.
 func newLimits(window time.Duration) (*httplimit.Middleware, error) {
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		return nil, err
-	}
-	limiter, err := slidegate.New(store, slidegate.Limit{Quota: 10, Window: window})
+	limiter, err := slidegate.New(memstore.NewDefault(), slidegate.Limit{Quota: 10, Window: window})
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func bothAnchors(l rule.Limit) []rule.Limit {
 // normal fills in the window and the defaults. The limits here are constants, so one that is refused is a bug.
 func normal(l rule.Limit) rule.Limit {
 	l.Window = Window
-	l, err := l.Normal()
+	l, err := l.Normalize()
 	if err != nil {
 		panic(err)
 	}

@@ -183,7 +183,7 @@ func (c *giveBackClimber) climb(deeds *[]Deed, n int) int64 {
 func (c *giveBackClimber) random() Deed {
 	ops := []rule.Op{rule.Take, rule.TakeUpTo, rule.TakeUpTo, rule.GiveBack, rule.GiveBack, rule.Charge}
 	return Deed{
-		At: c.rand.Int64N(span), Op: ops[c.rand.IntN(len(ops))],
+		At: rule.Micros(c.rand.Int64N(int64(span))), Op: ops[c.rand.IntN(len(ops))],
 		Units: c.times.randomAsk(), Whose: c.rand.IntN(maxDeeds+3) - 3,
 	}
 }

@@ -30,13 +30,13 @@ func TestMeasures(t *testing.T) {
 	for range 500 {
 		var admissions []Admission
 		for at := r.Int64N(3); at < 30; at += r.Int64N(6) { // several at one moment happen too
-			admissions = append(admissions, Admission{At: at, Units: 1 + r.Int64N(5)})
+			admissions = append(admissions, Admission{At: rule.Micros(at), Units: 1 + r.Int64N(5)})
 			if len(admissions) == 12 {
 				break
 			}
 		}
 		length, quota := r.Int64N(20), 1+r.Int64N(12)
-		if got, want := MostWithin(admissions, length), mostSlowly(admissions, length); got != want {
+		if got, want := MostWithin(admissions, rule.Micros(length)), mostSlowly(admissions, rule.Micros(length)); got != want {
 			t.Fatalf("most in %d of %v: got %d, want %d", length, admissions, got, want)
 		}
 		var shortest rule.Micros
@@ -51,7 +51,7 @@ func TestMeasures(t *testing.T) {
 
 // The previous/current counter: everything at the end of one minute, and again at the end of the next.
 func Example_previousAndCurrent() {
-	limit, _ := rule.Limit{Quota: 100, Window: 60_000_000}.Normal()
+	limit, _ := rule.Limit{Quota: 100, Window: 60_000_000}.Normalize()
 	minute := rule.Micros(28_000_000 * 60_000_000) // any full minute since the epoch
 	var state rule.State
 	for _, ask := range []struct {

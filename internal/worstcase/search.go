@@ -34,10 +34,10 @@ func (s score) compare(other score) int {
 
 func (g Goal) score(admissions []Admission, quota int64) score {
 	if g.shortest {
-		return score{reached: -shortestOrNone(admissions, quota), near: MostWithin(admissions, 2*Window)}
+		return score{reached: int64(-shortestOrNone(admissions, quota)), near: MostWithin(admissions, 2*Window)}
 	}
 	most := MostWithin(admissions, g.length)
-	return score{reached: most, near: -shortestOrNone(admissions, most)}
+	return score{reached: most, near: int64(-shortestOrNone(admissions, most))}
 }
 
 // none is longer than any stretch.
@@ -81,7 +81,7 @@ func Search(l rule.Limit, g Goal, e Effort) Finding {
 		starts = append(starts, c.random())
 	}
 	var best Schedule
-	most := score{-none, -none}
+	most := score{int64(-none), int64(-none)}
 	for _, start := range starts {
 		if s, score := c.climb(start, e.Climb); score.compare(most) > 0 {
 			best, most = s, score
@@ -91,8 +91,8 @@ func Search(l rule.Limit, g Goal, e Effort) Finding {
 	switch {
 	case !g.shortest:
 		f.Most = most.reached
-	case most.reached > -none:
-		f.Shortest = -most.reached
+	case rule.Micros(most.reached) > -none:
+		f.Shortest = rule.Micros(-most.reached)
 	}
 	return f
 }
@@ -148,7 +148,7 @@ func (c *climber) random() Schedule {
 }
 
 func (c *climber) randomStep() Step {
-	return Step{At: c.rand.Int64N(span), Ask: c.randomAsk()}
+	return Step{At: rule.Micros(c.rand.Int64N(int64(span))), Ask: c.randomAsk()}
 }
 
 // randomAsk prefers the amounts at which something happens: one unit, everything, all but a few.
@@ -185,7 +185,7 @@ func (c *climber) change(s Schedule) Schedule {
 	case n < 10:
 		step.Ask = c.randomAsk()
 	case n == 10:
-		step.Ask = max(1, step.Ask+c.sign())
+		step.Ask = max(1, step.Ask+int64(c.sign()))
 	case n == 11:
 		step.Until = 0
 		if c.rand.IntN(3) == 0 { // runs are slow to play, and rarely better than one request at the end
@@ -213,16 +213,16 @@ func (c *climber) landmark(s Schedule, at rule.Micros) rule.Micros {
 	moment := other
 	switch c.rand.IntN(4) {
 	case 0:
-		moment = at - at%c.part + c.part*c.rand.Int64N(2)
+		moment = at - at%c.part + c.part*rule.Micros(c.rand.Int64N(2))
 	case 1:
 		moment = other + Window*c.sign()
 	case 2:
-		moment = other + c.part*(1+c.rand.Int64N(Window/c.part+1))*c.sign()
+		moment = other + c.part*rule.Micros(1+c.rand.Int64N(int64(Window/c.part+1)))*c.sign()
 	}
-	return moment + c.rand.Int64N(5) - 2
+	return moment + rule.Micros(c.rand.Int64N(5)) - 2
 }
 
-func (c *climber) sign() int64 { return 1 - 2*c.rand.Int64N(2) }
+func (c *climber) sign() rule.Micros { return rule.Micros(1 - 2*c.rand.Int64N(2)) }
 
 // inOrder sorts the steps and keeps them within the time that schedules fill.
 func inOrder(s Schedule) Schedule {

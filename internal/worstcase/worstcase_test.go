@@ -71,14 +71,14 @@ func shortestProved(l rule.Limit) rule.Micros {
 	case l.Algorithm == rule.FixedWindow:
 		return 2
 	case l.Algorithm == rule.TokenBucket:
-		missing := l.Quota + 1 - l.Burst
-		return (missing*l.Window+l.Quota-1)/l.Quota + 1
+		missing, quota := rule.Micros(l.Quota+1-l.Burst), rule.Micros(l.Quota)
+		return (missing*l.Window+quota-1)/quota + 1
 	case l.Overlap == rule.Whole:
 		return l.Window + 2
 	case l.Overlap == rule.Down:
 		return (segments-1)*part + 3
 	}
-	burst := l.Quota
+	burst := rule.Micros(l.Quota)
 	if l.Anchor == rule.First {
 		burst--
 	}

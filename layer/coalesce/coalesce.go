@@ -39,8 +39,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// MostInFlight is the most that Options.InFlight accepts.
-const MostInFlight = 1024
+// mostInFlight is the most that Options.InFlight accepts.
+const mostInFlight = 1024
 
 // ErrFull is wrapped by the error of a request for which there is no place among those that wait. It was not sent, so it
 // is surely not charged.
@@ -54,7 +54,7 @@ type Options struct {
 	//
 	// 0 means 4. BenchmarkRoundTrip chose it: with 256 callers and a store that works 10 microseconds on a call, 4 calls at
 	// a time decide twice as many requests a second as 1 does, and 8 only a tenth more; where a call costs the store 50
-	// microseconds, 8 decide fewer than 4. At most MostInFlight.
+	// microseconds, 8 decide fewer than 4. At most 1,024.
 	InFlight int
 	// Gather makes fewer and larger calls of requests that come in bursts, as they do to a server, which reads them from its
 	// connections together. While shared calls have several callers, none is sent alone: a call waits until the goroutines that
@@ -75,8 +75,8 @@ type Options struct {
 }
 
 func (o Options) validate() (Options, error) {
-	if o.InFlight < 0 || o.InFlight > MostInFlight {
-		return o, fmt.Errorf("coalesce: InFlight: must be 1 to %d, or 0 for the default, not %d", MostInFlight, o.InFlight)
+	if o.InFlight < 0 || o.InFlight > mostInFlight {
+		return o, fmt.Errorf("coalesce: InFlight: must be 1 to %d, or 0 for the default, not %d", mostInFlight, o.InFlight)
 	}
 	if o.MaxBatch < 0 {
 		return o, fmt.Errorf("coalesce: MaxBatch: must be at least 1, or 0 for the default, not %d", o.MaxBatch)
@@ -144,6 +144,9 @@ func (s *Store) Check(limit *store.Limit) error { return s.inner.Check(limit) }
 
 // Traits are those of the store underneath.
 func (s *Store) Traits() store.Traits { return s.inner.Traits() }
+
+// Unwrap returns the store below.
+func (s *Store) Unwrap() store.Store { return s.inner }
 
 // Apply decides a batch of requests: in a call of its own if a slot is free and no others are to be expected, else in a shared
 // one.

@@ -15,10 +15,7 @@ import (
 // The layer goes between a limiter and a store that is a network away; here one in memory stands for it. Callers who ask
 // at the same time then share round trips, and the limit is as exact as before.
 func Example() {
-	remote, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	remote := memstore.NewDefault()
 	store, err := coalesce.New(remote, coalesce.Options{})
 	if err != nil {
 		log.Fatal(err)

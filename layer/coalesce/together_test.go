@@ -170,7 +170,7 @@ func TestSameAnswersAsOneByOne(t *testing.T) {
 			twin := storetest.NewReference(clock)
 			asked := 0
 			for range 10 {
-				clock.Advance(random.Int64N(400_000))
+				clock.Advance(rule.Micros(random.Int64N(400_000)))
 				var got, want [][]store.Request
 				var all sync.WaitGroup
 				for range 1 + random.IntN(30) {

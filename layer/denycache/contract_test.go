@@ -61,7 +61,7 @@ func (f *forward) now() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
-	if by := now - f.last; by < 0 || by >= age.Microseconds() {
+	if by := now - f.last; by < 0 || by >= rule.Micros(age.Microseconds()) {
 		f.sum += age
 	} else {
 		f.sum += time.Duration(by) * time.Microsecond
@@ -83,7 +83,7 @@ func (s *truthful) Apply(ctx context.Context, batch []store.Request) error {
 	before := s.clock.Now()
 	err := s.Store.Apply(ctx, batch)
 	for i := range batch {
-		if r := &batch[i]; r.Err == nil && r.Answers[0].Flags&rule.Cached != 0 {
+		if r := &batch[i]; r.Err == nil && r.Answers[0].Flags.Cached() {
 			s.correct(before, r.Group, r.Charges, r.Answers)
 		}
 	}
@@ -95,7 +95,7 @@ func (s *truthful) TakeSingle(ctx context.Context, limit *store.Limit, key strin
 ) {
 	before := s.clock.Now()
 	a := make([]rule.Answer, 1)
-	if a[0], err = takeOne(s.Store, limit, key, cost); err == nil && a[0].Flags&rule.Cached != 0 {
+	if a[0], err = takeOne(s.Store, limit, key, cost); err == nil && a[0].Flags.Cached() {
 		s.correct(before, "", []store.Charge{{Limit: limit, Key: key, Cost: cost}}, a)
 	}
 	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].RetryAfter, a[0].ResetAfter, a[0].At, err

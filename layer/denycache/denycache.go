@@ -40,7 +40,7 @@ type Options struct {
 	// one means no bound, for those who never reset or give back in another process; a refusal is then remembered until
 	// its time to retry, which can be hours.
 	MaxAge time.Duration
-	// MaxKeys is about how many refusals are remembered at once. 0 means 65,536. Each takes 18 bytes from the beginning and,
+	// MaxKeys is about how many refusals are remembered at once. 0 means 65,536; the most is 2^26. Each takes 18 bytes from the beginning and,
 	// once there, about 160 and the key. When there is no room for a new one, it takes the place of one that ends soon: to
 	// forget a refusal is always safe, it only costs the store a question.
 	MaxKeys int
@@ -49,8 +49,8 @@ type Options struct {
 	Now func() time.Duration
 }
 
-// MostKeys is the most that Options.MaxKeys accepts.
-const MostKeys = 1 << 26
+// mostKeys is the most that Options.MaxKeys accepts.
+const mostKeys = 1 << 26
 
 const (
 	defaultMaxAge  = time.Second
@@ -80,8 +80,8 @@ func New(st store.Store, opts Options) (*Store, error) {
 	if st == nil {
 		return nil, fmt.Errorf("denycache: store: must not be nil; give the store whose refusals are to be remembered")
 	}
-	if opts.MaxKeys < 0 || opts.MaxKeys > MostKeys {
-		return nil, fmt.Errorf("denycache: MaxKeys: must be 1 to %d, or 0 for the default, not %d", MostKeys, opts.MaxKeys)
+	if opts.MaxKeys < 0 || opts.MaxKeys > mostKeys {
+		return nil, fmt.Errorf("denycache: MaxKeys: must be 1 to %d, or 0 for the default, not %d", mostKeys, opts.MaxKeys)
 	}
 	if opts.MaxKeys == 0 {
 		opts.MaxKeys = defaultMaxKeys
@@ -106,6 +106,9 @@ func (s *Store) Check(limit *store.Limit) error { return s.inner.Check(limit) }
 
 // Traits are those of the store below.
 func (s *Store) Traits() store.Traits { return s.inner.Traits() }
+
+// Unwrap returns the store below.
+func (s *Store) Unwrap() store.Store { return s.inner }
 
 // clock reads the local clock.
 func (s *Store) clock() time.Duration {

@@ -21,7 +21,7 @@ var forever = denycache.Options{MaxAge: -1}
 
 func TestOptions(t *testing.T) {
 	inner := yes{}
-	for _, opts := range []denycache.Options{{MaxKeys: -1}, {MaxKeys: denycache.MostKeys + 1}} {
+	for _, opts := range []denycache.Options{{MaxKeys: -1}, {MaxKeys: 1<<26 + 1}} {
 		if _, err := denycache.New(inner, opts); err == nil || !strings.HasPrefix(err.Error(), "denycache: MaxKeys: ") {
 			t.Errorf("%+v: %v", opts, err)
 		}
@@ -165,7 +165,7 @@ func TestNotRemembered(t *testing.T) {
 					return r.do(test.op, limit, test.key, test.cost)
 				}
 				for range 3 {
-					if a := ask(); a.Allowed || a.Flags&rule.Cached != 0 {
+					if a := ask(); a.Allowed || a.Flags.Cached() {
 						r.t.Fatalf("not refused by the store: %+v", a)
 					}
 				}

@@ -65,7 +65,7 @@ func newTwins(t *rapid.T, tb testing.TB, hits *int) *twins {
 
 // move moves the clock: mostly by little, and often to the moment that was promised, or just before.
 func (w *twins) move() {
-	by := rapid.Int64Range(0, 50_000).Draw(w.t, "by")
+	by := rule.Micros(rapid.Int64Range(0, 50_000).Draw(w.t, "by"))
 	switch rapid.IntRange(0, 9).Draw(w.t, "move") {
 	case 0, 1, 2:
 		by = 0
@@ -173,12 +173,12 @@ func (w *twins) compare(r *store.Request, truth []rule.Answer) {
 	if !allowed && (r.Op == rule.Take || r.Op == rule.Peek) {
 		w.refused = append(w.refused, *r)
 	}
-	if r.Answers[0].Flags&rule.Cached != 0 {
+	if r.Answers[0].Flags.Cached() {
 		*w.hits++
 	}
 	for i, got := range r.Answers {
 		want := truth[i]
-		if r.Answers[0].Flags&rule.Cached == 0 {
+		if !r.Answers[0].Flags.Cached() {
 			if got != want {
 				w.t.Fatalf("op %v, by the store:\n got   %+v\n truth %+v", r.Op, got, want)
 			}
@@ -223,10 +223,10 @@ func TestExactTimes(t *testing.T) {
 		for range 40 {
 			a, _ := take()
 			if a.Allowed {
-				w.clock.Advance(rapid.Int64Range(0, 100_000).Draw(rt, "after"))
+				w.clock.Advance(rule.Micros(rapid.Int64Range(0, 100_000).Draw(rt, "after")))
 				continue
 			}
-			w.clock.Advance(rapid.Int64Range(0, a.RetryAfter-1).Draw(rt, "early"))
+			w.clock.Advance(rule.Micros(rapid.Int64Range(0, int64(a.RetryAfter)-1).Draw(rt, "early")))
 			if a, _ = take(); a.Allowed {
 				rt.Fatalf("admitted before its time: %+v", a)
 			}
@@ -251,8 +251,8 @@ func TestTrueWhenFar(t *testing.T) {
 	hits := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		phase := rapid.Int64Range(0, 999).Draw(rt, "phase")
-		nanos := epoch * 1000
-		inner, err := memstore.New(memstore.Options{Now: func() rule.Micros { return (nanos + phase) / 1000 }})
+		nanos := int64(epoch * 1000)
+		inner, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(nanos+phase) / 1000 }})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -261,7 +261,7 @@ func TestTrueWhenFar(t *testing.T) {
 		far.before = func(rule.Op) { nanos += trip.Draw(rt, "there") }
 		far.after = func(rule.Op) { nanos += trip.Draw(rt, "back") }
 		st := layered(t, far, denycache.Options{
-			MaxAge: -1, Now: func() time.Duration { return time.Duration(nanos - epoch*1000) },
+			MaxAge: -1, Now: func() time.Duration { return time.Duration(rule.Micros(nanos) - epoch*1000) },
 		})
 		limit := bound(t, rapid.SampledFrom(kinds()).Draw(rt, "limit"))
 		charge := store.Charge{Limit: limit, Key: "key", Cost: rapid.Int64Range(1, 3).Draw(rt, "cost")}
@@ -286,7 +286,7 @@ func TestTrueWhenFar(t *testing.T) {
 			}
 			if !now.Allowed {
 				at := now.At + now.RetryAfter // the store's own; before it are a few moments at which the layer may be wrong
-				nanos = max(nanos, at*1000-phase+rapid.SampledFrom([]int64{
+				nanos = max(nanos, int64(at)*1000-phase+rapid.SampledFrom([]int64{
 					-2_000_000_000, -5_000_000, -2500, -1500, -1000, -999, -500, -1, 0, 1,
 				}).Draw(rt, "moment"))
 			}

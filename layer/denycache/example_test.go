@@ -7,16 +7,12 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // A client that goes on after it was refused. In memory there is little to be saved; over a network it is a round trip
 // for each line that says "from memory".
 func Example() {
-	inner, err := memstore.New(memstore.Options{})
-	if err != nil {
-		panic(err)
-	}
+	inner := memstore.NewDefault()
 	store, err := denycache.New(inner, denycache.Options{})
 	if err != nil {
 		panic(err)
@@ -33,7 +29,7 @@ func Example() {
 		switch {
 		case d.Allowed:
 			fmt.Println("admitted")
-		case d.Flags&rule.Cached != 0:
+		case d.Flags.Cached():
 			fmt.Println("refused, from memory")
 		default:
 			fmt.Println("refused")

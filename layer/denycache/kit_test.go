@@ -161,7 +161,7 @@ func newRig(t testing.TB, opts denycache.Options, quick bool) *rig {
 	return r
 }
 
-func (r *rig) pass(d time.Duration) { r.clock.Advance(d.Microseconds()) }
+func (r *rig) pass(d time.Duration) { r.clock.Advance(rule.Micros(d.Microseconds())) }
 
 func (r *rig) take(limit *store.Limit, key string, cost int64) rule.Answer {
 	r.t.Helper()

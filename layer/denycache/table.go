@@ -75,7 +75,7 @@ func (s *Store) end(group string, charges []store.Charge) {
 // heed forgets what was known about addresses whose states the store moved back in time: the clock had jumped, or the
 // limit has changed so much that it looks like that, and what was true by the old times is not by the new.
 func (s *Store) heed(flags rule.Flags, group string, charges []store.Charge) {
-	if flags&rule.ClockMoved != 0 {
+	if flags.ClockMoved() {
 		s.turn(group, charges, lowered)
 	}
 }

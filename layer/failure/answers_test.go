@@ -55,7 +55,7 @@ func TestOpenAndClosed(t *testing.T) {
 						t.Fatal(err)
 					}
 					for i := range want {
-						want[i].Flags, want[i].At = flag, -time.Now().UnixMicro()
+						want[i].Flags, want[i].At = flag, rule.Micros(-time.Now().UnixMicro())
 					}
 					if got := [2]rule.Answer(batch[0].Answers); got != want {
 						t.Errorf("op %d, %d and %d:\n got  %+v\n want %+v", c.op, c.ofTen, c.ofBucket, got, want)
@@ -83,7 +83,7 @@ func TestTakeOneInstead(t *testing.T) {
 				charge := store.Charge{Limit: limit, Key: "k", Cost: cost}
 				got, err := ways["TakeSingle"](t.Context(), one, charge)
 				want, err2 := ways["Apply"](t.Context(), batch, charge)
-				if err != nil || err2 != nil || got != want || got.Flags != flag || got.At != -time.Now().UnixMicro() {
+				if err != nil || err2 != nil || got != want || got.Flags != flag || got.At != rule.Micros(-time.Now().UnixMicro()) {
 					t.Errorf("flag %d, step %d, cost %d: %+v, %v; and %+v, %v", flag, i, cost, got, err, want, err2)
 				}
 				if left := rule.Micros(1_000_000 - 1000*i); flag == rule.FallbackClosed && cost <= 10 && got.RetryAfter != left {

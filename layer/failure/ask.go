@@ -59,7 +59,7 @@ func (s *Store) askOne(ctx context.Context, limit *store.Limit, key string, cost
 		err = s.failure(ctx, err)
 		why, _ = err.(*unavailable)
 	}
-	s.judge(st, err == nil && flags&rule.Cached == 0, late, why)
+	s.judge(st, err == nil && !flags.Cached(), late, why)
 	return allowed, flags, remaining, retryAfter, resetAfter, at, err
 }
 
@@ -146,7 +146,7 @@ func (s *Store) sort(ctx context.Context, batch []store.Request, first error) (a
 
 // cached tells whether an answer came from a cache, and so says nothing about the store.
 func cached(answers []rule.Answer) bool {
-	return len(answers) > 0 && answers[0].Flags&rule.Cached != 0
+	return len(answers) > 0 && answers[0].Flags.Cached()
 }
 
 // failure returns the error of a request: as it is if it is the caller's, else as a failure of the store.

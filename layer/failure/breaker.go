@@ -30,7 +30,7 @@ func (s *Store) sinceBase() int64 { return int64(time.Since(s.base)) }
 
 // moment is the same clock as a moment of a store.
 func (s *Store) moment() rule.Micros {
-	return s.wallBase + s.sinceBase()/int64(time.Microsecond)
+	return s.wallBase + rule.Micros(s.sinceBase()/int64(time.Microsecond))
 }
 
 // mayAsk tells whether a request that finds store may go to the store: always in good times, else if a probe is due and
@@ -51,10 +51,10 @@ func (s *Store) mayAsk(st *state) bool {
 func (s *Store) untilProbe() rule.Micros {
 	st := s.state.Load()
 	if st.failed == nil {
-		return s.opts.ProbeEvery.Microseconds()
+		return rule.Micros(s.opts.ProbeEvery.Microseconds())
 	}
 	const micro = int64(time.Microsecond)
-	return max(1, (st.probeAt.Load()-s.sinceBase()+micro-1)/micro)
+	return rule.Micros(max(1, (st.probeAt.Load()-s.sinceBase()+micro-1)/micro))
 }
 
 // answered is what a call that was answered in time says about the store.

@@ -164,7 +164,7 @@ func TestDetachedAnswers(t *testing.T) {
 			d, err := limiter.Allow(t.Context(), "k")
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil || d.Flags&rule.FallbackClosed != 0 || len(d.Answers) != 2 {
+			if err != nil || d.Flags.FallbackClosed() || len(d.Answers) != 2 {
 				t.Errorf("%+v, %v", d, err)
 			}
 			if d.Allowed {

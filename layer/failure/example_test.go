@@ -8,7 +8,6 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -29,10 +28,7 @@ func (unplugged) Apply(_ context.Context, batch []store.Request) error {
 
 // Four processes share a store. When it cannot be reached, each goes on with a quarter of the quota.
 func Example() {
-	memory, err := memstore.New(memstore.Options{})
-	if err != nil {
-		panic(err)
-	}
+	memory := memstore.NewDefault()
 	store, err := failure.New(unplugged{memory}, failure.Local(memory), failure.Options{Instances: 4})
 	if err != nil {
 		panic(err)
@@ -46,7 +42,7 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println("allowed:", d.Allowed, "by the fallback:", d.Flags&rule.FallbackLocal != 0)
+		fmt.Println("allowed:", d.Allowed, "by the fallback:", d.Flags.FallbackLocal())
 	}
 	stats := store.Stats()
 	fmt.Println("fallbacks:", stats.Fallbacks, "the store was asked and failed:", stats.Failures)

@@ -45,7 +45,7 @@ func New(inner store.Store, policy Policy, opts Options) (*Store, error) {
 	base := time.Now()
 	s := &Store{
 		inner: inner, one: oneTaker(inner), traits: inner.Traits(), policy: policy, opts: opts,
-		base: base, wallBase: base.UnixMicro(),
+		base: base, wallBase: rule.Micros(base.UnixMicro()),
 	}
 	s.direct = s.traits.RoundTrips == 0 && opts.MaxDetached == 0
 	if policy.fallback != nil {
@@ -58,6 +58,9 @@ func New(inner store.Store, policy Policy, opts Options) (*Store, error) {
 
 // Traits are those of the store below, but that the fallback may decide fewer charges at once.
 func (s *Store) Traits() store.Traits { return s.traits }
+
+// Unwrap returns the store below.
+func (s *Store) Unwrap() store.Store { return s.inner }
 
 // Check returns an error if the store below or the fallback cannot keep this limit.
 func (s *Store) Check(limit *store.Limit) error {

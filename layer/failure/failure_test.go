@@ -140,7 +140,7 @@ func (n *neverUp) TakeSingle(ctx context.Context, limit *store.Limit, key string
 }
 
 func (n *neverUp) plain(flags *rule.Flags, at *rule.Micros) {
-	if *flags&rule.FallbackLocal == 0 || *at >= 0 {
+	if !flags.FallbackLocal() || *at >= 0 {
 		n.t.Errorf("an answer of the fallback without its mark: flags %d, at %d", *flags, *at)
 	}
 	*flags &^= rule.FallbackLocal

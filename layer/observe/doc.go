@@ -25,7 +25,7 @@
 // store.ErrUnsupported (the store lacks something that the request needs), or other, such as a lost connection.
 //
 // A decision is a request that asks for units: OpTake and OpTakeUpTo, be it by Allow, Wait or Reserve. It counts once,
-// however many limits it faces, under the one that Decision.Limit names; an error, which no limit decided, counts under the
+// however many limits it faces, under the one that Decision.LimitName names; an error, which no limit decided, counts under the
 // first of them. So the sum over all limits is the number of decisions. Units and flags count for each limit by itself. Peeks
 // count nowhere but in slidegate.errors and slidegate.decision.duration. A batch that a store decides in one call has one
 // duration.

@@ -13,11 +13,7 @@ import (
 
 // A hook is told of every request. The metrics go to the global MeterProvider, which a program sets once with an exporter.
 func Example() {
-	memory, err := memstore.New(memstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	store, err := observe.New(memory, observe.Options{OnDecision: func(e observe.Event) {
+	store, err := observe.New(memstore.NewDefault(), observe.Options{OnDecision: func(e observe.Event) {
 		fmt.Println(e.Limits[0], e.Answers[0].Allowed, e.Answers[0].Remaining)
 	}})
 	if err != nil {

@@ -130,6 +130,9 @@ func (s *Store) Check(limit *store.Limit) error { return s.inner.Check(limit) }
 // Traits are those of the inner store.
 func (s *Store) Traits() store.Traits { return s.inner.Traits() }
 
+// Unwrap returns the store below.
+func (s *Store) Unwrap() store.Store { return s.inner }
+
 // Apply has the inner store decide the batch, and counts what it answered.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	l := s.lanes.Get().(*lane)

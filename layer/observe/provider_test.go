@@ -104,7 +104,7 @@ func TestBrokenProvider(t *testing.T) {
 func TestStrictProvider(t *testing.T) {
 	m := &strictMeter{t: t}
 	store := open(t, newMemory(t, nil), observe.Options{MeterProvider: strictProvider{m: m}, MaxLimits: 2, DurationEvery: 1})
-	limiter := newLimiter(t, store)
+	limiter := newPerCall(t, store)
 	for _, name := range []string{"other", "a", "b", "c", "a"} {
 		limit := slidegate.Limit{Name: name, Quota: 2, Window: 1e9}
 		_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 3}).Allow(t.Context())
@@ -122,7 +122,7 @@ func TestStrictProvider(t *testing.T) {
 // Several readers may collect at once, and each is told everything.
 func TestCollectedAtOnce(t *testing.T) {
 	m := &strictMeter{t: t}
-	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: strictProvider{m: m}}))
+	limiter := newPerCall(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: strictProvider{m: m}}))
 	for i := range 200 {
 		limit := slidegate.Limit{Name: fmt.Sprint(i), Quota: 2, Window: 1e9}
 		_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 1}).Allow(t.Context())

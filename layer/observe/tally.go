@@ -28,13 +28,13 @@ func sourceOf(flags rule.Flags) int {
 	switch { // a fallback may answer from a cache of its own: that the store did not answer says more
 	case flags == 0:
 		return fromStore
-	case flags&rule.FallbackOpen != 0:
+	case flags.FallbackOpen():
 		return fromFallbackOpen
-	case flags&rule.FallbackClosed != 0:
+	case flags.FallbackClosed():
 		return fromFallbackClosed
-	case flags&rule.FallbackLocal != 0:
+	case flags.FallbackLocal():
 		return fromFallbackLocal
-	case flags&rule.Cached != 0:
+	case flags.Cached():
 		return fromCache
 	}
 	return fromStore
@@ -206,10 +206,10 @@ func (t *tally) request(r *store.Request, lane int) {
 }
 
 func (c *cells) flags(flags rule.Flags) {
-	if flags&rule.Inherited != 0 {
+	if flags.Inherited() {
 		c[inherited].Add(1)
 	}
-	if flags&rule.ClockMoved != 0 {
+	if flags.ClockMoved() {
 		c[clockMoved].Add(1)
 	}
 }

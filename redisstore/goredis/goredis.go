@@ -18,7 +18,7 @@ func New(client redis.UniversalClient, opts redisstore.Options) (*redisstore.Sto
 		return nil, errors.New("goredis: client: must not be nil; redis.NewClient makes one")
 	}
 	_, cluster := client.(*redis.ClusterClient)
-	return redisstore.NewOver(conn{client, cluster}, opts)
+	return redisstore.NewWithConn(conn{client, cluster}, opts)
 }
 
 // conn is a redisstore.Conn.

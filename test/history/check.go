@@ -96,7 +96,7 @@ func operationsOf(events []Event) (ops []porcupine.Operation) {
 		e := &events[i]
 		op := porcupine.Operation{
 			ClientId: e.Client, Call: e.Call, Return: e.Return,
-			Input: input{op: e.Op, cost: e.Cost, called: e.Call / 1_000, end: end / 1_000, forget: e.Forget}, Output: output{},
+			Input: input{op: e.Op, cost: e.Cost, called: rule.Micros(e.Call) / 1_000, end: rule.Micros(end) / 1_000, forget: e.Forget}, Output: output{},
 		}
 		switch {
 		case e.Known:
@@ -121,8 +121,8 @@ func lifeOf(e *Event, events []Event) (of life, certain bool) {
 	for i := range events {
 		f := &events[i]
 		switch {
-		case !f.Forget || e.Answer.At < f.Call/1_000:
-		case e.Answer.At <= f.Return/1_000:
+		case !f.Forget || e.Answer.At < rule.Micros(f.Call/1_000):
+		case e.Answer.At <= rule.Micros(f.Return/1_000):
 			return of, false
 		default:
 			of.forgotten++
@@ -151,7 +151,7 @@ func checkLogs(events []Event) error {
 		limit := &Limits[of.limit]
 		quota := int(limit.Quota)
 		for i := quota; i < len(at); i++ {
-			if length := at[i] - at[i-quota]; length < limit.Window.Microseconds() {
+			if length := at[i] - at[i-quota]; length < rule.Micros(limit.Window.Microseconds()) {
 				return fmt.Errorf("key %d: %d units were admitted within %dus, of a quota of %d", of.key, quota+1, length, quota)
 			}
 		}

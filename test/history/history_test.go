@@ -17,7 +17,7 @@ const (
 	base   = rule.Micros(1_767_000_000 * second)
 )
 
-func at(after rule.Micros) int64 { return (base + after) * 1_000 }
+func at(after rule.Micros) int64 { return int64(base+after) * 1_000 }
 
 // answerTo is what the rule answers with so much taken at base.
 func answerTo(t *testing.T, taken int64, after rule.Micros, cost int64) rule.Answer {
@@ -109,7 +109,7 @@ func TestManyLost(t *testing.T) {
 	wrong := Event{Op: rule.Take, Cost: 3, Call: at(-2_000), Return: at(4_000), Known: true, Answer: answerTo(t, 5, 3_000, 3)}
 	var lost []Event
 	for i := range 40 {
-		lost = append(lost, Event{Op: rule.Take, Cost: 1, Call: at(int64(5_000 + i)), Return: at(int64(6_000 + i))})
+		lost = append(lost, Event{Op: rule.Take, Cost: 1, Call: at(rule.Micros(5_000 + i)), Return: at(rule.Micros(6_000 + i))})
 	}
 	if err := Check(append(lost, wrong)); err == nil || errors.Is(err, ErrUndecided) {
 		t.Errorf("before they were lost: %v", err)

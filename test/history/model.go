@@ -78,7 +78,7 @@ func (s state) decide(l *rule.Limit, in *input, now rule.Micros) (state, rule.An
 // part of the window it makes no difference when it was carried out, except that it is most likely to be admitted at the
 // end: so there is one state for each part.
 func (s state) unanswered(l *rule.Limit, in *input) (next []any) {
-	part := l.Window / int64(l.Segments)
+	part := l.Window / rule.Micros(l.Segments)
 	for from := max(s.last, in.called); from <= in.end; from = from - from%part + part {
 		changed, _ := s.decide(l, in, from-from%part+part-1)
 		if changed.last != s.last {

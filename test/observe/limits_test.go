@@ -25,7 +25,7 @@ import (
 // However many limits there are, only so many have a name of their own, and none is lost.
 func TestMaxLimits(t *testing.T) {
 	m := newMeter(t)
-	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 2}))
+	limiter := newPerCall(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 2}))
 	for range 3 {
 		for _, name := range []string{"b", "a", "c", "other", "d"} {
 			limit := slidegate.Limit{Name: name, Quota: 2, Window: time.Hour}
@@ -48,7 +48,7 @@ func TestMaxLimits(t *testing.T) {
 // A limit that is really called "other" is counted with those that have no name of their own.
 func TestLimitCalledOther(t *testing.T) {
 	m := newMeter(t)
-	limiter := newLimiter(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 1}))
+	limiter := newPerCall(t, open(t, newMemory(t, nil), observe.Options{MeterProvider: m.provider, MaxLimits: 1}))
 	for _, name := range []string{"other", "a"} {
 		limit := slidegate.Limit{Name: name, Quota: 2, Window: time.Hour}
 		_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 1}).Allow(t.Context())
@@ -86,7 +86,7 @@ func TestDefaultFitsTheSDK(t *testing.T) {
 	var answer rule.Answer
 	var failure error
 	inner := scripted{decide: func(r *store.Request) error { r.Answers[0] = answer; return failure }}
-	limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider}))
+	limiter := newPerCall(t, open(t, inner, observe.Options{MeterProvider: m.provider}))
 	ask := func(a rule.Answer, err error) {
 		answer, failure = a, err
 		for i := range 300 {

@@ -54,6 +54,16 @@ func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *sli
 	return limiter
 }
 
+// newPerCall makes a limiter for limits that are given per call.
+func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
+	t.Helper()
+	limiter, err := slidegate.NewPerCall(store, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}
+
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
 	bound, err := slidegate.Bind("test", limit)

@@ -35,7 +35,7 @@ func TestExpiry(t *testing.T) {
 			ask(t, s, step.op, store.Charge{Limit: bound, Key: "key", Cost: step.cost})
 			rule.Decide(step.op, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: step.cost}}, now, make([]rule.Answer, 1))
 			end := bound.Rule().Expires(&state)
-			if until := number(t, pool, "SELECT expires FROM slidegate_state"); until != end {
+			if until := number(t, pool, "SELECT expires FROM slidegate_state"); rule.Micros(until) != end {
 				t.Errorf("%s, after %+v: the state matters until %d, the row until %d", limit.Name, step, end, until)
 			}
 		}

@@ -200,7 +200,7 @@ func checkCommit(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options, other, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := pgstore.NewOver(txConn{tx}, opts)
+		s, err := pgstore.NewWithConn(txConn{tx}, opts)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,8 +51,8 @@ func eventually(t testing.TB, what string, true func() bool) {
 // serverTime returns the server's time in microseconds, exactly.
 func serverTime(t testing.TB, pool *pgxpool.Pool) rule.Micros {
 	t.Helper()
-	return number(t, pool, "SELECT (extract(epoch FROM date_trunc('second', c))::bigint * 1000000 + extract(microsecond FROM c)::bigint % 1000000)"+
-		" FROM (SELECT clock_timestamp() AS c) c")
+	return rule.Micros(number(t, pool, "SELECT (extract(epoch FROM date_trunc('second', c))::bigint * 1000000 + extract(microsecond FROM c)::bigint % 1000000)"+
+		" FROM (SELECT clock_timestamp() AS c) c"))
 }
 
 // nextXID returns a number that grows with every transaction that wrote something.

@@ -3,7 +3,6 @@ package porttest
 import (
 	"errors"
 	"math/big"
-	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
@@ -47,9 +46,9 @@ func drawQuota(t *rapid.T, store store.Store, l rule.Limit) rule.Limit {
 	}
 	l.Quota = draw(t, "quota", 1, most)
 	if l.Algorithm == rule.TokenBucket {
-		fills := new(big.Int).Mul(big.NewInt(l.Quota), big.NewInt(rule.MaxWindow))
+		fills := new(big.Int).Mul(big.NewInt(l.Quota), big.NewInt(int64(rule.MaxWindow)))
 		most = rule.MaxQuota
-		if fills.Quo(fills, big.NewInt(l.Window)); fills.Cmp(big.NewInt(most)) < 0 {
+		if fills.Quo(fills, big.NewInt(int64(l.Window))); fills.Cmp(big.NewInt(most)) < 0 {
 			most = fills.Int64()
 		}
 		l.Burst = draw(t, "burst", 1, most)
@@ -84,15 +83,15 @@ func bucketMost(st store.Store, window rule.Micros) int64 {
 func limitOf(l rule.Limit) slidegate.Limit {
 	return slidegate.Limit{
 		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountDenied: l.CountDenied, Segments: l.Segments,
-		Quota: l.Quota, Burst: l.Burst, Window: time.Duration(l.Window) * time.Microsecond,
+		Quota: l.Quota, Burst: l.Burst, Window: l.Window.Duration(),
 	}
 }
 
 // drawWindow returns a length that divides by a number, often one as people choose them.
-func drawWindow(t *rapid.T, n int64) rule.Micros {
+func drawWindow(t *rapid.T, n rule.Micros) rule.Micros {
 	least, most := (rule.MinWindow+n-1)/n, rule.MaxWindow/n
 	if rapid.Bool().Draw(t, "round window") {
-		return n * min(max(rapid.SampledFrom([]int64{1e3, 1e6, 60e6, 3600e6, 86400e6}).Draw(t, "window"), least), most)
+		return n * min(max(rapid.SampledFrom([]rule.Micros{1e3, 1e6, 60e6, 3600e6, 86400e6}).Draw(t, "window"), least), most)
 	}
 	return n * draw(t, "window", least, most)
 }
@@ -110,22 +109,22 @@ func drawOrigin(t *rapid.T, window rule.Micros) rule.Micros {
 }
 
 // draw returns a number from least to most. Small ones, those near the ends and those near powers of two are common.
-func draw(t *rapid.T, label string, least, most int64) int64 {
+func draw[N ~int64](t *rapid.T, label string, least, most N) N {
 	switch rapid.IntRange(0, 3).Draw(t, label+" kind") {
 	case 0:
-		return least + rapid.Int64Range(0, min(10, most-least)).Draw(t, label)
+		return least + N(rapid.Int64Range(0, int64(min(10, most-least))).Draw(t, label))
 	case 1:
-		return most - rapid.Int64Range(0, min(3, most-least)).Draw(t, label)
+		return most - N(rapid.Int64Range(0, int64(min(3, most-least))).Draw(t, label))
 	case 2:
 		power := int64(1) << rapid.IntRange(0, 53).Draw(t, label)
-		return min(max(power+rapid.Int64Range(-1, 1).Draw(t, label+" beside"), least), most)
+		return min(max(N(power+rapid.Int64Range(-1, 1).Draw(t, label+" beside")), least), most)
 	default:
 		return spread(t, label, least, most)
 	}
 }
 
 // spread returns a number from least to most, all over that range: rapid's own are mostly small ones.
-func spread(t *rapid.T, label string, least, most int64) int64 {
-	n := int64(rapid.Uint64().Draw(t, label) * 0x9E3779B97F4A7C15 >> 1)
+func spread[N ~int64](t *rapid.T, label string, least, most N) N {
+	n := N(rapid.Uint64().Draw(t, label) * 0x9E3779B97F4A7C15 >> 1)
 	return least + n%(most-least+1)
 }

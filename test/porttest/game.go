@@ -28,7 +28,7 @@ type Subject struct {
 func newGame(t *rapid.T, tb testing.TB, w *Twin, namespace string, opts Options) *Game {
 	g := &Game{T: t, twin: w, group: rapid.SampledFrom([]string{"", "group"}).Draw(t, "group")}
 	segments := rapid.IntRange(1, rule.MaxSegments).Draw(t, "segments")
-	window := drawWindow(t, int64(segments))
+	window := drawWindow(t, rule.Micros(segments))
 	for i := range rapid.IntRange(1, 6).Draw(t, "keys") {
 		shape := drawShape(t, window, segments, opts.Algorithms)
 		s := &Subject{key: fmt.Sprintf("key-%d", i)}
@@ -124,8 +124,8 @@ func (g *Game) drawBack(op rule.Op, limit *store.Limit, s *Subject) rule.Micros 
 func (g *Game) drawMoment(s *Subject) rule.Micros {
 	l, now := s.Limits[0].Rule(), g.twin.Now
 	own := ownTime(l, g.twin.state(s.Limits[0], g.group, s.key), now)
-	part := l.Window / int64(max(1, l.Segments))
-	beside := rapid.Int64Range(-1, 1).Draw(g.T, "beside")
+	part := l.Window / rule.Micros(max(1, l.Segments))
+	beside := rule.Micros(rapid.Int64Range(-1, 1).Draw(g.T, "beside"))
 	switch rapid.IntRange(0, 9).Draw(g.T, "step") {
 	case 0:
 	case 1:
@@ -133,7 +133,7 @@ func (g *Game) drawMoment(s *Subject) rule.Micros {
 	case 2:
 		now += spread(g.T, "within a part", 0, part)
 	case 3, 4:
-		now = own + part*rapid.Int64Range(0, int64(l.Parts())+1).Draw(g.T, "parts") + beside
+		now = own + part*rule.Micros(rapid.Int64Range(0, int64(l.Parts())+1).Draw(g.T, "parts")) + beside
 	case 5:
 		if s.last.RetryAfter != rule.Never {
 			now += s.last.RetryAfter + beside
@@ -175,7 +175,7 @@ func (g *Game) DrawCost(limit *store.Limit, room int64) (cost int64) {
 	case 3:
 		cost = rapid.Int64Range(0, 5).Draw(g.T, "small")
 	case 4:
-		cost = draw(g.T, "cost", 0, rule.MaxQuota)
+		cost = draw(g.T, "cost", 0, int64(rule.MaxQuota))
 	default:
 		cost = spread(g.T, "part of it", 0, l.Capacity())
 	}

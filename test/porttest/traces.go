@@ -79,7 +79,7 @@ func replayTrace(t *testing.T, open Open, name string) {
 	limit := Bind(t, name+fmt.Sprint(time.Now().UnixNano()), r.limit(t))
 	lines := readTrace(t, name+".out.jsonl.gz")
 	for i, line := range lines {
-		w.Now = line.T * 1_000
+		w.Now = rule.Micros(line.T) * 1_000
 		charge := store.Charge{Limit: limit, Key: line.Key, Cost: line.Cost}
 		before := w.Ask(rule.Peek, "", charge)[0]
 		after := w.Ask(rule.Take, "", charge)[0]

@@ -39,7 +39,7 @@ func TestExpiry(t *testing.T) {
 				end := bound.Rule().Expires(&state)
 				until := 1_000 * number(t, client, "PEXPIRETIME", name)
 				took := serverTime(t, client) - a.At // the server counts from when the script wrote, not from when it began
-				if off := until - end - grace.Microseconds(); until < end || max(off, -off) > 1_000+took {
+				if off := rule.Micros(until) - end - rule.Micros(grace.Microseconds()); rule.Micros(until) < end || max(off, -off) > 1_000+took {
 					t.Errorf("%s, grace %v, after %+v: the state matters until %d, and the key lives until %d",
 						limit.Name, grace, step, end, until)
 				}
@@ -117,7 +117,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		ask(t, s, rule.Take, fresh)
 		fresh.Cost = 0
 		ask(t, s, rule.Charge, fresh)
-		full.Cost, full.At = 1, serverTime(t, client)-2*bound.Rule().Window*bound.Rule().Capacity()
+		full.Cost, full.At = 1, serverTime(t, client)-2*bound.Rule().Window*rule.Micros(bound.Rule().Capacity())
 		ask(t, s, rule.GiveBack, full) // from a moment that has left the window
 		if after := changes(t, client); after != before {
 			t.Errorf("%s: %d changes by requests that charge nothing", limit.Name, after-before)

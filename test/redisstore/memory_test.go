@@ -56,7 +56,7 @@ func TestMemoryOfLog(t *testing.T) {
 			batch = append(batch, store.Request{
 				Op: rule.Take, Charges: []store.Charge{charge}, Answers: make([]rule.Answer, 1),
 			})
-			add = append(add, strconv.FormatInt(at, 10), fmt.Sprintf("%d-%s", at, unique()))
+			add = append(add, strconv.FormatInt(int64(at), 10), fmt.Sprintf("%d-%s", at, unique()))
 		}
 		if err := s.Apply(context.Background(), batch); err != nil {
 			t.Fatal(err)

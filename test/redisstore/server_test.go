@@ -84,7 +84,7 @@ func serverTime(t testing.TB, client rueidis.Client) rule.Micros {
 	}
 	seconds, _ := strconv.ParseInt(parts[0], 10, 64)
 	micros, _ := strconv.ParseInt(parts[1], 10, 64)
-	return seconds*1_000_000 + micros
+	return rule.Micros(seconds)*1_000_000 + rule.Micros(micros)
 }
 
 // ask sends one request of one charge.

@@ -30,7 +30,7 @@ func newCensus(horizon rule.Micros) *census {
 
 // change counts a key whose state was before and is after now.
 func (c *census) change(now rule.Micros, before, after stay) {
-	c.advance(now / c.width)
+	c.advance(int64(now / c.width))
 	if before == after {
 		return
 	}
@@ -42,7 +42,7 @@ func (c *census) change(now rule.Micros, before, after stay) {
 
 // move adds or takes away a state, unless it has expired, and so has been taken away already.
 func (c *census) move(s stay, sign int64) {
-	bucket := s.until / c.width
+	bucket := int64(s.until / c.width)
 	if bucket < c.now || s.bytes == 0 {
 		return
 	}

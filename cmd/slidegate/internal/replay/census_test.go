@@ -124,7 +124,7 @@ func TestCensusAtTheEndsOfTheRanges(t *testing.T) {
 		"1/1ms", "7/1ms fixed-window", "9007199254740991/1ms token-bucket", "3/1ms token-bucket count-denied",
 	} {
 		limit := slidegate.MustParseLimit(text)
-		w := limit.Window.Microseconds()
+		w := rule.Micros(limit.Window.Microseconds())
 		for _, start := range []rule.Micros{1, origin, rule.MaxNow - 3*w} {
 			r := exactRun(t, []slidegate.Limit{limit})
 			capacity := r.lanes[0].limit.Capacity()

@@ -102,10 +102,10 @@ func (d *decisions) write(own decision) {
 	if own.retry == rule.Never {
 		line = append(line, "null"...)
 	} else {
-		line = strconv.AppendInt(line, own.retry, 10)
+		line = strconv.AppendInt(line, int64(own.retry), 10)
 	}
 	line = append(line, `,"reset_after_us":`...)
-	line = strconv.AppendInt(line, own.reset, 10)
+	line = strconv.AppendInt(line, int64(own.reset), 10)
 	line = append(line, "}\n"...)
 	if _, err := d.out.Write(line); err != nil && d.err == nil {
 		d.err = fmt.Errorf("replay: the decisions: %w", err)

@@ -108,7 +108,7 @@ func TestDecisionsOverManyBatches(t *testing.T) {
 	long := strings.Repeat("k", 1_200)
 	var asks []asked
 	for i := range rule.Micros(4_500) {
-		asks = append(asks, asked{origin + i*milli + i*i%997*milli, fmt.Sprint(long, i*i%101), 1 + i%3})
+		asks = append(asks, asked{origin + i*milli + i*i%997*milli, fmt.Sprint(long, i*i%101), 1 + int64(i%3)})
 	}
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("3/1s")}, Sort: time.Second}
 	places := make([]int, len(asks))
@@ -154,12 +154,12 @@ func checkDecision(t tb, line string, want *verdict) {
 	if got.RetryAfter != nil {
 		retry = *got.RetryAfter
 	}
-	if wanted := deciding.RetryAfter; wanted != retry && !(wanted == rule.Never && retry == -1) {
+	if wanted := deciding.RetryAfter; wanted != rule.Micros(retry) && !(wanted == rule.Never && retry == -1) {
 		t.Fatalf("%s: the time to retry is %d, want %d", line, retry, wanted)
 	}
 	got.RetryAfter = nil
 	same := string(got.T) == fmt.Sprint(want.at) && got.Key == want.key && got.Cost == want.cost &&
-		got.Allowed == want.allowed && got.Remaining == deciding.Remaining && got.ResetAfter == deciding.ResetAfter
+		got.Allowed == want.allowed && got.Remaining == deciding.Remaining && rule.Micros(got.ResetAfter) == deciding.ResetAfter
 	if !same {
 		t.Fatalf("%s: want %+v of %+v", line, deciding, want.asked)
 	}

@@ -14,9 +14,10 @@ type exact struct {
 }
 
 type exactLane struct {
-	quota, window rule.Micros
-	countDenied   bool
-	charged       []tally
+	quota       int64
+	window      rule.Micros
+	countDenied bool
+	charged     []tally
 }
 
 func newExact(lanes []lane) *exact {

@@ -39,9 +39,9 @@ func (l *lane) reach(key uint32) {
 func (l *lane) warmUp(key uint32) int64 {
 	switch {
 	case int(key) < len(l.pairs):
-		return l.pairs[key].start
+		return int64(l.pairs[key].start)
 	case int(key) < len(l.other):
-		return l.other[key].Start
+		return int64(l.other[key].Start)
 	}
 	return 0
 }
@@ -110,7 +110,7 @@ func (l *lane) expires(key uint32) rule.Micros {
 // horizon is how long after the latest moment seen a state can matter. A state is at most a window ahead of a request.
 func (l *lane) horizon() rule.Micros {
 	if l.limit.Algorithm == rule.TokenBucket {
-		return l.limit.Window * (l.limit.Capacity()/l.limit.Quota + 3)
+		return l.limit.Window * rule.Micros(l.limit.Capacity()/l.limit.Quota+3)
 	}
 	return 4 * l.limit.Window
 }

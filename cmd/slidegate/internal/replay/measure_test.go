@@ -30,7 +30,7 @@ func measured(t tb, limits []slidegate.Limit, place int, asks []asked) (found Li
 		})
 	}
 	limit := limits[place]
-	found = LimitOutcome{Limit: limit.String(), Quota: limit.Quota, Window: limit.Window.Microseconds()}
+	found = LimitOutcome{Limit: limit.String(), Quota: limit.Quota, Window: rule.Micros(limit.Window.Microseconds())}
 	exact := judge(t, logs, asks)
 	admitted := map[string][]entry{}
 	for i, v := range judge(t, limits, asks) {

@@ -21,7 +21,7 @@ func shuffle(t *rapid.T, times []rule.Micros, distance rule.Micros) []request {
 	}
 	var lines []logged
 	for _, at := range times {
-		lines = append(lines, logged{at, at + rapid.Int64Range(0, distance).Draw(t, "took")})
+		lines = append(lines, logged{at, at + rule.Micros(rapid.Int64Range(0, int64(distance)).Draw(t, "took"))})
 	}
 	slices.SortStableFunc(lines, func(a, b logged) int { return cmp.Compare(a.ended, b.ended) })
 	var requests []request

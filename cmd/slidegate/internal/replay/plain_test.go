@@ -59,7 +59,7 @@ func (l *list) Next(line *traffic.Line) error {
 	if l.spell != nil {
 		l.time = append(l.time[:0], l.spell(a.at)...)
 	} else {
-		l.time = strconv.AppendInt(l.time[:0], a.at, 10)
+		l.time = strconv.AppendInt(l.time[:0], int64(a.at), 10)
 	}
 	*line = traffic.Line{At: a.at, Key: l.key, Cost: a.cost, Time: l.time}
 	return nil
@@ -179,11 +179,11 @@ const (
 // drawTraffic returns up to n requests of few keys, often at moments at which something changes in a window.
 func drawTraffic(t *rapid.T, window time.Duration, n int, how steps) []asked {
 	w := window.Microseconds()
-	now := origin + rapid.Int64Range(0, 2*w).Draw(t, "from")
+	now := origin + rule.Micros(rapid.Int64Range(0, 2*w).Draw(t, "from"))
 	keys := rapid.IntRange(1, 4).Draw(t, "keys")
 	var asks []asked
 	for range rapid.IntRange(1, n).Draw(t, "requests") {
-		now = max(1, now+drawStep(t, w, now, how))
+		now = max(1, now+drawStep(t, rule.Micros(w), now, how))
 		asks = append(asks, asked{
 			at: now, key: "key-" + strconv.Itoa(rapid.IntRange(1, keys).Draw(t, "key")),
 			cost: rapid.SampledFrom([]int64{1, 1, 1, 1, 2, 3, 0, 7, 15}).Draw(t, "cost"),
@@ -197,19 +197,19 @@ func drawStep(t *rapid.T, w, now rule.Micros, how steps) rule.Micros {
 	case kind <= 1:
 		return 0
 	case kind <= 5:
-		return rapid.Int64Range(1, w/8).Draw(t, "a little")
+		return rule.Micros(rapid.Int64Range(1, int64(w)/8).Draw(t, "a little"))
 	case kind == 6:
-		return rapid.Int64Range(1, 2*w).Draw(t, "within two windows")
+		return rule.Micros(rapid.Int64Range(1, int64(2*w)).Draw(t, "within two windows"))
 	case kind == 7:
 		return w
 	case kind == 8: // where windows of the clock begin, and a microsecond before
-		return w - now%w - rapid.Int64Range(0, 1).Draw(t, "before")
+		return w - now%w - rule.Micros(rapid.Int64Range(0, 1).Draw(t, "before"))
 	case kind == 9 && how >= around:
-		return -rapid.Int64Range(1, w).Draw(t, "a little back")
+		return rule.Micros(-rapid.Int64Range(1, int64(w)).Draw(t, "a little back"))
 	case kind == 10 && how == jumping:
 		return rapid.SampledFrom([]rule.Micros{-w, -w - 1, -w - 2, -3 * w, -50 * w, -now, 5 * w, 4000 * w, 24 * hour * 1000}).Draw(t, "jump")
 	default:
-		return rapid.Int64Range(1, w/2).Draw(t, "half a window")
+		return rule.Micros(rapid.Int64Range(1, int64(w)/2).Draw(t, "half a window"))
 	}
 }
 

@@ -121,7 +121,7 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
 	}
-	r = &replay{opts: opts, feed: newFeed(lines, opts.Sort.Microseconds(), opts.Decisions != nil)}
+	r = &replay{opts: opts, feed: newFeed(lines, slidegate.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)}
 	if r.main, err = newRun("", opts.Limits, true); err != nil {
 		return nil, err
 	}

@@ -51,8 +51,8 @@ func (e *endless) Next(line *traffic.Line) error {
 	if e.read > 300_000 {
 		return errors.New("nobody stopped the traffic")
 	}
-	e.text = fmt.Appendf(e.text[:0], "%d", origin+e.read*milli)
-	*line = traffic.Line{At: origin + e.read*milli, Key: e.text[len(e.text)-5 : len(e.text)-3], Cost: 1, Time: e.text}
+	e.text = fmt.Appendf(e.text[:0], "%d", origin+rule.Micros(e.read)*milli)
+	*line = traffic.Line{At: origin + rule.Micros(e.read)*milli, Key: e.text[len(e.text)-5 : len(e.text)-3], Cost: 1, Time: e.text}
 	return nil
 }
 
@@ -181,7 +181,7 @@ func TestTheReaderFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var asks []asked
 			for i := range n {
-				asks = append(asks, asked{origin + i*milli, "a", 1})
+				asks = append(asks, asked{origin + rule.Micros(i)*milli, "a", 1})
 			}
 			found, err := Run(context.Background(), &failing{list: list{rest: asks}, with: failed}, everything())
 			if !errors.Is(err, failed) || err.Error() != failed.Error() {
@@ -251,7 +251,7 @@ func TestQuestionsDoNotDisturbEachOther(t *testing.T) {
 	ownTemp(t)
 	var asks []asked
 	for i := range rule.Micros(12_000) {
-		asks = append(asks, asked{origin + i*milli - i*i%77*milli, fmt.Sprintf("key-%d", i*i%50), 1 + i%7/6})
+		asks = append(asks, asked{origin + i*milli - i*i%77*milli, fmt.Sprintf("key-%d", i*i%50), 1 + int64(i%7/6)})
 	}
 	synctest.Test(t, func(t *testing.T) {
 		opts := everything()

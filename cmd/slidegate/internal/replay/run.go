@@ -205,7 +205,7 @@ func (r *run) outcome(names *keys, top int) Outcome {
 		TopDenied: []KeyOutcome{},
 	}
 	for i, limit := range r.limits {
-		found := LimitOutcome{Limit: limit.String(), Quota: limit.Quota, Window: limit.Window.Microseconds()}
+		found := LimitOutcome{Limit: limit.String(), Quota: limit.Quota, Window: rule.Micros(limit.Window.Microseconds())}
 		if r.measures != nil {
 			m := r.measures[i]
 			found.Denied, found.WrongAdmitted, found.WrongDenied = m.denied, m.wrongAdmitted, m.wrongDenied

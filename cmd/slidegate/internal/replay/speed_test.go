@@ -34,7 +34,7 @@ func (d *drawn) Next(line *traffic.Line) error {
 	}
 	d.left--
 	d.now += 1000
-	line.At, line.Cost, line.Key = d.now, 1, d.keys[d.random.IntN(len(d.keys))]
+	line.At, line.Cost, line.Key = slidegate.Micros(d.now), 1, d.keys[d.random.IntN(len(d.keys))]
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/slidegate/slidegate/rule"
 	"io"
 	"os"
 )
@@ -29,7 +30,7 @@ func (s *spool) write(batch []request) error {
 	var entry [3 * binary.MaxVarintLen64]byte
 	for i := range batch {
 		q := &batch[i]
-		n := binary.PutVarint(entry[:], q.at-s.last.at)
+		n := binary.PutVarint(entry[:], int64(q.at-s.last.at))
 		n += binary.PutUvarint(entry[n:], uint64(q.key))
 		n += binary.PutUvarint(entry[n:], uint64(q.cost))
 		if _, err := s.out.Write(entry[:n]); err != nil {
@@ -60,7 +61,7 @@ func (s *spool) each(visit func(*request) error) error {
 		if err := errors.Join(err, err1, err2); err != nil {
 			return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
 		}
-		q.at += later
+		q.at += rule.Micros(later)
 		q.key, q.cost = uint32(key), int64(cost)
 		if err := visit(&q); err != nil {
 			return err

@@ -44,7 +44,7 @@ func TestSpoolGivesBackWhatWasWritten(t *testing.T) {
 			var batch []request
 			for range rapid.IntRange(0, 40).Draw(t, "requests") {
 				batch = append(batch, request{
-					at:   rapid.Int64Range(1, rule.MaxNow).Draw(t, "at"),
+					at:   rule.Micros(rapid.Int64Range(1, int64(rule.MaxNow)).Draw(t, "at")),
 					cost: rapid.Int64Range(0, rule.MaxQuota).Draw(t, "cost"),
 					key:  rapid.Uint32().Draw(t, "key"),
 				})

@@ -98,7 +98,7 @@ func TestSuggestedLogIsTooLarge(t *testing.T) {
 	ownTemp(t)
 	var asks []asked
 	for i := range int64(3) {
-		asks = append(asks, asked{origin + i, "a", 4_000}, asked{origin + i, "b", 1})
+		asks = append(asks, asked{origin + slidegate.Micros(i), "a", 4_000}, asked{origin + slidegate.Micros(i), "b", 1})
 	}
 	opts := Options{
 		Limits:  []slidegate.Limit{{Quota: 100, Window: time.Minute, Algorithm: slidegate.SlidingLog}},

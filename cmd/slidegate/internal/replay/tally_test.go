@@ -58,11 +58,11 @@ func drawGap(t *rapid.T, window rule.Micros) rule.Micros {
 	case 8:
 		return -rapid.SampledFrom([]rule.Micros{window, window + 1, 20 * window}).Draw(t, "far back")
 	case 1:
-		return -rapid.Int64Range(0, window-1).Draw(t, "back")
+		return rule.Micros(-rapid.Int64Range(0, int64(window)-1).Draw(t, "back"))
 	case 2:
 		return rapid.SampledFrom([]rule.Micros{window - 1, window, window + 1, 63, 64, 1 << 13, 1 << 40}).Draw(t, "edge")
 	default:
-		return rapid.Int64Range(1, max(1, window/30)).Draw(t, "on")
+		return rule.Micros(rapid.Int64Range(1, int64(max(1, window/30))).Draw(t, "on"))
 	}
 }
 
@@ -137,7 +137,7 @@ func TestTalliesGiveChunksBack(t *testing.T) {
 		for i := range tallies {
 			tallies[i].forget(&lent, now, window)
 			tallies[i].add(&lent, now, 1)
-			if want := min(100, (now-origin)/milli); tallies[i].sum != want {
+			if want := min(100, (now-origin)/milli); rule.Micros(tallies[i].sum) != want {
 				t.Fatalf("%d units, want %d", tallies[i].sum, want)
 			}
 		}

@@ -24,7 +24,7 @@ const day = 24 * time.Hour
 func micros(durations ...time.Duration) []rule.Micros {
 	var all []rule.Micros
 	for _, d := range durations {
-		all = append(all, d.Microseconds())
+		all = append(all, rule.Micros(d.Microseconds()))
 	}
 	return all
 }
@@ -39,13 +39,13 @@ type timeline struct {
 // at returns the bucket of a moment. A moment before the first bucket, which only comes too late to be sorted in, is
 // counted in the first one.
 func (t *timeline) at(now rule.Micros) *Bucket {
-	index := now / widths[t.width]
+	index := int64(now / widths[t.width])
 	if len(t.buckets) == 0 {
 		t.first = index
 	}
 	for index-t.first >= maxBuckets {
 		t.widen()
-		index = now / widths[t.width]
+		index = int64(now / widths[t.width])
 	}
 	place := max(0, index-t.first)
 	for int64(len(t.buckets)) <= place {
@@ -55,7 +55,7 @@ func (t *timeline) at(now rule.Micros) *Bucket {
 }
 
 func (t *timeline) widen() {
-	factor := widths[t.width+1] / widths[t.width]
+	factor := int64(widths[t.width+1] / widths[t.width])
 	first := t.first / factor
 	wide := t.buckets[:0]
 	for i, b := range t.buckets {
@@ -72,5 +72,5 @@ func (t *timeline) widen() {
 
 func (t *timeline) findings() Timeline {
 	width := widths[t.width]
-	return Timeline{From: t.first * width, Width: width, Buckets: t.buckets}
+	return Timeline{From: rule.Micros(t.first) * width, Width: width, Buckets: t.buckets}
 }

@@ -38,7 +38,7 @@ func TestTimelineIsAPlainCount(t *testing.T) {
 		var line timeline
 		for range rapid.IntRange(1, 100).Draw(t, "requests") {
 			step := widths[rapid.IntRange(0, longest-1).Draw(t, "step")]
-			at += step * rapid.Int64Range(-20, 400).Draw(t, "times") / 10
+			at += step * rule.Micros(rapid.Int64Range(-20, 400).Draw(t, "times")) / 10
 			at = min(max(1, at), rule.MaxNow)
 			moments = append(moments, at)
 			if bucket := line.at(at); (len(moments)-1)%3 == 0 {

@@ -52,7 +52,7 @@ func TestTrailsAreACountAtEveryMoment(t *testing.T) {
 			window := limits[0].Window.Microseconds()
 			want := Trail{
 				Key: found.Outcome.TopDenied[i].Key, Requests: int64(len(all)), Denied: int64(len(all) - len(admitted)),
-				Asked: plainCurve(&found.Timeline, all, window), Admitted: plainCurve(&found.Timeline, admitted, window),
+				Asked: plainCurve(&found.Timeline, all, rule.Micros(window)), Admitted: plainCurve(&found.Timeline, admitted, rule.Micros(window)),
 			}
 			if trail.Key != want.Key || trail.Requests != want.Requests || trail.Denied != want.Denied ||
 				!slices.Equal(trail.Asked, want.Asked) || !slices.Equal(trail.Admitted, want.Admitted) {

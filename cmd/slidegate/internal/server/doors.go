@@ -131,7 +131,7 @@ type shortStream struct {
 func (s *shortStream) Context() context.Context { return s.ctx }
 
 func (s *Server) openRESP(d *door, secure *tls.Config) error {
-	throttle, err := slidegate.NewWithOptions(s.fallback(config.FailOpen), slidegate.Options{Namespace: "cl.throttle"})
+	throttle, err := slidegate.NewPerCall(s.fallback(config.FailOpen), "cl.throttle")
 	if err != nil {
 		return err
 	}

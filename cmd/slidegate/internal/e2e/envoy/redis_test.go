@@ -14,6 +14,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/redistest"
 )
@@ -62,11 +63,11 @@ func drawRequest(t *rapid.T) *rls.RateLimitRequest {
 // of the original.
 func TestCodesOfTheOriginalInRedis(t *testing.T) {
 	var micros atomic.Int64
-	memory, err := memstore.New(memstore.Options{Now: micros.Load})
+	memory, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(micros.Load()) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	redis, err := redisstore.New(redistest.Server(t).Client(t), redisstore.Options{Now: micros.Load})
+	redis, err := redisstore.New(redistest.Server(t).Client(t), redisstore.Options{Now: func() rule.Micros { return rule.Micros(micros.Load()) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func TestBrowserFigures(t *testing.T) {
 		"denied":          {f.Outcome.Denied, "  denied         %s  "},
 		"keys_touched":    {f.Outcome.KeysTouched, "%s   8.8 %  of 148\n"},
 		"highest":         {l.Highest.Units, "  highest in any 1m     %s of 100 ("},
-		"longest_lockout": {f.Outcome.Lockout.Length, "  longest lock-out      %s ("},
+		"longest_lockout": {int64(f.Outcome.Lockout.Length), "  longest lock-out      %s ("},
 		"wrong_admitted":  {l.WrongAdmitted, "admitted too much %s ("},
 		"wrong_denied":    {l.WrongDenied, "refused too much %s ("},
 		"state_bytes":     {l.StateBytes, "  memory of the state   %s for "},

@@ -39,7 +39,7 @@ func TestMomentsAreUniform(t *testing.T) {
 	const n, parts = 1_000_000, 37 // no power of two, as the halving might know those
 	var count [parts]float64
 	for _, m := range moments(t, 1, n) {
-		count[scale(m, parts)]++
+		count[scale(m, int64(parts))]++
 	}
 	square := 0.0
 	for _, c := range count {

@@ -79,7 +79,7 @@ func TestSteady(t *testing.T) {
 func TestDiurnal(t *testing.T) {
 	hours, days := map[int]float64{}, map[time.Weekday]float64{}
 	for _, r := range all(t, Options{Shape: Diurnal, Requests: 1_000_000}) {
-		at := time.UnixMicro(r.at).UTC()
+		at := time.UnixMicro(int64(r.at)).UTC()
 		hours[at.Hour()]++
 		days[at.Weekday()]++
 	}
@@ -148,7 +148,7 @@ func TestEdgesDoubleAFixedWindow(t *testing.T) {
 	const quota = 60
 	bursts := of(all(t, Options{Shape: Edges}), "edge-")
 	most := func(a rule.Algorithm) int {
-		limit, err := rule.Limit{Algorithm: a, Quota: quota, Window: minuteMicros}.Normal()
+		limit, err := rule.Limit{Algorithm: a, Quota: quota, Window: minuteMicros}.Normalize()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestMixed(t *testing.T) {
 func TestMixedFollowsTheDay(t *testing.T) {
 	hours := map[int]float64{}
 	for _, r := range of(all(t, Options{Span: 24 * time.Hour}), "user-") {
-		hours[time.UnixMicro(r.at).UTC().Hour()]++
+		hours[time.UnixMicro(int64(r.at)).UTC().Hour()]++
 	}
 	if ratio := hours[15] / hours[3]; ratio < 10 || ratio > 15 {
 		t.Errorf("the afternoon has %.1f times the requests of the night, want about 12.3", ratio)

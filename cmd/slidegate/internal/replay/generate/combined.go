@@ -58,7 +58,7 @@ func (l *accessLog) appendLine(b []byte, line *traffic.Line) []byte {
 func (l *accessLog) appendDate(b []byte, at rule.Micros) []byte {
 	if second := at / 1_000_000; second != l.second {
 		l.second = second
-		l.date = time.Unix(second, 0).UTC().AppendFormat(l.date[:0], " [02/Jan/2006:15:04:05 -0700] ")
+		l.date = time.Unix(int64(second), 0).UTC().AppendFormat(l.date[:0], " [02/Jan/2006:15:04:05 -0700] ")
 	}
 	return append(b, l.date...)
 }

@@ -50,9 +50,9 @@ func (s *stretch) at(moment uint64) rule.Micros {
 }
 
 // scale returns the share of n, in 1/2^64, rounded down; so it is less than n. With a random share it picks one of n.
-func scale(share uint64, n int64) int64 {
+func scale[N ~int64](share uint64, n N) N {
 	high, _ := bits.Mul64(share, uint64(n))
-	return int64(high)
+	return N(high)
 }
 
 // rows is a curve of a few pieces with equal weights.

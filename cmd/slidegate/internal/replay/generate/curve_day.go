@@ -25,7 +25,7 @@ type week struct{ from, to rule.Micros }
 
 // total fits: ten years of microseconds at the highest rate, 100 * 60 * 5, are less than 2^64.
 func (w week) total() (sum uint64) {
-	steps := (w.to-1)/stepMicros - w.from/stepMicros + 1
+	steps := int64((w.to-1)/stepMicros - w.from/stepMicros + 1)
 	for i := range steps {
 		sum += w.piece(i).weight
 	}
@@ -34,7 +34,7 @@ func (w week) total() (sum uint64) {
 
 // piece returns a step between two multiples of five minutes; the first and the last one may be cut.
 func (w week) piece(i int64) piece {
-	start := (w.from/stepMicros + i) * stepMicros
+	start := (w.from/stepMicros + rule.Micros(i)) * stepMicros
 	p := piece{start: max(start, w.from), end: min(start+stepMicros, w.to)}
 	p.weight = rate(start) * uint64(p.end-p.start)
 	return p

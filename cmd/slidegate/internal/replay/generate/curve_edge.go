@@ -25,9 +25,9 @@ type edgePlan struct {
 
 // planEdges plans bursts of so many requests in all. The options must have a boundary in their span.
 func planEdges(o Options, requests int64) edgePlan {
-	p := edgePlan{window: o.Window.Microseconds(), boundaries: o.boundaries()}
+	p := edgePlan{window: rule.Micros(o.Window.Microseconds()), boundaries: o.boundaries()}
 	p.from, p.to = o.interval()
-	p.first = p.from/p.window + 1
+	p.first = int64(p.from/p.window) + 1
 	bursts := max(1, requests/burstRequests)
 	p.used = min(p.boundaries, bursts)
 	p.group = bursts / p.used
@@ -43,7 +43,7 @@ func (p edgePlan) piece(i int64) piece {
 	// The middle of the i-th of so many equal parts of all boundaries.
 	high, low := bits.Mul64(uint64(2*i+1), uint64(p.boundaries))
 	place, _ := bits.Div64(high, low, uint64(2*p.used))
-	boundary := (p.first + int64(place)) * p.window
+	boundary := rule.Micros(p.first+int64(place)) * p.window
 	reach := p.window / burstPart
 	return piece{max(p.from, boundary-reach), min(p.to, boundary+reach), 1}
 }

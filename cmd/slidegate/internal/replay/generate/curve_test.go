@@ -58,7 +58,7 @@ func TestRate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := rate(at.UnixMicro()); got != c.want {
+		if got := rate(rule.Micros(at.UnixMicro())); got != c.want {
 			t.Errorf("the rate at %s is %d, want %d", c.at, got, c.want)
 		}
 	}
@@ -66,7 +66,7 @@ func TestRate(t *testing.T) {
 
 // A week's pieces cover the whole time without a gap, also if it does not begin with a step.
 func TestWeekHasNoGap(t *testing.T) {
-	from := time.Date(2026, 1, 5, 0, 2, 0, 0, time.UTC).UnixMicro()
+	from := rule.Micros(time.Date(2026, 1, 5, 0, 2, 0, 0, time.UTC).UnixMicro())
 	w := week{from, from + 10*minuteMicros}
 	at, sum := from, uint64(0)
 	for i, minutes := range []rule.Micros{3, 5, 2} {
@@ -110,7 +110,7 @@ func TestEdgePlan(t *testing.T) {
 		}
 		from, _ := o.interval()
 		for i, minute := range map[int64]int64{0: c.first, p.used - 1: c.last} {
-			boundary := from + minute*minuteMicros
+			boundary := from + rule.Micros(minute)*minuteMicros
 			if got, want := p.piece(i), (piece{boundary - 2_400_000, boundary + 2_400_000, 1}); got != want {
 				t.Errorf("%d requests: burst %d is %v, want %v", c.requests, i, got, want)
 			}

@@ -88,8 +88,8 @@ func (o Options) check() error {
 }
 
 func (o Options) checkTimes() error {
-	earliest, latest := time.Unix(0, 0).UTC(), time.UnixMicro(rule.MaxNow).UTC().Truncate(24*time.Hour)
-	shortest, longest := time.Duration(rule.MinWindow)*time.Microsecond, time.Duration(rule.MaxWindow)*time.Microsecond
+	earliest, latest := time.Unix(0, 0).UTC(), rule.MaxNow.Time().UTC().Truncate(24*time.Hour)
+	shortest, longest := rule.MinWindow.Duration(), rule.MaxWindow.Duration()
 	switch {
 	case o.Span < minSpan || o.Span > maxSpan:
 		return fmt.Errorf("generate: span: must be %v to %v, or 0 for the default, not %v", minSpan, maxSpan, o.Span)
@@ -113,13 +113,13 @@ func (o Options) checkTimes() error {
 
 // interval returns when the traffic begins and ends, in microseconds since the Unix epoch.
 func (o Options) interval() (from, to rule.Micros) {
-	from = o.From.UnixMicro()
-	return from, from + o.Span.Microseconds()
+	from = rule.Micros(o.From.UnixMicro())
+	return from, from + rule.Micros(o.Span.Microseconds())
 }
 
 // boundaries returns how many boundaries of windows lie after From and before From+Span.
 func (o Options) boundaries() int64 {
 	from, to := o.interval()
-	window := o.Window.Microseconds()
-	return (to-1)/window - from/window
+	window := rule.Micros(o.Window.Microseconds())
+	return int64((to-1)/window - from/window)
 }

@@ -80,7 +80,7 @@ func (t *Traffic) cost() int64 {
 
 // appendMillis writes a time in milliseconds, with a fraction only if it needs one.
 func appendMillis(b []byte, at rule.Micros) []byte {
-	b = strconv.AppendInt(b, at/1_000, 10)
+	b = strconv.AppendInt(b, int64(at)/1_000, 10)
 	if rest := at % 1_000; rest != 0 {
 		b = append(b, '.', byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10))
 		for b[len(b)-1] == '0' {

@@ -62,8 +62,8 @@ func checkAll(t tb, o Options) {
 	if int64(len(list)) != o.Requests {
 		t.Fatalf("%+v: %d requests", o, len(list))
 	}
-	last := o.From.UnixMicro()
-	end := last + o.Span.Microseconds()
+	last := rule.Micros(o.From.UnixMicro())
+	end := last + rule.Micros(o.Span.Microseconds())
 	most := map[string]int{"user": o.Keys, "bot": o.Bots, "edge": o.Keys, "scraper": 1}
 	for i, r := range list {
 		if r.at < last || r.at >= end {
@@ -111,7 +111,7 @@ func TestCountOrderBounds(t *testing.T) {
 			Span:     time.Duration(rapid.Int64Range(2e6, 1e13).Draw(t, "span")) * time.Microsecond,
 			MaxCost:  rapid.Int64Range(1, 1_000).Draw(t, "max cost"),
 		}
-		longest := min(o.Span.Microseconds()-1, rule.MaxWindow) // then there is a boundary in the span
+		longest := min(o.Span.Microseconds()-1, int64(rule.MaxWindow)) // then there is a boundary in the span
 		o.Window = time.Duration(rapid.Int64Range(1_000, longest).Draw(t, "window")) * time.Microsecond
 		checkAll(t, o)
 	})

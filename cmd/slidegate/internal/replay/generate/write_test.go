@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"github.com/slidegate/slidegate/rule"
 	"io"
 	"net/netip"
 	"regexp"
@@ -51,7 +52,7 @@ func TestWriteLines(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &read); err != nil {
 			t.Fatalf("line %d: %v: %s", i+1, err, text)
 		}
-		if got := (request{int64(read.T*1_000 + 0.5), read.Key, read.Cost}); got != list[i] {
+		if got := (request{rule.Micros(read.T*1_000 + 0.5), read.Key, read.Cost}); got != list[i] {
 			t.Fatalf("line %d is %s, want %v", i+1, text, list[i])
 		}
 	}
@@ -74,7 +75,7 @@ func TestWriteCombined(t *testing.T) {
 			t.Fatalf("line %d is not in the format: %s", i+1, text)
 		}
 		at, err := time.Parse("02/Jan/2006:15:04:05 -0700", m[3])
-		if err != nil || at.Unix() != list[i].at/1e6 {
+		if err != nil || rule.Micros(at.Unix()) != list[i].at/1e6 {
 			t.Fatalf("line %d has the date %s for %d: %v", i+1, m[3], list[i].at, err)
 		}
 		key := list[i].key

@@ -62,7 +62,7 @@ func (c *csvTable) outcome(kind string, o *replay.Outcome) {
 		}
 		cells["limit"] = inert(l.Limit)
 		cells["quota"] = decimal(l.Quota)
-		cells["window_us"] = decimal(l.Window)
+		cells["window_us"] = decimal(int64(l.Window))
 		cells["denied"] = decimal(l.Denied)
 		cells["highest"] = decimal(l.Highest.Units)
 		cells["wrong_admitted"] = decimal(l.WrongAdmitted)
@@ -86,7 +86,7 @@ func (c *csvTable) whole(kind string, o *replay.Outcome) map[string]string {
 	cells["admitted"] = decimal(o.Admitted)
 	cells["denied"] = decimal(o.Denied)
 	cells["keys_touched"] = decimal(o.KeysTouched)
-	cells["longest_lockout_us"] = decimal(o.Lockout.Length)
+	cells["longest_lockout_us"] = decimal(int64(o.Lockout.Length))
 	return cells
 }
 
@@ -102,7 +102,7 @@ func (c *csvTable) sweep() {
 		}
 		if limits := c.findings.Outcome.Limits; len(limits) > 0 {
 			cells["limit"] = inert(withQuota(limits[0].Limit, p.Quota))
-			cells["window_us"] = decimal(limits[0].Window)
+			cells["window_us"] = decimal(int64(limits[0].Window))
 		}
 		c.row(cells)
 	}

@@ -90,7 +90,7 @@ func figures(f *replay.Findings) []figure {
 		all = append(all, figure{Name: "highest", Label: "Highest in any " + span(l.Window), Raw: l.Highest.Units,
 			Value: number(l.Highest.Units), Of: "of " + number(l.Quota), Note: note, Alarm: l.Highest.Units > l.Quota})
 	}
-	lockout := figure{Name: "longest_lockout", Label: "Longest lock-out", Raw: o.Lockout.Length, Value: span(o.Lockout.Length),
+	lockout := figure{Name: "longest_lockout", Label: "Longest lock-out", Raw: int64(o.Lockout.Length), Value: span(o.Lockout.Length),
 		Note: "until it could come in again"}
 	if o.Denied == 0 {
 		lockout.Value, lockout.Note = "none", "nobody was refused"

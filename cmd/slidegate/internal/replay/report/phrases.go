@@ -198,7 +198,7 @@ func sweepMarks(f *replay.Findings, quota int64) []string {
 // between says a stretch of time: "2026-11-14 00:00:00 to 23:59:59 UTC".
 func between(from, to rule.Micros) string {
 	end := moment(to)
-	if day := time.DateOnly; time.UnixMicro(from).UTC().Format(day) == time.UnixMicro(to).UTC().Format(day) {
+	if day := time.DateOnly; from.Time().UTC().Format(day) == to.Time().UTC().Format(day) {
 		end = end[len(day)+1:]
 	}
 	return moment(from) + " to " + end + " UTC"

@@ -91,9 +91,9 @@ func span(length rule.Micros) string {
 	case length == 0:
 		return "0s"
 	case length < 1000:
-		return strconv.FormatInt(length, 10) + "µs"
+		return strconv.FormatInt(int64(length), 10) + "µs"
 	case length < 1e6:
-		return strconv.FormatInt(length/1000, 10) + "ms"
+		return strconv.FormatInt(int64(length)/1000, 10) + "ms"
 	case length < 10e6 && length%1e6 >= 1e5:
 		return fmt.Sprintf("%d.%ds", length/1e6, length%1e6/1e5)
 	}
@@ -101,10 +101,10 @@ func span(length rule.Micros) string {
 		if length < unit.length {
 			continue
 		}
-		text := strconv.FormatInt(length/unit.length, 10) + unit.name
+		text := strconv.FormatInt(int64(length/unit.length), 10) + unit.name
 		if i+1 < len(spanUnits) {
 			if rest := length % unit.length / spanUnits[i+1].length; rest > 0 {
-				text += " " + strconv.FormatInt(rest, 10) + spanUnits[i+1].name
+				text += " " + strconv.FormatInt(int64(rest), 10) + spanUnits[i+1].name
 			}
 		}
 		return text
@@ -114,7 +114,7 @@ func span(length rule.Micros) string {
 
 // moment writes a time in UTC, to the second: 2026-11-15 06:48:34. Where it is written says once that it is UTC.
 func moment(at rule.Micros) string {
-	return time.UnixMicro(at).UTC().Format(time.DateTime)
+	return at.Time().UTC().Format(time.DateTime)
 }
 
 // size writes a number of bytes in the unit that fits: 12 B, 3.4 kB, 1.2 MB.

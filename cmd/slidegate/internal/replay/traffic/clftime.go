@@ -106,7 +106,7 @@ func startOfDay(year int, month time.Month, day int) (rule.Micros, bool) {
 	start := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 	// Package time takes the 31st of April for the 1st of May; a log that says so is wrong.
 	ok := year < 10_000 && start.Month() == month && start.Day() == day
-	return start.UnixMicro(), ok
+	return rule.Micros(start.UnixMicro()), ok
 }
 
 func monthOf(name [3]byte) time.Month {

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"fmt"
+	"github.com/slidegate/slidegate/rule"
 	"strings"
 
 	"github.com/slidegate/slidegate/config"
@@ -127,7 +128,7 @@ func (p *jsonParser) parseTime(e *entry) (why string) {
 		if !ok {
 			return "time: " + p.table.time[0] + " is not a number of milliseconds since 1970, nor a string"
 		}
-		return e.setTime(at)
+		return e.setTime(rule.Micros(at))
 	}
 	at, ok := p.clock.when(p.scan.text(raw))
 	if !ok {

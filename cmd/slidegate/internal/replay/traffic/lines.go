@@ -97,7 +97,7 @@ func (q *quickLine) member() bool {
 func (q *quickLine) readTime() bool {
 	start := q.i
 	millis, ok := q.digits()
-	q.at = millis * 1000
+	q.at = rule.Micros(millis) * 1000
 	if !ok {
 		return false
 	}

@@ -3,6 +3,7 @@ package traffic
 import (
 	"errors"
 	"fmt"
+	"github.com/slidegate/slidegate/rule"
 	"io"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ func (s *script) Next(line *Line) error {
 		return s.err
 	}
 	s.key = append(s.key[:0], s.name...)
-	*line = Line{At: s.times[0], Key: s.key, Cost: 1}
+	*line = Line{At: rule.Micros(s.times[0]), Key: s.key, Cost: 1}
 	s.times = s.times[1:]
 	return nil
 }

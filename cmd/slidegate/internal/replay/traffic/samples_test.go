@@ -25,7 +25,7 @@ func read(t *testing.T, r Lines) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, fmt.Sprintf("%s %s %d", clockText(line.At), line.Key, line.Cost))
+		got = append(got, fmt.Sprintf("%s %s %d", clockText(int64(line.At)), line.Key, line.Cost))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/slidegate/slidegate/rule"
 )
 
 // aTime draws a time, often near another one, so that the day that is remembered is the right and the wrong one.
@@ -17,7 +19,7 @@ func aTime(t *rapid.T) time.Time {
 
 func TestTimesAreThoseOfPackageTime(t *testing.T) {
 	var c clock
-	layouts := map[string]func([]byte) (int64, bool){
+	layouts := map[string]func([]byte) (rule.Micros, bool){
 		"02/Jan/2006:15:04:05 -0700":          c.clf,
 		"2006-01-02T15:04:05Z07:00":           c.rfc3339,
 		"2006-01-02T15:04:05.999999999Z07:00": c.rfc3339,
@@ -31,10 +33,10 @@ func TestTimesAreThoseOfPackageTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, ok := parse([]byte(text)); !ok || got != want.UnixMicro() {
+			if got, ok := parse([]byte(text)); !ok || got != rule.Micros(want.UnixMicro()) {
 				t.Fatalf("%s: %d, %v, want %d", text, got, ok, want.UnixMicro())
 			}
-			if got, ok := c.when([]byte(text)); !ok || got != want.UnixMicro() {
+			if got, ok := c.when([]byte(text)); !ok || got != rule.Micros(want.UnixMicro()) {
 				t.Fatalf("%s: when says %d, %v, want %d", text, got, ok, want.UnixMicro())
 			}
 		}
@@ -54,12 +56,12 @@ func FuzzTimes(f *testing.F) {
 		for range 2 { // the second time the day is known
 			got, ok := c.clf([]byte(text))
 			want, err := time.Parse("02/Jan/2006:15:04:05 -0700", text)
-			if ok && (err != nil || got != want.UnixMicro()) {
+			if ok && (err != nil || got != rule.Micros(want.UnixMicro())) {
 				t.Errorf("CLF %q: %d, want %d, %v", text, got, want.UnixMicro(), err)
 			}
 			got, ok = c.rfc3339([]byte(text))
 			want, err = time.Parse(time.RFC3339Nano, text)
-			if err == nil && (!ok || got != want.UnixMicro()) {
+			if err == nil && (!ok || got != rule.Micros(want.UnixMicro())) {
 				t.Errorf("RFC 3339 %q: %d, %v, want %d", text, got, ok, want.UnixMicro())
 			}
 			c.when([]byte(text))
@@ -110,7 +112,7 @@ func TestTimesInNumbers(t *testing.T) {
 		"1794725314000000000.00000": want / 1_000_000 * 1_000_000,
 	} {
 		var c clock
-		if got, ok := c.when([]byte(text)); !ok || got != want {
+		if got, ok := c.when([]byte(text)); !ok || got != rule.Micros(want) {
 			t.Errorf("%s: %d, %v, want %d", text, got, ok, want)
 		}
 	}

@@ -26,7 +26,7 @@ func (c *clock) when(text []byte) (rule.Micros, bool) {
 		scale = 0
 	}
 	at, _, ok := decimal(text, scale)
-	return at, ok
+	return rule.Micros(at), ok
 }
 
 // decimal reads a number as JSON writes it, times ten to the power of scale. Digits of a fraction that remains are cut

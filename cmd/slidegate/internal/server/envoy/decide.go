@@ -68,7 +68,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 var errClosed = errors.New("it is down, or too slow")
 
 // closed tells whether an answer is a failure policy's refusal.
-func closed(a rule.Answer) bool { return a.Flags&rule.FallbackClosed != 0 }
+func closed(a rule.Answer) bool { return a.Flags.FallbackClosed() }
 
 // give puts work back without what it refers to, unless it has grown beyond the ordinary.
 func (s *Service) give(w *work) {

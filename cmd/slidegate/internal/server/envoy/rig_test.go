@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -60,7 +61,7 @@ func newRig(t *testing.T, opts Options, files ...string) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	r.set(0)
-	inner, err := memstore.New(memstore.Options{Now: r.micros.Load})
+	inner, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(r.micros.Load()) }})
 	if err != nil {
 		t.Fatal(err)
 	}

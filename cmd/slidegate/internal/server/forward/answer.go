@@ -33,8 +33,8 @@ func (h *Handler) answer(w http.ResponseWriter, mode Mode, v *gate.Verdict, err 
 		return
 	case http.StatusTooManyRequests:
 		body.Type, body.Title, body.Detail = problemQuota, "Too many requests", sentence(tell.Wait(&v.Decision))
-		if v.Decision.Limit != "" {
-			body.Violated = []string{v.Decision.Limit}
+		if v.Decision.LimitName != "" {
+			body.Violated = []string{v.Decision.LimitName}
 		}
 	case http.StatusForbidden:
 		body.Title, body.Detail = "Forbidden", "The client is on a deny list."

@@ -12,7 +12,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/tell"
 	"github.com/slidegate/slidegate/config/wording"
-	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -181,7 +180,7 @@ func statusOf(v *gate.Verdict) int {
 		return http.StatusOK
 	case v.By == gate.ByDenyList:
 		return http.StatusForbidden
-	case v.Decision.Flags&rule.FallbackClosed != 0:
+	case v.Decision.Flags.FallbackClosed():
 		return http.StatusServiceUnavailable // nobody counted: it is not the client's fault
 	}
 	return http.StatusTooManyRequests

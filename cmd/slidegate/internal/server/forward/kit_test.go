@@ -14,6 +14,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -56,7 +57,7 @@ func newService(t testing.TB, opts Options, closed bool) *service {
 	s := &service{}
 	s.now.Store(start)
 	var err error
-	s.inner, err = memstore.New(memstore.Options{MaxKeys: 4096, Now: s.now.Load})
+	s.inner, err = memstore.New(memstore.Options{MaxKeys: 4096, Now: func() rule.Micros { return rule.Micros(s.now.Load()) }})
 	must(t, err)
 	file, err := config.Parse("policies", []byte(policies))
 	must(t, err)

@@ -127,7 +127,7 @@ func (b *builder) limiter(p *policy) (*slidegate.Limiter, error) {
 	}
 	if base == nil {
 		var err error
-		if base, err = slidegate.NewWithOptions(p.store, slidegate.Options{Namespace: p.Name}); err != nil {
+		if base, err = slidegate.NewPerCall(p.store, p.Name); err != nil {
 			return nil, err
 		}
 	}

@@ -92,9 +92,10 @@ func explained(r *store.Request) []ExplainedLimit {
 		limit, a := slidegate.Unbind(r.Charges[i].Limit), &r.Answers[i]
 		limits[i] = ExplainedLimit{
 			Limit: limit.String(), Name: limit.Name, Allowed: a.Allowed, Quota: limit.Quota,
-			Remaining: a.Remaining, ResetAfterMicros: a.ResetAfter,
+			Remaining: a.Remaining, ResetAfterMicros: int64(a.ResetAfter),
 		}
-		if retry := a.RetryAfter; retry != rule.Never {
+		if a.RetryAfter != rule.Never {
+			retry := int64(a.RetryAfter)
 			limits[i].RetryAfterMicros = &retry
 		}
 	}
@@ -104,13 +105,13 @@ func explained(r *store.Request) []ExplainedLimit {
 // sourceOf names who answered, in the words that metrics use.
 func sourceOf(flags rule.Flags) string {
 	switch {
-	case flags&rule.FallbackOpen != 0:
+	case flags.FallbackOpen():
 		return "fallback_open"
-	case flags&rule.FallbackClosed != 0:
+	case flags.FallbackClosed():
 		return "fallback_closed"
-	case flags&rule.FallbackLocal != 0:
+	case flags.FallbackLocal():
 		return "fallback_local"
-	case flags&rule.Cached != 0:
+	case flags.Cached():
 		return "cached"
 	}
 	return "store"

@@ -85,12 +85,9 @@ func (g *Gate) together(ctx context.Context, p *policy, r *rules, op rule.Op, as
 	return d, nil
 }
 
-// notFromStore are the flags of answers that nobody has counted.
-const notFromStore = rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal
-
 // countCandidate reports what a candidate said. Where the store did not answer, it said nothing.
 func (p *policy) countCandidate(key string, said *store.Request, live bool) {
-	if said.Err != nil || said.Answers[0].Flags&notFromStore != 0 {
+	if said.Err != nil || said.Answers[0].Flags.Fallback() {
 		return
 	}
 	_, allowed := rule.Deciding(said.Answers)

@@ -42,7 +42,7 @@ func memory(t testing.TB, c *clock) *memstore.Store {
 }
 
 func newMemory(c *clock) (*memstore.Store, error) {
-	return memstore.New(memstore.Options{MaxKeys: 4096, Now: c.now.Load})
+	return memstore.New(memstore.Options{MaxKeys: 4096, Now: func() slidegate.Micros { return slidegate.Micros(c.now.Load()) }})
 }
 
 // watched is a store that tells what it was asked, and can fail.

@@ -59,7 +59,7 @@ func TestAllThatMatchAreAsked(t *testing.T) {
 	}
 	// The third was refused by login, so site must not have been charged for it.
 	v := check(t, g, request("GET", "http://a.example/other"))
-	if !v.Decision.Allowed || v.Policy != "site" || v.Decision.Remaining != 1 || v.Decision.Limit != "short" {
+	if !v.Decision.Allowed || v.Policy != "site" || v.Decision.Remaining != 1 || v.Decision.LimitName != "short" {
 		t.Errorf("site after two logins: %+v", v)
 	}
 	check(t, g, request("GET", "http://A.example//other")) // the same host

@@ -35,19 +35,19 @@ type about struct {
 // appendAbout appends which limit decided.
 func appendAbout(to []byte, v *gate.Verdict, last *about) []byte {
 	d := &v.Decision
-	if last != nil && last.to > 0 && last.quota == d.Quota && last.policy == v.Policy && last.limit == d.Limit {
+	if last != nil && last.to > 0 && last.quota == d.Quota && last.policy == v.Policy && last.limit == d.LimitName {
 		return append(to, to[last.from:last.to]...)
 	}
 	from := len(to)
 	to = append(to, `,"policy":`...)
 	to = appendText(to, v.Policy)
 	to = append(to, `,"limit":`...)
-	to = appendText(to, d.Limit)
+	to = appendText(to, d.LimitName)
 	to = append(to, `,"quota":`...)
 	to = strconv.AppendInt(to, d.Quota, 10)
 	to = append(to, `,"remaining":`...)
 	if last != nil {
-		*last = about{v.Policy, d.Limit, d.Quota, from, len(to)}
+		*last = about{v.Policy, d.LimitName, d.Quota, from, len(to)}
 	}
 	return to
 }
@@ -73,7 +73,7 @@ func appendVerdict(to []byte, v *gate.Verdict, last *about) []byte {
 	to = append(to, `,"reset_after_us":`...)
 	to = strconv.AppendInt(to, d.ResetAfter.Microseconds(), 10)
 	to = append(to, `,"at_us":`...)
-	to = strconv.AppendInt(to, d.At, 10)
+	to = strconv.AppendInt(to, int64(d.At), 10)
 	to = appendHow(to, v)
 	if len(d.Answers) > 0 && len(d.Answers) == len(v.Limits) {
 		to = appendLimits(to, v)
@@ -121,10 +121,10 @@ func appendLimits(to []byte, v *gate.Verdict) []byte {
 		if a.RetryAfter == rule.Never {
 			to = append(to, "null"...)
 		} else {
-			to = strconv.AppendInt(to, a.RetryAfter, 10)
+			to = strconv.AppendInt(to, int64(a.RetryAfter), 10)
 		}
 		to = append(to, `,"reset_after_us":`...)
-		to = strconv.AppendInt(to, a.ResetAfter, 10)
+		to = strconv.AppendInt(to, int64(a.ResetAfter), 10)
 		to = append(to, `,"flags":`...)
 		to = appendFlags(to, a.Flags)
 		to = append(to, '}')

@@ -12,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // block is a piece of code of a document.
@@ -77,7 +78,7 @@ func TestDocument(t *testing.T) {
 	blocks := blocksOf(t, "../../../../../docs/api.md")
 	file, err := config.Parse("docs/api.md", []byte(blocks[0].text))
 	must(t, err)
-	store, err := memstore.New(memstore.Options{Now: func() int64 { return start }})
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return start }})
 	must(t, err)
 	g, err := gate.New(file, gate.Stores{Open: store}, gate.Options{})
 	must(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -79,7 +80,7 @@ func newService(t testing.TB, opts Options) *service {
 	t.Helper()
 	s := &service{t: t}
 	s.now.Store(start)
-	memory, err := memstore.New(memstore.Options{MaxKeys: 1 << 14, Now: s.now.Load})
+	memory, err := memstore.New(memstore.Options{MaxKeys: 1 << 14, Now: func() rule.Micros { return rule.Micros(s.now.Load()) }})
 	must(t, err)
 	s.store = &breakable{Store: memory}
 	open, err := failure.New(s.store, failure.Open(), failure.Options{})

@@ -122,7 +122,9 @@ func readCharge(s *scanner, into *slidegate.ReservedCharge, field int) (ok bool)
 	case 2:
 		into.Cost, ok = s.whole(0, rule.MaxQuota)
 	case 3: // a layer that answered in place of the store marks the time by a minus sign
-		into.At, ok = s.whole(-math.MaxInt64, math.MaxInt64)
+		var at int64
+		at, ok = s.whole(-math.MaxInt64, math.MaxInt64)
+		into.At = slidegate.Micros(at)
 	}
 	return ok
 }

@@ -94,7 +94,7 @@ func newRig(t testing.TB, to string, s settings) *rig {
 	r.now.Store(1_800_000_000_000_000) // at the start of an hour
 	store := s.store
 	if store == nil {
-		memory, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: r.now.Load})
+		memory, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: func() slidegate.Micros { return slidegate.Micros(r.now.Load()) }})
 		if err != nil {
 			t.Fatal(err)
 		}

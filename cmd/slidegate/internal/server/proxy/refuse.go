@@ -10,7 +10,6 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/tell"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // problem is an answer of the proxy itself (RFC 9457). It never has a key in it.
@@ -75,14 +74,14 @@ func (p *Proxy) refuse(w http.ResponseWriter, v *gate.Verdict) {
 	}
 	p.write(w.Header(), v)
 	wait := max(0, tell.Wait(&v.Decision))
-	if v.Decision.Flags&rule.FallbackClosed != 0 {
+	if v.Decision.Flags.FallbackClosed() {
 		answer := *unchecked
 		answer.RetryAfter = wait
 		answer.send(w)
 		return
 	}
 	answer := problem{Type: quotaExceeded, Title: "Too many requests", Status: http.StatusTooManyRequests,
-		Detail: sentence(wait), Violated: []string{v.Decision.Limit}, RetryAfter: wait}
+		Detail: sentence(wait), Violated: []string{v.Decision.LimitName}, RetryAfter: wait}
 	answer.send(w)
 }
 

@@ -97,7 +97,7 @@ func (s *counted) TakeSingle(ctx context.Context, limit *store.Limit, key string
 func newWorld(t testing.TB, opts resp.Options) *world {
 	t.Helper()
 	w := &world{clock: newClock(), served: make(chan error, 1)}
-	store, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: w.clock.now.Load})
+	store, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: func() rule.Micros { return rule.Micros(w.clock.now.Load()) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func newWorld(t testing.TB, opts resp.Options) *world {
 	if w.gate, err = gate.New(file, gate.Stores{Open: w.store, Closed: w.store, Local: w.store}, gate.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	throttle, err := slidegate.NewWithOptions(w.store, slidegate.Options{Namespace: "cl.throttle"})
+	throttle, err := slidegate.NewPerCall(w.store, "cl.throttle")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func benchServer(t testing.TB, opts Options) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	throttle, err := slidegate.NewWithOptions(store, slidegate.Options{Namespace: "cl.throttle"})
+	throttle, err := slidegate.NewPerCall(store, "cl.throttle")
 	if err != nil {
 		t.Fatal(err)
 	}

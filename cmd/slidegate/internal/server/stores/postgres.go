@@ -66,7 +66,7 @@ func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 	if t.pool.ConnConfig.RuntimeParams["application_name"] == "" {
 		t.pool.ConnConfig.RuntimeParams["application_name"] = "slidegate"
 	}
-	t.sketch, err = pgstore.NewOver(noPostgres{}, t.store)
+	t.sketch, err = pgstore.NewWithConn(noPostgres{}, t.store)
 	if err != nil {
 		return nil, fmt.Errorf("stores: %w", err)
 	}

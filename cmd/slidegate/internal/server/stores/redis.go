@@ -69,7 +69,7 @@ func parseRedis(text string) (*redisTarget, error) {
 	} else if a.query.Has("sentinel_user") || a.query.Has("sentinel_password") {
 		return nil, errors.New("stores: sentinel_user and sentinel_password are for redis+sentinel:// alone")
 	}
-	t.sketch, err = redisstore.NewOver(noConn{}, t.store)
+	t.sketch, err = redisstore.NewWithConn(noConn{}, t.store)
 	if err != nil {
 		return nil, fmt.Errorf("stores: prefix: %w", err)
 	}

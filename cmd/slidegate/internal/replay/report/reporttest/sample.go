@@ -99,8 +99,8 @@ func simulate(name, text string, all []arrival) *simulation {
 	parsed := slidegate.MustParseLimit(text)
 	limit, err := rule.Limit{
 		Algorithm: parsed.Algorithm, Overlap: parsed.Overlap, Segments: parsed.Segments, Quota: parsed.Quota,
-		Burst: parsed.Burst, Window: parsed.Window.Microseconds(),
-	}.Normal()
+		Burst: parsed.Burst, Window: rule.Micros(parsed.Window.Microseconds()),
+	}.Normalize()
 	if err != nil {
 		panic(err)
 	}

@@ -1,0 +1,188 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// A limiter without limits is more often a mistake than a wish; the error names the way to wish it.
+func TestNewWithoutLimits(t *testing.T) {
+	_, err := slidegate.New(newReference())
+	_, err2 := slidegate.NewWithOptions(newReference(), slidegate.Options{Namespace: "shop"})
+	for _, err := range []error{err, err2} {
+		if !errors.Is(err, slidegate.ErrLimit) || !strings.Contains(err.Error(), "NewPerCall") {
+			t.Errorf("no limits: %v", err)
+		}
+	}
+	_, err = slidegate.New(nil)
+	_, err2 = slidegate.NewPerCall(nil, "")
+	for _, err := range []error{err, err2} {
+		if err == nil || !strings.Contains(err.Error(), "store: must not be nil") {
+			t.Errorf("no store: %v", err)
+		}
+	}
+}
+
+func TestMustNew(t *testing.T) {
+	if d := allow(t, slidegate.MustNew(newReference(), slidegate.PerDay(5)), "k", 1); !d.Allowed || d.Remaining != 4 {
+		t.Errorf("the first of 5 a day: %+v", d)
+	}
+	defer func() {
+		if err, ok := recover().(error); !ok || !errors.Is(err, slidegate.ErrLimit) {
+			t.Errorf("a wrong limit panics with %v", err)
+		}
+	}()
+	slidegate.MustNew(newReference(), slidegate.PerSecond(0))
+}
+
+func TestPerDay(t *testing.T) {
+	if got, want := slidegate.PerDay(7), (slidegate.Limit{Quota: 7, Window: 24 * time.Hour}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// A limiter for limits per call knows its namespace, and none of the methods that need limits of its own.
+func TestPerCall(t *testing.T) {
+	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
+		limit := slidegate.Limit{Name: "user", Quota: 2, Window: time.Minute}
+		perCall, err := slidegate.NewPerCall(st, "shop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := perCall.Allow(t.Context(), "ann"); !errors.Is(err, slidegate.ErrLimit) {
+			t.Errorf("Allow without limits: %v", err)
+		}
+		shop, err := slidegate.NewWithOptions(st, slidegate.Options{Namespace: "shop", Limits: []slidegate.Limit{limit}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		allow(t, shop, "ann", 1)
+		if d, err := perCall.For(claim(limit, "ann", 1)).Allow(t.Context()); err != nil || !d.Allowed || d.Remaining != 0 {
+			t.Errorf("the second of two in the same namespace: %+v, %v", d, err)
+		}
+		with, err := perCall.With(limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := allow(t, with, "ann", 1); d.Allowed {
+			t.Errorf("the third of two: %+v", d)
+		}
+	})
+}
+
+// AllowLimit answers to the last field as a limiter of that limit does, in place of the limiter's own limits and on the
+// same counts.
+func TestAllowLimit(t *testing.T) {
+	overStores(t, func(t *testing.T, st store.Store, clock *storetest.Clock) {
+		own, given := slidegate.PerHour(1), slidegate.Limit{Name: "plan", Quota: 3, Window: time.Minute}
+		limiter, twin := newLimiter(t, st, own), newLimiter(t, st, given)
+		for i := range int64(5) {
+			want, err := twin.Peek(t.Context(), "ann")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want.Allowed {
+				want.Granted, want.Remaining, want.ResetAfter = 1, want.Remaining-1, 0
+			}
+			got, err := limiter.AllowLimit(t.Context(), "ann", given)
+			if got.Allowed {
+				got.ResetAfter = 0 // the charge changed it
+			}
+			if err != nil || got.Allowed != (i < 3) || got.LimitName != "plan" || got.Granted != want.Granted ||
+				got.Remaining != want.Remaining || got.RetryAfter != want.RetryAfter || got.ResetAfter != want.ResetAfter || got.At != want.At {
+				t.Errorf("request %d: %+v, %v, want %+v", i, got, err, want)
+			}
+			clock.Advance(1000)
+		}
+		if d := allow(t, limiter, "ann", 1); !d.Allowed {
+			t.Errorf("the limiter's own limit was charged: %+v", d)
+		}
+	})
+}
+
+func TestAllowLimitErrors(t *testing.T) {
+	limiter := newPerCall(t, picky{newReference()})
+	if _, err := limiter.AllowLimit(t.Context(), "k", slidegate.Limit{Quota: 1}); !errors.Is(err, slidegate.ErrLimit) {
+		t.Errorf("a limit without a window: %v", err)
+	}
+	bucket := slidegate.Limit{Quota: 1, Window: time.Second, Algorithm: slidegate.TokenBucket}
+	if _, err := limiter.AllowLimit(t.Context(), "k", bucket); !errors.Is(err, slidegate.ErrUnsupported) {
+		t.Errorf("a limit that the store cannot keep: %v", err)
+	}
+}
+
+func TestAllowLimitAllocatesNothing(t *testing.T) {
+	limiter, err := slidegate.NewPerCall(memstore.NewDefault(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, limit := t.Context(), slidegate.PerHour(1_000_000)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := limiter.AllowLimit(ctx, "k", limit); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// counted is a layer that counts what goes through it.
+type counted struct {
+	store.Store
+	calls *int
+}
+
+func (c counted) Apply(ctx context.Context, batch []store.Request) error {
+	*c.calls++
+	return c.Store.Apply(ctx, batch)
+}
+
+// Over puts a layer under a limiter: the same limits, namespace and counts, now through the layer. The limiter that it was
+// made from stays as it is.
+func TestOver(t *testing.T) {
+	st := newReference()
+	below, err := slidegate.NewWithOptions(st, slidegate.Options{Namespace: "shop", Limits: []slidegate.Limit{slidegate.PerHour(3)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	above, err := below.Over(func(s store.Store) (store.Store, error) { return counted{s, &calls}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := allow(t, below, "ann", 1); d.Remaining != 2 || calls != 0 {
+		t.Errorf("without the layer: %+v after %d calls through it", d, calls)
+	}
+	if d := allow(t, above, "ann", 1); d.Remaining != 1 || calls != 1 {
+		t.Errorf("through the layer: %+v after %d calls through it", d, calls)
+	}
+	if d, err := above.AllowLimit(t.Context(), "ann", slidegate.PerHour(3)); err != nil || d.Remaining != 0 || calls != 2 {
+		t.Errorf("a limit per call: %+v, %v after %d calls through the layer", d, err, calls)
+	}
+	perCall := newPerCall(t, st)
+	if over, err := perCall.Over(func(s store.Store) (store.Store, error) { return s, nil }); err != nil || len(over.Limits()) != 0 {
+		t.Errorf("a limiter without limits of its own: %v", err)
+	}
+}
+
+func TestOverErrors(t *testing.T) {
+	limiter, broken := newLimiter(t, newReference(), slidegate.PerHour(3)), errors.New("broken")
+	if _, err := limiter.Over(func(store.Store) (store.Store, error) { return nil, broken }); !errors.Is(err, broken) {
+		t.Errorf("a layer that cannot be made: %v", err)
+	}
+	if _, err := limiter.Over(func(store.Store) (store.Store, error) { return nil, nil }); err == nil {
+		t.Error("no store was accepted")
+	}
+	bucket := newLimiter(t, newReference(), slidegate.Limit{Quota: 1, Window: time.Second, Algorithm: slidegate.TokenBucket})
+	if _, err := bucket.Over(func(s store.Store) (store.Store, error) { return picky{s}, nil }); !errors.Is(err, slidegate.ErrUnsupported) {
+		t.Errorf("a store that cannot keep the limit: %v", err)
+	}
+}

@@ -1,0 +1,46 @@
+// Package layer_test holds what all layers have in common.
+package layer_test
+
+import (
+	"testing"
+
+	"github.com/slidegate/slidegate/layer/coalesce"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/layer/observe"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Through all layers at once, As finds the store below, and each layer on the way.
+func TestLayersUnwrap(t *testing.T) {
+	memory := memstore.NewDefault()
+	top := put(t, memory, func(s store.Store) (*coalesce.Store, error) { return coalesce.New(s, coalesce.Options{}) })
+	top = put(t, top, func(s store.Store) (*denycache.Store, error) { return denycache.New(s, denycache.Options{}) })
+	top = put(t, top, func(s store.Store) (*failure.Store, error) {
+		return failure.New(s, failure.Closed(), failure.Options{})
+	})
+	top = put(t, top, func(s store.Store) (*observe.Store, error) { return observe.New(s, observe.Options{}) })
+	if found, ok := store.As[*memstore.Store](top); !ok || found != memory {
+		t.Error("the store in memory is not found")
+	}
+	_, coalesces := store.As[*coalesce.Store](top)
+	_, caches := store.As[*denycache.Store](top)
+	_, fails := store.As[*failure.Store](top)
+	_, observes := store.As[*observe.Store](top)
+	if !coalesces || !caches || !fails || !observes {
+		t.Errorf("found: coalesce %v, denycache %v, failure %v, observe %v", coalesces, caches, fails, observes)
+	}
+}
+
+func put[S store.Store](t *testing.T, below store.Store, layer func(store.Store) (S, error)) store.Store {
+	t.Helper()
+	above, err := layer(below)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrapper, ok := any(above).(store.Wrapper); !ok || wrapper.Unwrap() != below {
+		t.Errorf("%T does not unwrap to the store that it was given", above)
+	}
+	return above
+}

@@ -1,0 +1,61 @@
+package rule
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// Every flag has its method and its name, and no other flag answers to them.
+func TestFlagsOneByOne(t *testing.T) {
+	for want, c := range []struct {
+		flag Flags
+		is   func(Flags) bool
+		name string
+	}{
+		{Inherited, Flags.Inherited, "inherited"}, {ClockMoved, Flags.ClockMoved, "clock-moved"}, {Cached, Flags.Cached, "cached"},
+		{FallbackOpen, Flags.FallbackOpen, "fallback-open"}, {FallbackClosed, Flags.FallbackClosed, "fallback-closed"},
+		{FallbackLocal, Flags.FallbackLocal, "fallback-local"},
+	} {
+		for i := range 8 {
+			if c.is(1<<i) != (i == want) {
+				t.Errorf("%s: %v for the flag %d", c.name, c.is(1<<i), i)
+			}
+		}
+		if c.flag.String() != c.name || c.flag.Fallback() != strings.HasPrefix(c.name, "fallback") {
+			t.Errorf("%s: the name is %s, fallback is %v", c.name, c.flag, c.flag.Fallback())
+		}
+	}
+}
+
+func TestFlagsAsText(t *testing.T) {
+	for flags, want := range map[Flags]string{
+		0: "none", Cached | FallbackLocal: "cached|fallback-local", Inherited | ClockMoved | Cached: "inherited|clock-moved|cached",
+		Cached | 1<<7: "cached|unknown(128)",
+	} {
+		if got := flags.String(); got != want {
+			t.Errorf("%d: %q, want %q", uint8(flags), got, want)
+		}
+	}
+}
+
+// Flags survive JSON, and what is not a flag is refused.
+func TestFlagsThroughJSON(t *testing.T) {
+	for want := range Flags(1 << len(flagNames)) {
+		text, err := json.Marshal(Answer{Flags: want})
+		var got Answer
+		if err == nil {
+			err = json.Unmarshal(text, &got)
+		}
+		if err != nil || got.Flags != want {
+			t.Errorf("%s: %v, %v", text, got.Flags, err)
+		}
+	}
+	flags := Cached
+	if err := flags.UnmarshalText([]byte("cached|late")); err == nil || flags != Cached || !strings.Contains(err.Error(), `"late"`) {
+		t.Errorf("read as %v: %v", flags, err)
+	}
+	if err := flags.UnmarshalText(nil); err != nil || flags != 0 {
+		t.Errorf("nothing was read as %v: %v", flags, err)
+	}
+}
