@@ -15,7 +15,8 @@ type Micros = rule.Micros
 // Answer is what one limit says to one request; see rule.Answer.
 type Answer = rule.Answer
 
-// Flags tell how a decision came about, where it was not the plain way; see rule.Flags.
+// Flags report how a decision came about where a cache, a fallback or an inherited count had a part in it: ask them with
+// methods such as Cached and Fallback.
 type Flags = rule.Flags
 
 // Never is the RetryAfter of a cost that the limit will never admit, because it exceeds the quota.
