@@ -35,7 +35,7 @@ type recorded struct {
 }
 
 // Traces checks that a store reproduces every recorded decision of the limiters that Slidegate replaces. The recordings are the
-// package rule's, whose folder lies beside the store's; what one is says the test of the same name there.
+// package rule's, found from a folder beside this package's; the test of the same name there says what one is.
 func Traces(t *testing.T, open Open) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "rule", "testdata", "traces", "*", "*.json"))
