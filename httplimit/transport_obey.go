@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/dunglas/httpsfv"
 )
 
 const (
@@ -75,60 +73,35 @@ func rateLimitHold(h http.Header) (hold time.Duration, limit string) {
 	if len(values) == 0 {
 		return 0, ""
 	}
-	list, err := httpsfv.UnmarshalList(values)
-	if err != nil {
+	valid := readList(values, func(item fieldItem) {
+		if item.value.kind != fieldName || !item.r.isZero() || item.t.kind != fieldWhole {
+			return
+		}
+		if other := ofSeconds(item.t.n); other > hold {
+			hold, limit = other, item.value.text[:min(len(item.value.text), maxNameBytes)]
+		}
+	})
+	if !valid {
 		return draft07Hold(values), ""
-	}
-	for _, member := range list {
-		item, ok := member.(httpsfv.Item)
-		if !ok {
-			continue
-		}
-		name, named := nameOf(item)
-		remaining, _ := item.Params.Get("r")
-		t, _ := item.Params.Get("t")
-		wait, timed := t.(int64)
-		if !named || remaining != int64(0) || !timed {
-			continue
-		}
-		if other := ofSeconds(wait); other > hold {
-			hold, limit = other, name
-		}
 	}
 	return hold, limit
 }
 
-// nameOf returns the name of an item. The drafts want a String; a Token is what some servers send.
-func nameOf(item httpsfv.Item) (name string, ok bool) {
-	switch value := item.Value.(type) {
-	case string:
-		name = value
-	case httpsfv.Token:
-		name = string(value)
-	default:
-		return "", false
-	}
-	return name[:min(len(name), maxNameBytes)], true
-}
-
 // draft07Hold returns the time of a RateLimit of draft 07, which was a dictionary.
 func draft07Hold(values []string) time.Duration {
-	dictionary, err := httpsfv.UnmarshalDictionary(values)
-	if err != nil {
+	var remaining, reset fieldValue
+	valid := readDictionary(values, func(key string, value fieldValue) {
+		switch key {
+		case "remaining":
+			remaining = value
+		case "reset":
+			reset = value
+		}
+	})
+	if !valid || !remaining.isZero() || reset.kind != fieldWhole {
 		return 0
 	}
-	member := func(name string) any {
-		if one, ok := dictionary.Get(name); ok {
-			if item, ok := one.(httpsfv.Item); ok {
-				return item.Value
-			}
-		}
-		return nil
-	}
-	if reset, whole := member("reset").(int64); whole && member("remaining") == int64(0) {
-		return ofSeconds(reset)
-	}
-	return 0
+	return ofSeconds(reset.n)
 }
 
 // trioHold returns the time of a reset if nothing remains. Of fields that are there several times, the strictest counts.
