@@ -16,7 +16,7 @@ type Headers uint8
 
 // The dialects. A time to wait is always in whole seconds, rounded up.
 const (
-	// HeadersIETF are RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11, an item a limit:
+	// HeadersIETF are RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11, one item per limit:
 	//	RateLimit-Policy: "api";q=100;w=60
 	//	RateLimit: "api";r=42;t=18
 	HeadersIETF Headers = iota
