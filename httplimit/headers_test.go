@@ -2,14 +2,12 @@ package httplimit
 
 import (
 	"encoding/json"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // At half past noon 30 of 100 are used, in an hour's window that starts at noon.
@@ -121,34 +119,6 @@ func TestBodies(t *testing.T) {
 		}
 		if body <= BodyJSON && !json.Valid(w.Body.Bytes()) {
 			t.Errorf("not JSON: %s", w.Body)
-		}
-	}
-}
-
-// What nobody could decide is not the client's fault, and the body says when to come back only if somebody knows.
-func TestBodiesOfUndecided(t *testing.T) {
-	for body, want := range map[Body][2]string{
-		BodyProblem: {`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Service unavailable","status":503,` +
-			`"detail":"The rate limit could not be checked."`, "}\n"},
-		BodyJSON: {`{"error":"rate limit unavailable"`, "}\n"},
-		BodyText: {"The rate limit could not be checked.\n"},
-		BodyNone: {},
-	} {
-		for retry, seconds := range map[time.Duration]string{0: "", slidegate.Never: "", 1500 * time.Millisecond: "2"} {
-			d := &slidegate.Decision{Flags: rule.FallbackClosed, RetryAfter: retry}
-			text := want[0]
-			if seconds != "" && body <= BodyJSON {
-				text += `,"retry_after":` + seconds
-			}
-			text += want[1]
-			if got := string(body.AppendRefusal(nil, nil, d)); got != text {
-				t.Errorf("body %d, %v: %s\nwant %s", body, retry, got, text)
-			}
-			h := http.Header{}
-			HeadersIETF.Write(h, nil, d)
-			if got := h.Get("Retry-After"); got != seconds || len(h) > 1 || RefusalStatus(d) != 503 {
-				t.Errorf("%v: %v, status %d; want Retry-After %q and 503", retry, h, RefusalStatus(d), seconds)
-			}
 		}
 	}
 }

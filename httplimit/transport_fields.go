@@ -6,59 +6,29 @@ import (
 	"strings"
 )
 
-// fieldValue is a value in a structured field (RFC 9651). Of values that are neither names nor whole numbers, which RateLimit
-// has no use for, only the syntax is checked.
-type fieldValue struct {
-	kind fieldKind
-	text string
-	n    int64
+// fieldMember is a member of a List or of a Dictionary (RFC 9651). Values are as they were written, and empty where there is
+// none; that of an inner list is empty too.
+type fieldMember struct {
+	key   string // of a Dictionary
+	value string
+	r, t  string // the parameters of RateLimit
 }
 
-type fieldKind uint8
-
-const (
-	fieldOther fieldKind = iota
-	fieldName            // a String, or a Token, which some servers send instead; in text
-	fieldWhole           // an Integer, in n
-)
-
-// isZero reports whether v is the number 0.
-func (v fieldValue) isZero() bool { return v.kind == fieldWhole && v.n == 0 }
-
-// fieldItem is an item with those of its parameters that RateLimit has.
-type fieldItem struct {
-	value fieldValue
-	r, t  fieldValue
-}
-
-// readList calls each with the items of a List, and reports whether it is well-formed: if not, nothing of it counts.
-func readList(lines []string, each func(fieldItem)) bool {
-	return readMembers(lines, false, func(_ string, item fieldItem) { each(item) })
-}
-
-// readDictionary calls each with the members of a Dictionary, and reports whether it is well-formed.
-func readDictionary(lines []string, each func(key string, value fieldValue)) bool {
-	return readMembers(lines, true, func(key string, item fieldItem) { each(key, item.value) })
-}
-
-func readMembers(lines []string, keyed bool, each func(key string, item fieldItem)) bool {
+// readMembers calls each with the members of a List, or of a Dictionary if they have keys. It reports whether the field is
+// well-formed: if not, nothing of it counts. The text of a Display String is not decoded.
+func readMembers(lines []string, keyed bool, each func(fieldMember)) bool {
 	f := &fieldReader{strings.TrimLeft(strings.Join(lines, ", "), " ")}
 	for f.rest != "" {
-		var key string
-		var item fieldItem
-		ok := true
+		var m fieldMember
 		if keyed {
-			key, ok = f.key()
+			if m.key = f.key(); m.key == "" {
+				return false
+			}
 		}
-		if !keyed || f.next('=') {
-			ok = ok && f.member(&item)
-		} else {
-			ok = ok && f.parameters(&item)
-		}
-		if !ok {
+		if (!keyed || f.next('=')) && !f.itemOrList(&m) || !f.parameters(&m) {
 			return false
 		}
-		each(key, item)
+		each(m)
 		if f.skip(" \t"); f.rest == "" {
 			return true
 		}
@@ -70,7 +40,24 @@ func readMembers(lines []string, keyed bool, each func(key string, item fieldIte
 	return true
 }
 
-// fieldReader reads a field from its beginning. What is wrong makes its methods return false.
+// nameIn returns the text of a String. The drafts want one for a name; a Token is what some servers send.
+func nameIn(value string) (name string, ok bool) {
+	switch {
+	case value == "" || !strings.Contains(`"*`+letters, value[:1]):
+		return "", false
+	case value[0] == '"':
+		value = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
+	}
+	return value, true
+}
+
+// wholeIn returns an Integer.
+func wholeIn(value string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	return n, err == nil
+}
+
+// fieldReader reads a field from its beginning.
 type fieldReader struct{ rest string }
 
 // next takes c away if it comes next, and reports whether it did.
@@ -84,130 +71,113 @@ func (f *fieldReader) next(c byte) bool {
 
 // skip takes characters away, and returns them.
 func (f *fieldReader) skip(characters string) string {
-	rest := strings.TrimLeft(f.rest, characters)
-	skipped := f.rest[:len(f.rest)-len(rest)]
-	f.rest = rest
-	return skipped
+	before := f.rest
+	f.rest = strings.TrimLeft(before, characters)
+	return before[:len(before)-len(f.rest)]
 }
 
 const (
-	digits     = "0123456789"
-	lowercase  = "abcdefghijklmnopqrstuvwxyz"
-	letters    = lowercase + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	tokenRunes = letters + digits + "!#$%&'*+-.^_`|~:/"
+	digits    = "0123456789"
+	lowercase = "abcdefghijklmnopqrstuvwxyz"
+	letters   = lowercase + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
-func (f *fieldReader) key() (key string, ok bool) {
-	if f.rest == "" || !strings.Contains(lowercase+"*", f.rest[:1]) {
-		return "", false
+// key reads the name of a member or of a parameter; it is empty if there is none.
+func (f *fieldReader) key() string {
+	if f.rest == "" || !strings.Contains("*"+lowercase, f.rest[:1]) {
+		return ""
 	}
-	return f.skip(lowercase + digits + "_-.*"), true
+	return f.skip(lowercase + digits + "_-.*")
 }
 
-// member reads an item or an inner list, which is fieldOther.
-func (f *fieldReader) member(item *fieldItem) (ok bool) {
+// itemOrList reads the value of m, or an inner list, and reports whether it is well-formed.
+func (f *fieldReader) itemOrList(m *fieldMember) (ok bool) {
 	if !f.next('(') {
-		item.value, ok = f.value()
-		return ok && f.parameters(item)
+		m.value, ok = f.value()
+		return ok
 	}
 	for {
 		if f.skip(" "); f.next(')') {
-			return f.parameters(item)
+			return true
 		}
-		var inner fieldItem
-		inner.value, ok = f.value()
-		if !ok || !f.parameters(&inner) || f.rest == "" || f.rest[0] != ' ' && f.rest[0] != ')' {
+		_, ok := f.value()
+		if !ok || !f.parameters(new(fieldMember)) || f.rest == "" || f.rest[0] != ' ' && f.rest[0] != ')' {
 			return false
 		}
 	}
 }
 
 // parameters reads what follows a value. Of a parameter that is there twice, the last counts.
-func (f *fieldReader) parameters(item *fieldItem) bool {
+func (f *fieldReader) parameters(m *fieldMember) bool {
 	for f.next(';') {
 		f.skip(" ")
-		key, ok := f.key()
-		var value fieldValue
-		if ok && f.next('=') {
+		key, value, ok := f.key(), "", true
+		if key != "" && f.next('=') {
 			value, ok = f.value()
 		}
 		switch {
-		case !ok:
+		case key == "" || !ok:
 			return false
 		case key == "r":
-			item.r = value
+			m.r = value
 		case key == "t":
-			item.t = value
+			m.t = value
 		}
 	}
 	return true
 }
 
-func (f *fieldReader) value() (v fieldValue, ok bool) {
-	if f.rest == "" {
-		return v, false
-	}
-	switch c := f.rest[:1]; {
-	case c == `"`:
-		return f.quoted()
-	case strings.Contains("-"+digits, c):
-		return f.number()
-	case strings.Contains("*"+letters, c):
-		return fieldValue{kind: fieldName, text: f.skip(tokenRunes)}, true
+// value takes a value away, and returns it as it was written and whether it is well-formed.
+func (f *fieldReader) value() (value string, ok bool) {
+	before := f.rest
+	switch {
+	case f.next('"'):
+		ok = f.quoted()
 	case f.next('?'): // a Boolean
-		return v, f.next('0') || f.next('1')
+		ok = f.next('0') || f.next('1')
 	case f.next('@'): // a Date
-		n, ok := f.number()
-		return v, ok && n.kind == fieldWhole
+		ok = f.number(false)
 	case f.next(':'): // a Byte Sequence
-		encoded := f.skip(letters + digits + "+/=")
-		_, err := base64.StdEncoding.DecodeString(encoded)
-		return v, err == nil && f.next(':')
-	case f.next('%') && f.next('"'): // a Display String, which is not decoded
-		text, rest, ended := strings.Cut(f.rest, `"`)
-		f.rest = rest
-		_, ok = quote(text) // only printable ASCII can be
-		return v, ok && ended
+		_, err := base64.StdEncoding.DecodeString(f.skip(letters + digits + "+/="))
+		ok = err == nil && f.next(':')
+	case strings.HasPrefix(before, `%"`): // a Display String
+		f.rest = before[2:]
+		f.skip(digits + letters + " !#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+		ok = f.next('"')
+	case f.skip("*"+letters) != "": // a Token
+		f.skip(letters + digits + "!#$%&'*+-.^_`|~:/")
+		ok = true
+	default:
+		ok = f.number(true)
 	}
-	return v, false
+	return before[:len(before)-len(f.rest)], ok
 }
 
-// number reads an Integer or a Decimal.
-func (f *fieldReader) number() (v fieldValue, ok bool) {
-	negative := f.next('-')
-	whole := f.skip(digits)
-	if f.next('.') {
-		fraction := f.skip(digits)
-		return v, len(whole) >= 1 && len(whole) <= 12 && len(fraction) >= 1 && len(fraction) <= 3
+// number takes an Integer away, or a Decimal if one may be there, and reports whether it is well-formed.
+func (f *fieldReader) number(decimal bool) bool {
+	f.next('-')
+	whole := len(f.skip(digits))
+	if !decimal || !f.next('.') {
+		return whole >= 1 && whole <= 15
 	}
-	n, err := strconv.ParseInt(whole, 10, 64)
-	if negative {
-		n = -n
-	}
-	return fieldValue{kind: fieldWhole, n: n}, err == nil && len(whole) <= 15
+	fraction := len(f.skip(digits))
+	return whole >= 1 && whole <= 12 && fraction >= 1 && fraction <= 3
 }
 
-// quoted reads a String.
-func (f *fieldReader) quoted() (v fieldValue, ok bool) {
-	if !f.next('"') {
-		return v, false
-	}
-	var text []byte
+// quoted takes the rest of a String away, and reports whether it ends and has nothing in it that it must not have.
+func (f *fieldReader) quoted() bool {
 	for i := 0; i < len(f.rest); i++ {
-		c := f.rest[i]
-		switch {
+		switch c := f.rest[i]; {
 		case c == '"':
 			f.rest = f.rest[i+1:]
-			return fieldValue{kind: fieldName, text: string(text)}, true
+			return true
 		case c == '\\':
 			if i++; i == len(f.rest) || f.rest[i] != '"' && f.rest[i] != '\\' {
-				return v, false
+				return false
 			}
-			c = f.rest[i]
 		case c < ' ' || c > '~':
-			return v, false
+			return false
 		}
-		text = append(text, c)
 	}
-	return v, false
+	return false
 }

@@ -73,12 +73,15 @@ func rateLimitHold(h http.Header) (hold time.Duration, limit string) {
 	if len(values) == 0 {
 		return 0, ""
 	}
-	valid := readList(values, func(item fieldItem) {
-		if item.value.kind != fieldName || !item.r.isZero() || item.t.kind != fieldWhole {
+	valid := readMembers(values, false, func(m fieldMember) {
+		name, named := nameIn(m.value)
+		remaining, counted := wholeIn(m.r)
+		seconds, timed := wholeIn(m.t)
+		if !named || !counted || remaining != 0 || !timed {
 			return
 		}
-		if other := ofSeconds(item.t.n); other > hold {
-			hold, limit = other, item.value.text[:min(len(item.value.text), maxNameBytes)]
+		if other := ofSeconds(seconds); other > hold {
+			hold, limit = other, name[:min(len(name), maxNameBytes)]
 		}
 	})
 	if !valid {
@@ -89,19 +92,14 @@ func rateLimitHold(h http.Header) (hold time.Duration, limit string) {
 
 // draft07Hold returns the time of a RateLimit of draft 07, which was a dictionary.
 func draft07Hold(values []string) time.Duration {
-	var remaining, reset fieldValue
-	valid := readDictionary(values, func(key string, value fieldValue) {
-		switch key {
-		case "remaining":
-			remaining = value
-		case "reset":
-			reset = value
-		}
-	})
-	if !valid || !remaining.isZero() || reset.kind != fieldWhole {
+	found := map[string]string{}
+	valid := readMembers(values, true, func(m fieldMember) { found[m.key] = m.value })
+	remaining, counted := wholeIn(found["remaining"])
+	seconds, timed := wholeIn(found["reset"])
+	if !valid || !counted || remaining != 0 || !timed {
 		return 0
 	}
-	return ofSeconds(reset.n)
+	return ofSeconds(seconds)
 }
 
 // trioHold returns the time of a reset if nothing remains. Of fields that are there several times, the strictest counts.
