@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Three lines make any handler limited.
@@ -67,4 +69,31 @@ func Example_policies() {
 	fmt.Println(w.Header().Get("RateLimit-Policy"))
 	// Output:
 	// "api";q=100;w=60, "everybody";q=10000;w=60
+}
+
+// A handler that decides by itself writes what the middleware would.
+func ExampleHeaders_Write() {
+	store, _ := memstore.New(memstore.Options{Now: func() slidegate.Micros { return 1_767_268_800_000_000 }})
+	limit := slidegate.PerHour(1)
+	limit.Name = "api"
+	limiter, _ := slidegate.New(store, limit)
+	var items httplimit.HeaderItems // remembers limits; keep it beside the limiter
+
+	for range 2 {
+		d, err := limiter.Allow(context.Background(), "ann")
+		if err != nil { // nobody could decide
+			d = slidegate.Decision{Flags: rule.FallbackClosed}
+		}
+		h := http.Header{}
+		prepared := items.Append(nil, limiter.Limits())
+		httplimit.HeadersIETF.Write(h, prepared, &d)
+		fmt.Println(h)
+		if !d.Allowed {
+			fmt.Printf("%d %s", httplimit.RefusalStatus(&d), httplimit.BodyText.AppendRefusal(nil, prepared, &d))
+		}
+	}
+	// Output:
+	// map[Ratelimit:["api";r=0] Ratelimit-Policy:["api";q=1;w=3600]]
+	// map[Ratelimit:["api";r=0;t=7200] Ratelimit-Policy:["api";q=1;w=3600] Retry-After:[7200]]
+	// 429 The quota is used up. Try again in 7200 seconds.
 }

@@ -5,10 +5,8 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/dunglas/httpsfv"
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -18,7 +16,7 @@ type Headers uint8
 
 // The dialects. A time to wait is always in whole seconds, rounded up.
 const (
-	// HeadersIETF are RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11, an item a limit:
+	// HeadersIETF are RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11, one item per limit:
 	//	RateLimit-Policy: "api";q=100;w=60
 	//	RateLimit: "api";r=42;t=18
 	HeadersIETF Headers = iota
@@ -37,84 +35,115 @@ const (
 // sfMax is the largest integer of a structured field.
 const sfMax = 999_999_999_999_999
 
-// told is one limit as a response tells about it.
-type told struct {
-	name   string // as a structured field writes it, with its quotes
+// undecided are the flags of a decision that no limit made: there is nothing to say about what is left.
+const undecided = rule.FallbackOpen | rule.FallbackClosed
+
+// HeaderItem is a limit as header fields write it, prepared once by NewHeaderItem or HeaderItems. It is safe for concurrent
+// use.
+type HeaderItem struct {
 	limit  slidegate.Limit
+	name   string // as a structured field writes it, with its quotes
 	policy string // its item of RateLimit-Policy
 	quota  string
 }
 
-// tell makes a limit ready to be told about.
-func tell(name string, limit slidegate.Limit) (told, error) {
-	item := httpsfv.NewItem(name)
-	item.Params.Add("q", min(limit.Quota, sfMax))
-	if seconds := int64(limit.Window / time.Second); seconds >= 1 && limit.Window%time.Second == 0 {
-		item.Params.Add("w", min(seconds, sfMax))
+// NewHeaderItem prepares a limit under its name, or under its text if it has no name. The error is about a name that
+// cannot stand in a header.
+func NewHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
+	name := limit.Name
+	if name == "" {
+		name = limit.String()
 	}
-	policy, err := httpsfv.Marshal(item)
-	if err != nil {
-		return told{}, fmt.Errorf("httplimit: the name %q cannot stand in a header: use printable ASCII", name)
+	quoted, ok := quote(name)
+	if !ok {
+		return nil, fmt.Errorf("httplimit: the name %q cannot stand in a header: use printable ASCII", name)
 	}
-	quoted, err := httpsfv.Marshal(httpsfv.NewItem(name))
-	return told{name: quoted, limit: limit, policy: policy, quota: strconv.FormatInt(limit.Quota, 10)}, err
+	policy := quoted + ";q=" + strconv.FormatInt(min(limit.Quota, sfMax), 10)
+	if limit.Window%time.Second == 0 {
+		policy += ";w=" + strconv.FormatInt(int64(limit.Window/time.Second), 10)
+	}
+	return &HeaderItem{limit: limit, name: quoted, policy: policy, quota: strconv.FormatInt(limit.Quota, 10)}, nil
 }
 
-// policyField returns the value of RateLimit-Policy.
-func policyField(limits []told) string {
-	var b strings.Builder
-	for i := range limits {
-		if i > 0 {
-			b.WriteString(", ")
+// quote returns a text as a String of a structured field (RFC 9651), which is JSON too, and whether it can be one: only
+// printable ASCII can.
+func quote(text string) (quoted string, ok bool) {
+	b := append(make([]byte, 0, len(text)+2), '"')
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ' || c > '~':
+			return "", false
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		default:
+			b = append(b, c)
 		}
-		b.WriteString(limits[i].policy)
 	}
-	return b.String()
+	return string(append(b, '"')), true
 }
 
-// write tells about a decision over limits, which are in the order of its answers.
-func (dialect Headers) write(h http.Header, limits []told, policies string, d *slidegate.Decision) {
-	switch dialect {
-	case HeadersNone:
-	case HeadersIETF:
-		v := newValues(2, itemBytes*len(limits))
-		h["Ratelimit-Policy"] = v.line(policies)
-		h["Ratelimit"] = v.line(rateLimit(v, limits, d))
-		v.giveBack()
-	default:
-		dialect.trio(h, limits[d.Index].quota, d)
+// Write sets the fields that say what a decision left of its limits, whose items are in the order of d.Answers, and
+// Retry-After if d is a refusal that waiting ends. Of limits that nobody asked, because the store failed, it says nothing;
+// neither does it if there are no items.
+func (dialect Headers) Write(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
+	if d.Flags&undecided == 0 && len(items) > 0 {
+		switch dialect {
+		case HeadersNone:
+		case HeadersIETF:
+			writeIETF(h, items, d)
+		default:
+			dialect.trio(h, items[d.Index].quota, d)
+		}
+	}
+	if !d.Allowed {
+		setRetryAfter(h, d)
 	}
 }
 
-// itemBytes is about how long an item of RateLimit is.
+// itemBytes is about how long an item of RateLimit or of RateLimit-Policy is.
 const itemBytes = 64
 
-// rateLimit returns the value of RateLimit.
-func rateLimit(v *values, limits []told, d *slidegate.Decision) string {
-	from := len(v.text)
-	if d.Answers == nil {
-		v.text = appendItem(v.text, &limits[0], d.Remaining, effective(d.Allowed, d.Remaining, d.RetryAfter, d.ResetAfter))
-		return v.cut(from)
+// writeIETF writes RateLimit-Policy and RateLimit.
+func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
+	if len(items) == 1 && d.Answers == nil {
+		v := newValues(2, itemBytes)
+		h["Ratelimit-Policy"] = v.line(items[0].policy)
+		from := len(v.text)
+		v.text = appendItem(v.text, items[0], d.Remaining, effective(d.Allowed, d.Remaining, d.RetryAfter, d.ResetAfter))
+		h["Ratelimit"] = v.line(v.cut(from))
+		v.giveBack()
+		return
 	}
-	for i := range limits {
+	v := newValues(2, 2*itemBytes*len(items))
+	from := len(v.text)
+	for i, item := range items {
+		if i > 0 {
+			v.text = append(v.text, ", "...)
+		}
+		v.text = append(v.text, item.policy...)
+	}
+	h["Ratelimit-Policy"] = v.line(v.cut(from))
+	from = len(v.text)
+	for i, item := range items {
 		a := &d.Answers[i]
 		if i > 0 {
 			v.text = append(v.text, ", "...)
 		}
-		v.text = appendItem(v.text, &limits[i], a.Remaining, effective(a.Allowed, a.Remaining, duration(a.RetryAfter), duration(a.ResetAfter)))
+		v.text = appendItem(v.text, item, a.Remaining, effective(a.Allowed, a.Remaining, duration(a.RetryAfter), duration(a.ResetAfter)))
 	}
-	return v.cut(from)
+	h["Ratelimit"] = v.line(v.cut(from))
+	v.giveBack()
 }
 
-func appendItem(b []byte, limit *told, remaining, t int64) []byte {
-	b = append(b, limit.name...)
+func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
+	b = append(b, item.name...)
 	b = append(b, ";r="...)
-	b = appendNumber(b, min(remaining, sfMax))
+	b = strconv.AppendInt(b, min(remaining, sfMax), 10)
 	if t < 0 {
 		return b
 	}
 	b = append(b, ";t="...)
-	return appendNumber(b, min(t, sfMax))
+	return strconv.AppendInt(b, min(t, sfMax), 10)
 }
 
 // effective is how long, in seconds, what remains has to do: until the same cost is admitted again, or until all is free.
@@ -147,10 +176,10 @@ func (dialect Headers) trio(h http.Header, quota string, d *slidegate.Decision) 
 	}
 	v := newValues(3, itemBytes)
 	from := len(v.text)
-	v.text = appendNumber(v.text, d.Remaining)
+	v.text = strconv.AppendInt(v.text, d.Remaining, 10)
 	remaining := v.cut(from)
 	from = len(v.text)
-	v.text = appendNumber(v.text, reset)
+	v.text = strconv.AppendInt(v.text, reset, 10)
 	h[names[0]], h[names[1]], h[names[2]] = v.line(quota), v.line(remaining), v.line(v.cut(from))
 	v.giveBack()
 }
@@ -159,6 +188,39 @@ var (
 	plainNames = [3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}
 	xNames     = [3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
 )
+
+// retrySeconds is how many whole seconds a refused client has to wait, at least one. It is -1 if no waiting helps, or nobody
+// knows how long, because the store could not be asked.
+func retrySeconds(d *slidegate.Decision) int64 {
+	if d.RetryAfter == slidegate.Never || d.RetryAfter <= 0 && d.Flags&rule.FallbackClosed != 0 {
+		return -1
+	}
+	return max(1, seconds(d.RetryAfter))
+}
+
+// setRetryAfter writes when to come back, if that is known.
+func setRetryAfter(h http.Header, d *slidegate.Decision) {
+	wait := retrySeconds(d)
+	switch {
+	case wait < 0:
+	case wait < int64(len(waits)):
+		h["Retry-After"] = waits[wait]
+	default:
+		v := newValues(1, itemBytes)
+		from := len(v.text)
+		v.text = strconv.AppendInt(v.text, wait, 10)
+		h["Retry-After"] = v.line(v.cut(from))
+		v.giveBack()
+	}
+}
+
+// waits are the usual values of Retry-After, made once. They are shared, and appending to one makes a copy.
+var waits = func() (all [301][]string) {
+	for i := range all {
+		all[i] = []string{strconv.Itoa(i)}
+	}
+	return all
+}()
 
 // seconds rounds up, and is -1 for what never comes.
 func seconds(d time.Duration) int64 {

@@ -3,12 +3,11 @@ package httplimit
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/dunglas/httpsfv"
 	"github.com/slidegate/slidegate"
-	"pgregory.net/rapid"
 )
 
 // At half past noon 30 of 100 are used, in an hour's window that starts at noon.
@@ -39,78 +38,64 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// Several limits are all told about, those of names that need quoting too.
+// Several limits have an item each, also those with names that need quoting.
 func TestIETFWithSeveralLimits(t *testing.T) {
 	first, second := slidegate.PerMinute(2), slidegate.PerHour(1000)
 	first.Name = `a "quoted" \ name`
 	second.Window = 1500 * time.Millisecond // no whole number of seconds: w is left out
 	p := newPlay(t, Options{}, nil, first, second)
-	w := p.from("192.0.2.1")
-	policies := parseList(t, w.Header()["Ratelimit-Policy"])
-	limits := parseList(t, w.Header()["Ratelimit"])
-	for i, want := range []struct {
-		name string
-		q, r int64
-		w    any
-	}{{first.Name, 2, 1, int64(60)}, {"1000/1.5s", 1000, 999, nil}} {
-		policy, limit := policies[i].(httpsfv.Item), limits[i].(httpsfv.Item)
-		q, _ := policy.Params.Get("q")
-		window, _ := policy.Params.Get("w")
-		remaining, _ := limit.Params.Get("r")
-		if policy.Value != want.name || limit.Value != want.name || q != want.q || remaining != want.r || window != want.w {
-			t.Errorf("item %d: %v %v %v; %v %v; want %+v", i, policy.Value, q, window, limit.Value, remaining, want)
+	h := p.from("192.0.2.1").Header()
+	if got, want := h.Get("RateLimit-Policy"), `"a \"quoted\" \\ name";q=2;w=60, "1000/1.5s";q=1000`; got != want {
+		t.Errorf("RateLimit-Policy is %s, want %s", got, want)
+	}
+	if got, want := h.Get("RateLimit"), `"a \"quoted\" \\ name";r=1;t=120, "1000/1.5s";r=999;t=`; !strings.HasPrefix(got, want) {
+		t.Errorf("RateLimit is %s, want %s", got, want)
+	}
+}
+
+// Only printable ASCII can stand in a header.
+func TestNamesOfItems(t *testing.T) {
+	for name, want := range map[string]string{
+		"api": `"api"`, "": `"5/1m"`, ` !~`: `" !~"`, `\`: `"\\"`, `"`: `"\""`, "a\tb": "", "a\x00": "", "\x7f": "", "grün": "", "\xff": "",
+	} {
+		limit := slidegate.PerMinute(5)
+		limit.Name = name
+		item, err := NewHeaderItem(limit)
+		switch {
+		case want == "" && err == nil:
+			t.Errorf("%q is written as %s, want an error", name, item.name)
+		case want != "" && (err != nil || item.name != want || item.policy != want+";q=5;w=60"):
+			t.Errorf("%q: %+v, %v; want %s", name, item, err, want)
+		}
+		if want == "" {
+			want = `"5/1m"`
+		}
+		if got := new(HeaderItems).Append(nil, []slidegate.Limit{limit}); got[0].name != want {
+			t.Errorf("%q is remembered as %s, want %s", name, got[0].name, want)
 		}
 	}
 }
 
-func parseList(t *testing.T, lines []string) httpsfv.List {
-	t.Helper()
-	list, err := httpsfv.UnmarshalList(lines)
-	if err != nil {
-		t.Fatalf("%q: %v", lines, err)
+// A limit that comes again is not prepared again, and one too many still works.
+func TestHeaderItemsRemember(t *testing.T) {
+	var items HeaderItems
+	limits := []slidegate.Limit{slidegate.PerMinute(5), slidegate.PerHour(7)}
+	first := items.Append(nil, limits)
+	again := items.Append(first[:1:1], limits[1:])
+	if len(again) != 2 || again[0] != first[0] || again[1] != first[1] || first[0].policy != `"5/1m";q=5;w=60` {
+		t.Errorf("%+v, then %+v", first, again)
 	}
-	return list
-}
-
-// However a decision turns out, the fields can be read by a parser of structured fields and say what was decided.
-func TestIETFCanBeRead(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := slidegate.Decision{
-			Allowed: rapid.Bool().Draw(t, "allowed"), Remaining: rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 1<<53-1)).Draw(t, "remaining"),
-			RetryAfter: time.Duration(rapid.Int64Range(0, 1<<62).Draw(t, "retry")),
-			ResetAfter: time.Duration(rapid.Int64Range(0, 1<<62).Draw(t, "reset")),
-		}
-		if rapid.Bool().Draw(t, "never") {
-			d.RetryAfter = slidegate.Never
-		}
-		name := rapid.StringMatching(`[ -~]{0,30}`).Draw(t, "name")
-		one, err := tell(name, slidegate.Limit{Quota: 1<<53 - 1, Window: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := httpsfv.UnmarshalList([]string{rateLimit(new(values), []told{one}, &d)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		item := list[0].(httpsfv.Item)
-		remaining, _ := item.Params.Get("r")
-		if item.Value != name || remaining != min(d.Remaining, 999_999_999_999_999) {
-			t.Fatalf("%v, r=%v", item.Value, remaining)
-		}
-		wait := d.ResetAfter
-		if !d.Allowed {
-			wait = d.RetryAfter
-		} else if d.Remaining == 0 {
-			wait = slidegate.Never // nothing is said of when some of it comes back
-		}
-		seconds, told := item.Params.Get("t")
-		if told == (wait == slidegate.Never) {
-			t.Fatalf("t is %v for a wait of %v", seconds, wait)
-		}
-		if told && (time.Duration(seconds.(int64))*time.Second < wait || time.Duration(seconds.(int64)-1)*time.Second >= wait && wait > 0) {
-			t.Fatalf("t is %v for a wait of %v", seconds, wait)
-		}
-	})
+	if got := testing.AllocsPerRun(100, func() { again = items.Append(again[:0], limits) }); got > 0 {
+		t.Errorf("%v allocations for limits that are known", got)
+	}
+	full := make(map[slidegate.Limit]*HeaderItem, maxItems)
+	for i := range int64(maxItems) {
+		full[slidegate.PerSecond(i)] = first[0]
+	}
+	items.known.Store(&full)
+	if got := items.Append(nil, limits[1:]); got[0].policy != `"7/1h";q=7;w=3600` || len(*items.known.Load()) != maxItems {
+		t.Errorf("one too many is %+v, and %d are remembered", got[0], len(*items.known.Load()))
+	}
 }
 
 func TestBodies(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // Options are what a Middleware has besides its limiter. The zero value holds every address that connects to the limiter's
@@ -131,9 +130,6 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
 
-// undecided are the flags of a decision that no limit made: there is nothing to tell about what is left.
-const undecided = rule.FallbackOpen | rule.FallbackClosed
-
 // alone tells whether a policy can be decided by a limiter of its own, without a question to put together.
 func (m *Middleware) alone(p *policy) bool {
 	return p.Plan == nil && p.After == nil && m.opts.Group == nil
@@ -158,19 +154,17 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 		m.serveDecided(w, r, next, q, q.failed(r, err))
 		return
 	}
-	if d.Flags&undecided == 0 {
-		m.opts.Headers.write(w.Header(), p.told, p.field, &d)
-	}
+	m.opts.Headers.Write(w.Header(), p.items, &d)
 	if m.opts.OnDecision != nil {
 		m.opts.OnDecision(r, Event{Policy: p.Name, Decision: d, Refused: !d.Allowed})
 	}
 	switch {
 	case d.Allowed:
 		next.ServeHTTP(w, r)
-	case m.opts.Refuse == nil && !d.Flags.FallbackClosed():
-		m.refuse(w, p.told, &d)
+	case m.opts.Refuse == nil:
+		m.refuse(w, p.items, &d)
 	default:
-		m.answer(w, r, p.told, Event{Policy: p.Name, Decision: d, Refused: true})
+		m.opts.Refuse(w, r, Event{Policy: p.Name, Decision: d, Refused: true})
 	}
 }
 
@@ -201,36 +195,20 @@ func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.
 // serveDecided serves a request that has been decided.
 func (m *Middleware) serveDecided(w http.ResponseWriter, r *http.Request, next http.Handler, q *question, event Event) {
 	d := &event.Decision
-	if d.Flags&undecided == 0 {
-		m.opts.Headers.write(w.Header(), q.told, policyField(q.told), d)
-	}
+	m.opts.Headers.Write(w.Header(), q.items, d)
 	event.Refused = !d.Allowed
 	if m.opts.OnDecision != nil {
 		m.opts.OnDecision(r, event)
 	}
 	switch {
+	case event.Refused && m.opts.Refuse != nil:
+		m.opts.Refuse(w, r, event)
 	case event.Refused:
-		m.answer(w, r, q.told, event)
+		m.refuse(w, q.items, d)
 	case q.reservation != nil:
 		q.serveAndSettle(w, r, next)
 	default:
 		next.ServeHTTP(w, r)
-	}
-}
-
-// answer writes a refusal in the application's own way, or ours.
-func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, limits []told, event Event) {
-	closed := event.Decision.Flags.FallbackClosed()
-	switch {
-	case m.opts.Refuse != nil:
-		if !closed {
-			setRetryAfter(w.Header(), &event.Decision)
-		}
-		m.opts.Refuse(w, r, event)
-	case closed:
-		m.unavailable(w)
-	default:
-		m.refuse(w, limits, &event.Decision)
 	}
 }
 

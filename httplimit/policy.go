@@ -42,10 +42,9 @@ type policy struct {
 	Policy
 	limiter *slidegate.Limiter
 	limits  []slidegate.Limit // those of limiter, with the names that state belongs to
-	told    []told            // the same, as responses tell about them
-	field   string            // the value of RateLimit-Policy
+	items   []*HeaderItem     // the same, as header fields write them
 	mux     *http.ServeMux    // knows Match; nil if that is empty
-	plans   plans
+	plans   HeaderItems       // of all limits so far, by the limits as they were given
 }
 
 // matches tells whether the policy is for this request.
@@ -94,10 +93,9 @@ func newPolicy(limiter *slidegate.Limiter, given Policy, several bool) (*policy,
 		return nil, fmt.Errorf("httplimit: policy %q: there is no limit: give it Limits, or give the limiter some", p.Name)
 	}
 	var err error
-	if p.limits, p.told, err = p.planned(limits); err != nil {
+	if p.limits, p.items, err = p.planned(limits); err != nil {
 		return nil, err
 	}
-	p.field = policyField(p.told)
 	if p.limiter, err = limiter.With(p.limits...); err != nil {
 		return nil, fmt.Errorf("httplimit: policy %q: %w", p.Name, err)
 	}

@@ -137,7 +137,7 @@ func TestManyPlans(t *testing.T) {
 		return []slidegate.Limit{named("", quota)}
 	}}}}, nil, slidegate.PerMinute(1))
 	for range 2 {
-		for quota = 1; quota <= maxPlans+10; quota++ {
+		for quota = 1; quota <= maxItems+10; quota++ {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.RemoteAddr = fmt.Sprintf("192.0.%d.%d:1", quota>>8, quota&255)
 			if got, want := p.ask(r).Header().Get("RateLimit-Policy"), fmt.Sprintf(`"api";q=%d;w=60`, quota); got != want {
@@ -150,12 +150,12 @@ func TestManyPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := m.policies[0]
-	for quota := range int64(maxPlans + 10) {
+	for quota := range int64(maxItems + 10) {
 		if _, err := one.ready(named("", quota+1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := len(*one.plans.known.Load()); got != maxPlans {
+	if got := len(*one.plans.known.Load()); got != maxItems {
 		t.Errorf("%d limits are remembered", got)
 	}
 }

@@ -16,7 +16,7 @@ type question struct {
 	policies []*policy
 	claims   []slidegate.Claim
 	owner    []int // which policy a claim is of
-	told     []told
+	items    []*HeaderItem
 	err      error // a plan that cannot be told about
 
 	reservation *slidegate.Reservation // what was taken, if a policy has an After
@@ -29,10 +29,10 @@ func (m *Middleware) ask(r *http.Request, policies []*policy) *question {
 	q.claims, q.owner = make([]slidegate.Claim, 0, len(policies)), make([]int, 0, len(policies)) // mostly a limit each
 	for i, p := range policies {
 		key, cost := p.Key(r), p.cost(r)
-		limits, tolds := p.limits, p.told
+		limits, items := p.limits, p.items
 		if plan := p.plan(r); len(plan) > 0 {
 			var err error
-			limits, tolds, err = p.planned(plan)
+			limits, items, err = p.planned(plan)
 			q.err = cmp.Or(q.err, err) // one that is wrong must not be forgotten over the next, which is right
 		}
 		for _, limit := range limits {
@@ -40,9 +40,9 @@ func (m *Middleware) ask(r *http.Request, policies []*policy) *question {
 			q.owner = append(q.owner, i)
 		}
 		if i == 0 {
-			q.told = slices.Clip(tolds) // all of them, mostly; to append makes a copy
+			q.items = slices.Clip(items) // all of them, mostly; to append makes a copy
 		} else {
-			q.told = append(q.told, tolds...)
+			q.items = append(q.items, items...)
 		}
 	}
 	return q

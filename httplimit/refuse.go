@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Body is what a refusal says.
@@ -26,94 +27,74 @@ const (
 	problemCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// refuse answers a request that is over its limit.
-func (m *Middleware) refuse(w http.ResponseWriter, limits []told, d *slidegate.Decision) {
-	wait := setRetryAfter(w.Header(), d)
-	text := bodyTexts.Get().(*[]byte)
-	*text = appendRefusal((*text)[:0], m.opts.Body, limits[d.Index].name, wait)
-	m.send(w, http.StatusTooManyRequests, *text)
-	bodyTexts.Put(text)
-}
+// unchecked is the sentence for requests that nobody could decide.
+const unchecked = "The rate limit could not be checked."
 
-// unavailable answers a request that nobody could decide.
-func (m *Middleware) unavailable(w http.ResponseWriter) {
-	m.send(w, http.StatusServiceUnavailable, []byte(unavailable[m.opts.Body]))
-}
-
-var unavailable = [bodies]string{
-	`{"type":"` + problemCapacity + `","title":"Service unavailable","status":503,"detail":"The rate limit could not be checked."}` + "\n",
-	`{"error":"rate limit unavailable"}` + "\n",
-	"The rate limit could not be checked.\n",
-	"",
-}
-
+// The content types of the bodies, as header fields have them.
 var (
 	noStore      = []string{"no-store"}
-	contentTypes = [bodies][]string{{"application/problem+json"}, {"application/json"}, {"text/plain; charset=utf-8"}, nil}
+	contentTypes = [bodies][]string{{"application/problem+json"}, {"application/json"}, {"text/plain; charset=utf-8"}, {""}}
 	bodyTexts    = sync.Pool{New: func() any { return new(make([]byte, 0, 512)) }}
 )
 
-// send writes the head and the body of an answer.
-func (m *Middleware) send(w http.ResponseWriter, status int, text []byte) {
-	h := w.Header()
-	h["Cache-Control"] = noStore // RFC 6585: a 429 must not be stored by a cache
-	if m.opts.Body == BodyNone {
-		w.WriteHeader(status)
-		return
+// ContentType returns the value of Content-Type that goes with the body, which is empty for BodyNone.
+func (body Body) ContentType() string { return contentTypes[body][0] }
+
+// RefusalStatus returns the status of a refusal: 429, or 503 if nobody could decide (rule.FallbackClosed).
+func RefusalStatus(d *slidegate.Decision) int {
+	if d.Flags&rule.FallbackClosed != 0 {
+		return http.StatusServiceUnavailable
 	}
-	h["Content-Type"] = contentTypes[m.opts.Body]
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that has gone away is not worth an error
+	return http.StatusTooManyRequests
 }
 
-// setRetryAfter tells when to come back, in whole seconds, rounded up. It is -1 if no waiting helps, and then says nothing.
-func setRetryAfter(h http.Header, d *slidegate.Decision) int64 {
-	wait := seconds(d.RetryAfter)
-	if wait < 0 {
-		return wait
-	}
-	wait = max(1, wait)
-	if wait < int64(len(waits)) {
-		h["Retry-After"] = waits[wait]
-	} else {
-		v := newValues(1, itemBytes)
-		from := len(v.text)
-		v.text = appendNumber(v.text, wait)
-		h["Retry-After"] = v.line(v.cut(from))
-		v.giveBack()
-	}
-	return wait
-}
-
-// waits are the usual values of Retry-After, made once. They are shared, and appending to one makes a copy.
-var waits = func() (all [301][]string) {
-	for i := range all {
-		all[i] = []string{strconv.Itoa(i)}
-	}
-	return all
-}()
-
-// appendRefusal appends the body of a refusal. The name is quoted as a structured field, which is JSON too.
-func appendRefusal(b []byte, body Body, name string, wait int64) []byte {
-	switch body {
-	case BodyProblem:
+// AppendRefusal appends the body of a refusal by the limits that the items are of; see Headers.Write. It names the limit
+// that refused as the header fields do. A decision with rule.FallbackClosed needs no items: nobody could decide, which is
+// what the body says.
+func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decision) []byte {
+	wait, closed := retrySeconds(d), d.Flags&rule.FallbackClosed != 0
+	switch {
+	case body == BodyNone:
+		return b
+	case body == BodyText && closed:
+		return append(b, unchecked+"\n"...)
+	case body == BodyText:
+		return append(appendSentence(b, wait), '\n')
+	case body == BodyJSON && closed:
+		b = append(b, `{"error":"rate limit unavailable"`...)
+	case body == BodyJSON:
+		b = append(b, `{"error":"rate limited","limit":`...)
+		b = append(b, items[d.Index].name...) // a quoted name is JSON too
+	case closed:
+		b = append(b, `{"type":"`+problemCapacity+`","title":"Service unavailable","status":503,"detail":"`+unchecked+`"`...)
+	default:
 		b = append(b, `{"type":"`+problemQuota+`","title":"Too many requests","status":429,"detail":"`...)
 		b = appendSentence(b, wait)
 		b = append(b, `","violated-policies":[`...)
-		b = append(b, name...)
+		b = append(b, items[d.Index].name...)
 		b = append(b, ']')
-	case BodyJSON:
-		b = append(b, `{"error":"rate limited","limit":`...)
-		b = append(b, name...)
-	default:
-		b = appendSentence(b, wait)
-		return append(b, '\n')
 	}
 	if wait >= 0 {
 		b = append(b, `,"retry_after":`...)
 		b = strconv.AppendInt(b, wait, 10)
 	}
 	return append(b, "}\n"...)
+}
+
+// refuse answers a request that was refused. Its header says already when to come back.
+func (m *Middleware) refuse(w http.ResponseWriter, items []*HeaderItem, d *slidegate.Decision) {
+	h, body := w.Header(), m.opts.Body
+	h["Cache-Control"] = noStore // RFC 6585: a 429 must not be stored by a cache
+	if body == BodyNone {
+		w.WriteHeader(RefusalStatus(d))
+		return
+	}
+	h["Content-Type"] = contentTypes[body]
+	w.WriteHeader(RefusalStatus(d))
+	text := bodyTexts.Get().(*[]byte)
+	*text = body.AppendRefusal((*text)[:0], items, d)
+	_, _ = w.Write(*text) // a client that has gone away is not worth an error
+	bodyTexts.Put(text)
 }
 
 func appendSentence(b []byte, wait int64) []byte {

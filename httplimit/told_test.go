@@ -61,7 +61,7 @@ func TestTimesAreRoundedUpOnce(t *testing.T) {
 			}
 			for dialect, want := range map[Headers]int64{HeadersX: int64(noon/second) + test.unix, HeadersXDelta: test.from, HeadersDraft03: test.from} {
 				h := http.Header{}
-				dialect.write(h, []told{{quota: "1"}}, "", &d)
+				dialect.Write(h, []*HeaderItem{{quota: "1"}}, &d)
 				if got := h.Get("X-RateLimit-Reset") + h.Get("RateLimit-Reset"); got != strconv.FormatInt(want, 10) {
 					t.Errorf("dialect %d, allowed %v, %+v: the reset is %s, not %d", dialect, allowed, test, got, want)
 				}
@@ -75,7 +75,7 @@ func TestNeverInTheOlderDialects(t *testing.T) {
 	d := slidegate.Decision{RetryAfter: slidegate.Never, ResetAfter: 5 * time.Second, At: noon, Remaining: 7}
 	for dialect, want := range map[Headers]string{HeadersX: strconv.FormatInt(int64(noon)/1e6+5, 10), HeadersXDelta: "5", HeadersDraft03: "5"} {
 		h := http.Header{}
-		dialect.write(h, []told{{quota: "10"}}, "", &d)
+		dialect.Write(h, []*HeaderItem{{quota: "10"}}, &d)
 		if got := h.Get("X-RateLimit-Reset") + h.Get("RateLimit-Reset"); got != want {
 			t.Errorf("dialect %d: the reset is %s", dialect, got)
 		}
@@ -92,7 +92,10 @@ func TestRetryAfterAndSentence(t *testing.T) {
 		300 * time.Second: "300", 300*time.Second + 1000: "301", 24 * time.Hour: "86400", slidegate.Never - 1: "9223372037", slidegate.Never: "",
 	} {
 		h := http.Header{}
-		told := setRetryAfter(h, &slidegate.Decision{RetryAfter: wait})
+		d := &slidegate.Decision{RetryAfter: wait}
+		api := []*HeaderItem{{name: `"api"`}}
+		HeadersNone.Write(h, api, d)
+		told := retrySeconds(d)
 		if got := h.Get("Retry-After"); got != want || (told == -1) != (want == "") {
 			t.Errorf("%v: Retry-After is %q, not %q", wait, got, want)
 		}
@@ -103,12 +106,12 @@ func TestRetryAfterAndSentence(t *testing.T) {
 		case "":
 			sentence = "The request is larger than the quota, and will never be admitted."
 		}
-		if got := string(appendRefusal(nil, BodyText, `"api"`, told)); got != sentence+"\n" {
+		if got := string(BodyText.AppendRefusal(nil, api, d)); got != sentence+"\n" {
 			t.Errorf("%v: the text is %q", wait, got)
 		}
 		for _, body := range []Body{BodyProblem, BodyJSON} {
 			var document map[string]any
-			if err := json.Unmarshal(appendRefusal(nil, body, `"api"`, told), &document); err != nil {
+			if err := json.Unmarshal(body.AppendRefusal(nil, api, d), &document); err != nil {
 				t.Fatal(err)
 			}
 			seconds, there := document["retry_after"]
@@ -151,8 +154,38 @@ func TestLongAnswers(t *testing.T) {
 		math.MaxInt64: `"x";r=0`, math.MaxInt64/1000 + 1: `"x";r=0`, 1<<61 + 1<<40: `"x";r=0`, math.MaxInt64 / 1000: `"x";r=0;t=9223372037`, 1: `"x";r=0;t=1`,
 	} {
 		d := slidegate.Decision{Answers: []rule.Answer{{RetryAfter: wait}}}
-		if got := rateLimit(new(values), []told{{name: `"x"`}}, &d); got != want {
+		h := http.Header{}
+		HeadersIETF.Write(h, []*HeaderItem{{name: `"x"`}}, &d)
+		if got := h.Get("RateLimit"); got != want {
 			t.Errorf("%d: told %q, not %q", wait, got, want)
+		}
+	}
+}
+
+// What nobody could decide is not the client's fault, and the body says when to come back only if somebody knows.
+func TestBodiesOfUndecided(t *testing.T) {
+	for body, want := range map[Body][2]string{
+		BodyProblem: {`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Service unavailable","status":503,` +
+			`"detail":"The rate limit could not be checked."`, "}\n"},
+		BodyJSON: {`{"error":"rate limit unavailable"`, "}\n"},
+		BodyText: {"The rate limit could not be checked.\n"},
+		BodyNone: {},
+	} {
+		for retry, seconds := range map[time.Duration]string{0: "", slidegate.Never: "", 1500 * time.Millisecond: "2"} {
+			d := &slidegate.Decision{Flags: rule.FallbackClosed, RetryAfter: retry}
+			text := want[0]
+			if seconds != "" && body <= BodyJSON {
+				text += `,"retry_after":` + seconds
+			}
+			text += want[1]
+			if got := string(body.AppendRefusal(nil, nil, d)); got != text {
+				t.Errorf("body %d, %v: %s\nwant %s", body, retry, got, text)
+			}
+			h := http.Header{}
+			HeadersIETF.Write(h, nil, d)
+			if got := h.Get("Retry-After"); got != seconds || len(h) > 1 || RefusalStatus(d) != 503 {
+				t.Errorf("%v: %v, status %d; want Retry-After %q and 503", retry, h, RefusalStatus(d), seconds)
+			}
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/dunglas/httpsfv"
 )
 
 const (
@@ -75,60 +73,33 @@ func rateLimitHold(h http.Header) (hold time.Duration, limit string) {
 	if len(values) == 0 {
 		return 0, ""
 	}
-	list, err := httpsfv.UnmarshalList(values)
-	if err != nil {
+	valid := readMembers(values, false, func(m fieldMember) {
+		name, named := nameIn(m.value)
+		remaining, counted := wholeIn(m.r)
+		seconds, timed := wholeIn(m.t)
+		if !named || !counted || remaining != 0 || !timed {
+			return
+		}
+		if other := ofSeconds(seconds); other > hold {
+			hold, limit = other, name[:min(len(name), maxNameBytes)]
+		}
+	})
+	if !valid {
 		return draft07Hold(values), ""
-	}
-	for _, member := range list {
-		item, ok := member.(httpsfv.Item)
-		if !ok {
-			continue
-		}
-		name, named := nameOf(item)
-		remaining, _ := item.Params.Get("r")
-		t, _ := item.Params.Get("t")
-		wait, timed := t.(int64)
-		if !named || remaining != int64(0) || !timed {
-			continue
-		}
-		if other := ofSeconds(wait); other > hold {
-			hold, limit = other, name
-		}
 	}
 	return hold, limit
 }
 
-// nameOf returns the name of an item. The drafts want a String; a Token is what some servers send.
-func nameOf(item httpsfv.Item) (name string, ok bool) {
-	switch value := item.Value.(type) {
-	case string:
-		name = value
-	case httpsfv.Token:
-		name = string(value)
-	default:
-		return "", false
-	}
-	return name[:min(len(name), maxNameBytes)], true
-}
-
 // draft07Hold returns the time of a RateLimit of draft 07, which was a dictionary.
 func draft07Hold(values []string) time.Duration {
-	dictionary, err := httpsfv.UnmarshalDictionary(values)
-	if err != nil {
+	found := map[string]string{}
+	valid := readMembers(values, true, func(m fieldMember) { found[m.key] = m.value })
+	remaining, counted := wholeIn(found["remaining"])
+	seconds, timed := wholeIn(found["reset"])
+	if !valid || !counted || remaining != 0 || !timed {
 		return 0
 	}
-	member := func(name string) any {
-		if one, ok := dictionary.Get(name); ok {
-			if item, ok := one.(httpsfv.Item); ok {
-				return item.Value
-			}
-		}
-		return nil
-	}
-	if reset, whole := member("reset").(int64); whole && member("remaining") == int64(0) {
-		return ofSeconds(reset)
-	}
-	return 0
+	return ofSeconds(seconds)
 }
 
 // trioHold returns the time of a reset if nothing remains. Of fields that are there several times, the strictest counts.

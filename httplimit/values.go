@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"math/bits"
 	"sync"
 	"unsafe"
 )
@@ -47,39 +46,3 @@ func (v *values) line(text string) []string {
 }
 
 func (v *values) giveBack() { spareValues.Put(v) }
-
-// pairsOfDigits are the numbers from 00 to 99.
-const pairsOfDigits = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899"
-
-var powersOfTen = func() (powers [19]int64) {
-	powers[0] = 1
-	for i := 1; i < len(powers); i++ {
-		powers[i] = powers[i-1] * 10
-	}
-	powers[0] = 0 // 0 has a digit too
-	return powers
-}()
-
-// appendNumber is strconv.AppendInt for a number that is not negative, written where it stays: the fields of every response
-// are numbers.
-func appendNumber(to []byte, n int64) []byte {
-	digits := bits.Len64(uint64(n)|1) * 1233 >> 12 // times the logarithm of 2: one too low, or right
-	if n >= powersOfTen[digits] {
-		digits++
-	}
-	from := len(to)
-	to = append(to, "0000000000000000000"[:digits]...)
-	at := from + digits
-	for n >= 100 {
-		pair := n % 100 * 2
-		n /= 100
-		at -= 2
-		to[at], to[at+1] = pairsOfDigits[pair], pairsOfDigits[pair+1]
-	}
-	if n >= 10 {
-		to[at-2], to[at-1] = pairsOfDigits[2*n], pairsOfDigits[2*n+1]
-	} else {
-		to[at-1] = byte('0' + n)
-	}
-	return to
-}

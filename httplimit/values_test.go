@@ -1,27 +1,9 @@
 package httplimit
 
 import (
-	"math"
 	"strconv"
 	"testing"
-
-	"pgregory.net/rapid"
 )
-
-func TestAppendNumber(t *testing.T) {
-	check := func(t interface{ Fatalf(string, ...any) }, n int64) {
-		if got, want := string(appendNumber([]byte("n="), n)), "n="+strconv.FormatInt(n, 10); got != want {
-			t.Fatalf("%d is written %q", n, got)
-		}
-	}
-	for digits, n := 0, int64(1); digits < 19; digits, n = digits+1, n*10 { // around every power of ten
-		check(t, n-1)
-		check(t, n)
-		check(t, n+1)
-	}
-	check(t, math.MaxInt64)
-	rapid.Check(t, func(t *rapid.T) { check(t, rapid.Int64Min(0).Draw(t, "n")) })
-}
 
 // What has been cut stays as it is, however much is cut after it.
 func TestValuesStay(t *testing.T) {
@@ -29,7 +11,7 @@ func TestValuesStay(t *testing.T) {
 	for i := range 3 * linesInBlock {
 		v := newValues(1, itemBytes)
 		from := len(v.text)
-		v.text = appendNumber(v.text, int64(i))
+		v.text = strconv.AppendInt(v.text, int64(i), 10)
 		lines = append(lines, v.line(v.cut(from)))
 		v.giveBack()
 	}

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"go.uber.org/goleak"
-
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/leakcheck"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -17,7 +16,7 @@ import (
 )
 
 // Nothing that a test leaves running may outlive it.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // noon is a moment that no test's window begins at.
 const noon = rule.Micros(1_767_268_800_000_123)

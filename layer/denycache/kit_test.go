@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/leakcheck"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -16,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // epoch is the beginning of a minute, and of an hour: 490,900 hours after the Unix epoch.
 const epoch = rule.Micros(490_900 * 3600 * 1e6)

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 )
 
 // timeouts bound what a client may take its time for.
@@ -74,12 +76,14 @@ func (s *Server) health(mux *http.ServeMux) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		if s.drained.Err() != nil {
-			problem(w, http.StatusServiceUnavailable, "draining: the service is about to end")
+			problemjson.Document{Status: http.StatusServiceUnavailable, Detail: "draining: the service is about to end"}.Send(w)
 			return
 		}
 		if err := s.stores.Ping(ctx); err != nil {
 			s.log.Warn("not ready", slog.Any("error", err))
-			problem(w, http.StatusServiceUnavailable, "the store cannot be reached; decisions are made by the failure policy")
+			problemjson.Document{
+				Status: http.StatusServiceUnavailable, Detail: "the store cannot be reached; decisions are made by the failure policy",
+			}.Send(w)
 			return
 		}
 		say(w, "ready\n")

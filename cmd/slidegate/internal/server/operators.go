@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/top"
 )
 
@@ -14,7 +15,7 @@ func (s *Server) listTop(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("n"); text != "" {
 		given, err := strconv.Atoi(text)
 		if err != nil || given < 1 || given > top.MaxKeys {
-			problem(w, http.StatusBadRequest, "n: must be 1 to "+strconv.Itoa(top.MaxKeys))
+			problemjson.Document{Status: http.StatusBadRequest, Detail: "n: must be 1 to " + strconv.Itoa(top.MaxKeys)}.Send(w)
 			return
 		}
 		n = given

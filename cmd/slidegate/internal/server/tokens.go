@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 )
 
 const (
@@ -59,7 +61,7 @@ func (t tokens) require(next http.Handler) http.Handler {
 		}
 		if !t.has(token) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="slidegate"`)
-			problem(w, http.StatusUnauthorized, "a token is needed: send Authorization: Bearer TOKEN")
+			problemjson.Document{Status: http.StatusUnauthorized, Detail: "a token is needed: send Authorization: Bearer TOKEN"}.Send(w)
 			return
 		}
 		next.ServeHTTP(w, r)

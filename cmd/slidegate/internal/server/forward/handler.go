@@ -7,10 +7,9 @@ import (
 	"net/http"
 	"net/netip"
 	"sync/atomic"
-	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/tell"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/store"
 )
@@ -56,8 +55,9 @@ type Handler struct {
 	gate    *gate.Gate
 	opts    Options
 	trusted atomic.Pointer[[]netip.Prefix]
-	headers tell.Headers
-	logged  [2]atomic.Int64
+	answers gate.Answers
+
+	storeLog, peerLog *throttlelog.Logger
 }
 
 // New returns a handler that asks a gate.
@@ -71,10 +71,7 @@ func New(g *gate.Gate, opts Options) (*Handler, error) {
 	if !opts.Mode.known() {
 		return nil, errors.New("forward: Mode: " + string(opts.Mode) + " is none; there are forwarded and nginx")
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	h := &Handler{gate: g, opts: opts}
+	h := &Handler{gate: g, opts: opts, storeLog: throttlelog.New(opts.Logger), peerLog: throttlelog.New(opts.Logger)}
 	h.Trust(opts.Trusted)
 	return h, nil
 }
@@ -97,7 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !h.trusts(r.RemoteAddr) {
-		h.log(1, "forward: somebody asked who is no trusted proxy", nil)
+		h.peerLog.Warn("forward: somebody asked who is no trusted proxy", nil)
 		sendProblem(w, http.StatusForbidden, "whoever asks is no trusted proxy: add its address to trusted_proxies")
 		return
 	}
@@ -147,19 +144,6 @@ func (h *Handler) question(r *http.Request) (mode Mode, policy string, err error
 		return "", "", errors.New("forward: policy: is empty; name one, or leave it out to ask all that match")
 	}
 	return mode, policy, nil
-}
-
-// log writes a line, once a second at most for each kind: what goes wrong goes wrong at every request.
-func (h *Handler) log(kind int, text string, err error) {
-	now := time.Now().Unix()
-	if last := h.logged[kind].Load(); now == last || !h.logged[kind].CompareAndSwap(last, now) {
-		return
-	}
-	if err != nil {
-		h.opts.Logger.Warn(text, "error", err)
-	} else {
-		h.opts.Logger.Warn(text)
-	}
 }
 
 // queryNames are the fields of the query.

@@ -42,7 +42,7 @@ func (a *API) decide(w http.ResponseWriter, c *call, v *gate.Verdict, err error)
 		a.fail(w, err)
 		return
 	}
-	a.headers.Write(w.Header(), v)
+	a.answers.WriteHeader(w.Header(), v)
 	c.out = append(c.out, '{')
 	c.out = appendVerdict(c.out, v, nil)
 	c.out = append(c.out, "}\n"...)

@@ -5,10 +5,9 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/tell"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
 )
 
 // MaxBody is how long the body of a request may be, in bytes, and MaxBatch how many asks it may hold.
@@ -27,10 +26,9 @@ type Options struct {
 // API answers questions to a gate in JSON. It is safe for concurrent use. The zero value is not usable; New makes it.
 type API struct {
 	gate    *gate.Gate
-	logger  *slog.Logger
-	headers tell.Headers
+	logger  *throttlelog.Logger
+	answers gate.Answers
 	calls   sync.Pool // of *call
-	logged  atomic.Int64
 }
 
 // New returns the API of a gate.
@@ -38,10 +36,7 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	if g == nil {
 		return nil, errors.New("jsonapi: gate: must not be nil; gate.New makes one")
 	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	a := &API{gate: g, logger: opts.Logger}
+	a := &API{gate: g, logger: throttlelog.New(opts.Logger)}
 	a.calls.New = func() any { return new(call) }
 	return a, nil
 }

@@ -81,9 +81,8 @@ func isJSON(h http.Header) bool {
 
 // read reads the body. What it read is copied once, and keys are parts of the copy: nobody who keeps one sees it change.
 func (c *call) read(r *http.Request) *problem {
-	tooLarge := &problemTooLarge
 	if r.ContentLength > MaxBody {
-		return tooLarge.copied()
+		return tooLarge()
 	}
 	if cap(c.body) == 0 {
 		c.body = make([]byte, 0, 1024)
@@ -96,7 +95,7 @@ func (c *call) read(r *http.Request) *problem {
 		c.body = c.body[:len(c.body)+n]
 		switch {
 		case len(c.body) > MaxBody:
-			return tooLarge.copied()
+			return tooLarge()
 		case errors.Is(err, io.EOF):
 			c.scan.text = string(c.body)
 			return nil
@@ -106,17 +105,17 @@ func (c *call) read(r *http.Request) *problem {
 	}
 }
 
-var problemTooLarge = problem{
-	Status: http.StatusRequestEntityTooLarge, Detail: "the body has more than 1 MiB; send several smaller batches",
+func tooLarge() *problem {
+	return &problem{
+		Status: http.StatusRequestEntityTooLarge, Detail: "the body has more than 1 MiB; send several smaller batches",
+	}
 }
-
-func (p problem) copied() *problem { return &p }
 
 // bodyProblem says why a body could not be read to its end.
 func bodyProblem(err error) *problem {
 	var limited *http.MaxBytesError // a server's own bound
 	if errors.As(err, &limited) {
-		return problemTooLarge.copied()
+		return tooLarge()
 	}
 	return &problem{Status: http.StatusBadRequest, Detail: "the body ended too early, or came too slowly"}
 }

@@ -2,33 +2,22 @@ package jsonapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/store"
 )
 
-// problem is an answer that is no decision (RFC 9457). Where a body could not be read, it says in which field and where.
-// It never contains a key.
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Field  string `json:"field,omitempty"`
-	Offset *int   `json:"offset,omitempty"` // in bytes, the first is 0
-	Line   int    `json:"line,omitempty"`   // the first is 1
-	Meant  string `json:"did_you_mean,omitempty"`
-}
+// problem is an answer that is not a decision.
+type problem = problemjson.Document
 
 // titles are what problems are called, by their status.
 var titles = map[int]string{
@@ -42,22 +31,14 @@ var titles = map[int]string{
 }
 
 var (
-	jsonType    = []string{"application/json"}
-	problemType = []string{"application/problem+json"}
-	noStore     = []string{"no-store"}
+	jsonType = []string{"application/json"}
+	noStore  = []string{"no-store"}
 )
 
 // send answers with a problem.
 func send(w http.ResponseWriter, p *problem) {
-	p.Type, p.Title = "about:blank", titles[p.Status]
-	text, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // texts and numbers alone
-	}
-	h := w.Header()
-	h["Content-Type"], h["Cache-Control"] = problemType, noStore
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(text, '\n')) // a client that has gone away is not worth an error
+	p.Title = titles[p.Status]
+	p.Send(w)
 }
 
 // noSuchPath says which path was probably meant, and which there are.
@@ -98,12 +79,8 @@ func (a *API) classify(err error) (status int, detail string) {
 
 // log writes why the store could not answer, once a second at most: in an outage it is the same for every request.
 func (a *API) log(err error) {
-	if errors.Is(err, context.Canceled) {
-		return // the client has gone away
-	}
-	now := time.Now().Unix()
-	if last := a.logged.Load(); now != last && a.logged.CompareAndSwap(last, now) {
-		a.logger.Warn("jsonapi: the store could not answer", "error", err)
+	if !errors.Is(err, context.Canceled) { // the client has gone away
+		a.logger.Warn("jsonapi: the store could not answer", err)
 	}
 }
 

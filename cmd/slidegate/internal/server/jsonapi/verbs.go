@@ -58,7 +58,7 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err)
 		return
 	}
-	a.headers.Write(w.Header(), &v)
+	a.answers.WriteHeader(w.Header(), &v)
 	c.out = append(c.out, '{')
 	c.out = appendVerdict(c.out, &v, nil)
 	c.out = append(c.out, `,"reservation":`...)

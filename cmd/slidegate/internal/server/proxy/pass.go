@@ -70,15 +70,15 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	var network net.Error
 	switch {
 	case way != nil && way.body != nil && way.body.failed.Load():
-		clientFailed.send(w)
+		clientFailed.Send(w)
 	case r.Context().Err() != nil:
 		panic(http.ErrAbortHandler) // the client has gone away, or the proxy is about to end
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		p.warn("proxy: the application did not answer in time", err)
-		late.send(w)
+		p.failures.Warn("proxy: the application did not answer in time", err)
+		late.Send(w)
 	default:
-		p.warn("proxy: the application could not be asked", err)
-		unreachable.send(w)
+		p.failures.Warn("proxy: the application could not be asked", err)
+		unreachable.Send(w)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/tell"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
 	"github.com/slidegate/slidegate/httplimit"
 )
 
@@ -56,11 +56,11 @@ type Proxy struct {
 	gate      *gate.Gate
 	opts      Options
 	log       *slog.Logger
+	failures  *throttlelog.Logger // what is the same for every request of an outage
 	pass      *httputil.ReverseProxy
 	transport *http.Transport // the one that was made here, or nil
-	tell      tell.Headers
+	answers   gate.Answers
 	trusted   atomic.Pointer[[]netip.Prefix]
-	logged    atomic.Int64 // the second of the last line
 }
 
 // New returns a proxy that asks the gate.
@@ -72,7 +72,8 @@ func New(g *gate.Gate, opts Options) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{gate: g, opts: opts, log: opts.Logger}
+	p := &Proxy{gate: g, opts: opts, log: opts.Logger, failures: throttlelog.New(opts.Logger)}
+	p.answers.Dialect = opts.Headers
 	p.Trust(opts.Trusted)
 	transport := opts.Transport
 	if transport == nil {
@@ -144,7 +145,7 @@ type passingKey struct{}
 // ServeHTTP passes the request on, or refuses it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refusal := unfit(r); refusal != nil {
-		refusal.send(w)
+		refusal.Send(w)
 		return
 	}
 	v, err := p.gate.CheckRequest(r.Context(), r)
@@ -162,13 +163,5 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r.Body = way.body
 		}
 		p.pass.ServeHTTP(w, r)
-	}
-}
-
-// warn writes a line, once a second at most: in an outage it is the same for every request.
-func (p *Proxy) warn(text string, err error) {
-	now := time.Now().Unix()
-	if last := p.logged.Load(); now != last && p.logged.CompareAndSwap(last, now) {
-		p.log.Warn(text, slog.Any("error", err))
 	}
 }

@@ -1,59 +1,32 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/tell"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/rule"
 )
 
-// problem is an answer of the proxy itself (RFC 9457). It never has a key in it.
-type problem struct {
-	Type       string   `json:"type"`
-	Title      string   `json:"title"`
-	Status     int      `json:"status"`
-	Detail     string   `json:"detail"`
-	Violated   []string `json:"violated-policies,omitempty"`
-	RetryAfter int64    `json:"retry_after,omitempty"` // in seconds
-}
-
-// The types of problems, as registered with IANA.
-const (
-	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-)
-
+// The answers of the proxy itself to requests that the application did not answer.
 var (
-	unchecked = &problem{Type: reducedCapacity, Status: http.StatusServiceUnavailable, Title: "Service unavailable",
-		Detail: "The rate limit could not be checked."}
-	denied       = &problem{Status: http.StatusForbidden, Title: "Forbidden", Detail: "The client is on a deny list."}
-	unreachable  = &problem{Status: http.StatusBadGateway, Title: "Bad gateway", Detail: "The application could not be reached."}
-	late         = &problem{Status: http.StatusGatewayTimeout, Title: "Gateway timeout", Detail: "The application did not answer in time."}
-	clientFailed = &problem{Status: http.StatusBadRequest, Title: "Bad request", Detail: "The body of the request did not come to its end."}
+	unreachable  = problemjson.Document{Status: http.StatusBadGateway, Detail: "The application could not be reached."}
+	late         = problemjson.Document{Status: http.StatusGatewayTimeout, Detail: "The application did not answer in time."}
+	clientFailed = problemjson.Document{Status: http.StatusBadRequest, Detail: "The body of the request did not come to its end."}
 )
 
-var (
-	problemType = []string{"application/problem+json"}
-	noStore     = []string{"no-store"}
-)
-
-// send answers with the problem.
-func (p *problem) send(w http.ResponseWriter) {
-	whole := *p
-	whole.Type = cmp.Or(p.Type, "about:blank")
-	text, err := json.Marshal(&whole)
-	if err != nil {
-		panic(err) // texts and numbers alone
+// told returns what the answer to an admitted request tells, or nil for nothing.
+func (p *Proxy) told(v *gate.Verdict) http.Header {
+	if p.opts.Headers == httplimit.HeadersNone || v.Policy == "" {
+		return nil
 	}
-	h := w.Header()
-	h["Content-Type"], h["Cache-Control"] = problemType, noStore
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(text, '\n')) // a client that has gone away is not worth an error
+	h := make(http.Header, 3)
+	p.answers.WriteHeader(h, v)
+	return h
 }
 
 // undecided answers a request about which the gate had an error. What happens when the store cannot be reached is the
@@ -62,35 +35,16 @@ func (p *Proxy) undecided(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		panic(http.ErrAbortHandler) // nobody waits for an answer
 	}
-	p.warn("proxy: the limits could not be checked", err)
-	unchecked.send(w)
+	p.failures.Warn("proxy: the limits could not be checked", err)
+	p.refuse(w, &gate.Verdict{Decision: slidegate.Decision{Flags: rule.FallbackClosed}})
 }
 
 // refuse answers a request that the gate does not let through.
 func (p *Proxy) refuse(w http.ResponseWriter, v *gate.Verdict) {
 	if v.By == gate.ByDenyList {
-		denied.send(w)
+		problemjson.Denied.Send(w)
 		return
 	}
-	p.write(w.Header(), v)
-	wait := max(0, tell.Wait(&v.Decision))
-	if v.Decision.Flags.FallbackClosed() {
-		answer := *unchecked
-		answer.RetryAfter = wait
-		answer.send(w)
-		return
-	}
-	answer := problem{Type: quotaExceeded, Title: "Too many requests", Status: http.StatusTooManyRequests,
-		Detail: sentence(wait), Violated: []string{v.Decision.LimitName}, RetryAfter: wait}
-	answer.send(w)
-}
-
-func sentence(wait int64) string {
-	switch wait {
-	case 0:
-		return "The request is larger than the quota, and will never be admitted."
-	case 1:
-		return "The quota is used up. Try again in 1 second."
-	}
-	return fmt.Sprintf("The quota is used up. Try again in %d seconds.", wait)
+	p.answers.WriteHeader(w.Header(), v)
+	problemjson.Send(w, httplimit.RefusalStatus(&v.Decision), p.answers.Refusal(v))
 }

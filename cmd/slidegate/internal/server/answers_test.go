@@ -1,0 +1,258 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Each policy of answerPolicies has the path of its name, and the limits of answerLimits.
+const answerPolicies = `
+policies:
+  one:  {match: /one, key: "{address}", limits: [1/1m fixed-window name="<1> a \"minute\""]}
+  two:  {match: /two, key: "{address}", limits: [3/1s fixed-window name=burst, 2/1h fixed-window]}
+  big:  {match: /big, key: "{address}", limits: [2/1m fixed-window name=big], cost: 3}
+  deny: {match: /deny, key: "{address}", limits: [2/1m fixed-window], deny: [192.0.2.1]}
+`
+
+var answerLimits = map[string][]string{
+	"one": {`1/1m fixed-window name="<1> a \"minute\""`}, "two": {"3/1s fixed-window name=burst", "2/1h fixed-window"}, "big": {"2/1m fixed-window name=big"},
+}
+
+// breakable is a store that fails when it is told to.
+type breakable struct {
+	store.Store
+	broken atomic.Bool
+}
+
+func (b *breakable) Apply(ctx context.Context, batch []store.Request) error {
+	if !b.broken.Load() {
+		return b.Store.Apply(ctx, batch)
+	}
+	err := errors.New("dial tcp 10.1.2.3:6379: connection refused")
+	for i := range batch {
+		batch[i].Err = err
+	}
+	return err
+}
+
+// newBreakable returns a store at the beginning of an hour, and the failure policy closed over it.
+func newBreakable(t *testing.T) (*breakable, store.Store) {
+	t.Helper()
+	memory, err := memstore.New(memstore.Options{MaxKeys: 64, Now: func() slidegate.Micros { return 1_800_000_000_000_000 }})
+	must(t, err)
+	inner := &breakable{Store: memory}
+	closed, err := failure.New(inner, failure.Closed(), failure.Options{})
+	must(t, err)
+	return inner, closed
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// way is one of the ways by which an HTTP client is told about a limit.
+type way struct {
+	store *breakable
+	serve http.Handler
+	ask   func(policy string) *http.Request
+}
+
+// plainAsk is a client's own request.
+func plainAsk(policy string) *http.Request {
+	return httptest.NewRequest(http.MethodGet, "/"+policy, nil) // from 192.0.2.1
+}
+
+func throughMiddleware(t *testing.T, dialect httplimit.Headers) way {
+	inner, closed := newBreakable(t)
+	mux := http.NewServeMux()
+	for policy, texts := range answerLimits {
+		var limits []slidegate.Limit
+		for _, text := range texts {
+			limits = append(limits, slidegate.MustParseLimit(text))
+		}
+		limiter, err := slidegate.New(closed, limits...)
+		must(t, err)
+		cost := int64(1)
+		if policy == "big" {
+			cost = 3
+		}
+		m, err := httplimit.New(limiter, httplimit.Options{Headers: dialect, Policies: []httplimit.Policy{{Cost: func(*http.Request) int64 { return cost }}}})
+		must(t, err)
+		mux.Handle("/"+policy, m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	}
+	return way{inner, mux, plainAsk}
+}
+
+func newGate(t *testing.T) (*breakable, *gate.Gate) {
+	t.Helper()
+	inner, closed := newBreakable(t)
+	file, err := config.Parse("policies", []byte(answerPolicies))
+	must(t, err)
+	g, err := gate.New(file, gate.Stores{Open: closed, Closed: closed, Local: closed}, gate.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = g.Close() })
+	return inner, g
+}
+
+func throughProxy(t *testing.T, dialect httplimit.Headers) way {
+	inner, g := newGate(t)
+	application := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(application.Close)
+	to, err := url.Parse(application.URL)
+	must(t, err)
+	p, err := proxy.New(g, proxy.Options{To: to, Headers: dialect})
+	must(t, err)
+	t.Cleanup(p.Close)
+	return way{inner, p, plainAsk}
+}
+
+func throughForward(t *testing.T) way {
+	inner, g := newGate(t)
+	h, err := forward.New(g, forward.Options{})
+	must(t, err)
+	return way{inner, h, func(policy string) *http.Request {
+		r := httptest.NewRequest(http.MethodGet, forward.Path, nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		r.Header = http.Header{"X-Forwarded-Method": {"GET"}, "X-Forwarded-Uri": {"/" + policy}, "X-Forwarded-Host": {"h"}, "X-Forwarded-For": {"192.0.2.1"}}
+		return r
+	}}
+}
+
+func throughJSON(t *testing.T) way {
+	inner, g := newGate(t)
+	api, err := jsonapi.New(g, jsonapi.Options{})
+	must(t, err)
+	return way{inner, api.Handler(), func(policy string) *http.Request {
+		cost := "1"
+		if policy == "big" {
+			cost = "3"
+		}
+		body := `{"policy":"` + policy + `","key":"192.0.2.1","address":"192.0.2.1","cost":` + cost + `}`
+		r := httptest.NewRequest(http.MethodPost, "/v1/allow", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		return r
+	}}
+}
+
+// told is the status of an answer and its fields about limits.
+func told(w *httptest.ResponseRecorder) string {
+	text := http.StatusText(w.Code)
+	for _, name := range []string{"Retry-After", "Ratelimit-Policy", "Ratelimit", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
+		"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
+		for _, value := range w.Header()[name] {
+			text += "\n" + name + ": " + value
+		}
+	}
+	return text
+}
+
+// answerStep is a request, the answer in every dialect, and the body of a refusal.
+type answerStep struct {
+	policy string
+	broken bool
+	status string
+	retry  string
+	fields [httplimit.HeadersNone + 1]string
+	body   string
+}
+
+const quotaProblem = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too many requests","status":429,"detail":`
+
+var answerSteps = []answerStep{
+	{policy: "one", status: "OK", fields: [...]string{
+		"\nRatelimit-Policy: \"<1> a \\\"minute\\\"\";q=1;w=60\nRatelimit: \"<1> a \\\"minute\\\"\";r=0",
+		"\nRatelimit-Limit: 1\nRatelimit-Remaining: 0\nRatelimit-Reset: 60",
+		"\nX-Ratelimit-Limit: 1\nX-Ratelimit-Remaining: 0\nX-Ratelimit-Reset: 1800000060",
+		"\nX-Ratelimit-Limit: 1\nX-Ratelimit-Remaining: 0\nX-Ratelimit-Reset: 60", ""}},
+	{policy: "one", status: "Too Many Requests", retry: "60", fields: [...]string{
+		"\nRatelimit-Policy: \"<1> a \\\"minute\\\"\";q=1;w=60\nRatelimit: \"<1> a \\\"minute\\\"\";r=0;t=60",
+		"\nRatelimit-Limit: 1\nRatelimit-Remaining: 0\nRatelimit-Reset: 60",
+		"\nX-Ratelimit-Limit: 1\nX-Ratelimit-Remaining: 0\nX-Ratelimit-Reset: 1800000060",
+		"\nX-Ratelimit-Limit: 1\nX-Ratelimit-Remaining: 0\nX-Ratelimit-Reset: 60", ""},
+		body: quotaProblem + `"The quota is used up. Try again in 60 seconds.","violated-policies":["<1> a \"minute\""],"retry_after":60}`},
+	{policy: "two", status: "OK", fields: [...]string{
+		"\nRatelimit-Policy: \"burst\";q=3;w=1, \"2/1h fixed-window\";q=2;w=3600\nRatelimit: \"burst\";r=2;t=1, \"2/1h fixed-window\";r=1;t=3600",
+		"\nRatelimit-Limit: 2\nRatelimit-Remaining: 1\nRatelimit-Reset: 3600",
+		"\nX-Ratelimit-Limit: 2\nX-Ratelimit-Remaining: 1\nX-Ratelimit-Reset: 1800003600",
+		"\nX-Ratelimit-Limit: 2\nX-Ratelimit-Remaining: 1\nX-Ratelimit-Reset: 3600", ""}},
+	{policy: "big", status: "Too Many Requests", fields: [...]string{
+		"\nRatelimit-Policy: \"big\";q=2;w=60\nRatelimit: \"big\";r=2",
+		"\nRatelimit-Limit: 2\nRatelimit-Remaining: 2\nRatelimit-Reset: 0",
+		"\nX-Ratelimit-Limit: 2\nX-Ratelimit-Remaining: 2\nX-Ratelimit-Reset: 1800000000",
+		"\nX-Ratelimit-Limit: 2\nX-Ratelimit-Remaining: 2\nX-Ratelimit-Reset: 0", ""},
+		body: quotaProblem + `"The request is larger than the quota, and will never be admitted.","violated-policies":["big"]}`},
+	{policy: "one", broken: true, status: "Service Unavailable", retry: "1",
+		body: `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Service unavailable","status":503,` +
+			`"detail":"The rate limit could not be checked.","retry_after":1}`},
+}
+
+// play asks for every step and compares the answer. JSON has bodies of its own, and decides by 200 and 429 alone.
+func (w way) play(t *testing.T, dialect httplimit.Headers, isJSON bool) {
+	t.Helper()
+	for _, step := range answerSteps {
+		w.store.broken.Store(step.broken)
+		got := httptest.NewRecorder()
+		w.serve.ServeHTTP(got, w.ask(step.policy))
+		want := step.status
+		if isJSON && step.broken {
+			want = "Too Many Requests"
+		}
+		if step.retry != "" {
+			want += "\nRetry-After: " + step.retry
+		}
+		want += step.fields[dialect]
+		if got := told(got); got != want {
+			t.Errorf("/%s, broken %v:\n%s\nwant\n%s", step.policy, step.broken, got, want)
+		}
+		if isJSON || step.body == "" {
+			continue
+		}
+		if got.Body.String() != step.body+"\n" || got.Header().Get("Content-Type") != "application/problem+json" || got.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("/%s, broken %v: %v\n%swant\n%s", step.policy, step.broken, got.Header(), got.Body, step.body)
+		}
+	}
+}
+
+// The middleware, the proxy, forward-auth and the JSON API say the same of the same decision, byte for byte.
+func TestSameAnswersByAllWays(t *testing.T) {
+	for dialect := range httplimit.HeadersNone + 1 {
+		t.Run("dialect "+string('0'+rune(dialect)), func(t *testing.T) {
+			t.Run("middleware", func(t *testing.T) { throughMiddleware(t, dialect).play(t, dialect, false) })
+			t.Run("proxy", func(t *testing.T) { throughProxy(t, dialect).play(t, dialect, false) })
+		})
+	}
+	t.Run("forward", func(t *testing.T) { throughForward(t).play(t, httplimit.HeadersIETF, false) })
+	t.Run("json", func(t *testing.T) { throughJSON(t).play(t, httplimit.HeadersIETF, true) })
+}
+
+// A client on a deny list gets the same document by the proxy and by forward-auth, and nothing about limits.
+func TestSameDenialByAllWays(t *testing.T) {
+	const want = `{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n"
+	for name, w := range map[string]way{"proxy": throughProxy(t, httplimit.HeadersIETF), "forward": throughForward(t)} {
+		got := httptest.NewRecorder()
+		w.serve.ServeHTTP(got, w.ask("deny"))
+		if told(got) != "Forbidden" || got.Body.String() != want || got.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %s %v\n%s", name, told(got), got.Header(), got.Body)
+		}
+	}
+}

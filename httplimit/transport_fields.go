@@ -1,0 +1,183 @@
+package httplimit
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+)
+
+// fieldMember is a member of a List or of a Dictionary (RFC 9651). Values are as they were written, and empty where there is
+// none; that of an inner list is empty too.
+type fieldMember struct {
+	key   string // of a Dictionary
+	value string
+	r, t  string // the parameters of RateLimit
+}
+
+// readMembers calls each with the members of a List, or of a Dictionary if they have keys. It reports whether the field is
+// well-formed: if not, nothing of it counts. The text of a Display String is not decoded.
+func readMembers(lines []string, keyed bool, each func(fieldMember)) bool {
+	f := &fieldReader{strings.TrimLeft(strings.Join(lines, ", "), " ")}
+	for f.rest != "" {
+		var m fieldMember
+		if keyed {
+			if m.key = f.key(); m.key == "" {
+				return false
+			}
+		}
+		if (!keyed || f.next('=')) && !f.itemOrList(&m) || !f.parameters(&m) {
+			return false
+		}
+		each(m)
+		if f.skip(" \t"); f.rest == "" {
+			return true
+		}
+		comma := f.next(',')
+		if f.skip(" \t"); !comma || f.rest == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// nameIn returns the text of a String. The drafts want one for a name; a Token is what some servers send.
+func nameIn(value string) (name string, ok bool) {
+	switch {
+	case value == "" || !strings.Contains(`"*`+letters, value[:1]):
+		return "", false
+	case value[0] == '"':
+		value = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
+	}
+	return value, true
+}
+
+// wholeIn returns an Integer.
+func wholeIn(value string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	return n, err == nil
+}
+
+// fieldReader reads a field from its beginning.
+type fieldReader struct{ rest string }
+
+// next takes c away if it comes next, and reports whether it did.
+func (f *fieldReader) next(c byte) bool {
+	if f.rest == "" || f.rest[0] != c {
+		return false
+	}
+	f.rest = f.rest[1:]
+	return true
+}
+
+// skip takes characters away, and returns them.
+func (f *fieldReader) skip(characters string) string {
+	before := f.rest
+	f.rest = strings.TrimLeft(before, characters)
+	return before[:len(before)-len(f.rest)]
+}
+
+const (
+	digits    = "0123456789"
+	lowercase = "abcdefghijklmnopqrstuvwxyz"
+	letters   = lowercase + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+// key reads the name of a member or of a parameter; it is empty if there is none.
+func (f *fieldReader) key() string {
+	if f.rest == "" || !strings.Contains("*"+lowercase, f.rest[:1]) {
+		return ""
+	}
+	return f.skip(lowercase + digits + "_-.*")
+}
+
+// itemOrList reads the value of m, or an inner list, and reports whether it is well-formed.
+func (f *fieldReader) itemOrList(m *fieldMember) (ok bool) {
+	if !f.next('(') {
+		m.value, ok = f.value()
+		return ok
+	}
+	for {
+		if f.skip(" "); f.next(')') {
+			return true
+		}
+		_, ok := f.value()
+		if !ok || !f.parameters(new(fieldMember)) || f.rest == "" || f.rest[0] != ' ' && f.rest[0] != ')' {
+			return false
+		}
+	}
+}
+
+// parameters reads what follows a value. Of a parameter that is there twice, the last counts.
+func (f *fieldReader) parameters(m *fieldMember) bool {
+	for f.next(';') {
+		f.skip(" ")
+		key, value, ok := f.key(), "", true
+		if key != "" && f.next('=') {
+			value, ok = f.value()
+		}
+		switch {
+		case key == "" || !ok:
+			return false
+		case key == "r":
+			m.r = value
+		case key == "t":
+			m.t = value
+		}
+	}
+	return true
+}
+
+// value takes a value away, and returns it as it was written and whether it is well-formed.
+func (f *fieldReader) value() (value string, ok bool) {
+	before := f.rest
+	switch {
+	case f.next('"'):
+		ok = f.quoted()
+	case f.next('?'): // a Boolean
+		ok = f.next('0') || f.next('1')
+	case f.next('@'): // a Date
+		ok = f.number(false)
+	case f.next(':'): // a Byte Sequence
+		_, err := base64.StdEncoding.DecodeString(f.skip(letters + digits + "+/="))
+		ok = err == nil && f.next(':')
+	case strings.HasPrefix(before, `%"`): // a Display String
+		f.rest = before[2:]
+		f.skip(digits + letters + " !#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+		ok = f.next('"')
+	case f.skip("*"+letters) != "": // a Token
+		f.skip(letters + digits + "!#$%&'*+-.^_`|~:/")
+		ok = true
+	default:
+		ok = f.number(true)
+	}
+	return before[:len(before)-len(f.rest)], ok
+}
+
+// number takes an Integer away, or a Decimal if one may be there, and reports whether it is well-formed.
+func (f *fieldReader) number(decimal bool) bool {
+	f.next('-')
+	whole := len(f.skip(digits))
+	if !decimal || !f.next('.') {
+		return whole >= 1 && whole <= 15
+	}
+	fraction := len(f.skip(digits))
+	return whole >= 1 && whole <= 12 && fraction >= 1 && fraction <= 3
+}
+
+// quoted takes the rest of a String away, and reports whether it ends and has nothing in it that it must not have.
+func (f *fieldReader) quoted() bool {
+	for i := 0; i < len(f.rest); i++ {
+		switch c := f.rest[i]; {
+		case c == '"':
+			f.rest = f.rest[i+1:]
+			return true
+		case c == '\\':
+			if i++; i == len(f.rest) || f.rest[i] != '"' && f.rest[i] != '\\' {
+				return false
+			}
+		case c < ' ' || c > '~':
+			return false
+		}
+	}
+	return false
+}

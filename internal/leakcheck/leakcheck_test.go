@@ -1,0 +1,66 @@
+package leakcheck
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// planted makes the test binary leak, in the process that TestMainFails starts.
+const planted = "LEAKCHECK_PLANTED"
+
+func TestMain(m *testing.M) { Main(m) }
+
+func forever(stop chan struct{}) { <-stop }
+
+func TestPlant(t *testing.T) {
+	if os.Getenv(planted) != "" {
+		patience = 10 * time.Millisecond
+		go forever(make(chan struct{}))
+	}
+}
+
+func TestNothingLeft(t *testing.T) {
+	if left := Left(0); len(left) > 0 {
+		t.Errorf("left although nothing was started: %s", strings.Join(left, "\n\n"))
+	}
+}
+
+func TestPlantedLeakIsFound(t *testing.T) {
+	stop := make(chan struct{})
+	go forever(stop)
+	left := Left(10 * time.Millisecond)
+	if len(left) != 1 || !strings.Contains(left[0], "leakcheck.forever(") {
+		t.Errorf("found %q, want the one goroutine in forever", left)
+	}
+	var text strings.Builder
+	if code := report(&text, left); code != 1 || !strings.Contains(text.String(), "leakcheck.forever(") {
+		t.Errorf("reported with code %d: %s", code, text.String())
+	}
+	close(stop)
+	if left := Left(patience); len(left) > 0 {
+		t.Errorf("left after it ended: %q", left)
+	}
+}
+
+// A goroutine that ends soon is waited for.
+func TestWaitsForTheEnd(t *testing.T) {
+	stop := make(chan struct{})
+	go forever(stop)
+	time.AfterFunc(5*time.Millisecond, func() { close(stop) })
+	if left := Left(patience); len(left) > 0 {
+		t.Errorf("not waited for: %q", left)
+	}
+}
+
+// A test binary that leaks fails, and prints where.
+func TestMainFails(t *testing.T) {
+	command := exec.Command(os.Args[0], "-test.run=^TestPlant$")
+	command.Env = append(os.Environ(), planted+"=1")
+	out, err := command.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "leakcheck: 1 goroutines still run") || !strings.Contains(string(out), "leakcheck.forever(") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
