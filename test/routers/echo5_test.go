@@ -75,7 +75,7 @@ func newEcho5() *echo.Echo {
 	return e
 }
 
-var errTeapot = errors.New("I am a teapot")
+var errTeapot = errors.New("a teapot")
 
 // An HTTPErrorHandler of the application decides what the client gets, and policies see that. It answers once, whether it
 // looks if the response is committed or not; and outer middleware sees the error.

@@ -50,6 +50,13 @@ func fiberSite(limits *httplimit.Middleware, s *site) *fiber.App {
 			fmt.Fprintln(w, "two")
 		})
 	})
+	app.Get("/upgrade", func(c fiber.Ctx) error {
+		c.Set("Connection", "Upgrade")
+		c.Set("Upgrade", "lines")
+		c.Status(http.StatusSwitchingProtocols)
+		c.RequestCtx().Hijack(func(conn net.Conn) { echoLines(conn, conn) })
+		return nil
+	})
 	return app
 }
 
@@ -61,12 +68,12 @@ func TestFiberErrorHandlers(t *testing.T) {
 		status  int
 		body    string
 	}{
-		{"default", nil, 500, "I am a teapot"},
-		{"own", func(c fiber.Ctx, err error) error { return c.Status(http.StatusTeapot).SendString(err.Error()) }, 418, "I am a teapot"},
+		{"default", nil, 500, "a teapot"},
+		{"own", func(c fiber.Ctx, err error) error { return c.Status(http.StatusTeapot).SendString(err.Error()) }, 418, "a teapot"},
 		{"appends", func(c fiber.Ctx, err error) error {
 			_, writeErr := c.Status(http.StatusTeapot).WriteString(err.Error())
 			return writeErr
-		}, 418, "I am a teapot"},
+		}, 418, "a teapot"},
 		{"fails", func(fiber.Ctx, error) error { return errors.New("another error") }, 500, "Internal Server Error"},
 	} {
 		for _, after := range []bool{false, true} {

@@ -137,6 +137,22 @@ func TestPathValues(t *testing.T) {
 	})
 }
 
+// Gin and echo know the route, and with it the name, before all of their middleware.
+func TestPathValuesBeforeAllRoutes(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		if router.name != "gin" && router.name != "echo4" && router.name != "echo5" {
+			return
+		}
+		address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: httplimit.PathValue("name")}), newSite(t))
+		for i, name := range []string{"ada", "bob", "ada"} {
+			want := []int{200, 200, 429}[i]
+			if got := ask(t, "GET", "http://"+address+"/hello/"+name); got.StatusCode != want {
+				t.Errorf("request %d, %s: %d, want %d", i, name, got.StatusCode, want)
+			}
+		}
+	})
+}
+
 // A key may be a field of a form. Where the router has the body in memory, the handler can still read it.
 func TestFormKeys(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {

@@ -3,6 +3,7 @@ package routers
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -91,8 +92,12 @@ func upgrade(w http.ResponseWriter) {
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
-	for lines := bufio.NewScanner(rw); lines.Scan(); {
-		fmt.Fprintln(conn, lines.Text())
+	echoLines(rw, conn)
+}
+
+func echoLines(from io.Reader, to io.Writer) {
+	for lines := bufio.NewScanner(from); lines.Scan(); {
+		fmt.Fprintln(to, lines.Text())
 	}
 }
 

@@ -258,9 +258,6 @@ func TestStreaming(t *testing.T) {
 // A handler takes over the connection, as those of websockets do.
 func TestHijack(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
-		if !router.isNetHTTP() {
-			return // fiber's handlers are given the connection when all of the middleware has returned
-		}
 		for name, limits := range lookers(t) {
 			conn, err := net.Dial("tcp", router.serve(t, limits, newSite(t)))
 			if err != nil {
@@ -286,9 +283,6 @@ func TestHijack(t *testing.T) {
 // A connection that was taken over is one that changed its protocol.
 func TestHijackIsSeen(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
-		if !router.isNetHTTP() {
-			return
-		}
 		limits, seen := watched(t)
 		conn, err := net.Dial("tcp", router.serve(t, limits, newSite(t)))
 		if err != nil {
@@ -309,7 +303,7 @@ func TestHijackIsSeen(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		if !router.isNetHTTP() {
-			return
+			return // fiber's handlers have none
 		}
 		for name, limits := range lookers(t) {
 			if got := ask(t, "GET", "http://"+router.serve(t, limits, newSite(t))+"/deadline"); got.body != "<nil> <nil>" {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 //	GET  /fails         500, by an error that knows no status if the router's handlers return errors
 //	GET  /panics        panics
 //	GET  /stream        "one\n", and "two\n" when the test says so
-//	GET  /upgrade       takes over the connection and answers each line with itself; not in fiber
+//	GET  /upgrade       takes over the connection and answers each line with itself
 //	GET  /deadline      sets a deadline by http.ResponseController; not in fiber
 type site struct {
 	file    string
