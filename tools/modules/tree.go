@@ -67,6 +67,9 @@ func readModule(tree, dir string) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
+	if mod.Module == nil {
+		return nil, fmt.Errorf("%s/go.mod: has no module line", dir)
+	}
 	m := &module{dir: dir, path: mod.Module.Mod.Path}
 	m.imports, err = importsOf(filepath.Join(tree, dir))
 	return m, err

@@ -1,5 +1,5 @@
-// Package layer_test holds what all layers have in common.
-package layer_test
+// Package layers_test holds what all layers have in common, also those of other modules.
+package layers_test
 
 import (
 	"testing"

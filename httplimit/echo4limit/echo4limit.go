@@ -1,0 +1,86 @@
+package echo4limit
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+	"github.com/slidegate/slidegate/httplimit"
+)
+
+// New returns an echo middleware that limits requests. A refused request is answered, and no later handler runs. The client
+// is the peer of the connection unless a policy's Key says otherwise: echo's IPExtractor is not used. Parameters of the
+// route are path values of the request, as httplimit.PathValue reads them.
+//
+// A policy with an After must know the response before it can charge for it. If such a policy matches and a handler returns
+// an error, the middleware therefore calls echo's HTTPErrorHandler at once. It then returns the error, so that outer
+// middleware sees it; echo will call the HTTPErrorHandler again at the end, as it does after its own RequestLogger with
+// HandleError. The default one does nothing then. One of your own should return if c.Response().Committed is true; if it
+// does not, what it writes the second time is discarded.
+//
+// New panics if limits is nil. The middleware is safe for concurrent use.
+func New(limits *httplimit.Middleware) echo.MiddlewareFunc {
+	if limits == nil {
+		panic("echo4limit: limits: must not be nil; httplimit.New makes them")
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) (err error) {
+			setPathValues(c)
+			to := &target{c.Response()}
+			limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				c.SetRequest(r)
+				if w == http.ResponseWriter(to) {
+					err = next(c) // no policy wants to see the response
+					return
+				}
+				err = nextShown(c, next, to, w)
+			})).ServeHTTP(to, c.Request())
+			return err
+		}
+	}
+}
+
+func setPathValues(c echo.Context) {
+	values := c.ParamValues()
+	for i, name := range c.ParamNames() {
+		c.Request().SetPathValue(name, values[i])
+	}
+}
+
+// nextShown calls the next handler and shows its response to w, which writes to the target. The place for that is below
+// echo's Response, where the status is the one that is sent.
+func nextShown(c echo.Context, next echo.HandlerFunc, to *target, w http.ResponseWriter) error {
+	response := c.Response()
+	below := response.Writer
+	to.ResponseWriter, response.Writer = below, w
+	defer func() { response.Writer = below }() // after a panic too: echo's Recover may be outside
+	err := next(c)
+	if err != nil && !c.Response().Committed {
+		c.Error(err)
+		seal(c)
+	}
+	return err
+}
+
+// target is the http.ResponseWriter that the middleware writes to: echo's Response for a refusal, and what was below that
+// for an admitted request.
+type target struct{ http.ResponseWriter }
+
+// Unwrap is for http.ResponseController.
+func (t *target) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// seal lets nothing be written to a response any more, so that an HTTPErrorHandler that is called again cannot append to
+// the answer. What the response says about itself stays.
+func seal(c echo.Context) {
+	answered := c.Response()
+	sealed := echo.NewResponse(discard{answered.Header()}, c.Echo())
+	sealed.Status, sealed.Size, sealed.Committed = answered.Status, answered.Size, true
+	c.SetResponse(sealed)
+}
+
+// discard is an http.ResponseWriter that writes nothing.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) WriteHeader(int)             {}
+func (d discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d discard) Flush()                      {}

@@ -1,0 +1,9 @@
+// Package echo5limit is the middleware of package httplimit for echo v5. Package echo4limit is the one for echo v4.
+//
+//	limits, err := httplimit.New(limiter, httplimit.Options{})
+//	// ...
+//	e.Use(echo5limit.New(limits))
+//
+// Headers, refusals and policies are the same as with net/http. Policies with an After see the status and the size of the
+// response that the client gets, also when a handler returns an error, and httplimit.SetCost takes c.Request().
+package echo5limit

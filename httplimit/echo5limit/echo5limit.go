@@ -1,0 +1,102 @@
+package echo5limit
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v5"
+	"github.com/slidegate/slidegate/httplimit"
+)
+
+// New returns an echo middleware that limits requests. A refused request is answered, and no later handler runs. The client
+// is the peer of the connection unless a policy's Key says otherwise: echo's IPExtractor is not used. Parameters of the
+// route are path values of the request, as httplimit.PathValue reads them.
+//
+// A policy with an After must know the response before it can charge for it. If such a policy matches and a handler returns
+// an error, the middleware therefore calls echo's HTTPErrorHandler at once. It then returns the error, so that outer
+// middleware sees it; echo will call the HTTPErrorHandler again at the end, as it does after its own RequestLogger with
+// HandleError. The default one does nothing then. One of your own should return if the Response that echo.UnwrapResponse
+// finds is Committed; if it does not, what it writes the second time is discarded.
+//
+// New panics if limits is nil. The middleware is safe for concurrent use.
+func New(limits *httplimit.Middleware) echo.MiddlewareFunc {
+	if limits == nil {
+		panic("echo5limit: limits: must not be nil; httplimit.New makes them")
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) (err error) {
+			setPathValues(c)
+			to := &target{c.Response()}
+			limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				c.SetRequest(r)
+				if w == http.ResponseWriter(to) {
+					err = next(c) // no policy wants to see the response
+					return
+				}
+				err = nextShown(c, next, to, w)
+			})).ServeHTTP(to, c.Request())
+			return err
+		}
+	}
+}
+
+func setPathValues(c *echo.Context) {
+	for _, value := range c.PathValues() {
+		c.Request().SetPathValue(value.Name, value.Value)
+	}
+}
+
+// nextShown calls the next handler and shows its response to w, which writes to the target.
+func nextShown(c *echo.Context, next echo.HandlerFunc, to *target, w http.ResponseWriter) error {
+	outer := c.Response()
+	answered := false
+	defer func() {
+		c.SetResponse(outer) // after a panic too: echo's Recover may be outside
+		if answered {
+			c.SetResponse(sealed{outer})
+		}
+	}()
+	defer put(c, to, w)()
+	err := next(c)
+	if err != nil && !committed(c) {
+		c.Echo().HTTPErrorHandler(c, err)
+		answered = true
+	}
+	return err
+}
+
+// put makes handlers write to w, and returns a function that undoes it. The place for w is below echo's Response, where the
+// status is the one that is sent; or above what another middleware has put in its place.
+func put(c *echo.Context, to *target, w http.ResponseWriter) (undo func()) {
+	response, ok := c.Response().(*echo.Response)
+	if !ok {
+		c.SetResponse(w)
+		return func() {}
+	}
+	below := response.ResponseWriter
+	to.ResponseWriter, response.ResponseWriter = below, w
+	return func() { response.ResponseWriter = below }
+}
+
+// committed reports whether a response has begun.
+func committed(c *echo.Context) bool {
+	response, err := echo.UnwrapResponse(c.Response())
+	return err == nil && response.Committed
+}
+
+// target is the http.ResponseWriter that the middleware writes to: the context's for a refusal, and for an admitted request
+// what was below that.
+type target struct{ http.ResponseWriter }
+
+// Unwrap is for http.ResponseController.
+func (t *target) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// sealed is a response to which nothing can be written any more, so that an HTTPErrorHandler that is called again cannot
+// append to the answer.
+type sealed struct{ http.ResponseWriter }
+
+func (sealed) WriteHeader(int)             {}
+func (sealed) Write(p []byte) (int, error) { return len(p), nil }
+func (sealed) Flush()                      {}
+
+// Unwrap is for echo.UnwrapResponse.
+func (s sealed) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -1,0 +1,74 @@
+package fiberlimit
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gofiber/fiber/v3"
+)
+
+// newRequest returns fiber's request as net/http would have. Everything is copied, because fiber uses its memory again for
+// the next request and keys of policies outlive this one; only the body is not, and can be read as long as handlers run.
+func newRequest(c fiber.Ctx) *http.Request {
+	from := c.Request()
+	r := &http.Request{
+		Method:        string(from.Header.Method()),
+		Proto:         string(from.Header.Protocol()),
+		Header:        make(http.Header, from.Header.Len()),
+		Body:          http.NoBody,
+		ContentLength: contentLength(c),
+		Close:         from.Header.ConnectionClose(),
+		Host:          string(from.Host()),
+		RemoteAddr:    c.RequestCtx().RemoteAddr().String(),
+		RequestURI:    string(from.Header.RequestURI()),
+		TLS:           c.RequestCtx().TLSConnectionState(),
+	}
+	r.ProtoMajor, r.ProtoMinor, _ = http.ParseHTTPVersion(r.Proto)
+	var err error
+	if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil {
+		// Fiber routes what net/http would not parse, so it must be limited too.
+		r.URL = &url.URL{Path: string(from.URI().Path()), RawQuery: string(from.URI().QueryString())}
+	}
+	for name, value := range from.Header.All() {
+		r.Header.Add(string(name), string(value))
+	}
+	r.Header.Del("Host") // net/http keeps it in r.Host alone
+	if !from.IsBodyStream() && r.ContentLength != 0 {
+		r.Body = &body{c: c}
+	}
+	for _, name := range c.Route().Params {
+		r.SetPathValue(name, strings.Clone(c.Params(name)))
+	}
+	return r.WithContext(c.Context())
+}
+
+// contentLength returns the length of the body, or -1 if it is unknown. Fiber has -1 for chunks and -2 for no length at all,
+// which in a request means that there is no body.
+func contentLength(c fiber.Ctx) int64 {
+	n := c.Request().Header.ContentLength()
+	if n < -1 {
+		return 0
+	}
+	return int64(n)
+}
+
+// body reads a body that fiber has in memory, and leaves it there for the handlers. Nothing is done until somebody reads:
+// fiber puts forms with files together again for that.
+type body struct {
+	c    fiber.Ctx
+	rest *bytes.Reader
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.rest == nil {
+		b.rest = bytes.NewReader(b.c.Request().Body())
+	}
+	return b.rest.Read(p)
+}
+
+func (b *body) Close() error { return nil }
+
+var _ io.ReadCloser = (*body)(nil)

@@ -1,0 +1,9 @@
+// Package ginlimit is the middleware of package httplimit for gin.
+//
+//	limits, err := httplimit.New(limiter, httplimit.Options{})
+//	// ...
+//	r.Use(ginlimit.New(limits))
+//
+// Headers, refusals and policies are the same as with net/http. Policies with an After see the status and the size of the
+// response that gin sends, and httplimit.SetCost takes c.Request.
+package ginlimit

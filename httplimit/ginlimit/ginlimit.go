@@ -1,0 +1,55 @@
+package ginlimit
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"github.com/slidegate/slidegate/httplimit"
+)
+
+// New returns a gin middleware that limits requests. A refused request is answered and its chain aborted, so that no later
+// handler runs. The client is the peer of the connection unless a policy's Key says otherwise: gin's own settings about
+// trusted proxies are not used. Parameters of the route are path values of the request, as httplimit.PathValue reads them.
+//
+// New panics if limits is nil. The handler is safe for concurrent use.
+func New(limits *httplimit.Middleware) gin.HandlerFunc {
+	if limits == nil {
+		panic("ginlimit: limits: must not be nil; httplimit.New makes them")
+	}
+	return func(c *gin.Context) {
+		for _, param := range c.Params {
+			c.Request.SetPathValue(param.Key, param.Value)
+		}
+		to := &target{c.Writer}
+		admitted := false
+		limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			admitted = true
+			c.Request = r
+			if w == http.ResponseWriter(to) {
+				c.Next() // no policy wants to see the response
+				return
+			}
+			nextShown(c, w)
+		})).ServeHTTP(to, c.Request)
+		if !admitted {
+			c.Abort()
+		}
+	}
+}
+
+// nextShown calls the remaining handlers and shows their response to w, which passes it on to c.Writer.
+func nextShown(c *gin.Context, w http.ResponseWriter) {
+	outer := c.Writer
+	shown := &writer{ResponseWriter: outer, to: w}
+	c.Writer = shown
+	defer func() { c.Writer = outer }() // after a panic too: gin.Recovery may be outside
+	c.Next()
+	shown.show()
+}
+
+// target is the gin.ResponseWriter that the middleware writes to. It has a type of its own so that New can recognize it:
+// a writer that another middleware has put into the context might not be comparable.
+type target struct{ gin.ResponseWriter }
+
+// Unwrap is for http.ResponseController.
+func (t *target) Unwrap() http.ResponseWriter { return t.ResponseWriter }

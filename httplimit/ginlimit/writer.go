@@ -1,0 +1,50 @@
+package ginlimit
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// writer shows what handlers write to the middleware. Gin remembers a status and sends it when the body begins, so the
+// middleware hears about it only then: a status that is replaced before is never sent.
+type writer struct {
+	gin.ResponseWriter                     // what the context had before; Status, Size and Written are its own
+	to                 http.ResponseWriter // the middleware's, which writes to the one above
+	started            bool
+}
+
+// show reports the status to the middleware, once.
+func (w *writer) show() {
+	if !w.started {
+		w.started = true
+		w.to.WriteHeader(w.Status())
+	}
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.show()
+	return w.to.Write(p)
+}
+
+func (w *writer) WriteString(text string) (int, error) { return w.Write([]byte(text)) }
+
+func (w *writer) WriteHeaderNow() {
+	w.show()
+	w.ResponseWriter.WriteHeaderNow()
+}
+
+func (w *writer) Flush() {
+	w.show()
+	w.ResponseWriter.Flush()
+}
+
+// Hijack hands over the connection. The middleware counts that as status 101, unless another one was sent before.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(w.to).Hijack()
+}
+
+// Unwrap is for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

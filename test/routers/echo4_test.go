@@ -1,0 +1,253 @@
+package routers
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/httplimit/echo4limit"
+)
+
+func echo4Site(limits *httplimit.Middleware, s *site) http.Handler {
+	e := newEcho4()
+	if s.recoverInside {
+		e.Use(echo4limit.New(limits), recoverEcho4)
+	} else {
+		e.Use(recoverEcho4, echo4limit.New(limits))
+	}
+	greet := func(c echo.Context) error { return c.String(http.StatusOK, s.greet(c.Param("name"))) }
+	e.GET("/hello/:name", greet)
+	e.HEAD("/hello/:name", greet)
+	e.GET("/json", func(c echo.Context) error { return c.JSON(http.StatusOK, map[string]bool{"ok": true}) })
+	e.GET("/nothing", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+	e.GET("/moved", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/json") })
+	e.GET("/file", func(c echo.Context) error {
+		http.ServeFile(c.Response(), c.Request(), s.file)
+		return nil
+	})
+	e.GET("/cost", func(c echo.Context) error {
+		httplimit.SetCost(c.Request(), 3)
+		return nil
+	})
+	e.POST("/login", func(c echo.Context) error {
+		if c.QueryParam("password") != "right" {
+			return echo.NewHTTPError(http.StatusUnauthorized, "wrong password")
+		}
+		return nil
+	})
+	e.GET("/fails", func(echo.Context) error { return errors.New("failed") })
+	e.GET("/panics", func(echo.Context) error { panic("a bug") })
+	e.GET("/stream", func(c echo.Context) error {
+		s.stream(c.Response())
+		return nil
+	})
+	e.GET("/upgrade", func(c echo.Context) error {
+		upgrade(c.Response())
+		return nil
+	})
+	e.GET("/deadline", func(c echo.Context) error {
+		setDeadline(c.Response())
+		return nil
+	})
+	return e
+}
+
+// recoverEcho4 is what echo's Recover does, without the log.
+func recoverEcho4(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			if recover() != nil {
+				err = errors.New("panic")
+			}
+		}()
+		return next(c)
+	}
+}
+
+func newEcho4() *echo.Echo {
+	e := echo.New()
+	e.Logger.SetOutput(io.Discard)
+	return e
+}
+
+// An HTTPErrorHandler of the application decides what the client gets, and policies see that. It answers once, whether it
+// looks if the response is committed or not; and outer middleware sees the error.
+func TestEcho4ErrorHandlers(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		looks       bool // returns if the response is committed
+		after       bool
+		wantAnswers int
+	}{
+		{"that looks, with After", true, true, 1},
+		{"that looks, without After", true, false, 1},
+		{"that does not look, with After", false, true, 2},
+		{"that does not look, without After", false, false, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var answers int
+			var outerErr error
+			e := newEcho4()
+			e.HTTPErrorHandler = func(err error, c echo.Context) {
+				if test.looks && committedEcho4(c) {
+					return
+				}
+				answers++
+				_ = c.String(http.StatusTeapot, err.Error())
+			}
+			limits, seen := watched(t)
+			if !test.after {
+				limits = newLimits(t, httplimit.Policy{Limits: perMinute(1000)})
+			}
+			e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+				return func(c echo.Context) error {
+					outerErr = next(c)
+					if committedEcho4(c) != test.after {
+						t.Errorf("the response is committed: %v", !test.after)
+					}
+					return outerErr
+				}
+			}, echo4limit.New(limits))
+			e.GET("/", func(echo.Context) error { return errTeapot })
+			got := ask(t, "GET", "http://"+serve(t, e))
+			if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() {
+				t.Errorf("the client got %d %q", got.StatusCode, got.body)
+			}
+			if answers != test.wantAnswers || outerErr != errTeapot {
+				t.Errorf("the handler answered %d times, want %d; outer middleware saw %v", answers, test.wantAnswers, outerErr)
+			}
+			if test.after {
+				if response := <-seen; response.Status != http.StatusTeapot || int(response.Bytes) != len(got.body) {
+					t.Errorf("the policy saw %+v", response)
+				}
+			}
+		})
+	}
+}
+
+// Outer middleware finds in the response what was answered.
+func TestEcho4OuterMiddlewareSeesTheResponse(t *testing.T) {
+	limits, _ := watched(t)
+	var status int
+	var size int64
+	e := newEcho4()
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			err := next(c)
+			response := responseEcho4(c)
+			status, size = response.Status, response.Size
+			return err
+		}
+	}, echo4limit.New(limits))
+	e.GET("/error", func(echo.Context) error { return echo.NewHTTPError(http.StatusConflict, "conflict") })
+	e.GET("/answer", func(c echo.Context) error { return c.String(http.StatusCreated, "created") })
+	address := serve(t, e)
+	for _, path := range []string{"/error", "/answer", "/missing"} {
+		got := ask(t, "GET", "http://"+address+path)
+		if got.StatusCode != status || int64(len(got.body)) != size {
+			t.Errorf("%s: outer middleware saw %d and %d bytes, the client got %d %q", path, status, size, got.StatusCode, got.body)
+		}
+	}
+}
+
+// An error that comes after the answer changes nothing.
+func TestEcho4ErrorAfterTheAnswer(t *testing.T) {
+	limits, seen := watched(t)
+	calls := make(chan error, 2)
+	e := newEcho4()
+	e.HTTPErrorHandler = func(err error, _ echo.Context) { calls <- err }
+	e.Use(echo4limit.New(limits))
+	e.GET("/", func(c echo.Context) error {
+		_ = c.String(http.StatusCreated, "created")
+		return errTeapot
+	})
+	got := ask(t, "GET", "http://"+serve(t, e))
+	if response := <-seen; response.Status != 201 || response.Bytes != 7 || got.StatusCode != 201 || got.body != "created" {
+		t.Errorf("the policy saw %+v, the client got %d %q", response, got.StatusCode, got.body)
+	}
+	if err := <-calls; err != errTeapot || len(calls) > 0 {
+		t.Errorf("the handler was called with %v, and %d times more", err, len(calls))
+	}
+}
+
+// With several middlewares over one another, all see the same, and the error is answered once.
+func TestEcho4SeveralMiddlewares(t *testing.T) {
+	limits, seen := watched(t)
+	answers := 0
+	e := newEcho4()
+	e.HTTPErrorHandler = func(err error, c echo.Context) {
+		if !committedEcho4(c) {
+			answers++
+			_ = c.String(http.StatusTeapot, err.Error())
+		}
+	}
+	wrapped := echo.WrapMiddleware(func(next http.Handler) http.Handler { return next })
+	e.Pre(echo4limit.New(limits))
+	e.Use(echo4limit.New(limits), wrapped, middleware.Gzip(), echo4limit.New(limits), wrapped, echo4limit.New(limits))
+	e.GET("/", func(echo.Context) error { return errTeapot })
+	got := ask(t, "GET", "http://"+serve(t, e))
+	for range 4 {
+		if response := <-seen; response.Status != http.StatusTeapot || response.Bytes == 0 {
+			t.Errorf("a policy saw %+v", response)
+		}
+	}
+	if got.StatusCode != http.StatusTeapot || got.body != errTeapot.Error() || answers != 1 {
+		t.Errorf("the client got %d %q, the error was answered %d times", got.StatusCode, got.body, answers)
+	}
+}
+
+// After a panic outer middleware finds the response as it was, and its own writer below.
+func TestEcho4PanicRestoresTheWriter(t *testing.T) {
+	limits, seen := watched(t)
+	e := newEcho4()
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			outer, below := c.Response(), responseEcho4(c).Unwrap()
+			defer func() {
+				if recover() == nil || c.Response() != outer || responseEcho4(c).Unwrap() != below {
+					t.Error("there was no panic, or the writer is not the one from before")
+				}
+			}()
+			return next(c)
+		}
+	}, echo4limit.New(limits))
+	e.GET("/", func(echo.Context) error { panic("a bug") })
+	ask(t, "GET", "http://"+serve(t, e))
+	if response := <-seen; response.Status != http.StatusInternalServerError {
+		t.Errorf("the policy saw %+v", response)
+	}
+}
+
+// A hook may change the status just before it is sent.
+func TestEcho4Hooks(t *testing.T) {
+	limits, seen := watched(t)
+	e := newEcho4()
+	e.Use(echo4limit.New(limits))
+	e.GET("/", func(c echo.Context) error {
+		response := responseEcho4(c)
+		response.Before(func() { response.Status = http.StatusTeapot })
+		return c.NoContent(http.StatusOK)
+	})
+	got := ask(t, "GET", "http://"+serve(t, e))
+	if response := <-seen; response.Status != http.StatusTeapot || got.StatusCode != http.StatusTeapot {
+		t.Errorf("the policy saw %+v, the client got %d", response, got.StatusCode)
+	}
+}
+
+func TestEcho4Nil(t *testing.T) {
+	defer func() {
+		if text, _ := recover().(string); !strings.HasPrefix(text, "echo4limit: ") {
+			t.Errorf("it said %q", text)
+		}
+	}()
+	echo4limit.New(nil)
+}
+
+func responseEcho4(c echo.Context) *echo.Response { return c.Response() }
+
+func committedEcho4(c echo.Context) bool { return c.Response().Committed }

@@ -1,0 +1,348 @@
+package routers
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/httplimit"
+)
+
+func hello(t *testing.T) *httplimit.Middleware {
+	t.Helper()
+	return newLimits(t, httplimit.Policy{Name: "hello", Limits: perMinute(3), Key: httplimit.Header("X-Client")})
+}
+
+func TestRequestsAreLimited(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		s := newSite(t)
+		address := router.serve(t, hello(t), s)
+		for _, step := range []struct {
+			client, name string
+			refused      bool
+			ratelimit    string // how the header begins
+		}{
+			{"ann", "ada", false, `"hello";r=2;t=`},
+			{"ann", "bob", false, `"hello";r=1;t=`},
+			{"ann", "cyd", false, `"hello";r=0`},
+			{"ann", "dan", true, `"hello";r=0;t=`},
+			{"ben", "eve", false, `"hello";r=2;t=`},
+			{"ann", "fay", true, `"hello";r=0;t=`},
+		} {
+			r, err := http.NewRequest("GET", "http://"+address+"/hello/"+step.name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Client", step.client)
+			got := send(t, r)
+			if value := got.Header.Get("RateLimit"); !strings.HasPrefix(value, step.ratelimit) {
+				t.Errorf("%s, %s: RateLimit is %q, want %s...", step.client, step.name, value, step.ratelimit)
+			}
+			if value := got.Header.Get("RateLimit-Policy"); value != `"hello";q=3;w=60` {
+				t.Errorf("%s, %s: RateLimit-Policy is %q", step.client, step.name, value)
+			}
+			if step.refused {
+				checkRefusal(t, got)
+			} else if got.StatusCode != http.StatusOK || got.body != "hello, "+step.name || got.Header.Get("Retry-After") != "" {
+				t.Errorf("%d %q with Retry-After %q, want a greeting", got.StatusCode, got.body, got.Header.Get("Retry-After"))
+			}
+		}
+		if got := strings.Join(s.greeted, " "); got != "ada bob cyd eve" {
+			t.Errorf("the handler was called for %s", got)
+		}
+	})
+}
+
+// checkRefusal wants the refusal that Wrap gives in net/http, all of it.
+func checkRefusal(t *testing.T, got answer) {
+	t.Helper()
+	if got.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("status %d, want 429", got.StatusCode)
+	}
+	for name, want := range map[string]string{"Content-Type": "application/problem+json", "Cache-Control": "no-store"} {
+		if values := got.Header.Values(name); len(values) != 1 || values[0] != want {
+			t.Errorf("%s is %q, want %s", name, values, want)
+		}
+	}
+	seconds, err := strconv.Atoi(got.Header.Get("Retry-After"))
+	if err != nil || seconds < 1 || seconds > 80 { // three in a minute that has just begun: that minute and a third of the next
+		t.Errorf("Retry-After is %q", got.Header.Get("Retry-After"))
+	}
+	if got.Request.Method == http.MethodHead {
+		return
+	}
+	var problem struct {
+		Type       string   `json:"type"`
+		Status     int      `json:"status"`
+		Violated   []string `json:"violated-policies"`
+		RetryAfter int      `json:"retry_after"`
+	}
+	if err := json.Unmarshal([]byte(got.body), &problem); err != nil {
+		t.Fatalf("%v in %q", err, got.body)
+	}
+	if !strings.HasSuffix(problem.Type, "#quota-exceeded") || problem.Status != 429 || problem.RetryAfter != seconds ||
+		len(problem.Violated) != 1 || problem.Violated[0] != "hello" {
+		t.Errorf("the body is %s, Retry-After is %d", got.body, seconds)
+	}
+}
+
+// Requests of HEAD, and those for pages that do not exist, are refused like others.
+func TestOtherRequestsAreRefused(t *testing.T) {
+	for _, request := range []struct{ method, path string }{{"HEAD", "/hello/ada"}, {"GET", "/missing"}, {"POST", "/missing"}} {
+		t.Run(request.method+request.path, func(t *testing.T) {
+			forAll(t, func(t *testing.T, router router) {
+				address := router.serve(t, hello(t), newSite(t))
+				for i := range 4 {
+					got := ask(t, request.method, "http://"+address+request.path)
+					switch {
+					case i == 3:
+						checkRefusal(t, got)
+					case got.StatusCode == http.StatusTooManyRequests || got.Header.Get("RateLimit") == "":
+						t.Errorf("request %d: %d with RateLimit %q", i, got.StatusCode, got.Header.Get("RateLimit"))
+					}
+					if request.method == "HEAD" && got.body != "" {
+						t.Errorf("the answer to HEAD has the body %q", got.body)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A policy with an After sees the status and the size that the client got.
+func TestPoliciesSeeTheResponse(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		limits, seen := watched(t)
+		address := router.serve(t, limits, newSite(t))
+		for _, step := range []struct {
+			method, path string
+			status       int
+			anySize      bool // the router adds a body of its own when the middleware is through, or there is none
+		}{
+			{"GET", "/hello/ada", 200, false},
+			{"HEAD", "/hello/ada", 200, true},
+			{"GET", "/json", 200, false},
+			{"GET", "/nothing", 204, false},
+			{"GET", "/moved", 302, false},
+			{"GET", "/file", 200, false},
+			{"GET", "/cost", 200, false},
+			{"POST", "/login?password=right", 200, false},
+			{"POST", "/login?password=wrong", 401, false},
+			{"GET", "/fails", 500, false},
+			{"GET", "/missing", 404, router.name == "gin"},
+			{"GET", "/panics", 500, true},
+			{"GET", "/hello/ada", 200, false}, // nothing is left of the panic
+		} {
+			got := ask(t, step.method, "http://"+address+step.path)
+			response := <-seen
+			if got.StatusCode != step.status || response.Status != step.status {
+				t.Errorf("%s %s: the client got %d, the policy saw %d, want %d", step.method, step.path, got.StatusCode,
+					response.Status, step.status)
+			}
+			if !step.anySize && response.Bytes != int64(len(got.body)) {
+				t.Errorf("%s %s: the client got %d bytes, the policy saw %d", step.method, step.path, len(got.body), response.Bytes)
+			}
+			if want := map[bool]int64{true: 3, false: 1}[step.path == "/cost"]; response.Cost != want {
+				t.Errorf("%s %s: the cost is %d, want %d", step.method, step.path, response.Cost, want)
+			}
+		}
+	})
+}
+
+// The middleware must not change what handlers answer: with and without a policy that looks at responses, it is what the
+// router answers by itself.
+func TestAnswersStayTheSame(t *testing.T) {
+	exempt := func(*http.Request) bool { return true }
+	forAll(t, func(t *testing.T, router router) {
+		s := newSite(t)
+		shown, _ := watched(t)
+		plain := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1), Skip: exempt}), s)
+		limited := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1000)}), s)
+		looked := router.serve(t, shown, s)
+		for _, request := range []string{
+			"GET /hello/ada", "HEAD /hello/ada", "GET /json", "GET /nothing", "GET /moved", "GET /file", "POST /login",
+			"GET /fails", "GET /missing", "POST /json", "GET /panics",
+		} {
+			method, path, _ := strings.Cut(request, " ")
+			want := ask(t, method, "http://"+plain+path)
+			for _, address := range []string{limited, looked} {
+				got := ask(t, method, "http://"+address+path)
+				for _, name := range []string{"RateLimit", "RateLimit-Policy", "Date"} {
+					got.Header.Del(name)
+					want.Header.Del(name)
+				}
+				if got.StatusCode != want.StatusCode || got.body != want.body || fmt.Sprint(got.Header) != fmt.Sprint(want.Header) {
+					t.Errorf("%s: %d %v %.100q\nwant %d %v %.100q", request, got.StatusCode, got.Header, got.body,
+						want.StatusCode, want.Header, want.body)
+				}
+			}
+		}
+	})
+}
+
+// Ten wrong passwords: three are answered. Right ones before are free.
+func TestFailedLogins(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		address := router.serve(t, newLimits(t, httplimit.Policy{
+			Limits: perMinute(3),
+			After:  httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
+		}), newSite(t))
+		for i := range 10 {
+			if got := ask(t, "POST", "http://"+address+"/login?password=right"); got.StatusCode != http.StatusOK {
+				t.Fatalf("right password %d: %d, want 200", i, got.StatusCode)
+			}
+		}
+		for i := range 10 {
+			want := http.StatusUnauthorized
+			if i >= 3 {
+				want = http.StatusTooManyRequests
+			}
+			if got := ask(t, "POST", "http://"+address+"/login?password=wrong"); got.StatusCode != want {
+				t.Errorf("wrong password %d: %d, want %d", i, got.StatusCode, want)
+			}
+		}
+	})
+}
+
+// A panic that is recovered behind the middleware is a response like others.
+func TestPanicInside(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		limits, seen := watched(t)
+		s := newSite(t)
+		s.recoverInside = true
+		got := ask(t, "GET", "http://"+router.serve(t, limits, s)+"/panics")
+		if response := <-seen; got.StatusCode != 500 || response.Status != 500 {
+			t.Errorf("the client got %d, the policy saw %d, want 500", got.StatusCode, response.Status)
+		}
+	})
+}
+
+// lookers are a middleware that looks at no response, and one that looks at all.
+func lookers(t *testing.T) map[string]*httplimit.Middleware {
+	shown, _ := watched(t)
+	return map[string]*httplimit.Middleware{
+		"without After": newLimits(t, httplimit.Policy{Limits: perMinute(1000)}),
+		"with After":    shown,
+	}
+}
+
+// What a handler flushes reaches the client while the handler still runs.
+func TestStreaming(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		for name, limits := range lookers(t) {
+			s := newSite(t)
+			response, err := http.Get("http://" + router.serve(t, limits, s) + "/stream")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			lines := bufio.NewReader(response.Body)
+			one, err := lines.ReadString('\n')
+			if one != "one\n" || err != nil {
+				t.Errorf("%s: the first line is %q, %v", name, one, err)
+			}
+			s.proceed <- struct{}{}
+			if rest, err := io.ReadAll(lines); string(rest) != "two\n" || err != nil {
+				t.Errorf("%s: the rest is %q, %v", name, rest, err)
+			}
+		}
+	})
+}
+
+// A handler takes over the connection, as those of websockets do.
+func TestHijack(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		for name, limits := range lookers(t) {
+			conn, err := net.Dial("tcp", router.serve(t, limits, newSite(t)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "GET /upgrade HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
+			reader := bufio.NewReader(conn)
+			response, err := http.ReadResponse(reader, nil)
+			if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+				t.Fatalf("%s: %v, %v", name, response, err)
+			}
+			for _, line := range []string{"ping\n", "pong\n"} {
+				fmt.Fprint(conn, line)
+				if got, err := reader.ReadString('\n'); got != line || err != nil {
+					t.Errorf("%s: %q came back as %q, %v", name, line, got, err)
+				}
+			}
+		}
+	})
+}
+
+// A connection that was taken over is one that changed its protocol.
+func TestHijackIsSeen(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		limits, seen := watched(t)
+		conn, err := net.Dial("tcp", router.serve(t, limits, newSite(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(conn, "GET /upgrade HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if response := <-seen; response.Status != http.StatusSwitchingProtocols {
+			t.Errorf("the policy saw %d, want 101", response.Status)
+		}
+		conn.Close()
+	})
+}
+
+// http.ResponseController finds its way to the connection.
+func TestDeadlines(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		if !router.isNetHTTP() {
+			return // fiber's handlers have none
+		}
+		for name, limits := range lookers(t) {
+			if got := ask(t, "GET", "http://"+router.serve(t, limits, newSite(t))+"/deadline"); got.body != "<nil> <nil>" {
+				t.Errorf("%s: %s", name, got.body)
+			}
+		}
+	})
+}
+
+// Bodies that the application leaves out, or writes itself, arrive as it wants.
+func TestOwnRefusals(t *testing.T) {
+	policies := []httplimit.Policy{{Limits: perMinute(1)}}
+	forAll(t, func(t *testing.T, router router) {
+		for _, test := range []struct {
+			name   string
+			opts   httplimit.Options
+			status int
+			body   string
+		}{
+			{"no body", httplimit.Options{Body: httplimit.BodyNone}, 429, ""},
+			{"own", httplimit.Options{Refuse: func(w http.ResponseWriter, _ *http.Request, _ httplimit.Event) {
+				w.Header().Set("X-Own", "yes")
+				http.Error(w, "slow down", http.StatusServiceUnavailable)
+			}}, 503, "slow down\n"},
+			{"nothing", httplimit.Options{Refuse: func(w http.ResponseWriter, _ *http.Request, _ httplimit.Event) {
+				w.Header().Set("X-Own", "yes")
+			}}, 200, ""},
+		} {
+			test.opts.Policies = policies
+			s := newSite(t)
+			address := router.serve(t, newLimitsWith(t, test.opts), s)
+			ask(t, "GET", "http://"+address+"/hello/ada")
+			got := ask(t, "GET", "http://"+address+"/hello/ada")
+			if got.StatusCode != test.status || got.body != test.body || (got.Header.Get("X-Own") == "yes") != (test.opts.Refuse != nil) {
+				t.Errorf("%s: %d %q %v", test.name, got.StatusCode, got.body, got.Header)
+			}
+			if got.Header.Get("Retry-After") == "" || len(s.greeted) != 1 {
+				t.Errorf("%s: %v, greeted %q", test.name, got.Header, s.greeted)
+			}
+		}
+	})
+}

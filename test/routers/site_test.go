@@ -1,0 +1,202 @@
+package routers
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/gofiber/fiber/v3"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.ReleaseMode) // it prints every route otherwise
+	os.Exit(m.Run())
+}
+
+// site is what the handlers of a test's server need. All routers serve the same routes with it:
+//
+//	GET  /hello/{name}  greets, and tells greeted
+//	GET  /json          {"ok":true}
+//	GET  /nothing       204
+//	GET  /moved         a redirect
+//	GET  /file          a file of 100,000 bytes
+//	GET  /cost          says by SetCost that it cost 3
+//	POST /login         401 unless ?password=right, by an error if the router's handlers return those
+//	GET  /fails         500, by an error that knows no status if the router's handlers return errors
+//	GET  /panics        panics
+//	GET  /stream        "one\n", and "two\n" when the test says so
+//	GET  /upgrade       takes over the connection and answers each line with itself
+//	GET  /deadline      sets a deadline by http.ResponseController; not in fiber
+type site struct {
+	file    string
+	proceed chan struct{} // lets the stream go on
+
+	mu      sync.Mutex
+	greeted []string
+
+	recoverInside bool // recovery from panics stands behind the middleware, and not before it
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte(strings.Repeat("0123456789", 10_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &site{file: file, proceed: make(chan struct{}, 1)}
+}
+
+func (s *site) greet(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.greeted = append(s.greeted, strings.Clone(name)) // fiber uses the bytes again
+	return "hello, " + name
+}
+
+// router is one of the routers. Its middleware stands before all routes.
+type router struct {
+	name    string
+	handler func(*httplimit.Middleware, *site) http.Handler
+	app     func(*httplimit.Middleware, *site) *fiber.App // instead of handler
+}
+
+var routers = []router{
+	{name: "net/http", handler: muxSite},
+	{name: "chi", handler: chiSite},
+	{name: "gin", handler: ginSite},
+	{name: "echo4", handler: echo4Site},
+	{name: "echo5", handler: echo5Site},
+	{name: "fiber", app: fiberSite},
+}
+
+// forAll runs a test with every router.
+func forAll(t *testing.T, test func(t *testing.T, router router)) {
+	for _, router := range routers {
+		t.Run(router.name, func(t *testing.T) { test(t, router) })
+	}
+}
+
+// isNetHTTP reports whether the router is built on net/http.
+func (r router) isNetHTTP() bool { return r.app == nil }
+
+// serve runs the router's site until the test ends, and returns the address of the server.
+func (r router) serve(t *testing.T, limits *httplimit.Middleware, s *site) string {
+	t.Helper()
+	if r.app != nil {
+		return serveFiber(t, r.app(limits, s))
+	}
+	return serve(t, r.handler(limits, s))
+}
+
+// serve runs a handler until the test ends, and returns the address of its server.
+func serve(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// serveFiber does the same for fiber, which has a server of its own.
+func serveFiber(t *testing.T, app *fiber.App) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- app.Listener(listener, fiber.ListenConfig{DisableStartupMessage: true}) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections() // the server would wait for them
+		if err := app.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// newLimits returns a middleware over a store of its own.
+func newLimits(t *testing.T, policies ...httplimit.Policy) *httplimit.Middleware {
+	t.Helper()
+	return newLimitsWith(t, httplimit.Options{Policies: policies})
+}
+
+func newLimitsWith(t *testing.T, opts httplimit.Options) *httplimit.Middleware {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := slidegate.NewPerCall(store, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, err := httplimit.New(limiter, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits
+}
+
+// perMinute is the Limits of a policy.
+func perMinute(quota int64) []slidegate.Limit { return []slidegate.Limit{slidegate.PerMinute(quota)} }
+
+// watched returns a middleware that admits everything, and a channel that receives the response to each request as a policy
+// with an After sees it.
+func watched(t *testing.T) (*httplimit.Middleware, <-chan httplimit.Response) {
+	t.Helper()
+	seen := make(chan httplimit.Response, 100)
+	return newLimits(t, httplimit.Policy{
+		Name:   "watched",
+		Limits: perMinute(1000),
+		After: func(_ *http.Request, response httplimit.Response) int64 {
+			seen <- response
+			return 1
+		},
+	}), seen
+}
+
+// answer is a response that has been read.
+type answer struct {
+	*http.Response
+	body string
+}
+
+// ask sends a request, follows no redirect, and reads the answer.
+func ask(t *testing.T, method, url string) answer {
+	t.Helper()
+	r, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return send(t, r)
+}
+
+func send(t *testing.T, r *http.Request) answer {
+	t.Helper()
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response, string(body)}
+}
