@@ -43,14 +43,14 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/replay/generate": 7,
 	"cmd/slidegate/internal/replay/report":   8, // prints what replay found
 
+	"cmd/slidegate/internal/proxy": 12, // a listener by itself, which only the command knows
+
 	"cmd/slidegate/internal/server":         15,
 	"cmd/slidegate/internal/server/gate":    10, // what all listeners of the server ask
-	"cmd/slidegate/internal/server/top":     10,
 	"cmd/slidegate/internal/server/stores":  11, // opens the stores that the gate takes
 	"cmd/slidegate/internal/server/tell":    11, // what the gate said, as headers
 	"cmd/slidegate/internal/server/jsonapi": 12, // the listeners do not know one another
 	"cmd/slidegate/internal/server/forward": 12,
-	"cmd/slidegate/internal/server/proxy":   12,
 	"cmd/slidegate/internal/server/envoy":   12,
 	"cmd/slidegate/internal/server/resp":    12,
 }

@@ -20,8 +20,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"

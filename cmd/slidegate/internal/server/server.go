@@ -17,7 +17,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/top"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
 )
@@ -34,7 +33,7 @@ type Server struct {
 	api       *jsonapi.API
 	forward   *forward.Handler
 	envoy     *envoy.Service // nil without its door
-	top       top.Top
+	top       topKeys
 	doors     []*door
 
 	file      *config.File // in force; guarded by reloading
@@ -90,7 +89,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
-	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{Logger: s.log, MeterProvider: meters, OnRefused: s.top.Refused}); err != nil {
+	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{Logger: s.log, MeterProvider: meters, OnRefused: s.top.add}); err != nil {
 		return err
 	}
 	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
