@@ -45,7 +45,7 @@ func readable(lines [][]byte, format Format, opts *Options) int {
 	}
 	p := &plan{}
 	if format == FormatLines && opts.Key.IsZero() {
-		p.wants.fields = setOf(key)
+		p.wants.fields = setOf(fieldKey)
 	}
 	parser, err := s.newParser(p)
 	if err != nil {

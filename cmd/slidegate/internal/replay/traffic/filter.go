@@ -100,22 +100,22 @@ func (f Filter) IsZero() bool { return f.wants() == 0 }
 func (f *Filter) wants() fieldSet {
 	var set fieldSet
 	if !f.methods.empty() {
-		set |= setOf(method)
+		set |= setOf(fieldMethod)
 	}
 	if !f.paths.empty() {
-		set |= setOf(path)
+		set |= setOf(fieldPath)
 	}
 	if !f.statuses.empty() {
-		set |= setOf(status)
+		set |= setOf(fieldStatus)
 	}
 	return set
 }
 
 // takes tells whether e passes. A field that a request does not have matches no pattern.
 func (f *Filter) takes(e *entry) bool {
-	return f.methods.allow(e.values[method], matchMethod) &&
-		f.paths.allow(e.values[path], matchPath) &&
-		f.statuses.allow(e.values[status], matchStatus)
+	return f.methods.allow(e.values[fieldMethod], matchMethod) &&
+		f.paths.allow(e.values[fieldPath], matchPath) &&
+		f.statuses.allow(e.values[fieldStatus], matchStatus)
 }
 
 func (c *choices) empty() bool { return len(c.take)+len(c.drop) == 0 }

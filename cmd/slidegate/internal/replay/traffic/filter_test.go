@@ -41,7 +41,7 @@ func TestFilter(t *testing.T) {
 		for i, request := range requests {
 			e := newEntry(wants{})
 			verb, target, _ := strings.Cut(request, " ")
-			e.values[method], e.values[path], e.values[status] = present([]byte(verb)), present([]byte(target)), present([]byte(statuses[i]))
+			e.values[fieldMethod], e.values[fieldPath], e.values[fieldStatus] = present([]byte(verb)), present([]byte(target)), present([]byte(statuses[i]))
 			if f.takes(e) {
 				got += string(rune('0' + i))
 			}

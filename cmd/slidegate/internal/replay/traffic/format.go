@@ -39,7 +39,7 @@ var layouts = [...]struct {
 }
 
 // clfFields are the fields of the formats that are not JSON.
-var clfFields = setOf(address, user, method, path, query, status, sent)
+var clfFields = setOf(fieldAddress, fieldUser, fieldMethod, fieldPath, fieldQuery, fieldStatus, fieldBytes)
 
 // FormatNames returns the names that ParseFormat takes, without "auto".
 func FormatNames() []string {
@@ -136,11 +136,11 @@ func (s shape) lacks(asking, name string) error {
 func (s shape) offers(asking string) []string {
 	switch asking {
 	case "cost":
-		return append((s.fields() & setOf(sent)).names(), s.offersMembers()...)
+		return append((s.fields() & setOf(fieldBytes)).names(), s.offersMembers()...)
 	case "filter":
-		return (s.fields() & setOf(method, path, status)).names()
+		return (s.fields() & setOf(fieldMethod, fieldPath, fieldStatus)).names()
 	}
-	names := (s.fields() &^ setOf(sent, cost)).names()
+	names := (s.fields() &^ setOf(fieldBytes, fieldCost)).names()
 	if s.format == FormatCombined {
 		for _, name := range clfHeaders {
 			names = append(names, "header:"+name)
@@ -171,10 +171,10 @@ func (s shape) newParser(p *plan) (parser, error) {
 	own := linesTable.with(nil)
 	return &linesParser{
 		jsonParser: general,
-		needKey:    p.wants.fields.has(key),
+		needKey:    p.wants.fields.has(fieldKey),
 		ownCost:    p.cost.source == costOwn,
-		plain: len(p.wants.extras) == 0 && p.wants.fields&^setOf(key, cost) == 0 &&
-			own.time[0] == s.table.time[0] && own.names[key][0] == s.table.names[key][0] &&
-			own.names[cost][0] == s.table.names[cost][0],
+		plain: len(p.wants.extras) == 0 && p.wants.fields&^setOf(fieldKey, fieldCost) == 0 &&
+			own.time[0] == s.table.time[0] && own.names[fieldKey][0] == s.table.names[fieldKey][0] &&
+			own.names[fieldCost][0] == s.table.names[fieldCost][0],
 	}, nil
 }

@@ -34,9 +34,9 @@ func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
 	if p.signs, err = p.slots(table.signs); err != nil {
 		return nil, err
 	}
-	for f := range fields {
+	for f := range fieldCount {
 		// The query is in the path: it is looked for there, and set with it.
-		if f == query || !w.fields.has(f) && !(f == path && w.fields.has(query)) {
+		if f == fieldQuery || !w.fields.has(f) && !(f == fieldPath && w.fields.has(fieldQuery)) {
 			continue
 		}
 		slots, err := p.slots(table.names[f])
@@ -50,7 +50,7 @@ func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.found = append(p.found, wanted{into: int(fields) + i, slots: slots})
+		p.found = append(p.found, wanted{into: int(fieldCount) + i, slots: slots})
 	}
 	return p, nil
 }
@@ -100,14 +100,14 @@ func (p *jsonParser) parse(line []byte, e *entry) (why string) {
 	for i := range p.found {
 		w := &p.found[i]
 		raw := p.first(w.slots)
-		if p.table.ours && w.into < int(fields) && len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
+		if p.table.ours && w.into < int(fieldCount) && len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
 			return fieldNames[w.into] + ": it is neither a string nor a number"
 		}
 		text := p.scan.text(raw)
-		if !p.table.ours && w.into != int(sent) {
+		if !p.table.ours && w.into != int(fieldBytes) {
 			text = present(text)
 		}
-		if w.into == int(path) {
+		if w.into == int(fieldPath) {
 			e.setTarget(text, text != nil)
 			continue
 		}

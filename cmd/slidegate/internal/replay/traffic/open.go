@@ -44,7 +44,7 @@ func (o *Options) check() error {
 	if int(o.Format) >= len(layouts) {
 		return fmt.Errorf("format: there is no %v", o.Format)
 	}
-	names := append([]string{"time"}, (1<<fields - 1 - setOf(query)).names()...)
+	names := append([]string{"time"}, (1<<fieldCount - 1 - setOf(fieldQuery)).names()...)
 	for _, name := range slices.Sorted(maps.Keys(o.Fields)) {
 		if !slices.Contains(names, name) {
 			hint := ""
