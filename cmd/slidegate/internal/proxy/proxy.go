@@ -15,6 +15,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/tell"
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 )
 
@@ -93,17 +94,21 @@ func New(g *gate.Gate, opts Options) (*Proxy, error) {
 func (o Options) validate() (Options, error) {
 	switch {
 	case o.To == nil:
-		return o, errors.New("proxy: To: is missing; say where the application listens, such as http://localhost:3000")
+		return o, invalid("To", "is missing; say where the application listens, such as http://localhost:3000")
 	case o.To.Scheme != "http" && o.To.Scheme != "https":
-		return o, fmt.Errorf("proxy: To: must begin with http:// or https://, not %q", o.To.Scheme)
+		return o, invalid("To", "must begin with http:// or https://, not %q", o.To.Scheme)
 	case o.To.Hostname() == "":
-		return o, errors.New("proxy: To: has no host; write one, such as http://localhost:3000")
+		return o, invalid("To", "has no host; write one, such as http://localhost:3000")
 	case o.To.User != nil || o.To.Path != "" && o.To.Path != "/" || o.To.RawQuery != "" || o.To.Fragment != "":
-		return o, fmt.Errorf("proxy: To: must be a scheme and a host alone; write %s://%s", o.To.Scheme, o.To.Host)
+		return o, invalid("To", "must be a scheme and a host alone; write %s://%s", o.To.Scheme, o.To.Host)
 	case o.Headers > httplimit.HeadersNone:
-		return o, fmt.Errorf("proxy: Headers: %d is none of httplimit's", o.Headers)
-	case o.Timeout < 0 || o.DialTimeout < 0 || o.MaxIdle < 0:
-		return o, errors.New("proxy: Timeout, DialTimeout and MaxIdle: must not be negative; 0 means the default")
+		return o, invalid("Headers", "unknown value %d; use one of httplimit's constants", o.Headers)
+	case o.Timeout < 0:
+		return o, invalid("Timeout", "must not be negative, but is %v; 0 means a minute", o.Timeout)
+	case o.DialTimeout < 0:
+		return o, invalid("DialTimeout", "must not be negative, but is %v; 0 means 10 seconds", o.DialTimeout)
+	case o.MaxIdle < 0:
+		return o, invalid("MaxIdle", "must not be negative, but is %d; 0 means 512", o.MaxIdle)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
@@ -183,4 +188,9 @@ func (p *Proxy) warn(text string, err error) {
 	if last := p.logged.Load(); now != last && p.logged.CompareAndSwap(last, now) {
 		p.log.Warn(text, slog.Any("error", err))
 	}
+}
+
+// invalid returns the error of an option.
+func invalid(option, format string, args ...any) error {
+	return &config.OptionError{Package: "proxy", Option: option, Err: fmt.Errorf(format, args...)}
 }

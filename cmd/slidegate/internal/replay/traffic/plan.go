@@ -18,9 +18,9 @@ type plan struct {
 func planFor(s shape, opts *Options) (*plan, error) {
 	p := &plan{}
 	filtered := opts.Filter.wants()
-	for f := range fieldCount {
-		if filtered.has(f) && !s.fields().has(f) {
-			return nil, s.lacks("filter", fieldNames[f])
+	for _, part := range filterParts {
+		if filtered.has(part.field) && !s.fields().has(part.field) {
+			return nil, s.lacks(part.option, fieldNames[part.field])
 		}
 	}
 	p.wants.fields = filtered
@@ -43,7 +43,7 @@ func (p *plan) planKey(s shape, opts *Options) error {
 	for _, part := range parts {
 		slot, ok := p.want(s, part)
 		if !ok {
-			return s.lacks("key", part.String())
+			return s.lacks("Key", part.String())
 		}
 		p.key.slots = append(p.key.slots, slot)
 	}
@@ -64,7 +64,7 @@ func (p *plan) planCost(s shape, opts *Options) error {
 	}
 	slot, ok := p.want(s, from)
 	if !ok {
-		return s.lacks("cost", from.String())
+		return s.lacks("Cost", from.String())
 	}
 	p.cost = coster{source: costValue, value: slot, name: from.String()}
 	if from.Kind == config.FieldBytes {

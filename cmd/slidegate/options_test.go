@@ -1,0 +1,300 @@
+package main
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/slidegate/slidegate/config"
+)
+
+// withoutFlag are the options of which errors may tell, and that no flag sets: they are in files of policies, or nobody can
+// set them but the program.
+var withoutFlag = []string{
+	"gate.file", "server.File",
+	"gate.candidate", "gate.cost", "gate.default_policy", "gate.name", "gate.overrides", "gate.policies",
+	"generate.Bots", "replay.Trails",
+	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxConnections", "proxy.MaxIdle",
+}
+
+// computed are the options that calls name by a variable, by the package that makes the calls.
+var computed = map[string][]string{
+	"server":  {"Admin", "GRPC", "HTTP", "RESP"},
+	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
+}
+
+// TestOptionsHaveFlags: whatever option an error can be about, a flag says that it sets it, or it is known that none does; and
+// no flag says so of an option that no error is about.
+func TestOptionsHaveFlags(t *testing.T) {
+	var flags []string
+	for _, node := range model(t).Leaves(false) {
+		for _, value := range valuesOf(node) {
+			flags = append(flags, strings.Fields(value.Tag.Get("option"))...)
+		}
+	}
+	options := optionsOf(t, "internal", filepath.Join("..", "..", "config"))
+	if len(options) < 40 {
+		t.Fatalf("found only the options %q: the test does not look where they are", options)
+	}
+	for _, option := range options {
+		if slices.Contains(flags, option) == slices.Contains(withoutFlag, option) {
+			t.Errorf("%s: give the flag that sets it the tag option, or name it in withoutFlag, and not both", option)
+		}
+	}
+	for _, option := range slices.Concat(flags, withoutFlag) {
+		if !slices.Contains(options, option) {
+			t.Errorf("%s: no error is about it any more", option)
+		}
+	}
+}
+
+// TestFlagsGoByType: whatever an error says, the flag of its option is named, and its package is not.
+func TestFlagsGoByType(t *testing.T) {
+	for _, node := range model(t).Leaves(false) {
+		c := &console{node: node}
+		for _, value := range valuesOf(node) {
+			for _, option := range strings.Fields(value.Tag.Get("option")) {
+				pkg, name, _ := strings.Cut(option, ".")
+				got := c.message(errors.Join(&config.OptionError{Package: pkg, Option: name, Err: errors.New("server: http: is odd")}))
+				place, text, _ := strings.Cut(got, ": ")
+				if !strings.Contains(place, value.Name) && !strings.Contains(place, "--limit") || text != "server: http: is odd" {
+					t.Errorf("%s: %s: the message is %q", node.Name, option, got)
+				}
+			}
+		}
+	}
+}
+
+// TestMessage: packages are left out at every depth, and files of policies are named where they are what is wrong.
+func TestMessage(t *testing.T) {
+	why := errors.New("is odd")
+	store := &config.OptionError{Package: "stores", Option: "URL", Err: why}
+	policy := &config.OptionError{Package: "gate", Within: `policy "api"`, Option: "limits", Err: why}
+	for _, test := range []struct {
+		args []string
+		err  error
+		want string
+	}{
+		{[]string{"serve", "--store", "memory:"}, store, "--store: is odd"},
+		{[]string{"serve"}, store, "--store: is odd"},
+		{[]string{"serve", "--config", "f.yaml"}, store, "f.yaml: store: is odd"},
+		{[]string{"serve", "--limit", "1/1m"}, policy, "--limit: is odd"},
+		{[]string{"serve", "--config", "f.yaml"}, policy, `f.yaml: policy "api": limits: is odd`},
+		{[]string{"proxy", "--to", "http://h", "--limit", "1/1m", "--route", "/=1/1m"}, policy, "--limit, --route: is odd"},
+		{[]string{"proxy", "--to", "http://h", "--route", "/=1/1m"}, policy, "--route: is odd"},
+		{[]string{"serve"}, errors.Join(store, inFlag("--state", why)), "--store: is odd\n--state: is odd"},
+		{[]string{"serve"}, &config.OptionError{Package: "server", Option: "File", Err: why}, "File: is odd"},
+		{[]string{"replay"}, &config.OptionError{Package: "traffic", Within: "a.log", Err: why}, "a.log: is odd"},
+		{[]string{"replay"}, &config.OptionError{Package: "traffic", Within: "a.log", Option: "Fields", Err: why}, "--field: a.log: is odd"},
+		{[]string{"generate"}, &config.OptionError{Package: "generate", Option: "Shape", Err: why}, "<shape>: is odd"},
+	} {
+		parsed, err := kong.Must(&commands{}, kong.Vars(helpVars())).Parse(test.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&console{node: parsed.Selected()}).message(test.err); got != test.want {
+			t.Errorf("%q: %q, want %q", test.args, got, test.want)
+		}
+	}
+}
+
+// TestWrongFlagsAreNamed: every flag whose value a package refuses is named first in the message.
+func TestWrongFlagsAreNamed(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKENS", "")
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	log := write(t, "good.jsonl", []byte(log))
+	missing := filepath.Join(t.TempDir(), "missing", "file")
+	short := write(t, "short.txt", []byte("hunter2\n"))
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	at := taken.Addr().String()
+	serve := "serve --http 127.0.0.1:0 --grpc off --resp off --admin off "
+	seen := map[string]bool{}
+	for args, want := range map[string]string{
+		"serve --http " + at: "--http: listen",
+		"serve --http off --grpc off --resp off --admin off":    "--http: no listener",
+		"serve --http off --resp off --admin off --grpc " + at:  "--grpc: listen",
+		"serve --http off --grpc off --admin off --resp " + at:  "--resp: listen",
+		"serve --http off --grpc off --resp off --admin " + at:  "--admin: listen",
+		"serve --admin 0.0.0.0:0":                               "--admin: 0.0.0.0:0",
+		serve + "--envoy " + missing:                            "--envoy: open",
+		serve + "--state " + missing:                            "--state: open",
+		serve + "--state-every 0s":                              "--state-every: must",
+		serve + "--drain 0s":                                    "--drain: must",
+		serve + "--max-connections 0":                           "--max-connections: must",
+		serve + "--tokens-file " + missing:                      "--tokens-file: open",
+		serve + "--tokens-file " + short:                        "--tokens-file or SLIDEGATE_TOKENS: one",
+		serve + "--tls-key x.pem":                               "--tls-cert: is missing",
+		serve + "--tls-cert x.pem":                              "--tls-key: is missing",
+		serve + "--tls-client-ca x.pem":                         "--tls-client-ca: client",
+		serve + "--tls-cert " + missing + " --tls-key x":        "--tls-cert: open",
+		serve + "--tls-cert " + short + " --tls-key " + missing: "--tls-key: open",
+		serve + "--tls-cert " + short + " --tls-key " + short:   "--tls-cert: " + short,
+		serve + "--limit ten":                                   "--limit: invalid",
+		serve + "--limit 1/1m --limit 2/1m":                     "--limit: slidegate: one address",
+		serve + "--store ftp://x":                               "--store: ",
+		serve + "--store memory:?max_keys=few":                  "--store: max_keys",
+		serve + "--failure never":                               "--failure: ",
+		serve + "--config " + missing:                           "--config: open",
+
+		"proxy --to h:1":                                    "--to: must begin",
+		"proxy --to http://h --http " + at:                  "--http: listen",
+		"proxy --to http://h --route login=1/1s":            `--route: "login"`,
+		"proxy --to http://h --route /=1/1s --route /=2/1s": "--route: slidegate: one address",
+		"proxy --to http://h --key {nobody}":                `--key: "nobody"`,
+		"proxy --to http://h --key {status}":                "--key: {status}",
+		"proxy --to http://h --trusted-proxies all":         "--trusted-proxies: ",
+		"proxy --to http://h --timeout 0s":                  "--timeout: must",
+		"proxy --to http://h --drain 0s":                    "--drain: must",
+		"proxy --to http://h --tls-cert x":                  "--tls-key: is missing",
+		"proxy --to http://h --tls-client-ca x":             "--tls-client-ca: client",
+		"proxy --to http://h --tls-cert x.pem --tls-key y":  "--tls-cert: open",
+		"proxy --to http://h --store redis://u:p@h?prefx=a": "--store: ",
+		"proxy --to http://h --failure never":               "--failure: ",
+		"proxy --to http://h --limit ten":                   "--limit: invalid",
+		"proxy --to http://h --config " + missing:           "--config: open",
+
+		"replay --log combned " + log:                           `--log: "combned"`,
+		"replay --key adress " + log:                            `--key: "adress"`,
+		"replay --key header:A " + log:                          "--key: " + log,
+		"replay --cost lots " + log:                             `--cost: "lots"`,
+		"replay --cost bytes " + log:                            "--cost: " + log,
+		"replay --field tim=ts " + log:                          "--field: " + log,
+		"replay --ipv4-prefix 33 " + log:                        "--ipv4-prefix: " + log,
+		"replay --ipv6-prefix 129 " + log:                       "--ipv6-prefix: " + log,
+		"replay --method GET/ " + log:                           `--method: "GET/"`,
+		"replay --method GET " + log:                            "--method: " + log,
+		"replay --path /a?b " + log:                             `--path: "/a?b"`,
+		"replay --status 20x " + log:                            `--status: "20x"`,
+		"replay --sort=-1s " + log:                              "--sort: -1s",
+		"replay --top=-1 " + log:                                "--top: -1",
+		"replay --sweep 9..1 " + log:                            "--sweep: 9..1",
+		"replay --suggest few " + log:                           `--suggest: "few"`,
+		"replay --suggest 101% " + log:                          "--suggest: 101",
+		"replay --decisions /dev/full " + log:                   "--decisions: write",
+		"replay --decisions " + missing + " " + log:             "--decisions: open",
+		"replay --html " + missing + " " + log:                  "--html: open",
+		"replay --limit ten " + log:                             "--limit: invalid",
+		"replay --limit 5/1m --limit 5/1m " + log:               "--limit: 5/1m is given twice",
+		"replay --config " + missing + " " + log:                "--config: open",
+		"replay --generate zip":                                 "--generate: must",
+		"replay --generate zipf --requests=-1":                  "--requests: must",
+		"generate zip":                                          "<shape>: must",
+		"generate --requests=-1":                                "--requests: must",
+		"generate --keys=-1":                                    "--keys: must",
+		"generate --span 1ms":                                   "--span: must",
+		"generate --from 1960-01-01T00:00:00Z":                  "--from: the traffic",
+		"generate --edge 1us":                                   "--edge: must",
+		"generate --max-cost=-1":                                "--max-cost: must",
+		"allow me --cost=-1":                                    "--cost: must",
+		"peek me --store ftp://x":                               "--store: ",
+		"reset me --limit ten --store redis://h":                "--limit: invalid",
+		"allow me --server nowhere":                             "--server: ",
+		"top --server nowhere":                                  "--server: ",
+		"allow me --store redis://127.0.0.1:1 --config x":       "--config: ",
+		"replay --config " + policies(t) + " --policy b " + log: `--policy: "b"`,
+	} {
+		r := callBriefly(t, strings.Fields(args)...)
+		if r.status != exitFailure || !strings.HasPrefix(r.err, "slidegate: "+want) {
+			t.Errorf("%s: status %d, and says\n%swant %s", args, r.status, r.err, want)
+		}
+		flag, _, _ := strings.Cut(want, ": ")
+		flag, _, _ = strings.Cut(flag, " ")
+		seen[flag] = true
+	}
+	for _, node := range model(t).Leaves(false) {
+		for _, value := range valuesOf(node) {
+			// What --headers may be, kong checks. What OTLP needs, variables say.
+			name := "--" + value.Name
+			if value.Tag.Get("option") != "" && value.Flag != nil && !seen[name] && name != "--headers" && name != "--otlp" {
+				t.Errorf("%s %s: nothing here is wrong with it", node.Name, name)
+			}
+		}
+	}
+}
+
+func policies(t *testing.T) string {
+	return write(t, "policies.yaml", []byte("policies: {a: {limits: [1/1m]}}\n"))
+}
+
+// model returns the commands and their flags.
+func model(t *testing.T) *kong.Node {
+	t.Helper()
+	parser, err := kong.New(&commands{}, kong.Vars(helpVars()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser.Model.Node
+}
+
+// optionsOf returns the options that the packages in folders make errors about, each with its package before it.
+func optionsOf(t *testing.T, folders ...string) (options []string) {
+	t.Helper()
+	for _, folder := range folders {
+		err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for _, name := range optionsIn(t, files, file) {
+				options = append(options, file.Name.Name+"."+name)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(options)
+	return slices.Compact(options)
+}
+
+// optionsIn returns the options that a file makes errors about: in calls of invalid, and in OptionErrors that it makes itself.
+func optionsIn(t *testing.T, files *token.FileSet, file *ast.File) (options []string) {
+	ast.Inspect(file, func(node ast.Node) bool {
+		var name ast.Expr
+		switch n := node.(type) {
+		case *ast.FuncDecl:
+			return n.Name.Name != "invalid" // which passes on what it is given
+		case *ast.CallExpr:
+			if called, ok := n.Fun.(*ast.Ident); !ok || called.Name != "invalid" {
+				return true
+			}
+			name = n.Args[0]
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); !ok || key.Name != "Option" {
+				return true
+			}
+			name = n.Value
+		default:
+			return true
+		}
+		if literal, ok := name.(*ast.BasicLit); ok {
+			text, _ := strconv.Unquote(literal.Value)
+			options = append(options, text)
+		} else if known := computed[file.Name.Name]; known != nil {
+			options = append(options, known...)
+		} else {
+			t.Errorf("%s: the option is not a literal: name it in computed", files.Position(name.Pos()))
+		}
+		return true
+	})
+	return options
+}
