@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"config/wording":  0, // how errors speak of what people wrote
 	"config/yamlfile": 1, // how config and the Envoy listener read files
 
+	"cmd/slidegate/internal/jsonscan":        0, // finds members of JSON lines
 	"cmd/slidegate/internal/replay":          7,
 	"cmd/slidegate/internal/replay/traffic":  6, // what replay, generate and report have in common
 	"cmd/slidegate/internal/replay/generate": 7,

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"bytes"
+	"encoding/hex"
 	"net/textproto"
 )
 
@@ -205,8 +206,11 @@ func escaped(text []byte) (c byte, size int) {
 	case 't':
 		return '\t', 2
 	case 'x':
-		if len(text) >= 4 && hexDigit(text[2]) >= 0 && hexDigit(text[3]) >= 0 {
-			return byte(hexDigit(text[2])<<4 | hexDigit(text[3])), 4
+		var decoded [1]byte
+		if len(text) >= 4 {
+			if _, err := hex.Decode(decoded[:], text[2:4]); err == nil {
+				return decoded[0], 4
+			}
 		}
 	}
 	return '\\', 1

@@ -1,6 +1,9 @@
 package traffic
 
-import "github.com/slidegate/slidegate/rule"
+import (
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/jsonscan"
+	"github.com/slidegate/slidegate/rule"
+)
 
 // linesParser reads our own format. Nearly all lines have nothing but t, key and cost, without escapes: it reads those
 // by itself, and leaves all others, right or wrong, to the general reader of JSON.
@@ -119,7 +122,7 @@ func (q *quickLine) readKey() bool {
 	if !q.take('"') {
 		return false
 	}
-	end := endOfPlain(q.line, q.i)
+	end := jsonscan.EndOfPlain(q.line, q.i)
 	q.key = q.line[q.i:end]
 	q.i = end
 	return q.take('"')

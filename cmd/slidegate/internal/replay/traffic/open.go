@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/jsonscan"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/wording"
 )
@@ -53,7 +54,7 @@ func (o *Options) check() error {
 			}
 			return invalid("Fields", "%q is not a field%s (there are %s)", name, hint, strings.Join(names, ", "))
 		}
-		if _, err := splitPath(o.Fields[name]); err != nil {
+		if _, err := jsonscan.SplitPath(o.Fields[name]); err != nil {
 			return invalid("Fields", "%s=%s: %w", name, o.Fields[name], err)
 		}
 	}

@@ -32,10 +32,10 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 		write("nul.log", "ab\x00\x01c"):  "it looks like a binary file: give an access log",
 		write("bin.log", "\x7fELF\x02\x01\x01\x03\xff\xfe\xfd\xfc\xfb\n\xfa"): "it looks like a binary file",
 		write("utf16.log", "\xFF\xFE1\x00.\x00"):                              "it looks like text in UTF-16: convert it to UTF-8 first",
-		write("prose.log", "Dear \x1b[31mSir\n"): `no format reads the first line (Dear \x1b[31mSir): name the format with --log ` +
+		write("prose.log", "Dear \x1b[31mSir\n"): `Format: no format reads the first line (Dear \x1b[31mSir); name one ` +
 			`(common, combined, caddy, traefik, envoy, lines, json)`,
-		write("poem.log", "\nRoses are red\nViolets are blue\n"): "no format reads any of the first 2 lines (Roses are red)",
-		write("long.log", strings.Repeat("é", 3<<20)):            "no format reads the first line (" + strings.Repeat("é", 60) + ")",
+		write("poem.log", "\nRoses are red\nViolets are blue\n"): "Format: no format reads any of the first 2 lines (Roses are red)",
+		write("long.log", strings.Repeat("é", 3<<20)):            "Format: no format reads the first line (" + strings.Repeat("é", 60) + ")",
 	} {
 		_, err := Open(file, Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), "traffic: "+file+": "+want) {
