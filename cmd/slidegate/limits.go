@@ -12,7 +12,7 @@ const defaultLimit = "100/1m"
 
 // limitFlags say which limits are meant.
 type limitFlags struct {
-	Limit       []string             `option:"replay.Limits" placeholder:"100/1m" sep:"none" help:"A quota per window, which choices may follow: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Limits"`
+	Limit       []string             `option:"replay.Limits" file:"limits" placeholder:"100/1m" sep:"none" help:"A quota per window, which choices may follow: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Limits"`
 	Algorithm   *slidegate.Algorithm `placeholder:"NAME" help:"How to count, for limits that do not say: sliding-window, sliding-log, fixed-window, token-bucket." group:"Limits"`
 	Segments    *int                 `placeholder:"N" help:"Parts that a sliding window is cut into, 1 to 64." group:"Limits"`
 	Overlap     *slidegate.Overlap   `placeholder:"HOW" help:"How the partly covered oldest part counts: up, down, whole." group:"Limits"`

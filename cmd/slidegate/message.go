@@ -58,32 +58,40 @@ func (c *console) message(err error) string {
 
 // place returns where a person finds an option: the flags that set it, or the field of the file that --config names.
 func (c *console) place(e *config.OptionError) (names []string) {
-	named, given := c.flagsOf(e.Package + "." + e.Option)
+	flags := c.flagsOf(e.Package + "." + e.Option)
+	if e.Package == "gate" {
+		flags.field = e.Option // it calls options as the file does
+	}
 	file := c.configFile()
-	field := e.Option
+	within := e.Within
+	if e.Package == "gate" && file == "" {
+		within = "" // a policy that is made of flags has a name that nobody wrote
+	}
 	switch {
-	case len(given) > 0:
-		names, field = append(names, strings.Join(given, ", ")), ""
-	case file != "" && (len(named) > 0 || e.Package == "gate"):
-		names = append(names, file)
-		if field == "URL" {
-			field = "store"
-		}
-	case len(named) > 0:
-		names, field = append(names, named[0]), ""
+	case len(flags.given) > 0:
+		names = []string{strings.Join(flags.given, ", "), within}
+	case file != "" && flags.field != "":
+		names = []string{file, within, flags.field}
+	case len(flags.all) > 0:
+		names = []string{flags.all[0], within}
+	default:
+		names = []string{within, e.Option}
 	}
-	if file != "" || e.Package != "gate" { // policies that are made of flags have names that nobody wrote
-		names = append(names, e.Within)
-	}
-	names = append(names, field)
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// flagsOf returns the names of the flags that set an option, and of those that have a value. The tag "option" of a flag's
-// field says which options it sets.
-func (c *console) flagsOf(option string) (named, given []string) {
+// flagNames are the names of the flags that set an option.
+type flagNames struct {
+	all   []string
+	given []string // those that have a value
+	field string   // of a file of policies, which sets the option too; empty if none does
+}
+
+// flagsOf returns the flags that set an option. The tag "option" of a flag's field says which options it sets, and the tag
+// "file" which field of a file sets the same.
+func (c *console) flagsOf(option string) (names flagNames) {
 	if c.node == nil {
-		return nil, nil
+		return names
 	}
 	for _, value := range valuesOf(c.node) {
 		if !slices.Contains(strings.Fields(value.Tag.Get("option")), option) {
@@ -96,12 +104,13 @@ func (c *console) flagsOf(option string) (named, given []string) {
 		if also := value.Tag.Get("also"); also != "" {
 			name += " or " + also
 		}
-		named = append(named, name)
+		names.all = append(names.all, name)
+		names.field = value.Tag.Get("file")
 		if !value.Target.IsZero() {
-			given = append(given, name)
+			names.given = append(names.given, name)
 		}
 	}
-	return named, given
+	return names
 }
 
 // configFile returns the file of policies that the command was given; empty if there is none.

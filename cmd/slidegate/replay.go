@@ -25,8 +25,8 @@ type replayCommand struct {
 	Files []string `arg:"" optional:"" name:"file" help:"Logs, plain, gzip or zstd; several are merged by time; - is standard input."`
 
 	Log    string            `option:"traffic.Format" default:"auto" placeholder:"FORMAT" help:"What the logs are: ${formats}. (default: auto)" group:"Input"`
-	Key    string            `option:"traffic.Key config.key" placeholder:"FIELD" help:"Who is limited: address, user, path, method, host, header:NAME, field:PATH, key, or a template such as '{address} {path}'. (default: address, for JSON lines key)" group:"Input"`
-	Cost   string            `option:"traffic.Cost config.cost" placeholder:"N" help:"What a request costs: a number, bytes, or field:PATH. (default: 1, for JSON lines their cost)" group:"Input"`
+	Key    string            `option:"traffic.Key config.key" file:"key" placeholder:"FIELD" help:"Who is limited: address, user, path, method, host, header:NAME, field:PATH, key, or a template such as '{address} {path}'. (default: address, for JSON lines key)" group:"Input"`
+	Cost   string            `option:"traffic.Cost config.cost" file:"cost" placeholder:"N" help:"What a request costs: a number, bytes, or field:PATH. (default: 1, for JSON lines their cost)" group:"Input"`
 	Field  map[string]string `option:"traffic.Fields" placeholder:"NAME=PATH" help:"Where other JSON logs have time, address, user, method, path, host, status, bytes, key, cost." group:"Input"`
 	V4     int               `option:"traffic.Grouping.V4" name:"ipv4-prefix" default:"32" help:"Addresses that share this many bits are one key." group:"Input"`
 	V6     int               `option:"traffic.Grouping.V6" name:"ipv6-prefix" default:"64" help:"The same for IPv6." group:"Input"`
