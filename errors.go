@@ -28,6 +28,24 @@ var (
 	ErrReservation = errors.New("invalid reservation")
 )
 
+// LimitError reports an invalid limit. It is ErrLimit to errors.Is.
+type LimitError struct {
+	// Text is the limit as it was written; empty if it was not read by ParseLimit.
+	Text string
+	// Err names the field, the cause and the fix, without the name of this package, for people who wrote the limit.
+	Err error
+}
+
+func (e *LimitError) Error() string {
+	if e.Text == "" {
+		return "slidegate: " + e.Err.Error()
+	}
+	return fmt.Sprintf("slidegate: %v (in %q)", e.Err, e.Text)
+}
+
+// Unwrap returns Err, which wraps ErrLimit.
+func (e *LimitError) Unwrap() error { return e.Err }
+
 // DeadlineError is returned by Wait, at once, when the context would end before the request is admitted. It is a
 // context.DeadlineExceeded to errors.Is.
 type DeadlineError struct {

@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"config/wording":  0, // how errors speak of what people wrote
 	"config/yamlfile": 1, // how config and the Envoy listener read files
 
+	"cmd/slidegate/internal/jsonscan":        0, // finds members of JSON lines
 	"cmd/slidegate/internal/replay":          7,
 	"cmd/slidegate/internal/replay/traffic":  6, // what replay, generate and report have in common
 	"cmd/slidegate/internal/replay/generate": 7,
@@ -45,14 +46,13 @@ var floors = map[string]int{
 
 	"cmd/slidegate/internal/problemjson": 5, // leaves that the listeners use
 	"cmd/slidegate/internal/throttlelog": 5,
+	"cmd/slidegate/internal/proxy":       12, // a listener by itself, which only the command knows
 
 	"cmd/slidegate/internal/server":         15,
 	"cmd/slidegate/internal/server/gate":    10, // what all listeners of the server ask
-	"cmd/slidegate/internal/server/top":     10,
 	"cmd/slidegate/internal/server/stores":  11, // opens the stores that the gate takes
 	"cmd/slidegate/internal/server/jsonapi": 12, // the listeners do not know one another
 	"cmd/slidegate/internal/server/forward": 12,
-	"cmd/slidegate/internal/server/proxy":   12,
 	"cmd/slidegate/internal/server/envoy":   12,
 	"cmd/slidegate/internal/server/resp":    12,
 }

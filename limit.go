@@ -75,7 +75,7 @@ func PerHour(quota int64) Limit { return Limit{Quota: quota, Window: time.Hour} 
 // PerDay returns a limit of quota units per 24 hours, counted by a sliding window of one segment.
 func PerDay(quota int64) Limit { return Limit{Quota: quota, Window: 24 * time.Hour} }
 
-// Check returns an error that wraps ErrLimit and names the field and the fix, or nil if l can be used.
+// Check returns a LimitError that names the field and the fix, or nil if l can be used.
 func (l Limit) Check() error {
 	_, err := l.compile()
 	return err
@@ -84,14 +84,14 @@ func (l Limit) Check() error {
 // compile turns l into the integers that decisions are made of.
 func (l Limit) compile() (rule.Limit, error) {
 	if l.Window%time.Microsecond != 0 {
-		return rule.Limit{}, fmt.Errorf("slidegate: %w: window: %v is not a whole number of microseconds", ErrLimit, l.Window)
+		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: window: %v is not a whole number of microseconds", ErrLimit, l.Window)}
 	}
 	r, err := rule.Limit{
 		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountDenied: l.CountDenied,
 		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: Micros(l.Window.Microseconds()),
 	}.Normalize()
 	if err != nil {
-		return rule.Limit{}, fmt.Errorf("slidegate: %w", err)
+		return rule.Limit{}, &LimitError{Err: err}
 	}
 	return r, nil
 }

@@ -1,6 +1,7 @@
 package slidegate
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,13 +17,19 @@ import (
 //	10/s
 //	5000 per 24h
 //	20/1s token-bucket burst=40
+//
+// The error is a LimitError.
 func ParseLimit(text string) (Limit, error) {
 	l, err := parseLimit(text)
 	if err == nil {
 		err = l.Check()
 	}
 	if err != nil {
-		return Limit{}, fmt.Errorf("%w (in %q)", err, text)
+		var checked *LimitError
+		if errors.As(err, &checked) {
+			err = checked.Err
+		}
+		return Limit{}, &LimitError{Text: text, Err: err}
 	}
 	return l, nil
 }
@@ -134,11 +141,11 @@ func (l *Limit) parseChoice(word string) error {
 		l.Burst, err = parseUnits("burst", value)
 		return err
 	case "overlap":
-		return choiceError(l.Overlap.UnmarshalText([]byte(value)))
+		return l.Overlap.UnmarshalText([]byte(value))
 	case "anchor":
-		return choiceError(l.Anchor.UnmarshalText([]byte(value)))
+		return l.Anchor.UnmarshalText([]byte(value))
 	case "algorithm":
-		return choiceError(l.Algorithm.UnmarshalText([]byte(value)))
+		return l.Algorithm.UnmarshalText([]byte(value))
 	case "name":
 		l.Name = value
 		return nil
@@ -180,16 +187,8 @@ func splitWords(text string) ([]string, error) {
 	return words, nil
 }
 
-// choiceError puts the package's name before what rule says about a choice.
-func choiceError(err error) error {
-	if err != nil {
-		err = fmt.Errorf("slidegate: %w", err)
-	}
-	return err
-}
-
 func parseError(format string, args ...any) error {
-	return fmt.Errorf("slidegate: %w: "+format, append([]any{ErrLimit}, args...)...)
+	return fmt.Errorf("%w: "+format, append([]any{ErrLimit}, args...)...)
 }
 
 // String returns l as ParseLimit reads it: "100/1m", followed by the choices that are not the defaults.

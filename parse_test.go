@@ -155,6 +155,10 @@ func checkRefused(t *testing.T, says map[string]string) {
 		case !strings.HasPrefix(err.Error(), "slidegate: "):
 			t.Errorf("%q: %v: does not begin with the package", text, err)
 		}
+		var wrong *slidegate.LimitError
+		if !errors.As(err, &wrong) || wrong.Text != text || !strings.HasPrefix(wrong.Err.Error(), "invalid limit: ") {
+			t.Errorf("%q: %#v, want a LimitError with the text and the reason", text, err)
+		}
 	}
 }
 

@@ -66,8 +66,8 @@ var badFiles = []struct{ name, text, want string }{
 9:11: cost: "1.5" is not a cost (there are whole numbers in plain digits, bytes and field:PATH)`},
 
 	{"limit text", "policies:\n  a:\n    limits:\n      - 100/1x\n      - 100\n      -\n      - [1/s]\n", `
-4:9: slidegate: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d (in "100/1x")
-5:9: slidegate: invalid limit: write a quota and a window, such as 100/1m or 5000 per 24h (in "100")
+4:9: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d (in "100/1x")
+5:9: invalid limit: write a quota and a window, such as 100/1m or 5000 per 24h (in "100")
 6:8: a limit must be a text such as 100/1m, or a mapping with quota and window, not nothing
 7:9: a limit must be a text such as 100/1m, or a mapping with quota and window, not a list`},
 	{"limit field", "policies:\n  a:\n    limits:\n      - window: 1h\n        quotta: 5\n      - quota: 5\n        window: 1m\n        count-denied: true\n        colour: red\n", `
@@ -83,7 +83,7 @@ var badFiles = []struct{ name, text, want string }{
 2:3: the policy "a" has no limits; write limits: and below it at least one, such as - 100/1m
 3:10: key: "usr" is not a field; did you mean "user"? ` + fieldList + `
 6:9: the limit has no quota; add quota: 100, say
-6:17: slidegate: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d
+6:17: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d
 7:9: "colour" is not a field of a limit ` + limitList},
 	{"limit numbers", `policies:
   a:
@@ -105,8 +105,8 @@ var badFiles = []struct{ name, text, want string }{
 8:29: quota: "1.5" is not a whole number in plain digits, at most 9007199254740991
 9:29: quota: must be a whole number, not a list
 10:29: quota: "99999999999999999999" is not a whole number in plain digits, at most 9007199254740991
-11:9: slidegate: invalid limit: quota: must be 1 to 9007199254740991, not 0
-12:9: slidegate: invalid limit: segments: must be 1 to 64, not 1073741824`},
+11:9: invalid limit: quota: must be 1 to 9007199254740991, not 0
+12:9: invalid limit: segments: must be 1 to 64, not 1073741824`},
 	{"limit windows", `policies:
   a:
     limits:
@@ -118,8 +118,8 @@ var badFiles = []struct{ name, text, want string }{
 `, `
 4:28: window: "60" has no unit; write a length of time such as 30s, 1m, 24h or 7d
 5:28: window: "1 h" has a space in it; write a length of time such as 30s, 1m, 24h or 7d
-6:28: slidegate: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d
-7:28: slidegate: invalid limit: window: must be 1ms to 5 years (43920h), not 1us
+6:28: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d
+7:28: invalid limit: window: must be 1ms to 5 years (43920h), not 1us
 8:28: window: must be a text, not a mapping`},
 	{"limit choices", `policies:
   a:
@@ -140,7 +140,7 @@ var badFiles = []struct{ name, text, want string }{
 8:46: count_denied: must be true or false, not "true"
 9:38: name: 5 is not a text; write it in quotes
 10:38: name: must be a text, not a list
-11:9: slidegate: invalid limit: burst: 5 applies to token-bucket only, not to sliding-window; leave it out`},
+11:9: invalid limit: burst: 5 applies to token-bucket only, not to sliding-window; leave it out`},
 	{"limits shared", "policies:\n  a:\n    limits:\n      - 5/1m\n      - 6/1h\n      - quota: 7\n        window: 60s\n        overlap: whole\n      - 7/1m name=b\n      - 8/1m name=b\n      - 5/1m anchor=first\n", `
 6:9: the limit "7/1m overlap=whole" would share its counts with the one in line 4, which has the same name and shape; give it another name
 10:9: the limit "8/1m name=\"b\"" would share its counts with the one in line 9, which has the same name and shape; give it another name`},

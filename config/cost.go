@@ -24,7 +24,7 @@ type Cost struct {
 func ParseCost(text string) (Cost, error) {
 	c, err := parseCost(text)
 	if err != nil {
-		return Cost{}, fmt.Errorf("config: %w", err)
+		return Cost{}, &OptionError{Package: "config", Option: "cost", Err: err}
 	}
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,7 +45,7 @@ func Parse(name string, text []byte) (*File, error) {
 
 // Policy returns the policy of that name. An empty name means the one that Service.Default names; where it names none,
 // the one that is called "default", or the only one. The error names the policies that there are, and the one that was
-// probably meant.
+// probably meant; it is an OptionError.
 func (f *File) Policy(name string) (*Policy, error) {
 	names := make([]string, len(f.Policies))
 	for i := range f.Policies {
@@ -59,11 +60,15 @@ func (f *File) Policy(name string) (*Policy, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return nil, errors.New("config: there are no policies")
+		return nil, noPolicy(errors.New("there are no policies"))
 	case wanted == "":
-		return nil, fmt.Errorf("config: there are several policies; name one (%s)", wording.ThereAre(names))
+		return nil, noPolicy(fmt.Errorf("there are several policies; name one (%s)", wording.ThereAre(names)))
 	}
-	return nil, fmt.Errorf("config: %w", wording.Unknown(wanted, "a policy", names))
+	return nil, noPolicy(wording.Unknown(wanted, "a policy", names))
+}
+
+func noPolicy(why error) error {
+	return &OptionError{Package: "config", Option: "policy", Err: why}
 }
 
 // defaultName returns the name of the policy that is meant when none is named; empty if there is none.
@@ -79,3 +84,10 @@ func (f *File) defaultName() string {
 	}
 	return ""
 }
+
+//go:embed schema.json
+var schema []byte
+
+// Schema returns a JSON Schema (2020-12) of the files that Parse reads, for editors that complete and check while somebody
+// writes. It is more lenient than Parse, which alone knows whether a limit makes sense.
+func Schema() []byte { return slices.Clone(schema) }

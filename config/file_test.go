@@ -123,12 +123,12 @@ func TestPolicy(t *testing.T) {
 		{one, "api", "api", ""},
 		{one, "", "api", ""},
 		{two, "login", "login", ""},
-		{two, "", "", "config: there are several policies; name one (there are api, login)"},
-		{two, "lgoin", "", `config: "lgoin" is not a policy; did you mean "login"? (there are api, login)`},
-		{two, "search", "", `config: "search" is not a policy (there are api, login)`},
-		{one, "apo", "", `config: "apo" is not a policy; did you mean "api"? (there is only api)`},
-		{&File{}, "", "", "config: there are no policies"},
-		{&File{}, "api", "", "config: there are no policies"},
+		{two, "", "", "config: policy: there are several policies; name one (there are api, login)"},
+		{two, "lgoin", "", `config: policy: "lgoin" is not a policy; did you mean "login"? (there are api, login)`},
+		{two, "search", "", `config: policy: "search" is not a policy (there are api, login)`},
+		{one, "apo", "", `config: policy: "apo" is not a policy; did you mean "api"? (there is only api)`},
+		{&File{}, "", "", "config: policy: there are no policies"},
+		{&File{}, "api", "", "config: policy: there are no policies"},
 	}
 	for _, test := range tests {
 		p, err := test.file.Policy(test.name)

@@ -39,6 +39,12 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 	} else {
 		err = fmt.Errorf("a limit must be a text such as 100/1m, or a mapping with quota and window, not %s", yamlfile.NameOf(node))
 	}
+	var wrong *slidegate.LimitError
+	if errors.As(err, &wrong) {
+		if err = wrong.Err; wrong.Text != "" {
+			err = fmt.Errorf("%w (in %q)", err, wrong.Text)
+		}
+	}
 	if err != nil {
 		r.Problems.Add(at, err)
 	}

@@ -21,12 +21,12 @@ func Plain(name string, limits []slidegate.Limit, service Service) (*File, error
 	}
 	if service.Store != "" {
 		if err := checkStore(service.Store); err != nil {
-			return nil, fmt.Errorf("config: store: %w", err)
+			return nil, &OptionError{Package: "config", Option: "store", Err: err}
 		}
 	}
 	ways := []string{"", FailOpen, FailClosed, FailLocal}
 	if !slices.Contains(ways, service.Failure) {
-		return nil, fmt.Errorf("config: failure: %w", wording.Unknown(service.Failure, "a way to fail", ways[1:]))
+		return nil, &OptionError{Package: "config", Option: "failure", Err: wording.Unknown(service.Failure, "a way to fail", ways[1:])}
 	}
 	key, err := ParseTemplate("address")
 	if err != nil {

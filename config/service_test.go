@@ -134,9 +134,9 @@ func TestDefaultPolicy(t *testing.T) {
 		{File{Policies: policies("a", "default")}, "default", ""},
 		{File{Policies: policies("a", "default"), Service: Service{Default: "a"}}, "a", ""},
 		{File{Policies: policies("a")}, "a", ""},
-		{File{Policies: policies("a", "b")}, "", "config: there are several policies; name one (there are a, b)"},
+		{File{Policies: policies("a", "b")}, "", "config: policy: there are several policies; name one (there are a, b)"},
 		{File{Policies: policies("aa", "bb"), Service: Service{Default: "ab"}}, "",
-			`config: "ab" is not a policy; did you mean "aa"? (there are aa, bb)`},
+			`config: policy: "ab" is not a policy; did you mean "aa"? (there are aa, bb)`},
 	} {
 		p, err := test.file.Policy("")
 		switch {

@@ -29,7 +29,7 @@ type Template struct {
 func ParseTemplate(text string) (Template, error) {
 	t, err := parseTemplate(text)
 	if err != nil {
-		return Template{}, fmt.Errorf("config: %w", err)
+		return Template{}, &OptionError{Package: "config", Option: "key", Err: err}
 	}
 	return t, nil
 }

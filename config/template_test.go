@@ -74,8 +74,8 @@ func TestParseTemplateRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		template, err := ParseTemplate(test.text)
-		if err == nil || err.Error() != "config: "+test.want {
-			t.Errorf("%s: %v\nwant config: %s", test.text, err, test.want)
+		if err == nil || err.Error() != "config: key: "+test.want {
+			t.Errorf("%s: %v\nwant config: key: %s", test.text, err, test.want)
 		}
 		if !template.IsZero() {
 			t.Errorf("%s: a template is returned with the error", test.text)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // errRefused makes a command end with exitRefused. It has been told already.
@@ -17,11 +18,11 @@ var errRefused = errors.New("refused")
 type askFlags struct {
 	Server string `placeholder:"URL" help:"The service to ask. (default: http://127.0.0.1:8080, and http://127.0.0.1:8082 to reset)" group:"Whom to ask"`
 	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service." group:"Whom to ask"`
-	Policy string `placeholder:"NAME" help:"The policy. (default: the service's or the file's)" group:"Whom to ask"`
+	Policy string `option:"config.policy" placeholder:"NAME" help:"The policy. (default: the service's or the file's)" group:"Whom to ask"`
 	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json." group:"Whom to ask"`
 
-	Store  string   `placeholder:"URL" help:"Redis or PostgreSQL, as the service has it: redis://HOST:PORT, postgres://..." group:"To ask a store itself, without a service"`
-	Limit  []string `placeholder:"100/1m" sep:"none" help:"The limit that its keys face. Repeat it for several at once. (default: 100/1m)" group:"To ask a store itself, without a service"`
+	Store  string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Redis or PostgreSQL, as the service has it: redis://HOST:PORT, postgres://..." group:"To ask a store itself, without a service"`
+	Limit  []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"The limit that its keys face. Repeat it for several at once. (default: 100/1m)" group:"To ask a store itself, without a service"`
 	Config string   `placeholder:"FILE" help:"A file of policies, which says both." group:"To ask a store itself, without a service"`
 }
 
@@ -109,6 +110,9 @@ func (f *askFlags) open(ctx context.Context, admin bool) (asked, error) {
 }
 
 func (f *askFlags) ask(ctx context.Context, c *console, verb, key string, cost int64) error {
+	if cost < 0 || cost > rule.MaxQuota {
+		return fmt.Errorf("--cost: must be 0 to %d, not %d", int64(rule.MaxQuota), cost)
+	}
 	asked, err := f.open(ctx, false)
 	if err != nil {
 		return err

@@ -64,8 +64,8 @@ func (c *client) send(ctx context.Context, method, path string, body any) (int, 
 
 // problem is an error of the service.
 func (c *client) problem(status int, text []byte) error {
-	if detail := detailOf(text); detail != "" {
-		return fmt.Errorf("%s: %s", c.base, forPeople(detail))
+	if detail := problemOf(text).String(); detail != "" {
+		return fmt.Errorf("%s: %s", c.base, detail)
 	}
 	return fmt.Errorf("%s: answered %d %s", c.base, status, http.StatusText(status))
 }
@@ -93,10 +93,17 @@ func (c *client) reset(ctx context.Context, policy, key string) error {
 	return err
 }
 
-// detailOf is what a problem in the form of RFC 9457 says, and of which field; empty if this is none.
-func detailOf(text []byte) string {
-	var p struct{ Detail, Field string }
+// problem is what a service says that has no answer, in the form of RFC 9457.
+type problem struct{ Detail, Field string }
+
+// problemOf reads a problem; it is empty if the text is none.
+func problemOf(text []byte) (p problem) {
 	_ = json.Unmarshal(text, &p)
+	return p
+}
+
+// String returns what is wrong, and with which field.
+func (p problem) String() string {
 	if p.Field != "" {
 		return p.Field + ": " + p.Detail
 	}
@@ -105,7 +112,7 @@ func detailOf(text []byte) string {
 
 // adminProblem is problem for what only the admin door answers.
 func (c *client) adminProblem(status int, text []byte) error {
-	if detail := detailOf(text); status == http.StatusNotFound && (detail == "" || strings.HasPrefix(detail, "there are /")) {
+	if status == http.StatusNotFound && problemOf(text).Field == "" { // no field is missing, so the path is
 		return fmt.Errorf("--server: %s is not the admin door of a service, which alone answers this; by default that is %s", c.base, adminURL)
 	}
 	return c.problem(status, text)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/config"
 )
 
 // patience is how long a store may take to answer. Nobody's request waits for it here, so it need not be short.
@@ -16,6 +16,7 @@ const patience = 5 * time.Second
 
 // direct asks a store itself, as a service with the same file would.
 type direct struct {
+	file   *config.File
 	stores *stores.Opened
 	gate   *gate.Gate
 }
@@ -27,9 +28,9 @@ func (f *askFlags) openStore(ctx context.Context) (asked, error) {
 	}
 	opened, err := stores.Open(ctx, file.Service.Store, stores.Options{Timeout: max(patience, file.Service.StoreTimeout)})
 	if err != nil {
-		return nil, fmt.Errorf("--store: %w", err)
+		return nil, err
 	}
-	d := &direct{stores: opened}
+	d := &direct{stores: opened, file: file}
 	if opened.Memory != nil {
 		d.close()
 		return nil, errors.New("--store: counts in memory are the service's alone: ask it with --server, or name a store that is shared")
@@ -37,7 +38,7 @@ func (f *askFlags) openStore(ctx context.Context) (asked, error) {
 	pinged, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err = opened.Ping(pinged); err != nil {
-		err = fmt.Errorf("--store: %w", err)
+		err = inFlag("--store", err)
 	} else {
 		d.gate, err = gate.New(file, gate.Stores{Open: opened.Closed, Closed: opened.Closed, Local: opened.Closed}, gate.Options{})
 	}
@@ -65,7 +66,7 @@ func (d *direct) ask(ctx context.Context, verb, policy, key string, cost int64) 
 		err = errors.New("--store: it did not answer in time")
 	}
 	if err != nil {
-		return answer{}, err
+		return answer{}, d.explain(policy, err)
 	}
 	a := answer{
 		Policy: v.Policy, Allowed: v.Decision.Allowed, Limit: v.Decision.LimitName, Quota: v.Decision.Quota, Remaining: v.Decision.Remaining,
@@ -77,5 +78,13 @@ func (d *direct) ask(ctx context.Context, verb, policy, key string, cost int64) 
 }
 
 func (d *direct) reset(ctx context.Context, policy, key string) error {
-	return d.gate.Reset(ctx, gate.Ask{Policy: policy, Key: key})
+	return d.explain(policy, d.gate.Reset(ctx, gate.Ask{Policy: policy, Key: key}))
+}
+
+// explain returns the file's error where the gate's is about the name of a policy: it knows which option that is.
+func (d *direct) explain(policy string, err error) error {
+	if errors.Is(err, gate.ErrPolicy) {
+		_, err = d.file.Policy(policy)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/slidegate/slidegate/config"
 )
@@ -24,7 +25,7 @@ func (cmd *configCheckCommand) Run(c *console) error {
 	for _, path := range cmd.Files {
 		file, err := config.Load(path)
 		if err != nil {
-			all = append(all, err)
+			all = append(all, plain(err))
 			continue
 		}
 		limits := 0
@@ -55,7 +56,7 @@ type configPrintCommand struct {
 func (cmd *configPrintCommand) Run(c *console) error {
 	file, err := config.Load(cmd.File)
 	if err != nil {
-		return err
+		return plain(err)
 	}
 	_, err = c.out.Write(config.Format(file))
 	return err
@@ -66,5 +67,14 @@ type configSchemaCommand struct{}
 // Run prints the schema.
 func (*configSchemaCommand) Run(c *console) error {
 	_, err := c.out.Write(config.Schema())
+	return err
+}
+
+// plain returns the error of a file that cannot be read without the name of the package that tried.
+func plain(err error) error {
+	var unreadable *fs.PathError
+	if errors.As(err, &unreadable) {
+		return unreadable
+	}
 	return err
 }

@@ -13,12 +13,12 @@ import (
 // shapeFlags say what traffic to make up.
 type shapeFlags struct {
 	Seed     uint64        `default:"1" help:"Which of many traffics that are alike." group:"Made-up traffic"`
-	Requests int64         `default:"100000" help:"How many requests." group:"Made-up traffic"`
-	Keys     int           `default:"1000" help:"How many users; scrapers, bots and edge bursters come in addition." group:"Made-up traffic"`
-	Span     time.Duration `placeholder:"1h" help:"How long it lasts. (default: 1h, diurnal 168h)" group:"Made-up traffic"`
-	From     time.Time     `placeholder:"2026-01-05T00:00:00Z" help:"When it begins." group:"Made-up traffic"`
-	Edge     time.Duration `default:"1m" help:"The window whose edges the edge bursters know." group:"Made-up traffic"`
-	MaxCost  int64         `default:"1" help:"The largest cost of a request." group:"Made-up traffic"`
+	Requests int64         `option:"generate.Requests" default:"100000" help:"How many requests." group:"Made-up traffic"`
+	Keys     int           `option:"generate.Keys" default:"1000" help:"How many users; scrapers, bots and edge bursters come in addition." group:"Made-up traffic"`
+	Span     time.Duration `option:"generate.Span" placeholder:"1h" help:"How long it lasts. (default: 1h, diurnal 168h)" group:"Made-up traffic"`
+	From     time.Time     `option:"generate.From" placeholder:"2026-01-05T00:00:00Z" help:"When it begins." group:"Made-up traffic"`
+	Edge     time.Duration `option:"generate.Window" default:"1m" help:"The window whose edges the edge bursters know." group:"Made-up traffic"`
+	MaxCost  int64         `option:"generate.MaxCost" default:"1" help:"The largest cost of a request." group:"Made-up traffic"`
 }
 
 func (f *shapeFlags) traffic(shape string) (*generate.Traffic, error) {
@@ -33,7 +33,7 @@ func (f *shapeFlags) traffic(shape string) (*generate.Traffic, error) {
 
 // generateCommand writes made-up traffic as a log.
 type generateCommand struct {
-	Shape string `arg:"" optional:"" default:"mixed" help:"${shapes}"`
+	Shape string `option:"generate.Shape" arg:"" optional:"" default:"mixed" help:"${shapes}"`
 	As    string `enum:"lines,combined" default:"lines" help:"lines (JSON with t, key and cost) or combined (an access log)."`
 	shapeFlags
 }
@@ -52,10 +52,7 @@ func (g *generateCommand) Run(ctx context.Context, c *console) error {
 	if flushed := out.Flush(); err == nil {
 		err = flushed
 	}
-	if err != nil {
-		return fmt.Errorf("generate: %w", err)
-	}
-	return nil
+	return err
 }
 
 func shapeNames() string {

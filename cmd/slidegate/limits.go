@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
@@ -13,7 +12,7 @@ const defaultLimit = "100/1m"
 
 // limitFlags say which limits are meant.
 type limitFlags struct {
-	Limit       []string             `placeholder:"100/1m" sep:"none" help:"A quota per window, which choices may follow: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Limits"`
+	Limit       []string             `option:"replay.Limits" file:"limits" placeholder:"100/1m" sep:"none" help:"A quota per window, which choices may follow: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Limits"`
 	Algorithm   *slidegate.Algorithm `placeholder:"NAME" help:"How to count, for limits that do not say: sliding-window, sliding-log, fixed-window, token-bucket." group:"Limits"`
 	Segments    *int                 `placeholder:"N" help:"Parts that a sliding window is cut into, 1 to 64." group:"Limits"`
 	Overlap     *slidegate.Overlap   `placeholder:"HOW" help:"How the partly covered oldest part counts: up, down, whole." group:"Limits"`
@@ -21,7 +20,7 @@ type limitFlags struct {
 	CountDenied bool                 `help:"Refused requests use quota too." group:"Limits"`
 	Burst       *int64               `placeholder:"N" help:"How many units a token bucket holds." group:"Limits"`
 	Config      string               `placeholder:"FILE" help:"Take limits, key and cost from a policy of this file instead." group:"Limits"`
-	Policy      string               `placeholder:"NAME" help:"The policy, if the file has several." group:"Limits"`
+	Policy      string               `option:"config.policy" placeholder:"NAME" help:"The policy, if the file has several." group:"Limits"`
 }
 
 // read returns the limits, and the policy that they are of, if there is one.
@@ -36,7 +35,7 @@ func (f *limitFlags) read() ([]slidegate.Limit, *config.Policy, error) {
 	if len(f.Limit) > 0 || f.choices() {
 		return nil, nil, errors.New("--config: the policy says what the limits are: leave out --limit and its choices, or --config")
 	}
-	file, err := config.Load(f.Config)
+	file, err := loadConfig(f.Config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,11 +60,11 @@ func (f *limitFlags) limits() ([]slidegate.Limit, error) {
 	for _, text := range texts {
 		limit, err := slidegate.ParseLimit(text)
 		if err != nil {
-			return nil, fmt.Errorf("--limit: %w", err)
+			return nil, inFlag("--limit", err)
 		}
 		f.choose(&limit)
 		if err := limit.Check(); err != nil {
-			return nil, fmt.Errorf("--limit %s: %w", text, err)
+			return nil, inFlag("--limit "+text, err)
 		}
 		limits = append(limits, limit)
 	}

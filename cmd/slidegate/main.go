@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -30,8 +29,9 @@ type console struct {
 	in       io.Reader
 	out      io.Writer
 	err      io.Writer
-	command  string // how this was called, for reports
-	terminal bool   // err is a terminal that a person looks at
+	command  string     // how this was called, for reports
+	terminal bool       // err is a terminal that a person looks at
+	node     *kong.Node // the command that runs, with its flags; nil before it is known
 }
 
 // commands are all commands with their flags.
@@ -80,6 +80,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 		return exited
 	}
 	if err == nil {
+		c.node = parsed.Selected()
 		err = parsed.Run()
 	}
 	return c.finish(err)
@@ -95,8 +96,8 @@ func (c *console) finish(err error) int {
 	case errors.Is(err, errRefused):
 		return exitRefused
 	}
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(c.err, "slidegate: %s\n", forPeople(line))
+	for line := range strings.SplitSeq(c.message(err), "\n") {
+		fmt.Fprintf(c.err, "slidegate: %s\n", line)
 	}
 	var usage *kong.ParseError
 	if errors.As(err, &usage) {
@@ -104,12 +105,6 @@ func (c *console) finish(err error) int {
 	}
 	return exitFailure
 }
-
-// packages are the names that errors of the library begin with. A person who calls a program does not know them.
-var packages = regexp.MustCompile(`^((?:--[a-z-]+[^:]*: )?)(?:traffic|config|generate|replay|report|slidegate|server|stores|gate|envoy|proxy): `)
-
-// forPeople leaves out of a message which package it comes from.
-func forPeople(message string) string { return packages.ReplaceAllString(message, "$1") }
 
 // usageHint says where help is found.
 func usageHint(err *kong.ParseError) string {

@@ -33,14 +33,14 @@ func (r *replayCommand) create(in *input) (out *output, err error) {
 	if r.HTML != "" {
 		_, missing := os.Stat(r.HTML)
 		if out.page, err = os.OpenFile(r.HTML, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
-			return nil, fmt.Errorf("--html: %w", err)
+			return nil, inFlag("--html", err)
 		}
 		out.pageNew = errors.Is(missing, os.ErrNotExist)
 	}
 	if r.Decisions != "" {
 		if out.decisions, err = os.Create(r.Decisions); err != nil {
 			out.close()
-			return nil, fmt.Errorf("--decisions: %w", err)
+			return nil, inFlag("--decisions", err)
 		}
 	}
 	return out, nil
@@ -77,10 +77,10 @@ func (o *output) write(c *console, d *report.Document, format string) error {
 		return err
 	}
 	if err := o.page.Truncate(0); err != nil && !errors.Is(err, os.ErrInvalid) {
-		return fmt.Errorf("--html: %w", err)
+		return inFlag("--html", err)
 	}
 	if _, err := o.page.Write(page.Bytes()); err != nil {
-		return fmt.Errorf("--html: %w", err)
+		return inFlag("--html", err)
 	}
 	o.pageDone = true
 	return nil

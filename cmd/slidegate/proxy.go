@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,8 +18,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
@@ -29,18 +27,18 @@ import (
 
 // proxyCommand puts limits in front of an application.
 type proxyCommand struct {
-	To   string `required:"" placeholder:"URL" help:"Where the application listens, such as http://localhost:3000."`
+	To   string `option:"proxy.To" required:"" placeholder:"URL" help:"Where the application listens, such as http://localhost:3000."`
 	HTTP string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen for its clients. (default: 127.0.0.1:8080)"`
 
 	policyFlags
-	Route          []string `placeholder:"'POST /login=5/1m'" sep:"none" help:"A limit for some requests: a pattern of net/http, =, and the limit. Together with --limit, both hold; alone, all other requests pass. Repeat it for several." group:"Policies"`
-	Key            string   `placeholder:"TEMPLATE" help:"Who is limited, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. (default: {address})" group:"Policies"`
-	TrustedProxies []string `placeholder:"PREFIX" help:"Proxies before this one, whose X-Forwarded-For is believed, without a file: addresses, prefixes, loopback, private." group:"Policies"`
+	Route          []string `option:"gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"A limit for some requests: a pattern of net/http, =, and the limit. Together with --limit, both hold; alone, all other requests pass. Repeat it for several." group:"Policies"`
+	Key            string   `option:"config.key gate.key" placeholder:"TEMPLATE" help:"Who is limited, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. (default: {address})" group:"Policies"`
+	TrustedProxies []string `option:"gate.trusted_proxies" placeholder:"PREFIX" help:"Proxies before this one, whose X-Forwarded-For is believed, without a file: addresses, prefixes, loopback, private." group:"Policies"`
 
 	RewriteHost bool          `help:"Send the application its own host, and not the one that the client asked for." group:"Running"`
-	Headers     string        `enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"How answers tell what is left: ietf, draft03, x, x-delta, none." group:"Running"`
-	Timeout     time.Duration `default:"1m" help:"How long the application has to begin its answer." group:"Running"`
-	Drain       time.Duration `default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
+	Headers     string        `option:"proxy.Headers" enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"How answers tell what is left: ietf, draft03, x, x-delta, none." group:"Running"`
+	Timeout     time.Duration `option:"proxy.Timeout" default:"1m" help:"How long the application has to begin its answer." group:"Running"`
+	Drain       time.Duration `option:"proxy.Drain" default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
 	tlsFlags
 }
 
@@ -56,7 +54,7 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	secure, err := p.secure()
+	secure, err := p.tlsFlags.read().Config()
 	if err != nil {
 		return err
 	}
@@ -78,7 +76,7 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 	defer passing.Close()
 	listener, err := net.Listen("tcp", p.HTTP)
 	if err != nil {
-		return explainListen(fmt.Errorf("--http: %w", err))
+		return explainListen(inFlag("--http", err))
 	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP) // which would end the program, file or not
@@ -113,11 +111,11 @@ func (p *proxyCommand) file() (*config.File, error) {
 	}
 	if p.Key != "" {
 		if file.Policies[0].Key, err = config.ParseTemplate(p.Key); err != nil {
-			return nil, fmt.Errorf("--key: %w", err)
+			return nil, err
 		}
 	}
 	if file.Service.TrustedProxies, err = clientip.ParseProxies(p.TrustedProxies...); err != nil {
-		return nil, fmt.Errorf("--trusted-proxies: %w", err)
+		return nil, inFlag("--trusted-proxies", err)
 	}
 	for _, text := range p.Route {
 		if err := addRoute(file, text); err != nil {
@@ -142,7 +140,7 @@ func addRoute(file *config.File, text string) error {
 	}
 	limit, err := slidegate.ParseLimit(strings.TrimSpace(limitText))
 	if err != nil {
-		return fmt.Errorf("--route %s: %w", text, err)
+		return inFlag("--route "+text, err)
 	}
 	for i := range file.Policies {
 		if file.Policies[i].Match == pattern {
@@ -176,47 +174,17 @@ func routeName(file *config.File, pattern string) string {
 func (p *proxyCommand) proxy(g *gate.Gate, file *config.File, log *slog.Logger) (*proxy.Proxy, error) {
 	to, err := url.Parse(p.To)
 	if err != nil {
-		return nil, fmt.Errorf("--to: %w", err)
+		return nil, inFlag("--to", err)
 	}
-	if p.Timeout <= 0 || p.Drain <= 0 {
-		return nil, errors.New("--timeout and --drain: must be above 0")
+	if p.Timeout <= 0 {
+		return nil, errors.New("--timeout: must be above 0")
 	}
-	passing, err := proxy.New(g, proxy.Options{
+	if p.Drain <= 0 {
+		return nil, errors.New("--drain: must be above 0")
+	}
+	return proxy.New(g, proxy.Options{
 		To: to, Trusted: file.Service.TrustedProxies, RewriteHost: p.RewriteHost, Headers: dialects[p.Headers], Timeout: p.Timeout, Logger: log,
 	})
-	if err != nil {
-		return nil, errors.New("--to: " + strings.TrimPrefix(err.Error(), "proxy: To: ")) // all else is checked
-	}
-	return passing, nil
-}
-
-// secure reads the files of the flags; nil if there are none.
-func (p *proxyCommand) secure() (*tls.Config, error) {
-	switch {
-	case (p.TLSCert == "") != (p.TLSKey == ""):
-		return nil, errors.New("--tls-cert: a certificate needs its key, --tls-key, and the other way round")
-	case p.TLSCert == "" && p.TLSClientCA != "":
-		return nil, errors.New("--tls-client-ca: client certificates need TLS: give --tls-cert and --tls-key")
-	case p.TLSCert == "":
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(p.TLSCert, p.TLSKey)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-cert: %w", err)
-	}
-	secure := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if p.TLSClientCA == "" {
-		return secure, nil
-	}
-	text, err := os.ReadFile(p.TLSClientCA)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-client-ca: %w", err)
-	}
-	secure.ClientCAs, secure.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !secure.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--tls-client-ca: %s has no certificates in PEM form", p.TLSClientCA)
-	}
-	return secure, nil
 }
 
 // lookEvery is how often it is looked whether the file has changed.

@@ -173,7 +173,7 @@ func TestProxyWrongFlags(t *testing.T) {
 		{"--to http://h --route /login", "write a pattern, = and a limit"},
 		{"--to http://h --route /login=ten", "--route /login=ten: "},
 		{"--to http://h --route post_/login=1/1s", "write 'POST /login=1/1s'"},
-		{"--to http://h --route login=1/1s", "match"},
+		{"--to http://h --route login=1/1s", "--route: "},
 		{"--to http://h --key {nobody}", "--key: "},
 		{"--to http://h --key {status}", "recorded traffic only"},
 		{"--to http://h --store ftp://x", "ftp"},

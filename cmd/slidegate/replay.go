@@ -24,29 +24,29 @@ const trailsDrawn = 6
 type replayCommand struct {
 	Files []string `arg:"" optional:"" name:"file" help:"Logs, plain, gzip or zstd; several are merged by time; - is standard input."`
 
-	Log    string            `default:"auto" placeholder:"FORMAT" help:"What the logs are: ${formats}. (default: auto)" group:"Input"`
-	Key    string            `placeholder:"FIELD" help:"Who is limited: address, user, path, method, host, header:NAME, field:PATH, key, or a template such as '{address} {path}'. (default: address, for JSON lines key)" group:"Input"`
-	Cost   string            `placeholder:"N" help:"What a request costs: a number, bytes, or field:PATH. (default: 1, for JSON lines their cost)" group:"Input"`
-	Field  map[string]string `placeholder:"NAME=PATH" help:"Where other JSON logs have time, address, user, method, path, host, status, bytes, key, cost." group:"Input"`
-	V4     int               `name:"ipv4-prefix" default:"32" help:"Addresses that share this many bits are one key." group:"Input"`
-	V6     int               `name:"ipv6-prefix" default:"64" help:"The same for IPv6." group:"Input"`
-	Method []string          `placeholder:"GET" help:"Only these methods; !GET leaves one out." group:"Input"`
-	Path   []string          `sep:"none" placeholder:"/api/*" help:"Only these paths; * is anything; !/static/* leaves some out." group:"Input"`
-	Status []string          `placeholder:"2xx" help:"Only these statuses: 404, 2xx, 400-499; !429 leaves one out." group:"Input"`
-	Sort   time.Duration     `default:"10s" help:"How far out of order lines may be and still be decided in order; 0 takes them as they are." group:"Input"`
+	Log    string            `option:"traffic.Format" default:"auto" placeholder:"FORMAT" help:"What the logs are: ${formats}. (default: auto)" group:"Input"`
+	Key    string            `option:"traffic.Key config.key" file:"key" placeholder:"FIELD" help:"Who is limited: address, user, path, method, host, header:NAME, field:PATH, key, or a template such as '{address} {path}'. (default: address, for JSON lines key)" group:"Input"`
+	Cost   string            `option:"traffic.Cost config.cost" file:"cost" placeholder:"N" help:"What a request costs: a number, bytes, or field:PATH. (default: 1, for JSON lines their cost)" group:"Input"`
+	Field  map[string]string `option:"traffic.Fields" placeholder:"NAME=PATH" help:"Where other JSON logs have time, address, user, method, path, host, status, bytes, key, cost." group:"Input"`
+	V4     int               `option:"traffic.Grouping.V4" name:"ipv4-prefix" default:"32" help:"Addresses that share this many bits are one key." group:"Input"`
+	V6     int               `option:"traffic.Grouping.V6" name:"ipv6-prefix" default:"64" help:"The same for IPv6." group:"Input"`
+	Method []string          `option:"traffic.Filter.Method" placeholder:"GET" help:"Only these methods; !GET leaves one out." group:"Input"`
+	Path   []string          `option:"traffic.Filter.Path" sep:"none" placeholder:"/api/*" help:"Only these paths; * is anything; !/static/* leaves some out." group:"Input"`
+	Status []string          `option:"traffic.Filter.Status" placeholder:"2xx" help:"Only these statuses: 404, 2xx, 400-499; !429 leaves one out." group:"Input"`
+	Sort   time.Duration     `option:"replay.Sort" default:"10s" help:"How far out of order lines may be and still be decided in order; 0 takes them as they are." group:"Input"`
 
 	limitFlags
 
 	Compare *bool  `negatable:"" help:"Run all algorithms on the same traffic, side by side." group:"Questions"`
-	Sweep   string `placeholder:"10..1000" help:"Try other quotas of the first limit: 10..1000, 10..1000:10 or 10,20,50; off." group:"Questions"`
-	Suggest string `placeholder:"PERCENT" help:"Find the smallest quota of the first limit that touches at most this share of the keys, such as 1%." group:"Questions"`
+	Sweep   string `option:"replay.Sweep" placeholder:"10..1000" help:"Try other quotas of the first limit: 10..1000, 10..1000:10 or 10,20,50; off." group:"Questions"`
+	Suggest string `option:"replay.Suggest replay.Percent" placeholder:"PERCENT" help:"Find the smallest quota of the first limit that touches at most this share of the keys, such as 1%." group:"Questions"`
 
 	Format    string `enum:"text,json,csv" default:"text" help:"How to print the report: text, json, csv." group:"Output"`
 	HTML      string `placeholder:"FILE" help:"Write the report as a page, with --compare and --sweep unless they are turned off." group:"Output"`
-	Decisions string `placeholder:"FILE" help:"Write every decision as a JSON line, in the order of the input." group:"Output"`
-	Top       int    `default:"10" help:"How many of the most denied keys to name." group:"Output"`
+	Decisions string `option:"replay.Decisions" placeholder:"FILE" help:"Write every decision as a JSON line, in the order of the input." group:"Output"`
+	Top       int    `option:"replay.Top" default:"10" help:"How many of the most denied keys to name." group:"Output"`
 
-	Made string `name:"generate" placeholder:"SHAPE" help:"Replay made-up traffic instead of a log: ${shapeNames}." group:"Made-up traffic"`
+	Made string `option:"generate.Shape" name:"generate" placeholder:"SHAPE" help:"Replay made-up traffic instead of a log: ${shapeNames}." group:"Made-up traffic"`
 	shapeFlags
 }
 
@@ -106,9 +106,6 @@ func (r *replayCommand) questions(limits []slidegate.Limit) (opts replay.Options
 			return opts, fmt.Errorf("--suggest: %q is not a percentage of keys, such as 1%%", r.Suggest)
 		}
 	}
-	if r.Top < 0 {
-		return opts, fmt.Errorf("--top: %d is not a number of keys", r.Top)
-	}
 	return opts, opts.Check()
 }
 
@@ -128,24 +125,24 @@ func (r *replayCommand) reading(policy *config.Policy) (opts traffic.Options, er
 	}
 	if r.Key != "" {
 		if opts.Key, err = config.ParseTemplate(r.Key); err != nil {
-			return opts, fmt.Errorf("--key: %w", err)
+			return opts, err
 		}
 	}
 	if r.Cost != "" {
 		if opts.Cost, err = config.ParseCost(r.Cost); err != nil {
-			return opts, fmt.Errorf("--cost: %w", err)
+			return opts, err
 		}
 		opts.IgnoreOwnCost = true
 	}
 	if opts.Format, err = traffic.ParseFormat(r.Log); err != nil {
-		return opts, fmt.Errorf("--log: %w", err)
+		return opts, err
 	}
 	if opts.Filter, err = traffic.ParseFilter(r.Method, r.Path, r.Status); err != nil {
 		return opts, err
 	}
 	opts.Fields = r.Field
 	opts.Grouping = clientip.Grouping{V4: r.V4, V6: r.V6}
-	return opts, opts.Grouping.Check()
+	return opts, nil
 }
 
 // open opens what is to be replayed.

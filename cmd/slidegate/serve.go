@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -26,33 +25,33 @@ import (
 type serveCommand struct {
 	policyFlags
 
-	HTTP  string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
-	GRPC  string `name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
-	RESP  string `name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
-	Admin string `placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
+	HTTP  string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
+	GRPC  string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
+	RESP  string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
+	Admin string `option:"server.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
 
-	Envoy         []string `placeholder:"PATH" sep:"none" help:"A file of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat it for several." group:"Envoy"`
+	Envoy         []string `option:"server.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"A file of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat it for several." group:"Envoy"`
 	EnvoyHeaders  string   `enum:"response,request,both,none" default:"response" help:"Who gets headers that tell of the limit: the client with the response, the upstream with the request, both or none." group:"Envoy"`
 	EnvoyMetadata bool     `help:"Give Envoy dynamic metadata: the domain and the descriptors, as it sent them, and the metadata of rules." group:"Envoy"`
 	EnvoyShadow   bool     `help:"Answer OK whatever the limits say; the statuses still tell." group:"Envoy"`
 
-	State      string        `placeholder:"FILE" help:"Keep what is in memory across restarts, in this file." group:"Running"`
-	StateEvery time.Duration `default:"10s" help:"How often that file is written; a crash loses at most this." group:"Running"`
-	Drain      time.Duration `default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
-	MaxConns   int           `name:"max-connections" default:"65536" help:"Connections that each door holds at once." group:"Running"`
+	State      string        `option:"server.State" placeholder:"FILE" help:"Keep what is in memory across restarts, in this file." group:"Running"`
+	StateEvery time.Duration `option:"server.StateEvery" default:"10s" help:"How often that file is written; a crash loses at most this." group:"Running"`
+	Drain      time.Duration `option:"server.Drain" default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
+	MaxConns   int           `option:"server.MaxConnections" name:"max-connections" default:"65536" help:"Connections that each door holds at once." group:"Running"`
 	LogFormat  string        `enum:"text,json" default:"text" help:"How to write the log: text, json." group:"Running"`
 	LogLevel   slog.Level    `placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. (default: info)" group:"Running"`
-	OTLP       bool          `name:"otlp" help:"Send metrics and traces to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
+	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
 
 	tlsFlags
-	TokensFile string `placeholder:"FILE" help:"Tokens of which clients must show one, one a line. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
+	TokensFile string `option:"server.Tokens" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens of which clients must show one, one a line. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
 }
 
 // tlsFlags say how connections are secured.
 type tlsFlags struct {
-	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"The server's certificate, in PEM form." group:"Security"`
-	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Its key." group:"Security"`
-	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Who must have signed the clients' certificates; without it, clients need none." group:"Security"`
+	TLSCert     string `option:"server.TLS.Cert" name:"tls-cert" placeholder:"FILE" help:"The server's certificate, in PEM form." group:"Security"`
+	TLSKey      string `option:"server.TLS.Key" name:"tls-key" placeholder:"FILE" help:"Its key." group:"Security"`
+	TLSClientCA string `option:"server.TLS.ClientCA" name:"tls-client-ca" placeholder:"FILE" help:"Who must have signed the clients' certificates; without it, clients need none." group:"Security"`
 }
 
 func (f *tlsFlags) read() server.TLS {
@@ -61,9 +60,9 @@ func (f *tlsFlags) read() server.TLS {
 
 // policyFlags say what is decided and where: by a file, or in short by a limit or two.
 type policyFlags struct {
-	Limit   []string `placeholder:"100/1m" sep:"none" help:"What every key faces, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Policies"`
-	Store   string   `placeholder:"URL" help:"Where counts are kept, without a file: memory:, redis://HOST:PORT, postgres://... (default: memory:)" group:"Policies"`
-	Failure string   `placeholder:"MODE" help:"What happens when the store cannot answer, without a file: open, closed, local. (default: open)" group:"Policies"`
+	Limit   []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"What every key faces, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Policies"`
+	Store   string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Where counts are kept, without a file: memory:, redis://HOST:PORT, postgres://... (default: memory:)" group:"Policies"`
+	Failure string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"What happens when the store cannot answer, without a file: open, closed, local. (default: open)" group:"Policies"`
 	Config  string   `placeholder:"FILE" help:"A file of policies, which also says where the store is. It is read again when it changes, and on SIGHUP." group:"Policies"`
 }
 
@@ -76,25 +75,24 @@ func (f *policyFlags) read() (*config.File, error) {
 		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" {
 			return nil, errors.New("--config: the file says what the limits are, where the store is and what happens when it fails: leave out --limit, --store and --failure, or --config")
 		}
-		file, err := config.Load(f.Config)
-		if errors.As(err, new(*fs.PathError)) {
-			err = fmt.Errorf("--config: %w", err)
-		}
-		return file, err
+		return loadConfig(f.Config)
 	}
 	limits, err := (&limitFlags{Limit: f.Limit}).limits()
 	if err != nil {
 		return nil, err
 	}
-	file, err := config.Plain(defaultPolicy, limits, config.Service{Store: f.Store, Failure: f.Failure})
-	if err != nil {
-		return nil, errors.New(asFlag.ReplaceAllString(err.Error(), "--$1: "))
-	}
-	return file, nil
+	return config.Plain(defaultPolicy, limits, config.Service{Store: f.Store, Failure: f.Failure})
 }
 
-// asFlag is what an error about a field of a file begins with that is a flag here.
-var asFlag = regexp.MustCompile(`^config: (store|failure): `)
+// loadConfig reads the file that --config names.
+func loadConfig(path string) (*config.File, error) {
+	file, err := config.Load(path)
+	var unreadable *fs.PathError
+	if errors.As(err, &unreadable) {
+		err = inFlag("--config", unreadable)
+	}
+	return file, err
+}
 
 // Run serves until it is told to end.
 func (s *serveCommand) Run(ctx context.Context, c *console) error {
@@ -106,8 +104,8 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	if s.StateEvery <= 0 || s.Drain <= 0 || s.MaxConns <= 0 {
-		return errors.New("--state-every, --drain and --max-connections: must be above 0")
+	if err := s.checkNumbers(); err != nil {
+		return err
 	}
 	log := s.logger(c)
 	if s.OTLP {
@@ -124,7 +122,7 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 		Logger: log, OTLP: s.OTLP, Version: version(),
 	})
 	if err != nil {
-		return explainListen(s.explain(err))
+		return explainListen(err)
 	}
 	s.welcome(c, running, file, len(tokens) > 0)
 	ended := make(chan struct{})
@@ -132,6 +130,19 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	go heed(running, signals, ended)
 	defer runtime.KeepAlive(holdRoom())
 	return running.Run(ctx)
+}
+
+// checkNumbers refuses 0, which to the server means its default.
+func (s *serveCommand) checkNumbers() error {
+	switch {
+	case s.StateEvery <= 0:
+		return errors.New("--state-every: must be above 0")
+	case s.Drain <= 0:
+		return errors.New("--drain: must be above 0")
+	case s.MaxConns <= 0:
+		return errors.New("--max-connections: must be above 0")
+	}
+	return nil
 }
 
 func (s *serveCommand) envoyAnswers() envoy.Options {
@@ -163,44 +174,6 @@ func heed(running *server.Server, signals chan os.Signal, ended chan struct{}) {
 	}
 }
 
-// flagOf are the flags that the service's errors are about, by what these begin with. The first that fits counts.
-var flagOf = []struct{ begins, flag string }{
-	{"server: http: ", "--http: "}, {"server: grpc: ", "--grpc: "}, {"server: resp: ", "--resp: "}, {"server: admin: ", "--admin: "},
-	{"server: all doors are shut: ", "--http, --grpc, --resp, --admin: all doors are shut: "},
-	{"server: TLS: authorities of clients: ", "--tls-client-ca: "}, {"server: TLS: client", "--tls-client-ca: client"}, {"server: TLS: ", "--tls-cert, --tls-key: "},
-	{"server: tokens: ", "--tokens-file, SLIDEGATE_TOKENS: "}, {"server: state: ", "--state: "}, {"server: envoy: ", "--envoy: "},
-	{"stores: ", "--store: "},
-}
-
-// explain says which flags an error of the service is about.
-func (s *serveCommand) explain(err error) error {
-	lines := strings.Split(err.Error(), "\n")
-	for i, line := range lines {
-		for _, f := range flagOf {
-			if rest, found := strings.CutPrefix(line, f.begins); found {
-				if f.flag == "--store: " && s.Config != "" {
-					f.flag = s.Config + ": store: "
-				}
-				lines[i] = f.flag + rest
-				break
-			}
-		}
-	}
-	return &explained{strings.Join(lines, "\n"), err}
-}
-
-// explained is an error in other words.
-type explained struct {
-	text string
-	err  error
-}
-
-// Error returns them.
-func (e *explained) Error() string { return e.text }
-
-// Unwrap returns the error itself.
-func (e *explained) Unwrap() error { return e.err }
-
 // address is what a door's flag says; empty for a door that stays shut.
 func address(flag string) string {
 	if flag == "off" {
@@ -220,7 +193,7 @@ func (s *serveCommand) logger(c *console) *slog.Logger {
 // explainListen says what to do about an address that is taken.
 func explainListen(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w\nsomething listens there already; give another address, or off", err)
+		return errors.Join(err, errors.New("something listens there already; give another address, or off"))
 	}
 	return err
 }
@@ -326,7 +299,7 @@ func readTokens(path string) ([]string, error) {
 	if path != "" {
 		read, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("--tokens-file: %w", err)
+			return nil, inFlag("--tokens-file", err)
 		}
 		text += "\n" + string(read)
 	}

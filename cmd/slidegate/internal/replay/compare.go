@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"strings"
-
 	"github.com/slidegate/slidegate"
 )
 
@@ -32,7 +30,7 @@ func compared(limits []slidegate.Limit) (runs []*run, omitted []Omission) {
 		}
 		r, err := newRun(rival.name, those, true)
 		if err != nil {
-			omitted = append(omitted, Omission{Name: rival.name, Why: strings.TrimPrefix(err.Error(), "slidegate: ")})
+			omitted = append(omitted, Omission{Name: rival.name, Why: reason(err).Error()})
 			continue
 		}
 		runs = append(runs, r)

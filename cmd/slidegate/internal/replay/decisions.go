@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -108,14 +107,14 @@ func (d *decisions) write(own decision) {
 	line = strconv.AppendInt(line, int64(own.reset), 10)
 	line = append(line, "}\n"...)
 	if _, err := d.out.Write(line); err != nil && d.err == nil {
-		d.err = fmt.Errorf("replay: the decisions: %w", err)
+		d.err = invalid("Decisions", "%w", err)
 	}
 	d.line = line
 }
 
 func (d *decisions) flush() error {
 	if err := d.out.Flush(); err != nil && d.err == nil {
-		d.err = fmt.Errorf("replay: the decisions: %w", err)
+		d.err = invalid("Decisions", "%w", err)
 	}
 	return d.err
 }

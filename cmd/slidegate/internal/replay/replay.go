@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/config"
 )
 
 // Options say what a replay is to find out. Limits are required; the zero value of all else asks for nothing more.
@@ -38,37 +39,37 @@ type Options struct {
 // Check returns an error that names what cannot be asked for, and the fix.
 func (o *Options) Check() error {
 	if len(o.Limits) == 0 {
-		return errors.New("replay: there is no limit: give at least one, such as 100/1m")
+		return invalid("Limits", "there is none; give at least one, such as 100/1m")
 	}
 	if len(o.Limits) > maxLimits {
-		return fmt.Errorf("replay: %d limits at once are too many; the most is %d", len(o.Limits), maxLimits)
+		return invalid("Limits", "%d at once are too many; the most is %d", len(o.Limits), maxLimits)
 	}
 	for i, limit := range o.Limits {
 		if err := limit.Check(); err != nil {
-			return err
+			return invalid("Limits", "%w", reason(err))
 		}
 		for _, other := range o.Limits[:i] {
 			if limit == other {
-				return fmt.Errorf("replay: the limit %s is given twice", limit)
+				return invalid("Limits", "%s is given twice; leave one out", limit)
 			}
 			if address(limit) == address(other) {
-				return fmt.Errorf("replay: the limits %s and %s would be charged to the same counts: give them different names", other, limit)
+				return invalid("Limits", "%s and %s would be charged to the same counts: give them different names", other, limit)
 			}
 		}
 	}
 	switch {
 	case o.Suggest && !(o.Percent >= 0 && o.Percent <= 100):
-		return fmt.Errorf("replay: suggest: %v is not a percentage of keys from 0 to 100", o.Percent)
+		return invalid("Percent", "%v is not a percentage of keys from 0 to 100", o.Percent)
 	case o.Suggest && o.Limits[0].Algorithm == slidegate.TokenBucket && len(o.Sweep) == 0:
-		return errors.New("replay: suggest: a token bucket refills by its quota, so a quota can only be picked from tried ones: add a sweep, such as 10..1000")
+		return invalid("Suggest", "a token bucket refills by its quota, so a quota can only be picked from tried ones: add a sweep, such as 10..1000")
 	case o.Top < 0:
-		return fmt.Errorf("replay: top: %d is not a number of keys", o.Top)
+		return invalid("Top", "%d is not a number of keys", o.Top)
 	case o.Trails < 0:
-		return fmt.Errorf("replay: trails: %d is not a number of keys", o.Trails)
+		return invalid("Trails", "%d is not a number of keys", o.Trails)
 	case !slices.IsSorted(o.Sweep) || len(slices.Compact(slices.Clone(o.Sweep))) < len(o.Sweep):
-		return fmt.Errorf("replay: sweep: %v does not rise: write smaller quotas first, and each once", o.Sweep)
+		return invalid("Sweep", "%v does not rise: write smaller quotas first, and each once", o.Sweep)
 	case o.Sort < 0:
-		return fmt.Errorf("replay: sort: %v is not a length of time", o.Sort)
+		return invalid("Sort", "%v is not a length of time", o.Sort)
 	}
 	return nil
 }
@@ -312,7 +313,21 @@ func (r *replay) trial() (*run, error) {
 	limit := suggested(r.opts.Limits[0], quota)
 	trial, err := newRun("", []slidegate.Limit{limit}, true)
 	if err != nil {
-		return nil, fmt.Errorf("replay: suggest: the quota would be %d: %w", quota, err)
+		return nil, invalid("Suggest", "the quota would be %d: %w", quota, reason(err))
 	}
 	return trial, nil
+}
+
+// invalid returns the error of an option.
+func invalid(option, format string, args ...any) error {
+	return &config.OptionError{Package: "replay", Option: option, Err: fmt.Errorf(format, args...)}
+}
+
+// reason returns what is wrong with a limit, without the name of the package that says so.
+func reason(err error) error {
+	var wrong *slidegate.LimitError
+	if errors.As(err, &wrong) {
+		return wrong.Err
+	}
+	return err
 }

@@ -217,7 +217,7 @@ func TestTheDecisionsCannotBeWritten(t *testing.T) {
 			if !errors.Is(err, errDisk) || found == nil || !found.Interrupted {
 				t.Fatalf("%v, %+v", err, found)
 			}
-			if want := "replay: the decisions: the disk is full"; err.Error() != want {
+			if want := "replay: Decisions: the disk is full"; err.Error() != want {
 				t.Errorf("the error is %q, want %q", err, want)
 			}
 		})
@@ -334,15 +334,15 @@ func TestOptionsCheck(t *testing.T) {
 		want string
 	}{
 		{Options{Limits: []slidegate.Limit{limit, other, bucket}}, ""},
-		{Options{}, "replay: there is no limit: give at least one, such as 100/1m"},
-		{Options{Limits: []slidegate.Limit{{}}}, "slidegate: invalid limit: quota: must be 1 to 9007199254740991, not 0"},
-		{Options{Limits: []slidegate.Limit{limit, other, limit}}, "replay: the limit 100/1m is given twice"},
+		{Options{}, "replay: Limits: there is none; give at least one, such as 100/1m"},
+		{Options{Limits: []slidegate.Limit{{}}}, "replay: Limits: invalid limit: quota: must be 1 to 9007199254740991, not 0"},
+		{Options{Limits: []slidegate.Limit{limit, other, limit}}, "replay: Limits: 100/1m is given twice; leave one out"},
 		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: 100}, ""},
-		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: 100.5}, "replay: suggest: 100.5 is not a percentage of keys from 0 to 100"},
-		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: -1}, "replay: suggest: -1 is not a percentage of keys from 0 to 100"},
+		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: 100.5}, "replay: Percent: 100.5 is not a percentage of keys from 0 to 100"},
+		{Options{Limits: []slidegate.Limit{limit}, Suggest: true, Percent: -1}, "replay: Percent: -1 is not a percentage of keys from 0 to 100"},
 		{Options{Limits: []slidegate.Limit{bucket}, Suggest: true, Sweep: []int64{1}}, ""},
-		{Options{Limits: []slidegate.Limit{bucket}, Suggest: true}, "replay: suggest: a token bucket refills by its quota, so a quota can only be picked from tried ones: add a sweep, such as 10..1000"},
-		{Options{Limits: []slidegate.Limit{limit}, Sort: -1}, "replay: sort: -1ns is not a length of time"},
+		{Options{Limits: []slidegate.Limit{bucket}, Suggest: true}, "replay: Suggest: a token bucket refills by its quota, so a quota can only be picked from tried ones: add a sweep, such as 10..1000"},
+		{Options{Limits: []slidegate.Limit{limit}, Sort: -1}, "replay: Sort: -1ns is not a length of time"},
 	} {
 		err := c.opts.Check()
 		if text := fmt.Sprint(err); text != c.want && !(err == nil && c.want == "") {
@@ -362,9 +362,9 @@ func TestOptionsCheckMore(t *testing.T) {
 		want string
 	}{
 		{Options{Limits: []slidegate.Limit{limit, slidegate.PerMinute(50)}}, "50/1m"}, // the same address: a limiter refuses it too
-		{Options{Limits: []slidegate.Limit{limit}, Top: -1}, "replay: top: "},
-		{Options{Limits: []slidegate.Limit{limit}, Trails: -1}, "replay: trails: "},
-		{Options{Limits: []slidegate.Limit{limit}, Sweep: []int64{5, 4}}, "replay: sweep: "},
+		{Options{Limits: []slidegate.Limit{limit}, Top: -1}, "replay: Top: "},
+		{Options{Limits: []slidegate.Limit{limit}, Trails: -1}, "replay: Trails: "},
+		{Options{Limits: []slidegate.Limit{limit}, Sweep: []int64{5, 4}}, "replay: Sweep: "},
 	} {
 		if err := c.opts.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want an error with %q", c.opts, err, c.want)

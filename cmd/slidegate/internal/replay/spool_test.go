@@ -118,10 +118,10 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 	}{
 		"trails":           {opts: Options{Trails: 2}},
 		"suggest":          {opts: Options{Suggest: true, Percent: 50}},
-		"no quota":         {opts: Options{Suggest: true}, want: "replay: suggest: the quota would be 20000: "},
+		"no quota":         {opts: Options{Suggest: true}, want: "replay: Suggest: the quota would be 20000: "},
 		"reader fails":     {opts: Options{Trails: 2}, fail: failed, want: "the reader failed"},
 		"nothing asked":    {opts: Options{}},
-		"decisions cannot": {opts: Options{Trails: 2, Decisions: brokenWriter{}}, want: "replay: the decisions: the disk is full"},
+		"decisions cannot": {opts: Options{Trails: 2, Decisions: brokenWriter{}}, want: "replay: Decisions: the disk is full"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := ownTemp(t)

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -78,5 +77,5 @@ func fromSweep(runs []*run, allowed int64) (int64, error) {
 			return r.limits[0].Quota, nil
 		}
 	}
-	return 0, fmt.Errorf("replay: suggest: every quota of the sweep touches more than %d keys: sweep further up", allowed)
+	return 0, invalid("Suggest", "every quota of the sweep touches more than %d keys: sweep further up", allowed)
 }

@@ -87,7 +87,7 @@ func TestSuggestedBucketIsTheSmallestOfTheSweep(t *testing.T) {
 			return
 		}
 		if found == nil || found.Suggestion != nil || err == nil ||
-			!strings.HasPrefix(err.Error(), "replay: suggest: every quota of the sweep touches more than ") {
+			!strings.HasPrefix(err.Error(), "replay: Suggest: every quota of the sweep touches more than ") {
 			t.Fatalf("%v: %+v, %v; want that no quota of the sweep will do", limits, found.Suggestion, err)
 		}
 	})
@@ -105,7 +105,7 @@ func TestSuggestedLogIsTooLarge(t *testing.T) {
 		Suggest: true, Trails: 1,
 	}
 	found, err := Run(context.Background(), &list{rest: asks}, opts)
-	want := "replay: suggest: the quota would be 12000: slidegate: invalid limit: quota: a sliding-log keeps every unit and takes " +
+	want := "replay: Suggest: the quota would be 12000: invalid limit: quota: a sliding-log keeps every unit and takes " +
 		"at most 10000, not 12000; sliding-window with overlap whole gives the same hard cap in constant memory"
 	if err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -40,7 +39,7 @@ func ParseSweep(text string) ([]int64, error) {
 			return nil, err
 		}
 		if high <= low {
-			return nil, fmt.Errorf("replay: sweep: %d..%d does not rise: write the smaller quota first", low, high)
+			return nil, invalid("Sweep", "%d..%d does not rise: write the smaller quota first", low, high)
 		}
 		if !stepped {
 			return SweepRange(low, high), nil
@@ -50,7 +49,7 @@ func ParseSweep(text string) ([]int64, error) {
 			return nil, err
 		}
 		if (high-low)/by >= maxSweep {
-			return nil, fmt.Errorf("replay: sweep: %s has %d quotas; the most is %d: make the step larger", text, (high-low)/by+1, maxSweep)
+			return nil, invalid("Sweep", "%s has %d quotas; the most is %d: make the step larger", text, (high-low)/by+1, maxSweep)
 		}
 		for n := low; n <= high; n += by {
 			quotas = append(quotas, n)
@@ -59,7 +58,7 @@ func ParseSweep(text string) ([]int64, error) {
 	slices.Sort(quotas)
 	quotas = slices.Compact(quotas)
 	if len(quotas) > maxSweep {
-		return nil, fmt.Errorf("replay: sweep: %d quotas are too many; the most is %d", len(quotas), maxSweep)
+		return nil, invalid("Sweep", "%d quotas are too many; the most is %d", len(quotas), maxSweep)
 	}
 	return quotas, nil
 }
@@ -67,7 +66,7 @@ func ParseSweep(text string) ([]int64, error) {
 func sweepQuota(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(strings.TrimSpace(text), "_", ""), 10, 64)
 	if err != nil || n < 1 || n > rule.MaxQuota {
-		return 0, fmt.Errorf("replay: sweep: %q is not a quota: write 10..1000, 10..1000:10 or 10,20,50", text)
+		return 0, invalid("Sweep", "%q is not a quota: write 10..1000, 10..1000:10 or 10,20,50", text)
 	}
 	return n, nil
 }
@@ -105,7 +104,7 @@ func swept(limits []slidegate.Limit, quotas []int64) ([]*run, error) {
 		}
 		r, err := newRun("", those, false)
 		if err != nil {
-			return nil, fmt.Errorf("replay: sweep: quota %d: %w", quota, err)
+			return nil, invalid("Sweep", "quota %d: %w", quota, reason(err))
 		}
 		runs = append(runs, r)
 	}

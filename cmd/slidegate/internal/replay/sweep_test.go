@@ -55,7 +55,7 @@ func TestParseSweep(t *testing.T) {
 		}
 	}
 	quota := func(text string) string {
-		return fmt.Sprintf("replay: sweep: %q is not a quota: write 10..1000, 10..1000:10 or 10,20,50", text)
+		return fmt.Sprintf("replay: Sweep: %q is not a quota: write 10..1000, 10..1000:10 or 10,20,50", text)
 	}
 	for text, want := range map[string]string{
 		"":                     quota(""),
@@ -78,11 +78,11 @@ func TestParseSweep(t *testing.T) {
 		"1..9:":                quota(""),
 		"1..9:0":               quota("0"),
 		"1..9:-1":              quota("-1"),
-		"9..1":                 "replay: sweep: 9..1 does not rise: write the smaller quota first",
-		"5..5":                 "replay: sweep: 5..5 does not rise: write the smaller quota first",
-		"1..201:1":             "replay: sweep: 1..201:1 has 201 quotas; the most is 200: make the step larger",
-		"1..1_000_000:7":       "replay: sweep: 1..1_000_000:7 has 142858 quotas; the most is 200: make the step larger",
-		listed(count(1, 201)):  "replay: sweep: 201 quotas are too many; the most is 200",
+		"9..1":                 "replay: Sweep: 9..1 does not rise: write the smaller quota first",
+		"5..5":                 "replay: Sweep: 5..5 does not rise: write the smaller quota first",
+		"1..201:1":             "replay: Sweep: 1..201:1 has 201 quotas; the most is 200: make the step larger",
+		"1..1_000_000:7":       "replay: Sweep: 1..1_000_000:7 has 142858 quotas; the most is 200: make the step larger",
+		listed(count(1, 201)):  "replay: Sweep: 201 quotas are too many; the most is 200",
 	} {
 		if got, err := ParseSweep(text); err == nil || err.Error() != want || got != nil {
 			t.Errorf("%.40q: %v, %v; want %s", text, got, err, want)
@@ -97,7 +97,7 @@ func FuzzParseSweep(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		quotas, err := ParseSweep(text)
 		if err != nil {
-			if quotas != nil || !strings.HasPrefix(err.Error(), "replay: sweep: ") {
+			if quotas != nil || !strings.HasPrefix(err.Error(), "replay: Sweep: ") {
 				t.Fatalf("%q: %v, %v", text, quotas, err)
 			}
 			return
@@ -185,7 +185,7 @@ func TestSweepPointsAreRunsOfTheirOwn(t *testing.T) {
 func TestSweepBeyondWhatALogTakes(t *testing.T) {
 	opts := Options{Limits: []slidegate.Limit{{Quota: 5, Window: time.Minute, Algorithm: slidegate.SlidingLog}}, Sweep: []int64{10, 20_000}}
 	found, err := Run(context.Background(), &list{rest: []asked{{origin, "a", 1}}}, opts)
-	if found != nil || err == nil || !strings.HasPrefix(err.Error(), "replay: sweep: quota 20000: slidegate: invalid limit: quota: a sliding-log") {
+	if found != nil || err == nil || !strings.HasPrefix(err.Error(), "replay: Sweep: quota 20000: invalid limit: quota: a sliding-log") {
 		t.Errorf("%v, %v", found, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/layer/failure"

@@ -21,7 +21,7 @@ import (
 
 // openDoors opens all doors that have an address.
 func (s *Server) openDoors() error {
-	secure, err := s.opts.TLS.config()
+	secure, err := s.opts.TLS.Config()
 	if err != nil {
 		return err
 	}
@@ -30,23 +30,23 @@ func (s *Server) openDoors() error {
 		private = nil
 	}
 	for _, d := range []struct {
-		name, address string
-		open          func(*door, *tls.Config) error
-		secure        *tls.Config
+		name, option, address string
+		open                  func(*door, *tls.Config) error
+		secure                *tls.Config
 	}{
-		{"http", s.opts.HTTP, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.public(), c) }, secure},
-		{"grpc", s.opts.GRPC, s.openGRPC, secure},
-		{"resp", s.opts.RESP, s.openRESP, secure},
-		{"admin", s.opts.Admin, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.admin(), c) }, private},
+		{"http", "HTTP", s.opts.HTTP, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.public(), c) }, secure},
+		{"grpc", "GRPC", s.opts.GRPC, s.openGRPC, secure},
+		{"resp", "RESP", s.opts.RESP, s.openRESP, secure},
+		{"admin", "Admin", s.opts.Admin, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.admin(), c) }, private},
 	} {
 		if d.address == "" {
 			continue
 		}
-		listener, err := listen(d.name, d.address, s.opts.MaxConnections)
+		listener, err := listen(d.option, d.address, s.opts.MaxConnections)
 		if err != nil {
 			return err
 		}
-		made := &door{name: d.name, listener: listener}
+		made := &door{name: d.name, option: d.option, listener: listener}
 		s.doors = append(s.doors, made)
 		if err := d.open(made, d.secure.Clone()); err != nil { // net/http changes the one it gets
 			return err

@@ -3,18 +3,17 @@ package server
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
 )
 
-// listen opens a door for at most so many connections at once.
-func listen(name, address string, most int) (*bounded, error) {
+// listen opens the address of an option for at most so many connections at once.
+func listen(option, address string, most int) (*bounded, error) {
 	inner, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("server: %s: %w", name, err)
+		return nil, invalid(option, "%w", err)
 	}
 	return &bounded{Listener: inner, most: int64(most)}, nil
 }
@@ -57,24 +56,32 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// config reads the files of t; nil if there are none.
-func (t TLS) config() (*tls.Config, error) {
-	if t.Cert == "" {
-		return nil, nil
+// Config reads the files of t; nil if there are none.
+func (t TLS) Config() (*tls.Config, error) {
+	if err := t.validate(); err != nil || t.Cert == "" {
+		return nil, err
 	}
-	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	cert, err := os.ReadFile(t.Cert)
 	if err != nil {
-		return nil, fmt.Errorf("server: TLS: %w", err)
+		return nil, invalid("TLS.Cert", "%w", err)
+	}
+	key, err := os.ReadFile(t.Key)
+	if err != nil {
+		return nil, invalid("TLS.Key", "%w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, invalid("TLS.Cert", "%s and %s: %w", t.Cert, t.Key, err)
 	}
 	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if t.ClientCA != "" {
 		text, err := os.ReadFile(t.ClientCA)
 		if err != nil {
-			return nil, fmt.Errorf("server: TLS: authorities of clients: %w", err)
+			return nil, invalid("TLS.ClientCA", "%w", err)
 		}
 		c.ClientCAs = x509.NewCertPool()
 		if !c.ClientCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("server: TLS: authorities of clients: %s has no certificates in PEM form", t.ClientCA)
+			return nil, invalid("TLS.ClientCA", "%s has no certificates in PEM form", t.ClientCA)
 		}
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}

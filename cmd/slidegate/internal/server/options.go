@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -62,26 +61,41 @@ type TLS struct {
 	ClientCA string
 }
 
+func (t TLS) validate() error {
+	switch {
+	case t.Cert == "" && t.Key != "":
+		return invalid("TLS.Cert", "is missing; give the certificate that the key belongs to")
+	case t.Cert != "" && t.Key == "":
+		return invalid("TLS.Key", "is missing; give the key of the certificate")
+	case t.Cert == "" && t.ClientCA != "":
+		return invalid("TLS.ClientCA", "client certificates need TLS; give a certificate and its key")
+	}
+	return nil
+}
+
 func (o Options) validate() (Options, error) {
 	switch {
 	case o.File == nil:
-		return o, errors.New("server: file: must not be nil; config.Load reads one")
+		return o, invalid("File", "must not be nil; config.Load reads one")
 	case o.HTTP == "" && o.GRPC == "" && o.RESP == "" && o.Admin == "":
-		return o, errors.New("server: all doors are shut: give at least one address to listen on")
-	case (o.TLS.Cert == "") != (o.TLS.Key == ""):
-		return o, errors.New("server: TLS: a certificate needs its key, and the other way round")
-	case o.TLS.ClientCA != "" && o.TLS.Cert == "":
-		return o, errors.New("server: TLS: client certificates need TLS: give a certificate and its key")
-	case o.StateEvery < 0 || o.Drain < 0 || o.MaxConnections < 0:
-		return o, errors.New("server: the interval of the state, the time to drain and the number of connections must not be negative")
+		return o, invalid("HTTP", "no listener is configured; give at least one address to listen on")
+	case o.StateEvery < 0:
+		return o, invalid("StateEvery", "must not be negative, but is %v; 0 means 10s", o.StateEvery)
+	case o.Drain < 0:
+		return o, invalid("Drain", "must not be negative, but is %v; 0 means 10s", o.Drain)
+	case o.MaxConnections < 0:
+		return o, invalid("MaxConnections", "must not be negative, but is %d; 0 means 65,536", o.MaxConnections)
+	}
+	if err := o.TLS.validate(); err != nil {
+		return o, err
 	}
 	for _, token := range o.Tokens {
 		if len(token) < minToken {
-			return o, fmt.Errorf("server: tokens: one has %d bytes; write at least %d", len(token), minToken)
+			return o, invalid("Tokens", "one has %d bytes; write at least %d", len(token), minToken)
 		}
 	}
 	if o.Admin != "" && !isLoopback(o.Admin) && len(o.Tokens) == 0 {
-		return o, fmt.Errorf("server: admin: %s can be reached from outside, and shows keys: give tokens, or listen on 127.0.0.1", o.Admin)
+		return o, invalid("Admin", "%s can be reached from outside, and shows keys; give tokens, or listen on 127.0.0.1", o.Admin)
 	}
 	if o.StateEvery == 0 {
 		o.StateEvery = 10 * time.Second
@@ -112,4 +126,9 @@ func isLoopback(address string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback()
+}
+
+// invalid returns the error of an option.
+func invalid(option, format string, args ...any) error {
+	return &config.OptionError{Package: "server", Option: option, Err: fmt.Errorf(format, args...)}
 }

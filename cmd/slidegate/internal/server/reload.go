@@ -81,12 +81,13 @@ func loadDomains(paths []string) ([]*envoy.Domain, error) {
 	var all []error
 	files, err := rulesIn(paths)
 	if err != nil {
-		all = append(all, fmt.Errorf("server: envoy: %w", err))
+		all = append(all, invalid("Envoy", "%w", err))
 	}
 	for _, path := range files {
 		domain, err := envoy.Load(path)
-		if errors.As(err, new(*fs.PathError)) {
-			err = fmt.Errorf("server: %w", err)
+		var unreadable *fs.PathError
+		if errors.As(err, &unreadable) {
+			err = invalid("Envoy", "%w", unreadable)
 		}
 		if err != nil {
 			all = append(all, err)

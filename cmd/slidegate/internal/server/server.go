@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/top"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
 )
@@ -34,7 +32,7 @@ type Server struct {
 	api       *jsonapi.API
 	forward   *forward.Handler
 	envoy     *envoy.Service // nil without its door
-	top       top.Top
+	top       topKeys
 	doors     []*door
 
 	file      *config.File // in force; guarded by reloading
@@ -51,6 +49,7 @@ type Server struct {
 // door is one address and what answers there.
 type door struct {
 	name     string
+	option   string // that has its address
 	listener *bounded
 	serve    func(net.Listener) error
 	stop     func(context.Context) error // answers what is under way, then closes
@@ -90,7 +89,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
-	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{Logger: s.log, MeterProvider: meters, OnRefused: s.top.Refused}); err != nil {
+	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{Logger: s.log, MeterProvider: meters, OnRefused: s.top.add}); err != nil {
 		return err
 	}
 	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
@@ -125,7 +124,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	o := stores.Options{Timeout: service.StoreTimeout, Logger: s.log, MeterProvider: s.telemetry.meters}
 	if s.opts.State != "" {
 		if kind, _, _ := strings.Cut(service.Store, ":"); kind != "" && !strings.EqualFold(kind, "memory") {
-			return errors.New("server: state: only a memory store is kept in a file; the store that is configured keeps its own state")
+			return invalid("State", "only a memory store is kept in a file; leave it out, for the store that is configured keeps its own state")
 		}
 		if o.Memory, err = restore(s.opts.State, maxKeys(service.Store)); err != nil {
 			return err
@@ -161,7 +160,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, d := range s.doors {
 		doors.Go(func() {
 			if err := d.serve(d.listener); err != nil {
-				cancel(fmt.Errorf("server: %s: %w", d.name, err))
+				cancel(invalid(d.option, "%w", err))
 			}
 		})
 	}
@@ -199,7 +198,7 @@ func (s *Server) stopDoors(ctx context.Context) error {
 	for i, d := range s.doors {
 		all.Go(func() {
 			if err := d.stop(ctx); err != nil && ctx.Err() == nil {
-				errs[i] = fmt.Errorf("server: %s: %w", d.name, err)
+				errs[i] = invalid(d.option, "%w", err)
 			} else if err != nil {
 				s.log.Warn("some requests were cut off: they took longer than there was time to drain", slog.String("door", d.name))
 			}

@@ -155,18 +155,18 @@ func TestWrongOptions(t *testing.T) {
 		change func(*server.Options)
 		want   string
 	}{
-		{func(o *server.Options) { o.File = nil }, "file"},
-		{func(o *server.Options) { o.HTTP = "" }, "all doors are shut"},
-		{func(o *server.Options) { o.HTTP = "127.0.0.1:99999" }, "http: "},
+		{func(o *server.Options) { o.File = nil }, "File: "},
+		{func(o *server.Options) { o.HTTP = "" }, "no listener is configured"},
+		{func(o *server.Options) { o.HTTP = "127.0.0.1:99999" }, "HTTP: "},
 		{func(o *server.Options) { o.Admin = "0.0.0.0:0" }, "tokens"},
 		{func(o *server.Options) { o.Admin = ":0" }, "tokens"},
 		{func(o *server.Options) { o.Tokens = []string{"short"} }, "at least 16"},
-		{func(o *server.Options) { o.TLS.Cert = missing }, "key"},
+		{func(o *server.Options) { o.TLS.Cert = missing }, "TLS.Key: "},
 		{func(o *server.Options) { o.TLS = server.TLS{Cert: missing, Key: missing} }, missing},
 		{func(o *server.Options) { o.TLS.ClientCA = missing }, "need TLS"},
-		{func(o *server.Options) { o.State = filepath.Join(missing, "state") }, "state"},
+		{func(o *server.Options) { o.State = filepath.Join(missing, "state") }, "State: "},
 		{func(o *server.Options) { o.Envoy = []string{missing} }, missing},
-		{func(o *server.Options) { o.Drain = -1 }, "negative"},
+		{func(o *server.Options) { o.Drain = -1 }, "Drain: must not be negative"},
 	} {
 		opts := good
 		test.change(&opts)

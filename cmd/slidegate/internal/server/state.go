@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -32,12 +31,12 @@ func restore(path string, maxKeys int) (*memstore.Store, error) {
 		return memstore.New(opts)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("server: state: %w", err)
+		return nil, invalid("State", "%w", err)
 	}
 	defer file.Close()
 	store, err := memstore.Restore(file, opts)
 	if err != nil {
-		return nil, fmt.Errorf("server: state: %s: %w; move it away to begin without it", path, err)
+		return nil, invalid("State", "%s: %w; move it away to begin without it", path, err)
 	}
 	return store, nil
 }
@@ -72,7 +71,7 @@ func (s *state) save() error {
 	folder := filepath.Dir(s.path)
 	file, err := os.CreateTemp(folder, filepath.Base(s.path)+".*"+unfinished)
 	if err != nil {
-		return fmt.Errorf("server: state: %w", err)
+		return invalid("State", "%w", err)
 	}
 	defer os.Remove(file.Name()) // does nothing once it is renamed
 	err = s.store.Snapshot(file)
@@ -89,7 +88,7 @@ func (s *state) save() error {
 		err = syncFolder(folder)
 	}
 	if err != nil {
-		return fmt.Errorf("server: state: %w", err)
+		return invalid("State", "%w", err)
 	}
 	return nil
 }

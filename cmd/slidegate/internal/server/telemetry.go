@@ -46,12 +46,12 @@ func newTelemetry(ctx context.Context, opts *Options) (*telemetry, error) {
 		}
 		metrics, err := otlpmetrichttp.New(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("server: OTLP: %w", err)
+			return nil, invalid("OTLP", "%w", err)
 		}
 		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics)))
 		traces, err := otlptracehttp.New(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("server: OTLP: %w", err)
+			return nil, invalid("OTLP", "%w", err)
 		}
 		t.traces = trace.NewTracerProvider(trace.WithBatcher(keyless{traces}), trace.WithResource(who))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -76,13 +77,13 @@ func (o Options) check() error {
 		_, err := ParseShape(o.Shape.String())
 		return err
 	case o.Requests < 1 || o.Requests > maxRequests:
-		return fmt.Errorf("generate: requests: must be 1 to %d, or 0 for the default, not %d", int64(maxRequests), o.Requests)
+		return invalid("Requests", "must be 1 to %d, or 0 for the default, not %d", int64(maxRequests), o.Requests)
 	case o.Keys < 1 || o.Keys > maxKeys:
-		return fmt.Errorf("generate: keys: must be 1 to %d, or 0 for the default, not %d", maxKeys, o.Keys)
+		return invalid("Keys", "must be 1 to %d, or 0 for the default, not %d", maxKeys, o.Keys)
 	case o.Bots < 0 || o.Bots > maxKeys:
-		return fmt.Errorf("generate: bots: must be 1 to %d, or 0 for the default, not %d", maxKeys, o.Bots)
+		return invalid("Bots", "must be 1 to %d, or 0 for the default, not %d", maxKeys, o.Bots)
 	case o.MaxCost < 1 || o.MaxCost > maxCost:
-		return fmt.Errorf("generate: max cost: must be 1 to %d, or 0 for the default, not %d", maxCost, o.MaxCost)
+		return invalid("MaxCost", "must be 1 to %d, or 0 for the default, not %d", maxCost, o.MaxCost)
 	}
 	return o.checkTimes()
 }
@@ -92,20 +93,20 @@ func (o Options) checkTimes() error {
 	shortest, longest := rule.MinWindow.Duration(), rule.MaxWindow.Duration()
 	switch {
 	case o.Span < minSpan || o.Span > maxSpan:
-		return fmt.Errorf("generate: span: must be %v to %v, or 0 for the default, not %v", minSpan, maxSpan, o.Span)
+		return invalid("Span", "must be %v to %v, or 0 for the default, not %v", minSpan, maxSpan, o.Span)
 	case o.Span%time.Microsecond != 0:
-		return fmt.Errorf("generate: span: %v is not a whole number of microseconds: round it", o.Span)
+		return invalid("Span", "%v is not a whole number of microseconds: round it", o.Span)
 	case o.From.Before(earliest) || o.From.Add(o.Span).After(latest):
-		return fmt.Errorf("generate: from: the traffic must lie between %s and %s, not begin at %s and last %v",
+		return invalid("From", "the traffic must lie between %s and %s, not begin at %s and last %v",
 			earliest.Format(time.DateOnly), latest.Format(time.DateOnly), o.From.Format(time.RFC3339), o.Span)
 	case o.From.Nanosecond()%1_000 != 0:
-		return fmt.Errorf("generate: from: %s is not a whole number of microseconds: round it", o.From.Format(time.RFC3339Nano))
+		return invalid("From", "%s is not a whole number of microseconds: round it", o.From.Format(time.RFC3339Nano))
 	case o.Window < shortest || o.Window > longest:
-		return fmt.Errorf("generate: window: must be %v to %v, or 0 for the default, not %v", shortest, longest, o.Window)
+		return invalid("Window", "must be %v to %v, or 0 for the default, not %v", shortest, longest, o.Window)
 	case o.Window%time.Microsecond != 0:
-		return fmt.Errorf("generate: window: %v is not a whole number of microseconds: round it", o.Window)
+		return invalid("Window", "%v is not a whole number of microseconds: round it", o.Window)
 	case (o.Shape == Edges || o.Shape == Mixed) && o.boundaries() == 0:
-		return fmt.Errorf("generate: window: no boundary of a window of %v lies within the span: "+
+		return invalid("Window", "no boundary of a window of %v lies within the span: "+
 			"make the window shorter than %v, or the span longer", o.Window, o.Span)
 	}
 	return nil
@@ -122,4 +123,9 @@ func (o Options) boundaries() int64 {
 	from, to := o.interval()
 	window := rule.Micros(o.Window.Microseconds())
 	return int64((to-1)/window - from/window)
+}
+
+// invalid returns the error of an option.
+func invalid(option, format string, args ...any) error {
+	return &config.OptionError{Package: "generate", Option: option, Err: fmt.Errorf(format, args...)}
 }

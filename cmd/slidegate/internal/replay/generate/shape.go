@@ -64,7 +64,7 @@ func ParseShape(name string) (Shape, error) {
 			return Shape(i), nil
 		}
 	}
-	return 0, fmt.Errorf("generate: shape: must be one of %s, not %q", strings.Join(shapeNames[:], ", "), name)
+	return 0, invalid("Shape", "must be one of %s, not %q", strings.Join(shapeNames[:], ", "), name)
 }
 
 // MarshalText makes a Shape readable in JSON, YAML and flags.

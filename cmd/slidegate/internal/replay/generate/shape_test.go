@@ -27,7 +27,7 @@ func TestShapeNames(t *testing.T) {
 }
 
 func TestShapeThatIsNone(t *testing.T) {
-	const want = `generate: shape: must be one of mixed, steady, diurnal, zipf, edges, scraper, botnet, not "Zipf"`
+	const want = `generate: Shape: must be one of mixed, steady, diurnal, zipf, edges, scraper, botnet, not "Zipf"`
 	if _, err := ParseShape("Zipf"); err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
 	}

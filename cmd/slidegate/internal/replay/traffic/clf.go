@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"bytes"
+	"encoding/hex"
 	"net/textproto"
 )
 
@@ -24,9 +25,9 @@ func newCLFParser(combined bool, w wants) *clfParser {
 	p := &clfParser{combined: combined, wants: w}
 	for i, extra := range w.extras {
 		if textproto.CanonicalMIMEHeaderKey(extra.Name) == "Referer" {
-			p.referer = append(p.referer, int(fields)+i)
+			p.referer = append(p.referer, int(fieldCount)+i)
 		} else {
-			p.agent = append(p.agent, int(fields)+i)
+			p.agent = append(p.agent, int(fieldCount)+i)
 		}
 	}
 	return p
@@ -57,7 +58,7 @@ func (p *clfParser) parse(line []byte, e *entry) (why string) {
 	if !isCount(size, 19) {
 		return "bytes: it is not a number after the status"
 	}
-	e.values[status], e.values[sent] = present(code), size
+	e.values[fieldStatus], e.values[fieldBytes] = present(code), size
 	if p.combined {
 		return p.parseHeaders(rest, e)
 	}
@@ -81,8 +82,8 @@ func (p *clfParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
 		name = name[:len(name)+1+end]
 		rest = rest[end+1:]
 	}
-	e.values[address] = present(who)
-	e.values[user] = present(name)
+	e.values[fieldAddress] = present(who)
+	e.values[fieldUser] = present(name)
 	return rest, ""
 }
 
@@ -103,17 +104,17 @@ func (p *clfParser) parseTime(rest []byte, e *entry) (after []byte, why string) 
 // setRequest takes "METHOD TARGET PROTOCOL" apart. What is something else, such as the first bytes of TLS on a port
 // without it, is still a request that somebody made: its method and path are missing.
 func (p *clfParser) setRequest(request []byte, e *entry) {
-	if p.wants.fields&setOf(method, path, query) == 0 {
+	if p.wants.fields&setOf(fieldMethod, fieldPath, fieldQuery) == 0 {
 		return
 	}
 	verb, rest := word(request)
 	last := bytes.LastIndexByte(rest, ' ')
 	if last < 1 || !bytes.HasPrefix(rest[last+1:], []byte("HTTP/")) || !isMethod(verb) {
-		e.values[method] = nil
+		e.values[fieldMethod] = nil
 		e.setTarget(nil, false)
 		return
 	}
-	e.values[method] = verb
+	e.values[fieldMethod] = verb
 	e.setTarget(p.unescape(rest[:last]), true)
 }
 
@@ -205,8 +206,11 @@ func escaped(text []byte) (c byte, size int) {
 	case 't':
 		return '\t', 2
 	case 'x':
-		if len(text) >= 4 && hexDigit(text[2]) >= 0 && hexDigit(text[3]) >= 0 {
-			return byte(hexDigit(text[2])<<4 | hexDigit(text[3])), 4
+		var decoded [1]byte
+		if len(text) >= 4 {
+			if _, err := hex.Decode(decoded[:], text[2:4]); err == nil {
+				return decoded[0], 4
+			}
 		}
 	}
 	return '\\', 1

@@ -59,7 +59,7 @@ func TestRequestsInCLF(t *testing.T) {
 	} {
 		p := newCLFParser(false, wants{fields: clfFields})
 		e := newEntry(wants{})
-		for f := range fields {
+		for f := range fieldCount {
 			e.values[f] = []byte("left over")
 		}
 		line := `1.1.1.1 - - [15/Nov/2026:06:48:34 +0000] "` + request + `" 200 5`
@@ -67,7 +67,7 @@ func TestRequestsInCLF(t *testing.T) {
 			t.Errorf("%s: %s", line, why)
 		}
 		var got []string
-		for _, f := range []field{method, path, query} {
+		for _, f := range []field{fieldMethod, fieldPath, fieldQuery} {
 			text := string(e.values[f])
 			if e.values[f] == nil {
 				text = "-"

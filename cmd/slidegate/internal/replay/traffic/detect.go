@@ -45,7 +45,7 @@ func readable(lines [][]byte, format Format, opts *Options) int {
 	}
 	p := &plan{}
 	if format == FormatLines && opts.Key.IsZero() {
-		p.wants.fields = setOf(key)
+		p.wants.fields = setOf(fieldKey)
 	}
 	parser, err := s.newParser(p)
 	if err != nil {
@@ -95,7 +95,7 @@ func noFormat(lines [][]byte) error {
 	if len(lines) > 1 {
 		what = fmt.Sprintf("any of the first %d lines", len(lines))
 	}
-	return fmt.Errorf("no format reads %s (%s): name the format with --log (%s); json reads any JSON log "+
+	return invalid("Format", "no format reads %s (%s); name one (%s); json reads any JSON log "+
 		"when told where its time is", what, shown(lines[0]), strings.Join(FormatNames(), ", "))
 }
 

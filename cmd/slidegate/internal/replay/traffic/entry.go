@@ -11,20 +11,20 @@ import (
 type field uint8
 
 const (
-	address field = iota
-	user
-	method
-	path
-	query
-	host
-	status
-	sent // the bytes of the answer
-	key
-	cost
-	fields // how many there are
+	fieldAddress field = iota
+	fieldUser
+	fieldMethod
+	fieldPath
+	fieldQuery
+	fieldHost
+	fieldStatus
+	fieldBytes // the bytes of the answer
+	fieldKey
+	fieldCost
+	fieldCount // how many there are
 )
 
-var fieldNames = [fields]string{"address", "user", "method", "path", "query", "host", "status", "bytes", "key", "cost"}
+var fieldNames = [fieldCount]string{"address", "user", "method", "path", "query", "host", "status", "bytes", "key", "cost"}
 
 // fieldSet is a set of fields.
 type fieldSet uint16
@@ -42,7 +42,7 @@ func (s fieldSet) has(f field) bool { return s>>f&1 != 0 }
 // names lists the members in words.
 func (s fieldSet) names() []string {
 	var names []string
-	for f := range fields {
+	for f := range fieldCount {
 		if s.has(f) {
 			names = append(names, fieldNames[f])
 		}
@@ -73,7 +73,7 @@ type parser interface {
 }
 
 func newEntry(w wants) *entry {
-	return &entry{values: make([][]byte, int(fields)+len(w.extras))}
+	return &entry{values: make([][]byte, int(fieldCount)+len(w.extras))}
 }
 
 // setTime keeps at if the rule can work with it.
@@ -87,14 +87,14 @@ func (e *entry) setTime(at rule.Micros) (why string) {
 
 // setTarget keeps what a request asks for: the path and, apart from it, the query.
 func (e *entry) setTarget(target []byte, found bool) {
-	e.values[path], e.values[query] = nil, nil
+	e.values[fieldPath], e.values[fieldQuery] = nil, nil
 	if !found {
 		return
 	}
-	e.values[path] = target
+	e.values[fieldPath] = target
 	for i, c := range target {
 		if c == '?' {
-			e.values[path], e.values[query] = target[:i], target[i+1:]
+			e.values[fieldPath], e.values[fieldQuery] = target[:i], target[i+1:]
 			return
 		}
 	}

@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 )
@@ -11,6 +10,18 @@ import (
 type Filter struct {
 	methods, paths, statuses choices
 }
+
+// The names of the parts of a filter, for errors.
+const (
+	filterMethod = "Filter.Method"
+	filterPath   = "Filter.Path"
+	filterStatus = "Filter.Status"
+)
+
+var filterParts = []struct {
+	field  field
+	option string
+}{{fieldMethod, filterMethod}, {fieldPath, filterPath}, {fieldStatus, filterStatus}}
 
 // choices are the patterns for one field: one of take must match, if there are any, and none of drop.
 type choices struct {
@@ -29,22 +40,22 @@ type pattern struct {
 // for any run of characters; a status is 404, 2xx or 400-499.
 func ParseFilter(methods, paths, statuses []string) (Filter, error) {
 	var f Filter
-	err := f.methods.parse("method", methods, parseMethod)
+	err := f.methods.parse(filterMethod, methods, parseMethod)
 	if err == nil {
-		err = f.paths.parse("path", paths, parsePath)
+		err = f.paths.parse(filterPath, paths, parsePath)
 	}
 	if err == nil {
-		err = f.statuses.parse("status", statuses, parseStatus)
+		err = f.statuses.parse(filterStatus, statuses, parseStatus)
 	}
 	return f, err
 }
 
-func (c *choices) parse(field string, items []string, parse func(string) (pattern, string)) error {
+func (c *choices) parse(option string, items []string, parse func(string) (pattern, string)) error {
 	for _, item := range items {
 		text, excludes := strings.CutPrefix(strings.TrimSpace(item), "!")
 		p, why := parse(text)
 		if why != "" {
-			return fmt.Errorf("traffic: %s filter %q: %s", field, item, why)
+			return invalid(option, "%q: %s", item, why)
 		}
 		if excludes {
 			c.drop = append(c.drop, p)
@@ -100,22 +111,22 @@ func (f Filter) IsZero() bool { return f.wants() == 0 }
 func (f *Filter) wants() fieldSet {
 	var set fieldSet
 	if !f.methods.empty() {
-		set |= setOf(method)
+		set |= setOf(fieldMethod)
 	}
 	if !f.paths.empty() {
-		set |= setOf(path)
+		set |= setOf(fieldPath)
 	}
 	if !f.statuses.empty() {
-		set |= setOf(status)
+		set |= setOf(fieldStatus)
 	}
 	return set
 }
 
 // takes tells whether e passes. A field that a request does not have matches no pattern.
 func (f *Filter) takes(e *entry) bool {
-	return f.methods.allow(e.values[method], matchMethod) &&
-		f.paths.allow(e.values[path], matchPath) &&
-		f.statuses.allow(e.values[status], matchStatus)
+	return f.methods.allow(e.values[fieldMethod], matchMethod) &&
+		f.paths.allow(e.values[fieldPath], matchPath) &&
+		f.statuses.allow(e.values[fieldStatus], matchStatus)
 }
 
 func (c *choices) empty() bool { return len(c.take)+len(c.drop) == 0 }

@@ -41,7 +41,7 @@ func TestFilter(t *testing.T) {
 		for i, request := range requests {
 			e := newEntry(wants{})
 			verb, target, _ := strings.Cut(request, " ")
-			e.values[method], e.values[path], e.values[status] = present([]byte(verb)), present([]byte(target)), present([]byte(statuses[i]))
+			e.values[fieldMethod], e.values[fieldPath], e.values[fieldStatus] = present([]byte(verb)), present([]byte(target)), present([]byte(statuses[i]))
 			if f.takes(e) {
 				got += string(rune('0' + i))
 			}
@@ -64,17 +64,17 @@ func list(text string) []string {
 
 func TestFilterErrors(t *testing.T) {
 	for _, test := range []struct{ methods, paths, statuses, want string }{
-		{methods: "GET /", want: `traffic: method filter "GET /": write a method such as GET, or !OPTIONS to leave it out`},
-		{methods: "!", want: `traffic: method filter "!"`},
-		{paths: "!", want: `traffic: path filter "!": write a path such as /login`},
-		{paths: "/a?b", want: `traffic: path filter "/a?b": a path is compared without its query`},
-		{statuses: "20x", want: `traffic: status filter "20x": write a status such as 404, 2xx or 400-499`},
-		{statuses: "xx", want: `traffic: status filter "xx"`},
-		{statuses: "0xx", want: `traffic: status filter "0xx"`},
-		{statuses: "499-400", want: `traffic: status filter "499-400"`},
-		{statuses: "1000", want: `traffic: status filter "1000"`},
-		{statuses: "-1", want: `traffic: status filter "-1"`},
-		{statuses: "!", want: `traffic: status filter "!"`},
+		{methods: "GET /", want: `traffic: Filter.Method: "GET /": write a method such as GET, or !OPTIONS to leave it out`},
+		{methods: "!", want: `traffic: Filter.Method: "!"`},
+		{paths: "!", want: `traffic: Filter.Path: "!": write a path such as /login`},
+		{paths: "/a?b", want: `traffic: Filter.Path: "/a?b": a path is compared without its query`},
+		{statuses: "20x", want: `traffic: Filter.Status: "20x": write a status such as 404, 2xx or 400-499`},
+		{statuses: "xx", want: `traffic: Filter.Status: "xx"`},
+		{statuses: "0xx", want: `traffic: Filter.Status: "0xx"`},
+		{statuses: "499-400", want: `traffic: Filter.Status: "499-400"`},
+		{statuses: "1000", want: `traffic: Filter.Status: "1000"`},
+		{statuses: "-1", want: `traffic: Filter.Status: "-1"`},
+		{statuses: "!", want: `traffic: Filter.Status: "!"`},
 	} {
 		_, err := ParseFilter(list(test.methods), list(test.paths), list(test.statuses))
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {

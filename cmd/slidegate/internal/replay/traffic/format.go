@@ -39,7 +39,7 @@ var layouts = [...]struct {
 }
 
 // clfFields are the fields of the formats that are not JSON.
-var clfFields = setOf(address, user, method, path, query, status, sent)
+var clfFields = setOf(fieldAddress, fieldUser, fieldMethod, fieldPath, fieldQuery, fieldStatus, fieldBytes)
 
 // FormatNames returns the names that ParseFormat takes, without "auto".
 func FormatNames() []string {
@@ -64,7 +64,7 @@ func ParseFormat(name string) (Format, error) {
 	if near, ok := wording.Nearest(name, FormatNames()); ok {
 		hint = fmt.Sprintf(": did you mean %s?", near)
 	}
-	return FormatAuto, fmt.Errorf("traffic: %q is not a format%s (there are %s, and auto)", name, hint,
+	return FormatAuto, invalid("Format", "%q is not a format%s (there are %s, and auto)", name, hint,
 		strings.Join(FormatNames(), ", "))
 }
 
@@ -99,13 +99,13 @@ func shapeOf(format Format, given map[string]string) (shape, error) {
 	s := shape{format: format, table: layouts[format].table}
 	if s.table == nil {
 		if len(given) > 0 {
-			return s, fmt.Errorf("fields: only a JSON log has names for its fields, and the format %s is not JSON", s.format)
+			return s, invalid("Fields", "only a JSON log has names for its fields, and the format %s is not JSON", s.format)
 		}
 		return s, nil
 	}
 	s.table = s.table.with(given)
 	if len(s.table.time) == 0 {
-		return s, fmt.Errorf("fields: the format %s must be told where the time is, such as time=timestamp", s.format)
+		return s, invalid("Fields", "the format %s must be told where the time is, such as time=timestamp", s.format)
 	}
 	return s, nil
 }
@@ -120,27 +120,27 @@ func (s shape) fields() fieldSet {
 	return s.table.has()
 }
 
-// lacks returns the error for a field that the format does not have; what asks for it is the key, the cost or a filter.
-func (s shape) lacks(asking, name string) error {
+// lacks returns the error for a field that the format does not have, and that an option needs: the key, the cost or a filter.
+func (s shape) lacks(option, name string) error {
 	has := "nothing of that kind"
-	if names := s.offers(asking); len(names) > 0 {
+	if names := s.offers(option); len(names) > 0 {
 		has = listed(names)
 	}
 	if s.table != nil && !strings.Contains(name, ":") {
 		has += fmt.Sprintf(" (fields can say where the %s is: %s=PATH)", name, name)
 	}
-	return fmt.Errorf("%s: the format %s has no %s; it has %s", asking, s.format, name, has)
+	return invalid(option, "the format %s has no %s; it has %s", s.format, name, has)
 }
 
 // offers lists what keys can be made of, costs taken from, or filters held against.
-func (s shape) offers(asking string) []string {
-	switch asking {
-	case "cost":
-		return append((s.fields() & setOf(sent)).names(), s.offersMembers()...)
-	case "filter":
-		return (s.fields() & setOf(method, path, status)).names()
+func (s shape) offers(option string) []string {
+	switch option {
+	case "Cost":
+		return append((s.fields() & setOf(fieldBytes)).names(), s.offersMembers()...)
+	case filterMethod, filterPath, filterStatus:
+		return (s.fields() & setOf(fieldMethod, fieldPath, fieldStatus)).names()
 	}
-	names := (s.fields() &^ setOf(sent, cost)).names()
+	names := (s.fields() &^ setOf(fieldBytes, fieldCost)).names()
 	if s.format == FormatCombined {
 		for _, name := range clfHeaders {
 			names = append(names, "header:"+name)
@@ -171,10 +171,10 @@ func (s shape) newParser(p *plan) (parser, error) {
 	own := linesTable.with(nil)
 	return &linesParser{
 		jsonParser: general,
-		needKey:    p.wants.fields.has(key),
+		needKey:    p.wants.fields.has(fieldKey),
 		ownCost:    p.cost.source == costOwn,
-		plain: len(p.wants.extras) == 0 && p.wants.fields&^setOf(key, cost) == 0 &&
-			own.time[0] == s.table.time[0] && own.names[key][0] == s.table.names[key][0] &&
-			own.names[cost][0] == s.table.names[cost][0],
+		plain: len(p.wants.extras) == 0 && p.wants.fields&^setOf(fieldKey, fieldCost) == 0 &&
+			own.time[0] == s.table.time[0] && own.names[fieldKey][0] == s.table.names[fieldKey][0] &&
+			own.names[fieldCost][0] == s.table.names[fieldCost][0],
 	}, nil
 }

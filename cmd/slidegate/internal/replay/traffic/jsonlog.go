@@ -5,14 +5,14 @@ import (
 	"github.com/slidegate/slidegate/rule"
 	"strings"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/jsonscan"
 	"github.com/slidegate/slidegate/config"
 )
 
 // jsonParser reads logs with one JSON object a line.
 type jsonParser struct {
 	table *jsonTable
-	tree  *node
-	scan  jsonScan
+	scan  jsonscan.Scanner
 	clock clock
 	time  []int // slots, in the order of preference, and so in the others
 	signs []int
@@ -27,7 +27,7 @@ type wanted struct {
 
 // newJSONParser makes a parser that looks for what is wanted. Paths are checked here, those of the tables too.
 func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
-	p := &jsonParser{table: table, tree: newTree()}
+	p := &jsonParser{table: table}
 	var err error
 	if p.time, err = p.slots(table.time); err != nil {
 		return nil, fmt.Errorf("time: %w", err)
@@ -35,9 +35,9 @@ func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
 	if p.signs, err = p.slots(table.signs); err != nil {
 		return nil, err
 	}
-	for f := range fields {
+	for f := range fieldCount {
 		// The query is in the path: it is looked for there, and set with it.
-		if f == query || !w.fields.has(f) && !(f == path && w.fields.has(query)) {
+		if f == fieldQuery || !w.fields.has(f) && !(f == fieldPath && w.fields.has(fieldQuery)) {
 			continue
 		}
 		slots, err := p.slots(table.names[f])
@@ -51,7 +51,7 @@ func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.found = append(p.found, wanted{into: int(fields) + i, slots: slots})
+		p.found = append(p.found, wanted{into: int(fieldCount) + i, slots: slots})
 	}
 	return p, nil
 }
@@ -60,11 +60,11 @@ func newJSONParser(table *jsonTable, w wants) (*jsonParser, error) {
 func (p *jsonParser) slots(paths []string) ([]int, error) {
 	var slots []int
 	for _, path := range paths {
-		names, err := splitPath(path)
+		names, err := jsonscan.SplitPath(path)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", path, err)
 		}
-		slots = append(slots, p.slot(names, false))
+		slots = append(slots, p.scan.Slot(names, false))
 	}
 	return slots, nil
 }
@@ -75,22 +75,14 @@ func (p *jsonParser) extraSlots(extra config.Field) ([]int, error) {
 	}
 	var slots []int
 	for _, names := range p.table.headers(extra.Name) {
-		slots = append(slots, p.slot(names, true))
+		slots = append(slots, p.scan.Slot(names, true))
 	}
 	return slots, nil
 }
 
-func (p *jsonParser) slot(names []string, fold bool) int {
-	slot := p.tree.add(names, fold, len(p.scan.found))
-	if slot == len(p.scan.found) {
-		p.scan.found = append(p.scan.found, nil)
-	}
-	return slot
-}
-
 func (p *jsonParser) parse(line []byte, e *entry) (why string) {
-	if !p.scan.read(line, p.tree) {
-		return p.whyBad()
+	if !p.scan.Read(line) {
+		return "JSON: " + p.scan.Why()
 	}
 	if len(p.signs) > 0 && p.first(p.signs) == nil {
 		return "request: there is none of " + strings.Join(p.table.signs, ", ")
@@ -101,14 +93,14 @@ func (p *jsonParser) parse(line []byte, e *entry) (why string) {
 	for i := range p.found {
 		w := &p.found[i]
 		raw := p.first(w.slots)
-		if p.table.ours && w.into < int(fields) && len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
+		if p.table.ours && w.into < int(fieldCount) && len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
 			return fieldNames[w.into] + ": it is neither a string nor a number"
 		}
-		text := p.scan.text(raw)
-		if !p.table.ours && w.into != int(sent) {
+		text := p.scan.Text(raw)
+		if !p.table.ours && w.into != int(fieldBytes) {
 			text = present(text)
 		}
-		if w.into == int(path) {
+		if w.into == int(fieldPath) {
 			e.setTarget(text, text != nil)
 			continue
 		}
@@ -130,7 +122,7 @@ func (p *jsonParser) parseTime(e *entry) (why string) {
 		}
 		return e.setTime(rule.Micros(at))
 	}
-	at, ok := p.clock.when(p.scan.text(raw))
+	at, ok := p.clock.when(p.scan.Text(raw))
 	if !ok {
 		return "time: it is not a time such as 2006-01-02T15:04:05Z, with its zone, nor a number since 1970"
 	}
@@ -142,7 +134,7 @@ func (p *jsonParser) parseTime(e *entry) (why string) {
 func (p *jsonParser) first(slots []int) []byte {
 	var nothing []byte
 	for _, slot := range slots {
-		raw := p.scan.found[slot]
+		raw := p.scan.Raw(slot)
 		switch {
 		case len(raw) == 0 || raw[0] == 'n':
 		case !p.table.ours && (string(raw) == `""` || string(raw) == `"-"`):
@@ -152,18 +144,4 @@ func (p *jsonParser) first(slots []int) []byte {
 		}
 	}
 	return nothing
-}
-
-// whyBad says what is wrong with the JSON of the line.
-func (p *jsonParser) whyBad() string {
-	s := &p.scan
-	switch {
-	case s.deep:
-		return fmt.Sprintf("JSON: it is nested more than %d deep", maxDepth)
-	case s.space(0) == s.bad && s.bad < len(s.line):
-		return "JSON: the line is not an object"
-	case s.bad == len(s.line):
-		return "JSON: the line ends in the middle"
-	}
-	return fmt.Sprintf("JSON: it is not valid at byte %d", s.bad+1)
 }

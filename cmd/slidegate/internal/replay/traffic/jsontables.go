@@ -9,7 +9,7 @@ import (
 // line has counts.
 type jsonTable struct {
 	time  []string
-	names [fields][]string // path is with the query
+	names [fieldCount][]string // path is with the query
 	// signs are what tells a request from the other things that a server writes into the same log: a line with none of
 	// them is no request.
 	signs []string
@@ -23,14 +23,14 @@ type jsonTable struct {
 // to trust; versions before 2.7 did not have it, and before 2.5 address and port were one.
 var caddyTable = jsonTable{
 	time: []string{"ts"},
-	names: [fields][]string{
-		address: {"request.client_ip", "request.remote_ip", "request.remote_addr"},
-		user:    {"user_id"},
-		method:  {"request.method"},
-		path:    {"request.uri"},
-		host:    {"request.host"},
-		status:  {"status"},
-		sent:    {"size"},
+	names: [fieldCount][]string{
+		fieldAddress: {"request.client_ip", "request.remote_ip", "request.remote_addr"},
+		fieldUser:    {"user_id"},
+		fieldMethod:  {"request.method"},
+		fieldPath:    {"request.uri"},
+		fieldHost:    {"request.host"},
+		fieldStatus:  {"status"},
+		fieldBytes:   {"size"},
 	},
 	signs: []string{"request.method", "request.uri", "request.client_ip", "request.remote_ip", "request.remote_addr"},
 	headers: func(name string) [][]string {
@@ -42,14 +42,14 @@ var caddyTable = jsonTable{
 // came.
 var traefikTable = jsonTable{
 	time: []string{"StartUTC", "StartLocal", "time"},
-	names: [fields][]string{
-		address: {"ClientHost", "ClientAddr"},
-		user:    {"ClientUsername"},
-		method:  {"RequestMethod"},
-		path:    {"RequestPath"},
-		host:    {"RequestHost", "RequestAddr"},
-		status:  {"DownstreamStatus"},
-		sent:    {"DownstreamContentSize"},
+	names: [fieldCount][]string{
+		fieldAddress: {"ClientHost", "ClientAddr"},
+		fieldUser:    {"ClientUsername"},
+		fieldMethod:  {"RequestMethod"},
+		fieldPath:    {"RequestPath"},
+		fieldHost:    {"RequestHost", "RequestAddr"},
+		fieldStatus:  {"DownstreamStatus"},
+		fieldBytes:   {"DownstreamContentSize"},
 	},
 	signs: []string{"RequestMethod", "RequestPath", "ClientHost", "ClientAddr", "DownstreamStatus"},
 	headers: func(name string) [][]string {
@@ -61,13 +61,13 @@ var traefikTable = jsonTable{
 // Who is in front of Envoy may write anything into x_forwarded_for, so it is a header here and never the address.
 var envoyTable = jsonTable{
 	time: []string{"start_time", "@timestamp"},
-	names: [fields][]string{
-		address: {"downstream_remote_address", "downstream_remote_address_without_port"},
-		method:  {"method", ":method"},
-		path:    {"x_envoy_original_path", "x-envoy-origin-path", "path", ":path"},
-		host:    {"authority", ":authority"},
-		status:  {"response_code"},
-		sent:    {"bytes_sent"},
+	names: [fieldCount][]string{
+		fieldAddress: {"downstream_remote_address", "downstream_remote_address_without_port"},
+		fieldMethod:  {"method", ":method"},
+		fieldPath:    {"x_envoy_original_path", "x-envoy-origin-path", "path", ":path"},
+		fieldHost:    {"authority", ":authority"},
+		fieldStatus:  {"response_code"},
+		fieldBytes:   {"bytes_sent"},
 	},
 	signs: []string{"response_code", "method", "downstream_remote_address", "authority", ":authority"},
 	headers: func(name string) [][]string {
@@ -82,7 +82,7 @@ var envoyTable = jsonTable{
 // linesTable is our own format, {"t": 1767643391854, "key": "alice", "cost": 3}.
 var linesTable = jsonTable{
 	time:  []string{"t"},
-	names: [fields][]string{key: {"key"}, cost: {"cost"}},
+	names: [fieldCount][]string{fieldKey: {"key"}, fieldCost: {"cost"}},
 	ours:  true,
 }
 
@@ -92,13 +92,13 @@ var jsonLogTable = jsonTable{}
 // has returns the fields that the log can have.
 func (t *jsonTable) has() fieldSet {
 	var set fieldSet
-	for f := range fields {
+	for f := range fieldCount {
 		if len(t.names[f]) > 0 {
 			set |= setOf(f)
 		}
 	}
-	if set.has(path) {
-		set |= setOf(query)
+	if set.has(fieldPath) {
+		set |= setOf(fieldQuery)
 	}
 	return set
 }

@@ -26,7 +26,7 @@ func (k *keyer) of(e *entry) (name []byte, missing bool) {
 		value := e.values[slot]
 		if value == nil {
 			missing = true
-		} else if slot == int(address) {
+		} else if slot == int(fieldAddress) {
 			value = k.group(value)
 		}
 		k.values[i] = value

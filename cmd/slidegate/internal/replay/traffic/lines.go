@@ -1,6 +1,9 @@
 package traffic
 
-import "github.com/slidegate/slidegate/rule"
+import (
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/jsonscan"
+	"github.com/slidegate/slidegate/rule"
+)
 
 // linesParser reads our own format. Nearly all lines have nothing but t, key and cost, without escapes: it reads those
 // by itself, and leaves all others, right or wrong, to the general reader of JSON.
@@ -18,11 +21,11 @@ func (p *linesParser) parse(line []byte, e *entry) (why string) {
 	if why := p.jsonParser.parse(line, e); why != "" {
 		return why
 	}
-	if p.needKey && e.values[key] == nil {
-		return "key: " + p.table.names[key][0] + " is missing"
+	if p.needKey && e.values[fieldKey] == nil {
+		return "key: " + p.table.names[fieldKey][0] + " is missing"
 	}
 	e.cost = 1
-	if text := e.values[cost]; p.ownCost && text != nil {
+	if text := e.values[fieldCost]; p.ownCost && text != nil {
 		var ok bool
 		if e.cost, ok = units(text); !ok {
 			return "cost: " + notUnits
@@ -38,7 +41,7 @@ func (p *linesParser) quick(line []byte, e *entry) bool {
 	if !q.object() || q.time == nil || q.key == nil && p.needKey || q.at <= 0 || q.at > rule.MaxNow {
 		return false
 	}
-	e.at, e.time, e.cost, e.values[key] = q.at, q.time, q.cost, q.key
+	e.at, e.time, e.cost, e.values[fieldKey] = q.at, q.time, q.cost, q.key
 	return true
 }
 
@@ -119,7 +122,7 @@ func (q *quickLine) readKey() bool {
 	if !q.take('"') {
 		return false
 	}
-	end := endOfPlain(q.line, q.i)
+	end := jsonscan.EndOfPlain(q.line, q.i)
 	q.key = q.line[q.i:end]
 	q.i = end
 	return q.take('"')

@@ -33,14 +33,14 @@ type fataler interface{ Fatalf(string, ...any) }
 // agree checks that the quick way and the general one read the same, and returns whether the quick way was taken.
 func agree(t fataler, line []byte) (quickly bool) {
 	quick, general := twoParsers()
-	w := wants{fields: setOf(key, cost)}
+	w := wants{fields: setOf(fieldKey, fieldCost)}
 	e1, e2, e3 := newEntry(w), newEntry(w), newEntry(w)
 	why1, why2 := quick.parse(line, e1), general.parse(line, e2)
 	if why1 != why2 {
 		t.Fatalf("%q: %q, but in general %q", line, why1, why2)
 	}
 	if why1 == "" && (e1.at != e2.at || e1.cost != e2.cost || !bytes.Equal(e1.time, e2.time) ||
-		!bytes.Equal(e1.values[key], e2.values[key])) {
+		!bytes.Equal(e1.values[fieldKey], e2.values[fieldKey])) {
 		t.Fatalf("%q: %+v, but in general %+v", line, e1, e2)
 	}
 	return quick.quick(line, e3)

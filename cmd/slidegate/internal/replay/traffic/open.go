@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/jsonscan"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/wording"
 )
@@ -42,22 +43,27 @@ type Options struct {
 // check refuses what no log could be read by.
 func (o *Options) check() error {
 	if int(o.Format) >= len(layouts) {
-		return fmt.Errorf("format: there is no %v", o.Format)
+		return invalid("Format", "there is no %v", o.Format)
 	}
-	names := append([]string{"time"}, (1<<fields - 1 - setOf(query)).names()...)
+	names := append([]string{"time"}, (1<<fieldCount - 1 - setOf(fieldQuery)).names()...)
 	for _, name := range slices.Sorted(maps.Keys(o.Fields)) {
 		if !slices.Contains(names, name) {
 			hint := ""
 			if near, ok := wording.Nearest(name, names); ok {
 				hint = fmt.Sprintf(": did you mean %s?", near)
 			}
-			return fmt.Errorf("fields: %q is not a field%s (there are %s)", name, hint, strings.Join(names, ", "))
+			return invalid("Fields", "%q is not a field%s (there are %s)", name, hint, strings.Join(names, ", "))
 		}
-		if _, err := splitPath(o.Fields[name]); err != nil {
-			return fmt.Errorf("fields: %s=%s: %w", name, o.Fields[name], err)
+		if _, err := jsonscan.SplitPath(o.Fields[name]); err != nil {
+			return invalid("Fields", "%s=%s: %w", name, o.Fields[name], err)
 		}
 	}
-	return o.Grouping.Check()
+	if g := o.Grouping; g.V4 < 0 || g.V4 > 32 {
+		return invalid("Grouping.V4", "must be a prefix length of 1 to 32, or 0 for %d, not %d", clientip.DefaultV4, g.V4)
+	} else if g.V6 < 0 || g.V6 > 128 {
+		return invalid("Grouping.V6", "must be a prefix length of 1 to 128, or 0 for %d, not %d", clientip.DefaultV6, g.V6)
+	}
+	return nil
 }
 
 // standardInput is what "-" is called in messages.
@@ -71,11 +77,11 @@ func Open(path string, opts Options) (*Reader, error) {
 	file, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("traffic: %s: there is no such file: check the path, or give - for standard input", path)
+		return nil, inLog(path, errors.New("there is no such file: check the path, or give - for standard input"))
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("traffic: %s: it may not be read: ask for permission, or pipe it in and give -", path)
+		return nil, inLog(path, errors.New("it may not be read: ask for permission, or pipe it in and give -"))
 	case err != nil:
-		return nil, fmt.Errorf("traffic: %w", err)
+		return nil, inLog(path, err)
 	}
 	r, err := open(path, file, file, opts)
 	if err != nil {
@@ -99,7 +105,7 @@ func open(name string, from io.Reader, closer io.Closer, opts Options) (*Reader,
 		err = r.begin(&opts)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("traffic: %s: %w", name, err)
+		return nil, inLog(name, err)
 	}
 	return r, nil
 }
@@ -176,4 +182,19 @@ func (r *Reader) failed(err error) error {
 		return err
 	}
 	return &cutError{r.in.whyCut(err), err}
+}
+
+// invalid returns the error of an option.
+func invalid(option, format string, args ...any) error {
+	return &config.OptionError{Package: "traffic", Option: option, Err: fmt.Errorf(format, args...)}
+}
+
+// inLog returns err as the error of a log.
+func inLog(name string, err error) error {
+	var wrong *config.OptionError
+	if !errors.As(err, &wrong) {
+		wrong = &config.OptionError{Package: "traffic", Err: err}
+	}
+	wrong.Within = name
+	return wrong
 }

@@ -32,10 +32,10 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 		write("nul.log", "ab\x00\x01c"):  "it looks like a binary file: give an access log",
 		write("bin.log", "\x7fELF\x02\x01\x01\x03\xff\xfe\xfd\xfc\xfb\n\xfa"): "it looks like a binary file",
 		write("utf16.log", "\xFF\xFE1\x00.\x00"):                              "it looks like text in UTF-16: convert it to UTF-8 first",
-		write("prose.log", "Dear \x1b[31mSir\n"): `no format reads the first line (Dear \x1b[31mSir): name the format with --log ` +
+		write("prose.log", "Dear \x1b[31mSir\n"): `Format: no format reads the first line (Dear \x1b[31mSir); name one ` +
 			`(common, combined, caddy, traefik, envoy, lines, json)`,
-		write("poem.log", "\nRoses are red\nViolets are blue\n"): "no format reads any of the first 2 lines (Roses are red)",
-		write("long.log", strings.Repeat("é", 3<<20)):            "no format reads the first line (" + strings.Repeat("é", 60) + ")",
+		write("poem.log", "\nRoses are red\nViolets are blue\n"): "Format: no format reads any of the first 2 lines (Roses are red)",
+		write("long.log", strings.Repeat("é", 3<<20)):            "Format: no format reads the first line (" + strings.Repeat("é", 60) + ")",
 	} {
 		_, err := Open(file, Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), "traffic: "+file+": "+want) {
@@ -63,32 +63,32 @@ func TestOptionsThatDoNotFit(t *testing.T) {
 		opts Options
 		want string
 	}{
-		{combinedLine, Options{Key: template(t, "header:X-Api-Key")}, "key: the format combined has no header:X-Api-Key; it has " +
+		{combinedLine, Options{Key: template(t, "header:X-Api-Key")}, "Key: the format combined has no header:X-Api-Key; it has " +
 			"address, user, method, path, query, status, header:Referer and header:User-Agent"},
-		{combinedLine, Options{Key: template(t, "{address} {host}")}, "key: the format combined has no host; it has address, "},
-		{combinedLine, Options{Key: template(t, "field:a")}, "key: the format combined has no field:a; it has "},
-		{combinedLine, Options{Key: template(t, "key")}, "key: the format combined has no key; it has "},
-		{combinedLine, Options{Cost: costOf(t, "field:a")}, "cost: the format combined has no field:a; it has bytes"},
+		{combinedLine, Options{Key: template(t, "{address} {host}")}, "Key: the format combined has no host; it has address, "},
+		{combinedLine, Options{Key: template(t, "field:a")}, "Key: the format combined has no field:a; it has "},
+		{combinedLine, Options{Key: template(t, "key")}, "Key: the format combined has no key; it has "},
+		{combinedLine, Options{Cost: costOf(t, "field:a")}, "Cost: the format combined has no field:a; it has bytes"},
 		{combinedLine, Options{Fields: map[string]string{"user": "u"}},
-			"fields: only a JSON log has names for its fields, and the format combined is not JSON"},
-		{common, Options{Key: template(t, "header:Referer")}, "key: the format common has no header:Referer; it has " +
+			"Fields: only a JSON log has names for its fields, and the format combined is not JSON"},
+		{common, Options{Key: template(t, "header:Referer")}, "Key: the format common has no header:Referer; it has " +
 			"address, user, method, path, query and status"},
-		{envoy, Options{Key: template(t, "user")}, "key: the format envoy has no user; it has address, method, path, query, host, " +
+		{envoy, Options{Key: template(t, "user")}, "Key: the format envoy has no user; it has address, method, path, query, host, " +
 			"status, header:NAME and field:PATH (fields can say where the user is: user=PATH)"},
-		{lines, Options{Key: template(t, "address")}, "key: the format lines has no address; it has key and field:PATH " +
+		{lines, Options{Key: template(t, "address")}, "Key: the format lines has no address; it has key and field:PATH " +
 			"(fields can say where the address is: address=PATH)"},
-		{lines, Options{Key: template(t, "header:A")}, "key: the format lines has no header:A; it has key and field:PATH"},
-		{lines, Options{Cost: costOf(t, "bytes")}, "cost: the format lines has no bytes; it has field:PATH (fields can say"},
-		{lines, Options{Filter: filter([]string{"GET"}, nil, nil)}, "filter: the format lines has no method; it has nothing of that kind"},
-		{lines, Options{Filter: filter(nil, []string{"!/"}, nil)}, "filter: the format lines has no path; "},
-		{lines, Options{Filter: filter(nil, nil, []string{"2xx"})}, "filter: the format lines has no status; "},
-		{lines, Options{Format: FormatJSON}, "fields: the format json must be told where the time is, such as time=timestamp"},
-		{lines, Options{Format: FormatJSON, Fields: jsonFields}, "key: the format json has no address; it has field:PATH (fields can "},
-		{caddy, Options{Fields: map[string]string{"tim": "ts"}}, `fields: "tim" is not a field: did you mean time? (there are time, ` +
+		{lines, Options{Key: template(t, "header:A")}, "Key: the format lines has no header:A; it has key and field:PATH"},
+		{lines, Options{Cost: costOf(t, "bytes")}, "Cost: the format lines has no bytes; it has field:PATH (fields can say"},
+		{lines, Options{Filter: filter([]string{"GET"}, nil, nil)}, "Filter.Method: the format lines has no method; it has nothing of that kind"},
+		{lines, Options{Filter: filter(nil, []string{"!/"}, nil)}, "Filter.Path: the format lines has no path; "},
+		{lines, Options{Filter: filter(nil, nil, []string{"2xx"})}, "Filter.Status: the format lines has no status; "},
+		{lines, Options{Format: FormatJSON}, "Fields: the format json must be told where the time is, such as time=timestamp"},
+		{lines, Options{Format: FormatJSON, Fields: jsonFields}, "Key: the format json has no address; it has field:PATH (fields can "},
+		{caddy, Options{Fields: map[string]string{"tim": "ts"}}, `Fields: "tim" is not a field: did you mean time? (there are time, ` +
 			`address, user, method, path, host, status, bytes, key, cost)`},
-		{caddy, Options{Fields: map[string]string{"time": "a..b"}}, "fields: time=a..b: a path is names with dots between them"},
-		{caddy, Options{Grouping: clientip.Grouping{V4: 33}}, "clientip: V4: must be a prefix length"},
-		{caddy, Options{Format: 99}, "format: there is no Format(99)"},
+		{caddy, Options{Fields: map[string]string{"time": "a..b"}}, "Fields: time=a..b: a path is names with dots between them"},
+		{caddy, Options{Grouping: clientip.Grouping{V4: 33}}, "Grouping.V4: must be a prefix length"},
+		{caddy, Options{Format: 99}, "Format: there is no Format(99)"},
 	} {
 		_, err := NewReader("day.log", strings.NewReader(test.text), test.opts)
 		if err == nil || !strings.HasPrefix(err.Error(), "traffic: day.log: "+test.want) {
@@ -108,7 +108,7 @@ func TestParseFormat(t *testing.T) {
 		t.Errorf("no name: %v, %v, want auto", format, err)
 	}
 	_, err := ParseFormat("combind")
-	want := `traffic: "combind" is not a format: did you mean combined? (there are common, combined, caddy, traefik, envoy, lines, json, and auto)`
+	want := `traffic: Format: "combind" is not a format: did you mean combined? (there are common, combined, caddy, traefik, envoy, lines, json, and auto)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

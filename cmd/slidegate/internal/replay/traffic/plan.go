@@ -18,9 +18,9 @@ type plan struct {
 func planFor(s shape, opts *Options) (*plan, error) {
 	p := &plan{}
 	filtered := opts.Filter.wants()
-	for f := range fields {
-		if filtered.has(f) && !s.fields().has(f) {
-			return nil, s.lacks("filter", fieldNames[f])
+	for _, part := range filterParts {
+		if filtered.has(part.field) && !s.fields().has(part.field) {
+			return nil, s.lacks(part.option, fieldNames[part.field])
 		}
 	}
 	p.wants.fields = filtered
@@ -43,7 +43,7 @@ func (p *plan) planKey(s shape, opts *Options) error {
 	for _, part := range parts {
 		slot, ok := p.want(s, part)
 		if !ok {
-			return s.lacks("key", part.String())
+			return s.lacks("Key", part.String())
 		}
 		p.key.slots = append(p.key.slots, slot)
 	}
@@ -54,7 +54,7 @@ func (p *plan) planKey(s shape, opts *Options) error {
 func (p *plan) planCost(s shape, opts *Options) error {
 	if opts.Cost.IsZero() && s.format == FormatLines && !opts.IgnoreOwnCost {
 		p.cost.source = costOwn
-		p.wants.fields |= setOf(cost)
+		p.wants.fields |= setOf(fieldCost)
 		return nil
 	}
 	from, named := opts.Cost.Field()
@@ -64,7 +64,7 @@ func (p *plan) planCost(s shape, opts *Options) error {
 	}
 	slot, ok := p.want(s, from)
 	if !ok {
-		return s.lacks("cost", from.String())
+		return s.lacks("Cost", from.String())
 	}
 	p.cost = coster{source: costValue, value: slot, name: from.String()}
 	if from.Kind == config.FieldBytes {
@@ -75,15 +75,15 @@ func (p *plan) planCost(s shape, opts *Options) error {
 
 // kinds are the fields by the kinds that keys and costs know them by.
 var kinds = map[config.FieldKind]field{
-	config.FieldAddress: address,
-	config.FieldUser:    user,
-	config.FieldMethod:  method,
-	config.FieldPath:    path,
-	config.FieldQuery:   query,
-	config.FieldHost:    host,
-	config.FieldStatus:  status,
-	config.FieldKey:     key,
-	config.FieldBytes:   sent,
+	config.FieldAddress: fieldAddress,
+	config.FieldUser:    fieldUser,
+	config.FieldMethod:  fieldMethod,
+	config.FieldPath:    fieldPath,
+	config.FieldQuery:   fieldQuery,
+	config.FieldHost:    fieldHost,
+	config.FieldStatus:  fieldStatus,
+	config.FieldKey:     fieldKey,
+	config.FieldBytes:   fieldBytes,
 }
 
 // want asks for a field, and returns its place in the values of an entry, or false if the format cannot have it.
@@ -97,7 +97,7 @@ func (p *plan) want(s shape, part config.Field) (slot int, ok bool) {
 		return 0, false
 	}
 	p.wants.extras = append(p.wants.extras, part)
-	return int(fields) + len(p.wants.extras) - 1, true
+	return int(fieldCount) + len(p.wants.extras) - 1, true
 }
 
 func (s shape) hasHeader(name string) bool {

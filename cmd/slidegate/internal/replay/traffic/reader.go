@@ -86,15 +86,15 @@ func (r *Reader) spoil(text []byte, why string) {
 func (r *Reader) end(err error) error {
 	if err != io.EOF {
 		r.source.Cut = r.in.whyCut(err)
-		return &cutError{fmt.Sprintf("traffic: %s: %s", r.source.Name, r.source.Cut), err}
+		return inLog(r.source.Name, &cutError{r.source.Cut, err})
 	}
 	if r.source.Lines == 0 {
-		return fmt.Errorf("traffic: %s: %w", r.source.Name, errEmpty)
+		return inLog(r.source.Name, errEmpty)
 	}
 	if r.source.Unreadable == r.source.Lines {
 		first := r.source.Examples[0]
-		return fmt.Errorf("traffic: %s: no line of it could be read as the format %s; line %d: %s (%s)",
-			r.source.Name, r.format, first.Number, first.Why, first.Text)
+		return inLog(r.source.Name, fmt.Errorf("no line of it could be read as the format %s; line %d: %s (%s)",
+			r.format, first.Number, first.Why, first.Text))
 	}
 	return io.EOF
 }

@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"fmt"
 	"sync"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -108,7 +107,7 @@ func (s *Service) domain(given *Domain) (*domain, error) {
 	}
 	var err error
 	if d.root, err = s.level(given, given.root); err != nil {
-		return nil, fmt.Errorf("envoy: %s: the domain %q: %w", given.file, given.name, err)
+		return nil, invalid("domains", "%s: the domain %q: %w", given.file, given.name, err)
 	}
 	return d, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
@@ -94,13 +95,13 @@ func (s *Service) Reload(domains []*Domain) error {
 	next := make(map[string]*domain, len(domains))
 	for _, given := range domains {
 		if given == nil || given.name == "" {
-			return errors.New("envoy: domains: must come from Parse, and none may be nil")
+			return invalid("domains", "must come from Parse, and none may be nil")
 		}
 		if other := next[given.name]; other != nil {
-			return fmt.Errorf("envoy: the domain %q is in %s and in %s; a domain has one file", given.name, other.file, given.file)
+			return invalid("domains", "the domain %q is in %s and in %s; a domain has one file", given.name, other.file, given.file)
 		}
 		if given.charging == ChargeAll && s.most < 2 {
-			return fmt.Errorf("envoy: %s: charging: %w: the store %s cannot charge several descriptors at once; write each",
+			return invalid("domains", "%s: charging: %w: the store %s cannot charge several descriptors at once; write each",
 				given.file, store.ErrUnsupported, s.store.Traits().Name)
 		}
 		made, err := s.domain(given)
@@ -128,4 +129,9 @@ func (s *Service) Register(server *grpc.Server) {
 func (s *Service) Drain() {
 	s.drained.Store(true)
 	s.health.Shutdown()
+}
+
+// invalid returns the error of an argument or an option of New.
+func invalid(option, format string, args ...any) error {
+	return &config.OptionError{Package: "envoy", Option: option, Err: fmt.Errorf(format, args...)}
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,7 +21,7 @@ func (b *builder) policy(given *config.Policy) (*policy, error) {
 		return nil, err
 	}
 	if p.store = b.gate.stores[p.mode]; p.store == nil {
-		return nil, fmt.Errorf("failure: there is no store for %q", modeNames[p.mode])
+		return nil, invalid("failure", "there is no store for %q", modeNames[p.mode])
 	}
 	if p.plain, err = b.rules(p, given.Limits); err != nil {
 		return nil, err
@@ -29,7 +30,7 @@ func (b *builder) policy(given *config.Policy) (*policy, error) {
 		return nil, err
 	}
 	if p.candidate, err = b.candidate(p); err != nil {
-		return nil, fmt.Errorf("candidate: %w", err)
+		return nil, invalid("candidate", "%w", err)
 	}
 	if given.Match != "" {
 		if p.mux, err = newMatch(given.Match); err != nil {
@@ -53,7 +54,7 @@ func (b *builder) mode(failure string) (int, error) {
 	}
 	mode := slices.Index(modeNames[:], failure)
 	if mode < 0 {
-		return 0, fmt.Errorf("failure: %q: must be open, closed or local", failure)
+		return 0, invalid("failure", "%q: must be open, closed or local", failure)
 	}
 	return mode, nil
 }
@@ -62,12 +63,12 @@ func (b *builder) mode(failure string) (int, error) {
 func checkKnown(given *config.Policy) error {
 	for _, field := range given.Key.Fields() {
 		if field.Kind == config.FieldStatus || field.Kind == config.FieldJSON {
-			return fmt.Errorf("key: {%v} is known in recorded traffic only; use address, user, key, header:NAME, "+
+			return invalid("key", "{%v} is known in recorded traffic only; use address, user, key, header:NAME, "+
 				"method, path, query or host", field)
 		}
 	}
 	if field, named := given.Cost.Field(); named {
-		return fmt.Errorf("cost: %v is known in recorded traffic only; write a number", field)
+		return invalid("cost", "%v is known in recorded traffic only; write a number", field)
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (b *builder) overrides(p *policy) error {
 		if !o.Unlimited {
 			var err error
 			if r, err = b.rules(p, o.Limits); err != nil {
-				return fmt.Errorf("override %d: %w", i+1, err)
+				return invalid("overrides", "override %d: limits: %w", i+1, err)
 			}
 		}
 		r.override, r.place = o.Key, i
@@ -98,7 +99,7 @@ func (b *builder) overrides(p *policy) error {
 // rules makes limits ready. Those that were there before are not made anew.
 func (b *builder) rules(p *policy, limits []slidegate.Limit) (*rules, error) {
 	if len(limits) == 0 {
-		return nil, fmt.Errorf("limits: there are none; give at least one")
+		return nil, errors.New("there are none; give at least one")
 	}
 	base, err := b.limiter(p)
 	if err != nil {

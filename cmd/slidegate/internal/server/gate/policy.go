@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -110,7 +109,7 @@ func (p *policy) matches(r *http.Request) bool {
 func newMatch(pattern string) (mux *http.ServeMux, err error) {
 	defer func() {
 		if wrong := recover(); wrong != nil { // that is how ServeMux tells
-			err = fmt.Errorf("match: %q: %v", pattern, wrong)
+			err = invalid("match", "%q: %v", pattern, wrong)
 		}
 	}()
 	mux = http.NewServeMux()

@@ -1,8 +1,8 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
@@ -57,7 +57,7 @@ type builder struct {
 
 func (g *Gate) build(file *config.File, last memory) (*snapshot, error) {
 	if file == nil {
-		return nil, fmt.Errorf("gate: file: must not be nil; config.Load reads one")
+		return nil, invalid("file", "must not be nil; config.Load reads one")
 	}
 	b := &builder{gate: g, last: last, made: &snapshot{
 		file: file, policies: map[string]*policy{}, source: g.opts.Source,
@@ -66,11 +66,11 @@ func (g *Gate) build(file *config.File, last memory) (*snapshot, error) {
 	for i := range file.Policies {
 		given := &file.Policies[i]
 		if b.made.policies[given.Name] != nil {
-			return nil, fmt.Errorf("gate: policy %q: is there twice; give each its own name", given.Name)
+			return nil, inPolicy(given.Name, invalid("name", "is there twice; give each policy its own"))
 		}
 		p, err := b.policy(given)
 		if err != nil {
-			return nil, fmt.Errorf("gate: policy %q: %w", given.Name, err)
+			return nil, inPolicy(given.Name, err)
 		}
 		b.made.policies[p.Name] = p
 		b.made.order = append(b.made.order, p)
@@ -83,7 +83,7 @@ func (g *Gate) build(file *config.File, last memory) (*snapshot, error) {
 func (b *builder) finish() (err error) {
 	s, service := b.made, &b.made.file.Service
 	if len(s.order) == 0 {
-		return fmt.Errorf("gate: there are no policies; give at least one")
+		return invalid("policies", "there are no policies; give at least one")
 	}
 	s.standard = s.policies["default"]
 	if len(s.order) == 1 {
@@ -91,13 +91,13 @@ func (b *builder) finish() (err error) {
 	}
 	if service.Default != "" {
 		if s.standard = s.policies[service.Default]; s.standard == nil {
-			return fmt.Errorf("gate: default_policy: %w", s.unknown(service.Default))
+			return invalid("default_policy", "%w", s.unknown(service.Default))
 		}
 	}
 	if s.source == nil && len(service.TrustedProxies) > 0 {
 		s.source, err = clientip.New(clientip.Options{Trusted: service.TrustedProxies, Header: "X-Forwarded-For"})
 		if err != nil {
-			return fmt.Errorf("gate: trusted_proxies: %w", err)
+			return invalid("trusted_proxies", "%w", err)
 		}
 	}
 	return nil
@@ -117,5 +117,24 @@ func (s *snapshot) find(name string) (*policy, error) {
 // unknown is the error about a name that no policy has.
 func (s *snapshot) unknown(name string) error {
 	_, err := s.file.Policy(name)
-	return fmt.Errorf("%w: %s", ErrPolicy, strings.TrimPrefix(err.Error(), "config: "))
+	var why *config.OptionError
+	if errors.As(err, &why) {
+		err = why.Err
+	}
+	return fmt.Errorf("%w: %w", ErrPolicy, err)
+}
+
+// invalid returns the error of a field of the file.
+func invalid(option, format string, args ...any) error {
+	return &config.OptionError{Package: "gate", Option: option, Err: fmt.Errorf(format, args...)}
+}
+
+// inPolicy returns err as the error of a policy. An error that names no field is about the policy's limits.
+func inPolicy(name string, err error) error {
+	var wrong *config.OptionError
+	if !errors.As(err, &wrong) {
+		wrong = &config.OptionError{Package: "gate", Option: "limits", Err: err}
+	}
+	wrong.Within = fmt.Sprintf("policy %q", name)
+	return wrong
 }

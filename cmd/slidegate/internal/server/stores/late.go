@@ -88,7 +88,7 @@ func (o *Opened) connectLater(name string, sketch store.Store, connect connector
 				l.link.Store(link)
 				log.Info("the store is connected", slog.Int("attempt", attempt))
 			} else {
-				err = fmt.Errorf("stores: %s: %w: %w", name, ErrDown, err)
+				err = failed(name, fmt.Errorf("%w: %w", ErrDown, err))
 				l.why.Store(&err)
 			}
 			if attempt == 1 {

@@ -19,7 +19,7 @@ func (o *Opened) openMemory(url string, opts *Options) error {
 	if _, rest, _ := strings.Cut(url, ":"); rest != "" {
 		path, query, _ := strings.Cut(rest, "?")
 		if path != "" && path != "//" {
-			return fmt.Errorf("stores: memory: has nothing after the colon but ?max_keys=N")
+			return invalid("URL", "memory: has nothing after the colon but ?max_keys=N")
 		}
 		values, err := parseQuery(query, "max_keys")
 		if err != nil {
@@ -27,7 +27,7 @@ func (o *Opened) openMemory(url string, opts *Options) error {
 		}
 		if text := values.Get("max_keys"); text != "" {
 			if maxKeys, err = strconv.Atoi(text); err != nil || maxKeys < 1 {
-				return fmt.Errorf("stores: max_keys: must be a whole number above 0, not %q", text)
+				return invalid("URL", "max_keys: must be a whole number above 0, not %q", text)
 			}
 		}
 	}

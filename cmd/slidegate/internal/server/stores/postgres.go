@@ -2,8 +2,6 @@ package stores
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"strconv"
@@ -46,7 +44,7 @@ func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 		}
 		value, err := url.PathUnescape(value)
 		if err != nil {
-			return nil, errors.New("stores: a parameter of the URL cannot be read; percent-encode what is not plain in it")
+			return nil, invalid("URL", "a parameter of the URL cannot be read; percent-encode what is not plain in it")
 		}
 		if err := t.read(name, value); err != nil {
 			return nil, err
@@ -57,8 +55,8 @@ func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 	}
 	var err error
 	if t.pool, err = pgxpool.ParseConfig(before); err != nil { // the text of that error may hold a part of the password
-		return nil, errors.New("stores: the postgres URL cannot be read; write postgres://USER:PASSWORD@HOST:PORT/DATABASE?..., " +
-			"percent-encode / ? # @ and % in a user or password, and give parameters that libpq or pgx's pool know")
+		return nil, invalid("URL", "the postgres URL cannot be read; write postgres://USER:PASSWORD@HOST:PORT/DATABASE?..., "+
+			"percent-encode / ? # @ and %% in a user or password, and give parameters that libpq or pgx's pool know")
 	}
 	if t.pool.ConnConfig.ConnectTimeout == 0 {
 		t.pool.ConnConfig.ConnectTimeout = dialTimeout
@@ -68,7 +66,7 @@ func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 	}
 	t.sketch, err = pgstore.NewWithConn(noPostgres{}, t.store)
 	if err != nil {
-		return nil, fmt.Errorf("stores: %w", err)
+		return nil, invalid("URL", "%w", err)
 	}
 	return t, nil
 }
@@ -93,7 +91,7 @@ func (t *postgresTarget) read(name, value string) (err error) {
 		return unknownParameter(name, postgresParameters)
 	}
 	if err != nil {
-		return fmt.Errorf("stores: %s: must be true or false, not %q", name, value)
+		return invalid("URL", "%s: must be true or false, not %q", name, value)
 	}
 	return nil
 }
@@ -122,7 +120,7 @@ func (t *postgresTarget) connect(ctx context.Context) (*link, error) {
 	})
 	ping := func(ctx context.Context) error {
 		if err := pool.Ping(ctx); err != nil {
-			return fmt.Errorf("stores: postgres: %w", err)
+			return failed("postgres", err)
 		}
 		return nil
 	}

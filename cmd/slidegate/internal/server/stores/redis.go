@@ -3,8 +3,6 @@ package stores
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -53,7 +51,7 @@ func parseRedis(text string) (*redisTarget, error) {
 		return nil, err
 	}
 	if kind == "" && len(a.hosts) > 1 {
-		return nil, errors.New("stores: redis:// has one host; for several write redis+cluster:// or redis+sentinel://")
+		return nil, invalid("URL", "redis:// has one host; for several write redis+cluster:// or redis+sentinel://")
 	}
 	if err := t.readParameters(&a); err != nil {
 		return nil, err
@@ -67,11 +65,11 @@ func parseRedis(text string) (*redisTarget, error) {
 		s.Dialer, s.TLSConfig, s.ClientName = t.client.Dialer, t.client.TLSConfig, t.client.ClientName
 		s.TopologyRefreshInterval = 5 * time.Second // a failover whose announcement was missed is still seen
 	} else if a.query.Has("sentinel_user") || a.query.Has("sentinel_password") {
-		return nil, errors.New("stores: sentinel_user and sentinel_password are for redis+sentinel:// alone")
+		return nil, invalid("URL", "sentinel_user and sentinel_password are for redis+sentinel:// alone")
 	}
 	t.sketch, err = redisstore.NewWithConn(noConn{}, t.store)
 	if err != nil {
-		return nil, fmt.Errorf("stores: prefix: %w", err)
+		return nil, invalid("URL", "prefix: %w", err)
 	}
 	return t, nil
 }
@@ -80,7 +78,7 @@ func parseRedis(text string) (*redisTarget, error) {
 func (t *redisTarget) readPath(kind string, path []string) error {
 	if kind == "sentinel" {
 		if len(path) == 0 || path[0] == "" {
-			return errors.New("stores: redis+sentinel:// needs the name of the master after the hosts, such as .../mymaster")
+			return invalid("URL", "redis+sentinel:// needs the name of the master after the hosts, such as .../mymaster")
 		}
 		t.client.Sentinel.MasterSet, path = path[0], path[1:]
 	}
@@ -90,10 +88,10 @@ func (t *redisTarget) readPath(kind string, path []string) error {
 	db, err := strconv.Atoi(path[0])
 	switch {
 	case err != nil || db < 0 || len(path) > 1:
-		return errors.New("stores: what follows the host in a redis URL must be the number of a database, or nothing; " +
+		return invalid("URL", "what follows the host in a redis URL must be the number of a database, or nothing; "+
 			"if it is part of a password, percent-encode the / in that")
 	case kind == "cluster" && db != 0:
-		return errors.New("stores: a cluster has no database but 0; leave the number out of redis+cluster://")
+		return invalid("URL", "a cluster has no database but 0; leave the number out of redis+cluster://")
 	}
 	t.client.SelectDB = db
 	return nil
@@ -107,7 +105,7 @@ func (t *redisTarget) readParameters(a *address) error {
 		if text := a.query.Get(name); text != "" {
 			d, err := time.ParseDuration(text)
 			if err != nil || d <= 0 {
-				return fmt.Errorf("stores: %s: must be a time such as 500ms, not %q", name, text)
+				return invalid("URL", "%s: must be a time such as 500ms, not %q", name, text)
 			}
 			*to = d
 		}
@@ -117,7 +115,7 @@ func (t *redisTarget) readParameters(a *address) error {
 	case "2":
 		t.client.AlwaysRESP2 = true
 	default:
-		return fmt.Errorf("stores: protocol: must be 2 or 3, not %q", protocol)
+		return invalid("URL", "protocol: must be 2 or 3, not %q", protocol)
 	}
 	return nil
 }
@@ -126,7 +124,7 @@ func (t *redisTarget) readTLS(wanted bool, a *address) error {
 	skip := a.query.Get("skip_verify")
 	if !wanted {
 		if skip != "" || a.query.Has("server_name") {
-			return errors.New("stores: skip_verify and server_name are for TLS; write rediss:// to have it")
+			return invalid("URL", "skip_verify and server_name are for TLS; write rediss:// to have it")
 		}
 		return nil
 	}
@@ -137,7 +135,7 @@ func (t *redisTarget) readTLS(wanted bool, a *address) error {
 	if skip != "" {
 		yes, err := strconv.ParseBool(skip)
 		if err != nil {
-			return fmt.Errorf("stores: skip_verify: must be true or false, not %q", skip)
+			return invalid("URL", "skip_verify: must be true or false, not %q", skip)
 		}
 		t.client.TLSConfig.InsecureSkipVerify = yes
 	}
@@ -168,7 +166,7 @@ func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 	}
 	ping := func(ctx context.Context) error {
 		if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
-			return fmt.Errorf("stores: redis: %w", err)
+			return failed("redis", err)
 		}
 		return nil
 	}

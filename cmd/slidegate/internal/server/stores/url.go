@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/wording"
 )
 
@@ -17,7 +18,7 @@ var schemes = []string{"memory", "redis", "rediss", "redis+cluster", "rediss+clu
 
 // unknownScheme is the error of a URL that no store is known for. A scheme holds no secret, unless it is none.
 func unknownScheme(scheme string) error {
-	return fmt.Errorf("stores: the URL begins with no store that is known%s (%s)",
+	return invalid("URL", "the URL begins with no store that is known%s (%s)",
 		wording.DidYouMean(scheme, schemes), wording.ThereAre(schemes))
 }
 
@@ -33,7 +34,7 @@ type address struct {
 // parseAddress takes a URL apart, which may have several hosts. The parameters are those that there may be.
 func parseAddress(text, port string, parameters ...string) (a address, err error) {
 	bad := func(what string) (address, error) {
-		return address{}, fmt.Errorf("stores: the URL's %s cannot be read; write SCHEME://USER:PASSWORD@HOST:PORT/..., "+
+		return address{}, invalid("URL", "the URL's %s cannot be read; write SCHEME://USER:PASSWORD@HOST:PORT/..., "+
 			"and percent-encode / ? # @ and %% in a user or password", what)
 	}
 	scheme, rest, ok := strings.Cut(text, "://")
@@ -89,20 +90,30 @@ func withPort(host, port string) (string, bool) {
 func parseQuery(text string, known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return nil, fmt.Errorf("stores: what follows the ? of the URL cannot be read; write NAME=VALUE&NAME=VALUE")
+		return nil, invalid("URL", "what follows the ? of the URL cannot be read; write NAME=VALUE&NAME=VALUE")
 	}
 	for name := range values {
 		if !slices.Contains(known, name) {
 			return nil, unknownParameter(name, known)
 		}
 		if len(values[name]) > 1 {
-			return nil, fmt.Errorf("stores: the URL has %s twice; write it once", name)
+			return nil, invalid("URL", "the URL has %s twice; write it once", name)
 		}
 	}
 	return values, nil
 }
 
 func unknownParameter(name string, known []string) error {
-	return fmt.Errorf("stores: the URL has a parameter that is not known%s (%s)",
+	return invalid("URL", "the URL has a parameter that is not known%s (%s)",
 		wording.DidYouMean(name, known), wording.ThereAre(known))
+}
+
+// invalid returns the error of an argument or an option of Open.
+func invalid(option, format string, args ...any) error {
+	return &config.OptionError{Package: "stores", Option: option, Err: fmt.Errorf(format, args...)}
+}
+
+// failed returns the error of a store that does not answer.
+func failed(store string, err error) error {
+	return &config.OptionError{Package: "stores", Within: store, Err: err}
 }

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
@@ -245,7 +245,7 @@ func TestWrongOptions(t *testing.T) {
 		"has no host":              {To: &url.URL{Scheme: "http", Host: ":80"}},
 		"write http://h:1":         {To: &url.URL{Scheme: "http", Host: "h:1", Path: "/app"}},
 		"write https://h":          {To: &url.URL{Scheme: "https", Host: "h", RawQuery: "a"}},
-		"none of httplimit's":      {To: good, Headers: httplimit.HeadersNone + 1},
+		"one of httplimit's":       {To: good, Headers: httplimit.HeadersNone + 1},
 		"must not be negative":     {To: good, Timeout: -1},
 		"MaxIdle: must not be neg": {To: good, MaxIdle: -1},
 	} {

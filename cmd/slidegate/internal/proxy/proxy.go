@@ -13,8 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 )
 
@@ -94,17 +96,21 @@ func New(g *gate.Gate, opts Options) (*Proxy, error) {
 func (o Options) validate() (Options, error) {
 	switch {
 	case o.To == nil:
-		return o, errors.New("proxy: To: is missing; say where the application listens, such as http://localhost:3000")
+		return o, invalid("To", "is missing; say where the application listens, such as http://localhost:3000")
 	case o.To.Scheme != "http" && o.To.Scheme != "https":
-		return o, fmt.Errorf("proxy: To: must begin with http:// or https://, not %q", o.To.Scheme)
+		return o, invalid("To", "must begin with http:// or https://, not %q", o.To.Scheme)
 	case o.To.Hostname() == "":
-		return o, errors.New("proxy: To: has no host; write one, such as http://localhost:3000")
+		return o, invalid("To", "has no host; write one, such as http://localhost:3000")
 	case o.To.User != nil || o.To.Path != "" && o.To.Path != "/" || o.To.RawQuery != "" || o.To.Fragment != "":
-		return o, fmt.Errorf("proxy: To: must be a scheme and a host alone; write %s://%s", o.To.Scheme, o.To.Host)
+		return o, invalid("To", "must be a scheme and a host alone; write %s://%s", o.To.Scheme, o.To.Host)
 	case o.Headers > httplimit.HeadersNone:
-		return o, fmt.Errorf("proxy: Headers: %d is none of httplimit's", o.Headers)
-	case o.Timeout < 0 || o.DialTimeout < 0 || o.MaxIdle < 0:
-		return o, errors.New("proxy: Timeout, DialTimeout and MaxIdle: must not be negative; 0 means the default")
+		return o, invalid("Headers", "unknown value %d; use one of httplimit's constants", o.Headers)
+	case o.Timeout < 0:
+		return o, invalid("Timeout", "must not be negative, but is %v; 0 means a minute", o.Timeout)
+	case o.DialTimeout < 0:
+		return o, invalid("DialTimeout", "must not be negative, but is %v; 0 means 10 seconds", o.DialTimeout)
+	case o.MaxIdle < 0:
+		return o, invalid("MaxIdle", "must not be negative, but is %d; 0 means 512", o.MaxIdle)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
@@ -164,4 +170,21 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		p.pass.ServeHTTP(w, r)
 	}
+}
+
+// unfit returns the refusal of a request that a reverse proxy has no use for, or nil. All of them are ways to write a
+// request that the gate would see another path of than the application.
+func unfit(r *http.Request) *problemjson.Document {
+	switch {
+	case r.Method == http.MethodConnect:
+		return &problemjson.Document{Status: http.StatusMethodNotAllowed, Detail: "There are no tunnels here."}
+	case r.URL.Opaque != "", r.URL.Path == "*" && r.Method != http.MethodOptions:
+		return &problemjson.Document{Status: http.StatusBadRequest, Detail: "The target of the request is not a path."}
+	}
+	return nil
+}
+
+// invalid returns the error of an option.
+func invalid(option, format string, args ...any) error {
+	return &config.OptionError{Package: "proxy", Option: option, Err: fmt.Errorf(format, args...)}
 }

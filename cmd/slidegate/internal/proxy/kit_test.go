@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"

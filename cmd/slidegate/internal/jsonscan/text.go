@@ -1,4 +1,4 @@
-package traffic
+package jsonscan
 
 import (
 	"bytes"
@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// text returns what a raw value says: a string without its quotes and escapes, a number or a word as it stands, an object
+// Text returns what a raw value says: a string without its quotes and escapes, a number or a word as it stands, an object
 // as it stands. An array stands for its first element, which is what a header with one value is. Null, an empty array and
 // what is not there are nil. What is returned is valid until the next line.
-func (s *jsonScan) text(raw []byte) []byte {
+func (s *Scanner) Text(raw []byte) []byte {
 	for len(raw) > 0 && raw[0] == '[' {
-		first := jsonScan{line: raw}
+		first := Scanner{line: raw}
 		i := first.space(1)
 		if first.at(i) == ']' {
 			return nil
@@ -28,7 +28,7 @@ func (s *jsonScan) text(raw []byte) []byte {
 }
 
 // unquote returns the text of a string that was checked, in scratch if it has escapes.
-func (s *jsonScan) unquote(raw []byte) []byte {
+func (s *Scanner) unquote(raw []byte) []byte {
 	raw = raw[1 : len(raw)-1]
 	i := bytes.IndexByte(raw, '\\')
 	if i < 0 {
@@ -45,7 +45,7 @@ func (s *jsonScan) unquote(raw []byte) []byte {
 
 // unescape appends what the escape stands for that follows a backslash, and returns what follows it. Half a pair of
 // surrogates stands for nothing: like others who read JSON it becomes U+FFFD.
-func (s *jsonScan) unescape(raw []byte) []byte {
+func (s *Scanner) unescape(raw []byte) []byte {
 	c := raw[0]
 	switch c {
 	case 'b':

@@ -1,4 +1,4 @@
-package traffic
+package jsonscan
 
 import (
 	"encoding/json"
@@ -74,23 +74,32 @@ func wantAt(text string, path []string) (string, bool) {
 	return strings.Trim(text, " \t"), true
 }
 
+// slotsOf asks for the members at paths.
+func slotsOf(t interface{ Fatal(...any) }, s *Scanner, paths ...string) (slots []int) {
+	for _, path := range paths {
+		names, err := SplitPath(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots = append(slots, s.Slot(names, false))
+	}
+	return slots
+}
+
 func TestMembersAreThoseOfTheStandardLibrary(t *testing.T) {
 	paths := []string{"a", "b", "a.b", "a.b.c", "b.0", "c.0.a", `a\.b`, "A", "a.0"}
 	rapid.Check(t, func(t *rapid.T) {
 		line := anObject(t, 4)
-		p := &jsonParser{tree: newTree()}
-		slots, err := p.slots(paths)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var s Scanner
+		slots := slotsOf(t, &s, paths...)
 		for range 2 { // nothing is left over from the line before
-			if !p.scan.read([]byte(line), p.tree) {
-				t.Fatalf("%s is refused at %d", line, p.scan.bad)
+			if !s.Read([]byte(line)) {
+				t.Fatalf("%s is refused at %d", line, s.bad)
 			}
 			for i, path := range paths {
-				names, _ := splitPath(path)
+				names, _ := SplitPath(path)
 				want, found := wantAt(line, names)
-				got := p.scan.found[slots[i]]
+				got := s.Raw(slots[i])
 				if (got != nil) != found || string(got) != want {
 					t.Fatalf("%s at %s: %q, want %q, %v", line, path, got, want, found)
 				}
@@ -99,7 +108,7 @@ func TestMembersAreThoseOfTheStandardLibrary(t *testing.T) {
 					if err := json.Unmarshal([]byte(want), &text); err != nil {
 						t.Fatal(err)
 					}
-					if got := p.scan.text(got); string(got) != text {
+					if got := s.Text(got); string(got) != text {
 						t.Fatalf("%s says %q, want %q", want, got, text)
 					}
 				}
@@ -117,44 +126,44 @@ func FuzzJSON(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		p := &jsonParser{tree: newTree()}
-		slots, _ := p.slots([]string{"a", "a.b", "a.0"})
-		got := p.scan.read(line, p.tree)
+		var s Scanner
+		slots := slotsOf(t, &s, "a", "a.b", "a.0")
+		got := s.Read(line)
 		trimmed := strings.TrimLeft(string(line), " \t\r\n")
 		want := strings.HasPrefix(trimmed, "{") && json.Valid(line)
-		if got != want && !p.scan.deep {
+		if got != want && !s.deep {
 			t.Fatalf("%q: %v, want %v", line, got, want)
 		}
 		if !got {
-			if p.whyBad() == "" || p.scan.bad < 0 || p.scan.bad > len(line) {
-				t.Fatalf("%q: mistake at %d", line, p.scan.bad)
+			if s.Why() == "" || s.bad < 0 || s.bad > len(line) {
+				t.Fatalf("%q: mistake at %d", line, s.bad)
 			}
 			return
 		}
 		for _, slot := range slots {
-			p.scan.text(p.scan.found[slot])
+			s.Text(s.Raw(slot))
 		}
 	})
 }
 
 func TestWhyJSONIsBad(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"a":1`:           "JSON: the line ends in the middle",
-		`{"a":"b`:          "JSON: the line ends in the middle",
-		`{"a":"b\`:         "JSON: the line ends in the middle",
-		`{"a":1} x`:        "JSON: it is not valid at byte 9",
-		`{"a":1,}`:         "JSON: it is not valid at byte 8",
-		`{"a":01}`:         "JSON: it is not valid at byte 6",
-		`[1]`:              "JSON: the line is not an object",
-		`hello`:            "JSON: the line is not an object",
-		"{\"a\":\"\x01\"}": "JSON: it is not valid at byte 7",
-		`{"a":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`: "JSON: it is nested more than 512 deep",
+		`{"a":1`:           "the line ends in the middle",
+		`{"a":"b`:          "the line ends in the middle",
+		`{"a":"b\`:         "the line ends in the middle",
+		`{"a":1} x`:        "it is not valid at byte 9",
+		`{"a":1,}`:         "it is not valid at byte 8",
+		`{"a":01}`:         "it is not valid at byte 6",
+		`[1]`:              "the line is not an object",
+		`hello`:            "the line is not an object",
+		"{\"a\":\"\x01\"}": "it is not valid at byte 7",
+		`{"a":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`: "it is nested more than 512 deep",
 		`{"a":` + strings.Repeat("[", 512) + strings.Repeat("]", 512) + `}`: "",
 	} {
-		p := &jsonParser{tree: newTree()}
+		var s Scanner
 		got := ""
-		if !p.scan.read([]byte(line), p.tree) {
-			got = p.whyBad()
+		if !s.Read([]byte(line)) {
+			got = s.Why()
 		}
 		if got != want {
 			t.Errorf("%.20s: %q, want %q", line, got, want)
@@ -168,14 +177,14 @@ func TestTextOfValues(t *testing.T) {
 		`["a","b"]`: "a", `[ [ "a" ] ]`: "a", `"-"`: "-", `12.50`: "12.50", `true`: "true", `{"a":1}`: `{"a":1}`,
 		`""`: "", `"a\u0020b"`: "a b",
 	} {
-		var s jsonScan
-		if got := s.text([]byte(raw)); got == nil || string(got) != want {
+		var s Scanner
+		if got := s.Text([]byte(raw)); got == nil || string(got) != want {
 			t.Errorf("%s says %q, want %q", raw, got, want)
 		}
 	}
 	for _, raw := range []string{"", "null", "[]", "[ ]", "[null]", "[[]]"} {
-		var s jsonScan
-		if got := s.text([]byte(raw)); got != nil {
+		var s Scanner
+		if got := s.Text([]byte(raw)); got != nil {
 			t.Errorf("%s says %q, want nothing", raw, got)
 		}
 	}
@@ -190,7 +199,7 @@ func TestEndOfPlain(t *testing.T) {
 		for want < len(text) && text[want] >= ' ' && text[want] != '"' && text[want] != '\\' {
 			want++
 		}
-		if got := endOfPlain(text, start); got != want {
+		if got := EndOfPlain(text, start); got != want {
 			t.Fatalf("%q from %d: %d, want %d", text, start, got, want)
 		}
 	})
@@ -219,7 +228,7 @@ func TestSplitPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"a": "a", "a.b.0": "a|b|0", `a\.b.c`: "a.b|c", `a\\.b`: `a\|b`, "": "", ".": "", "a.": "", "a..b": "",
 	} {
-		names, err := splitPath(path)
+		names, err := SplitPath(path)
 		if got := strings.Join(names, "|"); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v, want %q", path, got, err, want)
 		}

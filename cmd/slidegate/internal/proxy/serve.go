@@ -26,8 +26,13 @@ type ServeOptions struct {
 }
 
 func (o ServeOptions) validate() (ServeOptions, error) {
-	if o.Idle < 0 || o.Drain < 0 || o.MaxConnections < 0 {
-		return o, errors.New("proxy: Idle, Drain and MaxConnections: must not be negative; 0 means the default")
+	switch {
+	case o.Idle < 0:
+		return o, invalid("Idle", "must not be negative, but is %v; 0 means a minute", o.Idle)
+	case o.Drain < 0:
+		return o, invalid("Drain", "must not be negative, but is %v; 0 means 10 seconds", o.Drain)
+	case o.MaxConnections < 0:
+		return o, invalid("MaxConnections", "must not be negative, but is %d; 0 means 65536", o.MaxConnections)
 	}
 	if o.Idle == 0 {
 		o.Idle = time.Minute

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/proxy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/config"
 )
 

@@ -1,4 +1,4 @@
-package traffic
+package jsonscan
 
 import (
 	"bytes"
@@ -80,8 +80,8 @@ func (n *node) kid(name string, fold bool) *node {
 	return kid
 }
 
-// splitPath splits a path such as request.headers.Referer.0 at its dots. A backslash before a dot makes it part of a name.
-func splitPath(path string) ([]string, error) {
+// SplitPath splits a path such as request.headers.Referer.0 at its dots. A backslash before a dot makes it part of a name.
+func SplitPath(path string) ([]string, error) {
 	var names []string
 	var name strings.Builder
 	for i := 0; i <= len(path); i++ {

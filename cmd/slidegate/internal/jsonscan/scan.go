@@ -1,16 +1,19 @@
-package traffic
+package jsonscan
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 )
 
 // maxDepth is how deep arrays and objects may be nested, so that no input can exhaust the stack.
 const maxDepth = 512
 
-// jsonScan reads one JSON value in one pass: it checks all of it, and keeps the raw text of the members that a tree of
-// names asks for. Of members that stand twice the last one counts. It keeps its memory from line to line.
-type jsonScan struct {
+// Scanner reads JSON objects one after the other: it checks all of each, and keeps the raw text of the members that were asked
+// for. Of members that stand twice the last one counts. It keeps its memory from line to line. The zero value asks for
+// nothing, and is ready. It is not safe for concurrent use.
+type Scanner struct {
+	tree    *node // what is asked for; nil for nothing
 	line    []byte
 	found   [][]byte // raw values by slot, nil if not there
 	scratch []byte   // what had to be unescaped of this line
@@ -18,8 +21,21 @@ type jsonScan struct {
 	deep    bool     // and it is the depth
 }
 
-// read checks that line is one JSON object and fills found.
-func (s *jsonScan) read(line []byte, tree *node) bool {
+// Slot asks for the member at path, in all lines from the next one on, and returns the slot in which Raw finds it. If fold is
+// set, the last name of path matches in any case.
+func (s *Scanner) Slot(path []string, fold bool) int {
+	if s.tree == nil {
+		s.tree = newTree()
+	}
+	slot := s.tree.add(path, fold, len(s.found))
+	if slot == len(s.found) {
+		s.found = append(s.found, nil)
+	}
+	return slot
+}
+
+// Read reports whether line is one JSON object. If it is not, Why says what is wrong.
+func (s *Scanner) Read(line []byte) bool {
 	s.line, s.scratch, s.deep = line, s.scratch[:0], false
 	clear(s.found)
 	i := s.space(0)
@@ -27,35 +43,51 @@ func (s *jsonScan) read(line []byte, tree *node) bool {
 		s.bad = i
 		return false
 	}
-	if i = s.object(i, tree, 0); i < 0 {
+	if i = s.object(i, s.tree, 0); i < 0 {
 		return false
 	}
 	s.bad = s.space(i)
 	return s.bad == len(line)
 }
 
+// Raw returns the value in a slot as it stands in the line that was read last, nil if the line does not have it.
+func (s *Scanner) Raw(slot int) []byte { return s.found[slot] }
+
+// Why says what is wrong with the line, after Read returned false.
+func (s *Scanner) Why() string {
+	switch {
+	case s.deep:
+		return fmt.Sprintf("it is nested more than %d deep", maxDepth)
+	case s.space(0) == s.bad && s.bad < len(s.line):
+		return "the line is not an object"
+	case s.bad == len(s.line):
+		return "the line ends in the middle"
+	}
+	return fmt.Sprintf("it is not valid at byte %d", s.bad+1)
+}
+
 // at returns the byte at i, and 0, which nothing expects, after the end.
-func (s *jsonScan) at(i int) byte {
+func (s *Scanner) at(i int) byte {
 	if i < len(s.line) {
 		return s.line[i]
 	}
 	return 0
 }
 
-func (s *jsonScan) space(i int) int {
+func (s *Scanner) space(i int) int {
 	for i < len(s.line) && (s.line[i] == ' ' || s.line[i] == '\t' || s.line[i] == '\r' || s.line[i] == '\n') {
 		i++
 	}
 	return i
 }
 
-func (s *jsonScan) fail(i int) int {
+func (s *Scanner) fail(i int) int {
 	s.bad = min(i, len(s.line))
 	return -1
 }
 
 // value checks the value at i and returns where it ends, or -1. Names in it are looked for in want, which may be nil.
-func (s *jsonScan) value(i int, want *node, depth int) int {
+func (s *Scanner) value(i int, want *node, depth int) int {
 	if depth > maxDepth {
 		s.deep = true
 		return s.fail(i)
@@ -77,7 +109,7 @@ func (s *jsonScan) value(i int, want *node, depth int) int {
 	return s.number(i)
 }
 
-func (s *jsonScan) object(i int, want *node, depth int) int {
+func (s *Scanner) object(i int, want *node, depth int) int {
 	i = s.space(i + 1)
 	if s.at(i) == '}' {
 		return i + 1
@@ -111,7 +143,7 @@ func (s *jsonScan) object(i int, want *node, depth int) int {
 	}
 }
 
-func (s *jsonScan) array(i int, want *node, depth int) int {
+func (s *Scanner) array(i int, want *node, depth int) int {
 	i = s.space(i + 1)
 	if s.at(i) == ']' {
 		return i + 1
@@ -136,7 +168,7 @@ func (s *jsonScan) array(i int, want *node, depth int) int {
 }
 
 // wanted is value, and keeps what it finds if want has a slot for it.
-func (s *jsonScan) wanted(i int, want *node, depth int) int {
+func (s *Scanner) wanted(i int, want *node, depth int) int {
 	if want == nil {
 		return s.value(i, nil, depth)
 	}
@@ -149,9 +181,9 @@ func (s *jsonScan) wanted(i int, want *node, depth int) int {
 }
 
 // str checks the string at i, which is its opening quote.
-func (s *jsonScan) str(i int) int {
+func (s *Scanner) str(i int) int {
 	for i++; ; i++ {
-		i = endOfPlain(s.line, i)
+		i = EndOfPlain(s.line, i)
 		switch s.at(i) {
 		case '"':
 			return i + 1
@@ -173,9 +205,9 @@ func (s *jsonScan) str(i int) int {
 	}
 }
 
-// endOfPlain returns where after i the first byte is that is not plain text in a JSON string: a quote, a backslash, a
+// EndOfPlain returns where after i the first byte is that is not plain text in a JSON string: a quote, a backslash, a
 // control character. It looks at eight bytes at a time.
-func endOfPlain(line []byte, i int) int {
+func EndOfPlain(line []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for i+8 <= len(line) {
 		x := binary.LittleEndian.Uint64(line[i:])
@@ -193,7 +225,7 @@ func endOfPlain(line []byte, i int) int {
 	return i
 }
 
-func (s *jsonScan) literal(i int, word string) int {
+func (s *Scanner) literal(i int, word string) int {
 	if len(s.line)-i < len(word) || string(s.line[i:i+len(word)]) != word {
 		return s.fail(i)
 	}
@@ -201,7 +233,7 @@ func (s *jsonScan) literal(i int, word string) int {
 }
 
 // number checks the number at i: no zero before other digits, digits on both sides of the point and in the exponent.
-func (s *jsonScan) number(i int) int {
+func (s *Scanner) number(i int) int {
 	if s.at(i) == '-' {
 		i++
 	}
@@ -228,7 +260,7 @@ func (s *jsonScan) number(i int) int {
 	return i
 }
 
-func (s *jsonScan) digits(i int) int {
+func (s *Scanner) digits(i int) int {
 	for i < len(s.line) && s.line[i]-'0' <= 9 {
 		i++
 	}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config"
+)
+
+// flagError is the error of a flag, as the person who gave it knows it.
+type flagError struct {
+	flag string // or several, and what was given
+	err  error
+}
+
+// inFlag returns err as the error of a flag.
+func inFlag(flag string, err error) error { return &flagError{flag, err} }
+
+// Error returns the flag and what is wrong with it.
+func (e *flagError) Error() string { return e.flag + ": " + e.err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *flagError) Unwrap() error { return e.err }
+
+// joined is the type of several errors in one.
+var joined = reflect.TypeOf(errors.Join(io.EOF))
+
+// message returns what err says to a person who called the program: with flags in place of options, and without the names of
+// packages. It goes by the types of errors, and never looks into a text.
+func (c *console) message(err error) string {
+	if reflect.TypeOf(err) == joined {
+		var all []string
+		for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+			all = append(all, c.message(one))
+		}
+		return strings.Join(all, "\n")
+	}
+	switch e := err.(type) {
+	case *flagError:
+		return e.flag + ": " + c.message(e.err)
+	case *config.OptionError:
+		return strings.Join(append(c.place(e), c.message(e.Err)), ": ")
+	case *slidegate.LimitError:
+		if e.Text == "" {
+			return e.Err.Error()
+		}
+		return fmt.Sprintf("%v (in %q)", e.Err, e.Text)
+	}
+	return err.Error()
+}
+
+// place returns where a person finds an option: the flags that set it, or the field of the file that --config names.
+func (c *console) place(e *config.OptionError) (names []string) {
+	flags := c.flagsOf(e.Package + "." + e.Option)
+	if e.Package == "gate" {
+		flags.field = e.Option // it calls options as the file does
+	}
+	file := c.configFile()
+	within := e.Within
+	if e.Package == "gate" && file == "" {
+		within = "" // a policy that is made of flags has a name that nobody wrote
+	}
+	switch {
+	case len(flags.given) > 0:
+		names = []string{strings.Join(flags.given, ", "), within}
+	case file != "" && flags.field != "":
+		names = []string{file, within, flags.field}
+	case len(flags.all) > 0:
+		names = []string{flags.all[0], within}
+	default:
+		names = []string{within, e.Option}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+// flagNames are the names of the flags that set an option.
+type flagNames struct {
+	all   []string
+	given []string // those that have a value
+	field string   // of a file of policies, which sets the option too; empty if none does
+}
+
+// flagsOf returns the flags that set an option. The tag "option" of a flag's field says which options it sets, and the tag
+// "file" which field of a file sets the same.
+func (c *console) flagsOf(option string) (names flagNames) {
+	if c.node == nil {
+		return names
+	}
+	for _, value := range valuesOf(c.node) {
+		if !slices.Contains(strings.Fields(value.Tag.Get("option")), option) {
+			continue
+		}
+		name := "<" + value.Name + ">"
+		if value.Flag != nil {
+			name = "--" + value.Name
+		}
+		if also := value.Tag.Get("also"); also != "" {
+			name += " or " + also
+		}
+		names.all = append(names.all, name)
+		names.field = value.Tag.Get("file")
+		if !value.Target.IsZero() {
+			names.given = append(names.given, name)
+		}
+	}
+	return names
+}
+
+// configFile returns the file of policies that the command was given; empty if there is none.
+func (c *console) configFile() string {
+	if c.node != nil {
+		for _, value := range valuesOf(c.node) {
+			if value.Flag != nil && value.Name == "config" {
+				return value.Target.String()
+			}
+		}
+	}
+	return ""
+}
+
+// valuesOf returns the flags and the arguments of a command.
+func valuesOf(node *kong.Node) []*kong.Value {
+	all := slices.Clone(node.Positional)
+	for _, flag := range node.Flags {
+		all = append(all, flag.Value)
+	}
+	return all
+}

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/slidegate/slidegate/config"
+)
+
+// withoutFlag are the options of which errors may tell, and that no flag sets: they are in files of policies, or nobody can
+// set them but the program.
+var withoutFlag = []string{
+	"gate.file", "server.File",
+	"gate.candidate", "gate.cost", "gate.default_policy", "gate.name", "gate.overrides", "gate.policies",
+	"generate.Bots", "replay.Trails",
+	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxConnections", "proxy.MaxIdle",
+}
+
+// computed are the options that calls name by a variable, by the package that makes the calls.
+var computed = map[string][]string{
+	"server":  {"Admin", "GRPC", "HTTP", "RESP"},
+	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
+}
+
+// TestOptionsHaveFlags: whatever option an error can be about, a flag says that it sets it, or it is known that none does; and
+// no flag says so of an option that no error is about.
+func TestOptionsHaveFlags(t *testing.T) {
+	var flags []string
+	for _, node := range model(t).Leaves(false) {
+		for _, value := range valuesOf(node) {
+			flags = append(flags, strings.Fields(value.Tag.Get("option"))...)
+		}
+	}
+	options := optionsOf(t, "internal", filepath.Join("..", "..", "config"))
+	if len(options) < 40 {
+		t.Fatalf("found only the options %q: the test does not look where they are", options)
+	}
+	for _, option := range options {
+		if slices.Contains(flags, option) == slices.Contains(withoutFlag, option) {
+			t.Errorf("%s: give the flag that sets it the tag option, or name it in withoutFlag, and not both", option)
+		}
+	}
+	for _, option := range slices.Concat(flags, withoutFlag) {
+		if !slices.Contains(options, option) {
+			t.Errorf("%s: no error is about it any more", option)
+		}
+	}
+}
+
+// TestFlagsGoByType: whatever an error says, the flag of its option is named, and its package is not.
+func TestFlagsGoByType(t *testing.T) {
+	for _, node := range model(t).Leaves(false) {
+		c := &console{node: node}
+		for _, value := range valuesOf(node) {
+			for _, option := range strings.Fields(value.Tag.Get("option")) {
+				pkg, name, _ := strings.Cut(option, ".")
+				got := c.message(errors.Join(&config.OptionError{Package: pkg, Option: name, Err: errors.New("server: http: is odd")}))
+				place, text, _ := strings.Cut(got, ": ")
+				if !strings.Contains(place, value.Name) && !strings.Contains(place, "--limit") || text != "server: http: is odd" {
+					t.Errorf("%s: %s: the message is %q", node.Name, option, got)
+				}
+			}
+		}
+	}
+}
+
+// TestMessage: packages are left out at every depth, and files of policies are named where they are what is wrong.
+func TestMessage(t *testing.T) {
+	why := errors.New("is odd")
+	store := &config.OptionError{Package: "stores", Option: "URL", Err: why}
+	policy := &config.OptionError{Package: "gate", Within: `policy "api"`, Option: "limits", Err: why}
+	for _, test := range []struct {
+		args []string
+		err  error
+		want string
+	}{
+		{[]string{"serve", "--store", "memory:"}, store, "--store: is odd"},
+		{[]string{"serve"}, store, "--store: is odd"},
+		{[]string{"serve", "--config", "f.yaml"}, store, "f.yaml: store: is odd"},
+		{[]string{"replay", "--config", "f.yaml"}, &config.OptionError{Package: "traffic", Within: "a.log", Option: "Key", Err: why}, "f.yaml: a.log: key: is odd"},
+		{[]string{"serve", "--config", "f.yaml"}, &config.OptionError{Package: "server", Option: "TLS.Key", Err: why}, "--tls-key: is odd"},
+		{[]string{"serve", "--config", "f.yaml"}, &config.OptionError{Package: "server", Option: "File", Err: why}, "File: is odd"},
+		{[]string{"serve", "--limit", "1/1m"}, policy, "--limit: is odd"},
+		{[]string{"serve", "--config", "f.yaml"}, policy, `f.yaml: policy "api": limits: is odd`},
+		{[]string{"proxy", "--to", "http://h", "--limit", "1/1m", "--route", "/=1/1m"}, policy, "--limit, --route: is odd"},
+		{[]string{"proxy", "--to", "http://h", "--route", "/=1/1m"}, policy, "--route: is odd"},
+		{[]string{"serve"}, errors.Join(store, inFlag("--state", why)), "--store: is odd\n--state: is odd"},
+		{[]string{"serve"}, &config.OptionError{Package: "server", Option: "File", Err: why}, "File: is odd"},
+		{[]string{"replay"}, &config.OptionError{Package: "traffic", Within: "a.log", Err: why}, "a.log: is odd"},
+		{[]string{"replay"}, &config.OptionError{Package: "traffic", Within: "a.log", Option: "Fields", Err: why}, "--field: a.log: is odd"},
+		{[]string{"generate"}, &config.OptionError{Package: "generate", Option: "Shape", Err: why}, "<shape>: is odd"},
+	} {
+		parsed, err := kong.Must(&commands{}, kong.Vars(helpVars())).Parse(test.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&console{node: parsed.Selected()}).message(test.err); got != test.want {
+			t.Errorf("%q: %q, want %q", test.args, got, test.want)
+		}
+	}
+}
+
+// wrong are command lines and the flag that is wrong in each. What the messages go on to say, other tests look at: they may be
+// reworded without a change here.
+type wrong map[string]string
+
+func wrongForServe(t *testing.T, taken, missing string) wrong {
+	short := write(t, "short.txt", []byte("hunter2\n"))
+	serve := "serve --http 127.0.0.1:0 --grpc off --resp off --admin off "
+	return wrong{
+		"serve --http " + taken:                                   "--http",
+		"serve --http off --grpc off --resp off --admin off":      "--http",
+		"serve --http off --resp off --admin off --grpc " + taken: "--grpc",
+		"serve --http off --grpc off --admin off --resp " + taken: "--resp",
+		"serve --http off --grpc off --resp off --admin " + taken: "--admin",
+		"serve --admin 0.0.0.0:0":                                 "--admin",
+		serve + "--envoy " + missing:                              "--envoy",
+		serve + "--state " + missing:                              "--state",
+		serve + "--state-every 0s":                                "--state-every",
+		serve + "--drain 0s":                                      "--drain",
+		serve + "--max-connections 0":                             "--max-connections",
+		serve + "--tokens-file " + missing:                        "--tokens-file",
+		serve + "--tokens-file " + short:                          "--tokens-file or SLIDEGATE_TOKENS",
+		serve + "--tls-key x.pem":                                 "--tls-cert",
+		serve + "--tls-cert x.pem":                                "--tls-key",
+		serve + "--tls-client-ca x.pem":                           "--tls-client-ca",
+		serve + "--tls-cert " + missing + " --tls-key x":          "--tls-cert",
+		serve + "--tls-cert " + short + " --tls-key " + missing:   "--tls-key",
+		serve + "--tls-cert " + short + " --tls-key " + short:     "--tls-cert",
+		serve + "--limit ten":                                     "--limit",
+		serve + "--limit 1/1m --limit 2/1m":                       "--limit",
+		serve + "--store ftp://x":                                 "--store",
+		serve + "--store memory:?max_keys=few":                    "--store",
+		serve + "--failure never":                                 "--failure",
+		serve + "--config " + missing:                             "--config",
+	}
+}
+
+func wrongForProxy(taken, missing string) wrong {
+	return wrong{
+		"proxy --to h:1":                                    "--to",
+		"proxy --to http://h --http " + taken:               "--http",
+		"proxy --to http://h --route login=1/1s":            "--route",
+		"proxy --to http://h --route /=1/1s --route /=2/1s": "--route",
+		"proxy --to http://h --key {nobody}":                "--key",
+		"proxy --to http://h --key {status}":                "--key",
+		"proxy --to http://h --trusted-proxies all":         "--trusted-proxies",
+		"proxy --to http://h --timeout 0s":                  "--timeout",
+		"proxy --to http://h --drain 0s":                    "--drain",
+		"proxy --to http://h --tls-cert x":                  "--tls-key",
+		"proxy --to http://h --tls-client-ca x":             "--tls-client-ca",
+		"proxy --to http://h --tls-cert x.pem --tls-key y":  "--tls-cert",
+		"proxy --to http://h --store redis://u:p@h?prefx=a": "--store",
+		"proxy --to http://h --failure never":               "--failure",
+		"proxy --to http://h --limit ten":                   "--limit",
+		"proxy --to http://h --config " + missing:           "--config",
+	}
+}
+
+func wrongForOthers(t *testing.T, missing string) wrong {
+	log := write(t, "good.jsonl", []byte(log))
+	policies := write(t, "policies.yaml", []byte("policies: {a: {limits: [1/1m]}}\n"))
+	return wrong{
+		"replay --log combned " + log:                        "--log",
+		"replay --key adress " + log:                         "--key",
+		"replay --key header:A " + log:                       "--key",
+		"replay --cost lots " + log:                          "--cost",
+		"replay --cost bytes " + log:                         "--cost",
+		"replay --field tim=ts " + log:                       "--field",
+		"replay --ipv4-prefix 33 " + log:                     "--ipv4-prefix",
+		"replay --ipv6-prefix 129 " + log:                    "--ipv6-prefix",
+		"replay --method GET/ " + log:                        "--method",
+		"replay --method GET " + log:                         "--method",
+		"replay --path /a?b " + log:                          "--path",
+		"replay --status 20x " + log:                         "--status",
+		"replay --sort=-1s " + log:                           "--sort",
+		"replay --top=-1 " + log:                             "--top",
+		"replay --sweep 9..1 " + log:                         "--sweep",
+		"replay --suggest few " + log:                        "--suggest",
+		"replay --suggest 101% " + log:                       "--suggest",
+		"replay --decisions /dev/full " + log:                "--decisions",
+		"replay --decisions " + missing + " " + log:          "--decisions",
+		"replay --html " + missing + " " + log:               "--html",
+		"replay --limit ten " + log:                          "--limit",
+		"replay --limit 5/1m --limit 5/1m " + log:            "--limit",
+		"replay --config " + missing + " " + log:             "--config",
+		"replay --generate zip":                              "--generate",
+		"replay --generate zipf --requests=-1":               "--requests",
+		"generate zip":                                       "<shape>",
+		"generate --requests=-1":                             "--requests",
+		"generate --keys=-1":                                 "--keys",
+		"generate --span 1ms":                                "--span",
+		"generate --from 1960-01-01T00:00:00Z":               "--from",
+		"generate --edge 1us":                                "--edge",
+		"generate --max-cost=-1":                             "--max-cost",
+		"allow me --cost=-1":                                 "--cost",
+		"peek me --store ftp://x":                            "--store",
+		"reset me --limit ten --store redis://h":             "--limit",
+		"allow me --server nowhere":                          "--server",
+		"top --server nowhere":                               "--server",
+		"allow me --store redis://127.0.0.1:1 --config x":    "--config",
+		"replay --config " + policies + " --policy b " + log: "--policy",
+	}
+}
+
+// TestWrongFlagsAreNamed: every flag whose value a package refuses is named first in the message.
+func TestWrongFlagsAreNamed(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKENS", "")
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	taken, missing := listener.Addr().String(), filepath.Join(t.TempDir(), "missing", "file")
+	seen := map[string]bool{}
+	for _, all := range []wrong{wrongForServe(t, taken, missing), wrongForProxy(taken, missing), wrongForOthers(t, missing)} {
+		for args, flag := range all {
+			r := callBriefly(t, strings.Fields(args)...)
+			if r.status != exitFailure || !strings.HasPrefix(r.err, "slidegate: "+flag+": ") {
+				t.Errorf("%s: status %d, and says\n%swant an error of %s", args, r.status, r.err, flag)
+			}
+			flag, _, _ = strings.Cut(flag, " ")
+			seen[flag] = true
+		}
+	}
+	for _, node := range model(t).Leaves(false) {
+		for _, value := range valuesOf(node) {
+			// What --headers may be, kong checks. What OTLP needs, variables say.
+			name := "--" + value.Name
+			if value.Tag.Get("option") != "" && value.Flag != nil && !seen[name] && name != "--headers" && name != "--otlp" {
+				t.Errorf("%s %s: nothing here is wrong with it", node.Name, name)
+			}
+		}
+	}
+}
+
+// model returns the commands and their flags.
+func model(t *testing.T) *kong.Node {
+	t.Helper()
+	parser, err := kong.New(&commands{}, kong.Vars(helpVars()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser.Model.Node
+}
+
+// optionsOf returns the options that the packages in folders make errors about, each with its package before it.
+func optionsOf(t *testing.T, folders ...string) (options []string) {
+	t.Helper()
+	for _, folder := range folders {
+		err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for _, name := range optionsIn(t, files, file) {
+				options = append(options, file.Name.Name+"."+name)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(options)
+	return slices.Compact(options)
+}
+
+// optionsIn returns the options that a file makes errors about: in calls of invalid, and in OptionErrors that it makes itself.
+func optionsIn(t *testing.T, files *token.FileSet, file *ast.File) (options []string) {
+	ast.Inspect(file, func(node ast.Node) bool {
+		var name ast.Expr
+		switch n := node.(type) {
+		case *ast.FuncDecl:
+			return n.Name.Name != "invalid" // which passes on what it is given
+		case *ast.CallExpr:
+			if called, ok := n.Fun.(*ast.Ident); !ok || called.Name != "invalid" {
+				return true
+			}
+			name = n.Args[0]
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); !ok || key.Name != "Option" {
+				return true
+			}
+			name = n.Value
+		default:
+			return true
+		}
+		if literal, ok := name.(*ast.BasicLit); ok {
+			text, _ := strconv.Unquote(literal.Value)
+			options = append(options, text)
+		} else if known := computed[file.Name.Name]; known != nil {
+			options = append(options, known...)
+		} else {
+			t.Errorf("%s: the option is not a literal: name it in computed", files.Position(name.Pos()))
+		}
+		return true
+	})
+	return options
+}
