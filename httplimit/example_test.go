@@ -32,6 +32,27 @@ func Example() {
 	// 429 application/problem+json
 }
 
+// At a route of http.ServeMux the key can be a part of the path: here every user gets one request an hour.
+func ExampleMiddleware_Wrap() {
+	store, _ := memstore.New(memstore.Options{})
+	limiter, _ := slidegate.New(store, slidegate.PerHour(1))
+	limits, _ := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{Key: httplimit.PathValue("name")}}})
+
+	mux := http.NewServeMux()
+	mux.Handle("GET /hello/{name}", limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "hello, %s", r.PathValue("name"))
+	})))
+	for _, name := range []string{"ada", "bob", "ada"} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("GET", "/hello/"+name, nil))
+		fmt.Println(name, w.Code)
+	}
+	// Output:
+	// ada 200
+	// bob 200
+	// ada 429
+}
+
 // A login that counts failures by address, and an API with a quota per key and a budget for everybody, behind a proxy.
 func Example_policies() {
 	limiter, _ := slidegate.NewPerCall(memstore.NewDefault(), "")

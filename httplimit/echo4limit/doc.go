@@ -1,4 +1,4 @@
-// Package echo4limit is the middleware of package httplimit for echo v4. Package echo5limit is the one for echo v5.
+// Package echo4limit adapts the middleware of package httplimit to echo v4. Package echo5limit does so for echo v5.
 //
 //	limits, err := httplimit.New(limiter, httplimit.Options{})
 //	// ...

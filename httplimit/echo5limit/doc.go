@@ -1,4 +1,4 @@
-// Package echo5limit is the middleware of package httplimit for echo v5. Package echo4limit is the one for echo v4.
+// Package echo5limit adapts the middleware of package httplimit to echo v5. Package echo4limit does so for echo v4.
 //
 //	limits, err := httplimit.New(limiter, httplimit.Options{})
 //	// ...

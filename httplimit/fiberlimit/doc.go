@@ -1,4 +1,4 @@
-// Package fiberlimit is the middleware of package httplimit for fiber v3.
+// Package fiberlimit adapts the middleware of package httplimit to fiber v3.
 //
 //	limits, err := httplimit.New(limiter, httplimit.Options{})
 //	// ...
@@ -6,5 +6,5 @@
 //
 // Fiber is not built on net/http, so policies see a copy of the request as an *http.Request. Headers, refusals and policies
 // are the same as with net/http. Policies with an After see the status and the size of fiber's response, also when a handler
-// returns an error. What fiberlimit.SetCost does, httplimit.SetCost does for other routers.
+// returns an error. Handlers use SetCost instead of httplimit.SetCost.
 package fiberlimit

@@ -45,8 +45,8 @@ func newRequest(c fiber.Ctx) *http.Request {
 	return r.WithContext(c.Context())
 }
 
-// contentLength returns the length of the body, or -1 if it is unknown. Fiber has -1 for chunks and -2 for no length at all,
-// which in a request means that there is no body.
+// contentLength returns the length of the body, or -1 if it is unknown. Fiber says -1 for a chunked body and -2 if neither
+// header is there, which in a request means that it has no body.
 func contentLength(c fiber.Ctx) int64 {
 	n := c.Request().Header.ContentLength()
 	if n < -1 {
@@ -55,8 +55,8 @@ func contentLength(c fiber.Ctx) int64 {
 	return int64(n)
 }
 
-// body reads a body that fiber has in memory, and leaves it there for the handlers. Nothing is done until somebody reads:
-// fiber puts forms with files together again for that.
+// body reads a body that fiber has in memory, and leaves it there for the handlers. It does nothing until
+// somebody reads, because fiber may have to put a form with files together again for that.
 type body struct {
 	c    fiber.Ctx
 	rest *bytes.Reader

@@ -1,4 +1,4 @@
-// Package ginlimit is the middleware of package httplimit for gin.
+// Package ginlimit adapts the middleware of package httplimit to gin.
 //
 //	limits, err := httplimit.New(limiter, httplimit.Options{})
 //	// ...

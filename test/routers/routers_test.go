@@ -210,6 +210,39 @@ func TestFailedLogins(t *testing.T) {
 	})
 }
 
+// It makes no difference if they come at once.
+func TestFailedLoginsAtOnce(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		address := router.serve(t, newLimits(t, httplimit.Policy{
+			Limits: perMinute(3),
+			After:  httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
+		}), newSite(t))
+		statuses := make(chan int)
+		for range 30 {
+			r, err := http.NewRequest("POST", "http://"+address+"/login?password=wrong", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				got, err := exchange(r)
+				if err != nil {
+					t.Error(err)
+					statuses <- 0
+					return
+				}
+				statuses <- got.StatusCode
+			}()
+		}
+		counts := map[int]int{}
+		for range 30 {
+			counts[<-statuses]++
+		}
+		if counts[http.StatusUnauthorized] != 3 || counts[http.StatusTooManyRequests] != 27 {
+			t.Errorf("how many got which status: %v", counts)
+		}
+	})
+}
+
 // A panic that is recovered behind the middleware is a response like others.
 func TestPanicInside(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {

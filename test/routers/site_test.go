@@ -189,14 +189,20 @@ func ask(t *testing.T, method, url string) answer {
 
 func send(t *testing.T, r *http.Request) answer {
 	t.Helper()
-	response, err := http.DefaultTransport.RoundTrip(r)
+	got, err := exchange(r)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return got
+}
+
+// exchange is send for goroutines, which cannot end the test.
+func exchange(r *http.Request) (answer, error) {
+	response, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return answer{}, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{response, string(body)}
+	return answer{response, string(body)}, err
 }
