@@ -23,7 +23,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.MustParseLimit("5/2s"))
+	limiter := slidegate.MustNew(memstore.NewDefault(), slidegate.MustParseLimit("5/2s sliding-log"))
 	begin := time.Now()
 	for range 8 {
 		decision, err := limiter.Allow(ctx, "user:42")
