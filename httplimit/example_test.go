@@ -39,16 +39,16 @@ func Example_policies() {
 
 	limits, err := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{
 		{
-			Name:   "login",
-			Match:  "POST /login",
-			Key:    httplimit.Address(client),
-			Limits: []slidegate.Limit{slidegate.PerMinute(5)},
-			After:  httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
+			Name:      "login",
+			Match:     "POST /login",
+			Key:       httplimit.ByAddress(client),
+			Limits:    []slidegate.Limit{slidegate.PerMinute(5)},
+			CostAfter: httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
 		},
 		{
 			Name:   "api",
 			Match:  "/api/",
-			Key:    httplimit.FirstOf(httplimit.APIKey("X-Api-Key"), httplimit.Address(client)),
+			Key:    httplimit.FirstOf(httplimit.ByAPIKey("X-Api-Key"), httplimit.ByAddress(client)),
 			Limits: []slidegate.Limit{slidegate.PerMinute(100)},
 		},
 		{

@@ -209,7 +209,7 @@ func TestRoutersShowTheResponse(t *testing.T) {
 		}
 		t.Run(router.name, func(t *testing.T) {
 			limits := newLimits(t, httplimit.Policy{
-				Limits: []slidegate.Limit{slidegate.MustParseLimit("20/1m")}, After: httplimit.CostOfBytes(1),
+				Limits: []slidegate.Limit{slidegate.MustParseLimit("20/1m")}, CostAfter: httplimit.CostOfBytes(1),
 			})
 			h := router.open(limits, func(name string) string { return "hello, " + name })
 			for i, want := range []int{200, 200, 429} { // ten bytes each
@@ -230,8 +230,8 @@ func TestRoutersShowTheStatus(t *testing.T) {
 		}
 		t.Run(router.name, func(t *testing.T) {
 			limits := newLimits(t, httplimit.Policy{
-				Limits: []slidegate.Limit{slidegate.MustParseLimit("3/1m")},
-				After:  httplimit.CostIfStatus(func(status int) bool { return status == http.StatusNotFound }),
+				Limits:    []slidegate.Limit{slidegate.MustParseLimit("3/1m")},
+				CostAfter: httplimit.CostIfStatus(func(status int) bool { return status == http.StatusNotFound }),
 			})
 			h := router.open(limits, func(name string) string { return "hello, " + name })
 			for i, step := range []struct {

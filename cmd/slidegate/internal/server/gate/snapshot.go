@@ -2,109 +2,120 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/policy"
 )
 
-// snapshot is all that one file says, made ready. It does not change: an ask takes one and keeps to it.
+// snapshot is all that one file says, compiled. It does not change: an ask takes one and keeps to it.
 type snapshot struct {
 	file     *config.File
-	policies map[string]*policy
-	order    []*policy
+	set      *policy.Set
+	policies map[string]*compiled
+	order    []*compiled
 	names    []string
-	standard *policy // for asks that name none; nil if they must
+	standard *compiled // for asks that name none; nil if they must
 	source   *clientip.Source
-	memory   memory
 }
 
-// memory is what a snapshot hands to the next one, so that a limit which is in both stays the same to the stores: they
-// remember things about limits by their ID.
-type memory struct {
-	limiters map[limiterID]*slidegate.Limiter
-	bound    map[boundID]*store.Limit
+// compiled is a config.Policy made ready. It does not change.
+type compiled struct {
+	config.Policy
+	place   int // among the policies
+	matcher *httplimit.Matcher
+	key     httplimit.Key
+	fixed   int64 // Cost
+	tally   *tally
 }
 
-type limiterID struct {
-	namespace string
-	mode      int
-}
-
-type boundID struct {
-	namespace string
-	limit     slidegate.Limit
-}
-
-// The failure modes, in the order of modeNames; the strictest last, which goes first where policies disagree.
-const (
-	failOpen = iota
-	failLocal
-	failClosed
-	modes
-)
-
-var modeNames = [modes]string{config.FailOpen, config.FailLocal, config.FailClosed}
-
-// builder makes a snapshot.
-type builder struct {
-	gate *Gate
-	last memory
-	made *snapshot
-}
-
-func (g *Gate) build(file *config.File, last memory) (*snapshot, error) {
+// build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
+// them.
+func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	if file == nil {
 		return nil, fmt.Errorf("gate: file: must not be nil; config.Load reads one")
 	}
-	b := &builder{gate: g, last: last, made: &snapshot{
-		file: file, policies: map[string]*policy{}, source: g.opts.Source,
-		memory: memory{limiters: map[limiterID]*slidegate.Limiter{}, bound: map[boundID]*store.Limit{}},
-	}}
-	for i := range file.Policies {
-		given := &file.Policies[i]
-		if b.made.policies[given.Name] != nil {
-			return nil, fmt.Errorf("gate: policy %q: is there twice; give each its own name", given.Name)
-		}
-		p, err := b.policy(given)
-		if err != nil {
-			return nil, fmt.Errorf("gate: policy %q: %w", given.Name, err)
-		}
-		b.made.policies[p.Name] = p
-		b.made.order = append(b.made.order, p)
-		b.made.names = append(b.made.names, p.Name)
+	s := &snapshot{file: file, policies: map[string]*compiled{}, source: g.opts.Source}
+	if len(file.Policies) == 0 {
+		return nil, fmt.Errorf("gate: there are no policies; give at least one")
 	}
-	return b.made, b.finish()
+	var err error
+	if s.source == nil {
+		if s.source, err = file.Service.Client(); err != nil {
+			return nil, fmt.Errorf("gate: %w", err)
+		}
+	}
+	var rules []policy.Policy
+	for i := range file.Policies {
+		p, one, err := s.policy(&file.Policies[i])
+		if err != nil {
+			return nil, fmt.Errorf("gate: %w", err)
+		}
+		p.place = i
+		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
+		rules = append(rules, one)
+	}
+	opts := policy.Options{Count: func(place int, key string, o policy.Outcome) { s.order[place].tally.count(key, o) }}
+	if last != nil {
+		opts.Before = last.set
+	}
+	if s.set, err = policy.NewOver(g.stores, rules, opts); err == nil && (g.opts.Requests || s.matches()) {
+		err = s.set.CheckTogether(func(made, other int) bool {
+			return s.order[other].matcher.Match(s.order[made].matcher.Sample())
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("gate: %w", err)
+	}
+	for _, p := range s.order { // now that nothing can go wrong any more
+		p.tally = g.metrics.tallyOf(p.Name)
+	}
+	return s, s.findStandard()
 }
 
-// finish works out what is about all policies together.
-func (b *builder) finish() (err error) {
-	s, service := b.made, &b.made.file.Service
-	if len(s.order) == 0 {
-		return fmt.Errorf("gate: there are no policies; give at least one")
+// policy compiles one policy, but for its limits.
+func (s *snapshot) policy(given *config.Policy) (*compiled, policy.Policy, error) {
+	p := &compiled{Policy: *given}
+	rules, err := given.Rules(s.file.Service.Failure)
+	if err != nil {
+		return nil, rules, err
 	}
+	http, err := given.HTTP(s.source)
+	if err != nil {
+		return nil, rules, err
+	}
+	if p.matcher, err = httplimit.NewMatcher(given.Match); err != nil {
+		return nil, rules, fmt.Errorf("policy %q: %w", given.Name, err)
+	}
+	p.key = http.Key
+	p.fixed, _ = given.Cost.Fixed()
+	return p, rules, nil
+}
+
+// matches reports whether a policy says which requests it is for: where none does, policies may all be asked by name.
+func (s *snapshot) matches() bool {
+	return slices.ContainsFunc(s.order, func(p *compiled) bool { return p.matcher != nil })
+}
+
+// findStandard finds the policy for asks that name none.
+func (s *snapshot) findStandard() error {
 	s.standard = s.policies["default"]
 	if len(s.order) == 1 {
 		s.standard = s.order[0]
 	}
-	if service.Default != "" {
-		if s.standard = s.policies[service.Default]; s.standard == nil {
-			return fmt.Errorf("gate: default_policy: %w", s.unknown(service.Default))
-		}
-	}
-	if s.source == nil && len(service.TrustedProxies) > 0 {
-		s.source, err = clientip.New(clientip.Options{Trusted: service.TrustedProxies, Header: "X-Forwarded-For"})
-		if err != nil {
-			return fmt.Errorf("gate: trusted_proxies: %w", err)
+	if name := s.file.Service.Default; name != "" {
+		if s.standard = s.policies[name]; s.standard == nil {
+			return fmt.Errorf("gate: default_policy: %w", s.unknown(name))
 		}
 	}
 	return nil
 }
 
 // find returns the policy of that name, or the one for asks that name none.
-func (s *snapshot) find(name string) (*policy, error) {
+func (s *snapshot) find(name string) (*compiled, error) {
 	if name == "" && s.standard != nil {
 		return s.standard, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/tell"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // problem is an answer of the proxy itself (RFC 9457). It never has a key in it.
@@ -33,6 +34,7 @@ var (
 	unchecked = &problem{Type: reducedCapacity, Status: http.StatusServiceUnavailable, Title: "Service unavailable",
 		Detail: "The rate limit could not be checked."}
 	denied       = &problem{Status: http.StatusForbidden, Title: "Forbidden", Detail: "The client is on a deny list."}
+	undecidable  = &problem{Status: http.StatusInternalServerError, Title: "Internal server error", Detail: "The rate limit could not be checked."}
 	unreachable  = &problem{Status: http.StatusBadGateway, Title: "Bad gateway", Detail: "The application could not be reached."}
 	late         = &problem{Status: http.StatusGatewayTimeout, Title: "Gateway timeout", Detail: "The application did not answer in time."}
 	clientFailed = &problem{Status: http.StatusBadRequest, Title: "Bad request", Detail: "The body of the request did not come to its end."}
@@ -64,6 +66,10 @@ func (p *Proxy) undecided(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // nobody waits for an answer
 	}
 	p.warn("proxy: the limits could not be checked", err)
+	if errors.Is(err, store.ErrUnsupported) {
+		undecidable.send(w)
+		return
+	}
 	unchecked.send(w)
 }
 

@@ -1,0 +1,339 @@
+package policy
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Request is a request that faces several policies, or that is settled afterwards: Add its parts, Decide, and End it. All
+// policies admit and all are charged, or none is. Those in the shadow and the candidates are asked in the same call to the
+// store, each by itself, so that what they refuse keeps nobody from being charged. Begin makes it; it is not safe for
+// concurrent use.
+type Request struct {
+	// Group names the group of the request's charges; see slidegate.Claims.InGroup.
+	Group string
+	// Hold keeps what is taken, for Settle.
+	Hold bool
+	// Tell makes Tried tell of shadows and candidates.
+	Tell bool
+
+	set   *Set
+	parts []part
+	batch batch
+	tried []Verdict
+	asked bool // the shadows and candidates were: where a client waits, it decides several times
+	held  *slidegate.Limiter
+}
+
+// part is a Part on its way.
+type part struct {
+	Part
+	policy    *compiled
+	rules     *rules
+	by        By
+	err       error // a plan that cannot be
+	request   int   // the request of the batch that asks it, or -1
+	candidate int   // and the one that asks its candidate, or -1
+	from      int   // where its answers are among those of that request
+}
+
+// Begin returns a request without parts.
+func (s *Set) Begin() *Request {
+	r := s.requests.Get().(*Request)
+	r.set = s
+	return r
+}
+
+// End gives the request's memory back, without the keys in it. Neither the request nor what Tried returned may be used
+// afterwards.
+func (r *Request) End() {
+	clear(r.parts)
+	clear(r.tried)
+	r.batch.reset()
+	s := r.set
+	*r = Request{parts: r.parts[:0], tried: r.tried[:0], batch: r.batch}
+	if cap(r.batch.charges) <= maxKept {
+		s.requests.Put(r)
+	}
+}
+
+// Add joins a part to the request.
+func (r *Request) Add(given Part) {
+	r.parts = append(r.parts, part{Part: given, policy: r.set.policies[given.Policy]})
+}
+
+// Parts returns how many parts were added.
+func (r *Request) Parts() int { return len(r.parts) }
+
+// CountsDenied reports whether one of the limits counts refusals, so that one who waits must peek before it takes.
+func (r *Request) CountsDenied() bool {
+	for i := range r.parts {
+		it := &r.parts[i]
+		it.rules, it.by, it.err = it.policy.route(&it.Part)
+		if it.err == nil && it.by == ByLimits && slices.ContainsFunc(it.rules.limits, func(l slidegate.Limit) bool { return l.CountDenied }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Decide decides the request and fills v, which must be the zero value; the ops are those of Ask. A client that waits calls
+// it again. Where policies with different failure modes decide together, the strictest mode holds. If all parts are listed
+// or in the shadow, v is about the one among these that says most.
+func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
+	for i := range r.parts {
+		it := &r.parts[i]
+		p := it.policy
+		it.request, it.candidate, it.from = -1, -1, 0
+		it.rules, it.by, it.err = p.route(&it.Part)
+		switch {
+		case p.shadow:
+		case it.err != nil:
+			p.mistake(v, it.err)
+			v.Policy = r.parts[0].policy.name
+			return
+		case it.by == ByDenyList:
+			p.listed(op, it.by, &it.Part, v)
+			return
+		}
+	}
+	r.batch.reset()
+	clear(r.tried)
+	r.tried = r.tried[:0]
+	if r.decideAlone(ctx, op, v) {
+		return
+	}
+	mode := r.askParts(op)
+	if len(r.batch.requests) > 0 {
+		if err := r.set.checkCharges(r.batch.ends[0], mode); err != nil {
+			r.parts[0].policy.mistake(v, err)
+			return
+		}
+		r.batch.apply(ctx, r.Group, r.set.stores[mode])
+	}
+	r.asked = r.asked || op != rule.Peek
+	r.judge(ctx, op, mode, v)
+}
+
+// decideAlone takes the shortest way if there is one part and nothing else.
+func (r *Request) decideAlone(ctx context.Context, op rule.Op, v *Verdict) bool {
+	if len(r.parts) != 1 || r.Hold || r.Group != "" {
+		return false
+	}
+	it := &r.parts[0]
+	if p := it.policy; p.shadow || it.err != nil || it.by != ByLimits || p.tries(op, it.rules, &it.Part) && !r.asked {
+		return false
+	}
+	it.policy.askAlone(ctx, op, it.rules, &it.Part, v)
+	return true
+}
+
+// askParts makes the requests to the store: first the one of the policies that decide, then one for each in the shadow, then
+// the candidates. It returns the failure mode of those that decide.
+func (r *Request) askParts(op rule.Op) (mode Mode) {
+	decides := -1
+	for i := range r.parts {
+		it := &r.parts[i]
+		if it.by != ByLimits || it.policy.shadow {
+			continue
+		}
+		if decides < 0 {
+			decides = r.batch.begin(op)
+		}
+		it.request, it.from = decides, len(r.batch.charges)
+		r.batch.add(it.rules.bound, it.Key, it.cost())
+		mode = max(mode, it.policy.mode)
+	}
+	for i := range r.parts {
+		it := &r.parts[i]
+		if it.by != ByLimits || it.err != nil || r.asked {
+			continue
+		}
+		if it.policy.shadow && (op != rule.Peek || decides < 0) {
+			it.request = r.batch.begin(op)
+			r.batch.add(it.rules.bound, it.Key, it.cost())
+			if decides < 0 {
+				mode = max(mode, it.policy.mode)
+			}
+		}
+		if it.policy.tries(op, it.rules, &it.Part) {
+			it.candidate = r.batch.begin(op)
+			r.batch.add(it.policy.candidate.bound, it.Key, it.cost())
+		}
+	}
+	return mode
+}
+
+// judge makes one verdict of what all said, and counts for each policy.
+func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) {
+	rank, first := 0, -1 // of the verdict so far: 1 for a list, 2 for a shadow, 3 for a shadow that would refuse
+	for i := range r.parts {
+		it := &r.parts[i]
+		var own Verdict
+		p, worth := it.policy, 1
+		switch {
+		case it.err != nil:
+			p.mistake(&own, it.err)
+		case it.by != ByLimits:
+			p.listed(op, it.by, &it.Part, &own)
+		case !p.shadow:
+			if first < 0 {
+				first = i
+			}
+			continue
+		case it.request < 0: // asked before
+			continue
+		default:
+			own.Decision = r.batch.decision(it.request)
+			p.decided(ctx, op, it.rules, &it.Part, &own, r.batch.requests[it.request].Err)
+			r.tryCandidate(op, it, own.Err == nil && own.Decision.Allowed)
+			worth = 2
+		}
+		if p.shadow {
+			if it.Cost != 0 || own.Err != nil {
+				r.tell(&own)
+			}
+			if own.Err != nil {
+				worth = 1
+			} else if !own.Decision.Allowed {
+				worth = 3
+			}
+		}
+		if rank < worth {
+			*v, rank = own, worth
+		}
+	}
+	if first >= 0 {
+		*v = Verdict{}
+		r.judgeLive(ctx, op, mode, first, v)
+	}
+}
+
+// judgeLive makes the verdict of the policies that decide. One that would have admitted what another refused was not
+// charged, and is not counted.
+func (r *Request) judgeLive(ctx context.Context, op rule.Op, mode Mode, first int, v *Verdict) {
+	live := &r.batch.requests[0]
+	v.Policy = r.parts[first].policy.name
+	v.Decision, v.Peek = r.batch.decision(0), true
+	for i := first; i < len(r.parts); i++ {
+		it := &r.parts[i]
+		if it.by != ByLimits || it.policy.shadow {
+			continue
+		}
+		v.add(it.rules)
+		v.Peek = v.Peek && it.Cost == 0
+		if it.policy.mode == mode {
+			r.held = it.rules.limiter
+		}
+		if live.Err != nil {
+			if counts(op) {
+				it.policy.count(it.Key, Outcome{Failed: true})
+			}
+			continue
+		}
+		to := it.from + len(it.rules.bound)
+		if index := int(v.Decision.Index); it.from <= index && index < to {
+			v.Policy = it.policy.name
+		}
+		own := !slices.ContainsFunc(live.Answers[it.from:to], func(a rule.Answer) bool { return !a.Allowed })
+		if counts(op) && it.Cost != 0 && (!own || v.Decision.Allowed) {
+			it.policy.count(it.Key, Outcome{Refused: !own})
+		}
+		r.tryCandidate(op, it, own)
+	}
+	v.Refused = !v.Decision.Allowed
+	if live.Err != nil {
+		v.fail(ctx, mode, r.parts[first].cost(), live.Err)
+	} else {
+		r.set.explain(v, mode)
+	}
+	if !v.Decision.Allowed || v.Decision.Flags&(rule.FallbackOpen|rule.FallbackClosed) != 0 {
+		r.held = nil
+	}
+}
+
+// Held reports whether an admitted request has taken something that Settle can correct.
+func (r *Request) Held() bool { return r.Hold && r.held != nil }
+
+// add joins the limits of one more policy to a verdict.
+func (v *Verdict) add(r *rules) {
+	if v.Limits == nil {
+		v.Limits, v.notes = r.limits, r.notes
+		return
+	}
+	v.Limits = append(slices.Clip(v.Limits), r.limits...)
+	v.notes = append(slices.Clip(v.notes), r.notes...)
+}
+
+// tryCandidate counts and tells what a candidate said. Where the store did not answer, it said nothing.
+func (r *Request) tryCandidate(op rule.Op, it *part, live bool) {
+	if it.candidate < 0 || !counts(op) {
+		return
+	}
+	said := &r.batch.requests[it.candidate]
+	if said.Err != nil || said.Answers[0].Flags&fallbacks != 0 {
+		return
+	}
+	_, allowed := rule.Deciding(said.Answers)
+	it.policy.count(it.Key, Outcome{Candidate: true, Refused: !allowed, LiveRefused: !live})
+	if r.Tell {
+		r.tell(&Verdict{
+			Policy: it.policy.name, Candidate: true, Decision: slidegate.Combine(said),
+			Limits: it.policy.candidate.limits, notes: it.policy.candidate.notes,
+		})
+	}
+}
+
+func (r *Request) tell(v *Verdict) {
+	if r.Tell {
+		r.tried = append(r.tried, *v)
+	}
+}
+
+// Tried returns what the policies in the shadow and the candidates said to the last Decide, if Tell is set.
+func (r *Request) Tried() []Verdict { return r.tried }
+
+// Reservation returns what an admitted request took, to be settled when the true cost is known.
+func (r *Request) Reservation() slidegate.Reservation {
+	live := &r.batch.requests[0]
+	held := slidegate.Reservation{ID: rand.Text(), Group: r.Group, Charges: make([]slidegate.ReservedCharge, len(live.Charges))}
+	for i, charge := range live.Charges {
+		held.Charges[i] = slidegate.ReservedCharge{
+			Limit: slidegate.Unbind(charge.Limit), Key: []byte(charge.Key), Cost: charge.Cost, At: live.Answers[i].At,
+		}
+	}
+	return held
+}
+
+// settleTime bounds how long settling takes, for nobody waits for it.
+const settleTime = 10 * time.Second
+
+// Settle charges what an admitted request with Hold did cost in place of its Cost: what was taken too much is given back,
+// and what was too little is charged, beyond the quota if need be. Actual is called once for each policy that decided. The
+// client may have gone, and what it used counts all the same: that ctx has ended does not matter.
+func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64) int64) error {
+	if r.held == nil {
+		return fmt.Errorf("policy: %w: nothing was held", slidegate.ErrReservation)
+	}
+	held := r.Reservation()
+	costs := make([]int64, 0, len(held.Charges))
+	for i := range r.parts {
+		it := &r.parts[i]
+		if it.request != 0 {
+			continue
+		}
+		cost := min(actual(it.Policy, it.cost()), rule.MaxQuota)
+		for range it.rules.bound {
+			costs = append(costs, cost)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	return r.held.Settle(ctx, held, costs...)
+}
