@@ -94,7 +94,7 @@ func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part
 	case v.Decision.Flags&fallbacks != 0:
 		p.set.explain(v, p.mode)
 	}
-	v.Refused = !v.Decision.Allowed && !p.shadow
+	v.Refused = v.refuses()
 	if counts(op) && (part.Cost != 0 || err != nil) {
 		p.count(part.Key, Outcome{Shadow: p.shadow, Refused: err == nil && !v.Decision.Allowed, Failed: err != nil})
 	}

@@ -247,13 +247,13 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, mode Mode, first in
 		}
 		r.tryCandidate(op, it, own)
 	}
-	v.Refused = !v.Decision.Allowed
 	if live.Err != nil {
 		v.fail(ctx, mode, r.parts[first].cost(), live.Err)
 	} else {
 		r.set.explain(v, mode)
 	}
-	if !v.Decision.Allowed || v.Decision.Flags&(rule.FallbackOpen|rule.FallbackClosed) != 0 {
+	v.Refused = v.refuses()
+	if !v.Decision.Allowed || v.Decision.Flags&undecided != 0 {
 		r.held = nil
 	}
 }

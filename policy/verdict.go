@@ -47,7 +47,8 @@ type Verdict struct {
 	Shadow bool
 	// Candidate reports that these are a policy's candidate limits, which refuse nothing either.
 	Candidate bool
-	// Peek reports that the cost was 0: nothing was charged, and it does not count as a decision.
+	// Peek reports that the cost was 0: nothing was charged, the limits do not refuse it, whatever Decision says, and it does
+	// not count as a decision.
 	Peek bool
 	// Refused reports that the request is refused.
 	Refused bool
@@ -96,7 +97,16 @@ func (v *Verdict) fail(ctx context.Context, mode Mode, cost int64, err error) {
 			v.Decision = slidegate.Decision{Allowed: true, Flags: rule.FallbackOpen, Granted: cost}
 		}
 	}
-	v.Refused = !v.Decision.Allowed && !v.Shadow
+}
+
+// undecided are the flags of decisions that no limit made.
+const undecided = rule.FallbackOpen | rule.FallbackClosed
+
+// refuses reports whether a verdict refuses the request. What costs nothing passes also where more than the quota was used,
+// which happens when a plan got smaller.
+func (v *Verdict) refuses() bool {
+	free := v.Peek && v.fault <= faultStore && v.Decision.Flags&undecided == 0
+	return !v.Decision.Allowed && !v.Shadow && !free
 }
 
 // isMistake reports whether an error is about the question, and not about the store. It is the list of layer/failure.

@@ -73,8 +73,12 @@ func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	return policy.Part{Policy: p.place, Key: p.key(r), Address: addr, Cost: p.fixed}
 }
 
-// finish completes the verdict on a request. A policy in the shadow that could not be asked keeps nobody out.
+// finish completes the verdict on a request. A policy in the shadow that could not be asked keeps nobody out, nor does one
+// by which a request costs nothing.
 func (s *snapshot) finish(v *Verdict, granted int64) error {
+	if v.Peek && v.By == ByLimits && !v.Refused {
+		v.Decision.Allowed, v.Decision.RetryAfter = true, 0
+	}
 	if v.Err != nil && v.Shadow {
 		*v = Verdict{Policy: v.Policy, Shadow: true, Decision: slidegate.Decision{Allowed: true, Granted: granted}}
 	}

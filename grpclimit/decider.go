@@ -1,0 +1,158 @@
+package grpclimit
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// decider decides calls by policies. Servers and clients have it in common.
+type decider struct {
+	set        *policy.Set
+	policies   []*compiled
+	client     *clientip.Source
+	group      func(context.Context, string) string
+	onDecision func(context.Context, Event)
+}
+
+// newDecider compiles policies. Those without a key get the one given.
+func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure policy.Mode, timeout time.Duration, tells bool) (*decider, error) {
+	d := &decider{}
+	if len(given) == 0 {
+		given = []Policy{{}}
+	}
+	var rules []policy.Policy
+	for i, one := range given {
+		p, err := newPolicy(one, i, key)
+		if err != nil {
+			return nil, fmt.Errorf("grpclimit: policy %q: %w", one.Name, err)
+		}
+		d.policies, rules = append(d.policies, p), append(rules, p.rules())
+	}
+	opts := policy.Options{Failure: failure, Timeout: timeout}
+	if tells {
+		opts.Prepare = prepare
+	}
+	var err error
+	if d.set, err = policy.New(limiter, rules, opts); err == nil {
+		// To look at one call for each Match is enough, for no other call faces more.
+		err = d.set.CheckTogether(func(made, other int) bool {
+			p := d.policies[other]
+			return p.Skip == nil && p.Plan == nil && p.matches(d.policies[made].Match)
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", err)
+	}
+	return d, nil
+}
+
+// charges reports whether a policy charges calls of this method at this stage.
+func (d *decider) charges(method string, at stage) bool {
+	for _, p := range d.policies {
+		if p.at(at) && p.matches(method) {
+			return true
+		}
+	}
+	return false
+}
+
+// begin collects the parts of all policies that a call faces, or returns nil if it faces none. The application's functions
+// are called here, once, however long the call waits.
+func (d *decider) begin(ctx context.Context, c *call) (r *policy.Request) {
+	for _, p := range d.policies {
+		if !p.faces(ctx, c) {
+			continue
+		}
+		if r == nil {
+			r = d.set.Begin()
+			r.Tell = d.onDecision != nil
+		}
+		part := p.part(ctx, c)
+		if p.listed {
+			part.Address = d.address(ctx)
+		}
+		r.Add(part)
+		r.Hold = r.Hold || p.CostAfter != nil && !p.Shadow && c.stage == stageCall
+	}
+	if r != nil && d.group != nil {
+		r.Group = d.group(ctx, c.method)
+	}
+	return r
+}
+
+// address returns the client's address, for lists.
+func (d *decider) address(ctx context.Context) netip.Addr {
+	text := ""
+	if addr := peerAddr(ctx); addr != nil {
+		text = addr.String()
+	}
+	var lines []string
+	if header := d.client.Header(); header != "" {
+		lines = metadata.ValueFromIncomingContext(ctx, strings.ToLower(header))
+	}
+	addr, _ := d.client.Find(text, lines)
+	return addr
+}
+
+// decide decides a call and fills event, and reports what policies in the shadow and candidates said.
+func (d *decider) decide(ctx context.Context, c *call, r *policy.Request, op rule.Op, event *Event) {
+	*event = Event{Method: c.method}
+	r.Decide(ctx, op, &event.Verdict)
+	for _, tried := range r.Tried() {
+		d.onDecision(ctx, Event{Method: c.method, Verdict: tried})
+	}
+}
+
+// tell reports a decision.
+func (d *decider) tell(ctx context.Context, event *Event) {
+	if d.onDecision != nil && !event.Shadow && (!event.Peek || event.Refused || event.Err != nil) {
+		d.onDecision(ctx, *event)
+	}
+}
+
+// admit decides a call for good. It returns the refusal, or what has to be settled when the call has ended, and nil if there
+// is no such thing.
+func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy.Request, left metadata.MD) {
+	r := d.begin(ctx, c)
+	if r == nil {
+		return nil, nil, nil
+	}
+	var event Event
+	d.decide(ctx, c, r, rule.Take, &event)
+	d.tell(ctx, &event)
+	left = remaining(&event.Verdict)
+	switch {
+	case event.Refused:
+		no = refuse(ctx, &event.Verdict)
+		no.left = left
+	case r.Held():
+		return nil, r, left
+	}
+	r.End()
+	return no, nil, left
+}
+
+// settle charges what a call did cost, now that it has ended.
+func (d *decider) settle(ctx context.Context, c *call, held *policy.Request, result Result) {
+	err := held.Settle(ctx, func(place int, cost int64) int64 {
+		if after := d.policies[place].CostAfter; after != nil {
+			result.Cost = cost
+			return after(ctx, c.method, result)
+		}
+		return cost
+	})
+	held.End()
+	if err != nil && d.onDecision != nil {
+		d.onDecision(ctx, Event{Method: c.method, Verdict: policy.Verdict{Err: err}})
+	}
+}
