@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
@@ -68,4 +69,19 @@ func Example_policies() {
 	fmt.Println(w.Header().Get("RateLimit-Policy"))
 	// Output:
 	// "api";q=100;w=60, "everybody";q=10000;w=60
+}
+
+// One line, for a program of one process.
+func ExampleLimitByIP() {
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	handler := httplimit.LimitByIP(2, time.Minute)(hello)
+	for range 3 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// 200
+	// 200
+	// 429
 }
