@@ -185,10 +185,12 @@ func (c *Client) keepHold(ctx context.Context, who holder) error {
 // take takes a call's units, when their turn has come. It reports whether it had to wait.
 func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, waited bool, err error) {
 	d := c.decider
-	r := d.begin(ctx, what)
-	if r == nil {
+	var room [4]*compiled
+	facing := d.facing(ctx, what, room[:0])
+	if len(facing) == 0 {
 		return nil, false, nil
 	}
+	r := d.begin(ctx, what, facing)
 	defer func() {
 		if held == nil {
 			r.End()

@@ -66,25 +66,27 @@ func (d *decider) charges(method string, at stage) bool {
 	return false
 }
 
-// begin collects the parts of all policies that a call faces, or returns nil if it faces none. The application's functions
-// are called here, once, however long the call waits.
-func (d *decider) begin(ctx context.Context, c *call) (r *policy.Request) {
+// facing appends the policies that a call faces.
+func (d *decider) facing(ctx context.Context, c *call, to []*compiled) []*compiled {
 	for _, p := range d.policies {
-		if !p.faces(ctx, c) {
-			continue
+		if p.at(c.stage) && p.matches(c.method) && (p.Skip == nil || !p.Skip(ctx, c.method)) {
+			to = append(to, p)
 		}
-		if r == nil {
-			r = d.set.Begin()
-			r.Tell = d.onDecision != nil
-		}
-		part := p.part(ctx, c)
-		if p.listed {
-			part.Address = d.address(ctx)
-		}
+	}
+	return to
+}
+
+// begin collects the parts of the policies that a call faces.
+func (d *decider) begin(ctx context.Context, c *call, facing []*compiled) *policy.Request {
+	r := d.set.Begin()
+	r.Tell = d.onDecision != nil
+	for _, p := range facing {
+		var part policy.Part
+		p.part(ctx, c, d, &part)
 		r.Add(part)
 		r.Hold = r.Hold || p.CostAfter != nil && !p.Shadow && c.stage == stageCall
 	}
-	if r != nil && d.group != nil {
+	if d.group != nil {
 		r.Group = d.group(ctx, c.method)
 	}
 	return r
@@ -123,23 +125,31 @@ func (d *decider) tell(ctx context.Context, event *Event) {
 // admit decides a call for good. It returns the refusal, or what has to be settled when the call has ended, and nil if there
 // is no such thing.
 func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy.Request, left metadata.MD) {
-	r := d.begin(ctx, c)
-	if r == nil {
+	var room [4]*compiled
+	facing := d.facing(ctx, c, room[:0])
+	event := Event{Method: c.method}
+	switch {
+	case len(facing) == 0:
 		return nil, nil, nil
+	case len(facing) == 1 && facing[0].alone(d):
+		var part policy.Part
+		facing[0].part(ctx, c, d, &part)
+		d.set.Ask(ctx, rule.Take, &part, &event.Verdict)
+	default:
+		r := d.begin(ctx, c, facing)
+		if d.decide(ctx, c, r, rule.Take, &event); r.Held() {
+			held = r
+		} else {
+			r.End()
+		}
 	}
-	var event Event
-	d.decide(ctx, c, r, rule.Take, &event)
 	d.tell(ctx, &event)
 	left = remaining(&event.Verdict)
-	switch {
-	case event.Refused:
+	if event.Refused {
 		no = refuse(ctx, &event.Verdict)
 		no.left = left
-	case r.Held():
-		return nil, r, left
 	}
-	r.End()
-	return no, nil, left
+	return no, held, left
 }
 
 // settle charges what a call did cost, now that it has ended.

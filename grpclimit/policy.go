@@ -138,14 +138,9 @@ type call struct {
 	message any
 }
 
-// faces reports whether the policy is for this call.
-func (p *compiled) faces(ctx context.Context, c *call) bool {
-	return p.at(c.stage) && p.matches(c.method) && (p.Skip == nil || !p.Skip(ctx, c.method))
-}
-
-// part returns the policy's part in a call.
-func (p *compiled) part(ctx context.Context, c *call) policy.Part {
-	part := policy.Part{Policy: p.place, Key: c.key, Cost: 1}
+// part fills in the policy's part in a call. The application's functions are called here, once, however long it waits.
+func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.Part) {
+	part.Policy, part.Key, part.Cost = p.place, c.key, 1
 	if p.Cost != nil {
 		part.Cost = p.Cost(ctx, c.method, c.message)
 	}
@@ -155,5 +150,12 @@ func (p *compiled) part(ctx context.Context, c *call) policy.Part {
 	if p.Plan != nil {
 		part.Plan = p.Plan(ctx, c.method)
 	}
-	return part
+	if p.listed {
+		part.Address = d.address(ctx)
+	}
+}
+
+// alone reports whether a policy can be decided without a request to put together.
+func (p *compiled) alone(d *decider) bool {
+	return !p.Shadow && p.CostAfter == nil && d.group == nil && (p.Candidate == nil || d.onDecision == nil)
 }

@@ -14,6 +14,7 @@ import (
 type Matcher struct {
 	mux     *http.ServeMux
 	pattern string
+	hosted  bool // the pattern has a host
 }
 
 // NewMatcher returns the Matcher of a pattern, such as "POST /login" or "api.example.com/"; nil if the pattern is empty.
@@ -26,8 +27,8 @@ func NewMatcher(pattern string) (m *Matcher, err error) {
 			m, err = nil, fmt.Errorf("httplimit: match: %q: %v", pattern, wrong)
 		}
 	}()
-	m = &Matcher{mux: http.NewServeMux()}
 	method, host, path := splitPattern(pattern)
+	m = &Matcher{mux: http.NewServeMux(), hosted: host != ""}
 	m.pattern = method + plainHost(host) + path
 	m.mux.Handle(m.pattern, http.NotFoundHandler())
 	return m, nil
@@ -56,12 +57,8 @@ func (m *Matcher) Match(r *http.Request) bool {
 	if m == nil {
 		return true
 	}
-	// ServeMux cuts the port off by itself, but for CONNECT. A copy is made of requests that need one alone.
-	host := plainHost(r.Host)
-	if !strings.HasPrefix(r.Host, host) || len(r.Host) > len(host) && (r.Host[len(host)] != ':' || r.Method == http.MethodConnect) {
-		seen := *r
-		seen.Host = host
-		r = &seen
+	if m.hosted {
+		r = withPlainHost(r)
 	}
 	_, pattern := m.mux.Handler(r)
 	if pattern == "" && r.URL.RawPath != "" {
@@ -71,6 +68,18 @@ func (m *Matcher) Match(r *http.Request) bool {
 		_, pattern = m.mux.Handler(&decoded)
 	}
 	return pattern != ""
+}
+
+// withPlainHost returns r with the host as patterns have it. A copy is made only of a request that needs one: ServeMux cuts
+// the port off by itself, but for CONNECT.
+func withPlainHost(r *http.Request) *http.Request {
+	host := plainHost(r.Host)
+	if strings.HasPrefix(r.Host, host) && (len(r.Host) == len(host) || r.Host[len(host)] == ':' && r.Method != http.MethodConnect) {
+		return r
+	}
+	seen := *r
+	seen.Host = host
+	return &seen
 }
 
 // wildcard is what stands for any segment, for the rest of a path, or for its end.

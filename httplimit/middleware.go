@@ -129,8 +129,9 @@ func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.
 
 // serveAlone serves a request that faces one policy, which can be decided alone. Most do, so it is to be quick.
 func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next http.Handler, p *compiled) {
-	part := p.part(r, &m.opts)
+	var part policy.Part
 	var v policy.Verdict
+	p.part(r, &m.opts, &part)
 	m.set.Ask(r.Context(), rule.Take, &part, &v)
 	if m.admit(w, r, &v) {
 		next.ServeHTTP(w, r)
@@ -142,7 +143,9 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 	q := m.set.Begin()
 	q.Tell = m.opts.OnDecision != nil
 	for _, p := range facing {
-		q.Add(p.part(r, &m.opts))
+		var part policy.Part
+		p.part(r, &m.opts, &part)
+		q.Add(part)
 		q.Hold = q.Hold || p.CostAfter != nil && !p.Shadow
 	}
 	if m.opts.Group != nil {

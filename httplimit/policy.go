@@ -85,9 +85,9 @@ func (p *compiled) alone(opts *Options) bool {
 	return !p.Shadow && p.CostAfter == nil && opts.Group == nil && (p.Candidate == nil || opts.OnDecision == nil)
 }
 
-// part returns the policy's part in a request. The application's functions are called here, once.
-func (p *compiled) part(r *http.Request, opts *Options) policy.Part {
-	part := policy.Part{Policy: p.place, Key: p.Key(r), Cost: 1}
+// part fills in the policy's part in a request. The application's functions are called here, once.
+func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
+	part.Policy, part.Key, part.Cost = p.place, p.Key(r), 1
 	if p.Cost != nil {
 		part.Cost = p.Cost(r)
 	}
@@ -97,7 +97,6 @@ func (p *compiled) part(r *http.Request, opts *Options) policy.Part {
 	if p.listed {
 		part.Address, _ = opts.Client.Addr(r)
 	}
-	return part
 }
 
 // items is what responses tell of a set of limits.

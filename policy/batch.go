@@ -83,50 +83,53 @@ func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 			continue
 		}
 		verdicts[i] = Verdict{}
-		it := part{Part: parts[i], policy: s.policies[parts[i].Policy], candidate: -1, from: i}
-		p := it.policy
-		it.rules, it.by, it.err = p.route(&it.Part)
+		p := s.policies[parts[i].Policy]
+		rules, by, err := p.route(&parts[i])
 		switch {
-		case it.err != nil:
-			p.mistake(&verdicts[i], it.err)
+		case err != nil:
+			p.mistake(&verdicts[i], err)
 			continue
-		case it.by != ByLimits:
-			p.listed(rule.Take, it.by, &it.Part, &verdicts[i])
+		case by != ByLimits:
+			p.listed(rule.Take, by, &parts[i], &verdicts[i])
 			continue
 		case requests[p.mode] == nil:
 			requests[p.mode] = s.Begin()
 		}
-		requests[p.mode].join(it)
+		requests[p.mode].join(p, rules, &parts[i], i)
 	}
 	for mode, r := range requests {
 		if r != nil {
 			r.batch.apply(ctx, "", s.stores[mode])
-			r.answer(ctx, verdicts)
+			r.answer(ctx, parts, verdicts)
 			r.End()
 		}
 	}
 }
 
-// join adds a part that is decided by itself.
-func (r *Request) join(it part) {
+// join adds a part that is decided by itself, the one at this place.
+func (r *Request) join(p *compiled, rules *rules, given *Part, place int) {
+	it := asked{policy: p, rules: rules, candidate: -1, from: place}
 	it.request = r.batch.begin(rule.Take)
-	r.batch.add(it.rules.bound, it.Key, it.cost())
-	if it.policy.tries(rule.Take, it.rules, &it.Part) {
+	r.batch.add(rules.bound, given.Key, given.cost())
+	if p.tries(rule.Take, rules, given) {
 		it.candidate = r.batch.begin(rule.Take)
-		r.batch.add(it.policy.candidate.bound, it.Key, it.cost())
+		r.batch.add(p.candidate.bound, given.Key, given.cost())
 	}
-	r.parts = append(r.parts, it)
+	r.joined = append(r.joined, it)
 }
 
 // answer hands out what the store said to a batch.
-func (r *Request) answer(ctx context.Context, verdicts []Verdict) {
-	for i := range r.parts {
-		it := &r.parts[i]
-		v := &verdicts[it.from]
-		v.Decision = r.batch.decision(it.request)
-		it.policy.decided(ctx, rule.Take, it.rules, &it.Part, v, r.batch.requests[it.request].Err)
+func (r *Request) answer(ctx context.Context, parts []Part, verdicts []Verdict) {
+	for i := range r.joined {
+		it := &r.joined[i]
+		v, part := &verdicts[it.from], &parts[it.from]
+		live := &r.batch.requests[it.request]
+		if live.Err == nil {
+			v.Decision = slidegate.Combine(live)
+		}
+		it.policy.decided(ctx, rule.Take, it.rules, part, v, live.Err)
 		if v.Err == nil {
-			r.tryCandidate(rule.Take, it, v.Decision.Allowed)
+			r.tryCandidate(rule.Take, it, part.Key, v.Decision.Allowed)
 		}
 	}
 }

@@ -160,7 +160,7 @@ func (p *compiled) most() int {
 
 // route finds what decides about a part: a list, or else the rules that are returned. An error is a plan that cannot be.
 func (p *compiled) route(part *Part) (*rules, By, error) {
-	if p.bare && part.Plan.kind == planOwn && !part.Candidate {
+	if p.bare && part.Plan.kind == planOwn {
 		return p.plain, ByLimits, nil
 	}
 	switch {

@@ -23,24 +23,31 @@ type Request struct {
 	// Tell makes Tried tell of shadows and candidates.
 	Tell bool
 
-	set   *Set
-	parts []part
-	batch batch
-	tried []Verdict
-	asked bool // the shadows and candidates were: where a client waits, it decides several times
-	held  *slidegate.Limiter
+	set    *Set
+	parts  []part
+	joined []asked // in place of parts, in a batch of parts that are decided each by itself
+	batch  batch
+	tried  []Verdict
+	asked  bool // the shadows and candidates were: where a client waits, it decides several times
+	held   *slidegate.Limiter
+	away   bool // held is over a store with round trips
 }
 
 // part is a Part on its way.
 type part struct {
 	Part
+	asked
+	by  By
+	err error // a plan that cannot be
+}
+
+// asked is which rules a part faces, and where the batch asks them.
+type asked struct {
 	policy    *compiled
 	rules     *rules
-	by        By
-	err       error // a plan that cannot be
-	request   int   // the request of the batch that asks it, or -1
-	candidate int   // and the one that asks its candidate, or -1
-	from      int   // where its answers are among those of that request
+	request   int // the request of the batch that asks it, or -1
+	candidate int // and the one that asks its candidate, or -1
+	from      int // where its answers are among those of that request, or its place in a batch
 }
 
 // Begin returns a request without parts.
@@ -54,10 +61,11 @@ func (s *Set) Begin() *Request {
 // afterwards.
 func (r *Request) End() {
 	clear(r.parts)
+	clear(r.joined)
 	clear(r.tried)
 	r.batch.reset()
 	s := r.set
-	*r = Request{parts: r.parts[:0], tried: r.tried[:0], batch: r.batch}
+	*r = Request{parts: r.parts[:0], joined: r.joined[:0], tried: r.tried[:0], batch: r.batch}
 	if cap(r.batch.charges) <= maxKept {
 		s.requests.Put(r)
 	}
@@ -65,7 +73,7 @@ func (r *Request) End() {
 
 // Add joins a part to the request.
 func (r *Request) Add(given Part) {
-	r.parts = append(r.parts, part{Part: given, policy: r.set.policies[given.Policy]})
+	r.parts = append(r.parts, part{Part: given, asked: asked{policy: r.set.policies[given.Policy]}})
 }
 
 // Parts returns how many parts were added.
@@ -192,7 +200,7 @@ func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) 
 		default:
 			own.Decision = r.batch.decision(it.request)
 			p.decided(ctx, op, it.rules, &it.Part, &own, r.batch.requests[it.request].Err)
-			r.tryCandidate(op, it, own.Err == nil && own.Decision.Allowed)
+			r.tryCandidate(op, &it.asked, it.Key, own.Err == nil && own.Decision.Allowed)
 			worth = 2
 		}
 		if p.shadow {
@@ -229,7 +237,7 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, mode Mode, first in
 		v.add(it.rules)
 		v.Peek = v.Peek && it.Cost == 0
 		if it.policy.mode == mode {
-			r.held = it.rules.limiter
+			r.held, r.away = it.rules.limiter, r.set.traits[mode].RoundTrips > 0
 		}
 		if live.Err != nil {
 			if counts(op) {
@@ -245,7 +253,7 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, mode Mode, first in
 		if counts(op) && it.Cost != 0 && (!own || v.Decision.Allowed) {
 			it.policy.count(it.Key, Outcome{Refused: !own})
 		}
-		r.tryCandidate(op, it, own)
+		r.tryCandidate(op, &it.asked, it.Key, own)
 	}
 	if live.Err != nil {
 		v.fail(ctx, mode, r.parts[first].cost(), live.Err)
@@ -272,7 +280,7 @@ func (v *Verdict) add(r *rules) {
 }
 
 // tryCandidate counts and tells what a candidate said. Where the store did not answer, it said nothing.
-func (r *Request) tryCandidate(op rule.Op, it *part, live bool) {
+func (r *Request) tryCandidate(op rule.Op, it *asked, key string, live bool) {
 	if it.candidate < 0 || !counts(op) {
 		return
 	}
@@ -281,7 +289,7 @@ func (r *Request) tryCandidate(op rule.Op, it *part, live bool) {
 		return
 	}
 	_, allowed := rule.Deciding(said.Answers)
-	it.policy.count(it.Key, Outcome{Candidate: true, Refused: !allowed, LiveRefused: !live})
+	it.policy.count(key, Outcome{Candidate: true, Refused: !allowed, LiveRefused: !live})
 	if r.Tell {
 		r.tell(&Verdict{
 			Policy: it.policy.name, Candidate: true, Decision: slidegate.Combine(said),
@@ -301,8 +309,15 @@ func (r *Request) Tried() []Verdict { return r.tried }
 
 // Reservation returns what an admitted request took, to be settled when the true cost is known.
 func (r *Request) Reservation() slidegate.Reservation {
+	held := r.reservation()
+	held.ID = rand.Text()
+	return held
+}
+
+// reservation is Reservation without an ID, which nobody sees where the request settles it.
+func (r *Request) reservation() slidegate.Reservation {
 	live := &r.batch.requests[0]
-	held := slidegate.Reservation{ID: rand.Text(), Group: r.Group, Charges: make([]slidegate.ReservedCharge, len(live.Charges))}
+	held := slidegate.Reservation{Group: r.Group, Charges: make([]slidegate.ReservedCharge, len(live.Charges))}
 	for i, charge := range live.Charges {
 		held.Charges[i] = slidegate.ReservedCharge{
 			Limit: slidegate.Unbind(charge.Limit), Key: []byte(charge.Key), Cost: charge.Cost, At: live.Answers[i].At,
@@ -311,7 +326,7 @@ func (r *Request) Reservation() slidegate.Reservation {
 	return held
 }
 
-// settleTime bounds how long settling takes, for nobody waits for it.
+// settleTime bounds how long settling takes in a store with round trips, for nobody waits for it.
 const settleTime = 10 * time.Second
 
 // Settle charges what an admitted request with Hold did cost in place of its Cost: what was taken too much is given back,
@@ -321,7 +336,7 @@ func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64
 	if r.held == nil {
 		return fmt.Errorf("policy: %w: nothing was held", slidegate.ErrReservation)
 	}
-	held := r.Reservation()
+	held := r.reservation()
 	costs := make([]int64, 0, len(held.Charges))
 	for i := range r.parts {
 		it := &r.parts[i]
@@ -333,7 +348,11 @@ func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64
 			costs = append(costs, cost)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
+	if r.away {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, settleTime)
+		defer cancel()
+	}
 	return r.held.Settle(ctx, held, costs...)
 }

@@ -43,6 +43,7 @@ type Set struct {
 	policies []*compiled
 	limiter  *slidegate.Limiter // what New was given; nil if the policies have namespaces of their own
 	stores   [modes]store.Store
+	traits   [modes]store.Traits
 	bases    map[baseID]*slidegate.Limiter
 	why      [modes]atomic.Pointer[error] // the last error that the failure layer of a mode answered
 	requests sync.Pool                    // of *Request
@@ -87,6 +88,11 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 		}
 		p.place = i
 		s.policies = append(s.policies, p)
+	}
+	for mode, on := range s.stores {
+		if on != nil {
+			s.traits[mode] = on.Traits()
+		}
 	}
 	s.opts.Before = nil // or all sets that there ever were would stay in memory
 	return s, nil
@@ -135,7 +141,7 @@ func (s *Set) checkCharges(charges int, mode Mode) error {
 	if charges == 0 {
 		return nil
 	}
-	if traits := s.stores[mode].Traits(); charges > traits.MaxCharges {
+	if traits := &s.traits[mode]; charges > traits.MaxCharges {
 		return fmt.Errorf("policy: %w: %d limits at once, the %s store decides at most %d atomically",
 			slidegate.ErrUnsupported, charges, traits.Name, traits.MaxCharges)
 	}

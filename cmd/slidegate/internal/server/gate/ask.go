@@ -45,7 +45,8 @@ func (g *Gate) Reset(ctx context.Context, ask Ask) error {
 
 // ask has the engine decide, and fills v. Granted is what a client gets told that the policy only watches.
 func (g *Gate) ask(ctx context.Context, op rule.Op, ask *Ask, granted int64, v *Verdict) error {
-	s, part, err := g.part(ask)
+	var part policy.Part
+	s, err := g.part(ask, &part)
 	if err != nil {
 		return err
 	}
@@ -53,17 +54,18 @@ func (g *Gate) ask(ctx context.Context, op rule.Op, ask *Ask, granted int64, v *
 	return told(v, granted)
 }
 
-// part returns an ask as the engine knows it.
-func (g *Gate) part(ask *Ask) (s *snapshot, part policy.Part, err error) {
-	s = g.now.Load()
+// part fills in an ask as the engine knows it.
+func (g *Gate) part(ask *Ask, part *policy.Part) (*snapshot, error) {
+	s := g.now.Load()
 	p, err := s.find(ask.Policy)
 	if err == nil {
 		err = checkCost(ask.Cost)
 	}
 	if err != nil {
-		return nil, part, err
+		return nil, err
 	}
-	return s, policy.Part{Policy: p.place, Key: ask.Key, Address: ask.Address, Cost: ask.Cost}, nil
+	part.Policy, part.Key, part.Address, part.Cost = p.place, ask.Key, ask.Address, ask.Cost
+	return s, nil
 }
 
 // checkCost refuses what no limit takes.
@@ -87,15 +89,18 @@ func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, e
 	kept := g.batches.Get().(*[]policy.Part)
 	parts := (*kept)[:0]
 	for i := range asks {
-		part := policy.Part{Policy: -1, Key: asks[i].Key, Address: asks[i].Address, Cost: asks[i].Cost}
-		p, err := s.find(asks[i].Policy)
+		ask := &asks[i]
+		parts = append(parts, policy.Part{})
+		part := &parts[i]
+		p, err := s.find(ask.Policy)
 		if err == nil {
-			err = checkCost(asks[i].Cost)
+			err = checkCost(ask.Cost)
 		}
-		if verdicts[i], errs[i] = (Verdict{}), err; err == nil {
-			part.Policy = p.place
+		if errs[i] = err; err != nil {
+			verdicts[i], part.Policy = Verdict{}, -1
+			continue
 		}
-		parts = append(parts, part)
+		part.Policy, part.Key, part.Address, part.Cost = p.place, ask.Key, ask.Address, ask.Cost
 	}
 	s.set.AskBatch(ctx, parts, verdicts)
 	for i := range asks {
@@ -112,7 +117,8 @@ func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, e
 // limit, a policy that only watches and would have refused) the reservation has no charges, and settling it does nothing;
 // if the ask was refused, it is the zero value. A candidate is charged the estimate, and not told of the true cost.
 func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation, v Verdict, err error) {
-	s, part, err := g.part(&ask)
+	var part policy.Part
+	s, err := g.part(&ask, &part)
 	if err != nil {
 		return res, v, err
 	}

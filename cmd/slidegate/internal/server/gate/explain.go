@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -35,7 +36,8 @@ type ExplainedLimit struct {
 
 // Explain tells what would decide an ask and what each limit would answer. It charges nothing and counts nothing.
 func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
-	s, part, err := g.part(&ask)
+	var part policy.Part
+	s, err := g.part(&ask, &part)
 	if err != nil {
 		return Explanation{}, err
 	}

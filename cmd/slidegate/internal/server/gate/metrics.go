@@ -100,6 +100,7 @@ func (t *tally) add(key string, count int) {
 func (t *tally) count(key string, o policy.Outcome) {
 	count := admitted
 	switch {
+	case o == policy.Outcome{}:
 	case o.Candidate && o.Refused == o.LiveRefused:
 		count = candidateAgreedAdmit
 		if o.Refused {
