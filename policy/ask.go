@@ -70,8 +70,8 @@ func (p *compiled) askPlain(ctx context.Context, part *Part, v *Verdict) {
 	}
 	v.Policy, v.Shadow, v.Limits, v.notes = p.name, p.shadow, p.plain.limits, p.plain.notes
 	v.Refused = !v.Decision.Allowed && !p.shadow
-	if p.set.opts.Count != nil {
-		p.set.opts.Count(p.place, part.Key, Outcome{Shadow: p.shadow, Refused: !v.Decision.Allowed})
+	if p.counter != nil {
+		p.counter(part.Key, Outcome{Shadow: p.shadow, Refused: !v.Decision.Allowed})
 	}
 }
 
@@ -127,8 +127,8 @@ func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part
 func counts(op rule.Op) bool { return op == rule.Take || op == rule.TakeUpTo }
 
 func (p *compiled) count(key string, outcome Outcome) {
-	if p.set.opts.Count != nil {
-		p.set.opts.Count(p.place, key, outcome)
+	if p.counter != nil {
+		p.counter(key, outcome)
 	}
 }
 

@@ -19,7 +19,6 @@ const candidateOf = "/candidate"
 // compiled is a Policy made ready. It does not change, but for the plans that it remembers.
 type compiled struct {
 	set       *Set
-	place     int
 	name      string
 	mode      Mode
 	shadow    bool
@@ -31,6 +30,7 @@ type compiled struct {
 	allow     *list
 	deny      *list
 	candidate *rules
+	counter   func(key string, outcome Outcome)
 	plans     plans
 }
 
@@ -50,7 +50,8 @@ func (s *Set) policy(given Policy) (*compiled, error) {
 	if mode >= modes {
 		return nil, fmt.Errorf("failure: unknown mode %d; want Open, Local or Closed", mode)
 	}
-	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, allow: newList(given.Allow), deny: newList(given.Deny)}
+	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, allow: newList(given.Allow), deny: newList(given.Deny),
+		counter: given.Count}
 	if s.limiter == nil && s.stores[mode] == nil {
 		return nil, fmt.Errorf("failure: there is no store for %q", mode)
 	}

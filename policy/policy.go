@@ -23,6 +23,9 @@ type Policy struct {
 	Candidate []slidegate.Limit
 	// Failure is what happens when the store cannot decide; the zero value means what Options say.
 	Failure Mode
+	// Count is called for every request, and every candidate, that was decided; nil counts nothing. It must be quick and safe
+	// for concurrent use, and must not keep the key without a copy.
+	Count func(key string, outcome Outcome)
 }
 
 // Override gives some keys of a policy other limits, or none.

@@ -24,9 +24,6 @@ type Options struct {
 	// Prepare is called once for each set of limits that a policy, an override or a plan has, and what it returns is in
 	// Verdict.Notes: header fields, say. An error makes the limits invalid.
 	Prepare func(limits []slidegate.Limit) (note any, err error)
-	// Count is called for every part that was decided, with the place of its policy. It must be quick and safe for concurrent
-	// use, and must not keep the key without a copy.
-	Count func(policy int, key string, outcome Outcome)
 	// Before is the Set that this one takes the place of: what stores remember about limits stays with those that are in
 	// both.
 	Before *Set
@@ -86,7 +83,6 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("policy %q: %w", given.Name, err)
 		}
-		p.place = i
 		s.policies = append(s.policies, p)
 	}
 	for mode, on := range s.stores {

@@ -29,7 +29,6 @@ type compiled struct {
 	matcher *httplimit.Matcher
 	key     httplimit.Key
 	fixed   int64 // Cost
-	tally   *tally
 }
 
 // build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
@@ -56,9 +55,10 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		}
 		p.place = i
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
+		one.Count = g.metrics.tallyOf(p.Name).count
 		rules = append(rules, one)
 	}
-	opts := policy.Options{Count: func(place int, key string, o policy.Outcome) { s.order[place].tally.count(key, o) }}
+	var opts policy.Options
 	if last != nil {
 		opts.Before = last.set
 	}
@@ -69,9 +69,6 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
-	}
-	for _, p := range s.order { // now that nothing can go wrong any more
-		p.tally = g.metrics.tallyOf(p.Name)
 	}
 	return s, s.findStandard()
 }
