@@ -13,90 +13,71 @@ import (
 )
 
 // HTTP returns options for httplimit with the policies, the trusted proxies, the failure mode and the timeout of a file, so
-// that a program decides HTTP requests as the service does. The store is the caller's: the file's URL is for the service
-// alone.
+// that a program decides HTTP requests as the service does. A key or a cost that only recorded traffic has is an error. The
+// store is the caller's: the file's URL is for the service alone.
+//
+// The trusted proxies write X-Forwarded-For; where the file names none, the client is whoever is connected. The fields of a
+// request are these: address is the client's; method is as the client wrote it, and host in lower case and without a trailing
+// dot; path is cleaned as http.ServeMux does; a header that is there more than once is its first line. A user is known only
+// if the application has verified one and says so by WithUser: what a client writes into an Authorization header is nobody's
+// name until somebody has checked the password, and a client could otherwise choose a new key at every request, or use up
+// the quota of another. Likewise key is what WithKey says. Where they are missing, all requests share one key.
 func HTTP(file *File) (opts httplimit.Options, err error) {
-	if opts.Client, err = file.Service.Client(); err != nil {
-		return opts, err
+	if proxies := file.Service.TrustedProxies; len(proxies) > 0 {
+		if opts.Client, err = clientip.New(clientip.Options{Trusted: proxies, Header: "X-Forwarded-For"}); err != nil {
+			return opts, fmt.Errorf("config: trusted_proxies: %w", err)
+		}
 	}
-	opts.Timeout, opts.Failure = file.Service.StoreTimeout, modeOf[file.Service.Failure]
+	opts.Timeout = file.Service.StoreTimeout
+	if opts.Failure, err = modeOf(file.Service.Failure); err != nil {
+		return opts, fmt.Errorf("config: %w", err)
+	}
 	for i := range file.Policies {
-		p, err := file.Policies[i].HTTP(opts.Client)
+		p, err := file.Policies[i].http(opts.Client)
 		if err != nil {
-			return opts, err
+			return opts, fmt.Errorf("config: policy %q: %w", file.Policies[i].Name, err)
 		}
 		opts.Policies = append(opts.Policies, p)
 	}
 	return opts, nil
 }
 
-// modeOf are the failure modes by their words in a file.
-var modeOf = map[string]policy.Mode{FailOpen: policy.Open, FailLocal: policy.Local, FailClosed: policy.Closed}
-
-// Client returns what finds the addresses of clients behind the trusted proxies, which write X-Forwarded-For; nil if the
-// file names none, and then the client is whoever is connected.
-func (s *Service) Client() (*clientip.Source, error) {
-	if len(s.TrustedProxies) == 0 {
-		return nil, nil
+// modeOf returns the failure mode of that name; the zero value if there is none.
+func modeOf(name string) (mode policy.Mode, err error) {
+	if name == "" {
+		return 0, nil
 	}
-	source, err := clientip.New(clientip.Options{Trusted: s.TrustedProxies, Header: "X-Forwarded-For"})
-	if err != nil {
-		return nil, fmt.Errorf("config: trusted_proxies: %w", err)
+	for mode = policy.Open; mode <= policy.Closed; mode++ {
+		if mode.String() == name {
+			return mode, nil
+		}
 	}
-	return source, nil
+	return 0, fmt.Errorf("failure: %q: must be open, closed or local", name)
 }
 
-// Rules returns what the policy engine needs to know of the policy. Fallback is the failure mode in a policy that has none,
-// as Service.Failure has it.
-func (p *Policy) Rules(fallback string) (policy.Policy, error) {
-	word := p.Failure
-	if word == "" {
-		word = fallback
-	}
-	mode, known := modeOf[word]
-	if !known && word != "" {
-		return policy.Policy{}, fmt.Errorf("config: policy %q: failure: %q: must be open, closed or local", p.Name, word)
-	}
-	return policy.Policy{
-		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
-		Candidate: p.Candidate, Failure: mode,
-	}, nil
-}
-
-// HTTP returns the policy for httplimit. Client finds the addresses of clients. A key or a cost that only recorded traffic
-// has is an error.
-//
-// The fields of a request: address is what client finds; method is as the client wrote it, and host in lower case and
-// without a trailing dot; path is cleaned as http.ServeMux does; a header that is there more than once is its first line. A
-// user is known only if the application has verified one and says so by WithUser: what a client writes into an
-// Authorization header is nobody's name until somebody has checked the password, and a client could otherwise choose a new
-// key at every request, or use up the quota of another. Likewise key is what WithKey says. Where they are missing, all
-// requests share one key.
-func (p *Policy) HTTP(client *clientip.Source) (made httplimit.Policy, err error) {
-	rules, err := p.Rules("")
-	if err != nil {
-		return made, err
-	}
+// http returns the policy for httplimit. Client finds the addresses of clients.
+func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error) {
 	fields := p.Key.Fields()
 	for _, field := range fields {
 		if field.Kind == FieldStatus || field.Kind == FieldJSON {
-			return made, fmt.Errorf("config: policy %q: key: {%v} is known in recorded traffic only; use address, user, key, header:NAME, "+
-				"method, path, query or host", p.Name, field)
+			return made, fmt.Errorf("key: {%v} is known in recorded traffic only; use address, user, key, header:NAME, "+
+				"method, path, query or host", field)
 		}
 	}
 	cost, fixed := p.Cost.Fixed()
-	if field, named := p.Cost.Field(); named {
-		return made, fmt.Errorf("config: policy %q: cost: %v is known in recorded traffic only; write a number", p.Name, field)
+	if field, _ := p.Cost.Field(); !fixed {
+		return made, fmt.Errorf("cost: %v is known in recorded traffic only; write a number", field)
 	}
+	mode, err := modeOf(p.Failure)
 	made = httplimit.Policy{
 		Name: p.Name, Match: p.Match, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
-		Candidate: p.Candidate, Failure: rules.Failure,
+		Candidate: p.Candidate, Failure: mode,
+		Key: func(r *http.Request) string { return keyOf(p.Key, fields, client, r) },
 	}
-	made.Key = func(r *http.Request) string { return keyOf(p.Key, fields, client, r) }
-	if fixed && cost != 1 {
+	if cost != 1 {
 		made.Cost = func(*http.Request) int64 { return cost }
 	}
-	return made, nil
+	return made, err
 }
 
 type (

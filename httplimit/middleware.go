@@ -73,19 +73,20 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		given = []Policy{{}}
 	}
 	var rules []policy.Policy
+	var samples []*http.Request
 	for i, one := range given {
 		p, err := newPolicy(one, i, &m.opts)
 		if err != nil {
 			return nil, err
 		}
-		m.policies, rules = append(m.policies, p), append(rules, p.rules())
+		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Sample())
 	}
 	var err error
 	m.set, err = policy.New(limiter, rules, policy.Options{Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare})
 	if err == nil {
 		err = m.set.CheckTogether(func(made, other int) bool {
 			p := m.policies[other]
-			return p.Skip == nil && p.Plan == nil && p.matcher.Match(m.policies[made].matcher.Sample())
+			return p.Skip == nil && p.Plan == nil && p.matcher.Match(samples[made])
 		})
 	}
 	if err != nil {

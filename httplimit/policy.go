@@ -67,8 +67,8 @@ func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 	return p, nil
 }
 
-// rules returns what the engine needs to know of the policy.
-func (p *compiled) rules() policy.Policy {
+// Rules returns what the policy engine needs to know of the policy: all but what is about HTTP.
+func (p *Policy) Rules() policy.Policy {
 	return policy.Policy{
 		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Failure: p.Failure,

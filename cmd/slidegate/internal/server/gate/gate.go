@@ -10,7 +10,6 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -28,9 +27,6 @@ type Options struct {
 	Logger *slog.Logger
 	// MeterProvider gets the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
-	// Source finds the client's address in CheckRequest; nil means one by the file's trusted proxies, which write
-	// X-Forwarded-For, and where the file names none, whoever is connected is the client.
-	Source *clientip.Source
 	// Requests says that CheckRequest is used. Policies that a request faces together and the store cannot decide together
 	// are then an error from New and Reload, as they are wherever a policy has a Match.
 	Requests bool

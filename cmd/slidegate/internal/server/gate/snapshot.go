@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -34,38 +35,34 @@ type compiled struct {
 // build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
 // them.
 func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
-	if file == nil {
+	switch {
+	case file == nil:
 		return nil, fmt.Errorf("gate: file: must not be nil; config.Load reads one")
-	}
-	s := &snapshot{file: file, policies: map[string]*compiled{}, source: g.opts.Source}
-	if len(file.Policies) == 0 {
+	case len(file.Policies) == 0:
 		return nil, fmt.Errorf("gate: there are no policies; give at least one")
 	}
-	var err error
-	if s.source == nil {
-		if s.source, err = file.Service.Client(); err != nil {
-			return nil, fmt.Errorf("gate: %w", err)
-		}
+	options, err := config.HTTP(file)
+	if err != nil {
+		return nil, fmt.Errorf("gate: %w", err)
 	}
+	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
 	var rules []policy.Policy
-	for i := range file.Policies {
-		p, one, err := s.policy(&file.Policies[i])
-		if err != nil {
-			return nil, fmt.Errorf("gate: %w", err)
+	for i, one := range options.Policies {
+		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key}
+		p.fixed, _ = p.Cost.Fixed()
+		if p.matcher, err = httplimit.NewMatcher(p.Match); err != nil {
+			return nil, fmt.Errorf("gate: policy %q: %w", p.Name, err)
 		}
-		p.place = i
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
-		one.Count = g.metrics.tallyOf(p.Name).count
-		rules = append(rules, one)
+		rules = append(rules, one.Rules())
+		rules[i].Count = g.metrics.tallyOf(p.Name).count
 	}
-	var opts policy.Options
+	opts := policy.Options{Failure: options.Failure}
 	if last != nil {
 		opts.Before = last.set
 	}
 	if s.set, err = policy.NewOver(g.stores, rules, opts); err == nil && (g.opts.Requests || s.matches()) {
-		err = s.set.CheckTogether(func(made, other int) bool {
-			return s.order[other].matcher.Match(s.order[made].matcher.Sample())
-		})
+		err = s.checkTogether()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
@@ -73,23 +70,13 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	return s, s.findStandard()
 }
 
-// policy compiles one policy, but for its limits.
-func (s *snapshot) policy(given *config.Policy) (*compiled, policy.Policy, error) {
-	p := &compiled{Policy: *given}
-	rules, err := given.Rules(s.file.Service.Failure)
-	if err != nil {
-		return nil, rules, err
+// checkTogether returns an error if a request can face policies that the store cannot decide together.
+func (s *snapshot) checkTogether() error {
+	samples := make([]*http.Request, len(s.order))
+	for i, p := range s.order {
+		samples[i] = p.matcher.Sample()
 	}
-	http, err := given.HTTP(s.source)
-	if err != nil {
-		return nil, rules, err
-	}
-	if p.matcher, err = httplimit.NewMatcher(given.Match); err != nil {
-		return nil, rules, fmt.Errorf("policy %q: %w", given.Name, err)
-	}
-	p.key = http.Key
-	p.fixed, _ = given.Cost.Fixed()
-	return p, rules, nil
+	return s.set.CheckTogether(func(made, other int) bool { return s.order[other].matcher.Match(samples[made]) })
 }
 
 // matches reports whether a policy says which requests it is for: where none does, policies may all be asked by name.
