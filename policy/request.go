@@ -125,8 +125,8 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 		}
 		r.batch.apply(ctx, r.Group, r.set.stores[mode])
 	}
-	r.asked = r.asked || op != rule.Peek
 	r.judge(ctx, op, mode, v)
+	r.asked = r.asked || op != rule.Peek
 }
 
 // decideAlone takes the shortest way if there is one part and nothing else.
@@ -186,6 +186,8 @@ func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) 
 		var own Verdict
 		p, worth := it.policy, 1
 		switch {
+		case p.shadow && r.asked:
+			continue
 		case it.err != nil:
 			p.mistake(&own, it.err)
 		case it.by != ByLimits:
@@ -195,7 +197,7 @@ func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) 
 				first = i
 			}
 			continue
-		case it.request < 0: // asked before
+		case it.request < 0: // a peek, which asks those that decide
 			continue
 		default:
 			own.Decision = r.batch.decision(it.request)
@@ -204,7 +206,7 @@ func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) 
 			worth = 2
 		}
 		if p.shadow {
-			if it.Cost != 0 || own.Err != nil {
+			if counts(op) && (it.Cost != 0 || own.Err != nil) {
 				r.tell(&own)
 			}
 			if own.Err != nil {

@@ -314,3 +314,29 @@ func TestWrongSets(t *testing.T) {
 		t.Errorf("NewOver without a store says %v", err)
 	}
 }
+
+// A request that waits decides again and again. Shadows and candidates are asked once, with the first that is not a peek.
+func TestDecideAgain(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{},
+		Policy{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 5)}},
+		Policy{Name: "tried", Limits: []slidegate.Limit{named("", 5)}, Shadow: true},
+		Policy{Name: "denies", Limits: []slidegate.Limit{named("", 5)}, Shadow: true, Deny: List{Keys: []string{"ann"}}},
+	)
+	r := s.Begin()
+	defer r.End()
+	r.Tell = true
+	for place := range 3 {
+		r.Add(Part{Policy: place, Key: "ann", Cost: 1})
+	}
+	for i, step := range []struct {
+		op    rule.Op
+		tried int
+		left  int64
+	}{{rule.Peek, 0, 5}, {rule.Take, 3, 4}, {rule.Peek, 0, 4}, {rule.Take, 0, 3}} {
+		var v Verdict
+		r.Decide(t.Context(), step.op, &v)
+		if v.Policy != "live" || v.Refused || v.Decision.Remaining != step.left || len(r.Tried()) != step.tried {
+			t.Errorf("step %d: %d tried, want %d; the verdict is %+v", i, len(r.Tried()), step.tried, v)
+		}
+	}
+}
