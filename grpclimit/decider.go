@@ -122,8 +122,8 @@ func (d *decider) tell(ctx context.Context, event *Event) {
 	}
 }
 
-// admit decides a call for good. It returns the refusal, or what has to be settled when the call has ended, and nil if there
-// is no such thing.
+// admit decides a call for good. It returns the refusal, if the call is refused; what is to be settled when the call has
+// ended, if a policy wants that; and the metadata that tells what is left, if there is any.
 func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy.Request, left metadata.MD) {
 	var room [4]*compiled
 	facing := d.facing(ctx, c, room[:0])

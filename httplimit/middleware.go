@@ -33,8 +33,8 @@ type Options struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, event Event)
 	// Failure is what happens to requests that the store cannot decide: policy.Open, the default, lets them pass, so that an
 	// outage of the limiter is not one of the service; policy.Closed refuses them with 503; policy.Local counts them in this
-	// process meanwhile. A store that does not answer is not asked for a while; see package layer/failure. Whoever has put
-	// that layer under the limiter has decided already, and Failure and Timeout do nothing.
+	// process meanwhile. A store that does not answer is not asked for a while; see package layer/failure. If the limiter's
+	// store has that layer already, the layer decides, and Failure and Timeout do nothing.
 	Failure policy.Mode
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
 	// store in process is asked without a deadline. Negative means no deadline.

@@ -53,8 +53,8 @@ type List struct {
 // IsZero reports whether nobody is on the list.
 func (l List) IsZero() bool { return len(l.Addresses) == 0 && len(l.Keys) == 0 }
 
-// Mode is what happens to requests that the store cannot decide. The zero value leaves it to whoever holds the policy, and
-// in the end means Open.
+// Mode is what happens to requests that the store cannot decide. The zero value means what Options say in a Policy, and Open
+// in Options.
 type Mode uint8
 
 // The modes, in the order of their strictness. Where policies with different modes decide together, the strictest holds.

@@ -112,8 +112,8 @@ func checkName(policies []Policy, i int) error {
 	return nil
 }
 
-// CheckTogether returns an error if there is a policy of whose requests one faces more limits than the store decides at
-// once. Faces reports whether a request made for the policy at the first place also faces the one at the second.
+// CheckTogether returns an error if a request can face more limits than the store decides at once. Faces reports whether a
+// request made for the policy at the first place also faces the one at the second.
 func (s *Set) CheckTogether(faces func(made, other int) bool) error {
 	for i := range s.policies {
 		var names []string
