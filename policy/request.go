@@ -183,8 +183,14 @@ func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) 
 	rank, first := 0, -1 // of the verdict so far: 1 for a list, 2 for a shadow, 3 for a shadow that would refuse
 	for i := range r.parts {
 		it := &r.parts[i]
-		var own Verdict
 		p, worth := it.policy, 1
+		if !p.shadow && it.by == ByLimits {
+			if first < 0 {
+				first = i
+			}
+			continue
+		}
+		var own Verdict
 		switch {
 		case p.shadow && r.asked:
 			continue
@@ -192,11 +198,6 @@ func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) 
 			p.mistake(&own, it.err)
 		case it.by != ByLimits:
 			p.listed(op, it.by, &it.Part, &own)
-		case !p.shadow:
-			if first < 0 {
-				first = i
-			}
-			continue
 		case it.request < 0: // a peek, which asks those that decide
 			continue
 		default:
@@ -220,7 +221,9 @@ func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) 
 		}
 	}
 	if first >= 0 {
-		*v = Verdict{}
+		if rank > 0 {
+			*v = Verdict{}
+		}
 		r.judgeLive(ctx, op, mode, first, v)
 	}
 }
