@@ -52,19 +52,15 @@ func prepare(limits []slidegate.Limit) (any, error) {
 // remaining returns the metadata that tells what is left after a decision, or nil if no limit made it or nobody asked for
 // it.
 func remaining(v *policy.Verdict) metadata.MD {
-	notes := v.Notes()
-	if len(notes) == 0 || v.Shadow || v.Ended() || v.Mistake() || v.Decision.Flags&(rule.FallbackOpen|rule.FallbackClosed) != 0 {
+	made, asked := v.Note().(*items)
+	if !asked || v.Shadow || v.Ended() || v.Mistake() || v.Decision.Flags&(rule.FallbackOpen|rule.FallbackClosed) != 0 {
 		return nil
 	}
-	var left, policies []string
-	for _, note := range notes {
-		made := note.(*items)
-		policies = append(policies, made.policy)
-		for _, name := range made.names {
-			left = append(left, item(name, &v.Decision, len(left)))
-		}
+	left := make([]string, len(made.names))
+	for i, name := range made.names {
+		left[i] = item(name, &v.Decision, i)
 	}
-	return metadata.MD{leftField: {strings.Join(left, ", ")}, policyField: {strings.Join(policies, ", ")}}
+	return metadata.MD{leftField: {strings.Join(left, ", ")}, policyField: {made.policy}}
 }
 
 // item tells of the limit at one place. How long to wait is left out if nothing comes of waiting, and after an admission

@@ -177,10 +177,10 @@ const undecided = rule.FallbackOpen | rule.FallbackClosed
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Verdict) bool {
 	d := &v.Decision
 	var limits []told
-	var field string
 	if v.By == policy.ByLimits && !v.Shadow && d.Flags&undecided == 0 && !v.Mistake() && !v.Ended() {
-		limits, field = itemsOf(v)
-		m.opts.Headers.write(w.Header(), limits, field, d)
+		made := v.Note().(*items)
+		limits = made.told
+		m.opts.Headers.write(w.Header(), limits, made.field, d)
 	}
 	if m.opts.OnDecision != nil && !v.Shadow && (!v.Peek || v.Refused || v.Err != nil) {
 		m.opts.OnDecision(r, *v)

@@ -122,17 +122,3 @@ func prepare(limits []slidegate.Limit) (any, error) {
 	made.field = policyField(made.told)
 	return made, nil
 }
-
-// itemsOf returns what a response tells of the limits that decided.
-func itemsOf(v *policy.Verdict) (limits []told, field string) {
-	notes := v.Notes()
-	if len(notes) == 1 {
-		made := notes[0].(*items)
-		return made.told, made.field
-	}
-	limits = make([]told, 0, len(v.Limits))
-	for _, note := range notes {
-		limits = append(limits, note.(*items).told...)
-	}
-	return limits, policyField(limits)
-}

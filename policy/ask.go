@@ -68,7 +68,7 @@ func (p *compiled) askPlain(ctx context.Context, part *Part, v *Verdict) {
 		p.decided(ctx, rule.Take, p.plain, part, v, err)
 		return
 	}
-	v.Policy, v.Shadow, v.Limits, v.notes = p.name, p.shadow, p.plain.limits, p.plain.notes
+	v.Policy, v.Shadow, v.Limits, v.note = p.name, p.shadow, p.plain.limits, p.plain.note
 	v.Refused = !v.Decision.Allowed && !p.shadow
 	if p.counter != nil {
 		p.counter(part.Key, Outcome{Shadow: p.shadow, Refused: !v.Decision.Allowed})
@@ -110,7 +110,7 @@ func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 
 // decided completes and counts the verdict of a policy's limits.
 func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict, err error) {
-	v.Policy, v.Shadow, v.Limits, v.notes, v.Peek = p.name, p.shadow, r.limits, r.notes, part.Cost == 0
+	v.Policy, v.Shadow, v.Limits, v.note, v.Peek = p.name, p.shadow, r.limits, r.note, part.Cost == 0
 	switch {
 	case err != nil:
 		v.fail(ctx, p.mode, part.cost(), err)

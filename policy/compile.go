@@ -2,12 +2,8 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/store"
@@ -31,7 +27,7 @@ type compiled struct {
 	deny      *list
 	candidate *rules
 	counter   func(key string, outcome Outcome)
-	plans     plans
+	plans     memo[planID]
 }
 
 // rules are what some keys of a policy face: its limits, or those of an override or a plan.
@@ -39,7 +35,7 @@ type rules struct {
 	limiter  *slidegate.Limiter // nil if there is no limit
 	bound    []*store.Limit
 	limits   []slidegate.Limit
-	notes    []any // what Options.Prepare made of them
+	note     any // what Options.Prepare made of them
 	override Override
 	place    int // which override it is: the first that fits decides
 }
@@ -125,13 +121,9 @@ func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (r *rules, 
 	}
 	r.bound = r.limiter.Bound()
 	if p.set.opts.Prepare != nil {
-		note, err := p.set.opts.Prepare(limits)
-		if err != nil {
-			return nil, err
-		}
-		r.notes = []any{note}
+		r.note, err = p.set.opts.Prepare(limits)
 	}
-	return r, nil
+	return r, err
 }
 
 // named returns limits with the policy's name before their own, so that policies that share a namespace do not share counts
@@ -180,7 +172,7 @@ func (p *compiled) route(part *Part) (*rules, By, error) {
 		case planRefused:
 			return nil, ByDenyList, nil
 		}
-		r, err := p.plans.of(p, part.Plan.limits)
+		r, err := p.planned(part.Plan.limits)
 		return r, ByLimits, err
 	}
 	if r.limiter == nil {
@@ -250,58 +242,4 @@ func (s *Set) Bound(policy int) []*store.Limit {
 func (s *Set) HasCandidate(policy int, key string) bool {
 	p := s.policies[policy]
 	return p.candidate != nil && p.ofKey(key) == p.plain
-}
-
-// The bounds of what a policy remembers of plans. Others still work, and are compiled at each request.
-const (
-	maxPlans      = 1024
-	maxPlanLimits = 4
-)
-
-// plans remembers what a policy made of the limits of plans, so that a plan costs a look-up. The zero value is empty.
-type plans struct {
-	known atomic.Pointer[map[planID]*rules] // read without a lock, so never written to
-	mu    sync.Mutex
-}
-
-type planID [maxPlanLimits]slidegate.Limit
-
-// errNoPlan is about a plan that was made of an empty list. Nobody means such a client to be unlimited.
-var errNoPlan = errors.New("a plan of no limits: use policy.Unlimited or policy.Refused to say so")
-
-// of returns the rules for the limits of a plan of p.
-func (s *plans) of(p *compiled, limits []slidegate.Limit) (*rules, error) {
-	if len(limits) == 0 {
-		return nil, fmt.Errorf("policy %q: %w: %w", p.name, slidegate.ErrLimit, errNoPlan)
-	}
-	if len(limits) > maxPlanLimits {
-		return p.rules(limits)
-	}
-	var id planID
-	copy(id[:], limits)
-	if known := s.known.Load(); known != nil {
-		if r, ok := (*known)[id]; ok {
-			return r, nil
-		}
-	}
-	r, err := p.rules(limits)
-	if err != nil {
-		return nil, fmt.Errorf("policy %q: plan: %w", p.name, err)
-	}
-	s.remember(id, r)
-	return r, nil
-}
-
-func (s *plans) remember(id planID, r *rules) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := map[planID]*rules{}
-	if known := s.known.Load(); known != nil {
-		if len(*known) >= maxPlans {
-			return
-		}
-		next = maps.Clone(*known)
-	}
-	next[id] = r
-	s.known.Store(&next)
 }

@@ -41,6 +41,9 @@ type part struct {
 	err error // a plan that cannot be
 }
 
+// decides reports whether the limits of the part have a say in the decision.
+func (it *part) decides() bool { return it.by == ByLimits && !it.policy.shadow }
+
 // asked is which rules a part faces, and where the batch asks them.
 type asked struct {
 	policy    *compiled
@@ -148,7 +151,7 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 	decides := -1
 	for i := range r.parts {
 		it := &r.parts[i]
-		if it.by != ByLimits || it.policy.shadow {
+		if !it.decides() {
 			continue
 		}
 		if decides < 0 {
@@ -184,7 +187,7 @@ func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) 
 	for i := range r.parts {
 		it := &r.parts[i]
 		p, worth := it.policy, 1
-		if !p.shadow && it.by == ByLimits {
+		if it.decides() {
 			if first < 0 {
 				first = i
 			}
@@ -234,12 +237,13 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, mode Mode, first in
 	live := &r.batch.requests[0]
 	v.Policy = r.parts[first].policy.name
 	v.Decision, v.Peek = r.batch.decision(0), true
+	all := r.joint()
+	v.Limits, v.note = all.limits, all.note
 	for i := first; i < len(r.parts); i++ {
 		it := &r.parts[i]
-		if it.by != ByLimits || it.policy.shadow {
+		if !it.decides() {
 			continue
 		}
-		v.add(it.rules)
 		v.Peek = v.Peek && it.Cost == 0
 		if it.policy.mode == mode {
 			r.held, r.away = it.rules.limiter, r.set.traits[mode].RoundTrips > 0
@@ -274,16 +278,6 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, mode Mode, first in
 // Held reports whether an admitted request has taken something that Settle can correct.
 func (r *Request) Held() bool { return r.Hold && r.held != nil }
 
-// add joins the limits of one more policy to a verdict.
-func (v *Verdict) add(r *rules) {
-	if v.Limits == nil {
-		v.Limits, v.notes = r.limits, r.notes
-		return
-	}
-	v.Limits = append(slices.Clip(v.Limits), r.limits...)
-	v.notes = append(slices.Clip(v.notes), r.notes...)
-}
-
 // tryCandidate counts and tells what a candidate said. Where the store did not answer, it said nothing.
 func (r *Request) tryCandidate(op rule.Op, it *asked, key string, live bool) {
 	if it.candidate < 0 || !counts(op) {
@@ -298,7 +292,7 @@ func (r *Request) tryCandidate(op rule.Op, it *asked, key string, live bool) {
 	if r.Tell {
 		r.tell(&Verdict{
 			Policy: it.policy.name, Candidate: true, Decision: slidegate.Combine(said),
-			Limits: it.policy.candidate.limits, notes: it.policy.candidate.notes,
+			Limits: it.policy.candidate.limits, note: it.policy.candidate.note,
 		})
 	}
 }

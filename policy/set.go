@@ -21,8 +21,9 @@ type Options struct {
 	// store in process is asked without a deadline. Negative means no deadline, and then every request asks the store, also
 	// during an outage.
 	Timeout time.Duration
-	// Prepare is called once for each set of limits that a policy, an override or a plan has, and what it returns is in
-	// Verdict.Notes: header fields, say. An error makes the limits invalid.
+	// Prepare is called once for each set of limits that a policy, an override or a plan has, and for policies that decide
+	// together once for all their limits. What it returns is Verdict.Note: header fields, say. An error makes the limits
+	// invalid.
 	Prepare func(limits []slidegate.Limit) (note any, err error)
 	// Before is the Set that this one takes the place of: what stores remember about limits stays with those that are in
 	// both.
@@ -43,7 +44,8 @@ type Set struct {
 	traits   [modes]store.Traits
 	bases    map[baseID]*slidegate.Limiter
 	why      [modes]atomic.Pointer[error] // the last error that the failure layer of a mode answered
-	requests sync.Pool                    // of *Request
+	joints   memo[jointID]
+	requests sync.Pool // of *Request
 }
 
 // baseID is what the limiters of a Set are told apart by.

@@ -182,16 +182,47 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// Policies that decide together are prepared together, once, however many; the answers of each are all that is allocated.
+func TestAllocationsTogether(t *testing.T) {
+	prepared := 0
+	var policies []Policy
+	for place := range maxJoint + 1 {
+		policies = append(policies, Policy{Name: fmt.Sprint("p", place), Limits: []slidegate.Limit{named("", 1<<40)}})
+	}
+	s := newSet(t, newMemory(t), Options{Prepare: func(limits []slidegate.Limit) (any, error) { prepared++; return len(limits), nil }}, policies...)
+	for n := 2; n <= maxJoint+1; n++ {
+		prepared = 0
+		allocations := testing.AllocsPerRun(100, func() {
+			r := s.Begin()
+			for place := range n {
+				r.Add(Part{Policy: place, Key: "ann", Cost: 1})
+			}
+			var v Verdict
+			r.Decide(t.Context(), rule.Take, &v)
+			r.End()
+			if v.Refused || len(v.Limits) != n || v.Limits[n-1].Name != fmt.Sprint("p", n-1) || v.Note() != n {
+				t.Fatalf("%d policies: %+v", n, v)
+			}
+		})
+		if once := prepared == 1; once != (n <= maxJoint) {
+			t.Errorf("%d policies: prepared %d times", n, prepared)
+		}
+		if n <= maxJoint && allocations > 3 { // the answers, the text that is compared here, and a pool may be emptied
+			t.Errorf("%d policies: %v allocations", n, allocations)
+		}
+	}
+}
+
 // Plans are remembered up to a bound, and work beyond it.
 func TestPlansAreBounded(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 1)}})
-	for i := range maxPlans + 10 {
+	for i := range maxKnown + 10 {
 		if v := take(t, s, Part{Key: "ann", Cost: 1, Plan: Limits(named("", int64(1000000+i)))}); v.Refused || v.Limits[0].Name != "p" {
 			t.Fatalf("plan %d: %+v", i, v)
 		}
 	}
-	if got := len(*s.policies[0].plans.known.Load()); got != maxPlans {
-		t.Errorf("%d plans are remembered, want %d", got, maxPlans)
+	if got := len(*s.policies[0].plans.known.Load()); got != maxKnown {
+		t.Errorf("%d plans are remembered, want %d", got, maxKnown)
 	}
 	var long []slidegate.Limit
 	for i := range maxPlanLimits + 1 {

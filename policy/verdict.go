@@ -57,8 +57,8 @@ type Verdict struct {
 	Limits []slidegate.Limit
 	// Err is why the store could not decide, or could not settle afterwards; then there is no decision, and the flags of
 	// Decision tell which failure mode answered, if one did.
-	Err   error
-	notes []any
+	Err  error
+	note any
 }
 
 // fault is whose fault an error is.
@@ -78,8 +78,8 @@ func (v *Verdict) Ended() bool { return v.fault == faultEnded }
 // an invalid limit, say, or more limits than the store decides at once. It is a server error.
 func (v *Verdict) Mistake() bool { return v.fault == faultMistake }
 
-// Notes returns what Options.Prepare made of the limits that were asked, one for each policy.
-func (v *Verdict) Notes() []any { return v.notes }
+// Note returns what Options.Prepare made of the limits that were asked.
+func (v *Verdict) Note() any { return v.note }
 
 // fail makes a verdict of an error: an outage is answered by the failure mode, everything else is refused.
 func (v *Verdict) fail(ctx context.Context, mode Mode, cost int64, err error) {
