@@ -51,20 +51,13 @@ func TestOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := rule.Micros(1_800_000_000_000_000)
-	memory := func() *memstore.Store {
-		s, err := memstore.New(memstore.Options{Now: func() rule.Micros { return now }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	on := memory()
+	on := newMemory(t, &now)
 	g, err := gate.New(file, gate.Stores{Open: on, Closed: on, Local: on}, gate.Options{Requests: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	limiter, err := slidegate.New(memory())
+	limiter, err := slidegate.New(newMemory(t, &now))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +111,16 @@ func TestOneFile(t *testing.T) {
 	if statuses[200] < 300 || statuses[429] < 300 || statuses[403] < 30 || candidates < 100 || shadows < 100 {
 		t.Errorf("seed %d: %v, %d candidates and %d shadows are too few to show anything", seed, statuses, candidates, shadows)
 	}
+}
+
+// newMemory returns a store whose clock stands where now says.
+func newMemory(t *testing.T, now *rule.Micros) *memstore.Store {
+	t.Helper()
+	s, err := memstore.New(memstore.Options{Now: func() rule.Micros { return *now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func drawRequest(random *rand.Rand) *http.Request {
