@@ -1,9 +1,9 @@
 // Package config reads policies from YAML: named sets of limits, each with the rule that makes the key of a request and
 // the cost of one. It is strict, so that a misspelt word never silently means no limit: every problem is reported, with
-// its line and column and the word that was probably meant. Replay, the middleware and the server all read the same
-// files through it.
+// its line and column and the word that was probably meant. Replay and the service read the same files through it, and so
+// does the middleware: HTTP turns a file into options for package httplimit.
 //
-//	store: redis://:${REDIS_PASSWORD}@localhost:6379  # the server's alone, like all but key, cost and limits
+//	store: redis://:${REDIS_PASSWORD}@localhost:6379  # the service's alone; replay reads key, cost and limits
 //	store_timeout: 100ms       # how long a decision may take
 //	failure: open              # what happens when the store does not answer: open, closed or local
 //	trusted_proxies: [10.0.0.0/8]

@@ -129,7 +129,7 @@ func (c *reach) before(o Override) (line int, covered bool) {
 			break
 		}
 		c.compared += len(earlier.Key) + len(o.Key)
-		if MatchKey(earlier.Key, o.Key) {
+		if earlier.Fits(o.Key) {
 			return c.lines[earlier.Key], true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // Policy is a named set of limits that a request faces all at once, and how to find the key and the cost of a request.
@@ -33,21 +34,10 @@ type Policy struct {
 }
 
 // Override gives some keys of a policy other limits, or none.
-type Override struct {
-	Key       string            // the key itself, or a pattern as MatchKey takes it if Pattern
-	Pattern   bool              // whether Key is a pattern
-	Limits    []slidegate.Limit // empty if Unlimited
-	Unlimited bool
-}
+type Override = policy.Override
 
-// List is a list of clients, by their address or by their key. The zero value is empty.
-type List struct {
-	Addresses []netip.Prefix // masked, and never 4-in-6
-	Keys      []string       // patterns as MatchKey takes them
-}
-
-// IsZero tells whether nobody is on the list.
-func (l List) IsZero() bool { return len(l.Addresses) == 0 && len(l.Keys) == 0 }
+// List is a list of clients, by their address or by their key.
+type List = policy.List
 
 // Service is what the server needs to know besides the policies.
 type Service struct {

@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // BenchmarkUnary is what the interceptor adds to a call.
@@ -23,7 +23,7 @@ func BenchmarkUnary(b *testing.B) {
 		{"admitted/IPv6", "[2001:db8:1:2::3]:5000", []string{many}, grpclimit.Options{}},
 		{"admitted/global", "192.0.2.1:5000", []string{many}, grpclimit.Options{Policies: []grpclimit.Policy{{Key: grpclimit.Global()}}}},
 		{"admitted/two policies", "192.0.2.1:5000", []string{many}, grpclimit.Options{
-			Policies: []grpclimit.Policy{{Name: "a"}, {Name: "b", Key: grpclimit.Method()}},
+			Policies: []grpclimit.Policy{{Name: "a"}, {Name: "b", Key: grpclimit.ByMethod()}},
 		}},
 		{"refused", "192.0.2.1:5000", []string{"1/1h"}, grpclimit.Options{}},
 	} {
@@ -60,4 +60,4 @@ func TestAdmittedCallAllocatesItsKeyAlone(t *testing.T) {
 	}
 }
 
-func noPlan(context.Context, string) []slidegate.Limit { return nil }
+func noPlan(context.Context, string) policy.Plan { return policy.Plan{} }

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // ClientOptions are what a Client has besides its limiter. The zero value limits all calls to one target together,
@@ -30,14 +32,12 @@ type ClientOptions struct {
 	// MaxObey is how long a server can stop the calls of a key by one answer; what asks for more is taken as this. It keeps a
 	// server that is wrong, or hostile, from stopping us for good. 0 means an hour.
 	MaxObey time.Duration
-	// FailClosed refuses with UNAVAILABLE when the store cannot decide. Otherwise calls are sent: the server has its own
-	// limits.
-	FailClosed bool
-	// Fallback decides when the store cannot: over a memstore, say, with the same limits. FailClosed says what happens if it
-	// fails too.
-	Fallback *slidegate.Limiter
-	// Timeout is how long a decision may take before it counts as failed, waiting for one's turn not included; 0 leaves that
-	// to the call's context.
+	// Failure is what happens to calls that the store cannot decide: policy.Open, the default, sends them, for the server has
+	// its own limits; policy.Closed refuses them with UNAVAILABLE; policy.Local counts them in this process meanwhile. See
+	// Options.Failure.
+	Failure policy.Mode
+	// Timeout is how long a decision may take before it counts as failed, waiting for one's turn not included. 0 means 100ms
+	// for a store with round trips; a store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
 	// Group names the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(ctx context.Context, method string) string
@@ -53,11 +53,11 @@ type ClientOptions struct {
 // It is safe for concurrent use; all connections to the same servers should share one. The zero value is not usable;
 // NewClient makes it.
 type Client struct {
-	gate  *gate // nil if it has no limit of its own
-	key   Key
-	wait  bool
-	tell  func(context.Context, Event)
-	holds holds
+	decider *decider // nil if it has no limit of its own
+	key     Key
+	wait    bool
+	tell    func(context.Context, Event)
+	holds   holds
 }
 
 // NewClient returns interceptors for clients over a limiter, or an error that says which option is wrong. With a nil
@@ -74,18 +74,18 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 		}
 		return c, nil
 	}
-	c.gate = &gate{limiter: limiter, failClosed: opts.FailClosed, fallback: opts.Fallback, timeout: opts.Timeout,
-		group: opts.Group, onDecision: opts.OnDecision}
-	if err := c.gate.fill(opts.Policies, nil); err != nil {
+	var err error
+	if c.decider, err = newDecider(limiter, opts.Policies, nil, opts.Failure, opts.Timeout, false); err != nil {
 		return nil, err
 	}
+	c.decider.group, c.decider.onDecision = opts.Group, opts.OnDecision
 	return c, nil
 }
 
-// checkWithoutLimiter refuses options that mean nothing without a limiter, for whoever sets them has forgotten it.
+// checkWithoutLimiter refuses options that mean nothing without a limiter: it has been forgotten.
 func checkWithoutLimiter(opts ClientOptions) error {
-	if len(opts.Policies) > 0 || opts.Fallback != nil || opts.FailClosed {
-		return errors.New("grpclimit: limiter: must not be nil where there are Policies, a Fallback or FailClosed; slidegate.New makes one")
+	if len(opts.Policies) > 0 || opts.Failure != 0 {
+		return errors.New("grpclimit: limiter: must not be nil where there are Policies or a Failure; slidegate.New makes one")
 	}
 	if opts.Timeout != 0 {
 		return fmt.Errorf("grpclimit: timeout: is %v, and without a limiter there is nothing to decide in time", opts.Timeout)
@@ -103,12 +103,25 @@ func (c *Client) Stream() grpc.StreamClientInterceptor { return c.stream }
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	who := c.who(ctx, method, conn)
-	if err := c.enter(ctx, who, request); err != nil {
+	held, err := c.enter(ctx, who, request)
+	if err != nil {
 		return err
 	}
-	err := invoke(ctx, method, request, reply, conn, opts...)
+	err = invoke(ctx, method, request, reply, conn, opts...)
 	c.holds.learn(who, err)
+	c.settle(ctx, who, held, Result{Reply: reply, Err: err})
 	return err
+}
+
+// settle charges what a call did cost, if a policy wants to know.
+func (c *Client) settle(ctx context.Context, who holder, held *policy.Request, result Result) {
+	if held == nil {
+		return
+	}
+	if result.Err != nil {
+		result.Reply = nil
+	}
+	c.decider.settle(ctx, c.call(who, stageCall, nil), held, result)
 }
 
 // who returns what a server's answer to a call will hold for.
@@ -123,29 +136,27 @@ func (c *Client) who(ctx context.Context, method string, conn *grpc.ClientConn) 
 	return who
 }
 
-// question returns what is to be decided about a call of who.
-func (c *Client) question(who holder, at stage, message any) *question {
-	q := &question{method: who.method, key: who.target, stage: at, message: message}
+// call returns what is to be decided about a call of who.
+func (c *Client) call(who holder, at stage, message any) *call {
+	made := &call{method: who.method, key: who.target, stage: at, message: message}
 	if c.key != nil {
-		q.key = who.key
+		made.key = who.key
 	}
-	return q
+	return made
 }
 
 // enter waits until a call may be sent, or refuses it. What the server has answered is looked at before a unit is taken,
-// so that none is lost on a call that is not sent, and once more after the wait for it.
-func (c *Client) enter(ctx context.Context, who holder, message any) error {
-	if err := c.keepHold(ctx, who); err != nil {
-		return err
+// so that none is lost on a call that is not sent, and once more after the wait for it. It returns what has to be settled
+// when the call has ended, if anything.
+func (c *Client) enter(ctx context.Context, who holder, message any) (*policy.Request, error) {
+	if err := c.keepHold(ctx, who); err != nil || c.decider == nil {
+		return nil, err
 	}
-	if c.gate == nil {
-		return nil
+	held, waited, err := c.take(ctx, c.call(who, stageCall, message))
+	if err == nil && waited {
+		err = c.keepHold(ctx, who)
 	}
-	waited, err := c.take(ctx, c.question(who, stageCall, message))
-	if err != nil || !waited {
-		return err
-	}
-	return c.keepHold(ctx, who)
+	return held, err
 }
 
 // keepHold waits as long as the server has told who to, or refuses.
@@ -157,7 +168,8 @@ func (c *Client) keepHold(ctx context.Context, who holder) error {
 		}
 		refused := !c.wait || !inTime(ctx, left)
 		if c.tell != nil {
-			event := Event{Method: who.method, Held: true, Refused: refused}
+			event := Event{Method: who.method, Held: true}
+			event.Refused = refused
 			event.Decision.RetryAfter = left
 			c.tell(ctx, event)
 		}
@@ -170,67 +182,62 @@ func (c *Client) keepHold(ctx context.Context, who holder) error {
 	}
 }
 
-// take takes a question's units, when their turn has come. It tells whether it had to wait.
-func (c *Client) take(ctx context.Context, q *question) (waited bool, err error) {
-	g := c.gate
-	if g.shadows {
-		g.tryShadows(ctx, q)
+// take takes a call's units, when their turn has come. It reports whether it had to wait.
+func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, waited bool, err error) {
+	d := c.decider
+	var room [4]*compiled
+	facing := d.facing(ctx, what, room[:0])
+	if len(facing) == 0 {
+		return nil, false, nil
 	}
-	var room [4]part
-	parts := g.parts(ctx, q, room[:0])
-	if len(parts) == 0 {
-		return false, nil
-	}
-	for ; ; waited = true {
-		if err := ctx.Err(); err != nil { // whoever has gone away must not take anything
-			return waited, status.FromContextError(err).Err()
+	r := d.begin(ctx, what, facing)
+	defer func() {
+		if held == nil {
+			r.End()
 		}
-		event := c.ask(ctx, q, parts)
-		d := &event.Decision
-		wait := !d.Allowed && c.mayWait(ctx, d)
-		event.Refused = !d.Allowed && !wait
-		g.tell(ctx, &event)
+	}()
+	// Where refusals count, one who waits must not ask for real before it is its turn, for each refusal would put that off.
+	peeks := c.wait && r.CountsDenied()
+	for ; ; waited = true {
+		if err := ctx.Err(); err != nil { // a caller that has gone away must not take anything
+			return nil, waited, status.FromContextError(err).Err()
+		}
+		var event Event
+		c.ask(ctx, what, r, peeks, &event)
+		wait := event.Refused && c.mayWait(ctx, &event.Verdict)
+		event.Refused = event.Refused && !wait
+		d.tell(ctx, &event)
 		switch {
 		case event.Refused:
-			return waited, refuse(ctx, parts, d).status.Err()
+			return nil, waited, refuse(ctx, &event.Verdict).status.Err()
+		case !wait && r.Held():
+			return r, waited, nil
 		case !wait:
-			return waited, nil
+			return nil, waited, nil
 		}
-		if err := pause(ctx, d.RetryAfter); err != nil {
-			return waited, err
-		}
-	}
-}
-
-// ask decides a question. Where refusals count, who waits must not ask for real before it is its turn, for each refusal
-// would put that off.
-func (c *Client) ask(ctx context.Context, q *question, parts []part) Event {
-	if c.wait && countsDenied(parts) {
-		event := c.gate.decide(ctx, q, parts, true)
-		if !event.Decision.Allowed || event.Decision.Flags.FallbackOpen() {
-			return event
+		if err := pause(ctx, event.Decision.RetryAfter); err != nil {
+			return nil, waited, err
 		}
 	}
-	return c.gate.decide(ctx, q, parts, false)
 }
 
-func countsDenied(parts []part) bool {
-	for i := range parts {
-		for _, limit := range parts[i].limits {
-			if limit.CountDenied {
-				return true
-			}
+// ask decides a call, after a peek if there has to be one.
+func (c *Client) ask(ctx context.Context, what *call, r *policy.Request, peeks bool, event *Event) {
+	if peeks {
+		if c.decider.decide(ctx, what, r, rule.Peek, event); event.Refused || event.Decision.Flags&rule.FallbackOpen != 0 {
+			return
 		}
 	}
-	return false
+	c.decider.decide(ctx, what, r, rule.Take, event)
 }
 
-// mayWait tells whether a refused call is to wait.
-func (c *Client) mayWait(ctx context.Context, d *slidegate.Decision) bool {
-	return c.wait && !d.Never() && !d.Flags.FallbackClosed() && inTime(ctx, d.RetryAfter)
+// mayWait reports whether a refused call is to wait.
+func (c *Client) mayWait(ctx context.Context, v *policy.Verdict) bool {
+	return c.wait && v.By == policy.ByLimits && !v.Mistake() && !v.Ended() && !v.Decision.Never() &&
+		v.Decision.Flags&rule.FallbackClosed == 0 && inTime(ctx, v.Decision.RetryAfter)
 }
 
-// inTime tells whether there is anything left of a context after d.
+// inTime reports whether there is anything left of a context after d.
 func inTime(ctx context.Context, d time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return !ok || time.Until(deadline) > d

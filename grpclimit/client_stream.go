@@ -2,31 +2,35 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/slidegate/slidegate/policy"
 )
 
 func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	who := c.who(ctx, method, conn)
-	if err := c.enter(ctx, who, nil); err != nil {
+	held, err := c.enter(ctx, who, nil)
+	if err != nil {
 		return nil, err
 	}
-	s := &clientStream{client: c, who: who, ctx: ctx, end: func() {}, oneReply: !desc.ServerStreams}
-	if c.gate != nil {
-		s.messages = desc.ClientStreams && c.gate.charges(method, stageMessage)
-		s.replies = desc.ServerStreams && c.gate.charges(method, stageReply)
+	s := &clientStream{client: c, held: held, who: who, ctx: ctx, end: func() {}, oneReply: !desc.ServerStreams}
+	if c.decider != nil {
+		s.messages = desc.ClientStreams && c.decider.charges(method, stageMessage)
+		s.replies = desc.ServerStreams && c.decider.charges(method, stageReply)
 	}
 	if s.messages || s.replies {
 		s.ctx, s.end = context.WithCancel(ctx)
 	}
-	var err error
 	if s.ClientStream, err = open(s.ctx, desc, conn, method, opts...); err != nil {
 		s.end()
 		c.holds.learn(who, err)
+		c.settle(ctx, who, held, Result{Err: err})
 		return nil, err
 	}
 	return s, nil
@@ -44,6 +48,7 @@ type clientStream struct {
 	end      func()          // ends ctx, so that a refusal leaves nothing open
 	over     atomic.Bool     // the server has ended the stream
 	refused  atomic.Pointer[error]
+	held     *policy.Request // to be settled when the stream has ended
 }
 
 // Header returns the header of the server's answer.
@@ -74,7 +79,9 @@ func (s *clientStream) RecvMsg(message any) error {
 	err := s.ClientStream.RecvMsg(message)
 	if err != nil || s.oneReply {
 		s.client.holds.learn(s.who, err)
-		s.over.Store(true)
+		if !s.over.Swap(true) {
+			s.client.settle(s.ctx, s.who, s.held, s.result(message, err))
+		}
 		s.end() // the stream has ended already; this lets go of the context, and of a message that waits
 		if no := s.refused.Load(); err != nil && no != nil {
 			return *no // and that is why it ended
@@ -87,8 +94,16 @@ func (s *clientStream) RecvMsg(message any) error {
 	return nil
 }
 
+// result returns what a stream came to that ended with this message or error.
+func (s *clientStream) result(message any, err error) Result {
+	if errors.Is(err, io.EOF) {
+		return Result{}
+	}
+	return Result{Reply: message, Err: err}
+}
+
 func (s *clientStream) charge(at stage, message any) error {
-	_, err := s.client.take(s.ctx, s.client.question(s.who, at, message))
+	_, _, err := s.client.take(s.ctx, s.client.call(s.who, at, message))
 	switch {
 	case err == nil:
 		return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // remote stands for a server: it answers what the test says, and counts what is sent to it.
@@ -173,9 +174,9 @@ func TestClientStoreFails(t *testing.T) {
 		down := newFailing(t, failing{err: errDown}, "1/1m sliding-log count-denied")
 		open := newRemote(t, down, grpclimit.ClientOptions{Wait: true})
 		wantCode(t, "open", open.call(t.Context(), say, nil), codes.OK)
-		closed := newRemote(t, down, grpclimit.ClientOptions{Wait: true, FailClosed: true})
+		closed := newRemote(t, down, grpclimit.ClientOptions{Wait: true, Failure: policy.Closed})
 		wantCode(t, "closed", closed.call(t.Context(), say, nil), codes.Unavailable)
-		local := newRemote(t, down, grpclimit.ClientOptions{Wait: true, FailClosed: true, Fallback: newLimiter(t, nil)})
+		local := newRemote(t, down, grpclimit.ClientOptions{Wait: true, Failure: policy.Local})
 		start := time.Now()
 		for range 3 {
 			wantCode(t, "fallback", local.call(t.Context(), say, nil), codes.OK)

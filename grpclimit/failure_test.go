@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -22,23 +22,20 @@ import (
 func TestStoreFails(t *testing.T) {
 	down := failing{err: errDown}
 	for _, c := range []struct {
-		name     string
-		closed   bool
-		fallback *slidegate.Limiter
-		codes    []codes.Code
-		flags    rule.Flags
+		name  string
+		mode  policy.Mode
+		codes []codes.Code
+		flags rule.Flags
 	}{
-		{"open", false, nil, []codes.Code{codes.OK, codes.OK, codes.OK}, rule.FallbackOpen},
-		{"closed", true, nil, []codes.Code{codes.Unavailable, codes.Unavailable}, rule.FallbackClosed},
-		{"fallback", false, newLimiter(t, newClock()), []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}, rule.FallbackLocal},
-		{"fallback, closed", true, newLimiter(t, newClock()), []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}, rule.FallbackLocal},
-		{"fallback fails too", false, newFailing(t, down), []codes.Code{codes.OK, codes.OK, codes.OK}, rule.FallbackOpen},
-		{"fallback fails too, closed", true, newFailing(t, down), []codes.Code{codes.Unavailable}, rule.FallbackClosed},
+		{"open", policy.Open, []codes.Code{codes.OK, codes.OK, codes.OK}, rule.FallbackOpen},
+		{"default", 0, []codes.Code{codes.OK, codes.OK, codes.OK}, rule.FallbackOpen},
+		{"closed", policy.Closed, []codes.Code{codes.Unavailable, codes.Unavailable}, rule.FallbackClosed},
+		{"local", policy.Local, []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}, rule.FallbackLocal},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := new(events)
 			conn := dial(t, newServer(t, newFailing(t, down, "2/1m name=api"), grpclimit.Options{
-				FailClosed: c.closed, Fallback: c.fallback, OnDecision: seen.add,
+				Failure: c.mode, OnDecision: seen.add,
 			}))
 			for _, want := range c.codes {
 				err := call(t.Context(), conn, "a")
@@ -63,7 +60,7 @@ func TestStoreFails(t *testing.T) {
 // Several policies fall back together.
 func TestFallbackOfSeveral(t *testing.T) {
 	conn := dial(t, newServer(t, newFailing(t, failing{err: errDown}), grpclimit.Options{
-		Fallback: newLimiter(t, newClock()),
+		Failure:  policy.Local,
 		Policies: []grpclimit.Policy{{Name: "a", Limits: parse("5/1m")}, {Name: "b", Limits: parse("1/1m", "7/1h")}},
 	}))
 	wantCode(t, "the first", call(t.Context(), conn, "a"), codes.OK)
@@ -77,7 +74,7 @@ func TestFallbackOfSeveral(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits, err := grpclimit.New(newFailing(t, failing{blocks: true}, "1/1m"),
-			grpclimit.Options{Timeout: 50 * time.Millisecond, FailClosed: true})
+			grpclimit.Options{Timeout: 50 * time.Millisecond, Failure: policy.Closed})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,37 +116,39 @@ func TestStoreFailsClosedByItself(t *testing.T) {
 
 // When the caller has gone it is not the store that failed: nobody is let through for it, and no fallback is charged.
 func TestCallerHasGone(t *testing.T) {
-	fallback := newLimiter(t, newClock())
-	limits, err := grpclimit.New(newFailing(t, failing{blocks: true}, "1/1m"), grpclimit.Options{
-		Fallback: fallback, Policies: []grpclimit.Policy{{Key: grpclimit.Global()}},
+	synctest.Test(t, func(t *testing.T) {
+		for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
+			seen := new(events)
+			limits, err := grpclimit.New(newFailing(t, failing{blocks: true}, "1/1m"), grpclimit.Options{Failure: mode, OnDecision: seen.add})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			wantCode(t, "a call", direct(ctx, limits), codes.Canceled)
+			if got := seen.take(); len(got) != 1 || !got[0].Refused || !got[0].Ended() || got[0].Decision.Flags != 0 || !errors.Is(got[0].Err, context.Canceled) {
+				t.Errorf("%v: the events are %+v", mode, got)
+			}
+			if mode == policy.Local { // and its only unit is still there
+				wantCode(t, "the next call", direct(t.Context(), limits), codes.OK)
+			}
+		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	wantCode(t, "a call", direct(ctx, limits), codes.Canceled)
-	d, err := fallback.For(slidegate.Claim{Limit: slidegate.MustParseLimit("1/1m"), Cost: 1}).Peek(t.Context())
-	if err != nil || !d.Allowed {
-		t.Errorf("the fallback was charged: %+v, %v", d, err)
-	}
 }
 
-// What a Plan gets wrong is treated as a failure, and the event says what it is.
+// What a Plan gets wrong is a mistake in the program, and no outage that lets calls pass. The event says what it is.
 func TestWrongPlan(t *testing.T) {
-	policy := grpclimit.Policy{Plan: func(context.Context, string) []slidegate.Limit { return []slidegate.Limit{{Quota: -1}} }}
-	for _, closed := range []bool{false, true} {
+	wrong := grpclimit.Policy{Plan: func(context.Context, string) policy.Plan { return policy.Limits(slidegate.Limit{Quota: -1}) }}
+	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
 		seen := new(events)
 		limits, err := grpclimit.New(newLimiter(t, nil, "1/1m"), grpclimit.Options{
-			Policies: []grpclimit.Policy{policy}, FailClosed: closed, OnDecision: seen.add,
+			Policies: []grpclimit.Policy{wrong}, Failure: mode, OnDecision: seen.add,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if refused := status.Code(direct(t.Context(), limits)) == codes.Unavailable; refused != closed {
-			t.Errorf("refused is %v, want %v", refused, closed)
-		}
-		if got := seen.take(); len(got) != 1 || !errors.Is(got[0].Err, slidegate.ErrLimit) {
+		wantCode(t, mode.String(), direct(t.Context(), limits), codes.Internal)
+		if got := seen.take(); len(got) != 1 || !got[0].Mistake() || !errors.Is(got[0].Err, slidegate.ErrLimit) {
 			t.Errorf("the events are %+v", got)
 		}
 	}

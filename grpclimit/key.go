@@ -23,10 +23,10 @@ import (
 // its context comes from one.
 type Key func(ctx context.Context, method string) string
 
-// Address is the client's address without its port, grouped, as from says; what from reads in a header it reads in the
+// ByAddress is the client's address without its port, grouped, as from says; what from reads in a header it reads in the
 // metadata of that name. A nil from trusts nobody: it is the address of whoever is connected, which behind a proxy is the
 // proxy.
-func Address(from *clientip.Source) Key {
+func ByAddress(from *clientip.Source) Key {
 	if from == nil {
 		return peerAddress
 	}
@@ -44,7 +44,7 @@ func Address(from *clientip.Source) Key {
 	}
 }
 
-// peerAddress is Address(nil). It takes the address as it is: to write it down and read it again would be most of what an
+// peerAddress is ByAddress(nil). It takes the address as it is: to write it down and read it again would be most of what an
 // admitted call costs.
 func peerAddress(ctx context.Context, _ string) string {
 	var ip net.IP
@@ -70,9 +70,9 @@ func peerAddr(ctx context.Context) net.Addr {
 	return nil
 }
 
-// Metadata is the value of a metadata field that clients are trusted to be honest about; of several values, the first. For
-// tokens and other secrets, use APIKey: keys are seen by whoever can read the store.
-func Metadata(name string) Key {
+// ByMetadata is the value of a metadata field that clients are trusted to be honest about; of several values, the first. For
+// tokens and other secrets, use ByAPIKey: keys are seen by whoever can read the store.
+func ByMetadata(name string) Key {
 	name = strings.ToLower(name) // as on the wire: other spellings are found too, but by a search
 	return func(ctx context.Context, _ string) string {
 		if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
@@ -82,11 +82,11 @@ func Metadata(name string) Key {
 	}
 }
 
-// BearerToken is the token of the authorization metadata, hashed. Whether it is valid is not asked: who invents tokens gets
+// ByBearerToken is the token of the authorization metadata, hashed. Whether it is valid is not asked: who invents tokens gets
 // a new key with each, so use it behind authentication, or together with a limit by address.
-func BearerToken() Key {
+func ByBearerToken() Key {
 	const scheme = "bearer "
-	authorization := Metadata("authorization")
+	authorization := ByMetadata("authorization")
 	return func(ctx context.Context, method string) string {
 		value := authorization(ctx, method)
 		if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
@@ -96,9 +96,9 @@ func BearerToken() Key {
 	}
 }
 
-// APIKey is the value of a metadata field that holds a secret, hashed. What is said of BearerToken holds here too.
-func APIKey(name string) Key {
-	value := Metadata(name)
+// ByAPIKey is the value of a metadata field that holds a secret, hashed. What is said of ByBearerToken holds here too.
+func ByAPIKey(name string) Key {
+	value := ByMetadata(name)
 	return func(ctx context.Context, method string) string { return hashed(value(ctx, method)) }
 }
 
@@ -112,8 +112,8 @@ func hashed(secret string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Method is the full name of the method. With Each, every caller has a quota for each method.
-func Method() Key { return func(_ context.Context, method string) string { return method } }
+// ByMethod is the full name of the method. With Each, every caller has a quota for each method.
+func ByMethod() Key { return func(_ context.Context, method string) string { return method } }
 
 // Global is one key for everybody.
 func Global() Key { return func(context.Context, string) string { return "" } }

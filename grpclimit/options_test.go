@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
+	"github.com/slidegate/slidegate/policy"
 )
 
 func TestBadOptions(t *testing.T) {
@@ -20,12 +21,13 @@ func TestBadOptions(t *testing.T) {
 		policies []grpclimit.Policy
 		want     string
 	}{
-		{"no limit", bare, 0, nil, `grpclimit: policy "": there is no limit`},
-		{"timeout", limited, -time.Second, nil, "grpclimit: timeout: must not be negative, it is -1s"},
-		{"no name", limited, 0, []grpclimit.Policy{{Name: "a"}, {}}, "grpclimit: policy name: is missing"},
-		{"name twice", limited, 0, []grpclimit.Policy{{Name: "a"}, {Name: "a"}}, `grpclimit: policy name: "a" is there twice`},
-		{"wrong limit", bare, 0, []grpclimit.Policy{{Name: "a", Limits: []slidegate.Limit{{Window: time.Minute}}}}, `grpclimit: policy "a": slidegate: invalid limit`},
-		{"limit twice", bare, 0, []grpclimit.Policy{{Limits: parse("1/1m", "2/1m")}}, `grpclimit: policy "": slidegate: one address`},
+		{"no limit", bare, 0, nil, `grpclimit: policy "": limits: invalid limit: there is no limit`},
+		{"failure", limited, 0, []grpclimit.Policy{{Failure: 9}}, "failure: unknown mode 9"},
+		{"timeout", several, 48 * time.Hour, []grpclimit.Policy{{Limits: five}}, "grpclimit: policy: timeout: must be at most 24h"},
+		{"no name", limited, 0, []grpclimit.Policy{{Name: "a"}, {}}, "grpclimit: policy: name: is missing"},
+		{"name twice", limited, 0, []grpclimit.Policy{{Name: "a"}, {Name: "a"}}, `grpclimit: policy: name: "a" is there twice`},
+		{"wrong limit", bare, 0, []grpclimit.Policy{{Name: "a", Limits: []slidegate.Limit{{Window: time.Minute}}}}, `grpclimit: policy "a": limits: slidegate: invalid limit`},
+		{"limit twice", bare, 0, []grpclimit.Policy{{Limits: parse("1/1m", "2/1m")}}, `grpclimit: policy "": limits: slidegate: one address`},
 		{"no slash", limited, 0, []grpclimit.Policy{{Match: "test.Echo/Say"}}, `match: "test.Echo/Say": must be /package.Service/Method`},
 		{"no method", limited, 0, []grpclimit.Policy{{Match: "/test.Echo/"}}, "match"},
 		{"no service", limited, 0, []grpclimit.Policy{{Match: "//Say"}}, "match"},
@@ -34,9 +36,9 @@ func TestBadOptions(t *testing.T) {
 		{"a star among letters", limited, 0, []grpclimit.Policy{{Match: "/test.Echo/S*"}}, "match"},
 		{"a star for a service", limited, 0, []grpclimit.Policy{{Match: "/*/Say"}}, "match"},
 		{"more than the store decides at once", several, 0,
-			[]grpclimit.Policy{{Name: "a", Limits: five}, {Name: "b", Match: say, Limits: five}}, `grpclimit: policies that match "/test.Echo/Say"`},
+			[]grpclimit.Policy{{Name: "a", Limits: five}, {Name: "b", Match: say, Limits: five}}, `grpclimit: policies ["a" "b"]: policy: not supported by this store: 10 limits at once`},
 		{"names that run together", bare, 0, []grpclimit.Policy{{Name: "a", Limits: parse("1/1m name=b/c")},
-			{Name: "a/b", Limits: parse("2/1m name=c")}}, `grpclimit: policy name: "a" and "a/b"`},
+			{Name: "a/b", Limits: parse("2/1m name=c")}}, `grpclimit: policy: name: "a" and "a/b"`},
 	} {
 		_, err := grpclimit.New(c.limiter, grpclimit.Options{Timeout: c.timeout, Policies: c.policies})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -68,11 +70,10 @@ func TestGoodOptions(t *testing.T) {
 
 func TestClientWithoutLimiter(t *testing.T) {
 	for name, opts := range map[string]grpclimit.ClientOptions{
-		"policies":   {Policies: []grpclimit.Policy{{}}},
-		"fallback":   {Fallback: newLimiter(t, nil, "1/1m")},
-		"failclosed": {FailClosed: true},
-		"timeout":    {Timeout: time.Second},
-		"max obey":   {MaxObey: -time.Second},
+		"policies": {Policies: []grpclimit.Policy{{}}},
+		"failure":  {Failure: policy.Closed},
+		"timeout":  {Timeout: time.Second},
+		"max obey": {MaxObey: -time.Second},
 	} {
 		if client, err := grpclimit.NewClient(nil, opts); err == nil || client != nil {
 			t.Errorf("%s: is accepted", name)

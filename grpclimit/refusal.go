@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -8,11 +9,13 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -20,21 +23,27 @@ import (
 type refusal struct {
 	status   *status.Status
 	pushback string // what the trailer says; empty if nothing
+	left     metadata.MD
 }
 
-// refuse makes a refusal of a decision that does not allow.
-func refuse(ctx context.Context, parts []part, d *slidegate.Decision) *refusal {
-	if d.Flags.FallbackClosed() {
-		if err := ctx.Err(); err != nil {
-			return &refusal{status: status.FromContextError(err)}
-		}
+// refuse makes a refusal of a verdict.
+func refuse(ctx context.Context, v *policy.Verdict) *refusal {
+	d := &v.Decision
+	switch {
+	case v.Ended():
+		return &refusal{status: status.FromContextError(cmp.Or(ctx.Err(), context.DeadlineExceeded))}
+	case v.Mistake():
+		return &refusal{status: status.New(codes.Internal, "grpclimit: the policies of this method cannot be decided")}
+	case v.By == policy.ByDenyList:
+		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is on a deny list")}
+	case d.Flags&rule.FallbackClosed != 0:
 		return &refusal{status: status.New(codes.Unavailable, "grpclimit: the rate limit could not be checked")}
 	}
 	what := fmt.Sprintf("grpclimit: the quota of %q is used up", d.LimitName)
 	if d.Never() {
 		what = fmt.Sprintf("grpclimit: the cost is above the quota of %q", d.LimitName)
 	}
-	return exhausted(what, d.RetryAfter, &errdetails.QuotaFailure{Violations: violations(parts, d)})
+	return exhausted(what, d.RetryAfter, &errdetails.QuotaFailure{Violations: violations(v)})
 }
 
 // exhausted returns a refusal that says what is the matter and when to come back.
@@ -66,18 +75,15 @@ func pushback(retryAfter time.Duration) string {
 }
 
 // violations returns one for each limit that refused.
-func violations(parts []part, d *slidegate.Decision) []*errdetails.QuotaFailure_Violation {
+func violations(v *policy.Verdict) []*errdetails.QuotaFailure_Violation {
+	d := &v.Decision
+	if len(d.Answers) == 0 {
+		return []*errdetails.QuotaFailure_Violation{violation(v.Limits[0], d.Never())}
+	}
 	var found []*errdetails.QuotaFailure_Violation
-	place := 0
-	for i := range parts {
-		for _, limit := range parts[i].limits {
-			switch {
-			case len(d.Answers) == 0:
-				found = append(found, violation(limit, d.Never()))
-			case !d.Answers[place].Allowed:
-				found = append(found, violation(limit, d.Answers[place].RetryAfter == rule.Never))
-			}
-			place++
+	for i, limit := range v.Limits {
+		if !d.Answers[i].Allowed {
+			found = append(found, violation(limit, d.Answers[i].RetryAfter == rule.Never))
 		}
 	}
 	return found

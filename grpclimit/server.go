@@ -6,9 +6,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // Options are what Interceptors have besides their limiter. The zero value limits every call by the address of whoever is
@@ -17,14 +21,19 @@ type Options struct {
 	// Policies are what calls face. Of several that match, all admit and all are charged, or none is. If there is none, it
 	// is the zero Policy.
 	Policies []Policy
-	// FailClosed refuses with UNAVAILABLE when the store cannot decide. Otherwise calls pass: an outage of the limiter is
-	// then not one of the service.
-	FailClosed bool
-	// Fallback decides when the store cannot: over a memstore, say, with the same limits. FailClosed says what happens if it
-	// fails too.
-	Fallback *slidegate.Limiter
-	// Timeout is how long a decision may take before it counts as failed; 0 leaves that to the call's context.
+	// Failure is what happens to calls that the store cannot decide: policy.Open, the default, lets them pass, so that an
+	// outage of the limiter is not one of the service; policy.Closed refuses them with UNAVAILABLE; policy.Local counts them in
+	// this process meanwhile. A store that does not answer is not asked for a while; see package layer/failure. If the
+	// limiter's store has that layer already, the layer decides, and Failure and Timeout do nothing.
+	Failure policy.Mode
+	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
+	// store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
+	// Client finds the client's address, for lists of addresses. nil trusts nobody: the client is whoever is connected.
+	Client *clientip.Source
+	// TellRemaining tells what is left in the header metadata of calls, and in the trailer of those that are refused: the
+	// fields ratelimit and ratelimit-policy, as the HTTP header fields RateLimit and RateLimit-Policy.
+	TellRemaining bool
 	// Group names the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(ctx context.Context, method string) string
 	// OnDecision is called with every decision, before the handler. It must be quick and safe for concurrent use.
@@ -33,37 +42,27 @@ type Options struct {
 
 // Event is a decision as OnDecision sees it. No field of it holds a key.
 type Event struct {
+	policy.Verdict
 	// Method is the full name of the method.
 	Method string
-	// Policy is the name of the policy that decided.
-	Policy string
-	// Decision is what the limits said. Its flags tell whether the store decided or, because it could not, the options: the
-	// fallback (rule.FallbackLocal), let pass (rule.FallbackOpen), refuse (rule.FallbackClosed).
-	Decision slidegate.Decision
-	// Err is why the store could not decide.
-	Err error
 	// Held says that no limit decided: a client keeps to what the server has answered before. Decision has only RetryAfter.
 	Held bool
-	// Shadow says that the policy is only tried out: whatever it decided, it refused nothing.
-	Shadow bool
-	// Refused says that the call, or the message, was refused. A client's call that waits is not.
-	Refused bool
 }
 
 // Interceptors limit the calls to a server. They are safe for concurrent use. The zero value is not usable; New makes it.
-type Interceptors struct{ gate *gate }
+type Interceptors struct{ decider *decider }
 
 // New returns interceptors for servers over a limiter, or an error that says which option is wrong.
 func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 	if limiter == nil {
 		return nil, errors.New("grpclimit: limiter: must not be nil; slidegate.New makes one")
 	}
-	g := &gate{limiter: limiter, failClosed: opts.FailClosed, fallback: opts.Fallback, timeout: opts.Timeout,
-		group: opts.Group, onDecision: opts.OnDecision}
-	if err := g.fill(opts.Policies, Address(nil)); err != nil {
+	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), opts.Failure, opts.Timeout, opts.TellRemaining)
+	if err != nil {
 		return nil, err
 	}
-	return &Interceptors{g}, nil
+	d.client, d.group, d.onDecision = opts.Client, opts.Group, opts.OnDecision
+	return &Interceptors{d}, nil
 }
 
 // Unary returns the interceptor of calls with one request and one response.
@@ -73,25 +72,51 @@ func (i *Interceptors) Unary() grpc.UnaryServerInterceptor { return i.unary }
 // a policy says so.
 func (i *Interceptors) Stream() grpc.StreamServerInterceptor { return i.stream }
 
-func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	q := question{method: info.FullMethod, message: request}
-	if no := i.gate.admit(ctx, &q); no != nil {
-		_ = grpc.SetTrailer(ctx, no.trailer()) // it fails only where there is no connection to send it on
+func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+	c := call{method: info.FullMethod, message: request}
+	no, held, left := i.decider.admit(ctx, &c)
+	// To set metadata fails only where there is no connection to send it on.
+	if no != nil {
+		_ = grpc.SetTrailer(ctx, no.trailer())
 		return nil, no.status.Err()
+	}
+	if left != nil {
+		_ = grpc.SetHeader(ctx, left)
+	}
+	if held != nil {
+		result := Result{Err: errPanicked}
+		defer func() { i.decider.settle(ctx, &c, held, result) }()
+		reply, err = handler(ctx, request)
+		result = Result{Reply: reply, Err: err}
+		return reply, err
 	}
 	return handler(ctx, request)
 }
 
-func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	q := question{method: info.FullMethod}
-	if no := i.gate.admit(stream.Context(), &q); no != nil {
+// errPanicked is what a call ended with whose handler panicked.
+var errPanicked = status.Error(codes.Internal, "grpclimit: the handler panicked")
+
+func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	c := call{method: info.FullMethod}
+	no, held, left := i.decider.admit(stream.Context(), &c)
+	if no != nil {
 		stream.SetTrailer(no.trailer())
 		return no.status.Err()
 	}
-	messages := info.IsClientStream && i.gate.charges(info.FullMethod, stageMessage)
-	replies := info.IsServerStream && i.gate.charges(info.FullMethod, stageReply)
+	if left != nil {
+		_ = stream.SetHeader(left)
+	}
+	messages := info.IsClientStream && i.decider.charges(info.FullMethod, stageMessage)
+	replies := info.IsServerStream && i.decider.charges(info.FullMethod, stageReply)
 	if messages || replies {
-		stream = &serverStream{ServerStream: stream, gate: i.gate, method: info.FullMethod, messages: messages, replies: replies}
+		stream = &serverStream{ServerStream: stream, decider: i.decider, method: info.FullMethod, messages: messages, replies: replies}
+	}
+	if held != nil {
+		result := Result{Err: errPanicked}
+		defer func() { i.decider.settle(stream.Context(), &c, held, result) }()
+		err = handler(service, stream)
+		result.Err = err
+		return err
 	}
 	return handler(service, stream)
 }
@@ -102,8 +127,9 @@ const pushbackField = "grpc-retry-pushback-ms"
 
 // trailer returns the metadata that goes with a refusal.
 func (r *refusal) trailer() metadata.MD {
-	if r.pushback == "" {
-		return nil
+	md := r.left
+	if r.pushback != "" {
+		md = metadata.Join(md, metadata.MD{pushbackField: {r.pushback}})
 	}
-	return metadata.MD{pushbackField: {r.pushback}}
+	return md
 }

@@ -10,7 +10,7 @@ import (
 // tell the client another moment to come back with each message.
 type serverStream struct {
 	grpc.ServerStream
-	gate     *gate
+	decider  *decider
 	method   string
 	messages bool // charge those that come
 	replies  bool // charge those that go
@@ -42,7 +42,7 @@ func (s *serverStream) SendMsg(message any) error {
 }
 
 func (s *serverStream) charge(at stage, message any) error {
-	no := s.gate.admit(s.Context(), &question{method: s.method, stage: at, message: message})
+	no, _, _ := s.decider.admit(s.Context(), &call{method: s.method, stage: at, message: message})
 	if no == nil {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
+	"github.com/slidegate/slidegate/policy"
 )
 
 func TestRefusalTellsWhenToComeBack(t *testing.T) {
@@ -118,7 +118,7 @@ func TestSeveralPoliciesAllOrNone(t *testing.T) {
 		OnDecision: seen.add,
 		Policies: []grpclimit.Policy{
 			{Name: "all", Key: grpclimit.Global(), Limits: parse("3/1h sliding-log")},
-			{Name: "user", Key: grpclimit.Metadata("User"), Limits: parse("1/1m sliding-log name=minute", "9/1h name=hour")},
+			{Name: "user", Key: grpclimit.ByMetadata("User"), Limits: parse("1/1m sliding-log name=minute", "9/1h name=hour")},
 			{Name: "other", Match: "/test.Other/*", Limits: parse("1/1h")},
 		},
 	}))
@@ -201,17 +201,17 @@ func TestShadowNeverRefuses(t *testing.T) {
 
 func TestPlanSkipAndCost(t *testing.T) {
 	ctx := t.Context()
-	field := func(ctx context.Context, name string) string { return grpclimit.Metadata(name)(ctx, "") }
+	field := func(ctx context.Context, name string) string { return grpclimit.ByMetadata(name)(ctx, "") }
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m name=api"), grpclimit.Options{
 		Policies: []grpclimit.Policy{{
 			Name: "plans",
-			Key:  grpclimit.Metadata("user"),
+			Key:  grpclimit.ByMetadata("user"),
 			Skip: func(ctx context.Context, method string) bool { return method == say && field(ctx, "probe") == "yes" },
-			Plan: func(ctx context.Context, _ string) []slidegate.Limit {
+			Plan: func(ctx context.Context, _ string) policy.Plan {
 				if field(ctx, "plan") == "pro" {
-					return parse("4/1m name=api")
+					return policy.Limits(parse("4/1m name=api")...)
 				}
-				return nil
+				return policy.Plan{}
 			},
 			Cost: func(_ context.Context, _ string, message any) int64 {
 				return int64(len(message.(*wrapperspb.StringValue).Value))
@@ -277,7 +277,7 @@ func direct(ctx context.Context, limits *grpclimit.Interceptors) error {
 func TestGroupKeepsCountsApart(t *testing.T) {
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m"), grpclimit.Options{
 		Group: func(ctx context.Context, method string) string {
-			return method + grpclimit.Metadata("tenant")(ctx, method)
+			return method + grpclimit.ByMetadata("tenant")(ctx, method)
 		},
 	}))
 	for i, step := range []struct {
@@ -294,7 +294,7 @@ func TestGroupKeepsCountsApart(t *testing.T) {
 func TestKeysAreNotTold(t *testing.T) {
 	const secret = "ann@example.org"
 	conn := dial(t, newServer(t, newLimiter(t, newClock(), "1/1m"), grpclimit.Options{
-		Policies: []grpclimit.Policy{{Key: grpclimit.Metadata("user")}},
+		Policies: []grpclimit.Policy{{Key: grpclimit.ByMetadata("user")}},
 	}))
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "user", secret)
 	wantCode(t, "the first", call(ctx, conn, "a"), codes.OK)

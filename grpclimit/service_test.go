@@ -251,7 +251,9 @@ func (f failing) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (failing) Check(*store.Limit) error { return nil }
-func (failing) Traits() store.Traits     { return store.Traits{Name: "failing", MaxCharges: 8} }
+func (failing) Traits() store.Traits {
+	return store.Traits{Name: "failing", MaxCharges: 8, RoundTrips: 1}
+}
 
 func newFailing(t testing.TB, f failing, limits ...string) *slidegate.Limiter {
 	t.Helper()

@@ -2,8 +2,8 @@ package httplimit
 
 import "net/http"
 
-// After returns what a request did cost, once its response is known. It must not be negative.
-type After func(r *http.Request, response Response) int64
+// CostAfter returns the actual cost of a request, once its response is known. It must not be negative.
+type CostAfter func(r *http.Request, response Response) int64
 
 // Response is what became of a request.
 type Response struct {
@@ -12,14 +12,14 @@ type Response struct {
 	Cost   int64 // what the handler said by SetCost, or else what the request was let in for
 }
 
-// CostSaid charges what the handler says by SetCost, or else what the request was let in for.
-func CostSaid() After {
+// CostFromHandler charges what the handler says by SetCost, or else what the request was let in for.
+func CostFromHandler() CostAfter {
 	return func(_ *http.Request, response Response) int64 { return response.Cost }
 }
 
 // CostOfBytes charges one unit for every so many bytes of the response's body, rounded up. It panics if bytesPerUnit is
 // below 1.
-func CostOfBytes(bytesPerUnit int64) After {
+func CostOfBytes(bytesPerUnit int64) CostAfter {
 	if bytesPerUnit < 1 {
 		panic("httplimit: CostOfBytes: bytesPerUnit must be at least 1")
 	}
@@ -28,7 +28,7 @@ func CostOfBytes(bytesPerUnit int64) After {
 
 // CostIfStatus charges only requests whose status counts, and gives the others back. With failed logins counted, nobody is
 // locked out by knowing the password.
-func CostIfStatus(counts func(status int) bool) After {
+func CostIfStatus(counts func(status int) bool) CostAfter {
 	return func(_ *http.Request, response Response) int64 {
 		if counts(response.Status) {
 			return response.Cost
@@ -39,8 +39,8 @@ func CostIfStatus(counts func(status int) bool) After {
 
 type saidKey struct{}
 
-// SetCost lets a handler say what the request that it serves did cost, for policies with an After. It tells whether there
-// is such a policy. The last word counts. It is safe for concurrent use, and too late once the handler has returned.
+// SetCost lets a handler say what the request that it serves did cost, for policies with a CostAfter. It reports whether
+// there is such a policy. The last word counts. It is safe for concurrent use, and too late once the handler has returned.
 func SetCost(r *http.Request, cost int64) bool {
 	if c, ok := r.Context().Value(saidKey{}).(*recorder); ok {
 		c.said.Store(&cost)

@@ -25,8 +25,8 @@ func (p *play) left() int64 {
 }
 
 // afterPlay is a play with an After and a limit of 10 an hour.
-func afterPlay(t *testing.T, after After, handler http.HandlerFunc) *play {
-	return newPlay(t, Options{Policies: []Policy{{After: after}}}, handler, slidegate.PerHour(10))
+func afterPlay(t *testing.T, after CostAfter, handler http.HandlerFunc) *play {
+	return newPlay(t, Options{Policies: []Policy{{CostAfter: after}}}, handler, slidegate.PerHour(10))
 }
 
 func TestCostAfter(t *testing.T) {
@@ -36,7 +36,7 @@ func TestCostAfter(t *testing.T) {
 	failed := CostIfStatus(func(code int) bool { return code >= 400 })
 	for _, test := range []struct {
 		name    string
-		after   After
+		after   CostAfter
 		handler http.HandlerFunc
 		left    int64 // of 10
 	}{
@@ -56,8 +56,8 @@ func TestCostAfter(t *testing.T) {
 			_, _ = io.Copy(w, strings.NewReader(strings.Repeat("x", 5000)))
 		}, 5},
 		{"more than is left", CostOfBytes(1), func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 30)) }, 0},
-		{"the handler's word", CostSaid(), func(_ http.ResponseWriter, r *http.Request) { SetCost(r, 7); SetCost(r, 4) }, 6},
-		{"no word", CostSaid(), func(http.ResponseWriter, *http.Request) {}, 9},
+		{"the handler's word", CostFromHandler(), func(_ http.ResponseWriter, r *http.Request) { SetCost(r, 7); SetCost(r, 4) }, 6},
+		{"no word", CostFromHandler(), func(http.ResponseWriter, *http.Request) {}, 9},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := afterPlay(t, test.after, test.handler)
@@ -81,7 +81,7 @@ func TestSetCostWithoutAfter(t *testing.T) {
 // A handler that panics before it wrote anything has failed, and the panic goes on.
 func TestPanicIsSettled(t *testing.T) {
 	for _, test := range []struct {
-		after After
+		after CostAfter
 		path  string
 		left  int64
 	}{
@@ -114,7 +114,7 @@ func TestAfterOfOnePolicy(t *testing.T) {
 	hour := []slidegate.Limit{slidegate.PerHour(10)}
 	p := newPlay(t, Options{Policies: []Policy{
 		{Name: "requests", Limits: hour},
-		{Name: "bytes", Limits: hour, After: CostOfBytes(1)},
+		{Name: "bytes", Limits: hour, CostAfter: CostOfBytes(1)},
 	}}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("12345")) })
 	p.from("192.0.2.1")
 	w := p.from("192.0.2.1")

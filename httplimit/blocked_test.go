@@ -10,16 +10,13 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
 // A store that answers nothing holds a request up for Timeout and no longer, and then the options decide.
 func TestTimeout(t *testing.T) {
-	patient, err := slidegate.NewPerCall(newBetween(t, func(ctx context.Context, _ *store.Request) error { return ctx.Err() }), "")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range []struct {
 		name   string
 		opts   Options
@@ -28,16 +25,18 @@ func TestTimeout(t *testing.T) {
 		flags  rule.Flags
 	}{
 		{"open", Options{}, Policy{}, 200, rule.FallbackOpen},
-		{"closed", Options{FailClosed: true}, Policy{}, 503, rule.FallbackClosed},
-		{"the fallback has time of its own", Options{Fallback: patient}, Policy{}, 200, rule.FallbackLocal},
-		{"also to reserve", Options{}, Policy{After: CostSaid()}, 200, rule.FallbackOpen},
-		{"also in the shadow", Options{FailClosed: true}, Policy{Shadow: true}, 200, rule.FallbackClosed},
+		{"closed", Options{Failure: policy.Closed}, Policy{}, 503, rule.FallbackClosed},
+		{"the fallback has time of its own", Options{Failure: policy.Local}, Policy{}, 200, rule.FallbackLocal},
+		{"also to reserve", Options{}, Policy{CostAfter: CostFromHandler()}, 200, rule.FallbackOpen},
+		{"also in the shadow", Options{Failure: policy.Closed}, Policy{Shadow: true}, 200, rule.FallbackClosed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				test.opts.Timeout = 50 * time.Millisecond
 				test.opts.Policies = []Policy{test.policy}
-				p := (&play{t: t}).over(newBetween(t, blocked), test.opts, nil, slidegate.PerMinute(1))
+				store := newBetween(t, blocked)
+				store.trips = 1
+				p := (&play{t: t}).over(store, test.opts, nil, slidegate.PerMinute(1))
 				start := time.Now()
 				if w := p.from("192.0.2.1"); w.Code != test.status {
 					t.Errorf("status %d, not %d", w.Code, test.status)
@@ -75,7 +74,8 @@ func TestSettleWhenTheClientHasGone(t *testing.T) {
 			settled = ctx.Err()
 			return blocked(ctx, r)
 		})
-		opts := Options{Timeout: 50 * time.Millisecond, Policies: []Policy{{After: CostOfBytes(1)}}}
+		store.trips = 1
+		opts := Options{Timeout: 50 * time.Millisecond, Policies: []Policy{{CostAfter: CostOfBytes(1)}}}
 		p := (&play{t: t}).over(store, opts, func(http.ResponseWriter, *http.Request) { leave() }, slidegate.PerMinute(5))
 		start := time.Now()
 		p.ask(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
@@ -104,20 +104,12 @@ func TestCountsWhenTheClientHasGone(t *testing.T) {
 	}
 }
 
-// The group of a request is part of the address, for decisions, reservations, settling, the shadow and the fallback.
+// The group of a request is part of the address, for decisions, reservations, settling and the shadow.
 func TestGroup(t *testing.T) {
 	var groups []string
 	see := func(_ context.Context, r *store.Request) error {
 		groups = append(groups, r.Group)
 		return nil
-	}
-	fail := func(ctx context.Context, r *store.Request) error { _ = see(ctx, r); return errBroken }
-	limiterOver := func(store store.Store) *slidegate.Limiter {
-		limiter, err := slidegate.NewPerCall(store, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return limiter
 	}
 	tenant := func(r *http.Request) string { return r.Header.Get("X-Tenant") }
 	for _, test := range []struct {
@@ -129,8 +121,7 @@ func TestGroup(t *testing.T) {
 	}{
 		{"a decision", see, Options{}, Policy{}, 1},
 		{"the shadow", see, Options{}, Policy{Shadow: true}, 1},
-		{"a reservation", see, Options{}, Policy{After: CostOfBytes(1)}, 2},
-		{"the fallback", fail, Options{Fallback: limiterOver(newBetween(t, see))}, Policy{}, 2},
+		{"a reservation", see, Options{}, Policy{CostAfter: CostOfBytes(1)}, 2},
 	} {
 		groups = nil
 		test.opts.Group = tenant

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -38,8 +39,8 @@ func TestManyAtOnce(t *testing.T) {
 	for name, policies := range map[string][]Policy{
 		"simple":  {{Limits: hundred}},
 		"several": {{Name: "a", Limits: hundred}, {Name: "b", Limits: []slidegate.Limit{slidegate.PerHour(quota + 50)}}},
-		"after":   {{Limits: hundred, After: CostSaid()}},
-		"plan":    {{Limits: hundred, Plan: func(*http.Request) []slidegate.Limit { return hundred }}},
+		"after":   {{Limits: hundred, CostAfter: CostFromHandler()}},
+		"plan":    {{Limits: hundred, Plan: func(*http.Request) policy.Plan { return policy.Limits(hundred...) }}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var served, told, admitted, refused atomic.Int64
@@ -77,8 +78,8 @@ func TestManyAtOnce(t *testing.T) {
 // Plans that nobody has seen yet come from many at once, while others look for theirs.
 func TestNewPlansAtOnce(t *testing.T) {
 	const workers, plans = 4, 100
-	handler := crowd(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(r *http.Request) []slidegate.Limit {
-		return []slidegate.Limit{named(r.Header.Get("X-Plan"), 1<<40)}
+	handler := crowd(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(r *http.Request) policy.Plan {
+		return policy.Limits(named(r.Header.Get("X-Plan"), 1<<40))
 	}}}}, func(http.ResponseWriter, *http.Request) {}, slidegate.PerMinute(1))
 	var wg sync.WaitGroup
 	for range workers {
@@ -123,7 +124,7 @@ func TestHeadersAreNotShared(t *testing.T) {
 // A handler that has run out of time goes on, and may say its cost when that is being settled.
 func TestSetCostTooLate(t *testing.T) {
 	late := make(chan bool)
-	p := afterPlay(t, CostSaid(), func(_ http.ResponseWriter, r *http.Request) {
+	p := afterPlay(t, CostFromHandler(), func(_ http.ResponseWriter, r *http.Request) {
 		SetCost(r, 3)
 		go func() {
 			SetCost(r, 4)

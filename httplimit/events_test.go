@@ -11,16 +11,17 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// every is a policy that every request faces, decided alone, or by a question because it has a Plan.
-func every(alone bool, policy Policy) []Policy {
+// every is a policy that every request faces, decided alone, or as a policy.Request because it has a CostAfter.
+func every(alone bool, given Policy) []Policy {
 	if !alone {
-		policy.Plan = func(*http.Request) []slidegate.Limit { return nil }
+		given.CostAfter = CostFromHandler()
 	}
-	return []Policy{policy}
+	return []Policy{given}
 }
 
 // Each decision is told exactly once, before the handler runs or the refusal is written, with the request it is about.
@@ -82,9 +83,9 @@ func TestWithoutOnDecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, policy := range map[string]Policy{"simple": {}, "shadow": {Shadow: true}, "after": {After: CostOfBytes(1)}} {
-		policy.Key = func(*http.Request) string { return name }
-		m, err := New(limiter, Options{Policies: []Policy{policy}})
+	for name, given := range map[string]Policy{"simple": {}, "shadow": {Shadow: true}, "after": {CostAfter: CostOfBytes(1)}} {
+		given.Key = func(*http.Request) string { return name }
+		m, err := New(limiter, Options{Policies: []Policy{given}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +105,7 @@ func TestSettleFails(t *testing.T) {
 		}
 		return nil
 	})
-	p := (&play{t: t}).over(store, Options{Policies: []Policy{{Name: "api", After: CostOfBytes(1)}}}, nil, slidegate.PerMinute(5))
+	p := (&play{t: t}).over(store, Options{Policies: []Policy{{Name: "api", CostAfter: CostOfBytes(1)}}}, nil, slidegate.PerMinute(5))
 	if w := p.from("192.0.2.1"); w.Code != 200 {
 		t.Errorf("status %d", w.Code)
 	}
@@ -152,7 +153,7 @@ func TestFlagsOfTheStore(t *testing.T) {
 func TestRefuseWhenClosed(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		p := (&play{t: t}).over(&broken{}, Options{
-			FailClosed: true, Policies: every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
+			Failure: policy.Closed, Policies: every(alone, Policy{Name: "api", Limits: []slidegate.Limit{slidegate.PerMinute(1)}}),
 			Refuse: func(w http.ResponseWriter, _ *http.Request, e Event) {
 				if e.Decision.Flags == rule.FallbackClosed && e.Refused && errors.Is(e.Err, errBroken) {
 					w.WriteHeader(http.StatusServiceUnavailable)
@@ -175,7 +176,7 @@ func TestUnavailableBodies(t *testing.T) {
 		BodyText: {"text/plain; charset=utf-8", "The rate limit could not be checked.\n"},
 		BodyNone: {"", ""},
 	} {
-		p := (&play{t: t}).over(&broken{}, Options{FailClosed: true, Body: body}, nil, slidegate.PerMinute(1))
+		p := (&play{t: t}).over(&broken{}, Options{Failure: policy.Closed, Body: body}, nil, slidegate.PerMinute(1))
 		w := p.from("192.0.2.1")
 		if w.Code != 503 || w.Body.String() != want.text || w.Header().Get("Content-Type") != want.contentType ||
 			w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {

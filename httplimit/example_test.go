@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
@@ -36,7 +37,7 @@ func Example() {
 func ExampleMiddleware_Wrap() {
 	store, _ := memstore.New(memstore.Options{})
 	limiter, _ := slidegate.New(store, slidegate.PerHour(1))
-	limits, _ := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{Key: httplimit.PathValue("name")}}})
+	limits, _ := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{Key: httplimit.ByPathValue("name")}}})
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /hello/{name}", limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,16 +62,16 @@ func Example_policies() {
 
 	limits, err := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{
 		{
-			Name:   "login",
-			Match:  "POST /login",
-			Key:    httplimit.Address(client),
-			Limits: []slidegate.Limit{slidegate.PerMinute(5)},
-			After:  httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
+			Name:      "login",
+			Match:     "POST /login",
+			Key:       httplimit.ByAddress(client),
+			Limits:    []slidegate.Limit{slidegate.PerMinute(5)},
+			CostAfter: httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
 		},
 		{
 			Name:   "api",
 			Match:  "/api/",
-			Key:    httplimit.FirstOf(httplimit.APIKey("X-Api-Key"), httplimit.Address(client)),
+			Key:    httplimit.FirstOf(httplimit.ByAPIKey("X-Api-Key"), httplimit.ByAddress(client)),
 			Limits: []slidegate.Limit{slidegate.PerMinute(100)},
 		},
 		{
@@ -117,4 +118,19 @@ func ExampleHeaders_Write() {
 	// map[Ratelimit:["api";r=0] Ratelimit-Policy:["api";q=1;w=3600]]
 	// map[Ratelimit:["api";r=0;t=7200] Ratelimit-Policy:["api";q=1;w=3600] Retry-After:[7200]]
 	// 429 The quota is used up. Try again in 7200 seconds.
+}
+
+// One line, for a program of one process.
+func ExampleLimitByIP() {
+	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	handler := httplimit.LimitByIP(2, time.Minute)(hello)
+	for range 3 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// 200
+	// 200
+	// 429
 }

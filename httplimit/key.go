@@ -10,22 +10,22 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// Key says who a request is of. Requests with the same key share their quota. A request for which it returns "" is not let
-// off: all of these share the empty key, or else leaving out a header would be a way around the limit.
+// Key identifies the client that a request belongs to. Requests with the same key share their quota. A request for which it
+// returns "" is not exempt: all of these share the empty key, or else leaving out a header would be a way around the limit.
 type Key func(*http.Request) string
 
-// Address is the client's address, grouped, as from says. A nil from trusts nobody: it is the address of whoever is
+// ByAddress is the client's address, grouped, as from says. A nil from trusts nobody: it is the address of whoever is
 // connected, which behind a proxy is the proxy.
-func Address(from *clientip.Source) Key {
+func ByAddress(from *clientip.Source) Key {
 	if from == nil {
 		from = &clientip.Source{}
 	}
 	return from.Key
 }
 
-// Header is the value of a header field that clients are trusted to be honest about. For tokens and other secrets, use
-// APIKey: keys are seen by whoever can read the store.
-func Header(name string) Key {
+// ByHeader is the value of a header field that clients are trusted to be honest about. For tokens and other secrets, use
+// ByAPIKey: keys are seen by whoever can read the store.
+func ByHeader(name string) Key {
 	name = http.CanonicalHeaderKey(name)
 	return func(r *http.Request) string {
 		if values := r.Header[name]; len(values) > 0 {
@@ -35,8 +35,8 @@ func Header(name string) Key {
 	}
 }
 
-// Cookie is the value of a cookie, hashed, for it is mostly a secret.
-func Cookie(name string) Key {
+// ByCookie is the value of a cookie, hashed, for it is mostly a secret.
+func ByCookie(name string) Key {
 	return func(r *http.Request) string {
 		cookie, err := r.Cookie(name)
 		if err != nil {
@@ -46,15 +46,15 @@ func Cookie(name string) Key {
 	}
 }
 
-// PathValue is the part of the path that a pattern of http.ServeMux names: id in /users/{id}. It is only there inside of
+// ByPathValue is the part of the path that a pattern of http.ServeMux names: id in /users/{id}. It is only there inside of
 // the mux, so wrap the route's handler and not the mux.
-func PathValue(name string) Key {
+func ByPathValue(name string) Key {
 	return func(r *http.Request) string { return r.PathValue(name) }
 }
 
-// BearerToken is the token of the Authorization header, hashed. Whether it is valid is not asked: who invents tokens gets
+// ByBearerToken is the token of the Authorization header, hashed. Whether it is valid is not asked: who invents tokens gets
 // a new key with each, so use it behind authentication, or together with a limit by address.
-func BearerToken() Key {
+func ByBearerToken() Key {
 	const scheme = "bearer "
 	return func(r *http.Request) string {
 		value := r.Header.Get("Authorization")
@@ -65,9 +65,9 @@ func BearerToken() Key {
 	}
 }
 
-// APIKey is the value of a header field that holds a secret, hashed. What is said of BearerToken holds here too.
-func APIKey(header string) Key {
-	value := Header(header)
+// ByAPIKey is the value of a header field that holds a secret, hashed. What is said of ByBearerToken holds here too.
+func ByAPIKey(header string) Key {
+	value := ByHeader(header)
 	return func(r *http.Request) string { return hashed(value(r)) }
 }
 
@@ -80,7 +80,7 @@ func hashed(secret string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Global is one key for everybody.
+// Global is one key for all requests.
 func Global() Key { return func(*http.Request) string { return "" } }
 
 // Each is several keys together: requests share their quota if they agree in all of them. Different values never run into

@@ -29,29 +29,29 @@ func TestKeys(t *testing.T) {
 		r    *http.Request
 		want string
 	}{
-		{"address", Address(nil), request(), "192.0.2.1"},
-		{"address against a lie", Address(nil), request("X-Forwarded-For: 203.0.113.9"), "192.0.2.1"},
-		{"header", Header("x-user"), request("X-User: ann", "X-User: bob"), "ann"},
-		{"no header", Header("X-User"), request(), ""},
-		{"cookie", Cookie("session"), request("Cookie: session=" + secret), sum},
-		{"no cookie", Cookie("session"), request("Cookie: other=1"), ""},
-		{"bearer", BearerToken(), request("Authorization: Bearer " + secret), sum},
-		{"bearer in other letters", BearerToken(), request("Authorization: bearer  " + secret), sum},
-		{"basic", BearerToken(), request("Authorization: Basic " + secret), ""},
-		{"no bearer", BearerToken(), request(), ""},
-		{"a scheme without a token", BearerToken(), request("Authorization: Bearer"), ""},
-		{"a scheme and a space", BearerToken(), request("Authorization: Bearer "), ""},
-		{"a scheme that goes on", BearerToken(), request("Authorization: Bearerx " + secret), ""},
-		{"an empty cookie", Cookie("session"), request("Cookie: session="), ""},
-		{"an empty API key", APIKey("X-Api-Key"), request("X-Api-Key: "), ""},
-		{"each without any", Each(Header("A"), Header("B")), request(), "0:0:"},
-		{"API key", APIKey("X-Api-Key"), request("X-Api-Key: " + secret), sum},
-		{"no API key", APIKey("X-Api-Key"), request(), ""},
+		{"address", ByAddress(nil), request(), "192.0.2.1"},
+		{"address against a lie", ByAddress(nil), request("X-Forwarded-For: 203.0.113.9"), "192.0.2.1"},
+		{"header", ByHeader("x-user"), request("X-User: ann", "X-User: bob"), "ann"},
+		{"no header", ByHeader("X-User"), request(), ""},
+		{"cookie", ByCookie("session"), request("Cookie: session=" + secret), sum},
+		{"no cookie", ByCookie("session"), request("Cookie: other=1"), ""},
+		{"bearer", ByBearerToken(), request("Authorization: Bearer " + secret), sum},
+		{"bearer in other letters", ByBearerToken(), request("Authorization: bearer  " + secret), sum},
+		{"basic", ByBearerToken(), request("Authorization: Basic " + secret), ""},
+		{"no bearer", ByBearerToken(), request(), ""},
+		{"a scheme without a token", ByBearerToken(), request("Authorization: Bearer"), ""},
+		{"a scheme and a space", ByBearerToken(), request("Authorization: Bearer "), ""},
+		{"a scheme that goes on", ByBearerToken(), request("Authorization: Bearerx " + secret), ""},
+		{"an empty cookie", ByCookie("session"), request("Cookie: session="), ""},
+		{"an empty API key", ByAPIKey("X-Api-Key"), request("X-Api-Key: "), ""},
+		{"each without any", Each(ByHeader("A"), ByHeader("B")), request(), "0:0:"},
+		{"API key", ByAPIKey("X-Api-Key"), request("X-Api-Key: " + secret), sum},
+		{"no API key", ByAPIKey("X-Api-Key"), request(), ""},
 		{"global", Global(), request("X-User: ann"), ""},
-		{"each", Each(Header("A"), Header("B")), request("A: x", "B: yz"), "1:x2:yz"},
-		{"first of, the first", FirstOf(Header("A"), Header("B")), request("A: x", "B: y"), "0:x"},
-		{"first of, the second", FirstOf(Header("A"), Header("B")), request("B: x"), "1:x"},
-		{"first of none", FirstOf(Header("A"), Header("B")), request(), ""},
+		{"each", Each(ByHeader("A"), ByHeader("B")), request("A: x", "B: yz"), "1:x2:yz"},
+		{"first of, the first", FirstOf(ByHeader("A"), ByHeader("B")), request("A: x", "B: y"), "0:x"},
+		{"first of, the second", FirstOf(ByHeader("A"), ByHeader("B")), request("B: x"), "1:x"},
+		{"first of none", FirstOf(ByHeader("A"), ByHeader("B")), request(), ""},
 	} {
 		if got := test.key(test.r); got != test.want {
 			t.Errorf("%s: the key is %q, not %q", test.name, got, test.want)
@@ -62,7 +62,7 @@ func TestKeys(t *testing.T) {
 func TestPathValue(t *testing.T) {
 	mux := http.NewServeMux()
 	var got string
-	mux.HandleFunc("/users/{id}", func(_ http.ResponseWriter, r *http.Request) { got = PathValue("id")(r) })
+	mux.HandleFunc("/users/{id}", func(_ http.ResponseWriter, r *http.Request) { got = ByPathValue("id")(r) })
 	mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/users/42", nil))
 	if got != "42" {
 		t.Errorf("the key is %q", got)
@@ -76,9 +76,9 @@ func FuzzKeys(f *testing.F) {
 	f.Add("[::1%eth0]:5", "Bearer", ";;=", "", "")
 	f.Add("", "BEARER \u00a0x", "session", strings.Repeat("k", 1<<12), "//")
 	keys := map[string]Key{
-		"address": Address(nil), "header": Header("X-User"), "cookie": Cookie("session"), "bearer": BearerToken(),
-		"api key": APIKey("X-User"), "path": PathValue("id"), "global": Global(),
-		"each": Each(Header("X-User"), Address(nil), Cookie("session")), "first": FirstOf(BearerToken(), Header("X-User"), Address(nil)),
+		"address": ByAddress(nil), "header": ByHeader("X-User"), "cookie": ByCookie("session"), "bearer": ByBearerToken(),
+		"api key": ByAPIKey("X-User"), "path": ByPathValue("id"), "global": Global(),
+		"each": Each(ByHeader("X-User"), ByAddress(nil), ByCookie("session")), "first": FirstOf(ByBearerToken(), ByHeader("X-User"), ByAddress(nil)),
 	}
 	f.Fuzz(func(t *testing.T, peer, authorization, cookie, user, id string) {
 		r := httptest.NewRequest("GET", "/", nil)

@@ -8,58 +8,53 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // Options are what a Middleware has besides its limiter. The zero value holds every address that connects to the limiter's
 // own limits, tells what is left in the headers of the newest IETF draft, and lets requests pass when the store fails.
 type Options struct {
 	// Policies are what requests face. Of several that match, all admit and all are charged, or none is. If there is none,
-	// it is the zero Policy.
+	// it is the zero Policy. Policies that match the same requests and have more limits than the store decides at once are
+	// an error from New as far as it can tell from their Match, and otherwise refused with 500.
 	Policies []Policy
+	// Client finds the client's address, for policies without a Key and for lists of addresses. nil trusts nobody: the
+	// client is whoever is connected, which behind a proxy is the proxy.
+	Client *clientip.Source
 	// Headers is how responses tell what is left.
 	Headers Headers
 	// Body is what a refusal says.
 	Body Body
 	// Refuse answers a refused request instead of Body. Headers and Retry-After are set already; it writes the status, which
-	// should be 429, or 503 if the flags of the decision say rule.FallbackClosed.
+	// should be 429, or 403 if By is policy.ByDenyList, 500 if the event is a Mistake, and 503 if it is Ended or the flags of
+	// the decision say rule.FallbackClosed.
 	Refuse func(w http.ResponseWriter, r *http.Request, event Event)
-	// FailClosed refuses with 503 when the store cannot decide. Otherwise requests pass: an outage of the limiter is then
-	// not one of the service.
-	FailClosed bool
-	// Fallback decides when the store cannot: a limiter over a memstore, say. It decides by the limits of the policies; its
-	// own have no part in it. FailClosed says what happens if it fails too.
-	Fallback *slidegate.Limiter
-	// Timeout is how long a decision may take before it counts as failed, and settling what a request did cost; 0 leaves the
-	// first to the request's context, and the second, which goes on when the client has gone, to the store.
+	// Failure is what happens to requests that the store cannot decide: policy.Open, the default, lets them pass, so that an
+	// outage of the limiter is not one of the service; policy.Closed refuses them with 503; policy.Local counts them in this
+	// process meanwhile. A store that does not answer is not asked for a while; see package layer/failure. If the limiter's
+	// store has that layer already, the layer decides, and Failure and Timeout do nothing.
+	Failure policy.Mode
+	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
+	// store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
 	// Group names the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
-	// OnDecision is called with every decision, before the handler. It must be quick and safe for concurrent use.
+	// OnDecision is called with every decision, before the handler: with those of policies in the shadow and of candidates
+	// too, and with errors. It must be quick and safe for concurrent use.
 	OnDecision func(r *http.Request, event Event)
 }
 
 // Event is a decision as OnDecision sees it.
-type Event struct {
-	// Policy is the name of the policy that decided, or the first that was asked if none could.
-	Policy string
-	// Decision is what the limits said. Its flags tell whether the store decided or, because it could not, the options: the
-	// fallback (rule.FallbackLocal), let pass (rule.FallbackOpen), refuse (rule.FallbackClosed).
-	Decision slidegate.Decision
-	// Err is why the store could not decide, or could not settle afterwards what a request did cost; then there is no
-	// decision, and Decision.Flags and Decision.At are 0.
-	Err error
-	// Shadow says that the policy is only tried out: whatever it decided, it refused nothing.
-	Shadow bool
-	// Refused says that the request was refused.
-	Refused bool
-}
+type Event = policy.Verdict
 
 // Middleware limits requests. It is safe for concurrent use. The zero value is not usable; New makes it.
 type Middleware struct {
-	limiter  *slidegate.Limiter
+	set      *policy.Set
 	opts     Options
-	policies []*policy
-	simple   *policy // the only one, if every request faces it and it can be decided alone
+	policies []*compiled
+	simple   *compiled // the only one, if every request faces it and it can be decided alone
 }
 
 // New returns a middleware over a limiter, or an error that says which option is wrong.
@@ -70,161 +65,180 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	case opts.Headers >= dialects:
 		return nil, fmt.Errorf("httplimit: headers: %d is not a dialect", opts.Headers)
 	case opts.Body >= bodies:
-		return nil, fmt.Errorf("httplimit: body: %d is not one", opts.Body)
-	case opts.Timeout < 0:
-		return nil, fmt.Errorf("httplimit: timeout: must not be negative, it is %v", opts.Timeout)
+		return nil, fmt.Errorf("httplimit: body: unknown Body %d", opts.Body)
 	}
-	m := &Middleware{limiter: limiter, opts: opts}
+	m := &Middleware{opts: opts}
 	given := opts.Policies
 	if len(given) == 0 {
 		given = []Policy{{}}
 	}
-	for _, one := range given {
-		p, err := newPolicy(limiter, one, len(given) > 1)
+	var rules []policy.Policy
+	var samples []*http.Request
+	for i, one := range given {
+		p, err := newPolicy(one, i, &m.opts)
 		if err != nil {
 			return nil, err
 		}
-		m.policies = append(m.policies, p)
+		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Sample())
 	}
-	if err := checkNames(m.policies); err != nil {
-		return nil, err
+	var err error
+	m.set, err = policy.New(limiter, rules, policy.Options{Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare})
+	if err == nil {
+		err = m.set.CheckTogether(func(made, other int) bool {
+			p := m.policies[other]
+			return p.Skip == nil && p.Plan == nil && p.matcher.Match(samples[made])
+		})
 	}
-	if err := m.checkTogether(); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	if only := m.policies[0]; len(m.policies) == 1 && only.always() && m.alone(only) {
+	if only := m.policies[0]; len(m.policies) == 1 && only.matcher == nil && only.Skip == nil && only.alone(&m.opts) {
 		m.simple = only
 	}
 	return m, nil
 }
 
-// checkTogether returns an error if the fallback could not decide by a policy, or a store not by all those at once that
-// every request faces. Found out at the first request, that would let it pass.
-func (m *Middleware) checkTogether() error {
-	var always []slidegate.Limit
-	for _, p := range m.policies {
-		if p.always() && p.Plan == nil {
-			always = append(always, p.limits...)
-		}
-		if m.opts.Fallback == nil {
-			continue
-		}
-		if _, err := m.opts.Fallback.With(p.limits...); err != nil {
-			return fmt.Errorf("httplimit: fallback: policy %q: %w", p.Name, err)
-		}
-	}
-	if _, err := m.limiter.With(always...); err != nil {
-		return fmt.Errorf("httplimit: policies: %w", err)
-	}
-	if m.opts.Fallback == nil {
-		return nil
-	}
-	if _, err := m.opts.Fallback.With(always...); err != nil {
-		return fmt.Errorf("httplimit: fallback: %w", err)
-	}
-	return nil
-}
-
 // Wrap returns a handler that limits the requests to next.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
-}
-
-// alone tells whether a policy can be decided by a limiter of its own, without a question to put together.
-func (m *Middleware) alone(p *policy) bool {
-	return p.Plan == nil && p.After == nil && m.opts.Group == nil
-}
-
-func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if m.simple != nil {
-		m.serveAlone(w, r, next, m.simple)
-		return
-	}
-	m.serveAny(w, r, next)
-}
-
-// serveAlone serves a request that faces one policy, which can be decided alone. Most do, so it is to be quick.
-func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next http.Handler, p *policy) {
-	key, cost := p.Key(r), p.cost(r)
-	ctx, cancel := m.bounded(r.Context())
-	d, err := p.limiter.AllowN(ctx, key, cost)
-	cancel()
-	if err != nil {
-		q := m.ask(r, []*policy{p})
-		m.serveDecided(w, r, next, q, q.failed(r, err))
-		return
-	}
-	m.opts.Headers.Write(w.Header(), p.items, &d)
-	if m.opts.OnDecision != nil {
-		m.opts.OnDecision(r, Event{Policy: p.Name, Decision: d, Refused: !d.Allowed})
-	}
-	switch {
-	case d.Allowed:
-		next.ServeHTTP(w, r)
-	case m.opts.Refuse == nil:
-		m.refuse(w, p.items, &d)
-	default:
-		m.opts.Refuse(w, r, Event{Policy: p.Name, Decision: d, Refused: true})
-	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.simple != nil {
+			m.serveAlone(w, r, next, m.simple)
+		} else {
+			m.serveAny(w, r, next)
+		}
+	})
 }
 
 // serveAny serves a request whatever the policies ask for.
 func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	var room [4]*policy
-	live := room[:0]
+	var room [4]*compiled
+	facing := room[:0]
 	for _, p := range m.policies {
-		switch {
-		case !p.matches(r):
-		case p.Shadow:
-			m.shadow(r, p)
-		default:
-			live = append(live, p)
+		if p.matches(r) {
+			facing = append(facing, p)
 		}
 	}
 	switch {
-	case len(live) == 0:
+	case len(facing) == 0:
 		next.ServeHTTP(w, r)
-	case len(live) == 1 && m.alone(live[0]):
-		m.serveAlone(w, r, next, live[0])
+	case len(facing) == 1 && facing[0].alone(&m.opts):
+		m.serveAlone(w, r, next, facing[0])
 	default:
-		q := m.ask(r, append([]*policy(nil), live...)) // a copy, so that room stays on the stack
-		m.serveDecided(w, r, next, q, q.decide(r))
+		m.serveTogether(w, r, next, facing)
 	}
 }
 
-// serveDecided serves a request that has been decided.
-func (m *Middleware) serveDecided(w http.ResponseWriter, r *http.Request, next http.Handler, q *question, event Event) {
-	d := &event.Decision
-	m.opts.Headers.Write(w.Header(), q.items, d)
-	event.Refused = !d.Allowed
-	if m.opts.OnDecision != nil {
-		m.opts.OnDecision(r, event)
+// serveAlone serves a request that faces one policy, which can be decided alone. Most do, so it is to be quick.
+func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next http.Handler, p *compiled) {
+	var part policy.Part
+	var v policy.Verdict
+	p.part(r, &m.opts, &part)
+	m.set.Ask(r.Context(), rule.Take, &part, &v)
+	if m.admit(w, r, &v) {
+		next.ServeHTTP(w, r)
+	}
+}
+
+// serveTogether serves a request that faces several policies, or one that needs more than a decision.
+func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next http.Handler, facing []*compiled) {
+	q := m.set.Begin()
+	q.Tell = m.opts.OnDecision != nil
+	for _, p := range facing {
+		var part policy.Part
+		p.part(r, &m.opts, &part)
+		q.Add(part)
+		q.Hold = q.Hold || p.CostAfter != nil && !p.Shadow
+	}
+	if m.opts.Group != nil {
+		q.Group = m.opts.Group(r)
+	}
+	var v policy.Verdict
+	q.Decide(r.Context(), rule.Take, &v)
+	for _, tried := range q.Tried() {
+		m.opts.OnDecision(r, tried)
+	}
+	settles := q.Held()
+	if !settles {
+		q.End()
 	}
 	switch {
-	case event.Refused && m.opts.Refuse != nil:
-		m.opts.Refuse(w, r, event)
-	case event.Refused:
-		m.refuse(w, q.items, d)
-	case q.reservation != nil:
-		q.serveAndSettle(w, r, next)
+	case !m.admit(w, r, &v):
+	case settles:
+		m.serveAndSettle(w, r, next, q, v.Policy)
 	default:
 		next.ServeHTTP(w, r)
 	}
 }
 
-// shadow decides by a policy that is only tried out.
-func (m *Middleware) shadow(r *http.Request, p *policy) {
-	event := m.ask(r, []*policy{p}).decide(r)
-	event.Shadow = true
-	if m.opts.OnDecision != nil {
-		m.opts.OnDecision(r, event)
+// admit tells the client and the application what was decided, and answers a request that is refused.
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Verdict) bool {
+	var items []*HeaderItem
+	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake() && !v.Ended() {
+		items = v.Note().([]*HeaderItem)
+		m.opts.Headers.Write(w.Header(), items, &v.Decision)
+	}
+	if m.opts.OnDecision != nil && !v.Shadow && (!v.Peek || v.Refused || v.Err != nil) {
+		m.opts.OnDecision(r, *v)
+	}
+	if v.Refused {
+		m.answer(w, r, items, v)
+	}
+	return !v.Refused
+}
+
+// answer writes a refusal in the application's own way, or ours. The items are of the limits that decided, if any did.
+func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, items []*HeaderItem, v *policy.Verdict) {
+	switch {
+	case m.opts.Refuse != nil:
+		m.opts.Refuse(w, r, *v)
+	case v.By == policy.ByDenyList:
+		m.send(w, http.StatusForbidden, []byte(denied[m.opts.Body]))
+	case v.Mistake():
+		m.send(w, http.StatusInternalServerError, []byte(mistaken[m.opts.Body]))
+	case v.Ended():
+		m.refuse(w, nil, &slidegate.Decision{Flags: rule.FallbackClosed})
+	default:
+		m.refuse(w, items, &v.Decision)
 	}
 }
 
-// bounded returns the context of a question to the store.
-func (m *Middleware) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if m.opts.Timeout == 0 {
-		return ctx, func() {}
+// What is said to clients on a deny list, and when the policies cannot be decided: the client has no part in that, so it is
+// not told why.
+var (
+	denied = [bodies]string{
+		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n",
+		`{"error":"denied"}` + "\n",
+		"The client is on a deny list.\n",
+		"",
 	}
-	return context.WithTimeout(ctx, m.opts.Timeout)
+	mistaken = [bodies]string{
+		`{"type":"about:blank","title":"Internal server error","status":500,"detail":"The rate limit could not be checked."}` + "\n",
+		`{"error":"rate limit misconfigured"}` + "\n",
+		"The rate limit could not be checked.\n",
+		"",
+	}
+)
+
+// serveAndSettle serves an admitted request and then charges its actual cost.
+func (m *Middleware) serveAndSettle(w http.ResponseWriter, r *http.Request, next http.Handler, q *policy.Request, name string) {
+	record := &recorder{ResponseWriter: w}
+	finished := false
+	defer func() {
+		if !finished && record.status == 0 {
+			record.status = http.StatusInternalServerError // the handler panicked, and still does
+		}
+		record.begin()
+		err := q.Settle(r.Context(), func(place int, cost int64) int64 {
+			if after := m.policies[place].CostAfter; after != nil {
+				return after(r, record.response(cost))
+			}
+			return cost
+		})
+		q.End()
+		if err != nil && m.opts.OnDecision != nil {
+			m.opts.OnDecision(r, Event{Policy: name, Err: err})
+		}
+	}()
+	next.ServeHTTP(record, r.WithContext(context.WithValue(r.Context(), saidKey{}, record)))
+	finished = true
 }

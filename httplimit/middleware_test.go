@@ -5,10 +5,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -36,7 +36,7 @@ func TestMatch(t *testing.T) {
 // Of several policies all are charged, or none is.
 func TestAllOrNone(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{
-		{Name: "user", Key: Header("X-User"), Limits: []slidegate.Limit{slidegate.PerMinute(2)}},
+		{Name: "user", Key: ByHeader("X-User"), Limits: []slidegate.Limit{slidegate.PerMinute(2)}},
 		{Name: "all", Key: Global(), Limits: []slidegate.Limit{slidegate.PerMinute(3)}},
 	}}, nil)
 	as := func(user string) func() *httptest.ResponseRecorder {
@@ -59,12 +59,12 @@ func TestAllOrNone(t *testing.T) {
 func TestPlans(t *testing.T) {
 	plans := map[string]slidegate.Limit{"free": slidegate.PerMinute(1), "paid": slidegate.PerMinute(3)}
 	p := newPlay(t, Options{Policies: []Policy{{
-		Name: "api", Key: Header("X-User"),
-		Plan: func(r *http.Request) []slidegate.Limit {
+		Name: "api", Key: ByHeader("X-User"),
+		Plan: func(r *http.Request) policy.Plan {
 			if limit, ok := plans[r.Header.Get("X-Plan")]; ok {
-				return []slidegate.Limit{limit}
+				return policy.Limits(limit)
 			}
-			return nil
+			return policy.Plan{}
 		},
 		Limits: []slidegate.Limit{slidegate.PerMinute(2)},
 	}}}, nil)
@@ -150,8 +150,8 @@ func TestStoreFails(t *testing.T) {
 			flags    rule.Flags
 		}{
 			{"open", Options{}, []int{200, 200}, rule.FallbackOpen},
-			{"closed", Options{FailClosed: true}, []int{503, 503}, rule.FallbackClosed},
-			{"local", Options{Fallback: spare(t), FailClosed: true}, []int{200, 429}, rule.FallbackLocal},
+			{"closed", Options{Failure: policy.Closed}, []int{503, 503}, rule.FallbackClosed},
+			{"local", Options{Failure: policy.Local}, []int{200, 429}, rule.FallbackLocal},
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				test.opts.Policies = policies
@@ -194,9 +194,10 @@ func TestWrongOptions(t *testing.T) {
 		{none, Options{}, "there is no limit"},
 		{limiter, Options{Headers: 99}, "headers: 99"},
 		{limiter, Options{Headers: HeadersNone + 1}, "headers: 5"},
-		{limiter, Options{Body: 99}, "body: 99"},
-		{limiter, Options{Body: BodyNone + 1}, "body: 4"},
-		{limiter, Options{Timeout: -time.Second}, "timeout: must not be negative"},
+		{limiter, Options{Body: 99}, "unknown Body 99"},
+		{limiter, Options{Body: BodyNone + 1}, "unknown Body 4"},
+		{limiter, Options{Failure: 99}, "failure: unknown mode 99"},
+		{limiter, Options{Policies: []Policy{{Failure: 99}}}, "failure: unknown mode 99"},
 		{limiter, Options{Policies: []Policy{{Name: "a"}, {}}}, "name: is missing"},
 		{limiter, Options{Policies: []Policy{{Name: "a"}, {Name: "a"}}}, `"a" is there twice`},
 		{limiter, Options{Policies: []Policy{{Match: "GET /{"}}}, "match"},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -35,12 +36,12 @@ func TestStateNames(t *testing.T) {
 				got = r.Charges[0].Limit.Name()
 				return nil
 			})
-			policy := Policy{Name: test.policy, Limits: []slidegate.Limit{named(test.limit, 5)}}
+			given := Policy{Name: test.policy, Limits: []slidegate.Limit{named(test.limit, 5)}}
 			if planned {
-				limits := policy.Limits
-				policy.Limits, policy.Plan = []slidegate.Limit{named("usual", 7)}, func(*http.Request) []slidegate.Limit { return limits }
+				limits := given.Limits
+				given.Limits, given.Plan = []slidegate.Limit{named("usual", 7)}, func(*http.Request) policy.Plan { return policy.Limits(limits...) }
 			}
-			p := (&play{t: t}).over(store, Options{Policies: []Policy{policy}}, nil)
+			p := (&play{t: t}).over(store, Options{Policies: []Policy{given}}, nil)
 			w := p.from("192.0.2.1")
 			if told, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";"); got != test.want || told != `"`+test.told+`"` {
 				t.Errorf("%+v, planned %v: the state is of %q, told as %s", test, planned, got, told)
@@ -60,23 +61,22 @@ func TestWrongTogether(t *testing.T) {
 	one, two := []slidegate.Limit{named("", 1)}, []slidegate.Limit{named("x", 1), named("y", 1)}
 	never := func(*http.Request) bool { return false }
 	for name, test := range map[string]struct {
-		limiter, fallback *slidegate.Limiter
-		policies          []Policy
-		want              string // or nothing, if it is right
+		limiter  *slidegate.Limiter
+		policies []Policy
+		want     string // or nothing, if it is right
 	}{
-		"a limit's name completes another's": {spare(t), nil, []Policy{{Name: "a", Limits: two}, {Name: "a/x", Limits: one}}, `"a" and "a/x"`},
-		"the other way round":                {spare(t), nil, []Policy{{Name: "a/x", Limits: one}, {Name: "a", Limits: two}}, `"a/x" and "a"`},
-		"names that only begin alike":        {spare(t), nil, []Policy{{Name: "a", Limits: two}, {Name: "ax", Limits: one}, {Name: "b/x", Limits: one}}, ""},
-		"more at once than the store can":    {limiter, nil, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, "policies: slidegate: not supported"},
-		"more than the fallback can":         {spare(t), limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, "fallback: slidegate: not supported"},
-		"one of more than the fallback can":  {spare(t), limiter, []Policy{{Match: "/a", Limits: []slidegate.Limit{named("x", 1), named("y", 1), named("z", 1)}}}, `fallback: policy "": slidegate`},
-		"not for the same requests":          {limiter, limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one, Match: "/b"}}, ""},
-		"perhaps not for the same requests":  {limiter, limiter, []Policy{{Name: "a", Limits: two, Skip: never}, {Name: "b", Limits: one}}, ""},
-		"not decided together":               {limiter, limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one, Shadow: true}}, ""},
-		"a plan may have fewer":              {limiter, limiter, []Policy{{Name: "a", Limits: two, Plan: func(*http.Request) []slidegate.Limit { return one }}, {Name: "b", Limits: one}}, ""},
-		"all that the store can":             {limiter, limiter, []Policy{{Name: "a", Limits: one}, {Name: "b", Limits: one}}, ""},
+		"a limit's name completes another's": {spare(t), []Policy{{Name: "a", Limits: two}, {Name: "a/x", Limits: one}}, `"a" and "a/x"`},
+		"the other way round":                {spare(t), []Policy{{Name: "a/x", Limits: one}, {Name: "a", Limits: two}}, `"a/x" and "a"`},
+		"names that only begin alike":        {spare(t), []Policy{{Name: "a", Limits: two}, {Name: "ax", Limits: one}, {Name: "b/x", Limits: one}}, ""},
+		"more at once than the store can":    {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one}}, `policies ["a" "b"]: policy: not supported`},
+		"for the same requests of a path":    {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one, Match: "POST h.example/b/{id}/{rest...}"}}, `policies ["a" "b"]`},
+		"not for the same requests":          {limiter, []Policy{{Name: "a", Limits: two, Match: "/a"}, {Name: "b", Limits: one, Match: "/b"}}, ""},
+		"perhaps not for the same requests":  {limiter, []Policy{{Name: "a", Limits: two, Skip: never}, {Name: "b", Limits: one}}, ""},
+		"not decided together":               {limiter, []Policy{{Name: "a", Limits: two}, {Name: "b", Limits: one, Shadow: true}}, ""},
+		"a plan may have fewer":              {limiter, []Policy{{Name: "a", Limits: two, Plan: func(*http.Request) policy.Plan { return policy.Limits(one...) }}, {Name: "b", Limits: one}}, ""},
+		"all that the store can":             {limiter, []Policy{{Name: "a", Limits: one}, {Name: "b", Limits: one}}, ""},
 	} {
-		_, err := New(test.limiter, Options{Policies: test.policies, Fallback: test.fallback})
+		_, err := New(test.limiter, Options{Policies: test.policies})
 		if wrong := err != nil; wrong != (test.want != "") || wrong && !strings.Contains(err.Error(), "httplimit: ") || wrong && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: the error is %v, and should say %q", name, err, test.want)
 		}
@@ -86,20 +86,20 @@ func TestWrongTogether(t *testing.T) {
 // A plan that cannot be is an error, whichever policy it is of, and never a limit that is not there.
 func TestWrongPlan(t *testing.T) {
 	usual := []slidegate.Limit{named("usual", 7)}
-	right := func(*http.Request) []slidegate.Limit { return []slidegate.Limit{named("plan", 5)} }
+	right := func(*http.Request) policy.Plan { return policy.Limits(named("plan", 5)) }
 	for name, wrong := range map[string][]slidegate.Limit{
-		"a name for no header": {named("gr\u00fcn", 1)}, "no quota": {named("", 0)}, "the same address twice": {named("x", 1), named("x", 2)},
+		"a name for no header": {named("gr\u00fcn", 1)}, "no quota": {named("", 0)}, "nothing at all": {}, "the same address twice": {named("x", 1), named("x", 2)},
 	} {
-		plan := func(*http.Request) []slidegate.Limit { return wrong }
+		plan := func(*http.Request) policy.Plan { return policy.Limits(wrong...) }
 		for _, policies := range [][]Policy{
 			{{Name: "a", Limits: usual, Plan: plan}}, {{Name: "a", Limits: usual, Plan: plan}, {Name: "b", Limits: usual, Plan: right}},
 			{{Name: "b", Limits: usual, Plan: right}, {Name: "a", Limits: usual, Plan: plan}},
 		} {
-			p := newPlay(t, Options{Policies: policies, FailClosed: true}, nil, slidegate.PerMinute(3))
-			if w := p.from("192.0.2.1"); w.Code != 503 {
+			p := newPlay(t, Options{Policies: policies}, nil, slidegate.PerMinute(3))
+			if w := p.from("192.0.2.1"); w.Code != 500 || p.served > 0 {
 				t.Errorf("%s, first of %s: status %d", name, policies[0].Name, w.Code)
 			}
-			if e := p.last(); e.Err == nil || e.Decision.Flags != rule.FallbackClosed || e.Policy != policies[0].Name {
+			if e := p.last(); e.Err == nil || !e.Mistake() || !e.Refused || e.Decision.Flags != 0 || e.Policy != policies[0].Name {
 				t.Errorf("%s: the event is %+v", name, e)
 			}
 		}
@@ -133,11 +133,11 @@ func TestAloneAndTogether(t *testing.T) {
 // Plans are remembered, each as what it is, and however many there are.
 func TestManyPlans(t *testing.T) {
 	var quota int64
-	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(*http.Request) []slidegate.Limit {
-		return []slidegate.Limit{named("", quota)}
+	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(*http.Request) policy.Plan {
+		return policy.Limits(named("", quota))
 	}}}}, nil, slidegate.PerMinute(1))
 	for range 2 {
-		for quota = 1; quota <= maxItems+10; quota++ {
+		for quota = 1; quota <= 1100; quota++ {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.RemoteAddr = fmt.Sprintf("192.0.%d.%d:1", quota>>8, quota&255)
 			if got, want := p.ask(r).Header().Get("RateLimit-Policy"), fmt.Sprintf(`"api";q=%d;w=60`, quota); got != want {
@@ -145,26 +145,13 @@ func TestManyPlans(t *testing.T) {
 			}
 		}
 	}
-	m, err := New(p.limiter, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	one := m.policies[0]
-	for quota := range int64(maxItems + 10) {
-		if _, err := one.ready(named("", quota+1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := len(*one.plans.known.Load()); got != maxItems {
-		t.Errorf("%d limits are remembered", got)
-	}
 }
 
 // A plan's limit is remembered by its own name: one that is called as another's counts are is not taken for it.
 func TestPlansOfSimilarNames(t *testing.T) {
 	var name string
-	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(*http.Request) []slidegate.Limit {
-		return []slidegate.Limit{named(name, 5)}
+	p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{named("usual", 7)}, Plan: func(*http.Request) policy.Plan {
+		return policy.Limits(named(name, 5))
 	}}}}, nil, slidegate.PerMinute(1))
 	for _, step := range []struct{ name, told string }{
 		{"x", `"api/x";r=4;t=120`}, {"api/x", `"api/api/x";r=4;t=120`}, {"x", `"api/x";r=3;t=120`}, {"", `"api";r=4;t=120`},
@@ -188,8 +175,11 @@ func TestCostOutOfRange(t *testing.T) {
 		p := newPlay(t, Options{Policies: []Policy{{Cost: func(*http.Request) int64 { return test.cost }}}}, nil, slidegate.PerMinute(2))
 		for i, want := range test.statuses {
 			w := p.from("192.0.2.1")
-			if w.Code != want || p.last().Err != nil {
-				t.Errorf("cost %d, request %d: status %d, %v", test.cost, i+1, w.Code, p.last().Err)
+			if w.Code != want || w.Header().Get("RateLimit") == "" {
+				t.Errorf("cost %d, request %d: status %d with %v", test.cost, i+1, w.Code, w.Header())
+			}
+			if told := len(p.events); told != i+1 && test.cost != 0 || told != 0 && test.cost == 0 {
+				t.Errorf("cost %d, request %d: %d events", test.cost, i+1, told)
 			}
 			if never := w.Code == 429 && w.Header().Get("Retry-After") == ""; never != (test.cost > 2) {
 				t.Errorf("cost %d, request %d: %v", test.cost, i+1, w.Header())
@@ -214,6 +204,8 @@ func TestMatchIsAsServeMux(t *testing.T) {
 		{"POST /login", "POST", "/login/", false},
 		{"POST /login", "POST", "/LOGIN", false},
 		{"POST /login", "POST", "/login%2F", false},
+		{"/admin/", "GET", "/admin%2Fx", true},
+		{"/admin/", "GET", "/x/..%2Fadmin/", true},
 		{"POST /login", "GET", "/login", false},
 		{"GET /page", "HEAD", "/page", true},
 		{"/api/", "PATCH", "/api/a/b", true},
@@ -226,6 +218,9 @@ func TestMatchIsAsServeMux(t *testing.T) {
 		{"/users/{id}/{$}", "GET", "/users/42/x", false},
 		{"api.example/", "GET", "http://api.example:8080/x", true},
 		{"api.example/", "GET", "http://www.example/x", false},
+		{"api.example/", "GET", "http://API.Example/x", true},
+		{"api.example/", "GET", "http://api.example.:8080/x", true},
+		{"API.example./", "GET", "http://api.example/x", true},
 	} {
 		p := newPlay(t, Options{Policies: []Policy{{Match: test.match}}}, nil, slidegate.PerMinute(1))
 		p.ask(httptest.NewRequest(test.method, test.target, nil))
@@ -241,8 +236,8 @@ func TestAfterOnceAPolicy(t *testing.T) {
 	p := newPlay(t, Options{Policies: []Policy{
 		{Name: "first", Key: Global(), Limits: []slidegate.Limit{named("", 100)}},
 		{Name: "two", Limits: []slidegate.Limit{named("x", 100), named("y", 50)}, Cost: func(*http.Request) int64 { return 2 },
-			After: func(_ *http.Request, response Response) int64 { asked++; return response.Cost + 5 }},
-		{Name: "three", Limits: []slidegate.Limit{named("", 30)}, After: func(*http.Request, Response) int64 { return 0 }},
+			CostAfter: func(_ *http.Request, response Response) int64 { asked++; return response.Cost + 5 }},
+		{Name: "three", Limits: []slidegate.Limit{named("", 30)}, CostAfter: func(*http.Request, Response) int64 { return 0 }},
 	}}, nil)
 	p.from("192.0.2.1")
 	if asked != 1 {
@@ -262,7 +257,7 @@ func TestAfterOnceAPolicy(t *testing.T) {
 // A refused request is not settled: nothing was taken. Neither is one that nobody decided.
 func TestNothingToSettle(t *testing.T) {
 	asked := 0
-	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 1)}, After: func(*http.Request, Response) int64 { asked++; return 1 }}}
+	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 1)}, CostAfter: func(*http.Request, Response) int64 { asked++; return 1 }}}
 	p := newPlay(t, Options{Policies: policies}, nil)
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 429)
 	if asked != 1 || len(p.events) != 2 {
@@ -276,21 +271,23 @@ func TestNothingToSettle(t *testing.T) {
 
 // What the fallback let in is settled with the fallback.
 func TestSettleWithFallback(t *testing.T) {
-	fallback := spare(t)
-	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 10)}, After: CostOfBytes(1)}}
-	p := (&play{t: t}).over(&broken{}, Options{Policies: policies, Fallback: fallback},
+	policies := []Policy{{Name: "api", Limits: []slidegate.Limit{named("", 10)}, CostAfter: CostOfBytes(1)}}
+	p := (&play{t: t}).over(&broken{}, Options{Policies: policies, Failure: policy.Local},
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 4)) })
 	p.from("192.0.2.1")
-	d, err := fallback.For(slidegate.Claim{Limit: named("api", 10), Key: "192.0.2.1"}).Peek(t.Context())
-	if err != nil || d.Remaining != 6 || len(p.events) != 1 || !errors.Is(p.last().Err, errBroken) {
-		t.Errorf("%d are left, %v; %d events", d.Remaining, err, len(p.events))
+	if len(p.events) != 1 || !errors.Is(p.last().Err, errBroken) || p.last().Decision.Remaining != 9 {
+		t.Errorf("%d events, the last is %+v", len(p.events), p.last())
+	}
+	p.from("192.0.2.1")
+	if got := p.last().Decision.Remaining; got != 5 {
+		t.Errorf("%d are left of 10, after 4 bytes and with one unit taken", got)
 	}
 }
 
 // A policy in the shadow takes what its requests cost before, and says nothing in headers.
 func TestShadowAlone(t *testing.T) {
-	for _, after := range []After{nil, CostOfBytes(1)} {
-		p := newPlay(t, Options{Policies: []Policy{{Name: "tried", Shadow: true, After: after, Limits: []slidegate.Limit{named("", 1)}}}}, nil)
+	for _, after := range []CostAfter{nil, CostOfBytes(1)} {
+		p := newPlay(t, Options{Policies: []Policy{{Name: "tried", Shadow: true, CostAfter: after, Limits: []slidegate.Limit{named("", 1)}}}}, nil)
 		for range 2 {
 			if w := p.from("192.0.2.1"); w.Code != 200 || len(w.Header()) != 0 {
 				t.Errorf("status %d with %v", w.Code, w.Header())

@@ -83,18 +83,22 @@ func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decis
 
 // refuse answers a request that was refused. Its header says already when to come back.
 func (m *Middleware) refuse(w http.ResponseWriter, items []*HeaderItem, d *slidegate.Decision) {
-	h, body := w.Header(), m.opts.Body
+	text := bodyTexts.Get().(*[]byte)
+	*text = m.opts.Body.AppendRefusal((*text)[:0], items, d)
+	m.send(w, RefusalStatus(d), *text)
+	bodyTexts.Put(text)
+}
+
+func (m *Middleware) send(w http.ResponseWriter, status int, text []byte) {
+	h := w.Header()
 	h["Cache-Control"] = noStore // RFC 6585: a 429 must not be stored by a cache
-	if body == BodyNone {
-		w.WriteHeader(RefusalStatus(d))
+	if m.opts.Body == BodyNone {
+		w.WriteHeader(status)
 		return
 	}
-	h["Content-Type"] = contentTypes[body]
-	w.WriteHeader(RefusalStatus(d))
-	text := bodyTexts.Get().(*[]byte)
-	*text = body.AppendRefusal((*text)[:0], items, d)
-	_, _ = w.Write(*text) // a client that has gone away is not worth an error
-	bodyTexts.Put(text)
+	h["Content-Type"] = contentTypes[m.opts.Body]
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // a client that has gone away is not worth an error
 }
 
 func appendSentence(b []byte, wait int64) []byte {

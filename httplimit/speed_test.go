@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // discard is a response that nobody reads.
@@ -95,8 +96,8 @@ func BenchmarkServePolicies(b *testing.B) {
 	for name, policies := range map[string][]Policy{
 		"cost":  {{Limits: limits, Cost: func(*http.Request) int64 { return 1 }}},
 		"match": {{Limits: limits, Match: "/"}},
-		"plan":  {{Limits: limits, Plan: func(*http.Request) []slidegate.Limit { return limits }}},
-		"after": {{Limits: limits, After: CostSaid()}},
+		"plan":  {{Limits: limits, Plan: func(*http.Request) policy.Plan { return policy.Limits(limits...) }}},
+		"after": {{Limits: limits, CostAfter: CostFromHandler()}},
 		"two":   {{Name: "a", Limits: limits}, {Name: "b", Limits: limits, Key: Global()}},
 	} {
 		b.Run(name, func(b *testing.B) {

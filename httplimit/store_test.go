@@ -14,6 +14,7 @@ type between struct {
 	store store.Store
 	apply func(ctx context.Context, r *store.Request) error
 	most  int // charges at once; 16 if it is 0
+	trips int // as traits tell: a store with round trips is one that can be away
 }
 
 // newBetween returns a store at noon.
@@ -38,7 +39,7 @@ func (b *between) Check(limit *store.Limit) error { return b.store.Check(limit) 
 func (b *between) Traits() store.Traits {
 	traits := b.store.Traits()
 	traits.Name = "between"
-	traits.MaxCharges = 16
+	traits.MaxCharges, traits.RoundTrips = 16, b.trips
 	if b.most > 0 {
 		traits.MaxCharges = b.most
 	}

@@ -80,7 +80,7 @@ func TestWireThroughRecorder(t *testing.T) {
 	var told Response
 	after := func(_ *http.Request, response Response) int64 { told = response; return 0 }
 	handler := func(t *testing.T) http.Handler {
-		return crowd(t, Options{Policies: []Policy{{After: after}}}, func(w http.ResponseWriter, r *http.Request) {
+		return crowd(t, Options{Policies: []Policy{{CostAfter: after}}}, func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/nothing":
 			case "/hints":
@@ -125,7 +125,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // Early hints reach the client through the recorder.
 func TestWireEarlyHints(t *testing.T) {
-	server := httptest.NewServer(crowd(t, Options{Policies: []Policy{{After: CostSaid()}}}, func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewServer(crowd(t, Options{Policies: []Policy{{CostAfter: CostFromHandler()}}}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</style.css>; rel=preload")
 		w.WriteHeader(http.StatusEarlyHints)
 	}, slidegate.PerMinute(1)))

@@ -22,13 +22,14 @@ import (
 // set them but the program.
 var withoutFlag = []string{
 	"gate.file", "server.File",
-	"gate.candidate", "gate.cost", "gate.default_policy", "gate.name", "gate.overrides", "gate.policies",
+	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies",
 	"generate.Bots", "replay.Trails",
 	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxConnections", "proxy.MaxIdle",
 }
 
 // computed are the options that calls name by a variable, by the package that makes the calls.
 var computed = map[string][]string{
+	"gate":    {"candidate", "failure", "limits", "overrides"},
 	"server":  {"Admin", "GRPC", "HTTP", "RESP"},
 	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
 }

@@ -32,8 +32,8 @@ type proxyCommand struct {
 
 	policyFlags
 	Route          []string `option:"gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"A limit for some requests: a pattern of net/http, =, and the limit. Together with --limit, both hold; alone, all other requests pass. Repeat it for several." group:"Policies"`
-	Key            string   `option:"config.key gate.key" placeholder:"TEMPLATE" help:"Who is limited, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. (default: {address})" group:"Policies"`
-	TrustedProxies []string `option:"gate.trusted_proxies" placeholder:"PREFIX" help:"Proxies before this one, whose X-Forwarded-For is believed, without a file: addresses, prefixes, loopback, private." group:"Policies"`
+	Key            string   `option:"config.key" placeholder:"TEMPLATE" help:"Who is limited, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. (default: {address})" group:"Policies"`
+	TrustedProxies []string `option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies before this one, whose X-Forwarded-For is believed, without a file: addresses, prefixes, loopback, private." group:"Policies"`
 
 	RewriteHost bool          `help:"Send the application its own host, and not the one that the client asked for." group:"Running"`
 	Headers     string        `option:"proxy.Headers" enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"How answers tell what is left: ietf, draft03, x, x-delta, none." group:"Running"`
@@ -64,7 +64,7 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer func() { _ = opened.Close() }() // there is nothing to save
-	g, err := gate.New(file, opened.Stores, gate.Options{Logger: log})
+	g, err := gate.New(file, opened.Stores, gate.Options{Logger: log, Requests: true})
 	if err != nil {
 		return err
 	}

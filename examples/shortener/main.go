@@ -84,7 +84,7 @@ func newLimits(window time.Duration) (*httplimit.Middleware, error) {
 		return nil, err
 	}
 	return httplimit.New(limiter, httplimit.Options{
-		Policies: []httplimit.Policy{{Name: "shorten", Match: "POST /shorten", Key: httplimit.Address(client)}},
+		Policies: []httplimit.Policy{{Name: "shorten", Match: "POST /shorten", Key: httplimit.ByAddress(client)}},
 	})
 }
 

@@ -38,8 +38,8 @@ func ExampleNew_failedLogins() {
 	store, _ := memstore.New(memstore.Options{})
 	limiter, _ := slidegate.New(store, slidegate.PerMinute(3))
 	limits, _ := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{
-		Name:  "login",
-		After: httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
+		Name:      "login",
+		CostAfter: httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
 	}}})
 
 	e := echo.New()

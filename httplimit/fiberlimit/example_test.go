@@ -37,8 +37,8 @@ func ExampleNew_failedLogins() {
 	store, _ := memstore.New(memstore.Options{})
 	limiter, _ := slidegate.New(store, slidegate.PerMinute(3))
 	limits, _ := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{
-		Name:  "login",
-		After: httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
+		Name:      "login",
+		CostAfter: httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
 	}}})
 
 	app := fiber.New()

@@ -45,7 +45,7 @@ func ginSite(limits *httplimit.Middleware, s *site) http.Handler {
 
 // A handler behind the middleware must not be called after a refusal, and one before it still sees the answer.
 func TestGinChainStops(t *testing.T) {
-	for name, after := range map[string]httplimit.After{"without After": nil, "with After": httplimit.CostSaid()} {
+	for name, after := range map[string]httplimit.CostAfter{"without After": nil, "with After": httplimit.CostFromHandler()} {
 		calls := make(chan string, 20)
 		r := gin.New()
 		r.Use(
@@ -53,7 +53,7 @@ func TestGinChainStops(t *testing.T) {
 				c.Next()
 				calls <- fmt.Sprint("outer saw ", c.Writer.Status(), " ", c.Writer.Written(), " ", c.IsAborted())
 			},
-			ginlimit.New(newLimits(t, httplimit.Policy{Limits: perMinute(1), After: after})),
+			ginlimit.New(newLimits(t, httplimit.Policy{Limits: perMinute(1), CostAfter: after})),
 			func(c *gin.Context) {
 				c.Next()
 				calls <- fmt.Sprint("inner saw ", c.Writer.Status(), " ", c.Writer.Size())
@@ -206,7 +206,7 @@ func TestGinOverOtherWriters(t *testing.T) {
 		func(c *gin.Context) { c.Writer = odd{ResponseWriter: c.Writer} },
 		ginlimit.New(newLimits(t, httplimit.Policy{Limits: perMinute(1000)})),
 		ginlimit.New(limits),
-		ginlimit.New(newLimits(t, httplimit.Policy{Limits: perMinute(1000), After: httplimit.CostSaid()})),
+		ginlimit.New(newLimits(t, httplimit.Policy{Limits: perMinute(1000), CostAfter: httplimit.CostFromHandler()})),
 	)
 	r.GET("/", func(c *gin.Context) { c.String(http.StatusCreated, "hello") })
 	got := ask(t, "GET", "http://"+serve(t, r))

@@ -119,7 +119,7 @@ func TestPathValues(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		var kept []string // they must not change with the next request
 		limits := newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: func(r *http.Request) string {
-			kept = append(kept, httplimit.PathValue("name")(r))
+			kept = append(kept, httplimit.ByPathValue("name")(r))
 			return kept[len(kept)-1]
 		}})
 		address := router.serveUsers(t, limits)
@@ -143,7 +143,7 @@ func TestPathValuesBeforeAllRoutes(t *testing.T) {
 		if router.name != "gin" && router.name != "echo4" && router.name != "echo5" {
 			return
 		}
-		address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: httplimit.PathValue("name")}), newSite(t))
+		address := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1), Key: httplimit.ByPathValue("name")}), newSite(t))
 		for i, name := range []string{"ada", "bob", "ada"} {
 			want := []int{200, 200, 429}[i]
 			if got := ask(t, "GET", "http://"+address+"/hello/"+name); got.StatusCode != want {

@@ -16,7 +16,7 @@ import (
 
 func hello(t *testing.T) *httplimit.Middleware {
 	t.Helper()
-	return newLimits(t, httplimit.Policy{Name: "hello", Limits: perMinute(3), Key: httplimit.Header("X-Client")})
+	return newLimits(t, httplimit.Policy{Name: "hello", Limits: perMinute(3), Key: httplimit.ByHeader("X-Client")})
 }
 
 func TestRequestsAreLimited(t *testing.T) {
@@ -190,8 +190,8 @@ func TestAnswersStayTheSame(t *testing.T) {
 func TestFailedLogins(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		address := router.serve(t, newLimits(t, httplimit.Policy{
-			Limits: perMinute(3),
-			After:  httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
+			Limits:    perMinute(3),
+			CostAfter: httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
 		}), newSite(t))
 		for i := range 10 {
 			if got := ask(t, "POST", "http://"+address+"/login?password=right"); got.StatusCode != http.StatusOK {
@@ -214,8 +214,8 @@ func TestFailedLogins(t *testing.T) {
 func TestFailedLoginsAtOnce(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		address := router.serve(t, newLimits(t, httplimit.Policy{
-			Limits: perMinute(3),
-			After:  httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
+			Limits:    perMinute(3),
+			CostAfter: httplimit.CostIfStatus(func(status int) bool { return status == http.StatusUnauthorized }),
 		}), newSite(t))
 		statuses := make(chan int)
 		for range 30 {

@@ -164,7 +164,7 @@ func watched(t *testing.T) (*httplimit.Middleware, <-chan httplimit.Response) {
 	return newLimits(t, httplimit.Policy{
 		Name:   "watched",
 		Limits: perMinute(1000),
-		After: func(_ *http.Request, response httplimit.Response) int64 {
+		CostAfter: func(_ *http.Request, response httplimit.Response) int64 {
 			seen <- response
 			return 1
 		},

@@ -19,7 +19,7 @@ type Answers struct {
 func (a *Answers) WriteHeader(h http.Header, v *Verdict) {
 	var room [8]*httplimit.HeaderItem
 	items := room[:0]
-	if v.counted() {
+	if counted(v) {
 		items = a.items.Append(items, v.Limits)
 	}
 	a.Dialect.Write(h, items, &v.Decision)
@@ -31,7 +31,7 @@ func (a *Answers) Refusal(v *Verdict) []byte {
 }
 
 // counted reports whether the verdict has an answer of each of its limits that clients may see.
-func (v *Verdict) counted() bool {
+func counted(v *Verdict) bool {
 	answers := len(v.Decision.Answers)
 	return v.By == ByLimits && !v.Shadow && (len(v.Limits) == answers || len(v.Limits) == 1 && answers == 0)
 }

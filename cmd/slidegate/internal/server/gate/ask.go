@@ -6,115 +6,146 @@ import (
 	"fmt"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
-	"github.com/slidegate/slidegate/store"
 )
 
 // Allow asks for the ask's cost, all or nothing. A policy that is not there is an ErrPolicy, a cost that cannot be a
 // slidegate.ErrCost; other errors are the store's.
 func (g *Gate) Allow(ctx context.Context, ask Ask) (v Verdict, err error) {
-	p, err := g.now.Load().find(ask.Policy)
-	if err != nil {
-		return v, err
-	}
-	err = g.allow(ctx, p, &ask, &v)
+	err = g.ask(ctx, rule.Take, &ask, ask.Cost, &v)
 	return v, err
-}
-
-// allow is Allow for a policy that was found.
-func (g *Gate) allow(ctx context.Context, p *policy, ask *Ask, v *Verdict) (err error) {
-	if err := checkCost(ask.Cost); err != nil {
-		return err
-	}
-	r, by := p.route(ask.Key, ask.Address)
-	if by != ByLimits {
-		p.listed(v, by, ask, ask.Cost)
-		return nil
-	}
-	if p.candidate == nil || r != p.plain || ask.Cost == 0 {
-		v.Decision, err = r.limiter.AllowN(ctx, ask.Key, ask.Cost)
-	} else {
-		v.Decision, err = g.together(ctx, p, r, rule.Take, ask)
-	}
-	p.decided(v, r, ask, ask.Cost, err)
-	return err
 }
 
 // AllowUpTo asks for as much of the cost as the limits admit now, at least one unit; Decision.Granted is how much.
 func (g *Gate) AllowUpTo(ctx context.Context, ask Ask) (v Verdict, err error) {
-	p, r, by, err := g.route(&ask)
-	if err != nil {
-		return v, err
-	}
-	if by != ByLimits {
-		p.listed(&v, by, &ask, ask.Cost)
-		return v, nil
-	}
-	if p.candidate == nil || r != p.plain || ask.Cost == 0 {
-		v.Decision, err = r.limiter.AllowUpTo(ctx, ask.Key, ask.Cost)
-	} else {
-		v.Decision, err = g.together(ctx, p, r, rule.TakeUpTo, &ask)
-	}
-	p.decided(&v, r, &ask, ask.Cost, err)
+	err = g.ask(ctx, rule.TakeUpTo, &ask, ask.Cost, &v)
 	return v, err
 }
 
 // Peek tells what Allow would answer. It charges nothing and is not counted as a decision.
 func (g *Gate) Peek(ctx context.Context, ask Ask) (v Verdict, err error) {
-	p, r, by, err := g.route(&ask)
-	if err != nil {
-		return v, err
-	}
-	if by != ByLimits {
-		p.list(&v, by, 0)
-		return v, nil
-	}
-	v.Decision, err = r.limiter.PeekN(ctx, ask.Key, ask.Cost)
-	p.finish(&v, r, 0)
+	err = g.ask(ctx, rule.Peek, &ask, 0, &v)
 	return v, err
+}
+
+// Refund gives the ask's cost back to its key, the oldest live units first, also to the candidate. A client that is on a
+// list, or has no limit, was charged nothing and gets nothing back.
+func (g *Gate) Refund(ctx context.Context, ask Ask) (v Verdict, err error) {
+	err = g.ask(ctx, rule.GiveBack, &ask, 0, &v)
+	return v, err
+}
+
+// Reset forgets what the ask's key has used of the limits that it faces now, and of the candidate, whatever lists say.
+func (g *Gate) Reset(ctx context.Context, ask Ask) error {
+	ask.Cost = 0
+	var v Verdict
+	return g.ask(ctx, rule.Reset, &ask, 0, &v)
+}
+
+// ask has the engine decide, and fills v. Granted is what a client gets told that the policy only watches.
+func (g *Gate) ask(ctx context.Context, op rule.Op, ask *Ask, granted int64, v *Verdict) error {
+	var part policy.Part
+	s, err := g.part(ask, &part)
+	if err != nil {
+		return err
+	}
+	s.set.Ask(ctx, op, &part, v)
+	return told(v, granted)
+}
+
+// part fills in an ask as the engine knows it.
+func (g *Gate) part(ask *Ask, part *policy.Part) (*snapshot, error) {
+	s := g.now.Load()
+	p, err := s.find(ask.Policy)
+	if err == nil {
+		err = checkCost(ask.Cost)
+	}
+	if err != nil {
+		return nil, err
+	}
+	part.Policy, part.Key, part.Address, part.Cost = p.place, ask.Key, ask.Address, ask.Cost
+	return s, nil
+}
+
+// checkCost refuses what no limit takes.
+func checkCost(cost int64) error {
+	if uint64(cost) > rule.MaxQuota {
+		return fmt.Errorf("gate: %w: must be 0 to %d, not %d; to give units back use Refund, Settle or Cancel",
+			slidegate.ErrCost, int64(rule.MaxQuota), cost)
+	}
+	return nil
+}
+
+// AllowBatch is Allow for many asks at once, in one call to the store; if policies of different failure modes are among
+// them, in one call for each mode. The asks are decided in their order where they share a key, each by itself, and all by
+// the same policies, whatever is reloaded meanwhile. Verdicts and errs must be as long as asks, and are filled.
+func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, errs []error) {
+	if len(verdicts) < len(asks) || len(errs) < len(asks) {
+		panic(fmt.Sprintf("gate: AllowBatch: %d asks need as many verdicts and errs, not %d and %d",
+			len(asks), len(verdicts), len(errs)))
+	}
+	s := g.now.Load()
+	kept := g.batches.Get().(*[]policy.Part)
+	parts := (*kept)[:0]
+	for i := range asks {
+		ask := &asks[i]
+		parts = append(parts, policy.Part{})
+		part := &parts[i]
+		p, err := s.find(ask.Policy)
+		if err == nil {
+			err = checkCost(ask.Cost)
+		}
+		if errs[i] = err; err != nil {
+			verdicts[i], part.Policy = Verdict{}, -1
+			continue
+		}
+		part.Policy, part.Key, part.Address, part.Cost = p.place, ask.Key, ask.Address, ask.Cost
+	}
+	s.set.AskBatch(ctx, parts, verdicts)
+	for i := range asks {
+		if errs[i] == nil {
+			errs[i] = told(&verdicts[i], asks[i].Cost)
+		}
+	}
+	clear(parts)
+	*kept = parts[:0]
+	g.batches.Put(kept)
 }
 
 // Reserve takes an estimate now, to be settled when the true cost is known. Where nothing was charged (an allow list, no
 // limit, a policy that only watches and would have refused) the reservation has no charges, and settling it does nothing;
 // if the ask was refused, it is the zero value. A candidate is charged the estimate, and not told of the true cost.
 func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation, v Verdict, err error) {
-	p, r, by, err := g.route(&ask)
+	var part policy.Part
+	s, err := g.part(&ask, &part)
 	if err != nil {
 		return res, v, err
 	}
-	if by != ByLimits {
-		p.listed(&v, by, &ask, ask.Cost)
-	} else {
-		res, v.Decision, err = r.limiter.Reserve(ctx, ask.Key, ask.Cost)
-		p.decided(&v, r, &ask, ask.Cost, err)
-		if err != nil {
-			return res, v, err
-		}
-		if p.candidate != nil && r == p.plain && ask.Cost > 0 {
-			g.candidateAlone(ctx, p, &ask, !v.Refused)
-		}
+	request := s.set.Begin()
+	defer request.End()
+	request.Hold = true
+	request.Add(part)
+	request.Decide(ctx, rule.Take, &v)
+	taken := v.By == ByLimits && v.Decision.Allowed
+	if err := told(&v, ask.Cost); err != nil {
+		return res, v, err
 	}
-	if v.Decision.Allowed && res.ID == "" {
+	switch {
+	case taken:
+		res = request.Reservation()
+	case v.Decision.Allowed:
 		res = slidegate.Reservation{ID: rand.Text(), Charges: []slidegate.ReservedCharge{}}
 	}
 	return res, v, nil
-}
-
-// candidateAlone asks the candidate where it cannot be asked together with the limits.
-func (g *Gate) candidateAlone(ctx context.Context, p *policy, ask *Ask, live bool) {
-	j := g.newJob()
-	defer g.end(j)
-	j.begin(rule.Take)
-	j.add(p.candidate, ask.Key, ask.Cost)
-	j.apply(ctx, p.store)
-	p.countCandidate(ask.Key, &j.requests[0], live)
 }
 
 // Settle replaces the estimate of a reservation by the true cost: one number for all its charges, or one for each; see
 // slidegate.Limiter.Settle. The policy must be the one that the reservation was made under, and still have the limits that
 // were charged, by name and shape.
 func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservation, actual ...int64) error {
-	p, err := g.now.Load().find(policy)
+	s := g.now.Load()
+	p, err := s.find(policy)
 	if err != nil {
 		return err
 	}
@@ -126,17 +157,19 @@ func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservatio
 		}
 		return nil
 	}
-	if err := p.checkReservation(&r); err != nil {
+	if err := s.checkReservation(p, &r); err != nil {
 		return err
 	}
-	return p.plain.limiter.Settle(ctx, r, actual...)
+	return s.set.Limiter(p.place).Settle(ctx, r, actual...)
 }
 
 // checkReservation refuses charges to limits that the policy does not have: a reservation comes from a client, which could
 // otherwise have the store keep something for limits of its own making.
-func (p *policy) checkReservation(r *slidegate.Reservation) error {
+func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation) error {
 	known := map[string]bool{}
-	p.eachBound(func(b *store.Limit) { known[b.Prefix()] = true })
+	for _, b := range s.set.Bound(p.place) {
+		known[b.Prefix()] = true
+	}
 	for i := range r.Charges {
 		b, err := slidegate.Bind(p.Name, r.Charges[i].Limit)
 		if err != nil {
@@ -152,114 +185,4 @@ func (p *policy) checkReservation(r *slidegate.Reservation) error {
 // Cancel gives all of a reservation back. The policy must be the one that it was made under.
 func (g *Gate) Cancel(ctx context.Context, policy string, r slidegate.Reservation) error {
 	return g.Settle(ctx, policy, r, 0)
-}
-
-// Refund gives the ask's cost back to its key, the oldest live units first, also to the candidate. Whoever is on a list,
-// or has no limit, was charged nothing and gets nothing back.
-func (g *Gate) Refund(ctx context.Context, ask Ask) (v Verdict, err error) {
-	p, r, by, err := g.route(&ask)
-	if err != nil {
-		return v, err
-	}
-	if by != ByLimits {
-		p.list(&v, by, 0)
-		return v, nil
-	}
-	if p.candidate == nil || r != p.plain {
-		v.Decision, err = r.limiter.Refund(ctx, ask.Key, ask.Cost)
-	} else {
-		v.Decision, err = g.together(ctx, p, r, rule.GiveBack, &ask)
-	}
-	p.finish(&v, r, v.Decision.Granted)
-	return v, err
-}
-
-// Reset forgets what the ask's key has used of the limits that it faces now, and of the candidate, whatever lists say.
-func (g *Gate) Reset(ctx context.Context, ask Ask) error {
-	p, err := g.now.Load().find(ask.Policy)
-	if err != nil {
-		return err
-	}
-	r := p.ofKey(ask.Key)
-	if r.limiter == nil {
-		r = p.plain
-	}
-	if p.candidate == nil {
-		return r.limiter.Reset(ctx, ask.Key)
-	}
-	ask.Cost = 0
-	_, err = g.together(ctx, p, r, rule.Reset, &ask)
-	return err
-}
-
-// route finds what decides about an ask.
-func (g *Gate) route(ask *Ask) (p *policy, r *rules, by By, err error) {
-	if p, err = g.now.Load().find(ask.Policy); err != nil {
-		return nil, nil, 0, err
-	}
-	if err := checkCost(ask.Cost); err != nil {
-		return nil, nil, 0, err
-	}
-	r, by = p.route(ask.Key, ask.Address)
-	return p, r, by, nil
-}
-
-// decided completes and counts a verdict of the limits.
-func (p *policy) decided(v *Verdict, r *rules, ask *Ask, granted int64, err error) {
-	if err != nil {
-		v.Policy = p.Name
-		p.tally.add(ask.Key, failed)
-		return
-	}
-	p.finish(v, r, granted)
-	if ask.Cost == 0 {
-		return
-	}
-	switch {
-	case !v.Refused:
-		p.tally.add(ask.Key, admitted)
-	case p.Shadow:
-		p.tally.add(ask.Key, shadowRefused)
-	default:
-		p.tally.add(ask.Key, refused)
-	}
-}
-
-// finish completes a verdict of the limits. Granted is what a client is told that the policy only watches.
-func (p *policy) finish(v *Verdict, r *rules, granted int64) {
-	v.Policy, v.Limits, v.Shadow = p.Name, r.limits, p.Shadow
-	v.Refused = !v.Decision.Allowed
-	if v.Refused && p.Shadow {
-		v.Decision.Allowed, v.Decision.RetryAfter, v.Decision.Granted = true, 0, granted
-	}
-}
-
-// listed makes and counts the verdict on an ask that the limits have no part in.
-func (p *policy) listed(v *Verdict, by By, ask *Ask, granted int64) {
-	p.list(v, by, granted)
-	if ask.Cost != 0 {
-		p.tally.add(ask.Key, p.listedCount(by))
-	}
-}
-
-func (p *policy) listedCount(by By) int {
-	switch {
-	case by == ByAllowList:
-		return allowListed
-	case by == ByUnlimited:
-		return unlimited
-	case p.Shadow:
-		return shadowDenyListed
-	}
-	return denyListed
-}
-
-// list makes the verdict on an ask that the limits have no part in.
-func (p *policy) list(v *Verdict, by By, granted int64) {
-	*v = Verdict{Policy: p.Name, By: by, Shadow: p.Shadow, Refused: by == ByDenyList}
-	if v.Refused && !p.Shadow {
-		v.Decision.RetryAfter = slidegate.Never
-		return
-	}
-	v.Decision.Allowed, v.Decision.Granted = true, granted
 }

@@ -3,9 +3,8 @@ package gate
 import (
 	"context"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
-	"github.com/slidegate/slidegate/store"
 )
 
 // Explanation is what Explain tells: which rules an ask meets, and what they would say. It is a plain value, made for JSON.
@@ -37,59 +36,46 @@ type ExplainedLimit struct {
 
 // Explain tells what would decide an ask and what each limit would answer. It charges nothing and counts nothing.
 func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
-	p, r, by, err := g.route(&ask)
+	var part policy.Part
+	s, err := g.part(&ask, &part)
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{
-		Policy: p.Name, By: by, Shadow: p.Shadow, Failure: modeNames[p.mode], Refused: by == ByDenyList,
-	}
-	if r != nil {
-		e.Override = r.override
-	}
-	switch by {
-	case ByDenyList:
-		e.List = p.deny.entry(ask.Key, ask.Address)
-	case ByAllowList:
-		e.List = p.allow.entry(ask.Key, ask.Address)
-	case ByLimits:
-		if err := g.explainLimits(ctx, &e, p, r, &ask); err != nil {
-			return Explanation{}, err
+	p := s.order[part.Policy]
+	e := Explanation{Policy: p.Name, Shadow: p.Shadow, Failure: s.set.Mode(p.place).String()}
+	e.By, e.Override, e.List = s.set.Route(part)
+	e.Refused = e.By == ByDenyList
+	if e.By == ByLimits {
+		var v Verdict
+		if s.set.Ask(ctx, rule.Peek, &part, &v); v.Err != nil {
+			return Explanation{}, v.Err
+		}
+		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, sourceOf(v.Decision.Flags), explained(&v)
+		if s.set.HasCandidate(p.place, ask.Key) {
+			part.Candidate = true
+			var tried Verdict
+			if s.set.Ask(ctx, rule.Peek, &part, &tried); tried.Err == nil {
+				e.Candidate = explained(&tried)
+			}
 		}
 	}
 	e.Allowed = !e.Refused || p.Shadow
 	return e, nil
 }
 
-func (g *Gate) explainLimits(ctx context.Context, e *Explanation, p *policy, r *rules, ask *Ask) error {
-	j := g.newJob()
-	defer g.end(j)
-	j.begin(rule.Peek)
-	j.add(r.bound, ask.Key, ask.Cost)
-	if p.candidate != nil && r == p.plain {
-		j.begin(rule.Peek)
-		j.add(p.candidate, ask.Key, ask.Cost)
+// explained tells what each limit said.
+func explained(v *Verdict) []ExplainedLimit {
+	answers := v.Decision.Answers
+	if answers == nil {
+		d := &v.Decision
+		answers = []rule.Answer{{Allowed: d.Allowed, Remaining: d.Remaining, RetryAfter: rule.Never, ResetAfter: rule.Micros(d.ResetAfter.Microseconds())}}
+		if !d.Never() {
+			answers[0].RetryAfter = rule.Micros(d.RetryAfter.Microseconds())
+		}
 	}
-	j.apply(ctx, p.store)
-	live := &j.requests[0]
-	if live.Err != nil {
-		return live.Err
-	}
-	_, allowed := rule.Deciding(live.Answers)
-	e.Refused = !allowed
-	e.Source = sourceOf(live.Answers[0].Flags)
-	e.Limits = explained(live)
-	if len(j.requests) > 1 && j.requests[1].Err == nil {
-		e.Candidate = explained(&j.requests[1])
-	}
-	return nil
-}
-
-// explained tells what each limit of a request said.
-func explained(r *store.Request) []ExplainedLimit {
-	limits := make([]ExplainedLimit, len(r.Charges))
-	for i := range r.Charges {
-		limit, a := slidegate.Unbind(r.Charges[i].Limit), &r.Answers[i]
+	limits := make([]ExplainedLimit, len(v.Limits))
+	for i, limit := range v.Limits {
+		a := &answers[i]
 		limits[i] = ExplainedLimit{
 			Limit: limit.String(), Name: limit.Name, Allowed: a.Allowed, Quota: limit.Quota,
 			Remaining: a.Remaining, ResetAfterMicros: int64(a.ResetAfter),

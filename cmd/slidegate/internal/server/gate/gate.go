@@ -10,22 +10,15 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // ErrPolicy is wrapped by the error of an ask that names a policy that there is not.
 var ErrPolicy = errors.New("unknown policy")
 
-// Stores are the stores that policies use, by what is to happen when the store cannot answer. All three keep their state
-// in one place; the same Store three times is fine where it does not fail. One that is nil is an error only if a policy
-// needs it.
-type Stores struct {
-	Open   store.Store // admits
-	Closed store.Store // refuses
-	Local  store.Store // counts in this process
-}
+// Stores are the stores that policies use, by what is to happen when the store cannot answer.
+type Stores = policy.Stores
 
 // Options are what a Gate has besides its policies and stores. The zero value is good.
 type Options struct {
@@ -34,9 +27,9 @@ type Options struct {
 	Logger *slog.Logger
 	// MeterProvider gets the metrics; nil means the global one.
 	MeterProvider metric.MeterProvider
-	// Source finds the client's address in CheckRequest; nil means one by the file's trusted proxies, which write
-	// X-Forwarded-For, and where the file names none, whoever is connected is the client.
-	Source *clientip.Source
+	// Requests says that CheckRequest is used. Policies that a request faces together and the store cannot decide together
+	// are then an error from New and Reload, as they are wherever a policy has a Match.
+	Requests bool
 	// OnRefused is called with every key that was refused, or would have been where a policy only watches. It must be quick
 	// and safe for concurrent use, and must not keep the key without a copy.
 	OnRefused func(policy, key string)
@@ -44,12 +37,11 @@ type Options struct {
 
 // Gate decides by policies. It is safe for concurrent use. The zero value is not usable; New makes it.
 type Gate struct {
-	stores  [modes]store.Store
-	most    [modes]int // charges that the store decides at once
+	stores  Stores
 	opts    Options
 	metrics *metrics
 	now     atomic.Pointer[snapshot]
-	jobs    sync.Pool // of *job
+	batches sync.Pool // of *[]policy.Part
 
 	reloading sync.Mutex
 }
@@ -60,20 +52,14 @@ func New(file *config.File, stores Stores, opts Options) (*Gate, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	g := &Gate{opts: opts}
-	g.jobs.New = func() any { return new(job) }
-	g.stores = [modes]store.Store{failOpen: stores.Open, failLocal: stores.Local, failClosed: stores.Closed}
-	for i, store := range g.stores {
-		if store != nil {
-			g.most[i] = store.Traits().MaxCharges
-		}
-	}
+	g := &Gate{opts: opts, stores: stores}
+	g.batches.New = func() any { return new([]policy.Part) }
 	var err error
 	if g.metrics, err = newMetrics(opts.MeterProvider, func() int { return len(g.Policies()) }); err != nil {
 		return nil, err
 	}
 	g.metrics.onRefused = opts.OnRefused
-	first, err := g.build(file, memory{})
+	first, err := g.build(file, nil)
 	if err != nil {
 		return nil, errors.Join(err, g.metrics.registration.Unregister())
 	}

@@ -11,6 +11,8 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidegate/slidegate/policy"
 )
 
 // scope is the name under which all metrics are reported.
@@ -70,14 +72,14 @@ func newTally(name string, onRefused func(policy, key string)) *tally {
 		lanes *= 2
 	}
 	t := &tally{name: name, onRefused: onRefused, lanes: make([]cells, lanes)}
-	policy := attribute.String("slidegate.policy", name)
+	called := attribute.String("slidegate.policy", name)
 	for count, words := range outcomes {
 		second := attribute.String("slidegate.by", words[1])
 		if count >= candidateAgreedAdmit {
 			second = attribute.String("slidegate.live_outcome", words[1])
 		}
 		t.attributes[count] = metric.WithAttributeSet(attribute.NewSet(
-			policy, attribute.String("slidegate.outcome", words[0]), second))
+			called, attribute.String("slidegate.outcome", words[0]), second))
 	}
 	return t
 }
@@ -92,6 +94,38 @@ func (t *tally) add(key string, count int) {
 	if t.onRefused != nil && isRefusal[count] {
 		t.onRefused(t.name, key)
 	}
+}
+
+// count counts what became of a part of a request.
+func (t *tally) count(key string, o policy.Outcome) {
+	count := admitted
+	switch {
+	case o == policy.Outcome{}:
+	case o.Candidate && o.Refused == o.LiveRefused:
+		count = candidateAgreedAdmit
+		if o.Refused {
+			count = candidateAgreedRefuse
+		}
+	case o.Candidate && o.Refused:
+		count = candidateStricter
+	case o.Candidate:
+		count = candidateLooser
+	case o.Failed:
+		count = failed
+	case o.By == ByAllowList:
+		count = allowListed
+	case o.By == ByUnlimited:
+		count = unlimited
+	case o.By == ByDenyList && o.Shadow:
+		count = shadowDenyListed
+	case o.By == ByDenyList:
+		count = denyListed
+	case o.Refused && o.Shadow:
+		count = shadowRefused
+	case o.Refused:
+		count = refused
+	}
+	t.add(key, count)
 }
 
 // isRefusal tells which counts are of requests that the limits or a list refused, also where the policy only watches.

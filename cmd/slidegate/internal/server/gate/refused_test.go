@@ -20,7 +20,7 @@ func TestOnRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	g, err := New(file, Stores{store, store, store}, Options{OnRefused: func(policy, key string) { got = append(got, policy+" "+key) }})
+	g, err := New(file, Stores{Open: store, Closed: store, Local: store}, Options{OnRefused: func(policy, key string) { got = append(got, policy+" "+key) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (g *Gate) Reload(file *config.File) error {
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
 	old := g.now.Load()
-	made, err := g.build(file, old.memory)
+	made, err := g.build(file, old)
 	if err != nil {
 		g.metrics.reloaded[reloadFailed].Add(1)
 		g.opts.Logger.Error("policies not reloaded; the old ones stay in force", slog.Any("error", err))
@@ -44,9 +44,9 @@ func (g *Gate) tellChanges(old, made *snapshot) {
 		switch before := old.policies[p.Name]; {
 		case before == nil:
 			added = append(added, p.Name)
-		case !reflect.DeepEqual(before.Policy, p.Policy) || before.mode != p.mode:
+		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.place) != made.set.Mode(p.place):
 			changed = append(changed, p.Name)
-			g.tellEmpty(before, p)
+			g.tellEmpty(p.Name, old.set.Bound(before.place), made.set.Bound(p.place))
 		}
 	}
 	for _, p := range old.order {
@@ -62,35 +62,18 @@ func (g *Gate) tellChanges(old, made *snapshot) {
 	}
 }
 
-// tellEmpty logs which limits of a policy begin anew.
-func (g *Gate) tellEmpty(before, now *policy) {
+// tellEmpty logs which limits of a policy start empty.
+func (g *Gate) tellEmpty(policy string, before, now []*store.Limit) {
 	known := map[string]bool{}
-	before.eachBound(func(b *store.Limit) { known[b.Prefix()] = true })
-	now.eachBound(func(b *store.Limit) {
+	for _, b := range before {
+		known[b.Prefix()] = true
+	}
+	for _, b := range now {
 		if !known[b.Prefix()] {
 			g.opts.Logger.Info("limit starts empty: its name or shape is new",
-				slog.String("policy", now.Name), slog.String("limit", slidegate.Unbind(b).String()),
-				slog.Bool("candidate", b.Namespace() != now.Name))
+				slog.String("policy", policy), slog.String("limit", slidegate.Unbind(b).String()),
+				slog.Bool("candidate", b.Namespace() != policy))
 			known[b.Prefix()] = true
 		}
-	})
-}
-
-// eachBound calls f for all limits of a policy.
-func (p *policy) eachBound(f func(*store.Limit)) {
-	all := []*rules{p.plain}
-	for i := range p.Overrides { // in the order of the file, which a map has not
-		if o := &p.Overrides[i]; !o.Pattern && p.exact[o.Key].place == i {
-			all = append(all, p.exact[o.Key])
-		}
-	}
-	all = append(all, p.patterns...)
-	for _, r := range all {
-		for _, bound := range r.bound {
-			f(bound)
-		}
-	}
-	for _, bound := range p.candidate {
-		f(bound)
 	}
 }

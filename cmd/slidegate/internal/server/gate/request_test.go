@@ -238,6 +238,18 @@ func TestTooManyLimitsTogether(t *testing.T) {
 	if _, err := g.CheckRequest(ctx, request("GET", "/")); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("80 limits at once, and the store takes 64: %v", err)
 	}
+	file := &config.File{Policies: policies}
+	if _, err := gate.New(file, all(memory(t, newClock())), gate.Options{Requests: true}); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("where requests are checked, New says %v", err)
+	}
+	policies[1].Match = "/b/"
+	if err := g.Reload(file); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("where a policy has a Match, Reload says %v", err)
+	}
+	policies[0].Match = "/a/"
+	if err := g.Reload(file); err != nil {
+		t.Errorf("where no request faces both, Reload says %v", err)
+	}
 }
 
 // TestKeysOfRequests finds out a key by whom it shares its only unit with.
@@ -281,7 +293,7 @@ func TestUserAndKeyThatTheDoorVouchesFor(t *testing.T) {
 	p := config.Policy{Name: "p", Key: template("{user} {key}"), Limits: limits("1/1h")}
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
 	mustAllow(t, g, gate.Ask{Key: "ann k", Cost: 1})
-	v, err := g.CheckRequest(gate.WithKey(gate.WithUser(ctx, "ann"), "k"), request("GET", "/"))
+	v, err := g.CheckRequest(ctx, request("GET", "/").WithContext(config.WithKey(config.WithUser(ctx, "ann"), "k")))
 	if err != nil || v.Decision.Allowed {
 		t.Errorf("%+v, %v", v, err)
 	}

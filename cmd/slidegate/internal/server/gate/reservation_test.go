@@ -19,7 +19,7 @@ func TestInventedReservation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(file, Stores{store, store, store}, Options{})
+	g, err := New(file, Stores{Open: store, Closed: store, Local: store}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,108 +3,107 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/policy"
 )
 
-// snapshot is all that one file says, made ready. It does not change: an ask takes one and keeps to it.
+// snapshot is all that one file says, compiled. It does not change: an ask takes one and keeps to it.
 type snapshot struct {
 	file     *config.File
-	policies map[string]*policy
-	order    []*policy
+	set      *policy.Set
+	policies map[string]*compiled
+	order    []*compiled
 	names    []string
-	standard *policy // for asks that name none; nil if they must
+	standard *compiled // for asks that name none; nil if they must
 	source   *clientip.Source
-	memory   memory
 }
 
-// memory is what a snapshot hands to the next one, so that a limit which is in both stays the same to the stores: they
-// remember things about limits by their ID.
-type memory struct {
-	limiters map[limiterID]*slidegate.Limiter
-	bound    map[boundID]*store.Limit
+// compiled is a config.Policy made ready. It does not change.
+type compiled struct {
+	config.Policy
+	place   int // among the policies
+	matcher *httplimit.Matcher
+	key     httplimit.Key
+	fixed   int64 // Cost
 }
 
-type limiterID struct {
-	namespace string
-	mode      int
-}
-
-type boundID struct {
-	namespace string
-	limit     slidegate.Limit
-}
-
-// The failure modes, in the order of modeNames; the strictest last, which goes first where policies disagree.
-const (
-	failOpen = iota
-	failLocal
-	failClosed
-	modes
-)
-
-var modeNames = [modes]string{config.FailOpen, config.FailLocal, config.FailClosed}
-
-// builder makes a snapshot.
-type builder struct {
-	gate *Gate
-	last memory
-	made *snapshot
-}
-
-func (g *Gate) build(file *config.File, last memory) (*snapshot, error) {
-	if file == nil {
+// build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
+// them.
+func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
+	switch {
+	case file == nil:
 		return nil, invalid("file", "must not be nil; config.Load reads one")
+	case len(file.Policies) == 0:
+		return nil, invalid("policies", "there are no policies; give at least one")
 	}
-	b := &builder{gate: g, last: last, made: &snapshot{
-		file: file, policies: map[string]*policy{}, source: g.opts.Source,
-		memory: memory{limiters: map[limiterID]*slidegate.Limiter{}, bound: map[boundID]*store.Limit{}},
-	}}
-	for i := range file.Policies {
-		given := &file.Policies[i]
-		if b.made.policies[given.Name] != nil {
-			return nil, inPolicy(given.Name, invalid("name", "is there twice; give each policy its own"))
-		}
-		p, err := b.policy(given)
-		if err != nil {
-			return nil, inPolicy(given.Name, err)
-		}
-		b.made.policies[p.Name] = p
-		b.made.order = append(b.made.order, p)
-		b.made.names = append(b.made.names, p.Name)
+	options, err := config.HTTP(file)
+	if err != nil {
+		return nil, err
 	}
-	return b.made, b.finish()
+	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
+	var rules []policy.Policy
+	for i, one := range options.Policies {
+		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key}
+		p.fixed, _ = p.Cost.Fixed()
+		if p.matcher, err = httplimit.NewMatcher(p.Match); err != nil {
+			return nil, inPolicy(p.Name, invalid("match", "%w", err))
+		}
+		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
+		rules = append(rules, one.Rules())
+		rules[i].Count = g.metrics.tallyOf(p.Name).count
+	}
+	opts := policy.Options{Failure: options.Failure}
+	if last != nil {
+		opts.Before = last.set
+	}
+	if s.set, err = policy.NewOver(g.stores, rules, opts); err == nil && (g.opts.Requests || s.matches()) {
+		err = s.checkTogether()
+	}
+	var wrong *policy.Error
+	switch {
+	case errors.As(err, &wrong):
+		return nil, inPolicy(wrong.Policy, invalid(wrong.Option, "%w", wrong.Err))
+	case err != nil:
+		return nil, invalid("policies", "%w", err)
+	}
+	return s, s.findStandard()
 }
 
-// finish works out what is about all policies together.
-func (b *builder) finish() (err error) {
-	s, service := b.made, &b.made.file.Service
-	if len(s.order) == 0 {
-		return invalid("policies", "there are no policies; give at least one")
+// checkTogether returns an error if a request can face policies that the store cannot decide together.
+func (s *snapshot) checkTogether() error {
+	samples := make([]*http.Request, len(s.order))
+	for i, p := range s.order {
+		samples[i] = p.matcher.Sample()
 	}
+	return s.set.CheckTogether(func(made, other int) bool { return s.order[other].matcher.Match(samples[made]) })
+}
+
+// matches reports whether a policy says which requests it is for: where none does, policies may all be asked by name.
+func (s *snapshot) matches() bool {
+	return slices.ContainsFunc(s.order, func(p *compiled) bool { return p.matcher != nil })
+}
+
+// findStandard finds the policy for asks that name none.
+func (s *snapshot) findStandard() error {
 	s.standard = s.policies["default"]
 	if len(s.order) == 1 {
 		s.standard = s.order[0]
 	}
-	if service.Default != "" {
-		if s.standard = s.policies[service.Default]; s.standard == nil {
-			return invalid("default_policy", "%w", s.unknown(service.Default))
-		}
-	}
-	if s.source == nil && len(service.TrustedProxies) > 0 {
-		s.source, err = clientip.New(clientip.Options{Trusted: service.TrustedProxies, Header: "X-Forwarded-For"})
-		if err != nil {
-			return invalid("trusted_proxies", "%w", err)
+	if name := s.file.Service.Default; name != "" {
+		if s.standard = s.policies[name]; s.standard == nil {
+			return invalid("default_policy", "%w", s.unknown(name))
 		}
 	}
 	return nil
 }
 
 // find returns the policy of that name, or the one for asks that name none.
-func (s *snapshot) find(name string) (*policy, error) {
+func (s *snapshot) find(name string) (*compiled, error) {
 	if name == "" && s.standard != nil {
 		return s.standard, nil
 	}
@@ -125,16 +124,12 @@ func (s *snapshot) unknown(name string) error {
 }
 
 // invalid returns the error of a field of the file.
-func invalid(option, format string, args ...any) error {
+func invalid(option, format string, args ...any) *config.OptionError {
 	return &config.OptionError{Package: "gate", Option: option, Err: fmt.Errorf(format, args...)}
 }
 
-// inPolicy returns err as the error of a policy. An error that names no field is about the policy's limits.
-func inPolicy(name string, err error) error {
-	var wrong *config.OptionError
-	if !errors.As(err, &wrong) {
-		wrong = &config.OptionError{Package: "gate", Option: "limits", Err: err}
-	}
-	wrong.Within = fmt.Sprintf("policy %q", name)
-	return wrong
+// inPolicy returns the error of a field of a policy.
+func inPolicy(name string, err *config.OptionError) error {
+	err.Within = fmt.Sprintf("policy %q", name)
+	return err
 }

@@ -3,7 +3,7 @@ package gate
 import (
 	"net/netip"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // Ask is a question to a Gate: may this key take this many units under this policy?
@@ -15,42 +15,31 @@ type Ask struct {
 }
 
 // By is what decided.
-type By uint8
+type By = policy.By
 
 // What decides: the limits, one of the lists, or an override that says that there is no limit.
 const (
-	ByLimits By = iota
-	ByAllowList
-	ByDenyList
-	ByUnlimited
+	ByLimits    = policy.ByLimits
+	ByAllowList = policy.ByAllowList
+	ByDenyList  = policy.ByDenyList
+	ByUnlimited = policy.ByUnlimited
 )
 
-var byNames = [...]string{"limits", "allow_list", "deny_list", "unlimited"}
+// Verdict is what a Gate answers, in two ways different from what the engine says. Decision is what the client is told: with
+// a policy in the shadow, Allowed is true and RetryAfter 0 although the limits refused. Refused tells that the limits, or
+// the deny list, refused, also then.
+type Verdict = policy.Verdict
 
-// String returns the word for b that metrics and JSON use.
-func (b By) String() string {
-	if int(b) < len(byNames) {
-		return byNames[b]
+// told makes of a verdict of the engine what the client is told. Granted is what a client gets told that the policy only
+// watches. The error is why nothing could be decided: what to answer then is up to the listener.
+func told(v *Verdict, granted int64) error {
+	if v.Err != nil {
+		err := v.Err
+		*v = Verdict{Policy: v.Policy}
+		return err
 	}
-	return "unknown"
-}
-
-// MarshalText returns String.
-func (b By) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
-
-// Verdict is what a Gate answers. The zero value is a refusal.
-type Verdict struct {
-	// Decision is what the client gets told: with a policy that only watches, Allowed is true and RetryAfter 0 although
-	// the limits refused. Where the limits were not asked (see By), only Allowed, Granted and RetryAfter mean anything.
-	Decision slidegate.Decision
-	// Policy is the name of the policy that decided. With CheckRequest there may be several; it is then the one whose
-	// limit decided.
-	Policy string
-	By     By
-	// Shadow tells that the policy only watches; Refused what it would have done.
-	Shadow bool
-	// Refused tells that the limits, or the deny list, refused, also where Shadow made an admission of it.
-	Refused bool
-	// Limits are those that were asked, in the order of Decision.Answers. They are shared and must not be changed.
-	Limits []slidegate.Limit
+	if v.Refused = !v.Decision.Allowed; v.Refused && v.Shadow {
+		v.Decision.Allowed, v.Decision.RetryAfter, v.Decision.Granted = true, 0, granted
+	}
+	return nil
 }

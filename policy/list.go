@@ -1,20 +1,18 @@
-package gate
+package policy
 
 import (
 	"net/netip"
 	"strings"
-
-	"github.com/slidegate/slidegate/config"
 )
 
-// list is an allow or deny list, made ready. A nil list has nobody on it.
+// list is an allow or deny list, compiled. A nil list has nobody on it.
 type list struct {
 	addresses addressSet
 	exact     map[string]struct{}
 	patterns  []string
 }
 
-func newList(from config.List) *list {
+func newList(from List) *list {
 	if from.IsZero() {
 		return nil
 	}
@@ -29,7 +27,7 @@ func newList(from config.List) *list {
 	return l
 }
 
-// has tells whether a client is on the list.
+// has reports whether a client is on the list.
 func (l *list) has(key string, addr netip.Addr) bool {
 	if l == nil {
 		return false
@@ -61,7 +59,7 @@ func (l *list) findKey(key string) (word string, found bool) {
 		return key, true
 	}
 	for _, pattern := range l.patterns {
-		if config.MatchKey(pattern, key) {
+		if matchKey(pattern, key) {
 			return pattern, true
 		}
 	}

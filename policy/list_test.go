@@ -1,4 +1,4 @@
-package gate
+package policy
 
 import (
 	"fmt"
@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/slidegate/slidegate/config"
 )
 
 // TestAddressSetAsOneByOne holds the set, with few prefixes and with many, to the obvious way to look.
@@ -44,7 +42,7 @@ func TestAddressSetAsOneByOne(t *testing.T) {
 }
 
 func TestLongList(t *testing.T) {
-	var from config.List
+	var from List
 	for i := range 5000 {
 		from.Addresses = append(from.Addresses, netip.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)))
 		from.Keys = append(from.Keys, fmt.Sprintf("user-%d", i))

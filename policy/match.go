@@ -1,12 +1,12 @@
-package config
+package policy
 
 import "strings"
 
-// MatchKey tells whether a key fits a pattern. In a pattern * stands for any run of bytes, also an empty one, and all else
+// matchKey reports whether a key fits a pattern. In a pattern * stands for any run of bytes, also an empty one, and all else
 // for itself; there is no way to write a * that is meant, since one that stands for any run fits it too. It takes time that
 // grows with the length of the pattern and of the key, but not with their product or worse: each part between two stars is
 // looked for once, from where the one before it was found.
-func MatchKey(pattern, key string) bool {
+func matchKey(pattern, key string) bool {
 	before, rest, starred := strings.Cut(pattern, "*")
 	if !starred {
 		return pattern == key

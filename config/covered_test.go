@@ -1,0 +1,56 @@
+package config
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// seeded returns random numbers, and says what they can be had again by.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// drawText makes a text of up to so many pieces.
+func drawText(random *rand.Rand, most int, pieces ...string) string {
+	var text strings.Builder
+	for range random.IntN(most + 1) {
+		text.WriteString(pieces[random.IntN(len(pieces))])
+	}
+	return text.String()
+}
+
+// TestCoveredPatterns checks how overrides that are never reached are found: a pattern that fits another as it is written
+// fits all keys of it, and otherwise there is a key that it does not fit.
+func TestCoveredPatterns(t *testing.T) {
+	random := seeded(t)
+	for range 10_000 {
+		earlier := drawText(random, 6, "a", "b", "*") + "*" + drawText(random, 3, "a", "b", "*")
+		later := drawText(random, 8, "a", "b", "*")
+		fits := Override{Key: earlier, Pattern: true}.Fits
+		var seen reach
+		seen.add(Override{Key: earlier, Pattern: true}, 1)
+		_, covered := seen.before(Override{Key: later, Pattern: strings.Contains(later, "*")})
+		if !covered {
+			if key := strings.ReplaceAll(later, "*", "c"); fits(key) {
+				t.Fatalf("%q fits %q of %q, want it to be covered", earlier, key, later)
+			}
+			continue
+		}
+		key := ""
+		for _, c := range later {
+			if c != '*' {
+				key += string(c)
+				continue
+			}
+			key += drawText(random, 4, "a", "b", "c")
+		}
+		if !fits(key) {
+			t.Fatalf("%q does not fit %q of %q, want it not to be covered", earlier, key, later)
+		}
+	}
+}

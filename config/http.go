@@ -1,0 +1,181 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/policy"
+)
+
+// HTTP returns options for httplimit with the policies, the trusted proxies, the failure mode and the timeout of a file, so
+// that a program decides HTTP requests as the service does. A key or a cost that only recorded traffic has is an error. The
+// store is the caller's: the file's URL is for the service alone.
+//
+// The trusted proxies write X-Forwarded-For; where the file names none, the client is whoever is connected. The fields of a
+// request are these: address is the client's; method is as the client wrote it, and host in lower case and without a trailing
+// dot; path is cleaned as http.ServeMux does; a header that is there more than once is its first line. A user is known only
+// if the application has verified one and says so by WithUser: what a client writes into an Authorization header is nobody's
+// name until somebody has checked the password, and a client could otherwise choose a new key at every request, or use up
+// the quota of another. Likewise key is what WithKey says. Where they are missing, all requests share one key.
+func HTTP(file *File) (opts httplimit.Options, err error) {
+	if proxies := file.Service.TrustedProxies; len(proxies) > 0 {
+		if opts.Client, err = clientip.New(clientip.Options{Trusted: proxies, Header: "X-Forwarded-For"}); err != nil {
+			return opts, &OptionError{Package: "config", Option: "trusted_proxies", Err: err}
+		}
+	}
+	opts.Timeout = file.Service.StoreTimeout
+	if opts.Failure, err = modeOf(file.Service.Failure); err != nil {
+		return opts, err
+	}
+	for i := range file.Policies {
+		p, err := file.Policies[i].http(opts.Client)
+		if err != nil {
+			var wrong *OptionError
+			if errors.As(err, &wrong) {
+				wrong.Within = fmt.Sprintf("policy %q", file.Policies[i].Name)
+			}
+			return opts, err
+		}
+		opts.Policies = append(opts.Policies, p)
+	}
+	return opts, nil
+}
+
+// invalid returns the error of a field that a live request cannot be decided by.
+func invalid(option, format string, args ...any) error {
+	return &OptionError{Package: "config", Option: option, Err: fmt.Errorf(format, args...)}
+}
+
+// modeOf returns the failure mode of that name; the zero value if there is none.
+func modeOf(name string) (mode policy.Mode, err error) {
+	if name == "" {
+		return 0, nil
+	}
+	for mode = policy.Open; mode <= policy.Closed; mode++ {
+		if mode.String() == name {
+			return mode, nil
+		}
+	}
+	return 0, invalid("failure", "%q: must be open, closed or local", name)
+}
+
+// http returns the policy for httplimit. Client finds the addresses of clients.
+func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error) {
+	fields := p.Key.Fields()
+	for _, field := range fields {
+		if field.Kind == FieldStatus || field.Kind == FieldJSON {
+			return made, invalid("key", "{%v} is known in recorded traffic only; use address, user, key, header:NAME, "+
+				"method, path, query or host", field)
+		}
+	}
+	cost, fixed := p.Cost.Fixed()
+	if field, _ := p.Cost.Field(); !fixed {
+		return made, invalid("cost", "%v is known in recorded traffic only; write a number", field)
+	}
+	mode, err := modeOf(p.Failure)
+	made = httplimit.Policy{
+		Name: p.Name, Match: p.Match, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
+		Candidate: p.Candidate, Failure: mode,
+		Key: func(r *http.Request) string { return keyOf(p.Key, fields, client, r) },
+	}
+	if cost != 1 {
+		made.Cost = func(*http.Request) int64 { return cost }
+	}
+	return made, err
+}
+
+type (
+	userKey struct{}
+	keyKey  struct{}
+)
+
+// WithUser says who the user of a request is, for templates with {user}. Only code that has verified the user may say so: by
+// a client certificate, say, or by a header that only a trusted proxy can have written.
+func WithUser(ctx context.Context, user string) context.Context {
+	return context.WithValue(ctx, userKey{}, user)
+}
+
+// WithKey says what {key} is in templates: a key that a trusted proxy or the application has chosen by its own means.
+func WithKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, keyKey{}, key)
+}
+
+// keyOf makes the key of a request by a template.
+func keyOf(t Template, fields []Field, client *clientip.Source, r *http.Request) string {
+	var room [128]byte
+	var values [8][]byte
+	list := values[:0]
+	for _, field := range fields {
+		list = append(list, valueOf(field, client, r))
+	}
+	return string(t.AppendKey(room[:0], list))
+}
+
+// valueOf returns the value of a field, or nil if it is missing.
+func valueOf(field Field, client *clientip.Source, r *http.Request) []byte {
+	switch field.Kind {
+	case FieldAddress:
+		return []byte(client.Key(r))
+	case FieldUser:
+		return said(r.Context(), userKey{})
+	case FieldKey:
+		return said(r.Context(), keyKey{})
+	case FieldMethod:
+		if r.Method == "" { // a request of a client, by the documentation of http.Request
+			return []byte(http.MethodGet)
+		}
+		return []byte(r.Method)
+	case FieldPath:
+		return []byte(cleaned(r.URL.Path))
+	case FieldQuery:
+		return []byte(r.URL.RawQuery)
+	case FieldHost:
+		return []byte(hostOf(r))
+	case FieldHeader:
+		if strings.EqualFold(field.Name, "Host") { // net/http takes it out of the headers
+			return []byte(hostOf(r))
+		}
+		if values := r.Header[field.Name]; len(values) > 0 {
+			return []byte(values[0])
+		}
+	}
+	return nil
+}
+
+// hostOf returns the host in lower case and without a dot at its end: another spelling of it must not be another key. The
+// port is left as it is.
+func hostOf(r *http.Request) string {
+	name, port := r.Host, ""
+	if colon := strings.LastIndexByte(name, ':'); colon >= 0 && !strings.HasSuffix(name, "]") {
+		name, port = name[:colon], name[colon:]
+	}
+	return strings.ToLower(strings.TrimSuffix(name, ".")) + port
+}
+
+func said(ctx context.Context, what any) []byte {
+	if text, ok := ctx.Value(what).(string); ok {
+		return []byte(text)
+	}
+	return nil
+}
+
+// cleaned returns a path as http.ServeMux takes it: otherwise //login would be another key than /login.
+func cleaned(p string) string {
+	if p == "" {
+		return "/"
+	}
+	if p[0] != '/' {
+		p = "/" + p
+	}
+	clean := path.Clean(p)
+	if p[len(p)-1] == '/' && clean != "/" {
+		clean += "/"
+	}
+	return clean
+}

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/policy"
+)
+
+// What a file says reaches the middleware; that it decides alike is a test beside the service.
+func TestHTTP(t *testing.T) {
+	file, err := Parse("test.yaml", []byte(`
+failure: closed
+store_timeout: 30ms
+trusted_proxies: [203.0.113.0/24]
+policies:
+  a: {match: /a/, key: "{address} {user}", cost: 3, limits: [5/1m], failure: local, shadow: true, candidate: [4/1m], allow: [10.0.0.1], deny: ["key:x"]}
+  b: {limits: [1/1m], overrides: [{key: k, unlimited: true}]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts, err := HTTP(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opts.Failure != policy.Closed || opts.Timeout != 30*time.Millisecond || len(opts.Policies) != 2 {
+		t.Fatalf("the options are %+v", opts)
+	}
+	r := httptest.NewRequest("GET", "/a/", nil)
+	r = r.WithContext(WithUser(r.Context(), "ann"))
+	r.RemoteAddr = "203.0.113.9:1"
+	r.Header.Set("X-Forwarded-For", "192.0.2.1")
+	a, b := opts.Policies[0], opts.Policies[1]
+	if got := a.Key(r); got != "192.0.2.1 ann" {
+		t.Errorf("the key of a is %q, want the client behind the proxy and the user", got)
+	}
+	if got := a.Cost(r); got != 3 || b.Cost != nil {
+		t.Errorf("the cost of a is %d, want 3; b has one: %t", got, b.Cost != nil)
+	}
+	if a.Match != "/a/" || a.Failure != policy.Local || !a.Shadow || len(a.Candidate) != 1 || len(a.Allow.Addresses) != 1 || len(a.Deny.Keys) != 1 {
+		t.Errorf("a is %+v", a)
+	}
+	if b.Failure != 0 || len(b.Overrides) != 1 || b.Name != "b" {
+		t.Errorf("b is %+v", b)
+	}
+}
+
+func TestWrongHTTP(t *testing.T) {
+	for text, want := range map[string]string{
+		"policies: {a: {key: \"{status}\", limits: [1/1m]}}":   `config: policy "a": key: {status} is known in recorded traffic only`,
+		"policies: {a: {key: \"{field:id}\", limits: [1/1m]}}": `config: policy "a": key: {field:id} is known in recorded traffic only`,
+		"policies: {a: {cost: bytes, limits: [1/1m]}}":         `config: policy "a": cost: bytes is known in recorded traffic only`,
+		"policies: {a: {cost: \"field:n\", limits: [1/1m]}}":   `config: policy "a": cost: field:n is known in recorded traffic only`,
+	} {
+		file, err := Parse("test.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := HTTP(file); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: HTTP says %v, want %s", text, err, want)
+		}
+	}
+	if _, err := HTTP(&File{Service: Service{Failure: "ajar"}}); err == nil {
+		t.Error("a failure mode that there is not is taken")
+	}
+}

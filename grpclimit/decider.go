@@ -1,0 +1,170 @@
+package grpclimit
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// decider decides calls by policies. Servers and clients have it in common.
+type decider struct {
+	set        *policy.Set
+	policies   []*compiled
+	client     *clientip.Source
+	group      func(context.Context, string) string
+	onDecision func(context.Context, Event)
+	items      *httplimit.HeaderItems // nil unless calls are told what is left
+}
+
+// newDecider compiles policies. Those without a key get the one given.
+func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure policy.Mode, timeout time.Duration, tells bool) (*decider, error) {
+	d := &decider{}
+	if len(given) == 0 {
+		given = []Policy{{}}
+	}
+	var rules []policy.Policy
+	for i, one := range given {
+		p, err := newPolicy(one, i, key)
+		if err != nil {
+			return nil, fmt.Errorf("grpclimit: policy %q: %w", one.Name, err)
+		}
+		d.policies, rules = append(d.policies, p), append(rules, p.rules())
+	}
+	opts := policy.Options{Failure: failure, Timeout: timeout}
+	if tells {
+		d.items, opts.Prepare = new(httplimit.HeaderItems), checkNames
+	}
+	var err error
+	if d.set, err = policy.New(limiter, rules, opts); err == nil {
+		// To look at one call for each Match is enough, for no other call faces more.
+		err = d.set.CheckTogether(func(made, other int) bool {
+			p := d.policies[other]
+			return p.Skip == nil && p.Plan == nil && p.matches(d.policies[made].Match)
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("grpclimit: %w", err)
+	}
+	return d, nil
+}
+
+// charges reports whether a policy charges calls of this method at this stage.
+func (d *decider) charges(method string, at stage) bool {
+	for _, p := range d.policies {
+		if p.at(at) && p.matches(method) {
+			return true
+		}
+	}
+	return false
+}
+
+// facing appends the policies that a call faces.
+func (d *decider) facing(ctx context.Context, c *call, to []*compiled) []*compiled {
+	for _, p := range d.policies {
+		if p.at(c.stage) && p.matches(c.method) && (p.Skip == nil || !p.Skip(ctx, c.method)) {
+			to = append(to, p)
+		}
+	}
+	return to
+}
+
+// begin collects the parts of the policies that a call faces.
+func (d *decider) begin(ctx context.Context, c *call, facing []*compiled) *policy.Request {
+	r := d.set.Begin()
+	r.Tell = d.onDecision != nil
+	for _, p := range facing {
+		var part policy.Part
+		p.part(ctx, c, d, &part)
+		r.Add(part)
+		r.Hold = r.Hold || p.CostAfter != nil && !p.Shadow && c.stage == stageCall
+	}
+	if d.group != nil {
+		r.Group = d.group(ctx, c.method)
+	}
+	return r
+}
+
+// address returns the client's address, for lists.
+func (d *decider) address(ctx context.Context) netip.Addr {
+	text := ""
+	if addr := peerAddr(ctx); addr != nil {
+		text = addr.String()
+	}
+	var lines []string
+	if header := d.client.Header(); header != "" {
+		lines = metadata.ValueFromIncomingContext(ctx, strings.ToLower(header))
+	}
+	addr, _ := d.client.Find(text, lines)
+	return addr
+}
+
+// decide decides a call and fills event, and reports what policies in the shadow and candidates said.
+func (d *decider) decide(ctx context.Context, c *call, r *policy.Request, op rule.Op, event *Event) {
+	*event = Event{Method: c.method}
+	r.Decide(ctx, op, &event.Verdict)
+	for _, tried := range r.Tried() {
+		d.onDecision(ctx, Event{Method: c.method, Verdict: tried})
+	}
+}
+
+// tell reports a decision.
+func (d *decider) tell(ctx context.Context, event *Event) {
+	if d.onDecision != nil && !event.Shadow && (!event.Peek || event.Refused || event.Err != nil) {
+		d.onDecision(ctx, *event)
+	}
+}
+
+// admit decides a call for good. It returns the refusal, if the call is refused; what is to be settled when the call has
+// ended, if a policy wants that; and the metadata that tells what is left, if there is any.
+func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy.Request, left metadata.MD) {
+	var room [4]*compiled
+	facing := d.facing(ctx, c, room[:0])
+	event := Event{Method: c.method}
+	switch {
+	case len(facing) == 0:
+		return nil, nil, nil
+	case len(facing) == 1 && facing[0].alone(d):
+		var part policy.Part
+		facing[0].part(ctx, c, d, &part)
+		d.set.Ask(ctx, rule.Take, &part, &event.Verdict)
+	default:
+		r := d.begin(ctx, c, facing)
+		if d.decide(ctx, c, r, rule.Take, &event); r.Held() {
+			held = r
+		} else {
+			r.End()
+		}
+	}
+	d.tell(ctx, &event)
+	left = d.remaining(&event.Verdict)
+	if event.Refused {
+		no = refuse(ctx, &event.Verdict)
+		no.left = left
+	}
+	return no, held, left
+}
+
+// settle charges what a call did cost, now that it has ended.
+func (d *decider) settle(ctx context.Context, c *call, held *policy.Request, result Result) {
+	err := held.Settle(ctx, func(place int, cost int64) int64 {
+		if after := d.policies[place].CostAfter; after != nil {
+			result.Cost = cost
+			return after(ctx, c.method, result)
+		}
+		return cost
+	})
+	held.End()
+	if err != nil && d.onDecision != nil {
+		d.onDecision(ctx, Event{Method: c.method, Verdict: policy.Verdict{Err: err}})
+	}
+}

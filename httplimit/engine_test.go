@@ -1,0 +1,101 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
+)
+
+// The application's functions are called once for a request, also when the store fails: they may be slow, or count.
+func TestFunctionsAreCalledOnce(t *testing.T) {
+	for _, mode := range []policy.Mode{policy.Open, policy.Local, policy.Closed} {
+		for name, after := range map[string]CostAfter{"alone": nil, "settled": CostFromHandler()} {
+			calls := map[string]int{}
+			given := Policy{
+				Limits: []slidegate.Limit{named("", 5)}, CostAfter: after,
+				Skip: func(*http.Request) bool { calls["skip"]++; return false },
+				Key:  func(*http.Request) string { calls["key"]++; return "" },
+				Cost: func(*http.Request) int64 { calls["cost"]++; return 1 },
+				Plan: func(*http.Request) policy.Plan { calls["plan"]++; return policy.Plan{} },
+			}
+			p := (&play{t: t}).over(&broken{}, Options{Policies: []Policy{given}, Failure: mode}, nil)
+			p.from("192.0.2.1")
+			for _, what := range []string{"skip", "key", "cost", "plan"} {
+				if calls[what] != 1 {
+					t.Errorf("%v, %s: %s was called %d times", mode, name, what, calls[what])
+				}
+			}
+		}
+	}
+}
+
+// Lists, overrides and candidates are those of the engine.
+func TestListsOverridesAndCandidates(t *testing.T) {
+	p := newPlay(t, Options{Policies: []Policy{{
+		Name: "api", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)},
+		Overrides: []policy.Override{{Key: "192.0.2.7", Limits: []slidegate.Limit{named("", 1)}}, {Key: "192.0.2.8*", Pattern: true, Unlimited: true}},
+		Allow:     policy.List{Keys: []string{"192.0.2.9"}},
+		Deny:      policy.List{Addresses: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}},
+	}}}, nil)
+	for address, want := range map[string][]int{
+		"192.0.2.1": {200, 200, 429}, "192.0.2.7": {200, 429}, "192.0.2.80": {200, 200, 200}, "192.0.2.9": {200, 200, 200}, "198.51.100.1": {403, 403},
+	} {
+		p.want(func() *httptest.ResponseRecorder { return p.from(address) }, want...)
+	}
+	w := p.from("198.51.100.1")
+	if got := w.Body.String(); got != denied[BodyProblem] || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {
+		t.Errorf("a client on the deny list is told %q with %v", got, w.Header())
+	}
+	if e := p.last(); e.By != policy.ByDenyList || !e.Refused {
+		t.Errorf("the event is %+v", e)
+	}
+	p.events = nil
+	p.from("192.0.2.2")
+	p.from("192.0.2.2")
+	var seen []bool
+	for _, e := range p.events {
+		seen = append(seen, e.Candidate)
+		if e.Candidate && e.Refused {
+			t.Errorf("a candidate refused: %+v", e)
+		}
+	}
+	if want := []bool{true, false, true, false}; !slices.Equal(seen, want) || p.events[2].Decision.Allowed {
+		t.Errorf("the events are %+v", p.events)
+	}
+}
+
+// The forms in one line.
+func TestOneLine(t *testing.T) {
+	for name, test := range map[string]struct {
+		wrap func(http.Handler) http.Handler
+		want [4]int // two requests of one client, two of another
+	}{
+		"by address":    {LimitByIP(1, time.Hour), [4]int{200, 429, 200, 429}},
+		"all":           {LimitAll(3, time.Hour), [4]int{200, 200, 200, 429}},
+		"by a key":      {Limit(2, time.Hour, ByHeader("X-Tenant")), [4]int{200, 200, 429, 429}},
+		"by two keys":   {Limit(1, time.Hour, ByHeader("X-Tenant"), ByAddress(nil)), [4]int{200, 429, 200, 429}},
+		"without a key": {Limit(2, time.Hour), [4]int{200, 200, 429, 429}},
+	} {
+		handler := test.wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		for i, want := range test.want {
+			r := request("X-Tenant: acme")
+			r.RemoteAddr = []string{"192.0.2.1:1", "192.0.2.2:1"}[i/2]
+			w := httptest.NewRecorder()
+			if handler.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s, request %d: status %d, want %d", name, i+1, w.Code, want)
+			}
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a limit of nothing is taken")
+		}
+	}()
+	LimitByIP(0, time.Hour)
+}

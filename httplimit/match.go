@@ -1,0 +1,111 @@
+package httplimit
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// Matcher reports which requests a pattern of http.ServeMux is for. It is stricter than a router, so that another spelling
+// is not a way around a limit: hosts are compared without regard to case, a trailing dot and the port, and a path in which
+// slashes or dots are percent-encoded, which applications read in two ways, matches if either reading does. It is safe for
+// concurrent use. A nil Matcher matches every request.
+type Matcher struct {
+	mux     *http.ServeMux
+	pattern string
+	hosted  bool // the pattern has a host
+}
+
+// NewMatcher returns the Matcher of a pattern, such as "POST /login" or "api.example.com/"; nil if the pattern is empty.
+func NewMatcher(pattern string) (m *Matcher, err error) {
+	if pattern == "" {
+		return nil, nil
+	}
+	defer func() {
+		if wrong := recover(); wrong != nil { // that is how ServeMux reports it
+			m, err = nil, fmt.Errorf("httplimit: match: %q: %v", pattern, wrong)
+		}
+	}()
+	method, host, path := splitPattern(pattern)
+	m = &Matcher{mux: http.NewServeMux(), hosted: host != ""}
+	m.pattern = method + plainHost(host) + path
+	m.mux.Handle(m.pattern, http.NotFoundHandler())
+	return m, nil
+}
+
+// splitPattern splits a pattern into the method with the space after it, the host and the path.
+func splitPattern(pattern string) (method, host, path string) {
+	slash := strings.IndexByte(pattern, '/')
+	if slash < 0 {
+		return "", "", pattern // which ServeMux refuses
+	}
+	before := strings.LastIndexAny(pattern[:slash], " \t") + 1
+	return pattern[:before], pattern[before:slash], pattern[slash:]
+}
+
+// plainHost returns a host in lower case, without a dot at its end and without a port.
+func plainHost(host string) string {
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && !strings.HasSuffix(host, "]") {
+		host = host[:colon]
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// Match reports whether the pattern is for this request.
+func (m *Matcher) Match(r *http.Request) bool {
+	if m == nil {
+		return true
+	}
+	if m.hosted {
+		r = withPlainHost(r)
+	}
+	_, pattern := m.mux.Handler(r)
+	if pattern == "" && r.URL.RawPath != "" {
+		decoded, target := *r, *r.URL
+		target.RawPath = ""
+		decoded.URL = &target
+		_, pattern = m.mux.Handler(&decoded)
+	}
+	return pattern != ""
+}
+
+// withPlainHost returns r with the host as patterns have it. A copy is made only of a request that needs one: ServeMux cuts
+// the port off by itself, but for CONNECT.
+func withPlainHost(r *http.Request) *http.Request {
+	host := plainHost(r.Host)
+	if strings.HasPrefix(r.Host, host) && (len(r.Host) == len(host) || r.Host[len(host)] == ':' && r.Method != http.MethodConnect) {
+		return r
+	}
+	seen := *r
+	seen.Host = host
+	return &seen
+}
+
+// wildcard is what stands for any segment, for the rest of a path, or for its end.
+var wildcard = regexp.MustCompile(`\{[^}]*\}`)
+
+// Sample returns a request that the pattern is for.
+func (m *Matcher) Sample() *http.Request {
+	method, host, path := http.MethodGet, "sample.invalid", "/"
+	if m != nil {
+		var own string
+		if method, own, path = splitPattern(m.pattern); own != "" {
+			host = own
+		}
+		if method = strings.TrimSpace(method); method == "" {
+			method = http.MethodGet
+		}
+	}
+	path = wildcard.ReplaceAllStringFunc(path, func(name string) string {
+		if name == "{$}" {
+			return ""
+		}
+		return "x"
+	})
+	r, err := http.NewRequest(method, "http://"+host+path, nil)
+	if err != nil { // a pattern that no request has, and so one that meets no other
+		r, _ = http.NewRequest(http.MethodGet, "http://sample.invalid/", nil)
+	}
+	return r
+}

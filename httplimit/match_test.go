@@ -1,0 +1,41 @@
+package httplimit
+
+import (
+	"net/http/httptest"
+	"testing"
+)
+
+// The host of CONNECT, from which ServeMux does not cut the port, is compared without it too.
+func TestMatcherOfConnect(t *testing.T) {
+	m, err := NewMatcher("api.example/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]bool{"api.example": true, "api.example:443": true, "API.example.:443": true, "www.example:443": false} {
+		r := httptest.NewRequest("CONNECT", "/x", nil)
+		r.Host = host
+		if got := m.Match(r); got != want || r.Host != host {
+			t.Errorf("%q is matched: %t, want %t; the request's host is then %q", host, got, want, r.Host)
+		}
+	}
+}
+
+// A pattern is for its own sample, whatever it has in it.
+func TestMatcherSample(t *testing.T) {
+	for _, pattern := range []string{
+		"", "/", "/api/", "POST /login", "GET  api.example/", "API.Example.:80/x", "/users/{id}", "/users/{id}/{$}", "/files/{rest...}",
+		"DELETE api.example/users/{id}/posts/{post}", "/a%20b/", "CONNECT /x", "[::1]/",
+	} {
+		m, err := NewMatcher(pattern)
+		if err != nil {
+			t.Errorf("%q: %v", pattern, err)
+			continue
+		}
+		if r := m.Sample(); !m.Match(r) {
+			t.Errorf("%q is not for %s %s%s, its sample", pattern, r.Method, r.Host, r.URL)
+		}
+	}
+	if _, err := NewMatcher("GET /{"); err == nil {
+		t.Error("GET /{ is taken for a pattern")
+	}
+}

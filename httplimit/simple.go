@@ -1,0 +1,48 @@
+package httplimit
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// LimitByIP limits each client address to quota requests in window, in the memory of this process. It panics if the numbers
+// are not those of a limit. Behind a proxy, where all clients have the proxy's address, use Limit with a ByAddress that
+// knows the proxy.
+func LimitByIP(quota int64, window time.Duration) func(http.Handler) http.Handler {
+	return Limit(quota, window, ByAddress(nil))
+}
+
+// LimitAll limits all clients together to quota requests in window, in the memory of this process. It panics if the numbers
+// are not those of a limit.
+func LimitAll(quota int64, window time.Duration) func(http.Handler) http.Handler {
+	return Limit(quota, window)
+}
+
+// Limit limits requests that agree in all keys to quota in window, in the memory of this process; without keys, all
+// requests together. It panics if the numbers are not those of a limit. New has all other choices.
+func Limit(quota int64, window time.Duration, keys ...Key) func(http.Handler) http.Handler {
+	key := Global()
+	switch len(keys) {
+	case 0:
+	case 1:
+		key = keys[0]
+	default:
+		key = Each(keys...)
+	}
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		panic(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.Limit{Quota: quota, Window: window})
+	if err != nil {
+		panic(err)
+	}
+	m, err := New(limiter, Options{Policies: []Policy{{Key: key}}})
+	if err != nil {
+		panic(err)
+	}
+	return m.Wrap
+}

@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Part is one policy's part in a request.
+type Part struct {
+	Policy  int        // its place among those that New was given
+	Key     string     // who is limited
+	Address netip.Addr // the client's, if known, for allow and deny lists
+	// Cost is how many units are taken. 0 is a peek, which charges nothing and is not counted as a decision; a negative cost
+	// counts as 1, and one above rule.MaxQuota as that, for as an error it could let pass what is to be refused.
+	Cost int64
+	Plan Plan
+	// Candidate asks the candidate's limits in place of the policy's own.
+	Candidate bool
+}
+
+// cost returns the cost in the range that limits accept.
+func (p *Part) cost() int64 {
+	if p.Cost < 0 {
+		return 1
+	}
+	return min(p.Cost, rule.MaxQuota)
+}
+
+// Ask decides one part by itself and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo, rule.Peek,
+// rule.GiveBack or rule.Reset; the last one also forgets what clients on a list have used.
+func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
+	p := s.policies[part.Policy]
+	if op == rule.Take && p.bare && part.Plan.kind == planOwn {
+		p.askPlain(ctx, part, v)
+		return
+	}
+	r, by, err := p.route(part)
+	switch {
+	case err != nil:
+		p.mistake(v, err)
+	case op == rule.Reset:
+		p.reset(ctx, part, v)
+	case by != ByLimits:
+		p.listed(op, by, part, v)
+	case p.tries(op, r, part):
+		request := s.Begin()
+		request.Add(*part)
+		request.Decide(ctx, op, v)
+		request.End()
+	default:
+		p.askAlone(ctx, op, r, part, v)
+	}
+}
+
+// askPlain has the limiter of the policy's own limits decide: that is what most requests need, so it is to be quick.
+func (p *compiled) askPlain(ctx context.Context, part *Part, v *Verdict) {
+	cost := part.Cost
+	if uint64(cost) > rule.MaxQuota {
+		cost = part.cost()
+	}
+	var err error
+	v.Decision, err = p.plain.limiter.AllowN(ctx, part.Key, cost)
+	if err != nil || v.Decision.Flags != 0 || cost == 0 {
+		p.decided(ctx, rule.Take, p.plain, part, v, err)
+		return
+	}
+	v.Policy, v.Shadow, v.Limits, v.note = p.name, p.shadow, p.plain.limits, p.plain.note
+	v.Refused = !v.Decision.Allowed && !p.shadow
+	if p.counter != nil {
+		p.counter(part.Key, Outcome{Shadow: p.shadow, Refused: !v.Decision.Allowed})
+	}
+}
+
+// askAlone has the limiter decide.
+func (p *compiled) askAlone(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict) {
+	var err error
+	cost := part.cost()
+	switch op {
+	case rule.Take:
+		v.Decision, err = r.limiter.AllowN(ctx, part.Key, cost)
+	case rule.TakeUpTo:
+		v.Decision, err = r.limiter.AllowUpTo(ctx, part.Key, cost)
+	case rule.Peek:
+		v.Decision, err = r.limiter.PeekN(ctx, part.Key, cost)
+	case rule.GiveBack:
+		v.Decision, err = r.limiter.Refund(ctx, part.Key, cost)
+	default:
+		err = fmt.Errorf("policy: %w: %v is not a way to ask", slidegate.ErrUnsupported, op)
+	}
+	p.decided(ctx, op, r, part, v, err)
+}
+
+// reset forgets what a key has used of the limits that it faces, and of the candidate, whatever lists say.
+func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
+	r := p.ofKey(part.Key)
+	if r.limiter == nil {
+		r = p.plain
+	}
+	err := r.limiter.Reset(ctx, part.Key)
+	if err == nil && p.candidate != nil {
+		err = p.candidate.limiter.Reset(ctx, part.Key)
+	}
+	v.Decision.Allowed = err == nil
+	p.decided(ctx, rule.Reset, r, part, v, err)
+}
+
+// decided completes and counts the verdict of a policy's limits.
+func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict, err error) {
+	v.Policy, v.Shadow, v.Limits, v.note, v.Peek = p.name, p.shadow, r.limits, r.note, part.Cost == 0
+	switch {
+	case err != nil:
+		v.fail(ctx, p.mode, part.cost(), err)
+	case v.Decision.Flags&fallbacks != 0:
+		p.set.explain(v, p.mode)
+	}
+	v.Refused = v.refuses()
+	if counts(op) && (part.Cost != 0 || err != nil) {
+		p.count(part.Key, Outcome{Shadow: p.shadow, Refused: err == nil && !v.Decision.Allowed, Failed: err != nil})
+	}
+}
+
+// counts reports whether what an op does is a decision.
+func counts(op rule.Op) bool { return op == rule.Take || op == rule.TakeUpTo }
+
+func (p *compiled) count(key string, outcome Outcome) {
+	if p.counter != nil {
+		p.counter(key, outcome)
+	}
+}
+
+// mistake makes the verdict on a part that cannot be decided.
+func (p *compiled) mistake(v *Verdict, err error) {
+	v.Policy, v.Shadow, v.Err, v.fault, v.Refused = p.name, p.shadow, err, faultMistake, !p.shadow
+}
+
+// listed makes and counts the verdict on a part that the limits have nothing to do with.
+func (p *compiled) listed(op rule.Op, by By, part *Part, v *Verdict) {
+	denied := by == ByDenyList
+	*v = Verdict{Policy: p.name, By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.Cost == 0}
+	if denied {
+		v.Decision.RetryAfter = slidegate.Never
+	} else {
+		v.Decision.Allowed = true
+	}
+	if !counts(op) {
+		return
+	}
+	if !denied {
+		v.Decision.Granted = part.cost()
+	}
+	if part.Cost != 0 {
+		p.count(part.Key, Outcome{By: by, Shadow: p.shadow, Refused: denied})
+	}
+}
+
+// tries reports whether the candidate is asked too: about the same keys as the policy's own limits, and all that changes
+// counts.
+func (p *compiled) tries(op rule.Op, r *rules, part *Part) bool {
+	return p.candidate != nil && r == p.plain && op != rule.Peek && part.Cost != 0
+}

@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"context"
+	"slices"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// batch is requests on their way to a store. Its memory is used again.
+type batch struct {
+	requests []store.Request
+	ends     []int // where the charges of each request end
+	charges  []store.Charge
+	answers  []rule.Answer
+}
+
+// maxKept is how many charges' memory is kept: a batch that large is rare, and its memory would stay for ever.
+const maxKept = 4096
+
+// reset forgets what there was.
+func (b *batch) reset() {
+	clear(b.requests)
+	clear(b.charges)
+	*b = batch{requests: b.requests[:0], ends: b.ends[:0], charges: b.charges[:0], answers: b.answers[:0]}
+}
+
+// begin begins a new request, and returns its place.
+func (b *batch) begin(op rule.Op) int {
+	b.requests = append(b.requests, store.Request{Op: op})
+	b.ends = append(b.ends, len(b.charges))
+	return len(b.requests) - 1
+}
+
+// add joins limits to the last request, all for the same key and cost.
+func (b *batch) add(limits []*store.Limit, key string, cost int64) {
+	for _, limit := range limits {
+		b.charges = append(b.charges, store.Charge{Limit: limit, Key: key, Cost: cost})
+	}
+	b.ends[len(b.ends)-1] = len(b.charges)
+}
+
+// apply has the store decide. Each request has its own error.
+func (b *batch) apply(ctx context.Context, group string, on store.Store) {
+	b.answers = slices.Grow(b.answers[:0], len(b.charges))[:len(b.charges)]
+	from := 0
+	for i, to := range b.ends {
+		r := &b.requests[i]
+		r.Group, r.Charges, r.Answers = group, b.charges[from:to:to], b.answers[from:to:to]
+		from = to
+	}
+	if err := on.Apply(ctx, b.requests); err != nil {
+		b.blame(err)
+	}
+}
+
+// blame gives the error of a call to all requests if the store says which it is of for none of them.
+func (b *batch) blame(err error) {
+	if !slices.ContainsFunc(b.requests, func(r store.Request) bool { return r.Err != nil }) {
+		for i := range b.requests {
+			b.requests[i].Err = err
+		}
+	}
+}
+
+// decision returns what was decided about a request; the zero value if it has an error.
+func (b *batch) decision(request int) (d slidegate.Decision) {
+	if r := &b.requests[request]; r.Err == nil {
+		d = slidegate.Combine(r)
+	}
+	return d
+}
+
+// AskBatch is Ask with rule.Take for many parts at once, in one call to the store; if policies of different failure modes
+// are among them, in one call for each mode. The parts are decided in their order where they share a key, and each by
+// itself. Verdicts must be as long as parts; a part whose Policy is negative is left out, and its verdict alone.
+func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
+	var requests [modes]*Request
+	for i := range parts {
+		if parts[i].Policy < 0 {
+			continue
+		}
+		verdicts[i] = Verdict{}
+		p := s.policies[parts[i].Policy]
+		rules, by, err := p.route(&parts[i])
+		switch {
+		case err != nil:
+			p.mistake(&verdicts[i], err)
+			continue
+		case by != ByLimits:
+			p.listed(rule.Take, by, &parts[i], &verdicts[i])
+			continue
+		case requests[p.mode] == nil:
+			requests[p.mode] = s.Begin()
+		}
+		requests[p.mode].join(p, rules, &parts[i], i)
+	}
+	for mode, r := range requests {
+		if r != nil {
+			r.batch.apply(ctx, "", s.stores[mode])
+			r.answer(ctx, parts, verdicts)
+			r.End()
+		}
+	}
+}
+
+// join adds a part that is decided by itself, the one at this place.
+func (r *Request) join(p *compiled, rules *rules, given *Part, place int) {
+	it := asked{policy: p, rules: rules, candidate: -1, from: place}
+	it.request = r.batch.begin(rule.Take)
+	r.batch.add(rules.bound, given.Key, given.cost())
+	if p.tries(rule.Take, rules, given) {
+		it.candidate = r.batch.begin(rule.Take)
+		r.batch.add(p.candidate.bound, given.Key, given.cost())
+	}
+	r.joined = append(r.joined, it)
+}
+
+// answer hands out what the store said to a batch.
+func (r *Request) answer(ctx context.Context, parts []Part, verdicts []Verdict) {
+	for i := range r.joined {
+		it := &r.joined[i]
+		v, part := &verdicts[it.from], &parts[it.from]
+		live := &r.batch.requests[it.request]
+		if live.Err == nil {
+			v.Decision = slidegate.Combine(live)
+		}
+		it.policy.decided(ctx, rule.Take, it.rules, part, v, live.Err)
+		if v.Err == nil {
+			r.tryCandidate(rule.Take, it, part.Key, v.Decision.Allowed)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
+)
+
+// candidateOf is added to a namespace to make that of candidates.
+const candidateOf = "/candidate"
+
+// compiled is a Policy made ready. It does not change, but for the plans that it remembers.
+type compiled struct {
+	set       *Set
+	name      string
+	mode      Mode
+	shadow    bool
+	bare      bool // there are neither lists nor overrides nor a candidate
+	plain     *rules
+	exact     map[string]*rules // overrides by key,
+	patterns  []*rules          // and by pattern, in their order
+	ordered   []*rules          // all overrides with limits
+	allow     *list
+	deny      *list
+	candidate *rules
+	counter   func(key string, outcome Outcome)
+	plans     memo[planID]
+}
+
+// rules are what some keys of a policy face: its limits, or those of an override or a plan.
+type rules struct {
+	limiter  *slidegate.Limiter // nil if there is no limit
+	bound    []*store.Limit
+	limits   []slidegate.Limit
+	note     any // what Options.Prepare made of them
+	override Override
+	place    int // which override it is: the first that fits decides
+}
+
+// policy compiles one policy.
+func (s *Set) policy(given Policy) (*compiled, *Error) {
+	mode := cmp.Or(given.Failure, s.opts.Failure, Open)
+	if mode >= modes {
+		return nil, &Error{Option: "failure", Err: fmt.Errorf("unknown mode %d; want Open, Local or Closed", mode)}
+	}
+	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, allow: newList(given.Allow), deny: newList(given.Deny),
+		counter: given.Count}
+	if s.limiter == nil && s.stores[mode] == nil {
+		return nil, &Error{Option: "failure", Err: fmt.Errorf("there is no store for %q", mode)}
+	}
+	limits := given.Limits
+	if len(limits) == 0 && s.limiter != nil {
+		limits = s.limiter.Limits()
+	}
+	var err error
+	if p.plain, err = p.rules(limits); err != nil {
+		return nil, &Error{Option: "limits", Err: err}
+	}
+	for i, override := range given.Overrides {
+		if err := p.override(i, override); err != nil {
+			return nil, &Error{Option: "overrides", Err: fmt.Errorf("override %d: %w", i+1, err)}
+		}
+	}
+	if len(given.Candidate) > 0 {
+		if p.candidate, err = p.prepare(p.named(given.Candidate), true); err != nil {
+			return nil, &Error{Option: "candidate", Err: err}
+		}
+	}
+	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil
+	return p, nil
+}
+
+func (p *compiled) override(place int, given Override) (err error) {
+	r := &rules{}
+	if !given.Unlimited {
+		if r, err = p.rules(given.Limits); err != nil {
+			return err
+		}
+	}
+	r.override, r.place = given, place
+	switch {
+	case given.Pattern:
+		p.patterns = append(p.patterns, r)
+	case p.exact[given.Key] != nil: // the first one decides
+		return nil
+	case p.exact == nil:
+		p.exact = map[string]*rules{given.Key: r}
+	default:
+		p.exact[given.Key] = r
+	}
+	p.ordered = append(p.ordered, r)
+	return nil
+}
+
+// rules compiles limits.
+func (p *compiled) rules(limits []slidegate.Limit) (*rules, error) {
+	if len(limits) == 0 {
+		return nil, fmt.Errorf("%w: there is no limit; give at least one", slidegate.ErrLimit)
+	}
+	return p.prepare(p.named(limits), false)
+}
+
+// prepare compiles limits that have the names that state belongs to.
+func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (r *rules, err error) {
+	r = &rules{limits: limits}
+	switch {
+	case candidate: // in a namespace of their own
+		r.limiter, err = p.set.base(p.plain.bound[0].Namespace()+candidateOf, p.mode, limits)
+	case p.plain != nil: // which remembers the limits of plans
+		r.limiter, err = p.plain.limiter.With(limits...)
+	case p.set.limiter != nil:
+		r.limiter, err = p.set.limiterOf(p.mode, limits)
+	default:
+		r.limiter, err = p.set.base(p.name, p.mode, limits)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.bound = r.limiter.Bound()
+	if p.set.opts.Prepare != nil {
+		r.note, err = p.set.opts.Prepare(limits)
+	}
+	return r, err
+}
+
+// named returns limits with the policy's name before their own, so that policies that share a namespace do not share counts
+// by accident.
+func (p *compiled) named(limits []slidegate.Limit) []slidegate.Limit {
+	named := slices.Clone(limits)
+	for i := range named {
+		switch own := &named[i].Name; {
+		case p.set.limiter == nil || p.name == "":
+		case *own == "":
+			*own = p.name
+		default:
+			*own = p.name + "/" + *own
+		}
+	}
+	return named
+}
+
+// most returns how many limits a key can face at once.
+func (p *compiled) most() int {
+	most := len(p.plain.bound)
+	for _, r := range p.ordered {
+		most = max(most, len(r.bound))
+	}
+	return most
+}
+
+// route finds what decides about a part: a list, or else the rules that are returned. An error is a plan that cannot be.
+func (p *compiled) route(part *Part) (*rules, By, error) {
+	if p.bare && part.Plan.kind == planOwn {
+		return p.plain, ByLimits, nil
+	}
+	switch {
+	case part.Candidate:
+		return p.candidate, ByLimits, nil
+	case p.deny.has(part.Key, part.Address):
+		return nil, ByDenyList, nil
+	case p.allow.has(part.Key, part.Address):
+		return nil, ByAllowList, nil
+	}
+	r := p.ofKey(part.Key)
+	if r == p.plain && part.Plan.kind != planOwn {
+		switch part.Plan.kind {
+		case planUnlimited:
+			return nil, ByUnlimited, nil
+		case planRefused:
+			return nil, ByDenyList, nil
+		}
+		r, err := p.planned(part.Plan.limits)
+		return r, ByLimits, err
+	}
+	if r.limiter == nil {
+		return r, ByUnlimited, nil
+	}
+	return r, ByLimits, nil
+}
+
+// ofKey returns the rules that a key faces.
+func (p *compiled) ofKey(key string) *rules {
+	if p.exact == nil && p.patterns == nil {
+		return p.plain
+	}
+	found := p.exact[key]
+	for _, r := range p.patterns {
+		if found != nil && found.place < r.place {
+			break
+		}
+		if matchKey(r.override.Key, key) {
+			return r
+		}
+	}
+	if found != nil {
+		return found
+	}
+	return p.plain
+}
+
+// Route returns what would decide about a part, without asking the store: the key or pattern of the override that fits, if
+// one does, and the entry of the allow or deny list. An exact entry is a key.
+func (s *Set) Route(part Part) (by By, override, entry string) {
+	p := s.policies[part.Policy]
+	r, by, _ := p.route(&part)
+	if r != nil {
+		override = r.override.Key
+	}
+	switch by {
+	case ByDenyList:
+		entry = p.deny.entry(part.Key, part.Address)
+	case ByAllowList:
+		entry = p.allow.entry(part.Key, part.Address)
+	}
+	return by, override, entry
+}
+
+// Mode returns the failure mode of a policy.
+func (s *Set) Mode(policy int) Mode { return s.policies[policy].mode }
+
+// Limiter returns the limiter of a policy's own limits.
+func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].plain.limiter }
+
+// Bound returns all limits of a policy as stores see them: its own, those of its overrides in their order, and then those
+// of its candidate.
+func (s *Set) Bound(policy int) []*store.Limit {
+	p := s.policies[policy]
+	bound := slices.Clone(p.plain.bound)
+	for _, r := range p.ordered {
+		bound = append(bound, r.bound...)
+	}
+	if p.candidate != nil {
+		bound = append(bound, p.candidate.bound...)
+	}
+	return bound
+}
+
+// HasCandidate reports whether a policy has candidate limits, and they are counted for this key: an override has none.
+func (s *Set) HasCandidate(policy int, key string) bool {
+	p := s.policies[policy]
+	return p.candidate != nil && p.ofKey(key) == p.plain
+}

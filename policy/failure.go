@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// breakAfter is how many calls in a row must fail until a store is left alone for a while. One slow answer is not an
+// outage.
+const breakAfter = 3
+
+// base returns a limiter of these limits in a namespace. It is made of an earlier one if there is one, which remembers
+// limits.
+func (s *Set) base(namespace string, mode Mode, limits []slidegate.Limit) (*slidegate.Limiter, error) {
+	id := baseID{namespace, mode}
+	base := s.bases[id]
+	if base == nil && s.opts.Before != nil {
+		base = s.opts.Before.bases[id]
+	}
+	if base == nil {
+		var err error
+		if base, err = slidegate.NewWithOptions(s.stores[mode], slidegate.Options{Namespace: namespace, Limits: limits}); err != nil {
+			return nil, err
+		}
+	}
+	s.bases[id] = base
+	return base.With(limits...)
+}
+
+// limiterOf returns the limiter that New was given with other limits, over a store that does in an outage what the mode
+// says. Layers are for stores that can be away; the errors of a store in process are answered by Verdict.fail, at no cost
+// to other requests.
+func (s *Set) limiterOf(mode Mode, limits []slidegate.Limit) (*slidegate.Limiter, error) {
+	id := baseID{mode: mode}
+	if base := s.bases[id]; base != nil {
+		return base.With(limits...)
+	}
+	made, err := s.limiter.Over(func(st store.Store) (store.Store, error) {
+		var err error
+		_, layered := store.As[*failure.Store](st)
+		away := st.Traits().RoundTrips > 0 && s.opts.Timeout >= 0
+		if !layered && (away || mode == Local) {
+			st, err = s.layer(st, mode)
+		}
+		s.stores[mode] = st
+		return st, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.bases[id] = made
+	return made.With(limits...)
+}
+
+// layer puts the failure layer of a mode over a store.
+func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
+	policy := failure.Open()
+	switch mode {
+	case Closed:
+		policy = failure.Closed()
+	case Local:
+		local, err := memstore.New(memstore.Options{})
+		if err != nil {
+			return nil, err
+		}
+		policy = failure.Local(local)
+	}
+	if s.opts.Timeout < 0 {
+		st = near{st}
+	}
+	layered, err := failure.New(st, policy, failure.Options{
+		Timeout: max(0, s.opts.Timeout), Failures: breakAfter,
+		OnFallback: func(_ context.Context, _ rule.Op, err error) { s.why[mode].Store(&err) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("policy: timeout: %w", err)
+	}
+	return layered, nil
+}
+
+// near is a store that is asked as one in process is: without a deadline and without a breaker.
+type near struct{ store.Store }
+
+func (n near) Traits() store.Traits {
+	traits := n.Store.Traits()
+	traits.RoundTrips = 0
+	return traits
+}
+
+// fallbacks are the flags of decisions that the store had no part in.
+const fallbacks = rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal
+
+// explain adds to a verdict of a failure mode why the store did not answer. During an outage all requests have the same
+// reason.
+func (s *Set) explain(v *Verdict, mode Mode) {
+	if why := s.why[mode].Load(); why != nil && v.Decision.Flags&fallbacks != 0 {
+		v.Err, v.fault = *why, faultStore
+	}
+}

@@ -1,0 +1,104 @@
+package policy
+
+import (
+	"net/netip"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Policy is a named set of limits that a key faces all at once. The zero value has the limiter's own limits for every key.
+type Policy struct {
+	// Name tells policies apart, in state, answers and events. It is required where there are several.
+	Name string
+	// Limits are what every key faces, all at once; if empty, the limiter's own.
+	Limits []slidegate.Limit
+	// Overrides are other limits for some keys. The first one that fits a key decides, and goes before a plan.
+	Overrides []Override
+	// Allow are clients that are let through and charged nothing, Deny those that are refused without asking the store. A
+	// client on both lists is refused.
+	Allow, Deny List
+	// Shadow policies decide and report, and never refuse.
+	Shadow bool
+	// Candidate are limits that are counted beside the policy's own, apart from them, and only reported.
+	Candidate []slidegate.Limit
+	// Failure is what happens when the store cannot decide; the zero value means what Options say.
+	Failure Mode
+	// Count is called for every request, and every candidate, that was decided; nil counts nothing. It must be quick and safe
+	// for concurrent use, and must not keep the key without a copy.
+	Count func(key string, outcome Outcome)
+}
+
+// Override gives some keys of a policy other limits, or none.
+type Override struct {
+	Key       string            // the key, or a pattern
+	Pattern   bool              // Key is a pattern, in which * stands for any run of bytes
+	Limits    []slidegate.Limit // empty if Unlimited
+	Unlimited bool
+}
+
+// Fits reports whether the override is for this key.
+func (o Override) Fits(key string) bool {
+	if o.Pattern {
+		return matchKey(o.Key, key)
+	}
+	return o.Key == key
+}
+
+// List is a list of clients, by their address or by their key. The zero value is empty.
+type List struct {
+	Addresses []netip.Prefix // masked, and never 4-in-6
+	Keys      []string       // keys, or patterns if there is a * in them
+}
+
+// IsZero reports whether nobody is on the list.
+func (l List) IsZero() bool { return len(l.Addresses) == 0 && len(l.Keys) == 0 }
+
+// Mode is what happens to requests that the store cannot decide. The zero value means what Options say in a Policy, and Open
+// in Options.
+type Mode uint8
+
+// The modes, in the order of their strictness. Where policies with different modes decide together, the strictest holds.
+const (
+	Open   Mode = iota + 1 // requests pass: an outage of the limiter is not one of the service
+	Local                  // this process counts by itself
+	Closed                 // requests are refused
+	modes
+)
+
+// String returns open, local or closed.
+func (m Mode) String() string {
+	switch m {
+	case Open:
+		return "open"
+	case Local:
+		return "local"
+	case Closed:
+		return "closed"
+	}
+	return "default"
+}
+
+// Plan is the limits of one request, for clients with different plans. The zero value is the policy's own limits.
+type Plan struct {
+	kind   planKind
+	limits []slidegate.Limit
+}
+
+type planKind uint8
+
+const (
+	planOwn planKind = iota
+	planLimits
+	planUnlimited
+	planRefused
+)
+
+// Limits is a plan of these limits. A limit of the same name and shape keeps what was used when a client changes plans. It
+// is a mistake to give none: the request is then refused, because nobody meant a client without limits.
+func Limits(limits ...slidegate.Limit) Plan { return Plan{kind: planLimits, limits: limits} }
+
+// Unlimited is a plan without limits: the request passes and is charged nothing.
+func Unlimited() Plan { return Plan{kind: planUnlimited} }
+
+// Refused is a plan that admits nothing, as a deny list does.
+func Refused() Plan { return Plan{kind: planRefused} }

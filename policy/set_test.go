@@ -1,0 +1,373 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// faulty is a store that counts how often it is asked, and can fail.
+type faulty struct {
+	store.Store
+	trips int
+	err   error // of all requests, if it is not nil
+	slow  bool  // it answers nothing until the context ends
+	asked atomic.Int64
+}
+
+var errDown = errors.New("the store is down")
+
+func (f *faulty) Apply(ctx context.Context, batch []store.Request) error {
+	f.asked.Add(1)
+	err := f.err
+	if f.slow {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	if err == nil {
+		return f.Store.Apply(ctx, batch)
+	}
+	for i := range batch {
+		batch[i].Err = err
+	}
+	return err
+}
+
+func (f *faulty) Traits() store.Traits {
+	traits := f.Store.Traits()
+	traits.RoundTrips = f.trips
+	return traits
+}
+
+func newMemory(t testing.TB) *memstore.Store {
+	t.Helper()
+	s, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newSet(t testing.TB, on store.Store, opts Options, policies ...Policy) *Set {
+	t.Helper()
+	limiter, err := slidegate.NewPerCall(on, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(limiter, policies, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func named(name string, quota int64) slidegate.Limit {
+	return slidegate.Limit{Name: name, Quota: quota, Window: time.Hour}
+}
+
+func take(t testing.TB, s *Set, part Part) (v Verdict) {
+	t.Helper()
+	s.Ask(t.Context(), rule.Take, &part, &v)
+	return v
+}
+
+// What a store that fails is answered by: whichever way it fails, the mode decides, and the verdict says why.
+func TestModes(t *testing.T) {
+	plain := Policy{Name: "p", Limits: []slidegate.Limit{named("", 1)}}
+	for _, trips := range []int{0, 1} {
+		for _, timeout := range []time.Duration{0, -1} {
+			for mode, want := range map[Mode]struct {
+				allowed [2]bool
+				flags   rule.Flags
+			}{
+				0:      {[2]bool{true, true}, rule.FallbackOpen},
+				Open:   {[2]bool{true, true}, rule.FallbackOpen},
+				Closed: {[2]bool{false, false}, rule.FallbackClosed},
+				Local:  {[2]bool{true, false}, rule.FallbackLocal},
+			} {
+				s := newSet(t, &faulty{Store: newMemory(t), trips: trips, err: errDown}, Options{Failure: mode, Timeout: timeout}, plain)
+				for i, allowed := range want.allowed {
+					v := take(t, s, Part{Key: "ann", Cost: 1})
+					if v.Decision.Allowed != allowed || v.Refused == allowed || v.Decision.Flags != want.flags || !errors.Is(v.Err, errDown) || v.Mistake() || v.Ended() {
+						t.Errorf("%d round trips, timeout %v, %v, request %d: %+v", trips, timeout, mode, i+1, v)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A policy's own mode goes before that of the options, and of several that decide together the strictest holds.
+func TestStrictestMode(t *testing.T) {
+	policies := []Policy{
+		{Name: "open", Failure: Open, Limits: []slidegate.Limit{named("", 1)}}, {Name: "default", Limits: []slidegate.Limit{named("", 1)}},
+		{Name: "closed", Failure: Closed, Limits: []slidegate.Limit{named("", 1)}},
+	}
+	s := newSet(t, &faulty{Store: newMemory(t), trips: 1, err: errDown}, Options{Failure: Local}, policies...)
+	for _, test := range []struct {
+		places []int
+		want   rule.Flags
+	}{
+		{[]int{0}, rule.FallbackOpen}, {[]int{1}, rule.FallbackLocal}, {[]int{2}, rule.FallbackClosed},
+		{[]int{0, 1}, rule.FallbackLocal}, {[]int{1, 0}, rule.FallbackLocal}, {[]int{2, 0, 1}, rule.FallbackClosed},
+	} {
+		r := s.Begin()
+		for _, place := range test.places {
+			r.Add(Part{Policy: place, Key: "ann", Cost: 1})
+		}
+		var v Verdict
+		r.Decide(t.Context(), rule.Take, &v)
+		r.End()
+		if v.Decision.Flags != test.want {
+			t.Errorf("policies %v: flags %v, want %v", test.places, v.Decision.Flags, test.want)
+		}
+	}
+}
+
+// A store that does not answer costs the first few requests their timeout, and the others nothing.
+func TestDeadStoreIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead := &faulty{Store: newMemory(t), trips: 1, slow: true}
+		s := newSet(t, dead, Options{}, Policy{Limits: []slidegate.Limit{named("", 1)}})
+		start := time.Now()
+		for range 100 {
+			if v := take(t, s, Part{Key: "ann", Cost: 1}); v.Refused || !errors.Is(v.Err, context.DeadlineExceeded) {
+				t.Fatalf("the verdict is %+v", v)
+			}
+		}
+		if took, want := time.Since(start), breakAfter*100*time.Millisecond; took != want || dead.asked.Load() != breakAfter {
+			t.Errorf("100 requests took %v, want %v, and asked the store %d times", took, want, dead.asked.Load())
+		}
+	})
+}
+
+// A store that has a failure layer keeps its own mode.
+func TestLayerOfTheCaller(t *testing.T) {
+	dead := &faulty{Store: newMemory(t), trips: 1, err: errDown}
+	layered, err := failure.New(dead, failure.Closed(), failure.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSet(t, layered, Options{Failure: Open}, Policy{Limits: []slidegate.Limit{named("", 1)}})
+	if v := take(t, s, Part{Cost: 1}); v.Decision.Flags != rule.FallbackClosed || !v.Refused {
+		t.Errorf("the verdict is %+v, want that of the layer", v)
+	}
+}
+
+// The hot path goes straight to the limiter: nothing is allocated, not for a plan either once it is known.
+func TestAllocations(t *testing.T) {
+	prepared := 0
+	s := newSet(t, newMemory(t), Options{Prepare: func([]slidegate.Limit) (any, error) { prepared++; return &prepared, nil }},
+		Policy{Name: "p", Limits: []slidegate.Limit{named("", 1<<40)}})
+	plan := Limits(named("x", 1<<40))
+	for name, part := range map[string]Part{"plain": {Key: "ann", Cost: 1}, "plan": {Key: "ann", Cost: 1, Plan: plan}} {
+		var v Verdict
+		if got := testing.AllocsPerRun(200, func() { v = Verdict{}; s.Ask(t.Context(), rule.Take, &part, &v) }); got != 0 || v.Refused || v.Err != nil {
+			t.Errorf("%s: %v allocations, and %+v", name, got, v)
+		}
+	}
+	if prepared != 2 {
+		t.Errorf("limits were prepared %d times, want once for the policy and once for the plan", prepared)
+	}
+}
+
+// Policies that decide together are prepared together, once, however many; the answers of each are all that is allocated.
+func TestAllocationsTogether(t *testing.T) {
+	prepared := 0
+	var policies []Policy
+	for place := range maxJoint + 1 {
+		policies = append(policies, Policy{Name: fmt.Sprint("p", place), Limits: []slidegate.Limit{named("", 1<<40)}})
+	}
+	s := newSet(t, newMemory(t), Options{Prepare: func(limits []slidegate.Limit) (any, error) { prepared++; return len(limits), nil }}, policies...)
+	for n := 2; n <= maxJoint+1; n++ {
+		prepared = 0
+		allocations := testing.AllocsPerRun(100, func() {
+			r := s.Begin()
+			for place := range n {
+				r.Add(Part{Policy: place, Key: "ann", Cost: 1})
+			}
+			var v Verdict
+			r.Decide(t.Context(), rule.Take, &v)
+			r.End()
+			if v.Refused || len(v.Limits) != n || v.Limits[n-1].Name != fmt.Sprint("p", n-1) || v.Note() != n {
+				t.Fatalf("%d policies: %+v", n, v)
+			}
+		})
+		if once := prepared == 1; once != (n <= maxJoint) {
+			t.Errorf("%d policies: prepared %d times", n, prepared)
+		}
+		if n <= maxJoint && allocations > 3 { // the answers, the text that is compared here, and a pool may be emptied
+			t.Errorf("%d policies: %v allocations", n, allocations)
+		}
+	}
+}
+
+// Plans are remembered up to a bound, and work beyond it.
+func TestPlansAreBounded(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 1)}})
+	for i := range maxKnown + 10 {
+		if v := take(t, s, Part{Key: "ann", Cost: 1, Plan: Limits(named("", int64(1000000+i)))}); v.Refused || v.Limits[0].Name != "p" {
+			t.Fatalf("plan %d: %+v", i, v)
+		}
+	}
+	if got := len(*s.policies[0].plans.known.Load()); got != maxKnown {
+		t.Errorf("%d plans are remembered, want %d", got, maxKnown)
+	}
+	var long []slidegate.Limit
+	for i := range maxPlanLimits + 1 {
+		long = append(long, named(fmt.Sprint(i), 1))
+	}
+	if v := take(t, s, Part{Key: "bob", Cost: 1, Plan: Limits(long...)}); v.Refused || len(v.Limits) != len(long) {
+		t.Errorf("a plan of many limits: %+v", v)
+	}
+}
+
+// What a plan can say, and that an override goes before it.
+func TestPlanInWords(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{}, Policy{
+		Name: "p", Limits: []slidegate.Limit{named("", 1)},
+		Overrides: []Override{{Key: "vip", Unlimited: true}, {Key: "team-*", Pattern: true, Limits: []slidegate.Limit{named("team", 2)}}},
+	})
+	for _, test := range []struct {
+		name, key string
+		plan      Plan
+		admitted  int // of three
+		by        By
+	}{
+		{"own limits", "a", Plan{}, 1, ByLimits},
+		{"these limits", "b", Limits(named("", 2)), 2, ByLimits},
+		{"unlimited", "c", Unlimited(), 3, ByUnlimited},
+		{"nothing", "d", Refused(), 0, ByDenyList},
+		{"an override", "vip", Refused(), 3, ByUnlimited},
+		{"a pattern", "team-1", Unlimited(), 2, ByLimits},
+	} {
+		admitted := 0
+		var v Verdict
+		for range 3 {
+			if v = take(t, s, Part{Key: test.key, Cost: 1, Plan: test.plan}); !v.Refused {
+				admitted++
+			}
+		}
+		if admitted != test.admitted || v.By != test.by || v.Err != nil {
+			t.Errorf("%s: %d of 3 are admitted, want %d; the last verdict is %+v", test.name, admitted, test.admitted, v)
+		}
+	}
+}
+
+// A Set that takes the place of another has the limits that are in both as the stores know them.
+func TestBefore(t *testing.T) {
+	on := newMemory(t)
+	stores := Stores{Open: on}
+	policies := []Policy{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 3)}}}
+	first, err := NewOver(stores, policies, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies = append(policies, Policy{Name: "q", Limits: []slidegate.Limit{named("", 5)}})
+	second, err := NewOver(stores, policies, Options{Before: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, bound := range second.Bound(0) {
+		if before := first.Bound(0)[i]; before != bound {
+			t.Errorf("limit %d is another one: %s in %q", i, bound.Label(), bound.Namespace())
+		}
+	}
+	if second.opts.Before != nil {
+		t.Error("all sets that there ever were stay in memory")
+	}
+}
+
+// Candidates decide nothing, keep their counts apart, and are told about.
+func TestCandidate(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)}})
+	for i, want := range []struct{ refused, candidate bool }{{false, true}, {false, false}, {true, false}} {
+		r := s.Begin()
+		r.Tell = true
+		r.Add(Part{Key: "ann", Cost: 1})
+		var v Verdict
+		r.Decide(t.Context(), rule.Take, &v)
+		tried := r.Tried()
+		if v.Refused != want.refused || len(tried) != 1 || !tried[0].Candidate || tried[0].Refused || tried[0].Decision.Allowed != want.candidate {
+			t.Errorf("request %d: %+v, and the candidate %+v", i+1, v, tried)
+		}
+		r.End()
+	}
+}
+
+// A request that costs nothing is told what is left and passes, also where a smaller plan has less than was used.
+func TestPeeksPass(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 5)}})
+	take(t, s, Part{Key: "ann", Cost: 5})
+	v := take(t, s, Part{Key: "ann", Cost: 0, Plan: Limits(named("", 2))})
+	if v.Refused || !v.Peek || v.Decision.Remaining != 0 {
+		t.Errorf("the verdict on a free request is %+v", v)
+	}
+	if v := take(t, s, Part{Key: "ann", Cost: -3}); !v.Refused || v.Peek {
+		t.Errorf("a negative cost does not count as 1: %+v", v)
+	}
+}
+
+func TestWrongSets(t *testing.T) {
+	limiter, err := slidegate.NewPerCall(newMemory(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := []slidegate.Limit{named("", 1)}
+	for want, policies := range map[string][]Policy{
+		"policy: name: is missing":           {{Limits: one}, {Name: "a", Limits: one}},
+		`policy: name: "a" is there twice`:   {{Name: "a", Limits: one}, {Name: "a", Limits: one}},
+		`policy: name: "a" and "a/b"`:        {{Name: "a", Limits: one}, {Name: "a/b", Limits: one}},
+		`policy "": limits: invalid limit`:   {{}},
+		`policy "a": failure: unknown mode`:  {{Name: "a", Limits: one, Failure: modes}},
+		`policy "a": overrides: override 1: `: {{Name: "a", Limits: one, Overrides: []Override{{Key: "k"}}}},
+		`policy "a": candidate: slidegate: `: {{Name: "a", Limits: one, Candidate: []slidegate.Limit{{Quota: -1}}}},
+	} {
+		if _, err := New(limiter, policies, Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("New says %v, want %s", err, want)
+		}
+	}
+	if _, err := New(nil, nil, Options{}); err == nil {
+		t.Error("New takes no limiter at all")
+	}
+	if _, err := NewOver(Stores{}, []Policy{{Name: "a", Limits: one}}, Options{}); err == nil || !strings.Contains(err.Error(), `no store for "open"`) {
+		t.Errorf("NewOver without a store says %v", err)
+	}
+}
+
+// A request that waits decides again and again. Shadows and candidates are asked once, with the first that is not a peek.
+func TestDecideAgain(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{},
+		Policy{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 5)}},
+		Policy{Name: "tried", Limits: []slidegate.Limit{named("", 5)}, Shadow: true},
+		Policy{Name: "denies", Limits: []slidegate.Limit{named("", 5)}, Shadow: true, Deny: List{Keys: []string{"ann"}}},
+	)
+	r := s.Begin()
+	defer r.End()
+	r.Tell = true
+	for place := range 3 {
+		r.Add(Part{Policy: place, Key: "ann", Cost: 1})
+	}
+	for i, step := range []struct {
+		op    rule.Op
+		tried int
+		left  int64
+	}{{rule.Peek, 0, 5}, {rule.Take, 3, 4}, {rule.Peek, 0, 4}, {rule.Take, 0, 3}} {
+		var v Verdict
+		r.Decide(t.Context(), step.op, &v)
+		if v.Policy != "live" || v.Refused || v.Decision.Remaining != step.left || len(r.Tried()) != step.tried {
+			t.Errorf("step %d: %d tried, want %d; the verdict is %+v", i, len(r.Tried()), step.tried, v)
+		}
+	}
+}
