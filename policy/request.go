@@ -79,9 +79,6 @@ func (r *Request) Add(given Part) {
 	r.parts = append(r.parts, part{Part: given, asked: asked{policy: r.set.policies[given.Policy]}})
 }
 
-// Parts returns how many parts were added.
-func (r *Request) Parts() int { return len(r.parts) }
-
 // CountsDenied reports whether one of the limits counts refusals, so that one who waits must peek before it takes.
 func (r *Request) CountsDenied() bool {
 	for i := range r.parts {
