@@ -326,13 +326,13 @@ func TestWrongSets(t *testing.T) {
 	}
 	one := []slidegate.Limit{named("", 1)}
 	for want, policies := range map[string][]Policy{
-		"policy: name: is missing":           {{Limits: one}, {Name: "a", Limits: one}},
-		`policy: name: "a" is there twice`:   {{Name: "a", Limits: one}, {Name: "a", Limits: one}},
-		`policy: name: "a" and "a/b"`:        {{Name: "a", Limits: one}, {Name: "a/b", Limits: one}},
-		`policy "": limits: invalid limit`:   {{}},
-		`policy "a": failure: unknown mode`:  {{Name: "a", Limits: one, Failure: modes}},
+		"policy: name: is missing":            {{Limits: one}, {Name: "a", Limits: one}},
+		`policy: name: "a" is there twice`:    {{Name: "a", Limits: one}, {Name: "a", Limits: one}},
+		`policy: name: "a" and "a/b"`:         {{Name: "a", Limits: one}, {Name: "a/b", Limits: one}},
+		`policy "": limits: invalid limit`:    {{}},
+		`policy "a": failure: unknown mode`:   {{Name: "a", Limits: one, Failure: modes}},
 		`policy "a": overrides: override 1: `: {{Name: "a", Limits: one, Overrides: []Override{{Key: "k"}}}},
-		`policy "a": candidate: slidegate: `: {{Name: "a", Limits: one, Candidate: []slidegate.Limit{{Quota: -1}}}},
+		`policy "a": candidate: slidegate: `:  {{Name: "a", Limits: one, Candidate: []slidegate.Limit{{Quota: -1}}}},
 	} {
 		if _, err := New(limiter, policies, Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("New says %v, want %s", err, want)
