@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -233,6 +234,20 @@ func TestStoreFails(t *testing.T) {
 			strings.Contains(got.body, "broken") || got.Header.Get("Ratelimit") != "" {
 			t.Errorf("%v: %s %v %s", c.err, got.Status, got.Header, got.body)
 		}
+	}
+}
+
+// TestStoreCannot: policies that the store can never decide are a fault of the configuration, and no outage.
+func TestStoreCannot(t *testing.T) {
+	memory, err := memstore.New(memstore.Options{MaxKeys: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := plenty()
+	s.store = &failing{memory, fmt.Errorf("%w: two nodes", store.ErrUnsupported)}
+	got := newRig(t, application(t, echo), s).ask("GET", "/")
+	if got.StatusCode != 500 || strings.Contains(got.body, "two nodes") {
+		t.Errorf("%s %s, want 500 without the reason", got.Status, got.body)
 	}
 }
 

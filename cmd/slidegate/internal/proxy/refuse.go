@@ -14,6 +14,7 @@ import (
 
 // The answers of the proxy itself to requests that the application did not answer.
 var (
+	undecidable  = problemjson.Document{Status: http.StatusInternalServerError, Detail: "The rate limit could not be checked."}
 	unreachable  = problemjson.Document{Status: http.StatusBadGateway, Detail: "The application could not be reached."}
 	late         = problemjson.Document{Status: http.StatusGatewayTimeout, Detail: "The application did not answer in time."}
 	clientFailed = problemjson.Document{Status: http.StatusBadRequest, Detail: "The body of the request did not come to its end."}
@@ -36,6 +37,10 @@ func (p *Proxy) undecided(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // nobody waits for an answer
 	}
 	p.failures.Warn("proxy: the limits could not be checked", err)
+	if errors.Is(err, slidegate.ErrUnsupported) {
+		undecidable.Send(w)
+		return
+	}
 	p.refuse(w, &gate.Verdict{Decision: slidegate.Decision{Flags: rule.FallbackClosed}})
 }
 
