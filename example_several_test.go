@@ -8,14 +8,13 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // Ten a second and a thousand an hour: every key faces both limits, all or nothing. The decision says which of them
 // decided, and what each of them said.
 func Example_severalLimits() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
+	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}

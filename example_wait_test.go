@@ -9,14 +9,13 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // A client that must not exceed somebody else's limit waits for its turn. When the deadline would come first, Wait says
 // so at once, and how long it would have taken.
 func ExampleLimiter_Wait() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
+	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -17,14 +17,13 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // A server limits its callers by address, and one expensive method more than the others. A refused call is told when to
 // come back.
 func Example() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) // stands still, so that the example is always the same
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
+	store, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return slidegate.Micros(now.UnixMicro()) }})
 	if err != nil {
 		log.Fatal(err)
 	}

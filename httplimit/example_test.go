@@ -11,7 +11,6 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // Three lines make any handler limited.
@@ -104,7 +103,7 @@ func ExampleHeaders_Write() {
 	for range 2 {
 		d, err := limiter.Allow(context.Background(), "ann")
 		if err != nil { // nobody could decide
-			d = slidegate.Decision{Flags: rule.FallbackClosed}
+			d = httplimit.Undecided()
 		}
 		h := http.Header{}
 		prepared := items.Append(nil, limiter.Limits())

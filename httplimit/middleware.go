@@ -196,7 +196,7 @@ func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, items []*Hea
 	case v.Mistake():
 		m.send(w, http.StatusInternalServerError, []byte(mistaken[m.opts.Body]))
 	case v.Ended():
-		m.refuse(w, nil, &slidegate.Decision{Flags: rule.FallbackClosed})
+		m.refuse(w, nil, new(Undecided()))
 	default:
 		m.refuse(w, items, &v.Decision)
 	}

@@ -48,6 +48,10 @@ func RefusalStatus(d *slidegate.Decision) int {
 	return http.StatusTooManyRequests
 }
 
+// Undecided returns the decision on a request that nobody could decide, for handlers that write their own answers: a refusal
+// with 503.
+func Undecided() slidegate.Decision { return slidegate.Decision{Flags: rule.FallbackClosed} }
+
 // AppendRefusal appends the body of a refusal by the limits that the items are of; see Headers.Write. It names the limit
 // that refused as the header fields do. A decision with rule.FallbackClosed needs no items: nobody could decide, which is
 // what the body says.

@@ -9,7 +9,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/httplimit"
-	"github.com/slidegate/slidegate/rule"
 )
 
 // The answers of the proxy itself to requests that the application did not answer.
@@ -41,7 +40,7 @@ func (p *Proxy) undecided(w http.ResponseWriter, r *http.Request, err error) {
 		undecidable.Send(w)
 		return
 	}
-	p.refuse(w, &gate.Verdict{Decision: slidegate.Decision{Flags: rule.FallbackClosed}})
+	p.refuse(w, &gate.Verdict{Decision: httplimit.Undecided()})
 }
 
 // refuse answers a request that the gate does not let through.

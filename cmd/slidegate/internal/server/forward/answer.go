@@ -4,10 +4,9 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/httplimit"
 )
 
 // answer tells the proxy, and through it the client, what the gate said. Only 2xx lets a request pass. Traefik and Caddy show
@@ -16,7 +15,7 @@ func (h *Handler) answer(w http.ResponseWriter, mode Mode, v *gate.Verdict, err 
 	status := statusOf(v)
 	if err != nil {
 		status = statusOfError(err)
-		v = &gate.Verdict{Decision: slidegate.Decision{Flags: rule.FallbackClosed}} // which says nothing in headers
+		v = &gate.Verdict{Decision: httplimit.Undecided()} // which says nothing in headers
 	}
 	h.answers.WriteHeader(w.Header(), v)
 	var body []byte
