@@ -185,7 +185,7 @@ func (r *rig) raw(text string) *answer {
 	method, _, _ := strings.Cut(text, " ")
 	got, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if err != nil {
-		r.t.Fatalf("%.80q: %v", text, err)
+		r.t.Fatalf("no answer to %.80q: %v", text, err)
 	}
 	defer got.Body.Close()
 	body, _ := io.ReadAll(got.Body)

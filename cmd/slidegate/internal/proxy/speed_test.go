@@ -62,7 +62,7 @@ func load(b *testing.B, at string, clients int) {
 				request, _ := http.NewRequest(http.MethodGet, at, nil)
 				got, err := transport.RoundTrip(request)
 				if err != nil || got.StatusCode != 200 {
-					b.Errorf("%v, %v", got, err)
+					b.Errorf("got %v, %v, want status 200", got, err)
 					return
 				}
 				_, _ = io.Copy(io.Discard, got.Body)

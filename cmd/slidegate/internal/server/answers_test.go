@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/layer/failure"
@@ -252,7 +252,7 @@ func TestSameDenialByAllWays(t *testing.T) {
 		got := httptest.NewRecorder()
 		w.serve.ServeHTTP(got, w.ask("deny"))
 		if told(got) != "Forbidden" || got.Body.String() != want || got.Header().Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s: %s %v\n%s", name, told(got), got.Header(), got.Body)
+			t.Errorf("%s: got %s %v\n%s\nwant Forbidden as application/problem+json\n%s", name, told(got), got.Header(), got.Body, want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (s *service) underWay(t *testing.T) net.Conn {
 	}
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
-		t.Fatalf("%q, %v", line, err)
+		t.Fatalf("got %q, %v, want 100 Continue", line, err)
 	}
 	return conn
 }
@@ -137,7 +137,7 @@ func TestWatchEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := watch.Recv(); err != nil || got.Status != healthpb.HealthCheckResponse_SERVING {
-		t.Fatalf("%v, %v", got, err)
+		t.Fatalf("got %v, %v, want SERVING", got, err)
 	}
 	s.stop(t)
 	if s.log.has("cut off") {

@@ -177,7 +177,7 @@ func TestMaxConnections(t *testing.T) {
 func TestDoorsHaveOneBound(t *testing.T) {
 	s := start(t, plain, nil)
 	if got := s.resp(t, "INFO clients"); !strings.Contains(got, "maxclients:65536\r\n") {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want maxclients:65536", got)
 	}
 	if page := s.ask(t, "admin", "GET", "/metrics", "").body; !strings.Contains(page, `slidegate_resp_commands_total{slidegate_command="info"} 1`) {
 		t.Errorf("the command is not counted:\n%s", page)

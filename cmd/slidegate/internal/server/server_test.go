@@ -71,7 +71,7 @@ func TestFirstMinute(t *testing.T) {
 		RetryAfter int64 `json:"retry_after_us"`
 	}
 	if err := json.Unmarshal([]byte(refused.body), &told); err != nil || told.RetryAfter < 1 || told.RetryAfter > 200_000 || refused.header.Get("Retry-After") != "1" {
-		t.Fatalf("%+v, %v", refused, err)
+		t.Fatalf("got %+v, %v, want retry_after_us of 1 to 200000 and Retry-After 1", refused, err)
 	}
 	<-time.After(time.Duration(told.RetryAfter) * time.Microsecond)
 	if got := s.allow(t, "", "me"); got != http.StatusOK {
@@ -109,7 +109,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	}
 	for _, n := range []string{"0", "x", "-1", "100000"} {
 		if got := s.ask(t, "admin", "GET", "/v1/top?n="+n, ""); got.status != http.StatusBadRequest {
-			t.Errorf("n=%s: %+v", n, got)
+			t.Errorf("n=%s: got %+v, want 400", n, got)
 		}
 	}
 }

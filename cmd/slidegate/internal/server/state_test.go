@@ -83,7 +83,7 @@ func TestStateOfFewKeys(t *testing.T) {
 				asks = append(asks, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
 			}
 			if got := s.ask(t, "http", "POST", "/v1/allow", `{"requests":[`+strings.Join(asks, ",")+"]}"); got.status != http.StatusOK {
-				t.Fatalf("%+v", got)
+				t.Fatalf("batch %d: got %+v, want 200", batch, got)
 			}
 		}
 		s.stop(t)

@@ -109,7 +109,7 @@ func (s *service) flags(t *testing.T, policy, key string) (int, []string) {
 	got := s.ask(t, "http", "POST", "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
 	var told struct{ Flags []string }
 	if err := json.Unmarshal([]byte(got.body), &told); err != nil {
-		t.Fatalf("%+v: %v", got, err)
+		t.Fatalf("got %+v, want JSON: %v", got, err)
 	}
 	return got.status, told.Flags
 }

@@ -20,7 +20,7 @@ func TestPostgres(t *testing.T) {
 	}
 	for _, m := range modes(o) {
 		if d := allow(t, limiter(t, m.store, "start")); d.Flags != m.flag || d.Allowed != m.allowed {
-			t.Errorf("%s: %+v", m.name, d)
+			t.Errorf("mode %s: got %+v, want flags %v and allowed %v", m.name, d, m.flag, m.allowed)
 		}
 	}
 	server.Restart()

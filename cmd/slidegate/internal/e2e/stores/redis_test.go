@@ -99,7 +99,7 @@ func TestDownAtTheStart(t *testing.T) {
 	for _, m := range modes(o) {
 		d := allow(t, limiter(t, m.store, "start"))
 		if d.Flags != m.flag || d.Allowed != m.allowed {
-			t.Errorf("%s: %+v", m.name, d)
+			t.Errorf("mode %s: got %+v, want flags %v and allowed %v", m.name, d, m.flag, m.allowed)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestKillAndRecovery(t *testing.T) {
 		var d slidegate.Decision
 		until(t, "mode "+m.name+" to answer", func() bool { d = allow(t, limiters[i]); return d.Flags&m.flag != 0 })
 		if d.Allowed != m.allowed {
-			t.Errorf("%s: %+v", m.name, d)
+			t.Errorf("mode %s: got %+v, want allowed %v", m.name, d, m.allowed)
 		}
 	}
 	if err := o.Ping(ctx); err == nil {
