@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Is a store's own memory used where it lends some, and none besides?
+// States live in the memory that a store lends them, and decisions allocate none.
 
 func TestCountsStayInLentMemory(t *testing.T) {
 	l := normal(t, Limit{Quota: 10, Window: minute, Segments: 3})
