@@ -251,7 +251,7 @@ func TestDurationEvery(t *testing.T) {
 				_, _ = limiter.Allow(context.Background(), "k")
 			}
 			if points := m.durations(); len(points) != 1 || points[0].Count < c.least || points[0].Count > c.most {
-				t.Errorf("%+v: %+v", c, points)
+				t.Errorf("every %d: got %+v, want one point of %d to %d", c.every, points, c.least, c.most)
 			}
 		}
 	}

@@ -30,8 +30,11 @@ func TestChargesPerRequest(t *testing.T) {
 			t.Errorf("request %d: %v", i, r.Err)
 		}
 	}
-	if batch[2].Err != nil || err == nil || err.Error() != batch[0].Err.Error() || batch[2].Answers[63].Remaining != 9 {
-		t.Errorf("Apply returned %v, the last request has %v, %+v", err, batch[2].Err, batch[2].Answers)
+	if err == nil || err.Error() != batch[0].Err.Error() {
+		t.Errorf("Apply returned %v, want the first request's error %v", err, batch[0].Err)
+	}
+	if batch[2].Err != nil || batch[2].Answers[63].Remaining != 9 {
+		t.Errorf("the last request has %v, %+v, want no error and 9 left in the last answer", batch[2].Err, batch[2].Answers)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestMigrateTogether(t *testing.T) {
 			pool := server.Pool(t, "default_transaction_isolation="+level, "pool_max_conns=1")
 			all.Go(func() {
 				if err := pgstore.Migrate(context.Background(), pool, opts); err != nil {
-					t.Errorf("%s: %v", level, err)
+					t.Errorf("Migrate at %s: %v", level, err)
 				}
 			})
 		}
@@ -72,9 +72,13 @@ func TestMigrationsByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, step := range steps {
-			if step.Version != i+1 || step.Name == "" || strings.ContainsAny(step.SQL, "\r") || strings.Contains(step.SQL, "{prefix}") ||
-				strings.Contains(step.SQL, "{schema}") || strings.Contains(step.SQL, "{unlogged}") {
-				t.Errorf("step %d is %d, %q", i, step.Version, step.Name)
+			if step.Version != i+1 || step.Name == "" {
+				t.Errorf("step %d is %d, %q, want version %d with a name", i, step.Version, step.Name, i+1)
+			}
+			for _, left := range []string{"\r", "{prefix}", "{schema}", "{unlogged}"} {
+				if strings.Contains(step.SQL, left) {
+					t.Errorf("step %d has %q, want it replaced", i, left)
+				}
 			}
 			if _, err := pool.Exec(t.Context(), step.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
 				t.Fatalf("step %d: %v", step.Version, err)

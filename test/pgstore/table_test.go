@@ -183,7 +183,7 @@ func TestIsolationLevels(t *testing.T) {
 							failed++
 							if code := codeOf(err); level == "read committed" || code != "40001" || // a serialization failure
 								!strings.Contains(err.Error(), "read committed") {
-								t.Errorf("%s: %v", level, err)
+								t.Errorf("at %s: got the error %v, want only serialization failures above read committed, and a hint at it", level, err)
 							}
 						} else if _, allowed := rule.Deciding(request.Answers); allowed {
 							granted++

@@ -220,7 +220,7 @@ func TestRole(t *testing.T) {
 	want(t, reader, "SELECT n::text FROM t", "7")
 	for url, statement := range map[string]string{reader: "DELETE FROM t RETURNING n::text", nobody: "SELECT n::text FROM t"} {
 		if _, err := query(t, url, statement); code(err) != "42501" { // insufficient privilege
-			t.Errorf("%s: %v", statement, err)
+			t.Errorf("%s: got the error %v, want 42501, insufficient privilege", statement, err)
 		}
 	}
 }

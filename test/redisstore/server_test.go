@@ -22,7 +22,7 @@ func do(t testing.TB, client rueidis.Client, command ...string) rueidis.RedisRes
 	t.Helper()
 	result := client.Do(context.Background(), client.B().Arbitrary(command...).Build())
 	if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		t.Fatalf("%s: %v", command[0], err)
+		t.Fatalf("%s failed: %v", command[0], err)
 	}
 	return result
 }
@@ -32,7 +32,7 @@ func number(t testing.TB, client rueidis.Client, command ...string) int64 {
 	result := do(t, client, command...)
 	n, err := result.AsInt64()
 	if err != nil {
-		t.Fatalf("%s: %v", command[0], err)
+		t.Fatalf("the answer to %s is not a number: %v", command[0], err)
 	}
 	return n
 }
@@ -42,7 +42,7 @@ func text(t testing.TB, client rueidis.Client, command ...string) string {
 	result := do(t, client, command...)
 	s, err := result.ToString()
 	if err != nil && !rueidis.IsRedisNil(err) {
-		t.Fatalf("%s: %v", command[0], err)
+		t.Fatalf("the answer to %s is not text: %v", command[0], err)
 	}
 	return s
 }

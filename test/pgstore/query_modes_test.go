@@ -118,7 +118,7 @@ func TestModes(t *testing.T) {
 	for _, mode := range modes {
 		pool := poolIn(t, server.URL(), mode)
 		if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
-			t.Fatalf("%v: %v", mode, err)
+			t.Fatalf("Migrate in %v: %v", mode, err)
 		}
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newStore(t, pool, opts) })
@@ -152,7 +152,7 @@ func TestBouncer(t *testing.T) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		pool := poolIn(t, url, mode)
 		if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
-			t.Fatalf("%v: %v", mode, err)
+			t.Fatalf("Migrate in %v: %v", mode, err)
 		}
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newStore(t, pool, opts) })
@@ -246,7 +246,7 @@ func text(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) strin
 	t.Helper()
 	var value string
 	if err := pool.QueryRow(context.Background(), statement, args...).Scan(&value); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+		t.Fatalf("%s failed: %v", statement, err)
 	}
 	return value
 }
@@ -255,7 +255,7 @@ func number(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) int
 	t.Helper()
 	var value int64
 	if err := pool.QueryRow(context.Background(), statement, args...).Scan(&value); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+		t.Fatalf("%s failed: %v", statement, err)
 	}
 	return value
 }
