@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -42,9 +43,7 @@ func bareApplication(t *testing.T, serve func(net.Conn)) string {
 	t.Cleanup(func() {
 		listener.Close()
 		<-ended
-		for deadline := time.Now().Add(patience); open.Load() > 0 && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Eventually(t, "all connections of the application are closed", func() bool { return open.Load() == 0 })
 	})
 	return "http://" + listener.Addr().String()
 }

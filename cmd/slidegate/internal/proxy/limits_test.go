@@ -55,7 +55,7 @@ func TestTrueRetryAfter(t *testing.T) {
 	if got := first.Header.Get("Ratelimit-Policy"); got != `"2/1m sliding-log";q=2;w=60` {
 		t.Errorf("RateLimit-Policy: %s", got)
 	}
-	r.now.Add(12_500_000)
+	r.clock.Advance(12_500_000)
 	r.ask("GET", "/")
 	refused := r.ask("GET", "/")
 	// The first unit is free 60 s after it was taken, which is in 47.5 s.
@@ -80,11 +80,11 @@ func TestTrueRetryAfter(t *testing.T) {
 	if told.RetryAfter != 48 || told.Detail != "The quota is used up. Try again in 48 seconds." {
 		t.Errorf("got retry_after %d, detail %q, want 48 in both", told.RetryAfter, told.Detail)
 	}
-	r.now.Add(47_000_000)
+	r.clock.Advance(47_000_000)
 	if got := r.ask("GET", "/"); got.StatusCode != 429 || got.Header.Get("Retry-After") != "1" || !strings.Contains(got.body, "in 1 second.") {
 		t.Errorf("a second too early: %s %v %s", got.Status, got.Header, got.body)
 	}
-	r.now.Add(1_000_000)
+	r.clock.Advance(1_000_000)
 	if got := r.ask("GET", "/"); got.StatusCode != 200 {
 		t.Errorf("after Retry-After: %s", got.Status)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -44,16 +45,13 @@ func TestDrain(t *testing.T) {
 		r.stop()
 		close(stopped)
 	}()
-	for deadline := time.Now().Add(patience); ; {
+	testkit.Eventually(t, "it no longer listens", func() bool {
 		conn, err := net.Dial("tcp", r.at)
-		if err != nil {
-			break
+		if err == nil {
+			conn.Close()
 		}
-		conn.Close()
-		if time.Now().After(deadline) {
-			t.Fatal("it still listens")
-		}
-	}
+		return err != nil
+	})
 	close(finish)
 	if text := within(t, "the answer", got); text != "whole" {
 		t.Errorf("the answer: %s", text)
@@ -272,11 +270,7 @@ func TestMostConnections(t *testing.T) {
 		t.Error("a third connection is answered")
 	}
 	first.Close()
-	for deadline := time.Now().Add(patience); ask(r.dial()) != nil; {
-		if time.Now().After(deadline) {
-			t.Fatal("there is no room after one has gone")
-		}
-	}
+	testkit.Eventually(t, "there is room after one has gone", func() bool { return ask(r.dial()) == nil })
 	if err := ask(second); err != nil {
 		t.Errorf("the second, later: %v", err)
 	}

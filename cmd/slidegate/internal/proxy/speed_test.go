@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slidegate/slidegate"
 )
 
 // BenchmarkProxy compares the application alone, behind the reverse proxy of the standard library, and
@@ -39,7 +41,7 @@ func BenchmarkProxy(b *testing.B) {
 		standard.Transport.(*http.Transport).CloseIdleConnections()
 	})
 	r := newRig(b, to, plenty())
-	r.now.Store(time.Now().UnixMicro())
+	r.clock.Set(slidegate.Micros(time.Now().UnixMicro()))
 	for _, c := range []struct{ name, at string }{
 		{"application alone", to}, {"standard library", "http://" + listener.Addr().String()}, {"this", "http://" + r.at},
 	} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -63,7 +64,7 @@ func (s *service) resp(t *testing.T, command string) string {
 func TestFirstMinute(t *testing.T) {
 	s := start(t, "policies: {default: {limits: [1/200ms sliding-log]}}\n", nil)
 	var refused reply // the second, unless the machine took longer than the window for two
-	eventually(t, "somebody is refused", func() bool {
+	testkit.Eventually(t, "somebody is refused", func() bool {
 		refused = s.ask(t, "http", "POST", "/v1/allow", `{"key":"me"}`)
 		return refused.status == http.StatusTooManyRequests
 	})
@@ -100,7 +101,7 @@ func TestHealthAndMetrics(t *testing.T) {
 			t.Errorf("the metrics have no %s:\n%s", want, metrics)
 		}
 	}
-	if strings.Contains(metrics, "secret") || s.log.has("secret") {
+	if strings.Contains(metrics, "secret") || s.Log.Has("secret") {
 		t.Error("a key is in the metrics or in the log")
 	}
 	top := s.ask(t, "admin", "GET", "/v1/top", "").body

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
@@ -24,6 +25,6 @@ func TestPostgres(t *testing.T) {
 		}
 	}
 	server.Restart()
-	until(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
+	testkit.Eventually(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
 	sameCounts(t, o)
 }

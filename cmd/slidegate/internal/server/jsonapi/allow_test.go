@@ -31,7 +31,7 @@ func TestAllowOne(t *testing.T) {
 		tells(t, `"2/1m";r=0;t=90`, policy, "90") // rounded up
 	s.add(time.Second)
 	s.post("/v1/allow", ask).tells(t, `"2/1m";r=0;t=89`, policy, "89")
-	s.now.Store(start + 90e6)
+	s.clock.Set(start + 90e6)
 	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 1, 0, 90e6, start+90e6)).
 		tells(t, `"2/1m";r=0`, policy, "")
 }
