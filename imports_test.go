@@ -58,7 +58,7 @@ var floors = map[string]int{
 }
 
 // standardOnly are the packages that must not make anybody download anything.
-var standardOnly = []string{".", "rule", "store", "memstore", "storetest", "clientip", "httplimit", "internal/leakcheck"}
+var standardOnly = []string{".", "rule", "store", "memstore", "storetest", "clientip", "httplimit", "internal/leakcheck", "internal/testkit"}
 
 func floorOf(t *testing.T, pkg string) int {
 	t.Helper()
