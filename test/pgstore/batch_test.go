@@ -10,13 +10,14 @@ import (
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/porttest"
 )
 
 // A request of too many charges or of none is refused by itself; the others of its batch are decided.
 func TestChargesPerRequest(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, database(t, pgstore.Options{}), pgstore.Options{})
-	limit := bind(t, "", kinds()[0])
+	limit := bind(t, "", porttest.Kinds()[0])
 	batch := make([]store.Request, 3)
 	for i, n := range []int{0, 65, 64} {
 		for j := range n {

@@ -12,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/porttest"
 )
 
 // Ten processes that start at once migrate once, whatever isolation level they come with.
@@ -39,7 +40,7 @@ func TestMigrateTogether(t *testing.T) {
 		if applied != int64(len(steps)) || steps[len(steps)-1].Version != len(steps) {
 			t.Errorf("%s: %d of %d steps were applied", level, applied, len(steps))
 		}
-		ask(t, newStore(t, pool, opts), rule.Take, store.Charge{Limit: bind(t, "", kinds()[0]), Cost: 1})
+		ask(t, newStore(t, pool, opts), rule.Take, store.Charge{Limit: bind(t, "", porttest.Kinds()[0]), Cost: 1})
 	}
 }
 
