@@ -157,7 +157,7 @@ func (w *twins) play(batch []store.Request) {
 		r := &batch[i]
 		truth, err := ask(context.Background(), w.plain, r.Op, r.Group, r.Charges...)
 		if err != nil || r.Err != nil {
-			w.t.Fatal(err, r.Err)
+			w.t.Fatalf("got the errors %v of the twin and %v of the layer, want none", err, r.Err)
 		}
 		w.compare(r, truth)
 	}

@@ -115,7 +115,7 @@ func TestNegativeMomentsAreNobodys(t *testing.T) {
 		memory, bound := newMemory(t), bind(t, limit)
 		a, err := apply(t, memory, rule.Take, store.Charge{Limit: bound, Key: "k", Cost: 5})
 		if err != nil || !a.Allowed {
-			t.Fatal(a, err)
+			t.Fatalf("%v: got %+v, %v, want it allowed", limit, a, err)
 		}
 		back, err := apply(t, memory, rule.GiveBack, store.Charge{Limit: bound, Key: "k", Cost: 5, At: -a.At})
 		if err != nil || back.Granted != 0 {
