@@ -1,5 +1,5 @@
-// Package testkit is what the tests of the program have in common: waiting for something that takes an unknown time, and
-// the program itself. It needs the standard library alone, and only tests import it.
+// Package testkit is what the tests of the program have in common: waiting for something that takes an unknown time, what
+// must not fail, and the program itself. It needs the standard library alone, and only tests import it.
 package testkit
 
 import (
@@ -35,6 +35,14 @@ func eventually(patience time.Duration, is func() bool) bool {
 		}
 	}
 	return true
+}
+
+// NoError fails the test if err is not nil.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
 }
 
 // MainWithProgram is the TestMain of packages that run the real program. It builds the program once from the folder of

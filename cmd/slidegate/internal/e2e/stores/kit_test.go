@@ -6,20 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores/storestest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestMain sees to it that nothing goes on after Close, but for what a client of a cluster leaves behind: goroutines that
-// are asleep for a few seconds before they would look for nodes again, or let go of old ones, and then end by themselves.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
-}
+// TestMain checks that nothing goes on after Close.
+func TestMain(m *testing.M) { storestest.Main(m) }
 
 var ctx = context.Background()
 

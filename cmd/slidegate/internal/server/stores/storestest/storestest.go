@@ -6,10 +6,21 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/store"
 )
+
+// Main runs the tests of a package and fails if anything goes on after them, except what a client of Redis leaves behind:
+// goroutines that are asleep for a few seconds before they would look for nodes again, or let go of old ones, and then end
+// by themselves.
+func Main(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
 
 // Open opens a store and closes it at the end of the test.
 func Open(t testing.TB, url string, opts stores.Options) *stores.Opened {
