@@ -93,7 +93,7 @@ func TestEveryWayToOneAddress(t *testing.T) {
 			},
 		} {
 			if d, err := ask(); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
+				t.Fatalf("got %+v, %v, want it allowed", d, err)
 			}
 		}
 		for name, limiter := range map[string]*slidegate.Limiter{"first": first, "second": second, "with": with} {

@@ -48,7 +48,7 @@ func TestMoreLimitsThanAreRemembered(t *testing.T) {
 			limit := slidegate.Limit{Name: fmt.Sprint(i), Quota: 10, Window: time.Minute}
 			d, err := limiter.For(claim(limit, "k", 1)).Allow(t.Context())
 			if err != nil || !d.Allowed || d.LimitName != limit.Name || d.Remaining != 9-round {
-				t.Fatalf("limit %d, round %d: %+v, %v", i, round, d, err)
+				t.Fatalf("limit %d, round %d: got %+v, %v, want allowed by the limit %q with %d left", i, round, d, err, limit.Name, 9-round)
 			}
 		}
 	}
@@ -100,7 +100,8 @@ func TestBind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if slidegate.Unbind(a) != limit || a.Namespace() != "shop" || a.Label() != "api" || a.Rule().Window != slidegate.Micros(time.Minute.Microseconds()) {
-		t.Errorf("bound %v in %q as %q, %+v", slidegate.Unbind(a), a.Namespace(), a.Label(), a.Rule())
+		t.Errorf("bound %v in %q as %q, %+v, want %v in \"shop\" as \"api\", with a window of a minute",
+			slidegate.Unbind(a), a.Namespace(), a.Label(), a.Rule(), limit)
 	}
 	b, err := slidegate.Bind("shop", limit)
 	if err != nil || b.ID() == a.ID() || b.Prefix() != a.Prefix() {

@@ -43,7 +43,7 @@ func TestNoLimitsNoAnswer(t *testing.T) {
 	}
 	for _, verb := range append(keyVerbs(), claimVerbs()...) {
 		if d, err := verb.ask(t.Context(), limiter, "k", 1); !errors.Is(err, slidegate.ErrLimit) || d.Allowed {
-			t.Errorf("%s: %+v, %v", verb.name, d, err)
+			t.Errorf("%s: got %+v, %v, want ErrLimit", verb.name, d, err)
 		}
 	}
 	for _, verb := range claimVerbs(slidegate.PerMinute(10)) {
@@ -78,7 +78,7 @@ func TestStoreFails(t *testing.T) {
 		for _, verb := range verbs {
 			d, err := verb.ask(t.Context(), limiter, "k", 1)
 			if !errors.Is(err, down) || !reflect.DeepEqual(d, slidegate.Decision{}) {
-				t.Errorf("%s: %+v, %v", verb.name, d, err)
+				t.Errorf("%s: got %+v, %v, want no decision and the store's error", verb.name, d, err)
 			}
 		}
 		if r, _, _ := limiter.Reserve(t.Context(), "k", 1); !reflect.DeepEqual(r, slidegate.Reservation{}) {
@@ -98,7 +98,7 @@ func TestTooManyClaims(t *testing.T) {
 	}
 	for _, verb := range claimVerbs(minute, minute) { // the same address twice is one charge
 		if _, err := verb.ask(t.Context(), limiter, "k", 1); err != nil {
-			t.Errorf("%s: %v", verb.name, err)
+			t.Errorf("%s: got the error %v, want none", verb.name, err)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func checkTellsNothing(t *testing.T, what string, err error) {
 	if err == nil {
 		t.Errorf("%s: no error", what)
 	} else if strings.Contains(err.Error(), "Hunter2") {
-		t.Errorf("%s: %v", what, err)
+		t.Errorf("%s: the error has a secret: %v", what, err)
 	}
 }
 

@@ -83,7 +83,7 @@ func play(t *testing.T, limiter *slidegate.Limiter, clock *storetest.Clock, step
 		}
 		got, err := step.ask(t.Context(), limiter)
 		if err != nil {
-			t.Fatalf("%s: %v", step.name, err)
+			t.Fatalf("%s: got the error %v, want none", step.name, err)
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("%s:\n got  %+v\n want %+v", step.name, got, want)
@@ -190,7 +190,7 @@ func TestCostZeroChargesNothing(t *testing.T) {
 				continue
 			}
 			if _, err := verb.ask(t.Context(), limiter, "k", 0); err != nil {
-				t.Errorf("%s: %v", verb.name, err)
+				t.Errorf("%s: got the error %v, want none", verb.name, err)
 			}
 			if d, err := limiter.Peek(t.Context(), "k"); err != nil || d.RetryAfter != 59*time.Second {
 				t.Fatalf("%s of nothing moved RetryAfter from 59s to %v, %v", verb.name, d.RetryAfter, err)
@@ -206,7 +206,7 @@ func TestOneRoundTrip(t *testing.T) {
 	limiter := newLimiter(t, store, limits...)
 	for _, verb := range append(keyVerbs(), claimVerbs(limits...)...) {
 		if _, err := verb.ask(t.Context(), limiter, "k", 1); err != nil {
-			t.Fatalf("%s: %v", verb.name, err)
+			t.Fatalf("%s: got the error %v, want none", verb.name, err)
 		}
 		if asked := store.take(); len(asked) != 1 || len(asked[0].Charges) != 3 {
 			t.Errorf("%s asked %d times", verb.name, len(asked))
@@ -219,7 +219,7 @@ func TestNewRefusesLimitsOfOneAddress(t *testing.T) {
 	ten := slidegate.PerMinute(10)
 	for _, limits := range [][]slidegate.Limit{{ten, slidegate.PerMinute(20)}, {ten, ten}, {slidegate.PerHour(1), ten, ten}} {
 		if _, err := slidegate.New(newReference(), limits...); !errors.Is(err, slidegate.ErrConflict) {
-			t.Errorf("%v: %v", limits, err)
+			t.Errorf("%v: got the error %v, want ErrConflict", limits, err)
 		}
 	}
 	named := ten

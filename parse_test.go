@@ -68,7 +68,7 @@ func TestParseLimitAccepts(t *testing.T) {
 	} {
 		got, err := slidegate.ParseLimit(text)
 		if err != nil {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q is refused: %v", text, err)
 		} else if got != want {
 			t.Errorf("%q is %#v, want %#v", text, got, want)
 		}

@@ -46,7 +46,7 @@ func TestReserve(t *testing.T) {
 		}
 		r, d, err := limiter.Reserve(t.Context(), "k", 3)
 		if err != nil || d.Allowed || d.RetryAfter != time.Minute || d.Remaining != 2 || d.LimitName != "tokens" {
-			t.Errorf("3 of the 2 that are left: %+v, %v", d, err)
+			t.Errorf("3 of the 2 that are left: got %+v, %v, want a refusal by tokens with 2 left, for a minute", d, err)
 		}
 		if !reflect.DeepEqual(r, slidegate.Reservation{}) {
 			t.Errorf("a refusal reserved %+v", r)
@@ -130,7 +130,7 @@ func TestSettleSeveral(t *testing.T) {
 			claims := limiter.For(claim(requests, "ann", 1), claim(input, "ann", 40), claim(output, "acme", 50)).InGroup("acme")
 			r, d, err := claims.Reserve(t.Context())
 			if err != nil || !d.Allowed || len(r.Charges) != 3 || r.Group != "acme" {
-				t.Fatalf("%+v, %+v, %v", r, d, err)
+				t.Fatalf("got %+v, %+v, %v, want 3 charges allowed in the group acme", r, d, err)
 			}
 			clock.Advance(rule.Micros(time.Second.Microseconds()))
 			settle(t, limiter, r, test.costs...)
@@ -252,7 +252,7 @@ func TestReservationTravels(t *testing.T) {
 		claims := here.For(claim(limits[0], key, 8), claim(limits[1], key, 8), claim(limits[2], key, 8)).InGroup(group)
 		r, d, err := claims.Reserve(t.Context())
 		if err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
+			t.Fatalf("got %+v, %v, want it allowed", d, err)
 		}
 		encoded, err := json.Marshal(r)
 		if err != nil {
@@ -281,7 +281,7 @@ func TestReserveSameAddressTwice(t *testing.T) {
 	limiter := newLimiter(t, newReference(), limit)
 	r, d, err := limiter.For(claim(limit, "k", 2), claim(limit, "k", 3)).Reserve(t.Context())
 	if err != nil || !d.Allowed || len(r.Charges) != 1 || r.Charges[0].Cost != 5 {
-		t.Fatalf("%+v, %+v, %v", r, d, err)
+		t.Fatalf("got %+v, %+v, %v, want one charge of 5 allowed", r, d, err)
 	}
 	settle(t, limiter, r, 1)
 	if n := used(t, limiter, "k"); n != 1 {

@@ -100,19 +100,19 @@ func TestClaimsAreAllOrNothing(t *testing.T) {
 			return d
 		}
 		if d := ask("ann", "acme", 8); !d.Allowed || d.Index != 0 || d.LimitName != "user" || d.Remaining != 4 || d.Granted != 1 {
-			t.Errorf("the user has the least left: %+v", d)
+			t.Errorf("the user has the least left: got %+v, want 1 granted by user, the first, with 4 left", d)
 		}
 		if d := ask("bob", "acme", 10); !d.Allowed || d.Index != 1 || d.LimitName != "tenant" || d.Remaining != 2 || d.Granted != 10 {
-			t.Errorf("the tenant has the least left: %+v", d)
+			t.Errorf("the tenant has the least left: got %+v, want 10 granted by tenant, the second, with 2 left", d)
 		}
 		if d := ask("ann", "acme", 3); d.Allowed || d.Index != 1 || d.Granted != 0 || len(d.Answers) != 3 || d.Answers[0].Remaining != 4 {
-			t.Errorf("the tenant has not enough, and the user was not charged: %+v", d)
+			t.Errorf("the tenant has not enough: got %+v, want a refusal by the second of three, and 4 left of the user", d)
 		}
 		if d := ask("cy", "corp", 20); !d.Allowed || d.Answers[2].Remaining != 24 {
 			t.Errorf("the budget has 100 - 16 - 20 - 40 left: %+v", d)
 		}
 		if d := ask("dee", "dint", 15); d.Allowed || d.Index != 2 || d.LimitName != "global" || d.Answers[1].Remaining != 20 {
-			t.Errorf("the budget has not enough, and the tenant was not charged: %+v", d)
+			t.Errorf("the budget has not enough: got %+v, want a refusal by global, the third, and 20 left of the tenant", d)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestSameAddressTwice(t *testing.T) {
 		limiter := newPerCall(t, store)
 		d, err := limiter.For(claim(a, "k", 2), claim(a, "k", 3), claim(b, "k", 1), claim(a, "k", 1)).Allow(t.Context())
 		if err != nil || !d.Allowed || len(d.Answers) != 4 {
-			t.Fatalf("%+v, %v", d, err)
+			t.Fatalf("got %+v, %v, want it allowed, with four answers", d, err)
 		}
 		if d.Index != 2 || d.LimitName != "b" || d.Remaining != 3 {
 			t.Errorf("decided by %q at %d with %d left, want b at 2 with 3 left", d.LimitName, d.Index, d.Remaining)
@@ -136,11 +136,11 @@ func TestSameAddressTwice(t *testing.T) {
 		}
 		d, err = limiter.For(claim(a, "k", 3), claim(a, "k", 2)).Allow(t.Context())
 		if err != nil || d.Allowed || d.Remaining != 4 || d.RetryAfter != time.Minute {
-			t.Errorf("3 and 2 of the 4 that are left: %+v, %v", d, err)
+			t.Errorf("3 and 2 of the 4 that are left: got %+v, %v, want a refusal with 4 left, for a minute", d, err)
 		}
 		d, err = limiter.For(claim(a, "k", 2), claim(a, "other", 3)).Allow(t.Context())
 		if err != nil || !d.Allowed || d.Remaining != 2 || d.Answers[1].Remaining != 7 {
-			t.Errorf("two keys are two addresses: %+v, %v", d, err)
+			t.Errorf("two keys are two addresses: got %+v, %v, want it allowed, with 2 and 7 left", d, err)
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestSameAddressTwiceDoesNotOverflow(t *testing.T) {
 	}
 	d, err := limiter.For(claims...).Allow(t.Context())
 	if err != nil || !d.Allowed || d.Granted != rule.MaxQuota || d.Remaining != 0 {
-		t.Errorf("%+v, %v", d.Allowed, err)
+		t.Errorf("got %+v, %v, want %d granted and nothing left", d.Answers[0], err, rule.MaxQuota)
 	}
 }
 

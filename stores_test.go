@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -35,30 +36,18 @@ func newReference() store.Store { return storetest.NewReference(storetest.NewClo
 
 func newMemory(t testing.TB, clock *storetest.Clock) store.Store {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{Now: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return testkit.Must(memstore.New(memstore.Options{Now: clock.Now}))(t)
 }
 
 func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *slidegate.Limiter {
 	t.Helper()
-	limiter, err := slidegate.New(store, limits...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	return testkit.Must(slidegate.New(store, limits...))(t)
 }
 
 // newPerCall makes a limiter for limits that are given per call.
 func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
 	t.Helper()
-	limiter, err := slidegate.NewPerCall(store, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	return testkit.Must(slidegate.NewPerCall(store, ""))(t)
 }
 
 func allow(t testing.TB, limiter *slidegate.Limiter, key string, n int64) slidegate.Decision {

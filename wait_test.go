@@ -58,7 +58,7 @@ func TestWaitTakesAsLongAsRetryAfter(t *testing.T) {
 				time.Sleep(limit.Window / 7)
 				d, err := limiter.PeekN(t.Context(), "k", 9)
 				if err != nil || d.Allowed || d.RetryAfter <= 0 || d.Never() {
-					t.Fatalf("not refused for a time: %+v, %v", d, err)
+					t.Fatalf("got %+v, %v, want a refusal that ends", d, err)
 				}
 				if took := timed(func() { wait(t, limiter, 9) }); took != d.RetryAfter {
 					t.Errorf("waited for %v, RetryAfter was %v", took, d.RetryAfter)

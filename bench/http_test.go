@@ -90,7 +90,7 @@ func TestGoals(t *testing.T) {
 		{0.21, 3, false, "0.20x: missed"},
 	} {
 		if got := m.goal(c.part, c.allocs, 0.20, c.admits); got != c.want {
-			t.Errorf("%+v: %s", c, got)
+			t.Errorf("goal(%g, %g, 0.20, %v) = %q, want %q", c.part, c.allocs, c.admits, got, c.want)
 		}
 	}
 }

@@ -207,7 +207,7 @@ func TestReadStat(t *testing.T) {
 	// As Linux writes it: 150 ticks in the program and 25 in the system, of the 12th and 13th field after the name.
 	parent, worked, ok := readStat("42 (a (b) c) S 7 42 42 0 -1 4194560 1 0 0 0 150 25 9 9 20 0 1 0 100")
 	if parent != "7" || worked != 1750*time.Millisecond || !ok {
-		t.Errorf("%s, %v, %v", parent, worked, ok)
+		t.Errorf("readStat = parent %s, worked %v, %v; want 7, 1.75s, true", parent, worked, ok)
 	}
 	for _, text := range []string{"", "42 (a) S 7", "42 (a) S 7 42 42 0 -1 4194560 1 0 0 0 x 25 9"} {
 		if _, _, ok := readStat(text); ok {

@@ -135,7 +135,7 @@ func TestRedisRowsAskedFor(t *testing.T) {
 		names = append(names, row.name)
 	}
 	if want := []string{"redis_rate", "redis_rate, piped", "sorted set", possible}; !slices.Equal(names, want) {
-		t.Errorf("%q", names)
+		t.Errorf("the rows are %q, want %q", names, want)
 	}
 }
 
@@ -145,7 +145,7 @@ const redisInfo = "# CPU\r\nused_cpu_sys:1.250000\r\nused_cpu_user:2.500000\r\nu
 
 func TestReadRedisCPU(t *testing.T) {
 	if got, err := readRedisCPU(redisInfo); got != 3750*time.Millisecond || err != nil {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("readRedisCPU = %v, %v, want 3.75s", got, err)
 	}
 	if got, err := readRedisCPU("# CPU\r\nused_cpu_sys:1.25\r\n"); err == nil {
 		t.Errorf("%v without an error", got)
@@ -157,7 +157,7 @@ func TestRedisGoals(t *testing.T) {
 	rows := slices.DeleteFunc(redisRows(), func(row redisRow) bool { return rates[row.name] == 0 })
 	best := redisBest(rows, func(row *redisRow) float64 { return rates[row.name] })
 	if best != (redisRates{peer: 100, atomicPeer: 80, piped: 120, incr: 400}) {
-		t.Fatalf("%+v", best)
+		t.Fatalf("the best rates are %+v, want peer 100, atomicPeer 80, piped 120, incr 400", best)
 	}
 	for _, c := range []struct {
 		callers int
@@ -212,12 +212,12 @@ func TestCrewSample(t *testing.T) {
 	}
 	s := crew.sample(4 * time.Second)
 	if s.asked != 200 || s.passed != 100 || s.perSecond != 50 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want 200 asked, 100 passed, 50 per second", s)
 	}
 	// Buckets are at most 1.6 % too high.
 	for _, wait := range []float64{s.halfMicros, s.mostMicros} {
 		if wait < 50 || wait > 50.8 {
-			t.Errorf("%g µs", wait)
+			t.Errorf("a wait of %g µs, want 50 to 50.8", wait)
 		}
 	}
 }

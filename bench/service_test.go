@@ -30,7 +30,7 @@ func TestServiceServersAnswerAlike(t *testing.T) {
 	}
 	status, decision := ask("")
 	if status != 200 || !strings.Contains(decision, `"allowed":true`) {
-		t.Fatalf("%d %s", status, decision)
+		t.Fatalf("got %d %s, want 200 and allowed", status, decision)
 	}
 	status, constant := ask("constant")
 	if status != 200 || len(constant) < len(decision)-4 || len(constant) > len(decision)+4 {

@@ -23,7 +23,7 @@ Transfer/sec:      6.72MB
 func TestReadWrk(t *testing.T) {
 	requests, perSecond, err := readWrk([]byte(wrkPrinted))
 	if requests != 103642 || perSecond != 51810.52 || err != nil {
-		t.Errorf("%v, %v, %v", requests, perSecond, err)
+		t.Errorf("readWrk = %v, %v, %v, want 103642, 51810.52", requests, perSecond, err)
 	}
 	for _, c := range []struct{ text, want string }{
 		{wrkPrinted + "  Non-2xx or 3xx responses: 7\n", "Non-2xx"},
@@ -69,7 +69,7 @@ func wireAnswer(t *testing.T, kind string) *http.Response {
 	}
 	defer response.Body.Close()
 	if body, err := io.ReadAll(response.Body); err != nil || string(body) != string(greeting) {
-		t.Errorf("%s: %q, %v", kind, body, err)
+		t.Errorf("%s: got %q, %v, want %q", kind, body, err, greeting)
 	}
 	_, told := cpuTime()
 	if worked, err := server.cpu(); err != nil || told && worked <= 0 {

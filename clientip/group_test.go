@@ -72,7 +72,7 @@ func TestOf(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for _, g := range []Grouping{{}, {V4: 1, V6: 1}, {V4: 32, V6: 128}, {V4: 24}, {V6: 56}} {
 		if err := g.Check(); err != nil {
-			t.Errorf("%+v: %v", g, err)
+			t.Errorf("%+v: got the error %v, want none", g, err)
 		}
 	}
 	tests := []struct {

@@ -21,14 +21,15 @@ func TestParseCost(t *testing.T) {
 	for _, test := range tests {
 		var c Cost
 		if err := c.UnmarshalText([]byte(test.text)); err != nil {
-			t.Errorf("%s: %v", test.text, err)
+			t.Errorf("%s is refused: %v", test.text, err)
 			continue
 		}
 		fixed, isFixed := c.Fixed()
 		field, isField := c.Field()
 		wantField := test.field != Field{}
 		if fixed != test.fixed || isFixed == wantField || field != test.field || isField != wantField {
-			t.Errorf("%s is %d, %v, %v, %v", test.text, fixed, isFixed, field, isField)
+			t.Errorf("%s is fixed %d, %v and field %v, %v, want %d, %v and %v, %v",
+				test.text, fixed, isFixed, field, isField, test.fixed, !wantField, test.field, wantField)
 		}
 		if test.back == "" {
 			test.back = test.text

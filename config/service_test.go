@@ -93,7 +93,7 @@ func TestServiceAccepts(t *testing.T) {
 		"default_policy: a", "default_policy: \"a\"",
 	} {
 		if _, err := Parse("f", []byte(line+"\npolicies: {a: {limits: [1/s]}}\n")); err != nil {
-			t.Errorf("%s: %v", line, err)
+			t.Errorf("%s is refused: %v", line, err)
 		}
 	}
 	for _, line := range []string{
@@ -106,7 +106,7 @@ func TestServiceAccepts(t *testing.T) {
 		"overrides: [{keys: a*b, limits: [1/s]}, {keys: a*, limits: [1/s]}, {keys: \"*b\", limits: [1/s]}]",
 	} {
 		if _, err := Parse("f", []byte("policies:\n  a:\n    limits: [1/s]\n    "+line+"\n")); err != nil {
-			t.Errorf("%s: %v", line, err)
+			t.Errorf("%s is refused: %v", line, err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestStoresThatAreTaken(t *testing.T) {
 		"redis://$user:$x$@h",
 	} {
 		if err := checkStore(text); err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s is refused: %v", text, err)
 		}
 		if err := checkStore(wording.Redact(text)); err != nil {
 			t.Errorf("%s, which is %s: %v", wording.Redact(text), text, err)
@@ -50,7 +50,7 @@ func TestVariables(t *testing.T) {
 		file, err := Parse("f", []byte(fmt.Sprintf("store: %q\npolicies: {a: {limits: [1/s]}}\n", test.store)))
 		switch {
 		case test.err == "" && (err != nil || file.Service.Store != test.want):
-			t.Errorf("%s: %+v, %v", test.store, file, err)
+			t.Errorf("%s: got %+v, %v, want the store %q", test.store, file, err, test.want)
 		case test.err != "" && (err == nil || err.Error() != "f:1:8: store: "+test.err):
 			t.Errorf("%s: %v\nwant f:1:8: store: %s", test.store, err, test.err)
 		}
@@ -67,7 +67,7 @@ func TestNoErrorHasAPassword(t *testing.T) {
 	for _, bad := range badServiceFiles {
 		_, err := Parse("f", []byte(bad.text))
 		if err != nil && strings.Contains(err.Error(), "hunter") {
-			t.Errorf("%s: %v", bad.name, err)
+			t.Errorf("%s: the error has the password: %v", bad.name, err)
 		}
 	}
 	const address = "redis://u:hunter2@h"
@@ -83,7 +83,7 @@ func TestNoErrorHasAPassword(t *testing.T) {
 	} {
 		_, err := Parse("f", []byte(text))
 		if err == nil || strings.Contains(err.Error(), "hunter") {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: got the error %v, want one without the password", text, err)
 		}
 	}
 }

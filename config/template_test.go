@@ -31,7 +31,7 @@ func TestParseTemplate(t *testing.T) {
 	for _, test := range tests {
 		var template Template
 		if err := template.UnmarshalText([]byte(test.text)); err != nil {
-			t.Errorf("%s: %v", test.text, err)
+			t.Errorf("%s is refused: %v", test.text, err)
 			continue
 		}
 		if !reflect.DeepEqual(template.Fields(), test.fields) {
@@ -86,7 +86,7 @@ func TestParseTemplateRefuses(t *testing.T) {
 func TestZeroTemplate(t *testing.T) {
 	var zero Template
 	if !zero.IsZero() || zero.String() != "" || zero.Fields() != nil || string(zero.AppendKey([]byte("x"), nil)) != "x" {
-		t.Errorf("the zero template is %+v, %q", zero, zero)
+		t.Errorf("the zero template is %+v, %q, want no text, no fields, and nothing appended to a key", zero, zero)
 	}
 }
 

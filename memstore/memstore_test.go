@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
@@ -17,20 +18,12 @@ import (
 
 func open(t testing.TB, opts memstore.Options) *memstore.Store {
 	t.Helper()
-	store, err := memstore.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return testkit.Must(memstore.New(opts))(t)
 }
 
 func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *slidegate.Limiter {
 	t.Helper()
-	limiter, err := slidegate.New(store, limits...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	return testkit.Must(slidegate.New(store, limits...))(t)
 }
 
 func allow(t testing.TB, l *slidegate.Limiter, key string, n int64) slidegate.Decision {

@@ -150,7 +150,7 @@ func TestSlotsAndNamesOfServer(t *testing.T) {
 		var group, key, want string
 		var wantSlot uint16
 		if _, err := fmt.Sscanf(line, "%q %q %q %d", &group, &key, &want, &wantSlot); err != nil {
-			t.Fatalf("%s: %v", line, err)
+			t.Fatalf("the line %s is not of the format: %v", line, err)
 		}
 		if name := nameOf("own", limit, group, key); name != want || slot(name) != wantSlot {
 			t.Errorf("%s: the name is %q, its slot %d", line, name, slot(name))

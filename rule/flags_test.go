@@ -48,7 +48,7 @@ func TestFlagsThroughJSON(t *testing.T) {
 			err = json.Unmarshal(text, &got)
 		}
 		if err != nil || got.Flags != want {
-			t.Errorf("%s: %v, %v", text, got.Flags, err)
+			t.Errorf("%s: got %v, %v, want %v", text, got.Flags, err, want)
 		}
 	}
 	flags := Cached

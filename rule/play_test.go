@@ -75,8 +75,12 @@ func ask(t tb, l *Limit, s *State, st step) (a Answer, changed bool, cost int64)
 		next, pureAnswer := l.Decide(pure, st.at, st.cost)
 		oneAnswer, oneChanged := l.TakeOne(&one, st.at, st.cost)
 		defer func() {
-			if a != pureAnswer || a != oneAnswer || changed != oneChanged || !sameState(s, &next) || !sameState(s, &one) {
-				t.Fatalf("three ways to take %d at %d disagree: %+v, %+v, %+v", st.cost, st.at, a, pureAnswer, oneAnswer)
+			if a != pureAnswer || a != oneAnswer || changed != oneChanged {
+				t.Fatalf("taking %d at %d: items %+v, %v; Decide %+v; TakeOne %+v, %v; want the same",
+					st.cost, st.at, a, changed, pureAnswer, oneAnswer, oneChanged)
+			}
+			if !sameState(s, &next) || !sameState(s, &one) {
+				t.Fatalf("taking %d at %d: the states are %+v, %+v, %+v, want the same", st.cost, st.at, *s, next, one)
 			}
 		}()
 	}

@@ -55,7 +55,7 @@ func TestAskService(t *testing.T) {
 	var told answer
 	if err := json.Unmarshal([]byte(r.out), &told); err != nil || r.status != exitRefused || told.Allowed || told.Policy != "default" || told.Quota != 3 ||
 		told.RetryAfterMicros == nil || *told.RetryAfterMicros > time.Hour.Microseconds() {
-		t.Errorf("status %d: %s, %v", r.status, r.out, err)
+		t.Errorf("status %d: %s, %v, want status %d, refused by default of quota 3 for at most an hour", r.status, r.out, err, exitRefused)
 	}
 	asks{
 		{[]string{"reset", "me", "--policy", "wbe"}, exitFailure, `did you mean "web"?`},

@@ -5,30 +5,17 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // program is the real binary, built once.
 var program string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "slidegate-test-*")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "slidegate")
-	build := exec.Command("go", "build", "-o", program, ".")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		panic("the program does not build: " + err.Error())
-	}
-	status := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { testkit.MainWithProgram(m, ".", &program) }
 
 // result is what a command line did.
 type result struct {

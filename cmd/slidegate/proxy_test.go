@@ -10,7 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // running is the program as a proxy.
@@ -144,12 +145,7 @@ func TestProxyByFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(fmt.Sprintf(policy, "3/1h sliding-log")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); p.status("POST", "/login") != 200; {
-		if time.Now().After(deadline) {
-			t.Fatal("the file is not read again")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testkit.Eventually(t, "the file is read again", func() bool { return p.status("POST", "/login") == 200 })
 	if err := os.WriteFile(path, []byte("policies: {login: {limits: [wrong]}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func TestServeEnvoyFlags(t *testing.T) {
 		s := startServe(t, append(strings.Fields(c.flags), "--envoy", rules)...)
 		status, text := s.post("/json", `{"domain":"d","descriptors":[{"entries":[{"key":"k"}]}]}`)
 		if status != c.status {
-			t.Errorf("%s: %d %s", c.flags, status, text)
+			t.Errorf("%s: got %d %s, want %d", c.flags, status, text, c.status)
 		}
 		body := strings.ReplaceAll(text, " ", "") // protojson puts some in, and not always the same
 		for _, part := range c.has {

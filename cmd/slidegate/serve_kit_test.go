@@ -156,7 +156,7 @@ func (s *serving) post(path, body string) (int, string) {
 	s.t.Helper()
 	got, err := http.Post(s.url("http")+path, "application/json", strings.NewReader(body))
 	if err != nil {
-		s.t.Fatalf("%v\n%s", err, s.text())
+		s.t.Fatalf("no answer: %v\n%s", err, s.text())
 	}
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)

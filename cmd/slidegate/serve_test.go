@@ -37,11 +37,11 @@ func TestFirstMinute(t *testing.T) {
 	for i, want := range []string{"200 OK", "200 OK", "200 OK", "429 Too Many Requests"} {
 		out, err := exec.Command("sh", "-c", found[1]).Output()
 		if err != nil {
-			t.Fatalf("%s: %v", found[1], err)
+			t.Fatalf("%s failed: %v", found[1], err)
 		}
 		last = string(out)
 		if !strings.HasPrefix(last, "HTTP/1.1 "+want) {
-			t.Fatalf("%d: %s", i, last)
+			t.Fatalf("request %d: got %s, want %s", i, last, want)
 		}
 	}
 	seconds, err := strconv.ParseInt(regexp.MustCompile(`(?m)^Retry-After: (\d+)\r$`).FindStringSubmatch(last)[1], 10, 64)
@@ -56,11 +56,11 @@ func TestFirstMinute(t *testing.T) {
 	}
 	_, body, _ := strings.Cut(last, "\r\n\r\n")
 	if err := json.Unmarshal([]byte(body), &first); err != nil {
-		t.Fatalf("%v: %s", err, body)
+		t.Fatalf("not a decision: %v: %s", err, body)
 	}
 	_, text := s.post("/v1/peek", `{"key":"me"}`)
 	if err := json.Unmarshal([]byte(text), &second); err != nil {
-		t.Fatalf("%v: %s", err, text)
+		t.Fatalf("not a decision: %v: %s", err, text)
 	}
 	if want := (first.Retry + 999_999) / 1_000_000; seconds != want || seconds > 3600 {
 		t.Errorf("Retry-After: %d, but it is %d microseconds", seconds, first.Retry)
@@ -191,7 +191,7 @@ func (s *serving) begun() net.Conn {
 	}
 	interim := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
 	if _, err := io.ReadFull(conn, interim); err != nil || !strings.HasPrefix(string(interim), "HTTP/1.1 100") {
-		s.t.Fatalf("%q, %v", interim, err)
+		s.t.Fatalf("got %q, %v, want 100 Continue", interim, err)
 	}
 	return conn
 }
@@ -209,7 +209,7 @@ func TestEndAnswers(t *testing.T) {
 			}
 			got, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil || got.StatusCode != http.StatusOK {
-				t.Errorf("%v, %v", got, err)
+				t.Errorf("got %v, %v, want 200", got, err)
 			}
 			if status := s.status(); status != exitOK {
 				t.Errorf("status %d:\n%s", status, s.text())
@@ -272,7 +272,7 @@ func TestFewFiles(t *testing.T) {
 	for i := range 3 * files {
 		conn, err := net.Dial("tcp", s.door[[]string{"http", "grpc", "resp"}[i%3]])
 		if err != nil {
-			t.Fatalf("%v\n%s", err, s.text())
+			t.Fatalf("connection %d: %v\n%s", i, err, s.text())
 		}
 		defer conn.Close()
 		conns = append(conns, conn)

@@ -178,6 +178,6 @@ func TestJoin(t *testing.T) {
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != MaxProblems+1 || lines[0] != "f:1:1: very wrong" || lines[9] != "f:9:2: wrong" || lines[10] != "f: and 3 more problems" ||
 		!errors.Is(err, wrong) {
-		t.Errorf("got\n%v", err)
+		t.Errorf("got\n%v\nwant %d lines: the first about 1:1, the tenth about 9:2, the last \"and 3 more problems\"", err, MaxProblems+1)
 	}
 }

@@ -99,7 +99,7 @@ func (s *service) ask(path string, flags ...string) answer {
 	command := exec.Command(s.curl, append(append(fixed, flags...), s.base+path)...)
 	out, err := command.Output()
 	if err != nil {
-		s.t.Fatalf("%v: %v", command, err)
+		s.t.Fatalf("%v failed: %v", command, err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(out)), nil)
 	if err != nil {

@@ -61,6 +61,6 @@ func TestMainFails(t *testing.T) {
 	command.Env = append(os.Environ(), planted+"=1")
 	out, err := command.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "leakcheck: 1 goroutines still run") || !strings.Contains(string(out), "leakcheck.forever(") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("got %v\n%s\nwant a failure that names leakcheck.forever", err, out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/leakcheck"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -23,29 +24,17 @@ const noon = rule.Micros(1_767_268_800_000_123)
 
 func newMemory(t testing.TB, now func() rule.Micros) *memstore.Store {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return testkit.Must(memstore.New(memstore.Options{Now: now}))(t)
 }
 
 func newStore(t testing.TB, inner store.Store, opts coalesce.Options) *coalesce.Store {
 	t.Helper()
-	store, err := coalesce.New(inner, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return testkit.Must(coalesce.New(inner, opts))(t)
 }
 
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	bound, err := slidegate.Bind("coalesce", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bound
+	return testkit.Must(slidegate.Bind("coalesce", limit))(t)
 }
 
 func take(limit *store.Limit, key string, cost int64) store.Request {

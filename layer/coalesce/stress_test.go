@@ -99,7 +99,7 @@ func askEcho(t *testing.T, st *coalesce.Store, limit *store.Limit, key string, r
 	case errors.Is(err, coalesce.ErrFull) || strings.Contains(err.Error(), "nothing is charged"):
 		return false
 	case !errors.Is(err, context.Canceled):
-		t.Errorf("%s: %v", key, err)
+		t.Errorf("%s: got %v, want ErrFull, nothing charged, or canceled", key, err)
 	}
 	return true
 }

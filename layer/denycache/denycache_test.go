@@ -23,7 +23,7 @@ func TestOptions(t *testing.T) {
 	inner := yes{}
 	for _, opts := range []denycache.Options{{MaxKeys: -1}, {MaxKeys: 1<<26 + 1}} {
 		if _, err := denycache.New(inner, opts); err == nil || !strings.HasPrefix(err.Error(), "denycache: MaxKeys: ") {
-			t.Errorf("%+v: %v", opts, err)
+			t.Errorf("%+v: got the error %v, want one about MaxKeys", opts, err)
 		}
 	}
 	if _, err := denycache.New(nil, denycache.Options{}); err == nil || !strings.HasPrefix(err.Error(), "denycache: store: ") {
@@ -189,7 +189,7 @@ func TestErrorIsNoRefusal(t *testing.T) {
 		}
 		for range 2 {
 			if a, err := takeOne(broken, limit, "key", 1); err != wrong || a.Allowed {
-				r.t.Fatalf("%+v, %v", a, err)
+				r.t.Fatalf("got %+v, %v, want the store's error", a, err)
 			}
 			charge := store.Charge{Limit: limit, Key: "key", Cost: 1}
 			if _, err := ask(context.Background(), broken, rule.Take, "", charge); err != wrong {

@@ -157,7 +157,7 @@ func (w *twins) play(batch []store.Request) {
 		r := &batch[i]
 		truth, err := ask(context.Background(), w.plain, r.Op, r.Group, r.Charges...)
 		if err != nil || r.Err != nil {
-			w.t.Fatal(err, r.Err)
+			w.t.Fatalf("got the errors %v of the twin and %v of the layer, want none", err, r.Err)
 		}
 		w.compare(r, truth)
 	}
@@ -184,13 +184,32 @@ func (w *twins) compare(r *store.Request, truth []rule.Answer) {
 			}
 			continue
 		}
-		if got.Flags != rule.Cached || got.Granted != 0 || got.At != want.At || !got.Allowed && want.Allowed ||
-			got.RetryAfter > want.RetryAfter || (got.RetryAfter == 0) != got.Allowed || got.ResetAfter > want.ResetAfter ||
-			(got.RetryAfter == rule.Never) != (!got.Allowed && r.Charges[i].Cost > r.Charges[i].Limit.Rule().Capacity()) ||
-			got.RetryAfter != rule.Never && got.ResetAfter < got.RetryAfter {
-			w.t.Fatalf("op %v, from memory:\n got   %+v\n truth %+v", r.Op, got, want)
+		if broken := brokenFromMemory(r.Charges[i], got, want); broken != "" {
+			w.t.Fatalf("op %v, from memory:\n got   %+v\n truth %+v\nwant %s", r.Op, got, want, broken)
 		}
 	}
+}
+
+// brokenFromMemory returns the rule that an answer from memory breaks, beside the true answer, or "".
+func brokenFromMemory(c store.Charge, got, truth rule.Answer) string {
+	never := got.RetryAfter == rule.Never
+	switch {
+	case got.Flags != rule.Cached || got.Granted != 0:
+		return "the flag Cached and nothing granted"
+	case got.At != truth.At:
+		return "the time of the truth"
+	case !got.Allowed && truth.Allowed:
+		return "no refusal of what is allowed"
+	case (got.RetryAfter == 0) != got.Allowed:
+		return "a retry exactly if it is refused"
+	case got.RetryAfter > truth.RetryAfter || got.ResetAfter > truth.ResetAfter:
+		return "no times after those of the truth"
+	case never != (!got.Allowed && c.Cost > c.Limit.Rule().Capacity()):
+		return "Never exactly if the cost exceeds the capacity"
+	case !never && got.ResetAfter < got.RetryAfter:
+		return "a reset that is not before the retry"
+	}
+	return ""
 }
 
 // TestExactTimes: where a key is always asked for the same cost and its clock is the store's, an answer from memory is
@@ -281,7 +300,7 @@ func TestTrueWhenFar(t *testing.T) {
 			if a.Flags == rule.Cached {
 				hits++
 				if now.Allowed || a.RetryAfter > now.RetryAfter || a.RetryAfter < 1 || a.ResetAfter > now.ResetAfter || a.At < now.At {
-					rt.Fatalf("from memory:\n got   %+v\n truth %+v", a, now)
+					rt.Fatalf("from memory:\n got   %+v\n truth %+v\nwant a refusal that waits at least 1 and no longer than the truth", a, now)
 				}
 			}
 			if !now.Allowed {

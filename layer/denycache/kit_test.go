@@ -8,6 +8,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/leakcheck"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -22,29 +23,17 @@ const epoch = rule.Micros(490_900 * 3600 * 1e6)
 
 func layered(t testing.TB, inner store.Store, opts denycache.Options) *denycache.Store {
 	t.Helper()
-	store, err := denycache.New(inner, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return testkit.Must(denycache.New(inner, opts))(t)
 }
 
 func memory(t testing.TB, clock *storetest.Clock) *memstore.Store {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{Now: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return testkit.Must(memstore.New(memstore.Options{Now: clock.Now}))(t)
 }
 
 func bound(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	b, err := slidegate.Bind("", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return testkit.Must(slidegate.Bind("", limit))(t)
 }
 
 // local is the store's clock as a local one.

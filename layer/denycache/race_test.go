@@ -113,7 +113,7 @@ func TestHammering(t *testing.T) {
 		wg.Go(func() {
 			for range 1000 {
 				if a, err := takeOne(r.store, limit, "key", 1); a.Allowed || err != nil {
-					t.Errorf("%+v, %v", a, err)
+					t.Errorf("got %+v, %v, want a refusal", a, err)
 				}
 			}
 		})
@@ -123,6 +123,6 @@ func TestHammering(t *testing.T) {
 		t.Errorf("the store was asked %d times by %d clients", asked, workers)
 	}
 	if a := r.take(limit, "key", 1); a.Flags != rule.Cached {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want an answer from memory", a)
 	}
 }

@@ -97,7 +97,7 @@ func TestNeverAmongSeveral(t *testing.T) {
 	r.several(rule.Charge, "g", pairOf(t, 2, 3)...)
 	for range 3 {
 		if a := r.several(rule.Take, "g", pairOf(t, 1, 4)...); a[1].RetryAfter != rule.Never {
-			t.Fatalf("%+v", a)
+			t.Fatalf("got %+v, want Never for the second", a)
 		}
 	}
 	r.wantAsked(4, "each time")
@@ -204,7 +204,8 @@ func TestBatchErrors(t *testing.T) {
 	}
 	err := r.store.Apply(context.Background(), batch)
 	if err == nil || err != batch[1].Err || batch[0].Err != nil || batch[2].Err != nil || batch[3].Err == nil {
-		t.Fatalf("%v of %v, %v, %v, %v", err, batch[0].Err, batch[1].Err, batch[2].Err, batch[3].Err)
+		t.Fatalf("got %v of %v, %v, %v, %v, want the second request's error, of errors of the second and the fourth",
+			err, batch[0].Err, batch[1].Err, batch[2].Err, batch[3].Err)
 	}
 	if !batch[2].Answers[0].Allowed || batch[0].Answers[0].Flags != rule.Cached {
 		t.Fatalf("%+v and %+v", batch[0].Answers[0], batch[2].Answers[0])

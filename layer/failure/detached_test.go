@@ -45,7 +45,7 @@ func TestDetached(t *testing.T) {
 		batch := []store.Request{request(rule.Peek, charge)}
 		if took := timed(func() {
 			if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != flag {
-				t.Errorf("%+v, %v", batch, err)
+				t.Errorf("got %+v, %v, want the flag %v", batch, err, flag)
 			}
 		}); took != 100*time.Millisecond {
 			t.Errorf("the first took %v", took)
@@ -165,7 +165,7 @@ func TestDetachedAnswers(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil || d.Flags.FallbackClosed() || len(d.Answers) != 2 {
-				t.Errorf("%+v, %v", d, err)
+				t.Errorf("got %+v, %v, want two answers, none of the fallback", d, err)
 			}
 			if d.Allowed {
 				admitted++

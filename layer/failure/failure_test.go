@@ -210,7 +210,7 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		_, err := failure.New(c.store, c.policy, c.opts)
 		if err == nil || !strings.HasPrefix(err.Error(), "failure: "+c.text) {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%+v: got the error %v, want %q", c.opts, err, c.text)
 		}
 	}
 	if _, err := failure.New(inner, failure.Open(), failure.Options{Timeout: 2 * time.Second}); err != nil {

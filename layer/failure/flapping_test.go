@@ -50,7 +50,7 @@ func TestFlapping(t *testing.T) {
 						a, err := way(context.Background(), st, store.Charge{Limit: limit, Key: "k", Cost: 1})
 						switch {
 						case err != nil || a.Flags&^flag != 0:
-							t.Errorf("%+v, %v", a, err)
+							t.Errorf("got %+v, %v, want no flag but %v", a, err, flag)
 						case a.Flags != 0:
 							flagged.Add(1)
 							atFallback.Add(a.Granted)

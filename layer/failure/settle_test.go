@@ -115,11 +115,11 @@ func TestNegativeMomentsAreNobodys(t *testing.T) {
 		memory, bound := newMemory(t), bind(t, limit)
 		a, err := apply(t, memory, rule.Take, store.Charge{Limit: bound, Key: "k", Cost: 5})
 		if err != nil || !a.Allowed {
-			t.Fatal(a, err)
+			t.Fatalf("%v: got %+v, %v, want it allowed", limit, a, err)
 		}
 		back, err := apply(t, memory, rule.GiveBack, store.Charge{Limit: bound, Key: "k", Cost: 5, At: -a.At})
 		if err != nil || back.Granted != 0 {
-			t.Errorf("%v: %+v, %v", limit, back, err)
+			t.Errorf("%v: got %+v, %v, want nothing granted", limit, back, err)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestLocalSettlements(t *testing.T) {
 			t.Helper()
 			a, err := apply(t, st, op, k)
 			if err != nil || a.Flags != flag || a.Granted != granted || (a.At < 0) != (flag != 0) {
-				t.Errorf("%+v, %v", a, err)
+				t.Errorf("op %v: got %+v, %v, want flags %v, %d granted, and a negative time of the fallback alone", op, a, err, flag, granted)
 			}
 			if s, f := used(t, inner.Store, "k"), used(t, memory, "k"); s != atStore || f != atFallback {
 				t.Errorf("%d used in the store and %d in the fallback, not %d and %d", s, f, atStore, atFallback)
@@ -242,7 +242,7 @@ func TestBatchWithoutErrs(t *testing.T) {
 		inner.do(func(context.Context, []store.Request) error { return errDown })
 		batch := []store.Request{request(rule.Take, charge("plain", 0)), request(rule.Peek, charge("plain", 0))}
 		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != fallback || batch[1].Answers[0].Flags != fallback {
-			t.Errorf("%+v, %v", batch, err)
+			t.Errorf("got %+v, %v, want both answered by the fallback", batch, err)
 		}
 		if !st.Stats().Down {
 			t.Error("a call without any answer is not a failure")
@@ -253,7 +253,7 @@ func TestBatchWithoutErrs(t *testing.T) {
 		}
 		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Remaining != 8 || batch[1].Answers[0].Granted != 2 ||
 			batch[2].Answers[0].Remaining != 10 || inner.asked() != 1 {
-			t.Errorf("%+v, %v", batch, err)
+			t.Errorf("got %+v, %v, the store was asked %d times, want 8 left, 2 granted, 10 left, and 1", batch, err, inner.asked())
 		}
 	})
 }
@@ -271,7 +271,7 @@ func TestBatchOutOfTime(t *testing.T) {
 		charge := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
 		batch := []store.Request{request(rule.Take, charge), request(rule.Take, charge)}
 		if err := st.Apply(t.Context(), batch); err != nil || batch[0].Answers[0].Flags != 0 || batch[1].Answers[0].Flags != rule.FallbackOpen {
-			t.Errorf("%+v, %v", batch, err)
+			t.Errorf("got %+v, %v, want the first of the store and the second open", batch, err)
 		}
 		expect(t, st, failure.Stats{Fallbacks: 1, Failures: 1, Late: 1, Outages: 1, Down: true})
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/leakcheck"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -32,11 +33,7 @@ func newRemote(t testing.TB) *remote { return &remote{Store: newMemory(t)} }
 
 func newMemory(t testing.TB) *memstore.Store {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return testkit.Must(memstore.New(memstore.Options{}))(t)
 }
 
 func (r *remote) Traits() store.Traits {
@@ -95,20 +92,12 @@ func (r *remote) asked() int64 { return r.calls.Swap(0) }
 
 func newStore(t testing.TB, inner store.Store, policy failure.Policy, opts failure.Options) *failure.Store {
 	t.Helper()
-	store, err := failure.New(inner, policy, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return testkit.Must(failure.New(inner, policy, opts))(t)
 }
 
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	bound, err := slidegate.Bind("", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bound
+	return testkit.Must(slidegate.Bind("", limit))(t)
 }
 
 func request(op rule.Op, charges ...store.Charge) store.Request {

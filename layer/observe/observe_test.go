@@ -132,7 +132,7 @@ func TestOptions(t *testing.T) {
 		{observe.Options{Keys: true}, "observe: Keys: nobody is told them; set OnDecision"},
 	} {
 		if _, err := observe.New(newMemory(t, nil), c.opts); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.opts, err)
+			t.Errorf("%+v: got the error %v, want %q", c.opts, err, c.want)
 		}
 	}
 	if _, err := observe.New(nil, observe.Options{}); err == nil || !strings.HasPrefix(err.Error(), "observe: inner: must not be nil") {

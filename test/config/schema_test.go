@@ -73,14 +73,14 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 	files["aliases"] = []byte("policies:\n  a: &a\n    key: &k user\n    limits: &l [5/1m]\n  b: *a\n  c: {key: *k, limits: *l}\n")
 	for name, text := range files {
 		if _, err := config.Parse(name, text); err != nil {
-			t.Errorf("%v", err)
+			t.Errorf("%s is refused: %v", name, err)
 		}
 		document, err := asJSON(text)
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s is not YAML: %v", name, err)
 		}
 		if err := schema.Validate(document); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s is refused by the schema: %v", name, err)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestSchemaRefusesUnknownFields(t *testing.T) {
 		}
 		document, err := asJSON([]byte(text))
 		if err != nil {
-			t.Fatalf("%s: %v", text, err)
+			t.Fatalf("%s is not YAML: %v", text, err)
 		}
 		if schema.Validate(document) == nil {
 			t.Errorf("the schema takes\n%s", text)
@@ -136,7 +136,7 @@ func TestSchemaRefuses(t *testing.T) {
 	} {
 		document, err := asJSON([]byte(text))
 		if err != nil {
-			t.Fatalf("%s: %v", text, err)
+			t.Fatalf("%s is not YAML: %v", text, err)
 		}
 		if schema.Validate(document) == nil {
 			t.Errorf("the schema takes\n%s", text)

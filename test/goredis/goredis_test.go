@@ -43,7 +43,7 @@ func TestScriptIsSent(t *testing.T) {
 		}
 		for range 2 {
 			if d, err := limiter.Allow(t.Context(), "key"); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
+				t.Fatalf("got %+v, %v, want it allowed", d, err)
 			}
 		}
 	}

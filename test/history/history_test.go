@@ -59,7 +59,7 @@ func TestUnanswered(t *testing.T) {
 	} {
 		take.Answer = answerTo(t, c.taken, 3_000, 3)
 		if err := Check(append(c.events, take)); (err == nil) != c.fine {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got the error %v, want one: %v", c.name, err, !c.fine)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestForget(t *testing.T) {
 	} {
 		take.Answer = answerTo(t, c.taken, 3_000, 3)
 		if err := Check(append(c.events, take)); (err == nil) != c.fine {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got the error %v, want one: %v", c.name, err, !c.fine)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestLogs(t *testing.T) {
 		{"after a crash that came later", []Event{full(0), forget, full(400_000)}, false},
 	} {
 		if err := Check(c.events); (err == nil) != c.fine {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got the error %v, want one: %v", c.name, err, !c.fine)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestRecord(t *testing.T) {
 		t.Error(err)
 	}
 	if s := Summarize(events); s.Requests == 0 || s.Answered != s.Requests || s.Admitted == 0 || s.Admitted >= s.Answered || s.Forgotten != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want every request answered, some but not all admitted, nothing forgotten", s)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestLayersUnwrap(t *testing.T) {
 	_, fails := store.As[*failure.Store](top)
 	_, observes := store.As[*observe.Store](top)
 	if !coalesces || !caches || !fails || !observes {
-		t.Errorf("found: coalesce %v, denycache %v, failure %v, observe %v", coalesces, caches, fails, observes)
+		t.Errorf("found coalesce %v, denycache %v, failure %v, observe %v, want all four", coalesces, caches, fails, observes)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/kit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,11 +29,7 @@ const noon = rule.Micros(1_767_268_800_000_000) // 2026-01-01 12:00:00 UTC, wher
 
 func newMemory(t testing.TB, now func() rule.Micros) *memstore.Store {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return kit.Must(memstore.New(memstore.Options{Now: now}))(t)
 }
 
 func open(t testing.TB, inner store.Store, opts observe.Options) *observe.Store {
@@ -47,30 +44,18 @@ func open(t testing.TB, inner store.Store, opts observe.Options) *observe.Store 
 
 func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *slidegate.Limiter {
 	t.Helper()
-	limiter, err := slidegate.New(store, limits...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	return kit.Must(slidegate.New(store, limits...))(t)
 }
 
 // newPerCall makes a limiter for limits that are given per call.
 func newPerCall(t testing.TB, store store.Store) *slidegate.Limiter {
 	t.Helper()
-	limiter, err := slidegate.NewPerCall(store, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	return kit.Must(slidegate.NewPerCall(store, ""))(t)
 }
 
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	bound, err := slidegate.Bind("test", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bound
+	return kit.Must(slidegate.Bind("test", limit))(t)
 }
 
 // batchOnly hides that a store is a SingleTaker.
@@ -251,7 +236,7 @@ func TestDurationEvery(t *testing.T) {
 				_, _ = limiter.Allow(context.Background(), "k")
 			}
 			if points := m.durations(); len(points) != 1 || points[0].Count < c.least || points[0].Count > c.most {
-				t.Errorf("%+v: %+v", c, points)
+				t.Errorf("every %d: got %+v, want one point of %d to %d", c.every, points, c.least, c.most)
 			}
 		}
 	}

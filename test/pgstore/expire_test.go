@@ -12,6 +12,8 @@ import (
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/porttest"
 )
 
 // The row says exactly when its state stops to matter, after every operation, and Expire deletes it after the grace and not before.
@@ -20,7 +22,7 @@ func TestExpiry(t *testing.T) {
 	pool := database(t, pgstore.Options{})
 	now := rule.Micros(1_767_000_000e6)
 	s := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }, Grace: 7 * time.Microsecond})
-	for _, limit := range kinds() {
+	for _, limit := range porttest.Kinds() {
 		bound := bind(t, "expiry", limit)
 		var state rule.State
 		for _, step := range []struct {
@@ -57,7 +59,7 @@ func TestResetExpires(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
 	s := newStore(t, pool, pgstore.Options{})
-	for _, limit := range kinds() {
+	for _, limit := range porttest.Kinds() {
 		charge := store.Charge{Limit: bind(t, "reset", limit), Key: "key", Cost: 2}
 		ask(t, s, rule.Take, charge)
 		ask(t, s, rule.Reset, charge)
@@ -139,7 +141,7 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all to be swept", func() bool { return number(t, pool, "SELECT count(*) FROM slidegate_state") == 5_000 })
+	kit.Eventually(t, "all to be swept", func() bool { return number(t, pool, "SELECT count(*) FROM slidegate_state") == 5_000 })
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Sweep returned %v", err)

@@ -214,7 +214,7 @@ func TestReplicaAnswersWhatWritesNothing(t *testing.T) {
 	charge := oneCharge(t)[0]
 	charge.Cost = faultLimit.Quota
 	if granted, err := take(open(t, s.URL()), charge); granted != faultLimit.Quota || err != nil {
-		t.Fatalf("%d, %v", granted, err)
+		t.Fatalf("got %d, %v, want %d granted", granted, err, faultLimit.Quota)
 	}
 	replica := open(t, s.Replica(t).URL())
 	if left := remaining(t, replica, charge); left != 0 {
@@ -239,7 +239,7 @@ func TestFullDisk(t *testing.T) {
 	used.Key = "used up"
 	used.Cost = faultLimit.Quota
 	if granted, err := take(store, used); granted != faultLimit.Quota || err != nil {
-		t.Fatalf("%d, %v", granted, err)
+		t.Fatalf("got %d, %v, want %d granted", granted, err, faultLimit.Quota)
 	}
 	s.Exec("CREATE TABLE ballast (text text)")
 	fillDisk(t, s)

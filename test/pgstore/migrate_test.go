@@ -12,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/porttest"
 )
 
 // Ten processes that start at once migrate once, whatever isolation level they come with.
@@ -25,7 +26,7 @@ func TestMigrateTogether(t *testing.T) {
 			pool := server.Pool(t, "default_transaction_isolation="+level, "pool_max_conns=1")
 			all.Go(func() {
 				if err := pgstore.Migrate(context.Background(), pool, opts); err != nil {
-					t.Errorf("%s: %v", level, err)
+					t.Errorf("Migrate at %s: %v", level, err)
 				}
 			})
 		}
@@ -39,7 +40,7 @@ func TestMigrateTogether(t *testing.T) {
 		if applied != int64(len(steps)) || steps[len(steps)-1].Version != len(steps) {
 			t.Errorf("%s: %d of %d steps were applied", level, applied, len(steps))
 		}
-		ask(t, newStore(t, pool, opts), rule.Take, store.Charge{Limit: bind(t, "", kinds()[0]), Cost: 1})
+		ask(t, newStore(t, pool, opts), rule.Take, store.Charge{Limit: bind(t, "", porttest.Kinds()[0]), Cost: 1})
 	}
 }
 
@@ -72,9 +73,13 @@ func TestMigrationsByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, step := range steps {
-			if step.Version != i+1 || step.Name == "" || strings.ContainsAny(step.SQL, "\r") || strings.Contains(step.SQL, "{prefix}") ||
-				strings.Contains(step.SQL, "{schema}") || strings.Contains(step.SQL, "{unlogged}") {
-				t.Errorf("step %d is %d, %q", i, step.Version, step.Name)
+			if step.Version != i+1 || step.Name == "" {
+				t.Errorf("step %d is %d, %q, want version %d with a name", i, step.Version, step.Name, i+1)
+			}
+			for _, left := range []string{"\r", "{prefix}", "{schema}", "{unlogged}"} {
+				if strings.Contains(step.SQL, left) {
+					t.Errorf("step %d has %q, want it replaced", i, left)
+				}
 			}
 			if _, err := pool.Exec(t.Context(), step.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
 				t.Fatalf("step %d: %v", step.Version, err)

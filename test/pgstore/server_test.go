@@ -34,20 +34,6 @@ func codeOf(err error) string {
 	return ""
 }
 
-// eventually tries something until it is true.
-func eventually(t testing.TB, what string, true func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !true() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-		<-tick.C
-	}
-}
-
 // serverTime returns the server's time in microseconds, exactly.
 func serverTime(t testing.TB, pool *pgxpool.Pool) rule.Micros {
 	t.Helper()

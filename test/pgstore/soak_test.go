@@ -15,6 +15,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
@@ -77,15 +78,10 @@ func TestSoak(t *testing.T) {
 func checkBounded(t *testing.T, pool *pgxpool.Pool, first, largest bloat) {
 	t.Helper()
 	var last bloat
-	for deadline := time.Now().Add(soon); ; { // statistics come with a delay
-		if last = bloatOf(t, pool); last.updates >= soakLeast/4 || time.Now().After(deadline) {
-			break
-		}
-		<-time.After(50 * time.Millisecond)
-	}
-	if last.updates < soakLeast/4 {
-		t.Errorf("only %d updates of %d rows: too few to mean anything", last.updates, 2*soakKeys)
-	}
+	kit.Eventually(t, "enough updates to mean anything, in statistics that come with a delay", func() bool {
+		last = bloatOf(t, pool)
+		return last.updates >= soakLeast/4
+	})
 	rowBytes := int64(2*soakKeys) * 300 // a row of a window takes about 120 bytes, one of a full log about 320
 	if bound := 6 * rowBytes; largest.table > bound {
 		t.Errorf("the table came to %d kB, beyond %d kB, from %d kB at first", largest.table>>10, bound>>10, first.table>>10)

@@ -4,10 +4,10 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/porttest"
 )
@@ -25,18 +25,10 @@ func database(t testing.TB, opts pgstore.Options, params ...string) *pgxpool.Poo
 // newStore is New for options that are right.
 func newStore(t testing.TB, pool *pgxpool.Pool, opts pgstore.Options) *pgstore.Store {
 	t.Helper()
-	s, err := pgstore.New(pool, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return kit.Must(pgstore.New(pool, opts))(t)
 }
 
-// bind is slidegate.Bind for a limit that is right.
-func bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
-	t.Helper()
-	return porttest.Bind(t, namespace, limit)
-}
+var bind = porttest.Bind
 
 func TestStore(t *testing.T) {
 	t.Parallel()

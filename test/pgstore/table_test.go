@@ -12,7 +12,9 @@ import (
 	"github.com/slidegate/slidegate/pgstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/porttest"
 )
 
 // Every decision is made by the server's clock, to the microsecond.
@@ -20,7 +22,7 @@ func TestServerClockDecides(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
 	s := newStore(t, pool, pgstore.Options{})
-	for _, limit := range kinds() {
+	for _, limit := range porttest.Kinds() {
 		for _, op := range []rule.Op{rule.Take, rule.Peek} {
 			for i := range 5 {
 				charge := store.Charge{Limit: bind(t, "clock", limit), Key: fmt.Sprint("key-", op, i), Cost: 1}
@@ -43,7 +45,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newStore(t, pool, pgstore.Options{})
-	for _, limit := range kinds() {
+	for _, limit := range porttest.Kinds() {
 		bound := bind(t, "refusals", limit)
 		full, fresh := store.Charge{Limit: bound, Key: "full"}, store.Charge{Limit: bound, Key: "fresh"}
 		full.Cost = bound.Rule().Capacity()
@@ -96,7 +98,7 @@ func TestLayout(t *testing.T) {
 		t.Errorf("a row takes %d bytes", n)
 	}
 	hot, all := int64(0), int64(0)
-	eventually(t, "the server to have counted 199 updates", func() bool {
+	kit.Eventually(t, "the server to have counted 199 updates", func() bool {
 		pool.Reset() // a connection tells what it did when it ends
 		hot = number(t, pool, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
 		all = number(t, pool, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
@@ -127,7 +129,7 @@ func TestPagesHaveRoom(t *testing.T) {
 		}
 	}
 	hot := int64(0)
-	eventually(t, "the server to have counted 400 updates", func() bool {
+	kit.Eventually(t, "the server to have counted 400 updates", func() bool {
 		pool.Reset() // a connection tells what it did when it ends
 		hot = number(t, pool, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
 		return number(t, pool, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'") >= 400
@@ -159,7 +161,7 @@ func TestLogIsBounded(t *testing.T) {
 func TestIsolationLevels(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
-		for _, limits := range [][]slidegate.Limit{kinds()[:1], kinds()[3:4], kinds()} {
+		for _, limits := range [][]slidegate.Limit{porttest.Kinds()[:1], porttest.Kinds()[3:4], porttest.Kinds()} {
 			pool := database(t, pgstore.Options{}, "default_transaction_isolation="+level)
 			s := newStore(t, pool, pgstore.Options{})
 			var charges []store.Charge
@@ -183,7 +185,7 @@ func TestIsolationLevels(t *testing.T) {
 							failed++
 							if code := codeOf(err); level == "read committed" || code != "40001" || // a serialization failure
 								!strings.Contains(err.Error(), "read committed") {
-								t.Errorf("%s: %v", level, err)
+								t.Errorf("at %s: got the error %v, want only serialization failures above read committed, and a hint at it", level, err)
 							}
 						} else if _, allowed := rule.Deciding(request.Answers); allowed {
 							granted++
@@ -243,7 +245,7 @@ func TestManyKeysTogether(t *testing.T) {
 			used += 1<<40 - ask(t, s, rule.Peek, store.Charge{Limit: limit, Key: fmt.Sprint(i), Cost: 1}).Remaining
 		}
 	}
-	eventually(t, "the server to have counted its transactions", func() bool {
+	kit.Eventually(t, "the server to have counted its transactions", func() bool {
 		pool.Reset() // a connection tells what it did when it ends
 		return number(t, pool, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()") >= callers*rounds
 	})

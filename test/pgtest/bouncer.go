@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/slidegate/slidegate/test/kit"
 )
 
 // Bouncer starts PgBouncer in transaction mode before a server, with few connections to it, so that transactions of one
@@ -65,7 +66,7 @@ func startBouncer(t testing.TB, program, folder string, s *Server) (string, erro
 	u := *s.url
 	u.Host = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	u.RawQuery = "sslmode=disable"
-	if err := until(func() error { return pinged(p, u.String()) }); err != nil {
+	if err := kit.Retry(errEnded, func() error { return pinged(p, u.String()) }); err != nil {
 		p.kill()
 		return "", err
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/slidegate/slidegate/test/kit"
 )
 
 // node is one server that this process started.
@@ -98,7 +99,7 @@ func (n *node) start() (err error) {
 	if n.process, err = launch(n.folder, filepath.Join(n.bin, "postgres"), "-D", n.data()); err != nil {
 		return err
 	}
-	return until(n.ready)
+	return kit.Retry(errEnded, n.ready)
 }
 
 // ready tells why our server, and not another one on the same port, does not answer yet.
@@ -136,7 +137,7 @@ func (n *node) stop() error { return n.process.quit(syscall.SIGINT) }
 // remove kills the server and removes what it left.
 func (n *node) remove() {
 	n.process.kill()
-	until(func() error { return os.RemoveAll(n.folder) }) //nolint:errcheck // what stays is swept in the end
+	kit.Retry(errEnded, func() error { return os.RemoveAll(n.folder) }) //nolint:errcheck // what stays is swept in the end
 }
 
 // Open starts a server for a program that is not a test. Each setting is a line of postgresql.conf. It ends when close is

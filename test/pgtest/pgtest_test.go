@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/slidegate/slidegate/test/kit"
 )
 
 // query asks for one value over a connection of its own.
@@ -96,7 +97,7 @@ func TestKillEndsWhatRuns(t *testing.T) {
 		_, err := pool.Exec(context.Background(), "SELECT pg_sleep(600)")
 		ended <- err
 	}()
-	if err := until(func() error {
+	if err := kit.Retry(errEnded, func() error {
 		n, err := query(t, s.URL(), "SELECT count(*)::text FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(600)'")
 		if err == nil && n != "1" {
 			err = errors.New("the statement does not run yet")
@@ -220,7 +221,7 @@ func TestRole(t *testing.T) {
 	want(t, reader, "SELECT n::text FROM t", "7")
 	for url, statement := range map[string]string{reader: "DELETE FROM t RETURNING n::text", nobody: "SELECT n::text FROM t"} {
 		if _, err := query(t, url, statement); code(err) != "42501" { // insufficient privilege
-			t.Errorf("%s: %v", statement, err)
+			t.Errorf("%s: got the error %v, want 42501, insufficient privilege", statement, err)
 		}
 	}
 }
@@ -235,7 +236,7 @@ func TestReplica(t *testing.T) {
 		t.Errorf("a write to the replica: %v", err)
 	}
 	s.Exec("UPDATE t SET n = 9")
-	if err := until(func() error {
+	if err := kit.Retry(errEnded, func() error {
 		n, err := query(t, replica.URL(), "SELECT n::text FROM t")
 		if err == nil && n != "9" {
 			err = fmt.Errorf("it still has %s", n)
@@ -316,7 +317,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if len(fields) != 3 {
 		t.Fatalf("the other process says %q", printed)
 	}
-	if err := until(func() error {
+	if err := kit.Retry(errEnded, func() error {
 		if _, err := os.Stat(fields[0]); !os.IsNotExist(err) {
 			return fmt.Errorf("the folder is there: %v", err)
 		}

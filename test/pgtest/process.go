@@ -11,12 +11,11 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/slidegate/slidegate/test/kit"
 )
 
-const (
-	patience = 30 * time.Second      // how long anything may take to come about
-	interval = 10 * time.Millisecond // how often it is looked for
-)
+const patience = 30 * time.Second // how long anything may take to come about
 
 // process is a program that was started and may be ended, with its children.
 type process struct {
@@ -77,7 +76,7 @@ func (p *process) kill() {
 	<-p.ended
 	os.Remove(p.pidFile)
 	for _, pid := range orphans {
-		until(func() error { //nolint:errcheck // whoever starts the server again sees that one is still there
+		kit.Retry(errEnded, func() error { //nolint:errcheck // whoever starts the server again sees that one is still there
 			if running(pid) {
 				return errStillThere
 			}
@@ -108,20 +107,6 @@ var (
 	errEnded      = errors.New("the program ended")
 	errStillThere = errors.New("a process does not end")
 )
-
-// until tries something again and again until it succeeds, and gives up after patience.
-func until(try func() error) error {
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil || errors.Is(err, errEnded) || time.Now().After(deadline) {
-			return err
-		}
-		<-tick.C
-	}
-}
 
 // given are the ports that this process has handed out, so that it does not hand one out twice before it is taken.
 var given sync.Map

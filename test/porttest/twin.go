@@ -8,6 +8,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
 )
 
 // Open opens a store that has a clock of the test's.
@@ -87,9 +88,5 @@ func describe(r *store.Request) string {
 // Bind binds a limit that is right.
 func Bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	bound, err := slidegate.Bind(namespace, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bound
+	return kit.Must(slidegate.Bind(namespace, limit))(t)
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/porttest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -20,7 +22,7 @@ func TestExpiry(t *testing.T) {
 		if grace == 0 {
 			grace = time.Second // the default
 		}
-		for _, limit := range kinds() {
+		for _, limit := range porttest.Kinds() {
 			bound := bind(t, "expiry-"+t.Name()+grace.String(), limit)
 			var state rule.State
 			name := nameOf(bound, "key")
@@ -43,7 +45,7 @@ func TestExpiry(t *testing.T) {
 					t.Errorf("%s, grace %v, after %+v: the state matters until %d, and the key lives until %d",
 						limit.Name, grace, step, end, until)
 				}
-				eventually(t, "time to pass", func() bool { return serverTime(t, client) > a.At+took+20_000 })
+				kit.Eventually(t, "time to pass", func() bool { return serverTime(t, client) > a.At+took+20_000 })
 			}
 		}
 	}
@@ -54,7 +56,7 @@ func TestServerClockDecides(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
-	for _, limit := range kinds() {
+	for _, limit := range porttest.Kinds() {
 		charge := store.Charge{Limit: bind(t, "clock", limit), Key: "key", Cost: 1}
 		for range 10 {
 			before := serverTime(t, client)
@@ -71,14 +73,14 @@ func TestKeysGoByThemselves(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{Grace: time.Millisecond})
-	for _, limit := range kinds() {
+	for _, limit := range porttest.Kinds() {
 		limit.Window = 60 * time.Millisecond
 		bound := bind(t, "going", limit)
 		charge := store.Charge{Limit: bound, Key: "key", Cost: 5}
 		a := ask(t, s, rule.Take, charge)
 		var state rule.State
 		rule.Decide(rule.Take, []rule.Item{{Limit: bound.Rule(), State: &state, Cost: 5}}, a.At, make([]rule.Answer, 1))
-		eventually(t, limit.Name+" to go", func() bool {
+		kit.Eventually(t, limit.Name+" to go", func() bool {
 			return number(t, client, "EXISTS", nameOf(bound, "key")) == 0
 		})
 		if now, end := serverTime(t, client), bound.Rule().Expires(&state); now < end {
@@ -96,7 +98,7 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t) // its own: changes are counted
 	s := newStore(t, client, redisstore.Options{})
-	for _, limit := range kinds() {
+	for _, limit := range porttest.Kinds() {
 		bound := bind(t, "refusals", limit)
 		full, fresh := store.Charge{Limit: bound, Key: "full"}, store.Charge{Limit: bound, Key: "fresh"}
 		full.Cost = bound.Rule().Capacity()
@@ -137,7 +139,7 @@ func TestRefusalOfOneWritesNothing(t *testing.T) {
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
 	request := store.Request{Op: rule.Take, Group: "group"}
-	for _, limit := range kinds() {
+	for _, limit := range porttest.Kinds() {
 		request.Charges = append(request.Charges, store.Charge{Limit: bind(t, "one", limit), Key: "key", Cost: 1})
 	}
 	request.Charges[2].Cost = 11

@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/faultproxy"
+	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -35,7 +36,7 @@ func TestFailoverOvershoot(t *testing.T) {
 	}
 	take(before)
 	name := nameOf(bound, "key")
-	eventually(t, "the replica to have it all", func() bool {
+	kit.Eventually(t, "the replica to have it all", func() bool {
 		return text(t, replica, "DUMP", name) == text(t, master, "DUMP", name)
 	})
 	// The replica is sent to a master that is not there. What is admitted from now on it does not have.
@@ -43,7 +44,7 @@ func TestFailoverOvershoot(t *testing.T) {
 	take(lost)
 	watched.Master.Kill()
 	watched.AwaitFailover()
-	eventually(t, "the store to work again", func() bool {
+	kit.Eventually(t, "the store to work again", func() bool {
 		_, err := try(context.Background(), s, rule.Peek, charge)
 		return err == nil
 	})

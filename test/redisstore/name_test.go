@@ -34,7 +34,7 @@ func TestSlotsAndNamesOnServer(t *testing.T) {
 		var group, key, name string
 		var slot int64
 		if _, err := fmt.Sscanf(line, "%q %q %q %d", &group, &key, &name, &slot); err != nil {
-			t.Fatalf("%s: %v", line, err)
+			t.Fatalf("the line %s is not of the format: %v", line, err)
 		}
 		if is := number(t, single, "CLUSTER", "KEYSLOT", name); is != slot {
 			t.Errorf("the slot of %q is %d, not %d", name, is, slot)

@@ -13,6 +13,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/faultproxy"
+	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/porttest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -72,7 +74,7 @@ func TestErrorOfTheScript(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
-	for _, limit := range kinds() {
+	for _, limit := range porttest.Kinds() {
 		bound := bind(t, "resend", limit)
 		charge := store.Charge{Limit: bound, Key: "secret-key", Cost: 1}
 		ask(t, s, rule.Peek, charge) // so that the script is known
@@ -107,7 +109,7 @@ func TestTimeout(t *testing.T) {
 	left := ask(t, s, rule.Peek, charge).Remaining
 	sha := calls(t, other, "evalsha") // a client may have closed its connection to give up, and the server dropped the request
 	if sha < 1 || sha > 2 || left < 98 || left > 99 {
-		t.Errorf("the server ran the script %d times, and %d remain: the request that was given up was sent again", sha, left)
+		t.Errorf("the server ran the script %d times, and %d remain, want at most 2 and at least 98: the abandoned request was sent again", sha, left)
 	}
 }
 
@@ -142,7 +144,7 @@ func TestLostAnswer(t *testing.T) {
 func loseAnswer(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *faultproxy.Wire, lose func(), healSoon bool) int64 {
 	t.Helper()
 	charge := store.Charge{Limit: bind(t, "resend", hourly), Key: "key", Cost: 1}
-	eventually(t, "the client to be connected", func() bool {
+	kit.Eventually(t, "the client to be connected", func() bool {
 		_, err := try(context.Background(), s, rule.Reset, charge)
 		return err == nil
 	})
@@ -153,7 +155,7 @@ func loseAnswer(t *testing.T, s *redisstore.Store, direct rueidis.Client, wire *
 		_, err := try(context.Background(), s, rule.Take, charge)
 		given <- err
 	}()
-	eventually(t, "the request to be carried out or given up", func() bool {
+	kit.Eventually(t, "the request to be carried out or given up", func() bool {
 		return len(given) > 0 || healSoon && calls(t, direct, "evalsha") > 0
 	})
 	wire.Heal()
@@ -181,7 +183,7 @@ func TestServerGone(t *testing.T) {
 	}
 	server.Restart()
 	var a rule.Answer
-	eventually(t, "the store to work again", func() (ok bool) {
+	kit.Eventually(t, "the store to work again", func() (ok bool) {
 		var err error
 		a, err = try(context.Background(), s, rule.Peek, charge)
 		return err == nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -22,7 +21,7 @@ func do(t testing.TB, client rueidis.Client, command ...string) rueidis.RedisRes
 	t.Helper()
 	result := client.Do(context.Background(), client.B().Arbitrary(command...).Build())
 	if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
-		t.Fatalf("%s: %v", command[0], err)
+		t.Fatalf("%s failed: %v", command[0], err)
 	}
 	return result
 }
@@ -32,7 +31,7 @@ func number(t testing.TB, client rueidis.Client, command ...string) int64 {
 	result := do(t, client, command...)
 	n, err := result.AsInt64()
 	if err != nil {
-		t.Fatalf("%s: %v", command[0], err)
+		t.Fatalf("the answer to %s is not a number: %v", command[0], err)
 	}
 	return n
 }
@@ -42,7 +41,7 @@ func text(t testing.TB, client rueidis.Client, command ...string) string {
 	result := do(t, client, command...)
 	s, err := result.ToString()
 	if err != nil && !rueidis.IsRedisNil(err) {
-		t.Fatalf("%s: %v", command[0], err)
+		t.Fatalf("the answer to %s is not text: %v", command[0], err)
 	}
 	return s
 }
@@ -106,35 +105,9 @@ func try(ctx context.Context, s *redisstore.Store, op rule.Op, charge store.Char
 	return answers[0], err
 }
 
-// eventually tries something until it is true.
-func eventually(t testing.TB, what string, true func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !true() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-		<-tick.C
-	}
-}
-
 // nameOf is the name of the key that a charge's state is kept under, for texts of which at most the colons of the key have to
 // be escaped.
 func nameOf(limit *store.Limit, key string) string {
 	key = strings.ReplaceAll(key, ":", "%3A")
 	return fmt.Sprintf("slidegate:%s:%s:%s:{%s}", limit.Namespace(), limit.Name(), limit.Rule().Shape(), key)
-}
-
-// kinds are limits of every way of keeping state, with windows that outlast a test.
-func kinds() []slidegate.Limit {
-	return []slidegate.Limit{
-		{Name: "window", Quota: 10, Window: time.Hour},
-		{Name: "parts", Quota: 10, Window: time.Hour, Segments: 6, Anchor: slidegate.AnchorFirst, Overlap: slidegate.OverlapWhole},
-		{Name: "fixed", Quota: 10, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
-		{Name: "log", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},
-		{Name: "long-log", Quota: 1_000, Window: time.Hour, Algorithm: slidegate.SlidingLog},
-		{Name: "bucket", Quota: 10, Window: time.Hour, Burst: 7, Algorithm: slidegate.TokenBucket},
-	}
 }

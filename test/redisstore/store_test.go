@@ -4,10 +4,10 @@ import (
 	"testing"
 
 	"github.com/redis/rueidis"
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/porttest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
@@ -15,18 +15,10 @@ import (
 // newStore is New for options that are right.
 func newStore(t testing.TB, client rueidis.Client, opts redisstore.Options) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.New(client, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return kit.Must(redisstore.New(client, opts))(t)
 }
 
-// bind is slidegate.Bind for a limit that is right.
-func bind(t testing.TB, namespace string, limit slidegate.Limit) *store.Limit {
-	t.Helper()
-	return porttest.Bind(t, namespace, limit)
-}
+var bind = porttest.Bind
 
 // contract runs the contract of all stores through a client.
 func contract(t *testing.T, client rueidis.Client) {

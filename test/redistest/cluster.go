@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate/test/kit"
 )
 
 // Nodes are the nodes of a cluster.
@@ -103,7 +104,7 @@ func (ns Nodes) Client(t testing.TB) rueidis.Client {
 // must waits until something succeeds.
 func (n *Node) must(what string, try func() error) {
 	n.t.Helper()
-	if err := until(try); err != nil {
+	if err := kit.Retry(errEnded, try); err != nil {
 		n.t.Fatalf("redistest: waited in vain for %s: %v\n%s", what, err, n.log())
 	}
 }

@@ -15,12 +15,10 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate/test/kit"
 )
 
-const (
-	patience = 20 * time.Second      // how long anything may take to come about
-	interval = 10 * time.Millisecond // how often it is looked for
-)
+const patience = 20 * time.Second // how long anything may take to come about
 
 // Node is one server. It is not safe for concurrent use, except for Addr. The zero value is not usable; Server makes it.
 type Node struct {
@@ -103,7 +101,7 @@ func (n *Node) start() error {
 // untilReady waits until our process, and not another one on the same port, has loaded its data and answers.
 func (n *Node) untilReady() error {
 	own := fmt.Sprintf("process_id:%d\r\n", n.process.Process.Pid)
-	return until(func() error {
+	return kit.Retry(errEnded, func() error {
 		select {
 		case <-n.ended:
 			return errEnded
@@ -121,20 +119,6 @@ func (n *Node) untilReady() error {
 }
 
 var errEnded = errors.New("the server ended")
-
-// until tries something again and again until it succeeds, and gives up after patience.
-func until(try func() error) error {
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil || errors.Is(err, errEnded) || time.Now().After(deadline) {
-			return err
-		}
-		<-tick.C
-	}
-}
 
 // ask sends one command over a connection of its own.
 func (n *Node) ask(command ...string) (string, error) {

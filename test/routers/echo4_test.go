@@ -168,7 +168,7 @@ func TestEcho4ErrorAfterTheAnswer(t *testing.T) {
 	})
 	got := ask(t, "GET", "http://"+serve(t, e))
 	if response := <-seen; response.Status != 201 || response.Bytes != 7 || got.StatusCode != 201 || got.body != "created" {
-		t.Errorf("the policy saw %+v, the client got %d %q", response, got.StatusCode, got.body)
+		t.Errorf("the policy saw %+v, the client got %d %q, want 201 of 7 bytes, and 201 created", response, got.StatusCode, got.body)
 	}
 	if err := <-calls; err != errTeapot || len(calls) > 0 {
 		t.Errorf("the handler was called with %v, and %d times more", err, len(calls))

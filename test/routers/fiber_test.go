@@ -139,7 +139,7 @@ func TestFiberKeepsHeaders(t *testing.T) {
 	address := serveFiber(t, app)
 	got := ask(t, "GET", "http://"+address)
 	if got.body != "hello" || got.Header.Get("X-Request-Id") != "1" || got.Header.Get("RateLimit") == "" {
-		t.Errorf("%q %v", got.body, got.Header)
+		t.Errorf("got %q %v, want hello with X-Request-Id 1 and RateLimit", got.body, got.Header)
 	}
 	got = ask(t, "GET", "http://"+address)
 	if got.body != "slow down\n" || got.StatusCode != http.StatusTooManyRequests {
@@ -193,7 +193,7 @@ func TestFiberStreamsRequests(t *testing.T) {
 		}
 		client.Close()
 		if got := <-answers; got.body != ", world" {
-			t.Errorf("%s: %q", name, got.body)
+			t.Errorf("%s: got %q, want the rest, \", world\"", name, got.body)
 		}
 	}
 }
@@ -239,7 +239,7 @@ func TestFiberBodyCanBeReadAgain(t *testing.T) {
 	}
 	defer response.Body.Close()
 	if body, err := io.ReadAll(response.Body); string(body) != "ann" || err != nil {
-		t.Errorf("%q, %v", body, err)
+		t.Errorf("got %q, %v, want ann", body, err)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestFiberOddRequests(t *testing.T) {
 			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", uri)
 			response, err := http.ReadResponse(answers, nil)
 			if err != nil {
-				t.Fatalf("%q: %v", uri, err)
+				t.Fatalf("%q: no answer: %v", uri, err)
 			}
 			if _, err := io.Copy(io.Discard, response.Body); err != nil {
 				t.Fatal(err)
@@ -268,7 +268,7 @@ func TestFiberOddRequests(t *testing.T) {
 		}
 		conn.Close()
 		if !slices.Equal(statuses, []int{200, 429}) {
-			t.Errorf("%q: %d", uri, statuses)
+			t.Errorf("%q: got %d, want 200 and 429", uri, statuses)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func TestGinWriterTellsTheTruth(t *testing.T) {
 		t.Errorf("the writer said %s\nwant %s", told, want)
 	}
 	if response := <-seen; response.Status != 201 || response.Bytes != 8 || got.StatusCode != 201 || got.body != "fourmore" {
-		t.Errorf("the policy saw %+v, the client got %d %q", response, got.StatusCode, got.body)
+		t.Errorf("the policy saw %+v, the client got %d %q, want 201 of 8 bytes, and 201 fourmore", response, got.StatusCode, got.body)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestGinOverOtherWriters(t *testing.T) {
 	r.GET("/", func(c *gin.Context) { c.String(http.StatusCreated, "hello") })
 	got := ask(t, "GET", "http://"+serve(t, r))
 	if response := <-seen; response.Status != 201 || response.Bytes != 5 || got.StatusCode != 201 || got.body != "hello" {
-		t.Errorf("the policy saw %+v, the client got %d %q", response, got.StatusCode, got.body)
+		t.Errorf("the policy saw %+v, the client got %d %q, want 201 of 5 bytes, and 201 hello", response, got.StatusCode, got.body)
 	}
 }
 

@@ -88,7 +88,7 @@ func checkRefusal(t *testing.T, got answer) {
 	}
 	if !strings.HasSuffix(problem.Type, "#quota-exceeded") || problem.Status != 429 || problem.RetryAfter != seconds ||
 		len(problem.Violated) != 1 || problem.Violated[0] != "hello" {
-		t.Errorf("the body is %s, Retry-After is %d", got.body, seconds)
+		t.Errorf("the body is %s, want type #quota-exceeded, status 429, retry_after %d, violated-policies [hello]", got.body, seconds)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestHijack(t *testing.T) {
 			reader := bufio.NewReader(conn)
 			response, err := http.ReadResponse(reader, nil)
 			if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-				t.Fatalf("%s: %v, %v", name, response, err)
+				t.Fatalf("%s: got %v, %v, want 101", name, response, err)
 			}
 			for _, line := range []string{"ping\n", "pong\n"} {
 				fmt.Fprint(conn, line)
@@ -340,7 +340,7 @@ func TestDeadlines(t *testing.T) {
 		}
 		for name, limits := range lookers(t) {
 			if got := ask(t, "GET", "http://"+router.serve(t, limits, newSite(t))+"/deadline"); got.body != "<nil> <nil>" {
-				t.Errorf("%s: %s", name, got.body)
+				t.Errorf("%s: the deadlines give %s, want <nil> <nil>", name, got.body)
 			}
 		}
 	})
@@ -371,7 +371,7 @@ func TestOwnRefusals(t *testing.T) {
 			ask(t, "GET", "http://"+address+"/hello/ada")
 			got := ask(t, "GET", "http://"+address+"/hello/ada")
 			if got.StatusCode != test.status || got.body != test.body || (got.Header.Get("X-Own") == "yes") != (test.opts.Refuse != nil) {
-				t.Errorf("%s: %d %q %v", test.name, got.StatusCode, got.body, got.Header)
+				t.Errorf("%s: got %d %q %v, want %d %q, X-Own only of Refuse", test.name, got.StatusCode, got.body, got.Header, test.status, test.body)
 			}
 			if got.Header.Get("Retry-After") == "" || len(s.greeted) != 1 {
 				t.Errorf("%s: %v, greeted %q", test.name, got.Header, s.greeted)

@@ -18,12 +18,12 @@ func TestInventedClients(t *testing.T) {
 			"X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "https", "Connection", "X-Forwarded-For")
 		if i >= 3 {
 			if got.StatusCode != 429 {
-				t.Errorf("%d: %s", i, got.Status)
+				t.Errorf("request %d: got %s, want 429", i, got.Status)
 			}
 			continue
 		}
 		if want := "xff=127.0.0.1 proto=http xfh=" + r.at + " real= fwd="; got.StatusCode != 200 || !strings.HasSuffix(got.body, want) {
-			t.Errorf("%d: %s %s", i, got.Status, got.body)
+			t.Errorf("request %d: got %s %s, want 200 and a body that ends in %s", i, got.Status, got.body, want)
 		}
 	}
 }
@@ -44,11 +44,11 @@ func TestTrustedPeer(t *testing.T) {
 	} {
 		got := r.ask("GET", "/", "X-Forwarded-For", c.chain, "X-Forwarded-Proto", "https", "X-Forwarded-Host", "www.example", "X-Real-IP", "9.9.9.9")
 		if got.StatusCode != c.status {
-			t.Errorf("%d: %s: %s", i, c.chain, got.Status)
+			t.Errorf("request %d: %s: got %s, want %d", i, c.chain, got.Status, c.status)
 		}
 		want := "xff=" + c.chain + ", 127.0.0.1 proto=https xfh=www.example real=9.9.9.9 fwd="
 		if c.status == 200 && !strings.HasSuffix(got.body, want) {
-			t.Errorf("%d: %s", i, got.body)
+			t.Errorf("request %d: the application saw %s, want it to end in %s", i, got.body, want)
 		}
 	}
 	if got := r.ask("GET", "/"); !strings.HasSuffix(got.body, "xff=127.0.0.1 proto=http xfh="+r.at+" real= fwd=") {
@@ -63,7 +63,7 @@ func TestTrustChanges(t *testing.T) {
 	r := newRig(t, application(t, echo), s)
 	for i, want := range []string{"xff=1.2.3.4, 127.0.0.1 ", "xff=127.0.0.1 "} {
 		if got := r.ask("GET", "/", "X-Forwarded-For", "1.2.3.4"); !strings.Contains(got.body, want) {
-			t.Errorf("%d: %s", i, got.body)
+			t.Errorf("request %d: the application saw %s, want %s", i, got.body, want)
 		}
 		r.proxy.Trust([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -42,9 +43,7 @@ func bareApplication(t *testing.T, serve func(net.Conn)) string {
 	t.Cleanup(func() {
 		listener.Close()
 		<-ended
-		for deadline := time.Now().Add(patience); open.Load() > 0 && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Eventually(t, "all connections of the application are closed", func() bool { return open.Load() == 0 })
 	})
 	return "http://" + listener.Addr().String()
 }
@@ -66,7 +65,7 @@ func TestApplicationRefuses(t *testing.T) {
 	got := r.ask("GET", "/")
 	if got.StatusCode != 502 || got.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(got.body, `"status":502`) ||
 		strings.Contains(got.body, strings.TrimPrefix(to, "http://")) {
-		t.Errorf("%s %v %s", got.Status, got.Header, got.body)
+		t.Errorf("got %s %v %s, want 502 as application/problem+json, without the application's address", got.Status, got.Header, got.body)
 	}
 	if got := r.ask("GET", "/"); got.StatusCode != 429 {
 		t.Errorf("the unit was given back: %s", got.Status)
@@ -80,7 +79,7 @@ func TestApplicationHangs(t *testing.T) {
 	s := plenty()
 	s.opts.Timeout = 50 * time.Millisecond
 	if got := newRig(t, to, s).ask("GET", "/"); got.StatusCode != 504 || !strings.Contains(got.body, `"status":504`) {
-		t.Errorf("%s %s", got.Status, got.body)
+		t.Errorf("got %s %s, want 504", got.Status, got.body)
 	}
 }
 
@@ -108,7 +107,7 @@ func TestApplicationCuts(t *testing.T) {
 		case status == 0 && err == nil:
 			t.Errorf("%q: %s, as if it were whole", answer, got.Status)
 		case status > 0 && (err != nil || got.StatusCode != status):
-			t.Errorf("%q: %v, %v", answer, got, err)
+			t.Errorf("%q: got %v, %v, want status %d", answer, got, err, status)
 		}
 	}
 }
@@ -129,7 +128,7 @@ func TestTwoLengths(t *testing.T) {
 	} {
 		got := r.raw("POST / HTTP/1.1\r\nHost: h\r\n" + head + "\r\n0\r\n\r\n")
 		if got.StatusCode != 400 && got.StatusCode != 501 {
-			t.Errorf("%q: %s", head, got.Status)
+			t.Errorf("%q: got %s, want 400 or 501", head, got.Status)
 		}
 	}
 	if arrived.Load() != 0 {
@@ -153,7 +152,7 @@ func TestBothLengths(t *testing.T) {
 	}
 	everything, err := io.ReadAll(conn)
 	if err != nil || strings.Count(string(everything), "HTTP/1.1 200") != 1 || strings.Count(string(everything), "HTTP/1.1 429") != 1 {
-		t.Errorf("%v\n%s", err, everything)
+		t.Errorf("got %v, %s\nwant one answer 200 and one 429", err, everything)
 	}
 	if got := within(t, "the first", arrived); got != "POST /first [chunked] [] x" {
 		t.Errorf("arrived: %s", got)
@@ -178,7 +177,7 @@ func TestUnfitTargets(t *testing.T) {
 	} {
 		if got := r.raw(line + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"); got.StatusCode != status ||
 			strings.ContainsAny(line, ":*") && got.Header.Get("Content-Type") != "application/problem+json" { // ours, not the application's
-			t.Errorf("%s: %s %s", line, got.Status, got.body)
+			t.Errorf("%s: got %s %v %s, want %d, as application/problem+json if the proxy answers", line, got.Status, got.Header, got.body, status)
 		}
 	}
 	if arrived.Load() != 0 {
@@ -191,10 +190,10 @@ func TestOptionsOfAll(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("p", "/", "1/1h")}})
 	text := "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 	if got := r.raw(text); got.StatusCode != 200 || !strings.HasPrefix(got.body, "OPTIONS * host=h ") {
-		t.Errorf("%s %s", got.Status, got.body)
+		t.Errorf("got %s %s, want 200 and OPTIONS * host=h", got.Status, got.body)
 	}
 	if got := r.raw(text); got.StatusCode != 429 {
-		t.Errorf("%s", got.Status)
+		t.Errorf("got %s, want 429", got.Status)
 	}
 }
 
@@ -203,6 +202,6 @@ func TestHalfBody(t *testing.T) {
 	to := application(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	got := newRig(t, to, plenty()).raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nrubbish\r\n")
 	if got.StatusCode != 400 {
-		t.Errorf("%s %s", got.Status, got.body)
+		t.Errorf("got %s %s, want 400", got.Status, got.body)
 	}
 }

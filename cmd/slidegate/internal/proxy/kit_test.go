@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +36,7 @@ type rig struct {
 	proxy *proxy.Proxy
 	gate  *gate.Gate
 	at    string // host and port
-	now   atomic.Int64
+	clock storetest.Clock
 	stop  func() // ends it, and waits until it has ended
 	http  *http.Client
 }
@@ -91,10 +91,10 @@ func parse(t testing.TB, text string) *url.URL {
 func newRig(t testing.TB, to string, s settings) *rig {
 	t.Helper()
 	r := &rig{t: t}
-	r.now.Store(1_800_000_000_000_000) // at the start of an hour
+	r.clock.Set(1_800_000_000_000_000) // at the start of an hour
 	store := s.store
 	if store == nil {
-		memory, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: func() slidegate.Micros { return slidegate.Micros(r.now.Load()) }})
+		memory, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: r.clock.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func (r *rig) raw(text string) *answer {
 	method, _, _ := strings.Cut(text, " ")
 	got, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if err != nil {
-		r.t.Fatalf("%.80q: %v", text, err)
+		r.t.Fatalf("no answer to %.80q: %v", text, err)
 	}
 	defer got.Body.Close()
 	body, _ := io.ReadAll(got.Body)

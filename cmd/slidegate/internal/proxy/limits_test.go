@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -36,7 +37,7 @@ func TestLimitsByRoute(t *testing.T) {
 		{"GET", "/", 200}, {"GET", "/", 429}, {"POST", "/login", 429},
 	} {
 		if got := r.ask(step.method, step.path); got.StatusCode != step.status {
-			t.Errorf("%d: %s %s: %s", i, step.method, step.path, got.Status)
+			t.Errorf("step %d: %s %s: got %s, want %d", i, step.method, step.path, got.Status, step.status)
 		}
 	}
 	if got := arrived.Load(); got != 4 {
@@ -55,12 +56,12 @@ func TestTrueRetryAfter(t *testing.T) {
 	if got := first.Header.Get("Ratelimit-Policy"); got != `"2/1m sliding-log";q=2;w=60` {
 		t.Errorf("RateLimit-Policy: %s", got)
 	}
-	r.now.Add(12_500_000)
+	r.clock.Advance(12_500_000)
 	r.ask("GET", "/")
 	refused := r.ask("GET", "/")
 	// The first unit is free 60 s after it was taken, which is in 47.5 s.
 	if refused.StatusCode != 429 || refused.Header.Get("Retry-After") != "48" || refused.Header.Get("Ratelimit") != `"2/1m sliding-log";r=0;t=48` {
-		t.Fatalf("%s %v", refused.Status, refused.Header)
+		t.Fatalf("got %s %v, want 429, Retry-After 48, RateLimit \"2/1m sliding-log\";r=0;t=48", refused.Status, refused.Header)
 	}
 	var told struct {
 		Type, Title, Detail string
@@ -71,16 +72,20 @@ func TestTrueRetryAfter(t *testing.T) {
 	if err := json.Unmarshal([]byte(refused.body), &told); err != nil {
 		t.Fatal(err)
 	}
-	if refused.Header.Get("Content-Type") != "application/problem+json" || refused.Header.Get("Cache-Control") != "no-store" ||
-		told.Status != 429 || !strings.HasSuffix(told.Type, "#quota-exceeded") || told.RetryAfter != 48 ||
-		told.Detail != "The quota is used up. Try again in 48 seconds." || len(told.Violated) != 1 || told.Violated[0] != "2/1m sliding-log" {
-		t.Errorf("%v\n%s", refused.Header, refused.body)
+	if kind, cache := refused.Header.Get("Content-Type"), refused.Header.Get("Cache-Control"); kind != "application/problem+json" || cache != "no-store" {
+		t.Errorf("Content-Type %q, Cache-Control %q, want application/problem+json, no-store", kind, cache)
 	}
-	r.now.Add(47_000_000)
+	if told.Status != 429 || !strings.HasSuffix(told.Type, "#quota-exceeded") || !slices.Equal(told.Violated, []string{"2/1m sliding-log"}) {
+		t.Errorf("got %s\nwant status 429, type #quota-exceeded, violated-policies 2/1m sliding-log", refused.body)
+	}
+	if told.RetryAfter != 48 || told.Detail != "The quota is used up. Try again in 48 seconds." {
+		t.Errorf("got retry_after %d, detail %q, want 48 in both", told.RetryAfter, told.Detail)
+	}
+	r.clock.Advance(47_000_000)
 	if got := r.ask("GET", "/"); got.StatusCode != 429 || got.Header.Get("Retry-After") != "1" || !strings.Contains(got.body, "in 1 second.") {
 		t.Errorf("a second too early: %s %v %s", got.Status, got.Header, got.body)
 	}
-	r.now.Add(1_000_000)
+	r.clock.Advance(1_000_000)
 	if got := r.ask("GET", "/"); got.StatusCode != 200 {
 		t.Errorf("after Retry-After: %s", got.Status)
 	}
@@ -92,7 +97,7 @@ func TestNeverAdmitted(t *testing.T) {
 	r := newRig(t, application(t, echo), settings{policies: []config.Policy{p}})
 	got := r.ask("GET", "/")
 	if _, there := got.Header["Retry-After"]; got.StatusCode != 429 || there || !strings.Contains(got.body, "never be admitted") {
-		t.Errorf("%s %v %s", got.Status, got.Header, got.body)
+		t.Errorf("got %s %v %s, want 429 without Retry-After that says the request can never be admitted", got.Status, got.Header, got.body)
 	}
 }
 
@@ -133,7 +138,7 @@ func TestApplicationsOwnHeaders(t *testing.T) {
 	})
 	got := newRig(t, to, plenty()).ask("GET", "/")
 	if got.Header.Get("RateLimit") != `"own";r=7` || got.Header.Get("RateLimit-Policy") != "" || len(got.Header["Set-Cookie"]) != 2 {
-		t.Errorf("%v", got.Header)
+		t.Errorf("got %v, want the application's RateLimit, no RateLimit-Policy and two cookies", got.Header)
 	}
 }
 
@@ -148,7 +153,7 @@ func TestNoSpellingGetsAround(t *testing.T) {
 		r := newRig(t, to, settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}})
 		r.ask("POST", "/login") // takes the only unit
 		if got := r.raw("POST " + target + " HTTP/1.1\r\nHost: h.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"); got.StatusCode != 429 {
-			t.Errorf("%s: %s", target, got.Status)
+			t.Errorf("%s: got %s, want 429", target, got.Status)
 		}
 		got := r.raw("GET " + target + " HTTP/1.1\r\nHost: h.example\r\nConnection: close\r\n\r\n")
 		want, host := target, "h.example"
@@ -181,7 +186,7 @@ func TestHostSpellings(t *testing.T) {
 			t.Errorf("%s arrived as %s %s", host, got.Status, got.body)
 		}
 		if got := r.raw(text); got.StatusCode != 429 {
-			t.Errorf("%s: %s", host, got.Status)
+			t.Errorf("host %s again: got %s, want 429", host, got.Status)
 		}
 	}
 }
@@ -232,7 +237,8 @@ func TestStoreFails(t *testing.T) {
 		got := newRig(t, application(t, echo), s).ask("GET", "/")
 		if got.StatusCode != 503 || got.Header.Get("Retry-After") != c.retry || !strings.Contains(got.body, "#temporary-reduced-capacity") ||
 			strings.Contains(got.body, "broken") || got.Header.Get("Ratelimit") != "" {
-			t.Errorf("%v: %s %v %s", c.err, got.Status, got.Header, got.body)
+			t.Errorf("%v: got %s %v %s\nwant 503, Retry-After %q, type #temporary-reduced-capacity, no RateLimit, and not what broke",
+				c.err, got.Status, got.Header, got.body, c.retry)
 		}
 	}
 }
@@ -265,7 +271,7 @@ func TestWrongOptions(t *testing.T) {
 		"MaxIdle: must not be neg": {To: good, MaxIdle: -1},
 	} {
 		if _, err := proxy.New(r.gate, opts); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "proxy: ") {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("got the error %v, want one of proxy with %q", err, want)
 		}
 	}
 	if _, err := proxy.New(nil, proxy.Options{To: good}); err == nil {

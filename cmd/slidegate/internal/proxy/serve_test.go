@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -44,16 +45,13 @@ func TestDrain(t *testing.T) {
 		r.stop()
 		close(stopped)
 	}()
-	for deadline := time.Now().Add(patience); ; {
+	testkit.Eventually(t, "it no longer listens", func() bool {
 		conn, err := net.Dial("tcp", r.at)
-		if err != nil {
-			break
+		if err == nil {
+			conn.Close()
 		}
-		conn.Close()
-		if time.Now().After(deadline) {
-			t.Fatal("it still listens")
-		}
-	}
+		return err != nil
+	})
 	close(finish)
 	if text := within(t, "the answer", got); text != "whole" {
 		t.Errorf("the answer: %s", text)
@@ -121,7 +119,7 @@ func TestSlowBody(t *testing.T) {
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nslow")
 	text, err := io.ReadAll(conn)
 	if err != nil || len(text) > 0 && !strings.HasPrefix(string(text), "HTTP/1.1 400") { // it may be too late for an answer
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("got %q, %v, want 400 or nothing", text, err)
 	}
 }
 
@@ -135,7 +133,7 @@ func TestSlowBodyOfRefused(t *testing.T) {
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nslow")
 	text, err := io.ReadAll(conn)
 	if err != nil || len(text) > 0 && !strings.HasPrefix(string(text), "HTTP/1.1 429") { // a slow machine may take it for a slow head
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("got %q, %v, want 429 or nothing", text, err)
 	}
 }
 
@@ -203,7 +201,7 @@ func TestSlowApplication(t *testing.T) {
 				text, err := io.ReadAll(got.Body)
 				got.Body.Close()
 				if err != nil || string(text) != "first second" || got.ProtoMajor != protocol {
-					t.Errorf("%s: %s %q, %v", path, got.Proto, text, err)
+					t.Errorf("%s: got %s %q, %v, want \"first second\" by HTTP/%d", path, got.Proto, text, err, protocol)
 				}
 			}
 		})
@@ -232,7 +230,7 @@ func TestForwardedProtoOfTLS(t *testing.T) {
 	}
 	defer got.Body.Close()
 	if text, _ := io.ReadAll(got.Body); !strings.Contains(string(text), "proto=https ") {
-		t.Errorf("%s", text)
+		t.Errorf("the application saw %s, want proto=https", text)
 	}
 }
 
@@ -265,18 +263,14 @@ func TestMostConnections(t *testing.T) {
 	first, second, third := r.dial(), r.dial(), r.dial()
 	for i, conn := range []net.Conn{first, second} {
 		if err := ask(conn); err != nil {
-			t.Errorf("%d: %v", i, err)
+			t.Errorf("connection %d: got %v, want an answer", i, err)
 		}
 	}
 	if err := ask(third); err == nil {
 		t.Error("a third connection is answered")
 	}
 	first.Close()
-	for deadline := time.Now().Add(patience); ask(r.dial()) != nil; {
-		if time.Now().After(deadline) {
-			t.Fatal("there is no room after one has gone")
-		}
-	}
+	testkit.Eventually(t, "there is room after one has gone", func() bool { return ask(r.dial()) == nil })
 	if err := ask(second); err != nil {
 		t.Errorf("the second, later: %v", err)
 	}
@@ -290,7 +284,7 @@ func TestWrongServeOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := r.proxy.Serve(t.Context(), listener, opts); err == nil {
-			t.Errorf("%+v", opts)
+			t.Errorf("%+v is taken, want an error", opts)
 		}
 		if listener.Close() == nil {
 			t.Error("the listener was left open")

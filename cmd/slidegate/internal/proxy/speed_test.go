@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slidegate/slidegate"
 )
 
 // BenchmarkProxy compares the application alone, behind the reverse proxy of the standard library, and
@@ -39,7 +41,7 @@ func BenchmarkProxy(b *testing.B) {
 		standard.Transport.(*http.Transport).CloseIdleConnections()
 	})
 	r := newRig(b, to, plenty())
-	r.now.Store(time.Now().UnixMicro())
+	r.clock.Set(slidegate.Micros(time.Now().UnixMicro()))
 	for _, c := range []struct{ name, at string }{
 		{"application alone", to}, {"standard library", "http://" + listener.Addr().String()}, {"this", "http://" + r.at},
 	} {
@@ -62,7 +64,7 @@ func load(b *testing.B, at string, clients int) {
 				request, _ := http.NewRequest(http.MethodGet, at, nil)
 				got, err := transport.RoundTrip(request)
 				if err != nil || got.StatusCode != 200 {
-					b.Errorf("%v, %v", got, err)
+					b.Errorf("got %v, %v, want status 200", got, err)
 					return
 				}
 				_, _ = io.Copy(io.Discard, got.Body)

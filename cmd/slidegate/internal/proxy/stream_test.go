@@ -26,7 +26,7 @@ func TestNoOtherUpgrades(t *testing.T) {
 	for _, protocol := range []string{"h2c", "TLS/1.0, HTTP/1.1", "websocket, h2c"} {
 		got := r.ask("GET", "/", "Upgrade", protocol, "Connection", "Upgrade, HTTP2-Settings", "HTTP2-Settings", "AAMAAABkAAQAAP__")
 		if got.StatusCode != 200 || got.body != `upgrade="" connection="" settings=""` {
-			t.Errorf("%s: %s %s", protocol, got.Status, got.body)
+			t.Errorf("%s: got %s %s, want 200 without the three headers", protocol, got.Status, got.body)
 		}
 	}
 }
@@ -56,12 +56,12 @@ func TestServerSentEvents(t *testing.T) {
 		for i := range 3 {
 			line, err := lines.ReadString('\n')
 			if err != nil || line != fmt.Sprintf("data: %d\n", i) {
-				t.Fatalf("%q, %v", line, err)
+				t.Fatalf("got %q, %v, want data: %d", line, err, i)
 			}
 			seen <- true
 		}
 		if rest, err := io.ReadAll(lines); len(rest) > 0 || err != nil {
-			t.Errorf("%q, %v", rest, err)
+			t.Errorf("after the events: got %q, %v, want the end", rest, err)
 		}
 		got.Body.Close()
 	}
@@ -167,7 +167,7 @@ func TestInterimAnswers(t *testing.T) {
 	request, _ := http.NewRequestWithContext(httptrace.WithClientTrace(context.Background(), trace), "GET", "http://"+r.at+"/", nil)
 	got := r.do(request)
 	if got.StatusCode != 202 || got.Header.Get("Ratelimit") == "" || fmt.Sprint(hints) != "[103</style.css>]" {
-		t.Errorf("%s %v %v", got.Status, got.Header, hints)
+		t.Errorf("got %s %v after the hints %v, want 202, RateLimit, and the hint 103 </style.css>", got.Status, got.Header, hints)
 	}
 }
 
@@ -191,9 +191,12 @@ func TestBodilessAnswers(t *testing.T) {
 		etag         string
 	}{{"GET", "/204", 204, 0, ""}, {"GET", "/304", 304, 0, `"v1"`}, {"HEAD", "/", 200, 12345, ""}} {
 		got := r.ask(c.method, c.path)
-		if got.StatusCode != c.status || got.body != "" || got.Header.Get("Etag") != c.etag || got.Header.Get("Ratelimit") == "" ||
-			c.length > 0 && got.ContentLength != c.length {
-			t.Errorf("%s %s: %s, length %d, %v", c.method, c.path, got.Status, got.ContentLength, got.Header)
+		if got.StatusCode != c.status || got.body != "" || c.length > 0 && got.ContentLength != c.length {
+			t.Errorf("%s %s: got %s, length %d, body %q, want %d, length %d, no body",
+				c.method, c.path, got.Status, got.ContentLength, got.body, c.status, c.length)
+		}
+		if got.Header.Get("Etag") != c.etag || got.Header.Get("Ratelimit") == "" {
+			t.Errorf("%s %s: got %v, want Etag %q and RateLimit", c.method, c.path, got.Header, c.etag)
 		}
 	}
 }
@@ -206,7 +209,7 @@ func TestNothingAdded(t *testing.T) {
 	r := newRig(t, to, plenty())
 	got := r.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nTE: gzip\r\n\r\n")
 	if got.body != "3 [] [] [] [] []" { // the three are X-Forwarded-
-		t.Errorf("%s", got.body)
+		t.Errorf("the application saw %s, want 3 [] [] [] [] []", got.body)
 	}
 }
 

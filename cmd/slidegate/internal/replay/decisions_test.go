@@ -139,7 +139,7 @@ func checkDecision(t tb, line string, want *verdict) {
 	decoder := json.NewDecoder(strings.NewReader(line))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&got); err != nil {
-		t.Fatalf("%s: %v", line, err)
+		t.Fatalf("%s is not a decision: %v", line, err)
 	}
 	deciding := want.answers[0]
 	for _, a := range want.answers {
@@ -179,7 +179,7 @@ func FuzzDecisionKey(f *testing.F) {
 		}
 		var got decisionLine
 		if err := json.Unmarshal(append(line[:len(line)-1], '}'), &got); err != nil {
-			t.Fatalf("%q: %v", line, err)
+			t.Fatalf("%q is not a decision: %v", line, err)
 		}
 		if want := string([]rune(string(key))); got.Key != want || got.Cost != cost || string(got.T) != "17.50" {
 			t.Fatalf("%q is read as %+v, want the key %q", line, got, want)

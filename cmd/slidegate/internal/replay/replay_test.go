@@ -120,7 +120,7 @@ func TestInterrupted(t *testing.T) {
 			opts.Decisions = &out
 			found, err := Run(ctx, &endless{at: at, reached: cancel}, opts)
 			if !errors.Is(err, context.Canceled) || found == nil || !found.Interrupted {
-				t.Fatalf("%v, %+v", err, found)
+				t.Fatalf("got %v, %+v, want context.Canceled and interrupted findings", err, found)
 			}
 			if n := found.Traffic.Requests; n < at || n > at+lookupSize {
 				t.Errorf("it ended %d requests after %d", n-at, at)
@@ -140,8 +140,11 @@ func TestCancelledBeforehand(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		found, err := Run(ctx, &endless{}, everything())
-		if !errors.Is(err, context.Canceled) || found == nil || !found.Interrupted || found.Traffic.Requests > lookupSize {
-			t.Fatalf("%v, %+v", err, found)
+		if !errors.Is(err, context.Canceled) || found == nil || !found.Interrupted {
+			t.Fatalf("got %v, %+v, want context.Canceled and interrupted findings", err, found)
+		}
+		if found.Traffic.Requests > lookupSize {
+			t.Errorf("%d requests were read, want at most %d", found.Traffic.Requests, lookupSize)
 		}
 	})
 }
@@ -215,7 +218,7 @@ func TestTheDecisionsCannotBeWritten(t *testing.T) {
 				t.Errorf("%d requests were read before it ended", lines.read)
 			}
 			if !errors.Is(err, errDisk) || found == nil || !found.Interrupted {
-				t.Fatalf("%v, %+v", err, found)
+				t.Fatalf("got %v, %+v, want errDisk and interrupted findings", err, found)
 			}
 			if want := "replay: Decisions: the disk is full"; err.Error() != want {
 				t.Errorf("the error is %q, want %q", err, want)
@@ -227,7 +230,7 @@ func TestTheDecisionsCannotBeWritten(t *testing.T) {
 		opts.Decisions = brokenWriter{}
 		found, err := Run(context.Background(), &list{rest: []asked{{origin, "a", 1}}}, opts)
 		if !errors.Is(err, errDisk) || found == nil || found.Outcome.Admitted != 1 {
-			t.Fatalf("%v, %+v", err, found)
+			t.Fatalf("got %v, %+v, want errDisk and one request admitted", err, found)
 		}
 	})
 	checkNothingLeft(t, folder)

@@ -144,7 +144,7 @@ func TestNoPlaceForATemporaryFile(t *testing.T) {
 	lines := &list{rest: []asked{{origin, "a", 1}}}
 	found, err := Run(context.Background(), lines, Options{Limits: []slidegate.Limit{slidegate.PerMinute(1)}, Trails: 1})
 	if found != nil || !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "replay: a temporary file for the traffic: ") {
-		t.Errorf("%v, %v", found, err)
+		t.Errorf("got %v, %v, want no findings and an error about the temporary file", found, err)
 	}
 	if len(lines.rest) != 1 {
 		t.Error("the traffic was read all the same")

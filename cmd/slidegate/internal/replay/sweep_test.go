@@ -98,7 +98,7 @@ func FuzzParseSweep(f *testing.F) {
 		quotas, err := ParseSweep(text)
 		if err != nil {
 			if quotas != nil || !strings.HasPrefix(err.Error(), "replay: Sweep: ") {
-				t.Fatalf("%q: %v, %v", text, quotas, err)
+				t.Fatalf("%q: got %v, %v, want no quotas and an error about Sweep", text, quotas, err)
 			}
 			return
 		}
@@ -112,7 +112,7 @@ func FuzzParseSweep(f *testing.F) {
 func checkRises(t tb, quotas []int64) {
 	t.Helper()
 	if len(quotas) == 0 || len(quotas) > maxSweep || quotas[0] < 1 || quotas[len(quotas)-1] > rule.MaxQuota {
-		t.Fatalf("%v", quotas)
+		t.Fatalf("got %v, want 1 to %d quotas from 1 to %d", quotas, maxSweep, rule.MaxQuota)
 	}
 	for i, quota := range quotas[1:] {
 		if quota <= quotas[i] {
@@ -127,7 +127,7 @@ func TestSweepRangeRises(t *testing.T) {
 		quotas := SweepRange(low, high)
 		checkRises(t, quotas)
 		if quotas[0] != low || quotas[len(quotas)-1] != high || len(quotas) > steppedPoints {
-			t.Fatalf("%d..%d: %v", low, high, quotas)
+			t.Fatalf("%d..%d: got %v, want at most %d quotas from one end to the other", low, high, quotas, steppedPoints)
 		}
 		factor := math.Pow(float64(high)/float64(low), 1.0/(steppedPoints-1))
 		for i := 1; i < len(quotas)-1; i++ {
@@ -186,7 +186,7 @@ func TestSweepBeyondWhatALogTakes(t *testing.T) {
 	opts := Options{Limits: []slidegate.Limit{{Quota: 5, Window: time.Minute, Algorithm: slidegate.SlidingLog}}, Sweep: []int64{10, 20_000}}
 	found, err := Run(context.Background(), &list{rest: []asked{{origin, "a", 1}}}, opts)
 	if found != nil || err == nil || !strings.HasPrefix(err.Error(), "replay: Sweep: quota 20000: invalid limit: quota: a sliding-log") {
-		t.Errorf("%v, %v", found, err)
+		t.Errorf("got %v, %v, want no findings and an error about the quota 20000", found, err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/layer/failure"
@@ -63,12 +64,7 @@ func newBreakable(t *testing.T) (*breakable, store.Store) {
 	return inner, closed
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testkit.NoError
 
 // way is one of the ways by which an HTTP client is told about a limit.
 type way struct {
@@ -252,7 +248,7 @@ func TestSameDenialByAllWays(t *testing.T) {
 		got := httptest.NewRecorder()
 		w.serve.ServeHTTP(got, w.ask("deny"))
 		if told(got) != "Forbidden" || got.Body.String() != want || got.Header().Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s: %s %v\n%s", name, told(got), got.Header(), got.Body)
+			t.Errorf("%s: got %s %v\n%s\nwant Forbidden as application/problem+json\n%s", name, told(got), got.Header(), got.Body, want)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 const question = `{"key":"me"}`
@@ -33,7 +34,7 @@ func (s *service) underWay(t *testing.T) net.Conn {
 	}
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
-		t.Fatalf("%q, %v", line, err)
+		t.Fatalf("got %q, %v, want 100 Continue", line, err)
 	}
 	return conn
 }
@@ -68,8 +69,8 @@ func TestDrain(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	s := start(t, plain, func(o *server.Options) { o.State = state })
 	conn := s.underWay(t)
-	s.end()
-	eventually(t, "nobody new is let in", func() bool {
+	s.End()
+	testkit.Eventually(t, "nobody new is let in", func() bool {
 		other, err := net.Dial("tcp", s.Address("http"))
 		if err == nil {
 			other.Close()
@@ -79,8 +80,8 @@ func TestDrain(t *testing.T) {
 	if got := finish(t, conn); got != http.StatusOK {
 		t.Errorf("what was under way: %d", got)
 	}
-	s.stop(t)
-	if s.log.has("cut off") {
+	s.Stop(t)
+	if s.Log.Has("cut off") {
 		t.Error("something was cut off")
 	}
 
@@ -101,11 +102,11 @@ func TestHurry(t *testing.T) {
 		s.allow(t, "", "me")
 	}
 	s.underWay(t)
-	s.end()
-	eventually(t, "it drains", func() bool { return s.log.has("draining") })
+	s.End()
+	testkit.Eventually(t, "it drains", func() bool { return s.Log.Has("draining") })
 	s.Hurry()
-	s.stop(t)
-	if !s.log.has("some requests were cut off") {
+	s.Stop(t)
+	if !s.Log.Has("some requests were cut off") {
 		t.Error("nothing tells that requests were cut off")
 	}
 	again := start(t, plain, func(o *server.Options) { o.State = state })
@@ -118,8 +119,8 @@ func TestHurry(t *testing.T) {
 func TestDrainIsBounded(t *testing.T) {
 	s := start(t, plain, func(o *server.Options) { o.Drain = 50 * time.Millisecond })
 	s.underWay(t)
-	s.stop(t)
-	if !s.log.has("some requests were cut off") {
+	s.Stop(t)
+	if !s.Log.Has("some requests were cut off") {
 		t.Error("nothing tells that requests were cut off")
 	}
 }
@@ -137,10 +138,10 @@ func TestWatchEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := watch.Recv(); err != nil || got.Status != healthpb.HealthCheckResponse_SERVING {
-		t.Fatalf("%v, %v", got, err)
+		t.Fatalf("got %v, %v, want SERVING", got, err)
 	}
-	s.stop(t)
-	if s.log.has("cut off") {
+	s.Stop(t)
+	if s.Log.Has("cut off") {
 		t.Error("the drain waited for it")
 	}
 	for {
@@ -157,7 +158,7 @@ func TestWatchEnds(t *testing.T) {
 // TestRunAfterTheEnd: a service that is told to end before it begins ends in order.
 func TestRunAfterTheEnd(t *testing.T) {
 	s := start(t, plain, nil)
-	s.stop(t)
+	s.Stop(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	made, err := server.New(t.Context(), server.Options{File: s.File(), HTTP: "127.0.0.1:0", RESP: "127.0.0.1:0", GRPC: "127.0.0.1:0"})

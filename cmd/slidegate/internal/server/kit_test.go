@@ -1,22 +1,14 @@
 package server_test
 
 import (
-	"bytes"
-	"context"
-	"io"
-	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
 )
 
 func TestMain(m *testing.M) {
@@ -28,63 +20,17 @@ func TestMain(m *testing.M) {
 }
 
 // service is a server that runs in this process.
-type service struct {
-	*server.Server
-	log  *logBook
-	end  context.CancelFunc
-	done chan struct{}
-	err  error // of Run, once done
-}
+type service struct{ *servertest.Service }
 
-// start runs a server with all doors on free ports. The text is its file of policies.
+// start runs a server with all listeners on free ports. The text is its file of policies.
 func start(t *testing.T, text string, change func(*server.Options)) *service {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "slidegate.yaml")
-	write(t, path, text)
-	file, err := config.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := &logBook{}
-	opts := server.Options{
-		File: file, Path: path, HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", RESP: "127.0.0.1:0", Admin: "127.0.0.1:0",
-		Logger: slog.New(slog.NewTextHandler(log, nil)), Drain: 30 * time.Second,
-	}
-	if change != nil {
-		change(&opts)
-	}
-	made, err := server.New(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	s := &service{Server: made, log: log, end: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(s.done)
-		s.err = made.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		s.stop(t)
-		http.DefaultClient.CloseIdleConnections()
-	})
-	return s
-}
-
-// stop ends the server in order, as SIGTERM does.
-func (s *service) stop(t *testing.T) {
-	t.Helper()
-	s.end()
-	<-s.done
-	if s.err != nil {
-		t.Errorf("it ended with %v", s.err)
-	}
+	return &service{servertest.Start(t, text, change)}
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	servertest.Write(t, path, text)
 }
 
 // reply is an answer that was read to its end.
@@ -94,61 +40,15 @@ type reply struct {
 	body   string
 }
 
-// ask sends a request to a door; headers come in pairs.
-func (s *service) ask(t *testing.T, door, method, path, body string, headers ...string) reply {
+// ask sends a request to a listener; headers come in pairs.
+func (s *service) ask(t *testing.T, listener, method, path, body string, headers ...string) reply {
 	t.Helper()
-	r, err := http.NewRequest(method, "http://"+s.Address(door)+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply{answer.StatusCode, answer.Header, string(text)}
+	got := s.Ask(t, listener, method, path, body, headers...)
+	return reply{got.Status, got.Header, got.Body}
 }
 
 // allow asks for a unit and returns the status.
 func (s *service) allow(t *testing.T, policy, key string, headers ...string) int {
 	t.Helper()
 	return s.ask(t, "http", "POST", "/v1/allow", `{"policy":"`+policy+`","key":"`+key+`"}`, headers...).status
-}
-
-// eventually waits until something is so, and fails the test if it never is.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: never within 30 seconds", what)
-		}
-	}
-}
-
-// logBook is what was logged. It is safe for concurrent use.
-type logBook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBook) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBook) has(text string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Contains(b.text.String(), text)
 }

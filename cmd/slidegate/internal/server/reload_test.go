@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // TestReload: a file that changes is read again, counts are kept, and one that is wrong changes nothing.
@@ -22,11 +23,11 @@ func TestReload(t *testing.T) {
 	}
 
 	write(t, path, "policies:\n  default:\n    limits: [9/1h]\n    colour: red\n")
-	eventually(t, "the wrong file is noticed", func() bool { return s.log.has("colour") })
+	testkit.Eventually(t, "the wrong file is noticed", func() bool { return s.Log.Has("colour") })
 	if got := s.allow(t, "default", "me"); got != http.StatusTooManyRequests {
 		t.Errorf("a wrong file changed something: %d", got)
 	}
-	eventually(t, "the metric tells", func() bool {
+	testkit.Eventually(t, "the metric tells", func() bool {
 		return strings.Contains(s.ask(t, "admin", "GET", "/metrics", "").body, `slidegate_files_reloads_total{slidegate_result="failed"} 1`)
 	})
 
@@ -36,7 +37,7 @@ func TestReload(t *testing.T) {
 	if err := os.Rename(other, path); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the right file is in force", func() bool { return s.log.has("policies reloaded") })
+	testkit.Eventually(t, "the right file is in force", func() bool { return s.Log.Has("policies reloaded") })
 	if got := s.allow(t, "default", "me"); got != http.StatusOK {
 		t.Errorf("the third of 3: %d", got)
 	}
@@ -81,12 +82,12 @@ func TestReloadEnvoy(t *testing.T) {
 	}
 	write(t, domain, strings.Replace(text, "unit: 1", "unit: 9", 1))
 	write(t, path, "policies: {}\n")
-	eventually(t, "the wrong file is noticed", func() bool { return s.log.has("there are no policies") })
+	testkit.Eventually(t, "the wrong file is noticed", func() bool { return s.Log.Has("there are no policies") })
 	if got := second(); got != http.StatusTooManyRequests {
 		t.Errorf("one wrong file, and the other was taken: %d", got)
 	}
 	write(t, path, plain)
-	eventually(t, "the domain is in force", func() bool { return second() == http.StatusOK })
+	testkit.Eventually(t, "the domain is in force", func() bool { return second() == http.StatusOK })
 }
 
 // TestReloadFolder: a folder of domains has as many as there are files of rules in it, at any time.
@@ -106,15 +107,15 @@ func TestReloadFolder(t *testing.T) {
 		t.Error("the first domain is not there, or the second is")
 	}
 	write(t, filepath.Join(folder, "second.yml"), rules("second"))
-	eventually(t, "the second file is noticed", func() bool { return limited("second") })
+	testkit.Eventually(t, "the second file is noticed", func() bool { return limited("second") })
 	if err := os.Remove(filepath.Join(folder, "first.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the first file is gone", func() bool { return !limited("first") })
+	testkit.Eventually(t, "the first file is gone", func() bool { return !limited("first") })
 	if err := os.Remove(filepath.Join(folder, "second.yml")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the empty folder is noticed", func() bool { return s.log.has("has no file that ends in .yaml or .yml") })
+	testkit.Eventually(t, "the empty folder is noticed", func() bool { return s.Log.Has("has no file that ends in .yaml or .yml") })
 	if !limited("second") {
 		t.Error("an empty folder was taken for no limits")
 	}
@@ -156,10 +157,10 @@ func TestReloadInBusyFolder(t *testing.T) {
 	write(t, path, "policies:\n  default:\n    limits: [3/1h]\n")
 	noise := filepath.Join(filepath.Dir(path), "noise")
 	n := 0
-	eventually(t, "the file is read again", func() bool {
+	testkit.Eventually(t, "the file is read again", func() bool {
 		n++
 		write(t, noise, fmt.Sprint(n))
-		return s.log.has("policies reloaded")
+		return s.Log.Has("policies reloaded")
 	})
 }
 
@@ -169,7 +170,7 @@ func TestQuietStart(t *testing.T) {
 	if err := s.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if s.log.has("domains") {
-		t.Errorf("it said\n%s", s.log.text.String())
+	if s.Log.Has("domains") {
+		t.Errorf("it said\n%s", s.Log)
 	}
 }

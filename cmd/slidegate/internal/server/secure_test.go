@@ -217,7 +217,7 @@ func TestTLS(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) { o.TLS, o.Envoy = a.server(), []string{domainFile(t)} })
 	for door, err := range s.askAll(t, a.client("", nil), "") {
 		if err != nil {
-			t.Errorf("%s: %v", door, err)
+			t.Errorf("listener %s: got %v, want an answer", door, err)
 		}
 	}
 	if err := s.askHTTP("admin", nil, "/metrics", ""); err != nil {

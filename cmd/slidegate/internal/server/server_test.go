@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -63,7 +64,7 @@ func (s *service) resp(t *testing.T, command string) string {
 func TestFirstMinute(t *testing.T) {
 	s := start(t, "policies: {default: {limits: [1/200ms sliding-log]}}\n", nil)
 	var refused reply // the second, unless the machine took longer than the window for two
-	eventually(t, "somebody is refused", func() bool {
+	testkit.Eventually(t, "somebody is refused", func() bool {
 		refused = s.ask(t, "http", "POST", "/v1/allow", `{"key":"me"}`)
 		return refused.status == http.StatusTooManyRequests
 	})
@@ -71,7 +72,7 @@ func TestFirstMinute(t *testing.T) {
 		RetryAfter int64 `json:"retry_after_us"`
 	}
 	if err := json.Unmarshal([]byte(refused.body), &told); err != nil || told.RetryAfter < 1 || told.RetryAfter > 200_000 || refused.header.Get("Retry-After") != "1" {
-		t.Fatalf("%+v, %v", refused, err)
+		t.Fatalf("got %+v, %v, want retry_after_us of 1 to 200000 and Retry-After 1", refused, err)
 	}
 	<-time.After(time.Duration(told.RetryAfter) * time.Microsecond)
 	if got := s.allow(t, "", "me"); got != http.StatusOK {
@@ -100,7 +101,7 @@ func TestHealthAndMetrics(t *testing.T) {
 			t.Errorf("the metrics have no %s:\n%s", want, metrics)
 		}
 	}
-	if strings.Contains(metrics, "secret") || s.log.has("secret") {
+	if strings.Contains(metrics, "secret") || s.Log.Has("secret") {
 		t.Error("a key is in the metrics or in the log")
 	}
 	top := s.ask(t, "admin", "GET", "/v1/top", "").body
@@ -109,7 +110,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	}
 	for _, n := range []string{"0", "x", "-1", "100000"} {
 		if got := s.ask(t, "admin", "GET", "/v1/top?n="+n, ""); got.status != http.StatusBadRequest {
-			t.Errorf("n=%s: %+v", n, got)
+			t.Errorf("n=%s: got %+v, want 400", n, got)
 		}
 	}
 }

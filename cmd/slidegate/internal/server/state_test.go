@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -28,7 +29,7 @@ func TestStateIsKept(t *testing.T) {
 		if got := s.allow(t, "", "me"); got != want {
 			t.Errorf("start %d: %d, not %d", i, got, want)
 		}
-		s.stop(t)
+		s.Stop(t)
 	}
 	if _, err := os.Stat(left); !os.IsNotExist(err) {
 		t.Errorf("what was left behind is still there: %v", err)
@@ -53,7 +54,7 @@ func TestStateIsWrittenAgainAndAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	saves := 0
-	eventually(t, "it is saved twice, so that all of the second is after the last request", func() bool {
+	testkit.Eventually(t, "it is saved twice, so that all of the second is after the last request", func() bool {
 		now, err := os.Stat(path)
 		if err == nil && !os.SameFile(now, before) {
 			saves, before = saves+1, now
@@ -83,10 +84,10 @@ func TestStateOfFewKeys(t *testing.T) {
 				asks = append(asks, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
 			}
 			if got := s.ask(t, "http", "POST", "/v1/allow", `{"requests":[`+strings.Join(asks, ",")+"]}"); got.status != http.StatusOK {
-				t.Fatalf("%+v", got)
+				t.Fatalf("batch %d: got %+v, want 200", batch, got)
 			}
 		}
-		s.stop(t)
+		s.Stop(t)
 	}
 	info, err := os.Stat(path)
 	if err != nil {

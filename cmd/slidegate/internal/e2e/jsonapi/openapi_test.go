@@ -33,7 +33,7 @@ func TestSchemasOfTheDocument(t *testing.T) {
 	}
 	for _, pointer := range pointers {
 		if _, err := compiler.Compile("openapi.json#" + pointer); err != nil {
-			t.Errorf("%s: %v", pointer, err)
+			t.Errorf("the schema at %s does not compile: %v", pointer, err)
 		}
 	}
 	problem, err := compiler.Compile("openapi.json#/components/schemas/Problem")
@@ -50,7 +50,7 @@ func TestSchemasOfTheDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := problem.Validate(value); (err == nil) != good {
-			t.Errorf("%s: %v", body, err)
+			t.Errorf("%s: got the error %v, want one: %v", body, err, !good)
 		}
 	}
 }

@@ -12,26 +12,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // program is the real binary, built once.
 var program string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "slidegate-test-*")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "slidegate")
-	build := exec.Command("go", "build", "-o", program, ".")
-	build.Dir, build.Stderr = filepath.Join("..", "..", ".."), os.Stderr // where its module is
-	if err := build.Run(); err != nil {
-		panic("the program does not build: " + err.Error())
-	}
-	status := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { testkit.MainWithProgram(m, filepath.Join("..", "..", ".."), &program) }
 
 // command is the program with arguments, and without what the environment would have it do.
 func command(args ...string) *exec.Cmd {

@@ -99,7 +99,7 @@ func eval[T any](b *browser, expression string) T {
 	b.t.Helper()
 	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		b.t.Fatalf("%s: %v", expression, err)
+		b.t.Fatalf("the browser could not evaluate %s: %v", expression, err)
 	}
 	return value
 }

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/pgtest"
 	"github.com/slidegate/slidegate/test/redistest"
 )
@@ -49,7 +51,7 @@ func TestStoreDown(t *testing.T) {
 
 func testDown(t *testing.T, db database, url string) {
 	db.Kill()
-	s := start(t, fmt.Sprintf(`
+	s := servertest.Start(t, fmt.Sprintf(`
 store: %q
 store_timeout: 2s
 policies:
@@ -59,7 +61,7 @@ policies:
 `, url), nil)
 	health := func(path string, want int) {
 		t.Helper()
-		if got := s.ask(t, "http", "GET", path, ""); got.status != want {
+		if got := s.Ask(t, "http", "GET", path, ""); got.Status != want {
 			t.Errorf("%s: %+v, not %d", path, got, want)
 		}
 	}
@@ -75,7 +77,7 @@ policies:
 			{"closed", 429},
 			{"local", 200}, {"local", 200}, {"local", 429},
 		} {
-			got, flags := s.flags(t, step.policy, key)
+			got, flags := flagsOf(t, s, step.policy, key)
 			if got != step.want || !slices.Contains(flags, "fallback_"+step.policy) {
 				t.Errorf("%d: by failure mode %s: %d, %q", i, step.policy, got, flags)
 			}
@@ -84,34 +86,34 @@ policies:
 	down("before")
 
 	db.Restart()
-	eventually(t, "the service is ready", func() bool { return s.ask(t, "http", "GET", "/readyz", "").status == http.StatusOK })
+	testkit.Eventually(t, "the service is ready", func() bool { return s.Ask(t, "http", "GET", "/readyz", "").Status == http.StatusOK })
 	for _, policy := range []string{"open", "closed", "local"} {
 		n := 0
-		eventually(t, "the store decides about "+policy, func() bool {
+		testkit.Eventually(t, "the store decides about "+policy, func() bool {
 			n++
-			_, flags := s.flags(t, policy, fmt.Sprint("try ", n))
+			_, flags := flagsOf(t, s, policy, fmt.Sprint("try ", n))
 			return len(flags) == 0
 		})
 	}
 	health("/healthz", http.StatusOK)
 
 	db.Kill()
-	eventually(t, "the service is not ready", func() bool { return s.ask(t, "http", "GET", "/readyz", "").status != http.StatusOK })
+	testkit.Eventually(t, "the service is not ready", func() bool { return s.Ask(t, "http", "GET", "/readyz", "").Status != http.StatusOK })
 	down("after")
-	if s.log.has("before") || s.log.has("after\"") {
+	if s.Log.Has("before") || s.Log.Has("after\"") {
 		t.Error("a key is in the log")
 	}
 }
 
 // flags asks for a unit and returns the status and the flags of the answer.
-func (s *service) flags(t *testing.T, policy, key string) (int, []string) {
+func flagsOf(t *testing.T, s *servertest.Service, policy, key string) (int, []string) {
 	t.Helper()
-	got := s.ask(t, "http", "POST", "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
+	got := s.Ask(t, "http", "POST", "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key))
 	var told struct{ Flags []string }
-	if err := json.Unmarshal([]byte(got.body), &told); err != nil {
-		t.Fatalf("%+v: %v", got, err)
+	if err := json.Unmarshal([]byte(got.Body), &told); err != nil {
+		t.Fatalf("got %+v, want JSON: %v", got, err)
 	}
-	return got.status, told.Flags
+	return got.Status, told.Flags
 }
 
 // Envoy is told that there is no answer, so that its failure_mode_deny decides, unless the file says what happens; CL.THROTTLE
@@ -120,7 +122,7 @@ func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
 	node := redistest.Server(t)
 	node.Kill()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	write(t, rules, "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
+	servertest.Write(t, rules, "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
 	for _, c := range []struct {
 		failure string
 		code    codes.Code
@@ -134,7 +136,7 @@ func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
 		{"failure: local", codes.OK, rls.RateLimitResponse_OK, 200, 0},
 	} {
 		t.Run(c.failure, func(t *testing.T) {
-			s := start(t, fmt.Sprintf("store: redis://%s\n%s\npolicies: {p: {limits: [1/1h]}}\n", node.Addr(), c.failure),
+			s := servertest.Start(t, fmt.Sprintf("store: redis://%s\n%s\npolicies: {p: {limits: [1/1h]}}\n", node.Addr(), c.failure),
 				func(o *server.Options) { o.Envoy = []string{rules} })
 			conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
@@ -147,7 +149,7 @@ func TestStoreDownForEnvoyAndThrottle(t *testing.T) {
 			if status.Code(err) != c.code || answer.GetOverallCode() != c.overall {
 				t.Errorf("gRPC: %v, %v", answer, err)
 			}
-			if got := s.ask(t, "http", "POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"json"}]}]}`); got.status != c.status {
+			if got := s.Ask(t, "http", "POST", "/json", `{"domain":"d","descriptors":[{"entries":[{"key":"k","value":"json"}]}]}`); got.Status != c.status {
 				t.Errorf("/json: %+v", got)
 			}
 			client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), MaxRetries: -1})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
@@ -20,10 +21,10 @@ func TestPostgres(t *testing.T) {
 	}
 	for _, m := range modes(o) {
 		if d := allow(t, limiter(t, m.store, "start")); d.Flags != m.flag || d.Allowed != m.allowed {
-			t.Errorf("%s: %+v", m.name, d)
+			t.Errorf("mode %s: got %+v, want flags %v and allowed %v", m.name, d, m.flag, m.allowed)
 		}
 	}
 	server.Restart()
-	until(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
+	testkit.Eventually(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
 	sameCounts(t, o)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -47,7 +48,7 @@ func TestPassword(t *testing.T) {
 	node := redistest.Server(t, "user app on >hunter2@home ~* &* +@all")
 	o := open(t, "redis://app:wrong-hunter@"+node.Addr(), patient())
 	var err error
-	until(t, "Redis to refuse the password", func() bool { err = o.Ping(ctx); return err != nil && strings.Contains(err.Error(), "WRONGPASS") })
+	testkit.Eventually(t, "Redis to refuse the password", func() bool { err = o.Ping(ctx); return err != nil && strings.Contains(err.Error(), "WRONGPASS") })
 	if !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "wrong-hunter") {
 		t.Errorf("with a wrong password: %v", err)
 	}
@@ -99,7 +100,7 @@ func TestDownAtTheStart(t *testing.T) {
 	for _, m := range modes(o) {
 		d := allow(t, limiter(t, m.store, "start"))
 		if d.Flags != m.flag || d.Allowed != m.allowed {
-			t.Errorf("%s: %+v", m.name, d)
+			t.Errorf("mode %s: got %+v, want flags %v and allowed %v", m.name, d, m.flag, m.allowed)
 		}
 	}
 }
@@ -109,10 +110,10 @@ func TestDownThenUp(t *testing.T) {
 	node.Kill()
 	o := open(t, "redis://"+node.Addr(), hasty())
 	node.Restart()
-	until(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
+	testkit.Eventually(t, "the store to be connected", func() bool { return o.Ping(ctx) == nil })
 	for _, m := range modes(o) {
 		l := limiter(t, m.store, m.name)
-		until(t, "the store to decide in mode "+m.name, func() bool { return allow(t, l).Flags&m.flag == 0 })
+		testkit.Eventually(t, "the store to decide in mode "+m.name, func() bool { return allow(t, l).Flags&m.flag == 0 })
 	}
 }
 
@@ -126,14 +127,14 @@ func TestKillAndRecovery(t *testing.T) {
 	for _, m := range ms {
 		l := limiter(t, m.store, m.name)
 		limiters = append(limiters, l)
-		until(t, "a unit from the store", func() bool { d := allow(t, l); return d.Flags == 0 })
+		testkit.Eventually(t, "a unit from the store", func() bool { d := allow(t, l); return d.Flags == 0 })
 	}
 	node.Kill()
 	for i, m := range ms {
 		var d slidegate.Decision
-		until(t, "mode "+m.name+" to answer", func() bool { d = allow(t, limiters[i]); return d.Flags&m.flag != 0 })
+		testkit.Eventually(t, "mode "+m.name+" to answer", func() bool { d = allow(t, limiters[i]); return d.Flags&m.flag != 0 })
 		if d.Allowed != m.allowed {
-			t.Errorf("%s: %+v", m.name, d)
+			t.Errorf("mode %s: got %+v, want allowed %v", m.name, d, m.allowed)
 		}
 	}
 	if err := o.Ping(ctx); err == nil {
@@ -142,12 +143,12 @@ func TestKillAndRecovery(t *testing.T) {
 	node.Restart()
 	for i, m := range ms {
 		var d slidegate.Decision
-		until(t, "the store to decide again in mode "+m.name, func() bool { d = allow(t, limiters[i]); return d.Flags&m.flag == 0 })
+		testkit.Eventually(t, "the store to decide again in mode "+m.name, func() bool { d = allow(t, limiters[i]); return d.Flags&m.flag == 0 })
 		if d.Remaining > 1 { // one unit was taken before, and one now
 			t.Errorf("%s: the counts are gone: %+v", m.name, d)
 		}
 	}
-	until(t, "a ping to be answered", func() bool { return o.Ping(ctx) == nil })
+	testkit.Eventually(t, "a ping to be answered", func() bool { return o.Ping(ctx) == nil })
 }
 
 // TestMetrics: the three modes report together, and which of them answered is told apart.
@@ -183,7 +184,7 @@ func TestTLS(t *testing.T) {
 	sameCounts(t, connected(t, "rediss://"+addr+"?skip_verify=true&dial_timeout=10s", patient()))
 	o := open(t, "rediss://"+addr+"?dial_timeout=10s", patient())
 	var err error
-	until(t, "the client to complain about the certificate", func() bool {
+	testkit.Eventually(t, "the client to complain about the certificate", func() bool {
 		err = o.Ping(ctx)
 		return err == nil || strings.Contains(err.Error(), "certificate")
 	})

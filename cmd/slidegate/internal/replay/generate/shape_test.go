@@ -39,11 +39,11 @@ func TestShapeThatIsNone(t *testing.T) {
 func TestShapeAsText(t *testing.T) {
 	text, err := json.Marshal(map[string]Shape{"shape": Botnet})
 	if string(text) != `{"shape":"botnet"}` || err != nil {
-		t.Errorf("%s, %v", text, err)
+		t.Errorf("written as %s, %v, want {\"shape\":\"botnet\"}", text, err)
 	}
 	read := map[string]Shape{}
 	if err := json.Unmarshal([]byte(`{"shape":"edges"}`), &read); err != nil || read["shape"] != Edges {
-		t.Errorf("%v, %v", read, err)
+		t.Errorf("read as %v, %v, want edges", read, err)
 	}
 	if err := json.Unmarshal([]byte(`{"shape":"edge"}`), &read); err == nil {
 		t.Errorf("read %v from a name that is none", read)

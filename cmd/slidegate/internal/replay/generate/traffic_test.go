@@ -23,7 +23,7 @@ func start(t tb, o Options) *Traffic {
 	t.Helper()
 	traffic, err := New(o)
 	if err != nil {
-		t.Fatalf("%+v: %v", o, err)
+		t.Fatalf("%+v is refused: %v", o, err)
 	}
 	return traffic
 }
@@ -46,7 +46,7 @@ func all(t tb, o Options) (list []request) {
 			return list
 		}
 		if err != nil {
-			t.Fatalf("%+v: %v", o, err)
+			t.Fatalf("%+v: the traffic ends with %v, want io.EOF", o, err)
 		}
 		list = append(list, request{line.At, string(line.Key), line.Cost})
 	}

@@ -64,7 +64,7 @@ func TestRequestsInCLF(t *testing.T) {
 		}
 		line := `1.1.1.1 - - [15/Nov/2026:06:48:34 +0000] "` + request + `" 200 5`
 		if why := p.parse([]byte(line), e); why != "" {
-			t.Errorf("%s: %s", line, why)
+			t.Errorf("%s is refused: %s", line, why)
 		}
 		var got []string
 		for _, f := range []field{fieldMethod, fieldPath, fieldQuery} {

@@ -119,7 +119,7 @@ func readAnything(t *testing.T, text []byte, opts Options) {
 
 func checkLine(t *testing.T, format Format, line *Line) {
 	if line.At <= 0 || line.At > rule.MaxNow || line.Cost < 0 || line.Cost > rule.MaxQuota {
-		t.Fatalf("%v: time %d and cost %d", format, line.At, line.Cost)
+		t.Fatalf("%v: time %d and cost %d, want 1 to %d and 0 to %d", format, line.At, line.Cost, rule.MaxNow, rule.MaxQuota)
 	}
 	if !json.Valid(line.Time) {
 		t.Fatalf("%v: the time %q is not JSON", format, line.Time)

@@ -101,7 +101,7 @@ func TestParseFormat(t *testing.T) {
 	for _, name := range append(FormatNames(), "auto") {
 		format, err := ParseFormat(name)
 		if err != nil || format.String() != name {
-			t.Errorf("%s: %v, %v", name, format, err)
+			t.Errorf("ParseFormat(%q) = %v, %v, want the format of that name", name, format, err)
 		}
 	}
 	if format, err := ParseFormat(""); format != FormatAuto || err != nil {
@@ -133,7 +133,7 @@ func TestDetection(t *testing.T) {
 	} {
 		r, err := NewReader("log", strings.NewReader(text), Options{})
 		if err != nil {
-			t.Errorf("%.40q: %v", text, err)
+			t.Errorf("%.40q is refused: %v", text, err)
 			continue
 		}
 		if got := r.Source().Format; got != want {

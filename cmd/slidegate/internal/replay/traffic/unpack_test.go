@@ -63,7 +63,7 @@ func TestPacked(t *testing.T) {
 	} {
 		r, err := NewReader("log", bytes.NewReader(test.file), Options{})
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: refused: %v", name, err)
 			continue
 		}
 		if got := read(t, r); len(got) != n {
@@ -109,7 +109,7 @@ func TestCutFile(t *testing.T) {
 		} {
 			r, err := NewReader("day.log", bytes.NewReader(test.file), Options{})
 			if err != nil {
-				t.Errorf("%s %s: %v", packing, name, err)
+				t.Errorf("%s %s: refused before it was read: %v", packing, name, err)
 				continue
 			}
 			n, err := readUntilError(r)

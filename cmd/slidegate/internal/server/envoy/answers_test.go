@@ -123,15 +123,17 @@ func TestJSON(t *testing.T) {
 	}
 	const ask = `{"domain": "d", "hits_addend": 4, "descriptors": [{"entries": [{"key": "k", "value": "a"}]}]}`
 	const current = `"currentLimit":{"name":"five","requestsPerUnit":5,"unit":"MINUTE"}`
-	if code, text := post(ask); code != 200 || text != `{"overallCode":"OK","statuses":[{"code":"OK",`+current+`,"limitRemaining":1,"durationUntilReset":"60s"}]}` {
-		t.Errorf("%d %s", code, text)
+	want := `{"overallCode":"OK","statuses":[{"code":"OK",` + current + `,"limitRemaining":1,"durationUntilReset":"60s"}]}`
+	if code, text := post(ask); code != 200 || text != want {
+		t.Errorf("got %d %s\nwant 200 %s", code, text, want)
 	}
-	if code, text := post(ask); code != 429 || text != `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT",`+current+`,"durationUntilReset":"60s"}]}` {
-		t.Errorf("%d %s", code, text)
+	want = `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT",` + current + `,"durationUntilReset":"60s"}]}`
+	if code, text := post(ask); code != 429 || text != want {
+		t.Errorf("got %d %s\nwant 429 %s", code, text, want)
 	}
 	for _, wrong := range []string{``, `[]`, `{"domian": "d"}`, `{"domain": "d"}`, `{"domain":"d","descriptors":[{}],"x":"` + strings.Repeat("y", maxBody) + `"}`} {
 		if code, text := post(wrong); code != 400 {
-			t.Errorf("%.30s: %d %s", wrong, code, text)
+			t.Errorf("%.30s: got %d %s, want 400", wrong, code, text)
 		}
 	}
 	failure := fmt.Errorf("down")
@@ -150,7 +152,7 @@ func TestHealth(t *testing.T) {
 		for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"} {
 			got, err := healthpb.NewHealthClient(r.conn).Check(context.Background(), &healthpb.HealthCheckRequest{Service: name})
 			if err != nil || got.Status != want {
-				t.Errorf("%q: %v, %v", name, got, err)
+				t.Errorf("service %q: got %v, %v, want %v", name, got, err, want)
 			}
 		}
 		response, err := http.Get(server.URL + "/healthcheck")
@@ -180,7 +182,7 @@ func TestReflection(t *testing.T) {
 	}
 	answer, err := stream.Recv()
 	if err != nil || !strings.Contains(answer.String(), "envoy.service.ratelimit.v3.RateLimitService") {
-		t.Errorf("%v, %v", answer, err)
+		t.Errorf("got %v, %v, want it to list envoy.service.ratelimit.v3.RateLimitService", answer, err)
 	}
 }
 

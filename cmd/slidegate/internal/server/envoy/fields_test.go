@@ -112,7 +112,7 @@ func TestLimitOfTheDescriptor(t *testing.T) {
 	response := r.want(ask("d", "x=y", 0, two), "OVER: OVER/0")
 	if current := response.Statuses[0].CurrentLimit; current.RequestsPerUnit != 2 || current.Unit != rls.RateLimitResponse_RateLimit_MINUTE ||
 		current.Name != "" || current.UnitMultiplier != nil {
-		t.Errorf("the limit is told as %v", current)
+		t.Errorf("the limit is %v, want 2 per minute without a name", current)
 	}
 	r.want(ask("d", "k=a", 0, two), "OK: OK/1")                                         // in place of the rule,
 	r.want(request("d", 0, "k=a"), "OK: OK/3")                                          // on the same count
@@ -169,7 +169,7 @@ func TestCurrentLimitAndReset(t *testing.T) {
 				t.Errorf("at %g: reset in %v, want %d s", test.at, got, test.seconds)
 			}
 			if c := st.CurrentLimit; c.Name != "five" || c.RequestsPerUnit != 5 || c.Unit != rls.RateLimitResponse_RateLimit_MINUTE || c.UnitMultiplier != nil {
-				t.Errorf("current limit: %v", c)
+				t.Errorf("the limit is %v, want five of 5 per minute", c)
 			}
 		}
 	}

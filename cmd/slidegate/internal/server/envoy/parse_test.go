@@ -111,7 +111,7 @@ func TestAllProblemsAreTold(t *testing.T) {
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != yamlfile.MaxProblems+1 || !strings.HasPrefix(lines[0], "f.yaml:1:1: ") || !strings.HasPrefix(lines[9], "f.yaml:11:3: ") ||
 		!strings.HasSuffix(lines[10], "and 3 more problems") { // the domain is wrong, and the twelve
-		t.Errorf("got:\n%v", err)
+		t.Errorf("got:\n%v\nwant %d lines: the first about 1:1, the tenth about 11:3, the last \"and 3 more problems\"", err, yamlfile.MaxProblems+1)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestNoErrorHasAPassword(t *testing.T) {
 	} {
 		_, err := Parse("f.yaml", []byte(text))
 		if err == nil || strings.Contains(err.Error(), "hunter") {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: got the error %v, want one without the password", text, err)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestFilesOfTheOriginal(t *testing.T) {
 		"domain: d\n" + nested(yamlfile.MaxDepth),
 	} {
 		if _, err := Parse("f.yaml", []byte(text)); err != nil {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q is refused: %v", text, err)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 		}
 		r.want(request("d", 0, "k=x"), "OK: OK/4")
 		r.want(request("e", 0, "k=x"), "OK: OK/-")
-		r.set(float64(r.micros.Load()/1e6-base) + 60)
+		r.clock.Advance(60_000_000)
 	}
 	err := r.service.Reload([]*Domain{other, other})
 	if err == nil || !strings.Contains(err.Error(), `the domain "e" is in test.yaml and in test.yaml`) {

@@ -49,10 +49,10 @@ func TestTraefikAndCaddy(t *testing.T) {
 	var body map[string]any
 	must(t, json.NewDecoder(refused.Body).Decode(&body))
 	if body["status"] != 429.0 || body["detail"] != "The quota is used up. Try again in 59 seconds." || fmt.Sprint(body["violated-policies"]) != "[site]" {
-		t.Errorf("%v", body)
+		t.Errorf("got %v, want status 429, a detail with 59 seconds, violated-policies [site]", body)
 	}
 	if refused.Header.Get("Content-Type") != "application/problem+json" || refused.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("%v", refused.Header)
+		t.Errorf("got %v, want application/problem+json and no-store", refused.Header)
 	}
 	expect(t, s.ask(loopback, Path, traefik("GET", "/", "203.0.113.8")...), `200 RateLimit: "site";r=2;t=59`+policy)
 	expect(t, s.ask(loopback, Path, traefik("GET", "/", "127.0.0.66")...), `403`)
@@ -100,7 +100,7 @@ func TestInventedHeaders(t *testing.T) {
 	} {
 		s := newService(t, Options{}, false)
 		if got := ask(s, "203.0.113.7"); got.StatusCode != 200 {
-			t.Errorf("%s: %s", name, told(got))
+			t.Errorf("%s: got %s, want 200", name, told(got))
 		}
 		for _, client := range []string{"203.0.113.7", "6.6.6.6, 203.0.113.7", "6.6.6.6, 127.0.0.1, 203.0.113.7", ",,, 203.0.113.7:4711", "x,203.0.113.7"} {
 			if got := ask(s, client); got.StatusCode == 200 || got.Header.Get("Retry-After") != "3600" {
@@ -135,12 +135,12 @@ func TestRebuiltRequest(t *testing.T) {
 	// A proxy may pass the client's query on, which is not read.
 	for _, query := range []string{"?a=b", "?a;b", "?%zz", "?a=1&a=2"} {
 		if got := s.ask(loopback, Path+query, traefik("GET", "/"+query, "1.0.1.1"+fmt.Sprint(len(query)))...); got.StatusCode != 200 {
-			t.Errorf("%s: %s", query, told(got))
+			t.Errorf("%s: got %s, want 200", query, told(got))
 		}
 	}
 	for range 2 { // it only watches
 		if got := s.ask(loopback, Path, traefik("GET", "/watch", "1.0.0.4")...); got.StatusCode != 200 {
-			t.Errorf("%s", told(got))
+			t.Errorf("got %s, want 200", told(got))
 		}
 	}
 }
@@ -213,10 +213,10 @@ func TestWrongQuestions(t *testing.T) {
 		}
 	}
 	if _, err := New(nil, Options{}); err == nil || !strings.HasPrefix(err.Error(), "forward: gate: ") {
-		t.Errorf("%v", err)
+		t.Errorf("got the error %v, want one about gate", err)
 	}
 	if _, err := New(s.gate, Options{Mode: "apache"}); err == nil || !strings.HasPrefix(err.Error(), "forward: Mode: ") {
-		t.Errorf("%v", err)
+		t.Errorf("got the error %v, want one about Mode", err)
 	}
 }
 

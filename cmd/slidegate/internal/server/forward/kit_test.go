@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 // start is when the tests' clock begins: at the beginning of an hour.
@@ -32,7 +34,7 @@ policies:
 // service is a handler over a store whose clock and health a test sets.
 type service struct {
 	*Handler
-	now    atomic.Int64
+	clock  storetest.Clock
 	broken atomic.Bool
 	inner  store.Store
 }
@@ -55,9 +57,9 @@ func (s *service) Apply(ctx context.Context, batch []store.Request) error {
 func newService(t testing.TB, opts Options, closed bool) *service {
 	t.Helper()
 	s := &service{}
-	s.now.Store(start)
+	s.clock.Set(start)
 	var err error
-	s.inner, err = memstore.New(memstore.Options{MaxKeys: 4096, Now: func() rule.Micros { return rule.Micros(s.now.Load()) }})
+	s.inner, err = memstore.New(memstore.Options{MaxKeys: 4096, Now: s.clock.Now})
 	must(t, err)
 	file, err := config.Parse("policies", []byte(policies))
 	must(t, err)
@@ -74,14 +76,9 @@ func newService(t testing.TB, opts Options, closed bool) *service {
 	return s
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testkit.NoError
 
-func (s *service) add(d time.Duration) { s.now.Add(d.Microseconds()) }
+func (s *service) add(d time.Duration) { s.clock.Advance(rule.Micros(d.Microseconds())) }
 
 // ask sends what a proxy would: peer is the proxy, lines are headers.
 func (s *service) ask(peer, target string, lines ...string) *http.Response {

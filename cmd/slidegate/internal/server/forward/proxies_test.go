@@ -62,7 +62,7 @@ func (s *site) limits() {
 	refused := s.get(here, "GET", "/page")
 	expect(t, refused, `429 Retry-After: 60 RateLimit: "site";r=0;t=60`+policy)
 	if refused.Header.Get("Content-Type") != "application/problem+json" || refused.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("%v", refused.Header)
+		t.Errorf("got %v, want application/problem+json and no-store", refused.Header)
 	}
 	expect(t, s.get(here, "GET", "/page", lies...), `429 Retry-After: 60 RateLimit: "site";r=0;t=60`+policy)
 	expect(t, s.get(there, "POST", "/login", lies...),
@@ -117,7 +117,7 @@ func TestTraefikExample(t *testing.T) {
 	must(t, yaml.Unmarshal(text, &file))
 	asks := file.HTTP.Middlewares["slidegate"].ForwardAuth
 	if asks.Address != "http://127.0.0.1:8080"+Path || asks.TrustForwardHeader == nil || *asks.TrustForwardHeader {
-		t.Errorf("%+v", asks)
+		t.Errorf("got %+v, want the address http://127.0.0.1:8080%s and trustForwardHeader: false", asks, Path)
 	}
 	if used := file.HTTP.Routers["app"].Middlewares; len(used) != 1 || used[0] != "slidegate" {
 		t.Errorf("the router uses %v", used)

@@ -31,7 +31,7 @@ func TestAllowOne(t *testing.T) {
 		tells(t, `"2/1m";r=0;t=90`, policy, "90") // rounded up
 	s.add(time.Second)
 	s.post("/v1/allow", ask).tells(t, `"2/1m";r=0;t=89`, policy, "89")
-	s.now.Store(start + 90e6)
+	s.clock.Set(start + 90e6)
 	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 1, 0, 90e6, start+90e6)).
 		tells(t, `"2/1m";r=0`, policy, "")
 }
@@ -65,7 +65,7 @@ func TestAllowSeveralLimits(t *testing.T) {
 	never := s.post("/v1/allow", `{"policy":"two","key":"bob","cost":5}`)
 	never.tells(t, `"burst";r=3, "hour";r=4`, policy, "")
 	if never.status != 429 || strings.Count(never.body, `"retry_after_us":null`) != 3 {
-		t.Errorf("%d %s", never.status, never.body)
+		t.Errorf("got %d %s, want 429 and three times retry_after_us null", never.status, never.body)
 	}
 }
 
@@ -97,11 +97,11 @@ func TestHowItCameAbout(t *testing.T) {
 	s.fail(errBroken)
 	open := s.post("/v1/allow", `{"policy":"open","key":"k"}`)
 	if open.tells(t, "", "", ""); open.status != 200 || !strings.Contains(open.body, `"flags":["fallback_open"]`) {
-		t.Errorf("%d %s", open.status, open.body)
+		t.Errorf("got %d %s, want 200 with the flag fallback_open", open.status, open.body)
 	}
 	closed := s.post("/v1/allow", `{"policy":"closed","key":"k"}`)
 	if closed.tells(t, "", "", "1"); closed.status != 429 || !strings.Contains(closed.body, `"flags":["fallback_closed"]`) {
-		t.Errorf("%d %s", closed.status, closed.body)
+		t.Errorf("got %d %s, want 429 with the flag fallback_closed", closed.status, closed.body)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestBatchOfLikePolicies(t *testing.T) {
 		`"policy":"login","limit":"2/1m","quota":2,"remaining":0`}
 	results := strings.Split(got.body, `{"status":200,`)[1:]
 	if len(results) != len(want) {
-		t.Fatalf("%s", got.body)
+		t.Fatalf("got %d results, want %d: %s", len(results), len(want), got.body)
 	}
 	for i := range want {
 		if !strings.Contains(results[i], want[i]+",") && !strings.Contains(results[i], want[i]+`,"granted"`) {

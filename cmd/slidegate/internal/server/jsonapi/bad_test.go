@@ -13,7 +13,7 @@ func (a answer) wantProblem(t testing.TB, status int, field, detail string) prob
 	t.Helper()
 	var got problem
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
-		t.Fatalf("%d %q: %v", a.status, a.body, err)
+		t.Fatalf("got %d %q, want a problem in JSON: %v", a.status, a.body, err)
 	}
 	if a.status != status || got.Status != status || got.Field != field || !strings.Contains(got.Detail, detail) ||
 		a.header.Get("Content-Type") != "application/problem+json" || got.Title == "" {
@@ -179,7 +179,7 @@ func TestBadRequests(t *testing.T) {
 	}
 	for _, kind := range []string{"application/json; charset=utf-8", "Application/JSON", "application/json;charset=UTF-8"} {
 		if got := s.send("POST", "/v1/peek", good, kind); got.status != 200 {
-			t.Errorf("%s: %d", kind, got.status)
+			t.Errorf("%s: got %d, want 200", kind, got.status)
 		}
 	}
 	pad := func(n int) string { return good + strings.Repeat(" ", n-len(good)) }
@@ -208,12 +208,12 @@ func TestLongBodyInChunks(t *testing.T) {
 	must(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != 413 {
-		t.Errorf("%d", response.StatusCode)
+		t.Errorf("got %d, want 413", response.StatusCode)
 	}
 }
 
 func TestNewWantsAGate(t *testing.T) {
 	if _, err := New(nil, Options{}); err == nil || !strings.HasPrefix(err.Error(), "jsonapi: gate: ") {
-		t.Errorf("%v", err)
+		t.Errorf("got the error %v, want one about gate", err)
 	}
 }

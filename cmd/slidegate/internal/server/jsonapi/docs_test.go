@@ -101,7 +101,7 @@ func TestDocument(t *testing.T) {
 		_ = response.Body.Close()
 		if i+1 == len(blocks) || blocks[i+1].kind != "" {
 			if response.StatusCode != 200 {
-				t.Errorf("%s\n%d %s", b.text, response.StatusCode, body)
+				t.Errorf("%s\ngot %d %s, want 200", b.text, response.StatusCode, body)
 			}
 			continue
 		}

@@ -195,7 +195,7 @@ func TestGoodBodies(t *testing.T) {
 	}
 	got, _, _ = scanned(goodBodies[6])
 	if want := (gate.Ask{Key: "\xff\xef", Cost: 1}); got[0].Ask != want {
-		t.Errorf("%+v", got[0])
+		t.Errorf("got %+v, want %+v", got[0].Ask, want)
 	}
 }
 
@@ -207,7 +207,7 @@ func FuzzSettle(f *testing.F) {
 		c := &call{scan: scanner{text: text}}
 		ok := c.readSettle(settleNames)
 		if ok != (c.scan.problem == nil) || ok && (!json.Valid([]byte(text)) || c.reservation.made.ID == "" || c.reservation.costs == nil && !strings.Contains(text, "[")) {
-			t.Errorf("%q: %v, %+v", text, ok, c.scan.problem)
+			t.Errorf("%q: read %v, problem %+v, want a problem or valid JSON with a reservation's id", text, ok, c.scan.problem)
 		}
 	})
 }

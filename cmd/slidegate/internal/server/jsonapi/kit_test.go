@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 // start is when the tests' clock begins: at the beginning of an hour.
@@ -69,7 +71,7 @@ func (b *breakable) Apply(ctx context.Context, batch []store.Request) error {
 // service is the API on a real server.
 type service struct {
 	t             testing.TB
-	now           atomic.Int64
+	clock         storetest.Clock
 	store         *breakable
 	gate          *gate.Gate
 	api           *API
@@ -79,8 +81,8 @@ type service struct {
 func newService(t testing.TB, opts Options) *service {
 	t.Helper()
 	s := &service{t: t}
-	s.now.Store(start)
-	memory, err := memstore.New(memstore.Options{MaxKeys: 1 << 14, Now: func() rule.Micros { return rule.Micros(s.now.Load()) }})
+	s.clock.Set(start)
+	memory, err := memstore.New(memstore.Options{MaxKeys: 1 << 14, Now: s.clock.Now})
 	must(t, err)
 	s.store = &breakable{Store: memory}
 	open, err := failure.New(s.store, failure.Open(), failure.Options{})
@@ -107,14 +109,9 @@ func newService(t testing.TB, opts Options) *service {
 	return s
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = testkit.NoError
 
-func (s *service) add(d time.Duration) { s.now.Add(d.Microseconds()) }
+func (s *service) add(d time.Duration) { s.clock.Advance(rule.Micros(d.Microseconds())) }
 
 var errBroken = errors.New("dial tcp 10.1.2.3:6379: connection refused")
 

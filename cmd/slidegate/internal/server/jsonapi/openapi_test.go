@@ -67,7 +67,7 @@ func checkDocumented(t testing.TB, method, path, body string, got answer) {
 	operations, ok := doc.Paths[path]
 	if got.status == 404 && !ok || got.status == 405 || got.status == 404 && operations[verb].OperationID == "" {
 		if err := valid(t, "/components/schemas/Problem", got.body); err != nil {
-			t.Errorf("%s %s: %d: %v", method, path, got.status, err)
+			t.Errorf("%s %s: %d is not a problem as documented: %v", method, path, got.status, err)
 		}
 		for other := range operations {
 			answered.Store(fmt.Sprintf("%s %s %d", other, path, got.status), true)
@@ -102,7 +102,7 @@ func checkDocumented(t testing.TB, method, path, body string, got answer) {
 		t.Fatalf("%s %s: %s: the type %q is not in the document", method, path, status, kind)
 	}
 	if err := valid(t, pointer+"/responses/"+status+"/content/"+strings.ReplaceAll(kind, "/", "~1")+"/schema", got.body); err != nil {
-		t.Errorf("%s %s: %s: %v\n%s", method, path, status, err, got.body)
+		t.Errorf("%s %s: %s is not as documented: %v\n%s", method, path, status, err, got.body)
 	}
 }
 

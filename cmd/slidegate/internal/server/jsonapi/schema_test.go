@@ -219,7 +219,7 @@ func TestSchemas(t *testing.T) {
 		schema, err := s.at("/a")
 		must(t, err)
 		if err := s.check(schema, "", value); (err == nil) != good {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: got the error %v, want one: %v", text, err, !good)
 		}
 	}
 	unknown, err := s.at("/new")

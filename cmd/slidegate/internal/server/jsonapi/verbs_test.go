@@ -41,7 +41,7 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	reserve := func(cost int) string {
 		got := s.post("/v1/reserve", fmt.Sprintf(`{"policy":"two","key_base64":"AMOp","cost":%d}`, cost))
 		if got.status != 200 || got.header.Get("RateLimit") == "" {
-			t.Fatalf("%d %s", got.status, got.body)
+			t.Fatalf("got %d %v %s, want 200 with RateLimit", got.status, got.header, got.body)
 		}
 		return reservationOf(t, got.body)
 	}
@@ -57,12 +57,12 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	left(0)
 	refused := s.post("/v1/reserve", `{"policy":"two","key_base64":"AMOp"}`)
 	if refused.status != 429 || reservationOf(t, refused.body) != "null" || refused.header.Get("Retry-After") != "3599" {
-		t.Errorf("%d %s", refused.status, refused.body)
+		t.Errorf("got %d %v %s, want 429, no reservation and Retry-After 3599", refused.status, refused.header, refused.body)
 	}
 	s.post("/v1/cancel", `{"policy":"two","reservation":`+three+`}`).want(t, 204, "")
 	left(1)
 	if got := s.post("/v1/refund", `{"policy":"two","key":"\u0000é","cost":2}`); got.status != 200 || !strings.Contains(got.body, `"granted":`) {
-		t.Errorf("%d %s", got.status, got.body)
+		t.Errorf("got %d %s, want 200 and what was granted", got.status, got.body)
 	}
 	left(3)
 	s.post("/v1/reset", `{"policy":"two","key":"\u0000é"}`).want(t, 204, "")

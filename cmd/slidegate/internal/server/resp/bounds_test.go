@@ -14,6 +14,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // What breaks the protocol is told so, after the answers to what came before, and disconnected; nobody else is.
@@ -57,7 +58,7 @@ func TestMaxConnections(t *testing.T) {
 	first.ask("PING", "+PONG")
 	first.ask("QUIT", "+OK")
 	first.ended()
-	until(t, "a place to be free", func() bool {
+	testkit.Eventually(t, "a place to be free", func() bool {
 		conn, err := net.Dial("tcp", w.addr)
 		if err != nil {
 			return false

@@ -42,7 +42,7 @@ func (w *world) run(t *testing.T, input, name string, args ...string) string {
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s: %v: %s", name, err, out)
+		t.Fatalf("%s failed: %v: %s", name, err, out)
 	}
 	return strings.ReplaceAll(string(out), "\r", "\n")
 }

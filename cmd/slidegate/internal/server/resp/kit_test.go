@@ -19,21 +19,14 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 // patience is how long anything may take on a busy machine.
 const patience = 20 * time.Second
 
-// clock is a store's clock that a test sets. It begins at a whole hour.
-type clock struct{ now atomic.Int64 }
-
-func newClock() *clock {
-	c := &clock{}
-	c.now.Store(1_800_000_000_000_000)
-	return c
-}
-
-func (c *clock) add(d time.Duration) { c.now.Add(d.Microseconds()) }
+// start is where the tests' clock stands at first: at the beginning of an hour.
+const start = 1_800_000_000_000_000
 
 // policiesText has a quota of 10 an hour from the first request, so that numbers are easy to work out: reset comes an
 // hour after it. One has two limits, one a deny list and overrides.
@@ -55,7 +48,7 @@ policies:
 
 // world is a server and all that is under it.
 type world struct {
-	clock  *clock
+	clock  *storetest.Clock
 	store  *counted
 	gate   *gate.Gate
 	server *resp.Server
@@ -96,8 +89,8 @@ func (s *counted) TakeSingle(ctx context.Context, limit *store.Limit, key string
 // newWorld makes a server that listens nowhere yet.
 func newWorld(t testing.TB, opts resp.Options) *world {
 	t.Helper()
-	w := &world{clock: newClock(), served: make(chan error, 1)}
-	store, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: func() rule.Micros { return rule.Micros(w.clock.now.Load()) }})
+	w := &world{clock: storetest.NewClock(start), served: make(chan error, 1)}
+	store, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: w.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,14 +216,4 @@ func numbers(n ...int64) string {
 		fmt.Fprintf(&b, "\r\n:%d", one)
 	}
 	return b.String()
-}
-
-// until waits for a condition.
-func until(t testing.TB, what string, good func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !good(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // measure reads all metrics, written "name{value of the attribute}".
@@ -53,7 +54,7 @@ func TestMetrics(t *testing.T) {
 	broken.send("*x\r\n")
 	broken.expect("-ERR Protocol error: invalid multibulk length\r\n")
 	broken.ended()
-	until(t, "the place to be free", func() bool { return measure(t, reader)["connections"] == 1 })
+	testkit.Eventually(t, "the place to be free", func() bool { return measure(t, reader)["connections"] == 1 })
 	second := w.dial(t)
 	second.ask("AUTH token", "+OK")
 	third := w.dial(t)
@@ -62,7 +63,7 @@ func TestMetrics(t *testing.T) {
 		"auth_failures": 1, "disconnects{protocol}": 1, "disconnects{client}": 0, "disconnects{idle}": 0, "disconnects{drained}": 0,
 		"disconnects{slow_read}": 0, "disconnects{slow_write}": 0}
 	var got map[string]int64
-	until(t, "the disconnect to be counted", func() bool {
+	testkit.Eventually(t, "the disconnect to be counted", func() bool {
 		got = measure(t, reader)
 		return got["disconnects{protocol}"] == 1
 	})

@@ -28,7 +28,7 @@ func TestPolicyCommands(t *testing.T) {
 		c := w.dial(t)
 		c.ask("SG.PEEK default ann", numbers(1, 10, 10, 0, 0, 0)) // nothing is charged, so nothing was granted
 		c.ask("SG.ALLOW default ann", numbers(1, 10, 9, 0, hour, 1))
-		w.clock.add(time.Minute)
+		w.clock.Advance(60_000_000)
 		c.ask("sg.allow default ann 4", numbers(1, 10, 5, 0, hour-minute, 4))
 		c.ask("Sg.Allow default ann 6", numbers(0, 10, 5, hour-minute, hour-minute, 0))
 		c.ask("SG.ALLOW default ann 11", numbers(0, 10, 5, -1, hour-minute, 0))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // throttled is a step of a script: when, how much, and the five numbers.
@@ -21,9 +22,8 @@ func play(t *testing.T, params string, steps []throttled) {
 	t.Helper()
 	w := open(t, resp.Options{})
 	c := w.dial(t)
-	start := w.clock.now.Load()
 	for i, s := range steps {
-		w.clock.now.Store(start + s.at.Microseconds())
+		w.clock.Set(start + rule.Micros(s.at.Microseconds()))
 		c.send(frame(strings.Fields("CL.THROTTLE user123 " + params + " " + s.quantity)...))
 		want := numbers(s.want[:]...) + "\r\n"
 		got := make([]byte, 0, 64)

@@ -3,6 +3,7 @@ package stores
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func TestParseRedis(t *testing.T) {
 	} {
 		target, err := parseRedis(url)
 		if err != nil {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("%s is refused: %v", url, err)
 			continue
 		}
 		c := &target.client
@@ -43,7 +44,7 @@ func TestParseRedis(t *testing.T) {
 			t.Errorf("%s is %s, want %s", url, got, want)
 		}
 		if c.Dialer.Timeout != time.Second || !c.DisableRetry || !c.DisableCache || c.ClientName != "slidegate" {
-			t.Errorf("%s: the client's settings are %+v", url, c)
+			t.Errorf("%s: the client's settings are %+v, want a dial timeout of 1s, no retries, no cache, the name slidegate", url, c)
 		}
 	}
 }
@@ -59,9 +60,11 @@ func TestParsePostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := target.pool
-	if c.MaxConns != 7 || c.ConnConfig.Password != "p?" || c.ConnConfig.Host != "h" || c.ConnConfig.Port != 5 ||
-		c.ConnConfig.RuntimeParams["application_name"] != "a+b" || len(c.ConnConfig.RuntimeParams) != 1 {
-		t.Errorf("for pgx: %+v", c.ConnConfig)
+	if c.MaxConns != 7 || c.ConnConfig.Password != "p?" || c.ConnConfig.Host != "h" || c.ConnConfig.Port != 5 {
+		t.Errorf("for pgx: %d connections, %+v, want 7, of h:5 with the password p?", c.MaxConns, c.ConnConfig)
+	}
+	if got, want := c.ConnConfig.RuntimeParams, map[string]string{"application_name": "a+b"}; !maps.Equal(got, want) {
+		t.Errorf("for the server: %v, want %v", got, want)
 	}
 	if target.store.Schema != "own" || target.store.Durability != 1 || target.migrate {
 		t.Errorf("for the store: %+v, migrate %v", target.store, target.migrate)
@@ -90,7 +93,7 @@ func FuzzURL(f *testing.F) {
 				}) {
 					continue // a value that is given to a parameter by name is told: it is no password
 				}
-				t.Errorf("%q: %v", text, err)
+				t.Errorf("%q: got the error %v, want one of stores without the password", text, err)
 			}
 		}
 	})

@@ -61,10 +61,10 @@ func TestMemory(t *testing.T) {
 	for _, url := range []string{"", "memory:", "memory://", "memory:?max_keys=100"} {
 		o := open(t, url, stores.Options{})
 		if o.Memory == nil || o.Open != o.Memory || o.Closed != o.Memory || o.Local != o.Memory {
-			t.Errorf("%q: %+v", url, o)
+			t.Errorf("%q: got %+v, want the same store in memory in all four", url, o)
 		}
 		if err := o.Ping(ctx); err != nil {
-			t.Errorf("%q: %v", url, err)
+			t.Errorf("%q: Ping = %v, want no error", url, err)
 		}
 	}
 	kept, err := memstore.New(memstore.Options{})

@@ -242,7 +242,9 @@ func TestTakeOneShares(t *testing.T) {
 				wantLeft := []int64{4, 2, 2, 2}[i]
 				if allowed != (i < 2) || flags != 0 || remaining != wantLeft || (retryAfter > 0) != (i >= 2) ||
 					resetAfter <= 0 || at != noon || err != nil {
-					t.Error(i, allowed, flags, remaining, retryAfter, resetAfter, at, err)
+					t.Errorf("cost %d: allowed %v, flags %v, %d left, retry after %d, reset after %d, at %d, %v\n"+
+						"want allowed %v, no flags, %d left, a retry only if refused, a reset, at %d",
+						i+1, allowed, flags, remaining, retryAfter, resetAfter, at, err, i < 2, wantLeft, noon)
 				}
 			})
 			synctest.Wait()
@@ -276,7 +278,7 @@ func afterACrowd(t *testing.T, gather bool) {
 			t.Helper()
 			for _, a := range all {
 				if <-a.done; a.err != nil || !a.answer.Allowed {
-					t.Errorf("%+v, %v", a.answer, a.err)
+					t.Errorf("got %+v, %v, want it allowed", a.answer, a.err)
 				}
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -30,7 +29,7 @@ func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 	})
 	w.Now = 1_767_000_000e6
 	var limits []*store.Limit
-	for _, limit := range kinds() {
+	for _, limit := range porttest.Kinds() {
 		limits = append(limits, bind(t, t.Name(), limit))
 	}
 	compare := func() {
@@ -77,19 +76,6 @@ func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 	}
 }
 
-// kinds are limits of every way of keeping state, with windows that outlast a test. An eleventh of an hour is no
-// whole number of microseconds.
-func kinds() []slidegate.Limit {
-	return []slidegate.Limit{
-		{Name: "window", Quota: 10, Window: time.Hour},
-		{Name: "parts", Quota: 10, Window: time.Hour, Segments: 6, Anchor: slidegate.AnchorFirst, Overlap: slidegate.OverlapWhole},
-		{Name: "fixed", Quota: 10, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
-		{Name: "log", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},
-		{Name: "long-log", Quota: 1_000, Window: time.Hour, Algorithm: slidegate.SlidingLog},
-		{Name: "bucket", Quota: 11, Window: time.Hour, Burst: 7, Algorithm: slidegate.TokenBucket},
-	}
-}
-
 var modes = []pgx.QueryExecMode{
 	pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec,
 	pgx.QueryExecModeSimpleProtocol,
@@ -118,7 +104,7 @@ func TestModes(t *testing.T) {
 	for _, mode := range modes {
 		pool := poolIn(t, server.URL(), mode)
 		if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
-			t.Fatalf("%v: %v", mode, err)
+			t.Fatalf("Migrate in %v: %v", mode, err)
 		}
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newStore(t, pool, opts) })
@@ -152,7 +138,7 @@ func TestBouncer(t *testing.T) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		pool := poolIn(t, url, mode)
 		if err := pgstore.Migrate(t.Context(), pool, pgstore.Options{}); err != nil {
-			t.Fatalf("%v: %v", mode, err)
+			t.Fatalf("Migrate in %v: %v", mode, err)
 		}
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			exercise(t, func(opts pgstore.Options) *pgstore.Store { return newStore(t, pool, opts) })
@@ -205,7 +191,7 @@ func checkCommit(t *testing.T, pool *pgxpool.Pool, opts pgstore.Options, other, 
 			t.Fatal(err)
 		}
 		var batch []store.Request
-		for _, limit := range [][]slidegate.Limit{kinds()[:1], {kinds()[0], kinds()[2]}, kinds()}[n-1] {
+		for _, limit := range [][]slidegate.Limit{porttest.Kinds()[:1], {porttest.Kinds()[0], porttest.Kinds()[2]}, porttest.Kinds()}[n-1] {
 			charges := []store.Charge{{Limit: bind(t, "commit", limit), Cost: 1}}
 			batch = append(batch, store.Request{Charges: charges, Answers: make([]rule.Answer, 1)})
 		}
@@ -246,7 +232,7 @@ func text(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) strin
 	t.Helper()
 	var value string
 	if err := pool.QueryRow(context.Background(), statement, args...).Scan(&value); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+		t.Fatalf("%s failed: %v", statement, err)
 	}
 	return value
 }
@@ -255,7 +241,7 @@ func number(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) int
 	t.Helper()
 	var value int64
 	if err := pool.QueryRow(context.Background(), statement, args...).Scan(&value); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+		t.Fatalf("%s failed: %v", statement, err)
 	}
 	return value
 }

@@ -97,7 +97,7 @@ func (s *serving) traffic() {
 	defer client.Close()
 	fmt.Fprint(client, "SG.ALLOW default secret-resp\r\nQUIT\r\n")
 	if got, err := io.ReadAll(client); err != nil || !strings.HasPrefix(string(got), "*6\r\n:1") {
-		s.t.Fatalf("%q, %v", got, err)
+		s.t.Fatalf("got %q, %v, want six fields that begin with 1", got, err)
 	}
 }
 

@@ -115,7 +115,7 @@ func TestSlotBecomesFreeMeanwhile(t *testing.T) {
 	e.copyOne(limit, "k", 1)
 	store.end(age)
 	if _, free, err := store.join(t.Context(), e); !free || err != nil || store.Waiting() != 0 || store.Slots() != 1 {
-		t.Errorf("free %v, %v, %d wait, %d slots are taken", free, err, store.Waiting(), store.Slots())
+		t.Errorf("free %v, %v, %d wait, %d slots are taken, want true, no error, 0 and 1", free, err, store.Waiting(), store.Slots())
 	}
 }
 
@@ -157,7 +157,7 @@ func TestKeepsNothingOfACaller(t *testing.T) {
 	for _, e := range put {
 		for _, r := range e.requests[:cap(e.requests)] {
 			if r.Group != "" || r.Charges != nil || r.Answers != nil || r.Err != nil {
-				t.Errorf("a request was kept: %+v", r)
+				t.Errorf("a request was kept: %+v, want it cleared", r)
 			}
 		}
 		for _, c := range e.charges[:cap(e.charges)] {
@@ -166,7 +166,7 @@ func TestKeepsNothingOfACaller(t *testing.T) {
 			}
 		}
 		if e.call != nil || e.left || e.answered || e.panicked != nil || e.next != nil || e.previous != nil || len(e.done) > 0 {
-			t.Errorf("an entry was kept as it was: %+v", e)
+			t.Errorf("an entry was kept as it was: %+v, want it cleared", e)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestCrowdTakesFreeSlots(t *testing.T) {
 		go store.carry(age)
 		for _, e := range entries {
 			if err := store.await(t.Context(), e); err != nil || e.requests[0].Err != nil {
-				t.Errorf("%v, %v", err, e.requests[0].Err)
+				t.Errorf("got %v, request %v, want no errors", err, e.requests[0].Err)
 			}
 		}
 	})

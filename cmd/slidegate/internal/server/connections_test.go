@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // TestCrowd: thousands who hold a connection and ask nothing, and some who never finish their question, keep nobody from being
@@ -50,7 +51,7 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("the RESP door holds %d connections, so this has tested less than it says", n)
 	}
 	leave()
-	eventually(t, "their places are free", func() bool { return s.connections(t, "slidegate_connections", "resp") == 0 })
+	testkit.Eventually(t, "their places are free", func() bool { return s.connections(t, "slidegate_connections", "resp") == 0 })
 }
 
 // mayOpen has this process, and those that it starts, open so many files.
@@ -168,7 +169,7 @@ func TestMaxConnections(t *testing.T) {
 				t.Errorf("%d are held, not %d", n, most)
 			}
 			clients[0].Close()
-			eventually(t, "there is room again", func() bool { return s.connect(t, door) != nil })
+			testkit.Eventually(t, "there is room again", func() bool { return s.connect(t, door) != nil })
 		})
 	}
 }
@@ -177,7 +178,7 @@ func TestMaxConnections(t *testing.T) {
 func TestDoorsHaveOneBound(t *testing.T) {
 	s := start(t, plain, nil)
 	if got := s.resp(t, "INFO clients"); !strings.Contains(got, "maxclients:65536\r\n") {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want maxclients:65536", got)
 	}
 	if page := s.ask(t, "admin", "GET", "/metrics", "").body; !strings.Contains(page, `slidegate_resp_commands_total{slidegate_command="info"} 1`) {
 		t.Errorf("the command is not counted:\n%s", page)

@@ -62,7 +62,7 @@ func compare(t *testing.T, quota int64, theirs, ours []decided) {
 	for i, o := range ours {
 		r := theirs[i]
 		if o.Allowed != r.Allowed || !bytes.Equal(o.T, r.T) || o.Key != r.Key || o.Cost != r.Cost {
-			t.Fatalf("line %d: wrote %+v, recorded is %+v", i+1, o, r)
+			t.Fatalf("line %d: wrote %+v, want what was recorded: %+v", i+1, o, r)
 		}
 		if o.Remaining == nil || o.ResetAfterUS == nil {
 			t.Fatalf("line %d lacks a field: %+v", i+1, o)

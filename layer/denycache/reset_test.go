@@ -73,7 +73,7 @@ func TestLimiterForgets(t *testing.T) {
 	}
 	reservation, d, err := limiter.Reserve(ctx, "key", 10)
 	if err != nil || !d.Allowed || allowed(1) || allowed(1) {
-		t.Fatalf("the reservation did not take all: %+v, %v", d, err)
+		t.Fatalf("got %+v, %v, want the reservation to take all, and two refusals", d, err)
 	}
 	if err := limiter.Settle(ctx, reservation, 8); err != nil || !allowed(2) || allowed(1) {
 		t.Fatalf("after settling for 8 of 10, not just 2 are free: %v", err)
@@ -227,7 +227,7 @@ func TestClockMoved(t *testing.T) {
 				r.clock.Set(epoch + 10*second)
 				r.take(limit, "key", 2)
 				if a := r.take(limit, "key", 1); a.RetryAfter != 50*second {
-					r.t.Fatalf("%+v", a)
+					r.t.Fatalf("got %+v, want a retry after 50 s", a)
 				}
 				r.clock.Set(epoch - 61*second) // more than a window before the state: a second before the end of a minute
 				larger := slidegate.Unbind(limit)

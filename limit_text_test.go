@@ -34,7 +34,7 @@ func TestLimitString(t *testing.T) {
 	} {
 		limit, err := slidegate.ParseLimit(text)
 		if err != nil {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q is refused: %v", text, err)
 		} else if got := limit.String(); got != want {
 			t.Errorf("%q prints as %q, want %q", text, got, want)
 		}

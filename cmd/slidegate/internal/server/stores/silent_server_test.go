@@ -34,7 +34,7 @@ func TestSilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := allow(t, limiter(t, o.Closed, "silent")); d.Allowed || d.Flags != rule.FallbackClosed {
-		t.Errorf("%+v", d)
+		t.Errorf("got %+v, want a refusal by the fallback", d)
 	}
 	if err := o.Close(); err != nil {
 		t.Error(err)

@@ -84,7 +84,8 @@ func TestTakeOneInstead(t *testing.T) {
 				got, err := ways["TakeSingle"](t.Context(), one, charge)
 				want, err2 := ways["Apply"](t.Context(), batch, charge)
 				if err != nil || err2 != nil || got != want || got.Flags != flag || got.At != rule.Micros(-time.Now().UnixMicro()) {
-					t.Errorf("flag %d, step %d, cost %d: %+v, %v; and %+v, %v", flag, i, cost, got, err, want, err2)
+					t.Errorf("flag %d, step %d, cost %d: TakeSingle got %+v, %v, want what Apply got, with the flag and the negative time: %+v, %v",
+						flag, i, cost, got, err, want, err2)
 				}
 				if left := rule.Micros(1_000_000 - 1000*i); flag == rule.FallbackClosed && cost <= 10 && got.RetryAfter != left {
 					t.Errorf("step %d: refused for %dus, the probe comes in %d", i, got.RetryAfter, left)
@@ -171,8 +172,12 @@ func TestInstances(t *testing.T) {
 			charge.Cost++
 			a, err := way(t.Context(), st, charge)
 			whole := charge.Cost <= limit.Rule().Capacity()
-			if err != nil || a.Allowed || whole && (a.RetryAfter <= 0 || a.RetryAfter > 1_000_000) || !whole && a.RetryAfter != rule.Never {
-				t.Errorf("%v for %d, %s: %d are %+v, %v", c.limit, c.instances, name, charge.Cost, a, err)
+			retries := a.RetryAfter == rule.Never
+			if whole {
+				retries = a.RetryAfter > 0 && a.RetryAfter <= 1_000_000
+			}
+			if err != nil || a.Allowed || !retries {
+				t.Errorf("%v for %d, %s: %d are %+v, %v, want a refusal, of at most a second: %v", c.limit, c.instances, name, charge.Cost, a, err, whole)
 			}
 			// The state has the address of the limit itself.
 			if a, err := apply(t, memory, rule.Peek, store.Charge{Limit: limit, Key: name}); err != nil || a.Remaining >= limit.Rule().Capacity() ||
@@ -215,7 +220,7 @@ func TestFallbackFails(t *testing.T) {
 	for name, way := range ways {
 		_, err := way(t.Context(), st, charge)
 		if !errors.Is(err, errDown) || !errors.Is(err, errSecond) || !errors.Is(err, failure.ErrUnavailable) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want ErrUnavailable of both stores' errors, without the key", name, err)
 		}
 	}
 	if _, err := apply(t, st, rule.Reset, charge); !errors.Is(err, errDown) || !errors.Is(err, errSecond) {

@@ -22,7 +22,7 @@ func TestFormatsAgree(t *testing.T) {
 	}
 	o := found.Outcome
 	if o.Admitted+o.Denied != 20_000 || o.Denied == 0 || len(found.Compare) != 6 || found.Sweep == nil || found.Suggestion == nil {
-		t.Fatalf("not a report of everything that was asked for: %+v", found)
+		t.Fatalf("got %+v, want 20000 decisions of which some are denials, 6 comparisons, a sweep and a suggestion", found)
 	}
 	text := mustCall(t, args...)
 	for label, n := range map[string]int64{"admitted": o.Admitted, "denied": o.Denied, "keys touched": o.KeysTouched} {

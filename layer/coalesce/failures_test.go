@@ -39,8 +39,11 @@ func TestErrorsGoToTheirCallers(t *testing.T) {
 		for i := range batch {
 			errs = append(errs, batch[i].Err)
 		}
-		if err != errOdd || errs[0] != nil || errs[1] != errOdd || errs[2] == nil || errs[2] == errOdd || errs[3] != nil {
-			t.Errorf("returned %v, of %v", err, errs)
+		if err != errOdd || errs[0] != nil || errs[1] != errOdd || errs[3] != nil {
+			t.Errorf("returned %v, of %v, want errOdd, of the second alone", err, errs)
+		}
+		if errs[2] == nil || errs[2] == errOdd {
+			t.Errorf("the third got %v, want an error of its own", errs[2])
 		}
 		if calls := inner.seen(); len(calls) != 2 {
 			t.Errorf("calls %v", calls)
@@ -108,7 +111,7 @@ func TestPlacesForAnswers(t *testing.T) {
 			t.Errorf("no place for an answer: %v", err)
 		}
 		if a := batch[1].Answers; batch[1].Err != nil || len(a) != 2 || a[0].Remaining != 99 || a[1] != mark {
-			t.Errorf("a place too many: %+v, %v", a, batch[1].Err)
+			t.Errorf("a place too many: got %+v, %v, want 99 left, and the second place as it was", a, batch[1].Err)
 		}
 	})
 }
@@ -145,12 +148,12 @@ func TestPanics(t *testing.T) {
 		p, ok := oldest.panicked.(*coalesce.Panic)
 		if !ok || !errors.Is(p, errOdd) || !strings.Contains(string(p.Stack), "TestPanics") ||
 			!strings.Contains(p.Error(), "secret") {
-			t.Errorf("the oldest one panicked with %v", oldest.panicked)
+			t.Errorf("the oldest one panicked with %v, want a *Panic of the store's value, with its text and its stack", oldest.panicked)
 		}
 		<-bad.done
 		if bad.panicked != nil || bad.err == nil || !strings.HasPrefix(bad.err.Error(), "coalesce: ") ||
 			strings.Contains(bad.err.Error(), "secret") {
-			t.Errorf("another one of the call got %v, panic %v", bad.err, bad.panicked)
+			t.Errorf("another one of the call got %v, panic %v, want an error of coalesce without the panic's text", bad.err, bad.panicked)
 		}
 		next.expect(t, 99)
 		expectIdle(t, store)

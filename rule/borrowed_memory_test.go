@@ -1,8 +1,11 @@
 package rule
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
-// Is a store's own memory used where it lends some, and none besides?
+// States live in the memory that a store lends them, and decisions allocate none.
 
 func TestCountsStayInLentMemory(t *testing.T) {
 	l := normal(t, Limit{Quota: 10, Window: minute, Segments: 3})
@@ -12,12 +15,12 @@ func TestCountsStayInLentMemory(t *testing.T) {
 		t.Fatalf("a new key has %d left, changed %v", a.Remaining, changed)
 	}
 	l.TakeOne(&s, 80*second, 3)
-	if &s.Counts[0] != &lent[0] || lent[0] != 3 || lent[1] != 4 || lent[2] != 0 || lent[3] != 0 {
-		t.Errorf("the lent counts are %v, the state's %v", lent, s.Counts)
+	if &s.Counts[0] != &lent[0] || !slices.Equal(lent, []int64{3, 4, 0, 0}) {
+		t.Errorf("the lent counts are %v, the state's %v, want the same memory with 3 4 0 0", lent, s.Counts)
 	}
 	s.Clear()
 	if &s.Counts[0] != &lent[0] || lent[0] != 0 || lent[1] != 0 || s.Start != Absent {
-		t.Errorf("cleared, the lent counts are %v, the state %+v", lent, s)
+		t.Errorf("cleared, the lent counts are %v, the state %+v, want the same memory, zero, of an absent state", lent, s)
 	}
 }
 

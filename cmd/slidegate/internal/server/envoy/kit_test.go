@@ -18,6 +18,7 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 // base is where the clock of tests starts: a whole minute, 13 minutes past an hour, 22:13 of a day.
@@ -45,7 +46,7 @@ type rig struct {
 	client  rls.RateLimitServiceClient
 	conn    *grpc.ClientConn
 	store   *counting
-	micros  atomic.Int64
+	clock   storetest.Clock
 }
 
 func mustParse(t testing.TB, text string) *Domain {
@@ -61,7 +62,7 @@ func newRig(t *testing.T, opts Options, files ...string) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	r.set(0)
-	inner, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(r.micros.Load()) }})
+	inner, err := memstore.New(memstore.Options{Now: r.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func (r *rig) start(opts Options, files ...string) {
 }
 
 // set puts the clock to a number of seconds after base.
-func (r *rig) set(seconds float64) { r.micros.Store(base*1_000_000 + int64(seconds*1e6)) }
+func (r *rig) set(seconds float64) { r.clock.Set(base*1_000_000 + rule.Micros(seconds*1e6)) }
 
 func (r *rig) ask(request *rls.RateLimitRequest) *rls.RateLimitResponse {
 	r.t.Helper()

@@ -1,0 +1,136 @@
+// Package servertest runs servers in the process of a test. Only tests import it: those of the server, and the end-to-end
+// tests, which have stores of their own to run beside it.
+package servertest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/config"
+)
+
+// Service is a server that runs until the test ends.
+type Service struct {
+	*server.Server
+	Log  *Log
+	End  context.CancelFunc // asks it to end, as SIGTERM does
+	done chan struct{}
+	err  error // of Run, once done
+}
+
+// Start runs a server with all listeners on free ports. The text is its file of policies; change may be nil.
+func Start(t testing.TB, text string, change func(*server.Options)) *Service {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "slidegate.yaml")
+	Write(t, path, text)
+	file, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &Log{}
+	opts := server.Options{
+		File: file, Path: path, HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", RESP: "127.0.0.1:0", Admin: "127.0.0.1:0",
+		Logger: slog.New(slog.NewTextHandler(log, nil)), Drain: 30 * time.Second,
+	}
+	if change != nil {
+		change(&opts)
+	}
+	made, err := server.New(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	s := &Service{Server: made, Log: log, End: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		s.err = made.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		s.Stop(t)
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return s
+}
+
+// Stop ends the server in order, as SIGTERM does, and waits for the end.
+func (s *Service) Stop(t testing.TB) {
+	t.Helper()
+	s.End()
+	<-s.done
+	if s.err != nil {
+		t.Errorf("the server ended with %v, want no error", s.err)
+	}
+}
+
+// Reply is an answer that was read to its end.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Ask sends a request to a listener; headers come in pairs.
+func (s *Service) Ask(t testing.TB, listener, method, path, body string, headers ...string) Reply {
+	t.Helper()
+	r, err := http.NewRequest(method, "http://"+s.Address(listener)+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Reply{answer.StatusCode, answer.Header, string(text)}
+}
+
+// Write writes a file that only this user can read.
+func Write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Log is what was logged. It is safe for concurrent use, and its zero value is empty.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write appends to the log.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// Has reports whether a text was logged.
+func (l *Log) Has(text string) bool { return strings.Contains(l.String(), text) }
+
+// String returns everything that was logged.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -1,0 +1,64 @@
+// Package testkit is what the tests of the program have in common: waiting for something that takes an unknown time, what
+// must not fail, and the program itself. It needs the standard library alone, and only tests import it.
+package testkit
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Patience is how long anything may take on a busy machine.
+const Patience = 30 * time.Second
+
+// Eventually returns once is returns true, which it calls every few milliseconds. It fails the test if that takes longer
+// than Patience. The failure says what was waited for.
+func Eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	if !eventually(Patience, is) {
+		t.Fatalf("waited in vain for %v: %s", Patience, what)
+	}
+}
+
+// eventually reports whether is returned true in time.
+func eventually(patience time.Duration, is func() bool) bool {
+	late := time.After(patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-late:
+			return is()
+		case <-tick.C:
+		}
+	}
+	return true
+}
+
+// NoError fails the test if err is not nil.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got the error %v, want none", err)
+	}
+}
+
+// MainWithProgram is the TestMain of packages that run the real program. It builds the program once from the folder of
+// package main, sets path, runs the tests, and ends the process.
+func MainWithProgram(m *testing.M, folder string, path *string) {
+	dir, err := os.MkdirTemp("", "slidegate-test-*")
+	if err != nil {
+		panic(err)
+	}
+	*path = filepath.Join(dir, "slidegate")
+	build := exec.Command("go", "build", "-o", *path, ".")
+	build.Dir, build.Stderr = folder, os.Stderr
+	if err := build.Run(); err != nil {
+		panic("the program does not build: " + err.Error())
+	}
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}

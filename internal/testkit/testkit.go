@@ -1,0 +1,17 @@
+// Package testkit is what tests of the packages of this module have in common. It needs the standard library alone, and
+// only tests import it.
+package testkit
+
+import "testing"
+
+// Must returns a function that returns value, or fails the test it is given if err is not nil. It makes short work of what
+// cannot fail in a test: testkit.Must(memstore.New(opts))(t).
+func Must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		return value
+	}
+}

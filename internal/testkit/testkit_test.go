@@ -1,0 +1,27 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// failing is a test that only notes its failure.
+type failing struct {
+	testing.TB
+	said string
+}
+
+func (f *failing) Helper()                           {}
+func (f *failing) Fatalf(format string, args ...any) { f.said = fmt.Sprintf(format, args...) }
+
+func TestMust(t *testing.T) {
+	f := &failing{}
+	if got := Must(7, nil)(f); got != 7 || f.said != "" {
+		t.Errorf("got %d and the failure %q, want 7 and none", got, f.said)
+	}
+	Must(7, errors.New("wrong"))(f)
+	if f.said != "got the error wrong, want none" {
+		t.Errorf("the failure is %q, want it to have the error", f.said)
+	}
+}

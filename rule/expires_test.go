@@ -1,0 +1,89 @@
+package rule
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// May a store forget a state once it has expired?
+
+// drawUsed returns a state that a random script left, and the moment of its last step.
+func drawUsed(t *rapid.T, l *Limit, origin Micros) (s State, now Micros) {
+	now = origin
+	var last Answer
+	for range rapid.IntRange(0, 12).Draw(t, "steps") {
+		st := drawStep(t, l, &s, now, &last)
+		last, _, _ = ask(t, l, &s, st)
+		now = st.at
+	}
+	return s, now
+}
+
+// Kept or forgotten: from its expiry on a state decides like one never seen, whatever is asked of it.
+func TestExpiredIsLikeNeverSeen(t *testing.T) {
+	property(t, 2_000, func(t *rapid.T) {
+		l := drawLimit(t)
+		kept, _ := drawUsed(t, &l, drawOrigin(t, &l))
+		expires := l.Expires(&kept)
+		if expires > MaxNow {
+			return
+		}
+		var forgotten State
+		now, last := max(0, expires), Answer{}
+		for range rapid.IntRange(1, 5).Draw(t, "later") {
+			st := drawStep(t, &l, &forgotten, now, &last)
+			st.at = max(st.at, expires)
+			before := kept.Clone()
+			a, _, _ := ask(t, &l, &kept, st)
+			b, _, _ := ask(t, &l, &forgotten, st)
+			if a != b {
+				t.Fatalf("%+v\nexpires at %d: %+v\nasked: %+v\nkept:      %+v\nforgotten: %+v", l, expires, before, st, a, b)
+			}
+			now, last = st.at, a
+		}
+	})
+}
+
+// Nothing expires while any of it still counts, and where counts leave all at once it expires right then.
+func TestExpiresNotBeforeItIsFree(t *testing.T) {
+	property(t, 2_000, func(t *rapid.T) {
+		l := drawLimit(t)
+		s, now := drawUsed(t, &l, drawOrigin(t, &l))
+		v := l.Look(&s, now)
+		if v.Moved {
+			return // Its expiry is as far ahead as it is itself.
+		}
+		expires, free := l.Expires(&s), now+l.resetAfter(&s, &v)
+		if expires < free && free > now {
+			t.Fatalf("%+v\n%+v expires at %d, but at %d some still count until %d", l, s, expires, now, free)
+		}
+		atOnce := l.Algorithm == SlidingLog || l.Algorithm == TokenBucket
+		if atOnce && free > now && expires != free {
+			t.Fatalf("%+v\n%+v expires at %d, but is free at %d", l, s, expires, free)
+		}
+		shape := l.Shape().Limit()
+		if of := shape.Expires(&s); of != expires {
+			t.Fatalf("expires at %d by its limit and at %d by its shape", expires, of)
+		}
+	})
+}
+
+func TestExpiresOfNothing(t *testing.T) {
+	for _, l := range everyChoice() {
+		l.Quota, l.Window = 5, Micros(max(1, l.Segments))*second
+		l = normal(t, l)
+		var s State
+		if e := l.Expires(&s); e != 0 {
+			t.Errorf("%s: a key never seen expires at %d", nameOfChoice(l), e)
+		}
+		l.TakeOne(&s, 100*second, 1)
+		if e := l.Expires(&s); e <= 100*second {
+			t.Errorf("%s: expires at %d", nameOfChoice(l), e)
+		}
+		s.Clear()
+		if e := l.Expires(&s); e != 0 {
+			t.Errorf("%s: a key forgotten expires at %d", nameOfChoice(l), e)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+// Package kit is what tests with real servers have in common: values that cannot fail to be made, and waiting for what takes
+// an unknown time.
+package kit
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+const (
+	patience = 30 * time.Second     // how long anything may take on a busy machine
+	interval = 5 * time.Millisecond // how often it is looked for
+)
+
+var errNotYet = errors.New("not yet")
+
+// Eventually returns once is returns true, which it calls every few milliseconds. It fails the test if that takes more than
+// half a minute. The failure says what was waited for.
+func Eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	err := Retry(nil, func() error {
+		if is() {
+			return nil
+		}
+		return errNotYet
+	})
+	if err != nil {
+		t.Fatalf("waited in vain for %v: %s", patience, what)
+	}
+}
+
+// Retry calls try every few milliseconds until it returns nil or an error that is final, and for at most half a minute. It
+// returns the last error. If final is nil, no error is.
+func Retry(final error, try func() error) error {
+	late := time.After(patience)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil || final != nil && errors.Is(err, final) {
+			return err
+		}
+		select {
+		case <-late:
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+// Must returns a function that returns value, or fails the test it is given if err is not nil. It makes short work of what
+// cannot fail in a test: kit.Must(memstore.New(opts))(t).
+func Must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("got the error %v, want none", err)
+		}
+		return value
+	}
+}
