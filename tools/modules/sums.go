@@ -26,9 +26,13 @@ func writeSums(t *tree, version, scratch string) (*tree, error) {
 			continue
 		}
 		dir := filepath.Join(copied.dir, m.dir)
+		mod, err := readMod(dir)
+		if err != nil {
+			return nil, err
+		}
 		var lines []string
-		for _, path := range m.siblings {
-			lines = append(lines, known[path]...)
+		for _, require := range mod.Require { // also what only siblings of siblings need
+			lines = append(lines, known[require.Mod.Path]...)
 		}
 		if err := replaceSums(dir, lines); err != nil {
 			return nil, err
