@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -207,8 +208,8 @@ func TestAllocationsTogether(t *testing.T) {
 		if once := prepared == 1; once != (n <= maxJoint) {
 			t.Errorf("%d policies: prepared %d times", n, prepared)
 		}
-		if n <= maxJoint && allocations > 3 { // the answers, the text that is compared here, and a pool may be emptied
-			t.Errorf("%d policies: %v allocations", n, allocations)
+		if !testkit.Race && n <= maxJoint && allocations > 3 { // the answers, the text that is compared here, and a pool may be emptied
+			t.Errorf("%d policies: %v allocations, want at most 3", n, allocations)
 		}
 	}
 }
