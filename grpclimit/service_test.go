@@ -203,7 +203,7 @@ func details(t testing.TB, err error) (retry *errdetails.RetryInfo, quota *errde
 		case *errdetails.QuotaFailure:
 			quota = detail
 		default:
-			t.Errorf("there is a detail of type %T", detail)
+			t.Errorf("there is a detail of type %T, want only RetryInfo and QuotaFailure", detail)
 		}
 	}
 	return retry, quota

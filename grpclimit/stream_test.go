@@ -45,10 +45,10 @@ func TestStreamIsChargedWhenItOpens(t *testing.T) {
 	err := echo(stream, "a")
 	wantCode(t, "the third stream", err, codes.ResourceExhausted)
 	if retry, quota := details(t, err); retry == nil || len(quota.GetViolations()) != 1 {
-		t.Errorf("the refusal has the details %v and %v", retry, quota)
+		t.Errorf("the refusal has the details %v and %v, want a RetryInfo and one violation", retry, quota)
 	}
 	if got := stream.Trailer()["grpc-retry-pushback-ms"]; len(got) != 1 {
-		t.Errorf("the trailer says %q", got)
+		t.Errorf("grpc-retry-pushback-ms is %q, want one value", got)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestPerMessage(t *testing.T) {
 	}
 	got := seen.take()
 	if len(got) != 5 || got[4].Policy != "messages" || !got[4].Refused || got[4].Method != chat {
-		t.Errorf("the events are %+v", got)
+		t.Errorf("the events are %+v; want 5, the last a refusal by messages of %s", got, chat)
 	}
 	c.advance(50 * time.Second)
 	stream = open(t, conn, &chatDesc)

@@ -69,7 +69,8 @@ func TestManyAtOnce(t *testing.T) {
 			}
 			wg.Wait()
 			if served.Load() != quota || admitted.Load() != quota || refused.Load() != workers*each-quota || told.Load() != workers*each {
-				t.Errorf("served %d, admitted %d, refused %d, told %d", served.Load(), admitted.Load(), refused.Load(), told.Load())
+				t.Errorf("served %d, admitted %d, refused %d, told %d; want %d, %d, %d, %d", served.Load(), admitted.Load(), refused.Load(), told.Load(),
+					quota, quota, workers*each-quota, workers*each)
 			}
 		})
 	}
@@ -88,7 +89,7 @@ func TestNewPlansAtOnce(t *testing.T) {
 				w, plan := httptest.NewRecorder(), strconv.Itoa(i)
 				handler.ServeHTTP(w, request("X-Plan: "+plan))
 				if got, want := w.Header().Get("RateLimit-Policy"), `"api/`+plan+`";q=1099511627776;w=60`; got != want {
-					t.Errorf("told %s, not %s", got, want)
+					t.Errorf("RateLimit-Policy is %s, want %s", got, want)
 				}
 			}
 		})
@@ -114,7 +115,7 @@ func TestHeadersAreNotShared(t *testing.T) {
 			}
 			for name, values := range ask() {
 				if values = values[:cap(values)]; len(values) != 1 || values[0] == "added" {
-					t.Errorf("dialect %d: %s is %q", dialect, name, values)
+					t.Errorf("dialect %d: %s is %q, want one value that no other response has written", dialect, name, values)
 				}
 			}
 		}
@@ -134,6 +135,6 @@ func TestSetCostTooLate(t *testing.T) {
 	p.ask(httptest.NewRequest("GET", "/", nil))
 	<-late
 	if got := p.left(); got != 7 && got != 6 {
-		t.Errorf("%d are left of 10, and 3 or 4 were said", got)
+		t.Errorf("%d are left of 10 after a cost of 3 or 4, want 7 or 6", got)
 	}
 }

@@ -99,7 +99,7 @@ func (p *play) wait(d time.Duration) { p.now += rule.Micros(d.Microseconds()) }
 func (p *play) last() Event {
 	p.t.Helper()
 	if len(p.events) == 0 {
-		p.t.Fatal("there was no event")
+		p.t.Fatal("got no event, want at least one")
 	}
 	return p.events[len(p.events)-1]
 }
@@ -109,7 +109,7 @@ func (p *play) want(ask func() *httptest.ResponseRecorder, statuses ...int) {
 	p.t.Helper()
 	for i, status := range statuses {
 		if got := ask().Code; got != status {
-			p.t.Fatalf("request %d: status %d, not %d", i+1, got, status)
+			p.t.Fatalf("request %d: status %d, want %d", i+1, got, status)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestAllocationsOfOneThatMatches(t *testing.T) {
 		{Name: "this", Match: "/", Limits: limits, Cost: func(*http.Request) int64 { return 2 }},
 	}})
 	if got := testing.AllocsPerRun(1000, serve); got > 0 {
-		t.Errorf("%v allocations", got)
+		t.Errorf("%v allocations, want 0", got)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestAllocations(t *testing.T) {
 		serve := served(t, test.headers, test.quota)
 		serve()
 		if got := testing.AllocsPerRun(1000, serve); got > test.most {
-			t.Errorf("%s: %v allocations, more than %v", test.name, got, test.most)
+			t.Errorf("%s: %v allocations, want at most %v", test.name, got, test.most)
 		}
 	}
 }

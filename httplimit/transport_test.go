@@ -126,7 +126,7 @@ func mustRefuse(t *testing.T, ctx context.Context, transport http.RoundTripper, 
 		t.Errorf("refused with %+v, want %+v", *refused, want)
 	}
 	if !strings.HasPrefix(err.Error(), "httplimit: not sent: ") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("the text is %q", err)
+		t.Errorf("the text is %q, want one that begins with %q and does not contain the key", err, "httplimit: not sent: ")
 	}
 	return err
 }
@@ -151,7 +151,7 @@ func TestNewTransportRefuses(t *testing.T) {
 		}
 	}
 	if _, err := httplimit.NewTransport(nil, httplimit.TransportOptions{}); err != nil {
-		t.Errorf("the zero value: %v", err)
+		t.Errorf("NewTransport with the zero value returned %v, want no error", err)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestTransportMaxKeys(t *testing.T) {
 			t.Errorf("%d keys are blocked and %d are not, want %d and 2", blocked, again, most)
 		}
 		if _, err := send(t.Context(), transport, fmt.Sprintf("https://%d.test/", most-1)); err != nil {
-			t.Errorf("what ended soonest was not forgotten: %v", err)
+			t.Errorf("the block that ended soonest: got the error %v, want it forgotten", err)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func TestTransportMaxKeys(t *testing.T) {
 func TestTransportWrongRequest(t *testing.T) {
 	for _, request := range []*http.Request{{}, {URL: &url.URL{}}} {
 		if _, err := newTransport(t, nil, httplimit.TransportOptions{}).RoundTrip(request); err == nil {
-			t.Errorf("%+v was sent", request)
+			t.Errorf("%+v was sent, want an error", request)
 		}
 	}
 }
@@ -253,10 +253,10 @@ func TestTransportBody(t *testing.T) {
 		*before.URL = *request.URL
 		_, err = transport.RoundTrip(request)
 		if (err != nil) != (what == "refused") || body.closed != 1 {
-			t.Errorf("%s: %v, closed %d times", what, err, body.closed)
+			t.Errorf("%s: got the error %v and the body closed %d times, want an error only if refused, and once", what, err, body.closed)
 		}
 		if !reflect.DeepEqual(before, *request) {
-			t.Errorf("%s: the request was changed", what)
+			t.Errorf("%s: the request is now %+v, want %+v", what, *request, before)
 		}
 	}
 }
@@ -293,14 +293,14 @@ func TestTransportBrokenStore(t *testing.T) {
 	opts.FailClosed = true
 	closed := newTransport(t, next, opts)
 	if _, err := send(t.Context(), open, "https://secret.test/"); err != nil || len(next.sent) != 1 {
-		t.Errorf("not sent when the store is down: %v", err)
+		t.Errorf("while the store is down: got the error %v and %d sent, want none and 1", err, len(next.sent))
 	}
 	if _, err := send(t.Context(), closed, "https://secret.test/"); !errors.Is(err, down) || !strings.HasPrefix(err.Error(), "httplimit: ") {
 		t.Errorf("%v, want the store's error", err)
 	}
 	cost = 0
 	if _, err := send(t.Context(), closed, "https://secret.test/"); err != nil || len(next.sent) != 2 {
-		t.Errorf("a request that costs nothing: %v", err)
+		t.Errorf("a request that costs nothing: got the error %v and %d sent, want none and 2", err, len(next.sent))
 	}
 	cost = 1
 	gone, leave := context.WithCancel(t.Context())
@@ -376,7 +376,7 @@ func TestTransportRealServer(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("status %d: a refusal of the server is to be returned", response.StatusCode)
+		t.Errorf("status %d, want the server's own 429", response.StatusCode)
 	}
 	_, err = client.Post(server.URL, "text/plain", strings.NewReader("body"))
 	refused, ok := errors.AsType[*httplimit.RefusedError](err)

@@ -100,7 +100,8 @@ func TestModes(t *testing.T) {
 				for i, allowed := range want.allowed {
 					v := take(t, s, Part{Key: "ann", Cost: 1})
 					if v.Decision.Allowed != allowed || v.Refused == allowed || v.Decision.Flags != want.flags || !errors.Is(v.Err, errDown) || v.Mistake() || v.Ended() {
-						t.Errorf("%d round trips, timeout %v, %v, request %d: %+v", trips, timeout, mode, i+1, v)
+						t.Errorf("%d round trips, timeout %v, %v, request %d: got %+v, want allowed %v with the flags %v and errDown",
+							trips, timeout, mode, i+1, v, allowed, want.flags)
 					}
 				}
 			}
@@ -143,7 +144,7 @@ func TestDeadStoreIsLeftAlone(t *testing.T) {
 		start := time.Now()
 		for range 100 {
 			if v := take(t, s, Part{Key: "ann", Cost: 1}); v.Refused || !errors.Is(v.Err, context.DeadlineExceeded) {
-				t.Fatalf("the verdict is %+v", v)
+				t.Fatalf("the verdict is %+v, want an admission with context.DeadlineExceeded", v)
 			}
 		}
 		if took, want := time.Since(start), breakAfter*100*time.Millisecond; took != want || dead.asked.Load() != breakAfter {
@@ -174,7 +175,7 @@ func TestAllocations(t *testing.T) {
 	for name, part := range map[string]Part{"plain": {Key: "ann", Cost: 1}, "plan": {Key: "ann", Cost: 1, Plan: plan}} {
 		var v Verdict
 		if got := testing.AllocsPerRun(200, func() { v = Verdict{}; s.Ask(t.Context(), rule.Take, &part, &v) }); got != 0 || v.Refused || v.Err != nil {
-			t.Errorf("%s: %v allocations, and %+v", name, got, v)
+			t.Errorf("%s: %v allocations and %+v, want 0 and an admission without an error", name, got, v)
 		}
 	}
 	if prepared != 2 {
@@ -201,14 +202,14 @@ func TestAllocationsTogether(t *testing.T) {
 			r.Decide(t.Context(), rule.Take, &v)
 			r.End()
 			if v.Refused || len(v.Limits) != n || v.Limits[n-1].Name != fmt.Sprint("p", n-1) || v.Note() != n {
-				t.Fatalf("%d policies: %+v", n, v)
+				t.Fatalf("%d policies: got %+v with the note %v, want an admission by %d limits, the last p%d", n, v, v.Note(), n, n-1)
 			}
 		})
 		if once := prepared == 1; once != (n <= maxJoint) {
-			t.Errorf("%d policies: prepared %d times", n, prepared)
+			t.Errorf("%d policies: prepared %d times, want once exactly if they are at most %d", n, prepared, maxJoint)
 		}
 		if n <= maxJoint && allocations > 3 { // the answers, the text that is compared here, and a pool may be emptied
-			t.Errorf("%d policies: %v allocations", n, allocations)
+			t.Errorf("%d policies: %v allocations, want at most 3", n, allocations)
 		}
 	}
 }
@@ -218,7 +219,7 @@ func TestPlansAreBounded(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 1)}})
 	for i := range maxKnown + 10 {
 		if v := take(t, s, Part{Key: "ann", Cost: 1, Plan: Limits(named("", int64(1000000+i)))}); v.Refused || v.Limits[0].Name != "p" {
-			t.Fatalf("plan %d: %+v", i, v)
+			t.Fatalf("plan %d: got %+v, want an admission by the limit p", i, v)
 		}
 	}
 	if got := len(*s.policies[0].plans.known.Load()); got != maxKnown {
@@ -229,7 +230,7 @@ func TestPlansAreBounded(t *testing.T) {
 		long = append(long, named(fmt.Sprint(i), 1))
 	}
 	if v := take(t, s, Part{Key: "bob", Cost: 1, Plan: Limits(long...)}); v.Refused || len(v.Limits) != len(long) {
-		t.Errorf("a plan of many limits: %+v", v)
+		t.Errorf("a plan of many limits: got %+v, want an admission by %d limits", v, len(long))
 	}
 }
 
@@ -281,11 +282,11 @@ func TestBefore(t *testing.T) {
 	}
 	for i, bound := range second.Bound(0) {
 		if before := first.Bound(0)[i]; before != bound {
-			t.Errorf("limit %d is another one: %s in %q", i, bound.Label(), bound.Namespace())
+			t.Errorf("limit %d is now %s in %q, want the very same as before: %s in %q", i, bound.Label(), bound.Namespace(), before.Label(), before.Namespace())
 		}
 	}
 	if second.opts.Before != nil {
-		t.Error("all sets that there ever were stay in memory")
+		t.Error("the second set still refers to the first, want earlier sets to be collectable")
 	}
 }
 
@@ -300,7 +301,8 @@ func TestCandidate(t *testing.T) {
 		r.Decide(t.Context(), rule.Take, &v)
 		tried := r.Tried()
 		if v.Refused != want.refused || len(tried) != 1 || !tried[0].Candidate || tried[0].Refused || tried[0].Decision.Allowed != want.candidate {
-			t.Errorf("request %d: %+v, and the candidate %+v", i+1, v, tried)
+			t.Errorf("request %d: got %+v and the candidates %+v, want refused %v, and one candidate that allows %v",
+				i+1, v, tried, want.refused, want.candidate)
 		}
 		r.End()
 	}
@@ -312,10 +314,10 @@ func TestPeeksPass(t *testing.T) {
 	take(t, s, Part{Key: "ann", Cost: 5})
 	v := take(t, s, Part{Key: "ann", Cost: 0, Plan: Limits(named("", 2))})
 	if v.Refused || !v.Peek || v.Decision.Remaining != 0 {
-		t.Errorf("the verdict on a free request is %+v", v)
+		t.Errorf("the verdict on a free request is %+v, want an admitted peek with 0 remaining", v)
 	}
 	if v := take(t, s, Part{Key: "ann", Cost: -3}); !v.Refused || v.Peek {
-		t.Errorf("a negative cost does not count as 1: %+v", v)
+		t.Errorf("a negative cost: got %+v, want it refused as a cost of 1", v)
 	}
 }
 
@@ -339,10 +341,10 @@ func TestWrongSets(t *testing.T) {
 		}
 	}
 	if _, err := New(nil, nil, Options{}); err == nil {
-		t.Error("New takes no limiter at all")
+		t.Error("New accepts a nil limiter, want an error")
 	}
 	if _, err := NewOver(Stores{}, []Policy{{Name: "a", Limits: one}}, Options{}); err == nil || !strings.Contains(err.Error(), `no store for "open"`) {
-		t.Errorf("NewOver without a store says %v", err)
+		t.Errorf("NewOver without a store returned %v, want %q", err, `no store for "open"`)
 	}
 }
 

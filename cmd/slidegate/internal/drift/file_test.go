@@ -91,25 +91,26 @@ func TestOneFile(t *testing.T) {
 		about := fmt.Sprintf("seed %d, request %d: %s %s%s from %s", seed, i, r.Method, r.Host, r.URL, r.RemoteAddr)
 		v, err := g.CheckRequest(r.Context(), r)
 		if err != nil {
-			t.Fatalf("%s: %v", about, err)
+			t.Fatalf("%s: the service returned the error %v, want none", about, err)
 		}
 		event = httplimit.Event{}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
 		statuses[w.Code]++
 		if admitted := w.Code == http.StatusOK; admitted != v.Decision.Allowed {
-			t.Fatalf("%s: the middleware answers %d, the service says %+v", about, w.Code, v)
+			t.Fatalf("%s: the middleware answers %d, want what the service decides: %+v", about, w.Code, v)
 		}
 		if event.Policy == "" || v.By != gate.ByLimits || v.Shadow {
 			continue
 		}
 		e, d := event.Decision, v.Decision
 		if event.Policy != v.Policy || e.Remaining != d.Remaining || e.RetryAfter != d.RetryAfter || e.ResetAfter != d.ResetAfter {
-			t.Fatalf("%s: the middleware says %+v, the service %+v", about, event, v)
+			t.Fatalf("%s: the middleware's event is %+v, want the policy and figures of the service: %+v", about, event, v)
 		}
 	}
 	if statuses[200] < 300 || statuses[429] < 300 || statuses[403] < 30 || candidates < 100 || shadows < 100 {
-		t.Errorf("seed %d: %v, %d candidates and %d shadows are too few to show anything", seed, statuses, candidates, shadows)
+		t.Errorf("seed %d: statuses %v, %d candidates and %d shadows; want at least 300 of 200, 300 of 429, 30 of 403, 100 and 100",
+			seed, statuses, candidates, shadows)
 	}
 }
 
