@@ -15,15 +15,16 @@ import (
 
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
 )
 
 func TestRefusalTellsWhenToComeBack(t *testing.T) {
 	ctx, c := t.Context(), newClock()
 	conn := dial(t, newServer(t, newLimiter(t, c, "2/1m sliding-log name=api"), grpclimit.Options{}))
 	wantCode(t, "the first", call(ctx, conn, "a"), codes.OK)
-	c.advance(20 * time.Second)
+	c.Advance(20_000_000)
 	wantCode(t, "the second", call(ctx, conn, "b"), codes.OK)
-	c.advance(10*time.Second + time.Microsecond)
+	c.Advance(10_000_001)
 
 	// The first unit is 30.000001s old, so there is room again in 29.999999s: 30000 whole milliseconds.
 	var trailer metadata.MD
@@ -49,9 +50,9 @@ func TestRefusalTellsWhenToComeBack(t *testing.T) {
 		t.Errorf("the message is %q, want %q", status.Convert(err).Message(), want)
 	}
 
-	c.advance(wait - time.Microsecond)
+	c.Advance(rule.Micros(wait.Microseconds()) - 1)
 	wantCode(t, "a microsecond early", call(ctx, conn, "c"), codes.ResourceExhausted)
-	c.advance(time.Microsecond)
+	c.Advance(1)
 	wantCode(t, "exactly then", call(ctx, conn, "c"), codes.OK)
 }
 
@@ -88,7 +89,7 @@ func TestTheTrailerDrivesRetries(t *testing.T) {
 	opts := grpclimit.Options{OnDecision: func(ctx context.Context, event grpclimit.Event) {
 		seen.add(ctx, event)
 		if event.Refused {
-			c.advance(time.Minute) // time passes only here
+			c.Advance(60_000_000) // time passes only here
 		}
 	}}
 	conn := dial(t, newServer(t, newLimiter(t, c, "1/1ms sliding-log"), opts), grpc.WithDefaultServiceConfig(`{"methodConfig":

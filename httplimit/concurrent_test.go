@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -17,18 +18,9 @@ import (
 // crowd is a middleware for many at once, in front of a handler, at noon.
 func crowd(t *testing.T, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) http.Handler {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := limiterOn(store, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := New(limiter, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return noon }}))(t)
+	limiter := testkit.Must(limiterOn(store, limits))(t)
+	m := testkit.Must(New(limiter, opts))(t)
 	return m.Wrap(handler)
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -171,15 +172,8 @@ func TestStoreFails(t *testing.T) {
 
 // spare is a limiter in process.
 func spare(t *testing.T) *slidegate.Limiter {
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := slidegate.NewPerCall(store, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	store := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return noon }}))(t)
+	return testkit.Must(slidegate.NewPerCall(store, ""))(t)
 }
 
 func TestWrongOptions(t *testing.T) {

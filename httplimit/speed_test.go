@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -23,18 +24,9 @@ func served(t testing.TB, headers Headers, quota int64) func() {
 }
 
 func servedBy(t testing.TB, opts Options, limits ...slidegate.Limit) func() {
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := limiterOn(store, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := New(limiter, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testkit.Must(memstore.New(memstore.Options{}))(t)
+	limiter := testkit.Must(limiterOn(store, limits))(t)
+	m := testkit.Must(New(limiter, opts))(t)
 	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	r := httptest.NewRequest("GET", "/", nil)
 	w := &discard{header: http.Header{}}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
@@ -72,28 +73,17 @@ func inTurn(responses ...*http.Response) func(*http.Request) *http.Response {
 
 func newTransport(t *testing.T, next http.RoundTripper, opts httplimit.TransportOptions) *httplimit.Transport {
 	t.Helper()
-	transport, err := httplimit.NewTransport(next, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return transport
+	return testkit.Must(httplimit.NewTransport(next, opts))(t)
 }
 
 func transportLimiter(t *testing.T, limits ...string) *slidegate.Limiter {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testkit.Must(memstore.New(memstore.Options{}))(t)
 	var parsed []slidegate.Limit
 	for _, limit := range limits {
 		parsed = append(parsed, slidegate.MustParseLimit(limit))
 	}
-	limiter, err := slidegate.New(store, parsed...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	return testkit.Must(slidegate.New(store, parsed...))(t)
 }
 
 // send sends a request and returns what became of it and how long that took.
@@ -277,18 +267,12 @@ func (s brokenStore) Apply(_ context.Context, batch []store.Request) error {
 }
 
 func TestTransportBrokenStore(t *testing.T) {
-	memory, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := testkit.Must(memstore.New(memstore.Options{}))(t)
 	down := errors.New("down")
 	cost := int64(1)
 	opts := httplimit.TransportOptions{Wait: true, Cost: func(*http.Request) int64 { return cost }}
 	next := newOrigin(inTurn())
-	opts.Limiter, err = slidegate.New(brokenStore{memory, down, func() {}}, slidegate.PerMinute(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opts.Limiter = testkit.Must(slidegate.New(brokenStore{memory, down, func() {}}, slidegate.PerMinute(1)))(t)
 	open := newTransport(t, next, opts)
 	opts.FailClosed = true
 	closed := newTransport(t, next, opts)
@@ -305,10 +289,7 @@ func TestTransportBrokenStore(t *testing.T) {
 	cost = 1
 	gone, leave := context.WithCancel(t.Context())
 	opts.FailClosed = false
-	opts.Limiter, err = slidegate.New(brokenStore{memory, down, leave}, slidegate.PerMinute(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opts.Limiter = testkit.Must(slidegate.New(brokenStore{memory, down, leave}, slidegate.PerMinute(1)))(t)
 	if _, err := send(gone, newTransport(t, next, opts), "https://secret.test/"); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want context.Canceled: whoever waits for the store has gone", err)
 	}
@@ -317,10 +298,7 @@ func TestTransportBrokenStore(t *testing.T) {
 		t.Errorf("%v, want ErrCost", err)
 	}
 	cost = 1
-	opts.Limiter, err = slidegate.New(brokenStore{memory, nil, func() {}}, slidegate.PerMinute(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opts.Limiter = testkit.Must(slidegate.New(brokenStore{memory, nil, func() {}}, slidegate.PerMinute(1)))(t)
 	synctest.Test(t, func(t *testing.T) {
 		mustRefuse(t, t.Context(), newTransport(t, next, opts), httplimit.RefusedError{Limit: slidegate.PerMinute(1).String()})
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
@@ -52,24 +53,13 @@ func (f *faulty) Traits() store.Traits {
 
 func newMemory(t testing.TB) *memstore.Store {
 	t.Helper()
-	s, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return testkit.Must(memstore.New(memstore.Options{}))(t)
 }
 
 func newSet(t testing.TB, on store.Store, opts Options, policies ...Policy) *Set {
 	t.Helper()
-	limiter, err := slidegate.NewPerCall(on, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(limiter, policies, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	limiter := testkit.Must(slidegate.NewPerCall(on, ""))(t)
+	return testkit.Must(New(limiter, policies, opts))(t)
 }
 
 func named(name string, quota int64) slidegate.Limit {
@@ -271,15 +261,9 @@ func TestBefore(t *testing.T) {
 	on := newMemory(t)
 	stores := Stores{Open: on}
 	policies := []Policy{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 3)}}}
-	first, err := NewOver(stores, policies, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testkit.Must(NewOver(stores, policies, Options{}))(t)
 	policies = append(policies, Policy{Name: "q", Limits: []slidegate.Limit{named("", 5)}})
-	second, err := NewOver(stores, policies, Options{Before: first})
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := testkit.Must(NewOver(stores, policies, Options{Before: first}))(t)
 	for i, bound := range second.Bound(0) {
 		if before := first.Bound(0)[i]; before != bound {
 			t.Errorf("limit %d is now %s in %q, want the very same as before: %s in %q", i, bound.Label(), bound.Namespace(), before.Label(), before.Namespace())
@@ -322,10 +306,7 @@ func TestPeeksPass(t *testing.T) {
 }
 
 func TestWrongSets(t *testing.T) {
-	limiter, err := slidegate.NewPerCall(newMemory(t), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
 	one := []slidegate.Limit{named("", 1)}
 	for want, policies := range map[string][]Policy{
 		"policy: name: is missing":            {{Limits: one}, {Name: "a", Limits: one}},

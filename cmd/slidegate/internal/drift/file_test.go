@@ -13,6 +13,7 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 const oneFile = `
@@ -50,14 +51,14 @@ func TestOneFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := rule.Micros(1_800_000_000_000_000)
-	on := newMemory(t, &now)
+	clock := storetest.NewClock(1_800_000_000_000_000)
+	on := newMemory(t, clock)
 	g, err := gate.New(file, gate.Stores{Open: on, Closed: on, Local: on}, gate.Options{Requests: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	limiter, err := slidegate.NewPerCall(newMemory(t, &now), "")
+	limiter, err := slidegate.NewPerCall(newMemory(t, clock), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestOneFile(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	statuses := map[int]int{}
 	for i := range 3000 {
-		now += rule.Micros(random.IntN(300_000))
+		clock.Advance(rule.Micros(random.IntN(300_000)))
 		r := drawRequest(random)
 		about := fmt.Sprintf("seed %d, request %d: %s %s%s from %s", seed, i, r.Method, r.Host, r.URL, r.RemoteAddr)
 		v, err := g.CheckRequest(r.Context(), r)
@@ -114,10 +115,10 @@ func TestOneFile(t *testing.T) {
 	}
 }
 
-// newMemory returns a store whose clock stands where now says.
-func newMemory(t *testing.T, now *rule.Micros) *memstore.Store {
+// newMemory returns a store that runs by clock.
+func newMemory(t *testing.T, clock *storetest.Clock) *memstore.Store {
 	t.Helper()
-	s, err := memstore.New(memstore.Options{Now: func() rule.Micros { return *now }})
+	s, err := memstore.New(memstore.Options{Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

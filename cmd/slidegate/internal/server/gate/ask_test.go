@@ -245,7 +245,7 @@ func TestRetryAfterIsTheLimitsOwn(t *testing.T) {
 	c := newClock()
 	g := newGate(t, all(memory(t, c)), gate.Options{}, config.Policy{Name: "p", Limits: limits("1/10s sliding-log")})
 	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
-	c.add(4 * time.Second)
+	c.Advance(4_000_000)
 	v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
 	if v.Decision.Allowed || v.Decision.RetryAfter != 6*time.Second {
 		t.Errorf("4s after the only unit of a log of 10s: got %+v, want a denial to retry after 6s", v)

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"reflect"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 var limitTexts = []string{
@@ -48,14 +48,14 @@ func TestSameAsLimiter(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			c.add(time.Duration(rapid.IntRange(0, 4_000_000).Draw(t, "later")) * time.Microsecond)
+			c.Advance(slidegate.Micros(rapid.IntRange(0, 4_000_000).Draw(t, "later")))
 			ask := gate.Ask{Policy: "p", Key: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), Cost: int64(rapid.IntRange(0, 5).Draw(t, "cost"))}
 			step(t, g, l, ask, rapid.SampledFrom([]string{"allow", "allow", "allow", "upto", "peek", "refund", "reset", "reserve"}).Draw(t, "verb"))
 		}
 	})
 }
 
-func drawStore(t *rapid.T, c *clock) store.Store {
+func drawStore(t *rapid.T, c *storetest.Clock) store.Store {
 	store, err := newMemory(c)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestBatchAsOneByOne(t *testing.T) {
 			metrics[i] = m
 		}
 		for range 5 {
-			c.add(time.Duration(rapid.IntRange(0, 4_000_000).Draw(t, "later")) * time.Microsecond)
+			c.Advance(slidegate.Micros(rapid.IntRange(0, 4_000_000).Draw(t, "later")))
 			asks := rapid.SliceOfN(rapid.Custom(drawAsk), 0, 12).Draw(t, "asks")
 			verdicts, errs := make([]gate.Verdict, len(asks)), make([]error, len(asks))
 			gates[0].AllowBatch(ctx, asks, verdicts, errs)
