@@ -45,7 +45,7 @@ func TestStoreFails(t *testing.T) {
 				}
 				retry, _ := details(t, err)
 				if (retry != nil) != (want == codes.ResourceExhausted) {
-					t.Errorf("%v comes with %v, want a RetryInfo only with ResourceExhausted", want, retry)
+					t.Errorf("%v comes with %v, want a RetryInfo exactly with ResourceExhausted", want, retry)
 				}
 				got := seen.take()
 				if len(got) != 1 || !errors.Is(got[0].Err, errDown) || got[0].Decision.Flags != c.flags ||

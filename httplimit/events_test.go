@@ -140,7 +140,7 @@ func TestFlagsOfTheStore(t *testing.T) {
 			_, told := w.Header()["Ratelimit"]
 			_, retry := w.Header()["Retry-After"]
 			if w.Code != test.status || told != test.told || retry != (w.Code == 429) {
-				t.Errorf("alone %v, %+v: status %d with %v; want %d, RateLimit there %v, and Retry-After only with 429",
+				t.Errorf("alone %v, %+v: status %d with %v; want %d, RateLimit there %v, and Retry-After exactly with 429",
 					alone, test, w.Code, w.Header(), test.status, test.told)
 			}
 			if e := p.last(); e.Decision.Flags != test.flags || e.Refused == test.allowed {

@@ -243,7 +243,7 @@ func TestTransportBody(t *testing.T) {
 		*before.URL = *request.URL
 		_, err = transport.RoundTrip(request)
 		if (err != nil) != (what == "refused") || body.closed != 1 {
-			t.Errorf("%s: got the error %v and the body closed %d times, want an error only if refused, and once", what, err, body.closed)
+			t.Errorf("%s: got the error %v and the body closed %d times, want an error exactly if refused, and once", what, err, body.closed)
 		}
 		if !reflect.DeepEqual(before, *request) {
 			t.Errorf("%s: the request is now %+v, want %+v", what, *request, before)

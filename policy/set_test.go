@@ -192,7 +192,7 @@ func TestAllocationsTogether(t *testing.T) {
 			r.Decide(t.Context(), rule.Take, &v)
 			r.End()
 			if v.Refused || len(v.Limits) != n || v.Limits[n-1].Name != fmt.Sprint("p", n-1) || v.Note() != n {
-				t.Fatalf("%d policies: got %+v with the note %v, want an admission by %d limits, the last p%d", n, v, v.Note(), n, n-1)
+				t.Fatalf("%d policies: got %+v with the note %v, want an admission by %d limits, the last p%d, and the note %d", n, v, v.Note(), n, n-1, n)
 			}
 		})
 		if once := prepared == 1; once != (n <= maxJoint) {
