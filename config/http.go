@@ -17,11 +17,11 @@ import (
 // that a program decides HTTP requests as the service does. A key or a cost that only recorded traffic has is an error. The
 // store is the caller's: the file's URL is for the service alone.
 //
-// The trusted proxies write X-Forwarded-For; where the file names none, the client is whoever is connected. The fields of a
+// The trusted proxies write X-Forwarded-For; where the file names none, the address is the connection's. The fields of a
 // request are these: address is the client's; method is as the client wrote it, and host in lower case and without a trailing
 // dot; path is cleaned as http.ServeMux does; a header that is there more than once is its first line. A user is known only
-// if the application has verified one and says so by WithUser: what a client writes into an Authorization header is nobody's
-// name until somebody has checked the password, and a client could otherwise choose a new key at every request, or use up
+// if the application has verified one and says so by WithUser: a name in an Authorization header proves
+// nothing until the password has been checked, and a client could otherwise choose a new key at every request, or use up
 // the quota of another. Likewise key is what WithKey says. Where they are missing, all requests share one key.
 func HTTP(file *File) (opts httplimit.Options, err error) {
 	if proxies := file.Service.TrustedProxies; len(proxies) > 0 {

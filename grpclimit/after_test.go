@@ -135,13 +135,14 @@ func TestTellRemaining(t *testing.T) {
 		if got := where.Get("ratelimit"); len(got) != 1 || got[0] != step.want {
 			t.Errorf("step %d: ratelimit is %q, want %s", i, got, step.want)
 		}
-		if got := where.Get("ratelimit-policy"); len(got) != 1 || got[0] != `"a";q=3;w=60, "a/long";q=100;w=3600, "b\"";q=9` {
-			t.Errorf("step %d: ratelimit-policy is %q", i, got)
+		const policies = `"a";q=3;w=60, "a/long";q=100;w=3600, "b\"";q=9`
+		if got := where.Get("ratelimit-policy"); len(got) != 1 || got[0] != policies {
+			t.Errorf("step %d: ratelimit-policy is %q, want %s", i, got, policies)
 		}
 	}
 	opts.Policies[0].Name = "grün"
 	if _, err := grpclimit.New(newLimiter(t, nil), opts); err == nil {
-		t.Error("a name that cannot stand in metadata is taken")
+		t.Error("a name that cannot be written in metadata is accepted, want an error")
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// ClientOptions are what a Client has besides its limiter. The zero value limits all calls to one target together,
-// refuses at once what may not be sent yet, and sends calls unlimited when the store fails.
+// ClientOptions configure a Client. The zero value limits all calls to one target together, refuses at once what may
+// not be sent yet, and sends calls unlimited when the store fails.
 type ClientOptions struct {
 	// Policies are what calls face before they are sent. Of several that match, all admit and all are charged, or none is.
 	// If there is none, it is the zero Policy.
@@ -27,7 +27,7 @@ type ClientOptions struct {
 	Key Key
 	// Wait holds a call back until it may be sent, for as long as its context allows; one without a deadline waits as long as
 	// it takes. When the wait would outlast the context's deadline, or never end, the call is refused at once. Without Wait
-	// everything that may not be sent now is refused at once. Who waits is not served in order of arrival.
+	// everything that may not be sent now is refused at once. Waiting calls are not served in FIFO order.
 	Wait bool
 	// MaxObey is how long a server can stop the calls of a key by one answer; what asks for more is taken as this. It keeps a
 	// server that is wrong, or hostile, from stopping us for good. 0 means an hour.
@@ -36,7 +36,7 @@ type ClientOptions struct {
 	// its own limits; policy.Closed refuses them with UNAVAILABLE; policy.Local counts them in this process meanwhile. See
 	// Options.Failure.
 	Failure policy.Mode
-	// Timeout is how long a decision may take before it counts as failed, waiting for one's turn not included. 0 means 100ms
+	// Timeout is how long a decision may take before it counts as failed, not including the wait for its turn. 0 means 100ms
 	// for a store with round trips; a store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
 	// Group names the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
@@ -82,7 +82,7 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 	return c, nil
 }
 
-// checkWithoutLimiter refuses options that mean nothing without a limiter: it has been forgotten.
+// checkWithoutLimiter refuses options that have no effect without a limiter, which was probably forgotten.
 func checkWithoutLimiter(opts ClientOptions) error {
 	if len(opts.Policies) > 0 || opts.Failure != 0 {
 		return errors.New("grpclimit: limiter: must not be nil where there are Policies or a Failure; slidegate.New makes one")
@@ -113,7 +113,7 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 	return err
 }
 
-// settle charges what a call did cost, if a policy wants to know.
+// settle charges the actual cost of a call, if a policy has a CostAfter.
 func (c *Client) settle(ctx context.Context, who holder, held *policy.Request, result Result) {
 	if held == nil {
 		return
@@ -136,7 +136,7 @@ func (c *Client) who(ctx context.Context, method string, conn *grpc.ClientConn) 
 	return who
 }
 
-// call returns what is to be decided about a call of who.
+// call returns the call to decide for who.
 func (c *Client) call(who holder, at stage, message any) *call {
 	made := &call{method: who.method, key: who.target, stage: at, message: message}
 	if c.key != nil {
@@ -196,7 +196,7 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 			r.End()
 		}
 	}()
-	// Where refusals count, one who waits must not ask for real before it is its turn, for each refusal would put that off.
+	// Where refusals count, a waiting call must not take before its turn: each refusal would put that off.
 	peeks := c.wait && r.CountsDenied()
 	for ; ; waited = true {
 		if err := ctx.Err(); err != nil { // a caller that has gone away must not take anything
@@ -231,7 +231,7 @@ func (c *Client) ask(ctx context.Context, what *call, r *policy.Request, peeks b
 	c.decider.decide(ctx, what, r, rule.Take, event)
 }
 
-// mayWait reports whether a refused call is to wait.
+// mayWait reports whether a refused call should wait.
 func (c *Client) mayWait(ctx context.Context, v *policy.Verdict) bool {
 	return c.wait && v.By == policy.ByLimits && !v.Mistake() && !v.Ended() && !v.Decision.Never() &&
 		v.Decision.Flags&rule.FallbackClosed == 0 && inTime(ctx, v.Decision.RetryAfter)

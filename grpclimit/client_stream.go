@@ -44,7 +44,7 @@ type clientStream struct {
 	messages bool            // charge those that go
 	replies  bool            // charge those that come
 	oneReply bool            // the stream is over with the first that comes
-	ctx      context.Context // of the stream; to ask the stream for it would keep gRPC from trying again
+	ctx      context.Context // of the stream; asking the stream for it would keep gRPC from retrying
 	end      func()          // ends ctx, so that a refusal leaves nothing open
 	over     atomic.Bool     // the server has ended the stream
 	refused  atomic.Pointer[error]
@@ -108,7 +108,7 @@ func (s *clientStream) charge(at stage, message any) error {
 	case err == nil:
 		return nil
 	case s.over.Load():
-		return io.EOF // as gRPC has it: RecvMsg tells why
+		return io.EOF // as gRPC does: RecvMsg returns the reason
 	}
 	s.refused.CompareAndSwap(nil, &err)
 	s.end()

@@ -66,7 +66,7 @@ func TestClientStreamWaitsPerMessage(t *testing.T) {
 			wantCode(t, "a message", stream.SendMsg(nil), codes.OK)
 			took(t, "a message", start, want)
 			if w.sent != i+1 {
-				t.Errorf("message %d: %d were sent", i, w.sent)
+				t.Errorf("message %d: %d were sent, want %d", i, w.sent, i+1)
 			}
 		}
 		w.recv <- nil
@@ -74,7 +74,7 @@ func TestClientStreamWaitsPerMessage(t *testing.T) {
 		took(t, "a reply", start, 2*time.Minute)
 		w.recv <- io.EOF
 		if err := stream.RecvMsg(nil); !errors.Is(err, io.EOF) || w.ctx.Err() == nil {
-			t.Errorf("the end is %v, and the context is not let go of", err)
+			t.Errorf("the end is %v, and the context's error %v; want io.EOF and a context that has ended", err, w.ctx.Err())
 		}
 	})
 }
@@ -88,11 +88,11 @@ func TestClientStreamRefused(t *testing.T) {
 	}
 	wantCode(t, "the first message", stream.SendMsg(nil), codes.OK)
 	if w.ctx.Err() != nil {
-		t.Fatal("the stream is ended too early")
+		t.Fatalf("the context has ended with %v after an admitted message, want it open", w.ctx.Err())
 	}
 	wantCode(t, "the second", stream.SendMsg(nil), codes.ResourceExhausted)
 	if w.ctx.Err() == nil {
-		t.Error("the stream is still open")
+		t.Error("the stream is still open after a refusal, want its context ended")
 	}
 	wantCode(t, "the third", stream.SendMsg(nil), codes.ResourceExhausted)
 	wantCode(t, "a reply", stream.RecvMsg(nil), codes.ResourceExhausted)
@@ -100,7 +100,7 @@ func TestClientStreamRefused(t *testing.T) {
 		t.Errorf("%d messages were sent, want 1", w.sent)
 	}
 	if _, _, err := openWire(t, client, &chatDesc); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("another stream: got %v", err)
+		t.Errorf("another stream: got %v, want ResourceExhausted", err)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestClientStreamEndsWhileWaiting(t *testing.T) {
 		synctest.Wait()
 		w.recv <- errDown
 		if err := stream.RecvMsg(nil); !errors.Is(err, errDown) {
-			t.Errorf("the reader got %v", err)
+			t.Errorf("the reader got %v, want %v", err, errDown)
 		}
 		if err := <-sent; !errors.Is(err, io.EOF) || w.sent != 0 {
 			t.Errorf("the sender got %v, want the end", err)
@@ -172,7 +172,7 @@ func TestClientStreamOfOneReply(t *testing.T) {
 	w.recv <- nil
 	wantCode(t, "the reply", stream.RecvMsg(nil), codes.OK)
 	if w.ctx.Err() == nil {
-		t.Error("the context is not let go of")
+		t.Error("the context is still open, want it ended")
 	}
 }
 

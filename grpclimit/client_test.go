@@ -68,12 +68,12 @@ func TestClientWaitsForItsTurn(t *testing.T) {
 			wantCode(t, "a call", r.call(t.Context(), say, nil), codes.OK)
 			took(t, "a call", start, want)
 			if r.sent != i+1 {
-				t.Errorf("call %d: %d were sent", i, r.sent)
+				t.Errorf("call %d: %d were sent, want %d", i, r.sent, i+1)
 			}
 		}
 		got := seen.take() // the third and the fifth were told to wait first
 		if len(got) != 7 || got[2].Decision.Allowed || got[2].Refused || !got[3].Decision.Allowed {
-			t.Errorf("the events are %+v", got)
+			t.Errorf("the events are %+v; want 7, the third denied but not refused, the fourth allowed", got)
 		}
 	})
 }
@@ -99,7 +99,7 @@ func TestClientRefusesWhatIsTooLate(t *testing.T) {
 		wantCode(t, "with just enough time", r.call(ctx, say, nil), codes.OK)
 		took(t, "the wait", start, time.Minute)
 		if got := seen.take(); !got[1].Refused || !got[2].Refused || r.sent != 2 {
-			t.Errorf("%d were sent, and the events are %+v", r.sent, got)
+			t.Errorf("%d were sent, and the events are %+v; want 2 sent, and the second and third refused", r.sent, got)
 		}
 	})
 }
@@ -202,7 +202,7 @@ func TestClientKeepsToWhatServersAnswer(t *testing.T) {
 		cancel()
 		wantCode(t, "with a short deadline", err, codes.ResourceExhausted)
 		if after, _ := grpclimit.RetryAfter(err); after != 10*time.Second+time.Microsecond || r.sent != 1 {
-			t.Errorf("it says %v, and %d were sent", after, r.sent)
+			t.Errorf("RetryAfter is %v, and %d were sent; want %v and 1", after, r.sent, 10*time.Second+time.Microsecond)
 		}
 		took(t, "the refusal", start, 0)
 		wantCode(t, "another method", r.call(t.Context(), chat, nil), codes.OK)
@@ -214,7 +214,7 @@ func TestClientKeepsToWhatServersAnswer(t *testing.T) {
 
 		got := seen.take()
 		if len(got) != 2 || !got[0].Held || !got[0].Refused || !got[1].Held || got[1].Refused || got[0].Method != say {
-			t.Errorf("the events are %+v", got)
+			t.Errorf("the events are %+v; want 2, both held, of %s, only the first refused", got, say)
 		}
 	})
 }
@@ -285,7 +285,7 @@ func TestClientIgnoresOtherAnswers(t *testing.T) {
 		r.answer = answer
 		for range 3 {
 			if got := r.call(t.Context(), say, nil); status.Code(got) != status.Code(answer) {
-				t.Errorf("%s: got %v", name, got)
+				t.Errorf("%s: got %v, want %v", name, got, answer)
 			}
 		}
 		if r.sent != 3 {

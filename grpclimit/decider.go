@@ -23,7 +23,7 @@ type decider struct {
 	client     *clientip.Source
 	group      func(context.Context, string) string
 	onDecision func(context.Context, Event)
-	items      *httplimit.HeaderItems // nil unless calls are told what is left
+	items      *httplimit.HeaderItems // nil unless TellRemaining is set
 }
 
 // newDecider compiles policies. Those without a key get the one given.
@@ -46,7 +46,7 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure pol
 	}
 	var err error
 	if d.set, err = policy.New(limiter, rules, opts); err == nil {
-		// To look at one call for each Match is enough, for no other call faces more.
+		// One call for each Match is enough, for no other call faces more policies.
 		err = d.set.CheckTogether(func(made, other int) bool {
 			p := d.policies[other]
 			return p.Skip == nil && p.Plan == nil && p.matches(d.policies[made].Match)
@@ -124,8 +124,8 @@ func (d *decider) tell(ctx context.Context, event *Event) {
 	}
 }
 
-// admit decides a call for good. It returns the refusal, if the call is refused; what is to be settled when the call has
-// ended, if a policy wants that; and the metadata that tells what is left, if there is any.
+// admit decides a call for good. It returns the refusal, if the call is refused; what to settle when the call has ended, if
+// a policy has a CostAfter; and the metadata that says what is left, if there is any.
 func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy.Request, left metadata.MD) {
 	var room [4]*compiled
 	facing := d.facing(ctx, c, room[:0])
@@ -154,7 +154,7 @@ func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy
 	return no, held, left
 }
 
-// settle charges what a call did cost, now that it has ended.
+// settle charges the actual cost of a call that has ended.
 func (d *decider) settle(ctx context.Context, c *call, held *policy.Request, result Result) {
 	err := held.Settle(ctx, func(place int, cost int64) int64 {
 		if after := d.policies[place].CostAfter; after != nil {

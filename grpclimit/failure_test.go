@@ -41,16 +41,16 @@ func TestStoreFails(t *testing.T) {
 				err := call(t.Context(), conn, "a")
 				wantCode(t, "a call", err, want)
 				if err != nil && strings.Contains(err.Error(), "10.1.2.3") {
-					t.Errorf("the client is told about the store: %v", err)
+					t.Errorf("the client got %v, want nothing about the store", err)
 				}
 				retry, _ := details(t, err)
 				if (retry != nil) != (want == codes.ResourceExhausted) {
-					t.Errorf("%v comes with %v", want, retry)
+					t.Errorf("%v comes with %v, want a RetryInfo exactly with ResourceExhausted", want, retry)
 				}
 				got := seen.take()
 				if len(got) != 1 || !errors.Is(got[0].Err, errDown) || got[0].Decision.Flags != c.flags ||
 					got[0].Decision.Allowed != (want == codes.OK) || got[0].Refused != (want != codes.OK) || got[0].Method != say {
-					t.Errorf("the events are %+v", got)
+					t.Errorf("the events are %+v; want 1 of %s with errDown, the flags %v, allowed %v", got, say, c.flags, want == codes.OK)
 				}
 			}
 		})
@@ -127,7 +127,7 @@ func TestCallerHasGone(t *testing.T) {
 			cancel()
 			wantCode(t, "a call", direct(ctx, limits), codes.Canceled)
 			if got := seen.take(); len(got) != 1 || !got[0].Refused || !got[0].Ended() || got[0].Decision.Flags != 0 || !errors.Is(got[0].Err, context.Canceled) {
-				t.Errorf("%v: the events are %+v", mode, got)
+				t.Errorf("%v: the events are %+v; want 1, refused and ended by context.Canceled, without flags", mode, got)
 			}
 			if mode == policy.Local { // and its only unit is still there
 				wantCode(t, "the next call", direct(t.Context(), limits), codes.OK)
@@ -149,7 +149,7 @@ func TestWrongPlan(t *testing.T) {
 		}
 		wantCode(t, mode.String(), direct(t.Context(), limits), codes.Internal)
 		if got := seen.take(); len(got) != 1 || !got[0].Mistake() || !errors.Is(got[0].Err, slidegate.ErrLimit) {
-			t.Errorf("the events are %+v", got)
+			t.Errorf("the events are %+v; want 1, a mistake with slidegate.ErrLimit", got)
 		}
 	}
 }

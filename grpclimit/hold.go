@@ -14,7 +14,7 @@ const (
 	holdGrowth = 2       // look when there are this many times as many as were left the last time
 )
 
-// holder is whom a server has told to wait: this key, in calls of this method, on this target. It is not the whole target,
+// holder is what a server has told to wait: this key, in calls of this method, on this target. It is not the whole target,
 // because servers limit methods differently, and a quota of one must not stop the others.
 type holder struct{ target, method, key string }
 
@@ -27,7 +27,7 @@ type holds struct {
 	look  int // how many there may be before those that have passed are looked for
 }
 
-// left returns how long who has yet to wait, 0 if not at all.
+// left returns how long who still has to wait; 0 means not at all.
 func (h *holds) left(who holder) time.Duration {
 	if !h.some.Load() {
 		return 0

@@ -36,12 +36,12 @@ func TestHoldsKeepTheLaterMoment(t *testing.T) {
 		}
 		for _, other := range []holder{{"x", "method", "ann"}, {"target", "x", "ann"}, {"target", "method", "x"}} {
 			if got := h.left(other); got != 0 {
-				t.Errorf("%v has to wait %v", other, got)
+				t.Errorf("%v has to wait %v, want 0", other, got)
 			}
 		}
 		time.Sleep(time.Hour)
 		if h.left(ann) != 0 || len(h.until) != 0 || h.some.Load() {
-			t.Errorf("after an hour there is still %v", h.until)
+			t.Errorf("after an hour %v has to wait %v, and the holds are %v; want 0 and none", ann, h.left(ann), h.until)
 		}
 	})
 }
@@ -65,7 +65,7 @@ func TestHoldsAreBounded(t *testing.T) {
 			t.Errorf("there are %d, want %d", len(h.until), mostHolds)
 		}
 		if last := (holder{key: strconv.Itoa(mostHolds + 99)}); h.left(last) != time.Minute {
-			t.Error("the last one was not remembered")
+			t.Errorf("the last one has to wait %v, want 1m", h.left(last))
 		}
 	})
 }

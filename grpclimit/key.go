@@ -15,7 +15,7 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// Key says who a call is of. Calls with the same key share their quota. A call for which it returns "" is not let off: all
+// Key identifies the client of a call. Calls with the same key share their quota. A call with the key "" is not exempt: all
 // of these share the empty key, or else leaving out metadata would be a way around the limit. The method is the full name,
 // such as "/package.Service/Method".
 //
@@ -24,8 +24,8 @@ import (
 type Key func(ctx context.Context, method string) string
 
 // ByAddress is the client's address without its port, grouped, as from says; what from reads in a header it reads in the
-// metadata of that name. A nil from trusts nobody: it is the address of whoever is connected, which behind a proxy is the
-// proxy.
+// metadata of that name. A nil from trusts no proxy: it is the address of the connection, which behind a proxy is
+// the proxy's.
 func ByAddress(from *clientip.Source) Key {
 	if from == nil {
 		return peerAddress
@@ -62,7 +62,7 @@ func peerAddress(ctx context.Context, _ string) string {
 	return string(clientip.Grouping{}.Append(room[:0], addr))
 }
 
-// peerAddr returns the address of whoever is connected, or nil.
+// peerAddr returns the address of the connection's other end, or nil.
 func peerAddr(ctx context.Context) net.Addr {
 	if p, ok := peer.FromContext(ctx); ok {
 		return p.Addr
@@ -71,7 +71,7 @@ func peerAddr(ctx context.Context) net.Addr {
 }
 
 // ByMetadata is the value of a metadata field that clients are trusted to be honest about; of several values, the first. For
-// tokens and other secrets, use ByAPIKey: keys are seen by whoever can read the store.
+// tokens and other secrets, use ByAPIKey: keys are visible to everyone who can read the store.
 func ByMetadata(name string) Key {
 	name = strings.ToLower(name) // as on the wire: other spellings are found too, but by a search
 	return func(ctx context.Context, _ string) string {
@@ -82,7 +82,7 @@ func ByMetadata(name string) Key {
 	}
 }
 
-// ByBearerToken is the token of the authorization metadata, hashed. Whether it is valid is not asked: who invents tokens gets
+// ByBearerToken is the token of the authorization metadata, hashed. It is not validated: a client that invents tokens gets
 // a new key with each, so use it behind authentication, or together with a limit by address.
 func ByBearerToken() Key {
 	const scheme = "bearer "
@@ -102,7 +102,7 @@ func ByAPIKey(name string) Key {
 	return func(ctx context.Context, method string) string { return hashed(value(ctx, method)) }
 }
 
-// hashed makes a key of a secret, from which nobody finds the secret again. The empty text stays empty. It is the key that
+// hashed makes a key of a secret, from which the secret cannot be recovered. The empty text stays empty. It is the key that
 // httplimit makes of the same secret, so that a service with both can share a quota between them.
 func hashed(secret string) string {
 	if secret == "" {
@@ -115,7 +115,7 @@ func hashed(secret string) string {
 // ByMethod is the full name of the method. With Each, every caller has a quota for each method.
 func ByMethod() Key { return func(_ context.Context, method string) string { return method } }
 
-// Global is one key for everybody.
+// Global is one key for all calls.
 func Global() Key { return func(context.Context, string) string { return "" } }
 
 // Each is several keys together: calls share their quota if they agree in all of them. Different values never run into one

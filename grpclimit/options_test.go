@@ -50,7 +50,7 @@ func TestBadOptions(t *testing.T) {
 		}
 	}
 	if _, err := grpclimit.New(nil, grpclimit.Options{}); err == nil || !strings.Contains(err.Error(), "grpclimit: limiter: must not be nil") {
-		t.Errorf("New without a limiter says %v", err)
+		t.Errorf("New without a limiter returned %v, want %q", err, "grpclimit: limiter: must not be nil")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestGoodOptions(t *testing.T) {
 		"a shadow":          {{Name: "a", Limits: five, Shadow: true}, {Name: "b", Limits: five}},
 	} {
 		if _, err := grpclimit.New(several, grpclimit.Options{Policies: policies}); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: New returned the error %v, want none", name, err)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestClientWithoutLimiter(t *testing.T) {
 		"max obey": {MaxObey: -time.Second},
 	} {
 		if client, err := grpclimit.NewClient(nil, opts); err == nil || client != nil {
-			t.Errorf("%s: is accepted", name)
+			t.Errorf("%s: NewClient returned %v, %v; want nil and an error", name, client, err)
 		}
 	}
 	if _, err := grpclimit.NewClient(nil, grpclimit.ClientOptions{Wait: true}); err != nil {

@@ -12,7 +12,7 @@ import (
 // Policy is a named set of limits with a rule that makes the key, and which calls it is for. The zero value limits every
 // call by its address to the limiter's own limits.
 type Policy struct {
-	// Name tells policies apart, in state, refusals and events. It is required where there are several.
+	// Name distinguishes policies, in state, refusals and events. It is required where there are several.
 	Name string
 	// Match is the full name of a method, "/package.Service/Method", or of all methods of a service, "/package.Service/*";
 	// empty means every call.
@@ -39,8 +39,8 @@ type Policy struct {
 	// client on the deny list is refused with PERMISSION_DENIED.
 	Overrides   []policy.Override
 	Allow, Deny policy.List
-	// PerMessage charges each message that the client sends in a stream, besides the stream itself. A server's handler gets
-	// a refusal as the error of RecvMsg, and all that it can do with the stream then is return it; a client's SendMsg waits
+	// PerMessage charges each message that the client sends in a stream, in addition to the stream itself. A server's handler
+	// gets a refusal as the error of RecvMsg, and all that it can do with the stream then is return it; a client's SendMsg waits
 	// or refuses like a call. Where the client sends just one message, that is the call, and is not charged again.
 	PerMessage bool
 	// PerReply charges each message that the server sends in a stream, in the same way.
@@ -130,7 +130,7 @@ func (p *compiled) at(s stage) bool {
 	return true
 }
 
-// call is what is to be decided: a call, or a message of one.
+// call is a call to decide, or a message of one.
 type call struct {
 	method  string
 	key     string // a client's, for policies without a key of their own

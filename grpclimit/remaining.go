@@ -10,8 +10,8 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// remaining returns the metadata that tells what is left after a decision, as the RateLimit header fields of
-// draft-ietf-httpapi-ratelimit-headers-11 do; nil if no limit decided or nobody asked for it.
+// remaining returns the metadata that says what is left after a decision, as the RateLimit header fields of
+// draft-ietf-httpapi-ratelimit-headers-11 do; nil if no limit decided or TellRemaining is off.
 func (d *decider) remaining(v *policy.Verdict) metadata.MD {
 	if d.items == nil || v.By != policy.ByLimits || v.Shadow || v.Ended() || v.Mistake() {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// Options are what Interceptors have besides their limiter. The zero value limits every call by the address of whoever is
-// connected to the limiter's own limits, and lets calls pass when the store fails.
+// Options configure Interceptors. The zero value limits every call by the address of its connection to the limiter's own
+// limits, and lets calls pass when the store fails.
 type Options struct {
 	// Policies are what calls face. Of several that match, all admit and all are charged, or none is. If there is none, it
 	// is the zero Policy.
@@ -29,9 +29,9 @@ type Options struct {
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
 	// store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
-	// Client finds the client's address, for lists of addresses. nil trusts nobody: the client is whoever is connected.
+	// Client finds the client's address, for lists of addresses. nil trusts no proxy: it is the address of the connection.
 	Client *clientip.Source
-	// TellRemaining tells what is left in the header metadata of calls, and in the trailer of those that are refused: the
+	// TellRemaining writes what is left into the header metadata of calls, and into the trailer of those that are refused: the
 	// fields ratelimit and ratelimit-policy, as the HTTP header fields RateLimit and RateLimit-Policy.
 	TellRemaining bool
 	// Group names the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
@@ -75,7 +75,7 @@ func (i *Interceptors) Stream() grpc.StreamServerInterceptor { return i.stream }
 func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	c := call{method: info.FullMethod, message: request}
 	no, held, left := i.decider.admit(ctx, &c)
-	// To set metadata fails only where there is no connection to send it on.
+	// Setting metadata fails only without a connection to send it on.
 	if no != nil {
 		_ = grpc.SetTrailer(ctx, no.trailer())
 		return nil, no.status.Err()
@@ -93,7 +93,7 @@ func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryS
 	return handler(ctx, request)
 }
 
-// errPanicked is what a call ended with whose handler panicked.
+// errPanicked is the error of a call whose handler panicked.
 var errPanicked = status.Error(codes.Internal, "grpclimit: the handler panicked")
 
 func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {

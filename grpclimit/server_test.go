@@ -15,15 +15,16 @@ import (
 
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
 )
 
 func TestRefusalTellsWhenToComeBack(t *testing.T) {
 	ctx, c := t.Context(), newClock()
 	conn := dial(t, newServer(t, newLimiter(t, c, "2/1m sliding-log name=api"), grpclimit.Options{}))
 	wantCode(t, "the first", call(ctx, conn, "a"), codes.OK)
-	c.advance(20 * time.Second)
+	c.Advance(20_000_000)
 	wantCode(t, "the second", call(ctx, conn, "b"), codes.OK)
-	c.advance(10*time.Second + time.Microsecond)
+	c.Advance(10_000_001)
 
 	// The first unit is 30.000001s old, so there is room again in 29.999999s: 30000 whole milliseconds.
 	var trailer metadata.MD
@@ -43,15 +44,15 @@ func TestRefusalTellsWhenToComeBack(t *testing.T) {
 	violations := quota.GetViolations()
 	if len(violations) != 1 || violations[0].Subject != "api" ||
 		violations[0].Description != "The quota of the limit 2/1m sliding-log is used up." {
-		t.Errorf("the violations are %v", violations)
+		t.Errorf("the violations are %v, want one by api: the quota of 2/1m sliding-log is used up", violations)
 	}
 	if want := `grpclimit: the quota of "api" is used up, try again in 29.999999s`; status.Convert(err).Message() != want {
 		t.Errorf("the message is %q, want %q", status.Convert(err).Message(), want)
 	}
 
-	c.advance(wait - time.Microsecond)
+	c.Advance(rule.Micros(wait.Microseconds()) - 1)
 	wantCode(t, "a microsecond early", call(ctx, conn, "c"), codes.ResourceExhausted)
-	c.advance(time.Microsecond)
+	c.Advance(1)
 	wantCode(t, "exactly then", call(ctx, conn, "c"), codes.OK)
 }
 
@@ -66,13 +67,13 @@ func TestNeverAdmittedHasNoDelay(t *testing.T) {
 	wantCode(t, "a cost of 5 of 4", err, codes.ResourceExhausted)
 	retry, quota := details(t, err)
 	if retry != nil {
-		t.Errorf("it is told to come back in %v", retry.RetryDelay)
+		t.Errorf("RetryInfo says %v, want none", retry.RetryDelay)
 	}
 	if _, ok := grpclimit.RetryAfter(err); ok {
-		t.Error("RetryAfter says that there is something to wait for")
+		t.Error("RetryAfter returned true for what can never be admitted, want false")
 	}
 	if got := quota.GetViolations(); len(got) != 1 || got[0].Description != "The cost is above the quota of the limit 4/1m." {
-		t.Errorf("the violations are %v", got)
+		t.Errorf("the violations are %v, want one: the cost is above the quota of 4/1m", got)
 	}
 	if got := trailer["grpc-retry-pushback-ms"]; len(got) != 1 || got[0] != "-1" {
 		t.Errorf("the trailer says %q, want -1", got)
@@ -88,7 +89,7 @@ func TestTheTrailerDrivesRetries(t *testing.T) {
 	opts := grpclimit.Options{OnDecision: func(ctx context.Context, event grpclimit.Event) {
 		seen.add(ctx, event)
 		if event.Refused {
-			c.advance(time.Minute) // time passes only here
+			c.Advance(60_000_000) // time passes only here
 		}
 	}}
 	conn := dial(t, newServer(t, newLimiter(t, c, "1/1ms sliding-log"), opts), grpc.WithDefaultServiceConfig(`{"methodConfig":
@@ -147,13 +148,13 @@ func TestSeveralPoliciesAllOrNone(t *testing.T) {
 		t.Fatalf("there are %d events, want one a call: 9", len(got))
 	}
 	if e := got[1]; e.Policy != "user" || e.Method != say || !e.Refused || e.Decision.LimitName != "user/minute" || e.Shadow || e.Err != nil {
-		t.Errorf("the event of a refusal by user is %+v", e)
+		t.Errorf("the event of a refusal by user is %+v, want one of %s by user/minute, no shadow, no error", e, say)
 	}
 	if e := got[8]; e.Policy != "all" || !e.Refused {
-		t.Errorf("the event of a refusal by all is %+v", e)
+		t.Errorf("the event of a refusal by all is %+v, want the policy all, refused", e)
 	}
 	if e := got[0]; e.Policy != "user" || e.Refused || !e.Decision.Allowed { // 0 of 1 are left, and 2 of 3, and 8 of 9
-		t.Errorf("the event of an admission is %+v", e)
+		t.Errorf("the event of an admission is %+v, want the policy user, allowed and not refused", e)
 	}
 }
 
@@ -171,7 +172,7 @@ func TestTheLastPolicyDecides(t *testing.T) {
 	wantCode(t, "the second", direct(t.Context(), limits), codes.ResourceExhausted)
 	for i, event := range seen.take() {
 		if event.Policy != "last" || event.Decision.LimitName != "last" {
-			t.Errorf("call %d: the event is %+v", i, event)
+			t.Errorf("call %d: the event is %+v, want the policy and limit last", i, event)
 		}
 	}
 }
@@ -194,7 +195,8 @@ func TestShadowNeverRefuses(t *testing.T) {
 		got := seen.take()
 		if len(got) != 2 || !got[0].Shadow || got[0].Policy != "tried" || got[0].Refused || got[0].Decision.Allowed != want.shadow ||
 			got[1].Shadow || got[1].Policy != "live" || got[1].Refused != (want.code != codes.OK) {
-			t.Errorf("call %d: the events are %+v", i, got)
+			t.Errorf("call %d: the events are %+v; want a shadow of tried, allowed %v, not refused, then live, refused %v",
+				i, got, want.shadow, want.code != codes.OK)
 		}
 	}
 }
@@ -312,6 +314,6 @@ func TestKeysAreNotTold(t *testing.T) {
 		}
 	}
 	if strings.Contains(told, secret) {
-		t.Errorf("the refusal tells the key: %q", told)
+		t.Errorf("the refusal is %q, want it without the key", told)
 	}
 }

@@ -45,10 +45,10 @@ func TestStreamIsChargedWhenItOpens(t *testing.T) {
 	err := echo(stream, "a")
 	wantCode(t, "the third stream", err, codes.ResourceExhausted)
 	if retry, quota := details(t, err); retry == nil || len(quota.GetViolations()) != 1 {
-		t.Errorf("the refusal has the details %v and %v", retry, quota)
+		t.Errorf("the refusal has the details %v and %v, want a RetryInfo and one violation", retry, quota)
 	}
 	if got := stream.Trailer()["grpc-retry-pushback-ms"]; len(got) != 1 {
-		t.Errorf("the trailer says %q", got)
+		t.Errorf("grpc-retry-pushback-ms is %q, want one value", got)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestPerMessage(t *testing.T) {
 	for range 3 {
 		wantCode(t, "a message", echo(stream, "a"), codes.OK)
 	}
-	c.advance(10 * time.Second)
+	c.Advance(10_000_000)
 	err := echo(stream, "a")
 	wantCode(t, "the fourth message", err, codes.ResourceExhausted)
 	if retry, _ := details(t, err); retry.GetRetryDelay().AsDuration() != 50*time.Second {
@@ -76,9 +76,9 @@ func TestPerMessage(t *testing.T) {
 	}
 	got := seen.take()
 	if len(got) != 5 || got[4].Policy != "messages" || !got[4].Refused || got[4].Method != chat {
-		t.Errorf("the events are %+v", got)
+		t.Errorf("the events are %+v; want 5, the last a refusal by messages of %s", got, chat)
 	}
-	c.advance(50 * time.Second)
+	c.Advance(50_000_000)
 	stream = open(t, conn, &chatDesc)
 	wantCode(t, "a message a minute later", echo(stream, "a"), codes.OK)
 	if got := seen.take(); len(got) != 2 || got[0].Policy != "open" || got[1].Decision.Remaining != 2 {
@@ -206,7 +206,7 @@ func TestBothDirectionsRefused(t *testing.T) {
 			go func() { received <- stream.RecvMsg(nil) }()
 			synctest.Wait() // now it waits for a message
 			first := stream.SendMsg(nil)
-			c.advance(10 * time.Second)
+			c.Advance(10_000_000)
 			close(under.arrive)
 			second := <-received
 			for what, err := range map[string]error{"the reply": first, "the message": second} {

@@ -26,8 +26,8 @@ func CostOfBytes(bytesPerUnit int64) CostAfter {
 	return func(_ *http.Request, response Response) int64 { return ceil(response.Bytes, bytesPerUnit) }
 }
 
-// CostIfStatus charges only requests whose status counts, and gives the others back. With failed logins counted, nobody is
-// locked out by knowing the password.
+// CostIfStatus charges only requests whose status counts, and gives the others back. If failed logins count, a client that
+// knows the password is never locked out.
 func CostIfStatus(counts func(status int) bool) CostAfter {
 	return func(_ *http.Request, response Response) int64 {
 		if counts(response.Status) {
@@ -39,8 +39,8 @@ func CostIfStatus(counts func(status int) bool) CostAfter {
 
 type saidKey struct{}
 
-// SetCost lets a handler say what the request that it serves did cost, for policies with a CostAfter. It reports whether
-// there is such a policy. The last word counts. It is safe for concurrent use, and too late once the handler has returned.
+// SetCost lets a handler set the actual cost of the request that it serves, for policies with a CostAfter. It reports whether
+// there is such a policy. The last call counts. It is safe for concurrent use, and too late once the handler has returned.
 func SetCost(r *http.Request, cost int64) bool {
 	if c, ok := r.Context().Value(saidKey{}).(*recorder); ok {
 		c.said.Store(&cost)

@@ -63,7 +63,7 @@ func TestCostAfter(t *testing.T) {
 			p := afterPlay(t, test.after, test.handler)
 			p.ask(httptest.NewRequest("GET", "/", nil))
 			if got := p.left(); got != test.left {
-				t.Errorf("%d are left, not %d", got, test.left)
+				t.Errorf("%d are left, want %d", got, test.left)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestCostAfter(t *testing.T) {
 func TestSetCostWithoutAfter(t *testing.T) {
 	p := newPlay(t, Options{}, func(_ http.ResponseWriter, r *http.Request) {
 		if SetCost(r, 5) {
-			t.Error("a word was taken that no policy asks for")
+			t.Error("SetCost returned true where no policy has a CostAfter, want false")
 		}
 	}, slidegate.PerHour(10))
 	p.from("192.0.2.1")
@@ -98,13 +98,13 @@ func TestPanicIsSettled(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() != http.ErrAbortHandler {
-					t.Error("the panic did not go on")
+					t.Error("the handler's panic was swallowed or changed, want http.ErrAbortHandler")
 				}
 			}()
 			p.ask(httptest.NewRequest("GET", test.path, nil))
 		}()
 		if got := p.left(); got != test.left {
-			t.Errorf("%d are left, not %d", got, test.left)
+			t.Errorf("%d are left, want %d", got, test.left)
 		}
 	}
 }
@@ -119,10 +119,10 @@ func TestAfterOfOnePolicy(t *testing.T) {
 	p.from("192.0.2.1")
 	w := p.from("192.0.2.1")
 	if got, want := w.Header().Get("RateLimit"), `"requests";r=8;`; !strings.HasPrefix(got, want) {
-		t.Errorf("told %q, not %q", got, want)
+		t.Errorf("RateLimit is %q, want it to begin with %q", got, want)
 	}
 	if got, want := w.Header().Get("RateLimit"), `"bytes";r=4;`; !strings.Contains(got, want) { // 10 - 5 - 1 for now
-		t.Errorf("told %q, not %q", got, want)
+		t.Errorf("RateLimit is %q, want %q in it", got, want)
 	}
 }
 
@@ -132,18 +132,18 @@ func TestStreamingThroughServer(t *testing.T) {
 		switch r.URL.Path {
 		case "/flush":
 			if err := http.NewResponseController(w).Flush(); err != nil {
-				t.Errorf("Flush: %v", err)
+				t.Errorf("Flush returned %v, want nil", err)
 			}
 			w.(http.Flusher).Flush()
 		case "/copy":
 			if _, ok := w.(io.ReaderFrom); !ok {
-				t.Error("the writer is no io.ReaderFrom")
+				t.Errorf("the writer is a %T, want an io.ReaderFrom", w)
 			}
 			_, _ = io.Copy(w, strings.NewReader(strings.Repeat("x", 100_000)))
 		case "/hijack":
 			conn, rw, err := w.(http.Hijacker).Hijack()
 			if err != nil {
-				t.Errorf("Hijack: %v", err)
+				t.Errorf("Hijack returned %v, want nil", err)
 				return
 			}
 			_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
@@ -161,7 +161,7 @@ func TestStreamingThroughServer(t *testing.T) {
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || len(body) != want {
-			t.Errorf("%s: %d bytes, %v", path, len(body), err)
+			t.Errorf("%s: got %d bytes and the error %v, want %d and none", path, len(body), err, want)
 		}
 	}
 	conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -174,6 +174,6 @@ func TestStreamingThroughServer(t *testing.T) {
 	}
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) || !strings.Contains(line, "101") {
-		t.Errorf("hijacked: %q, %v", line, err)
+		t.Errorf("hijacked: got the line %q and the error %v, want a line with 101", line, err)
 	}
 }

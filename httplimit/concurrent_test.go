@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -17,18 +18,9 @@ import (
 // crowd is a middleware for many at once, in front of a handler, at noon.
 func crowd(t *testing.T, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) http.Handler {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := limiterOn(store, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := New(limiter, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return noon }}))(t)
+	limiter := testkit.Must(limiterOn(store, limits))(t)
+	m := testkit.Must(New(limiter, opts))(t)
 	return m.Wrap(handler)
 }
 
@@ -69,7 +61,8 @@ func TestManyAtOnce(t *testing.T) {
 			}
 			wg.Wait()
 			if served.Load() != quota || admitted.Load() != quota || refused.Load() != workers*each-quota || told.Load() != workers*each {
-				t.Errorf("served %d, admitted %d, refused %d, told %d", served.Load(), admitted.Load(), refused.Load(), told.Load())
+				t.Errorf("served %d, admitted %d, refused %d, told %d; want %d, %d, %d, %d", served.Load(), admitted.Load(), refused.Load(), told.Load(),
+					quota, quota, workers*each-quota, workers*each)
 			}
 		})
 	}
@@ -88,7 +81,7 @@ func TestNewPlansAtOnce(t *testing.T) {
 				w, plan := httptest.NewRecorder(), strconv.Itoa(i)
 				handler.ServeHTTP(w, request("X-Plan: "+plan))
 				if got, want := w.Header().Get("RateLimit-Policy"), `"api/`+plan+`";q=1099511627776;w=60`; got != want {
-					t.Errorf("told %s, not %s", got, want)
+					t.Errorf("RateLimit-Policy is %s, want %s", got, want)
 				}
 			}
 		})
@@ -114,7 +107,7 @@ func TestHeadersAreNotShared(t *testing.T) {
 			}
 			for name, values := range ask() {
 				if values = values[:cap(values)]; len(values) != 1 || values[0] == "added" {
-					t.Errorf("dialect %d: %s is %q", dialect, name, values)
+					t.Errorf("dialect %d: %s is %q, want one value that no other response has written", dialect, name, values)
 				}
 			}
 		}
@@ -134,6 +127,6 @@ func TestSetCostTooLate(t *testing.T) {
 	p.ask(httptest.NewRequest("GET", "/", nil))
 	<-late
 	if got := p.left(); got != 7 && got != 6 {
-		t.Errorf("%d are left of 10, and 3 or 4 were said", got)
+		t.Errorf("%d are left of 10 after a cost of 3 or 4, want 7 or 6", got)
 	}
 }

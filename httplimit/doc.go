@@ -1,5 +1,5 @@
-// Package httplimit limits HTTP requests. On the server it wraps any http.Handler: it finds out who asks, decides by a
-// slidegate.Limiter, tells the client in headers what is left, and refuses with 429 and a Retry-After that is true. On the
+// Package httplimit limits HTTP requests. On the server it wraps any http.Handler: it identifies the client, decides by a
+// slidegate.Limiter, reports what is left in header fields, and refuses with 429 and an exact Retry-After. On the
 // client it wraps an http.RoundTripper that keeps to a limit of its own and to what servers answer.
 //
 //	limiter, err := slidegate.New(store, slidegate.PerMinute(100))

@@ -28,7 +28,7 @@ func TestFunctionsAreCalledOnce(t *testing.T) {
 			p.from("192.0.2.1")
 			for _, what := range []string{"skip", "key", "cost", "plan"} {
 				if calls[what] != 1 {
-					t.Errorf("%v, %s: %s was called %d times", mode, name, what, calls[what])
+					t.Errorf("%v, %s: %s was called %d times, want once", mode, name, what, calls[what])
 				}
 			}
 		}
@@ -50,10 +50,10 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 	}
 	w := p.from("198.51.100.1")
 	if got := w.Body.String(); got != denied[BodyProblem] || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {
-		t.Errorf("a client on the deny list is told %q with %v", got, w.Header())
+		t.Errorf("on the deny list: got the body %q with %v, want %q without Retry-After and RateLimit", got, w.Header(), denied[BodyProblem])
 	}
 	if e := p.last(); e.By != policy.ByDenyList || !e.Refused {
-		t.Errorf("the event is %+v", e)
+		t.Errorf("the event is %+v, want a refusal by the deny list", e)
 	}
 	p.events = nil
 	p.from("192.0.2.2")
@@ -62,11 +62,11 @@ func TestListsOverridesAndCandidates(t *testing.T) {
 	for _, e := range p.events {
 		seen = append(seen, e.Candidate)
 		if e.Candidate && e.Refused {
-			t.Errorf("a candidate refused: %+v", e)
+			t.Errorf("the event of a candidate is %+v, want no refusal", e)
 		}
 	}
 	if want := []bool{true, false, true, false}; !slices.Equal(seen, want) || p.events[2].Decision.Allowed {
-		t.Errorf("the events are %+v", p.events)
+		t.Errorf("the events are %+v, want candidates where %v, and a denial by the second candidate", p.events, want)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestOneLine(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("a limit of nothing is taken")
+			t.Error("a limit of nothing is accepted, want a panic")
 		}
 	}()
 	LimitByIP(0, time.Hour)

@@ -47,7 +47,7 @@ func TestOnDecisionOnceAndFirst(t *testing.T) {
 			"/b api allowed=false refused=true shadow=false err=<nil> remaining=0", "refuse api refused=true",
 		}
 		if !slices.Equal(trace, want) {
-			t.Errorf("alone %v: what happened is\n%s\nnot\n%s", alone, strings.Join(trace, "\n"), strings.Join(want, "\n"))
+			t.Errorf("alone %v: got\n%s\nwant\n%s", alone, strings.Join(trace, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestEventsOfSeveralPolicies(t *testing.T) {
 		names = append(names, fmt.Sprint(e.Policy, e.Shadow))
 	}
 	if want := []string{"triedtrue", "againtrue", "bfalse"}; !slices.Equal(names, want) {
-		t.Errorf("told about %q, not %q", names, want)
+		t.Errorf("events of %q, want %q", names, want)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestWithoutOnDecision(t *testing.T) {
 		w := httptest.NewRecorder()
 		m.Wrap(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if w.Code != http.StatusNotFound {
-			t.Errorf("%s: status %d", name, w.Code)
+			t.Errorf("%s: status %d, want 404", name, w.Code)
 		}
 	}
 }
@@ -107,13 +107,13 @@ func TestSettleFails(t *testing.T) {
 	})
 	p := (&play{t: t}).over(store, Options{Policies: []Policy{{Name: "api", CostAfter: CostOfBytes(1)}}}, nil, slidegate.PerMinute(5))
 	if w := p.from("192.0.2.1"); w.Code != 200 {
-		t.Errorf("status %d", w.Code)
+		t.Errorf("status %d, want 200", w.Code)
 	}
 	if len(p.events) != 2 {
-		t.Fatalf("%d events, not one for the decision and one for settling", len(p.events))
+		t.Fatalf("%d events, want one for the decision and one for settling", len(p.events))
 	}
 	if e := p.last(); !errors.Is(e.Err, errBroken) || e.Policy != "api" || e.Refused || e.Decision.At != 0 {
-		t.Errorf("the event is %+v", e)
+		t.Errorf("the event is %+v, want errBroken for the policy api, no refusal and no decision", e)
 	}
 }
 
@@ -140,10 +140,11 @@ func TestFlagsOfTheStore(t *testing.T) {
 			_, told := w.Header()["Ratelimit"]
 			_, retry := w.Header()["Retry-After"]
 			if w.Code != test.status || told != test.told || retry != (w.Code == 429) {
-				t.Errorf("alone %v, %+v: status %d with %v", alone, test, w.Code, w.Header())
+				t.Errorf("alone %v, %+v: status %d with %v; want %d, RateLimit there %v, and Retry-After exactly with 429",
+					alone, test, w.Code, w.Header(), test.status, test.told)
 			}
 			if e := p.last(); e.Decision.Flags != test.flags || e.Refused == test.allowed {
-				t.Errorf("alone %v, %+v: the event is %+v", alone, test, e)
+				t.Errorf("alone %v, %+v: the event is %+v, want the flags %v and refused %v", alone, test, e, test.flags, !test.allowed)
 			}
 		}
 	}
@@ -162,7 +163,7 @@ func TestRefuseWhenClosed(t *testing.T) {
 		}, nil)
 		w := p.from("192.0.2.1")
 		if w.Code != 503 || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" || p.served != 0 {
-			t.Errorf("status %d with %v, served %d", w.Code, w.Header(), p.served)
+			t.Errorf("status %d with %v, served %d; want 503 without Retry-After and RateLimit, served 0", w.Code, w.Header(), p.served)
 		}
 	}
 }
@@ -180,7 +181,8 @@ func TestUnavailableBodies(t *testing.T) {
 		w := p.from("192.0.2.1")
 		if w.Code != 503 || w.Body.String() != want.text || w.Header().Get("Content-Type") != want.contentType ||
 			w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") != "" || w.Header().Get("RateLimit") != "" {
-			t.Errorf("body %d: %d with %v\n%s", body, w.Code, w.Header(), w.Body)
+			t.Errorf("body %d: got %d with %v\n%s\nwant 503 as %s with no-store, without Retry-After and RateLimit\n%s",
+				body, w.Code, w.Header(), w.Body, want.contentType, want.text)
 		}
 	}
 }

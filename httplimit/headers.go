@@ -11,7 +11,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Headers is how a response tells what is left.
+// Headers is how a response reports what is left.
 type Headers uint8
 
 // The dialects. A time to wait is always in whole seconds, rounded up.
@@ -27,7 +27,7 @@ const (
 	HeadersX
 	// HeadersXDelta are the same with X-RateLimit-Reset in seconds from now.
 	HeadersXDelta
-	// HeadersNone tells nothing, but Retry-After with a refusal.
+	// HeadersNone writes only Retry-After, with a refusal.
 	HeadersNone
 	dialects
 )
@@ -83,8 +83,8 @@ func quote(text string) (quoted string, ok bool) {
 }
 
 // Write sets the fields that say what a decision left of its limits, whose items are in the order of d.Answers, and
-// Retry-After if d is a refusal that waiting ends. Of limits that nobody asked, because the store failed, it says nothing;
-// neither does it if there are no items.
+// Retry-After if d is a refusal that waiting ends. If the store failed and no limit was asked, it writes nothing about
+// limits, nor if there are no items.
 func (dialect Headers) Write(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 	if d.Flags&undecided == 0 && len(items) > 0 {
 		switch dialect {
@@ -148,7 +148,7 @@ func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
 
 // effective is how long, in seconds, what remains has to do: until the same cost is admitted again, or until all is free.
 // It is -1, and left out, if that never comes. It is left out too when an admission took the last of it: some comes back
-// long before all is free, and who obeys would wait for nothing.
+// long before all is free, and a client that obeyed would wait too long.
 func effective(allowed bool, remaining int64, retry, reset time.Duration) int64 {
 	switch {
 	case !allowed:
@@ -189,8 +189,8 @@ var (
 	xNames     = [3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
 )
 
-// retrySeconds is how many whole seconds a refused client has to wait, at least one. It is -1 if no waiting helps, or nobody
-// knows how long, because the store could not be asked.
+// retrySeconds is how many whole seconds a refused client has to wait, at least one. It is -1 if waiting does not help, or if
+// the time is unknown because the store could not be asked.
 func retrySeconds(d *slidegate.Decision) int64 {
 	if d.RetryAfter == slidegate.Never || d.RetryAfter <= 0 && d.Flags&rule.FallbackClosed != 0 {
 		return -1

@@ -32,7 +32,7 @@ func TestDialects(t *testing.T) {
 		w := p.from("192.0.2.1")
 		for name, want := range test.want {
 			if got := w.Header().Get(name); got != want {
-				t.Errorf("dialect %d: %s is %q, not %q", test.dialect, name, got, want)
+				t.Errorf("dialect %d: %s is %q, want %q", test.dialect, name, got, want)
 			}
 		}
 	}
@@ -83,10 +83,10 @@ func TestHeaderItemsRemember(t *testing.T) {
 	first := items.Append(nil, limits)
 	again := items.Append(first[:1:1], limits[1:])
 	if len(again) != 2 || again[0] != first[0] || again[1] != first[1] || first[0].policy != `"5/1m";q=5;w=60` {
-		t.Errorf("%+v, then %+v", first, again)
+		t.Errorf("got %+v, then %+v; want the same two items twice, the first with the policy %s", first, again, `"5/1m";q=5;w=60`)
 	}
 	if got := testing.AllocsPerRun(100, func() { again = items.Append(again[:0], limits) }); got > 0 {
-		t.Errorf("%v allocations for limits that are known", got)
+		t.Errorf("%v allocations for limits that are known, want 0", got)
 	}
 	full := make(map[slidegate.Limit]*HeaderItem, maxItems)
 	for i := range int64(maxItems) {
@@ -94,7 +94,7 @@ func TestHeaderItemsRemember(t *testing.T) {
 	}
 	items.known.Store(&full)
 	if got := items.Append(nil, limits[1:]); got[0].policy != `"7/1h";q=7;w=3600` || len(*items.known.Load()) != maxItems {
-		t.Errorf("one too many is %+v, and %d are remembered", got[0], len(*items.known.Load()))
+		t.Errorf("one too many is %+v, and %d are remembered; want the policy %s and %d", got[0], len(*items.known.Load()), `"7/1h";q=7;w=3600`, maxItems)
 	}
 }
 
@@ -112,13 +112,13 @@ func TestBodies(t *testing.T) {
 		p.from("192.0.2.1")
 		w := p.from("192.0.2.1")
 		if w.Code != 429 || w.Body.String() != want.text || w.Header().Get("Content-Type") != want.contentType {
-			t.Errorf("body %d: %d %q\n%s", body, w.Code, w.Header().Get("Content-Type"), w.Body)
+			t.Errorf("body %d: got %d as %q\n%s\nwant 429 as %q\n%s", body, w.Code, w.Header().Get("Content-Type"), w.Body, want.contentType, want.text)
 		}
 		if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") != "120" {
-			t.Errorf("body %d: headers %v", body, w.Header())
+			t.Errorf("body %d: headers %v, want Cache-Control no-store and Retry-After 120", body, w.Header())
 		}
 		if body <= BodyJSON && !json.Valid(w.Body.Bytes()) {
-			t.Errorf("not JSON: %s", w.Body)
+			t.Errorf("body %d: got %s, want valid JSON", body, w.Body)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 // returns "" is not exempt: all of these share the empty key, or else leaving out a header would be a way around the limit.
 type Key func(*http.Request) string
 
-// ByAddress is the client's address, grouped, as from says. A nil from trusts nobody: it is the address of whoever is
-// connected, which behind a proxy is the proxy.
+// ByAddress is the client's address, grouped, as from says. A nil from trusts no proxy: it is the address of the
+// connection, which behind a proxy is the proxy's.
 func ByAddress(from *clientip.Source) Key {
 	if from == nil {
 		from = &clientip.Source{}
@@ -24,7 +24,7 @@ func ByAddress(from *clientip.Source) Key {
 }
 
 // ByHeader is the value of a header field that clients are trusted to be honest about. For tokens and other secrets, use
-// ByAPIKey: keys are seen by whoever can read the store.
+// ByAPIKey: keys are visible to everyone who can read the store.
 func ByHeader(name string) Key {
 	name = http.CanonicalHeaderKey(name)
 	return func(r *http.Request) string {
@@ -52,7 +52,7 @@ func ByPathValue(name string) Key {
 	return func(r *http.Request) string { return r.PathValue(name) }
 }
 
-// ByBearerToken is the token of the Authorization header, hashed. Whether it is valid is not asked: who invents tokens gets
+// ByBearerToken is the token of the Authorization header, hashed. It is not validated: a client that invents tokens gets
 // a new key with each, so use it behind authentication, or together with a limit by address.
 func ByBearerToken() Key {
 	const scheme = "bearer "
@@ -71,7 +71,7 @@ func ByAPIKey(header string) Key {
 	return func(r *http.Request) string { return hashed(value(r)) }
 }
 
-// hashed makes a key of a secret, from which nobody finds the secret again. The empty text stays empty.
+// hashed makes a key of a secret, from which the secret cannot be recovered. The empty text stays empty.
 func hashed(secret string) string {
 	if secret == "" {
 		return ""

@@ -54,7 +54,7 @@ func TestKeys(t *testing.T) {
 		{"first of none", FirstOf(ByHeader("A"), ByHeader("B")), request(), ""},
 	} {
 		if got := test.key(test.r); got != test.want {
-			t.Errorf("%s: the key is %q, not %q", test.name, got, test.want)
+			t.Errorf("%s: the key is %q, want %q", test.name, got, test.want)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestPathValue(t *testing.T) {
 	mux.HandleFunc("/users/{id}", func(_ http.ResponseWriter, r *http.Request) { got = ByPathValue("id")(r) })
 	mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/users/42", nil))
 	if got != "42" {
-		t.Errorf("the key is %q", got)
+		t.Errorf("the key is %q, want 42", got)
 	}
 }
 
@@ -88,21 +88,21 @@ func FuzzKeys(f *testing.F) {
 		for name, key := range keys {
 			got := key(r)
 			if again := key(r); again != got {
-				t.Errorf("%s: %q and then %q", name, got, again)
+				t.Errorf("%s: got %q and then %q, want the same key twice", name, got, again)
 			}
 			switch name {
 			case "bearer", "cookie", "api key":
 				if _, err := hex.DecodeString(got); err != nil || len(got) != 32 && got != "" {
-					t.Errorf("%s: %q is no hash", name, got)
+					t.Errorf("%s: the key is %q, want 32 hexadecimal digits or nothing", name, got)
 				}
 			case "header":
 				if got != user {
-					t.Errorf("%s: %q is not %q", name, got, user)
+					t.Errorf("%s: the key is %q, want %q", name, got, user)
 				}
 			}
 		}
 		if (keys["api key"](r) == "") != (user == "") {
-			t.Errorf("the key of %q is %q", user, keys["api key"](r))
+			t.Errorf("the key of %q is %q, want one exactly if the header is not empty", user, keys["api key"](r))
 		}
 	})
 }
@@ -120,7 +120,7 @@ func TestEachIsUnambiguous(t *testing.T) {
 			return Each(keys...)(nil)
 		}
 		if same := strings.Join(a, "\x00") == strings.Join(b, "\x00"); same != (key(a) == key(b)) {
-			t.Fatalf("%q and %q give %q and %q", a, b, key(a), key(b))
+			t.Fatalf("%q and %q give %q and %q, want equal keys: %v", a, b, key(a), key(b), same)
 		}
 	})
 }

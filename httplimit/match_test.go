@@ -28,14 +28,14 @@ func TestMatcherSample(t *testing.T) {
 	} {
 		m, err := NewMatcher(pattern)
 		if err != nil {
-			t.Errorf("%q: %v", pattern, err)
+			t.Errorf("NewMatcher(%q) returned the error %v, want none", pattern, err)
 			continue
 		}
 		if r := m.Sample(); !m.Match(r) {
-			t.Errorf("%q is not for %s %s%s, its sample", pattern, r.Method, r.Host, r.URL)
+			t.Errorf("%q does not match %s %s%s, want a sample that it matches", pattern, r.Method, r.Host, r.URL)
 		}
 	}
 	if _, err := NewMatcher("GET /{"); err == nil {
-		t.Error("GET /{ is taken for a pattern")
+		t.Error("GET /{ is accepted as a pattern, want an error")
 	}
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Options are what a Middleware has besides its limiter. The zero value holds every address that connects to the limiter's
-// own limits, tells what is left in the headers of the newest IETF draft, and lets requests pass when the store fails.
+// Options configure a Middleware. The zero value holds every address that connects to the limiter's
+// own limits, reports what is left in the headers of the newest IETF draft, and lets requests pass when the store fails.
 type Options struct {
 	// Policies are what requests face. Of several that match, all admit and all are charged, or none is. If there is none,
 	// it is the zero Policy. Policies that match the same requests and have more limits than the store decides at once are
 	// an error from New as far as it can tell from their Match, and otherwise refused with 500.
 	Policies []Policy
-	// Client finds the client's address, for policies without a Key and for lists of addresses. nil trusts nobody: the
-	// client is whoever is connected, which behind a proxy is the proxy.
+	// Client finds the client's address, for policies without a Key and for lists of addresses. nil trusts no proxy: it
+	// is the address of the connection, which behind a proxy is the proxy's.
 	Client *clientip.Source
-	// Headers is how responses tell what is left.
+	// Headers is how responses report what is left.
 	Headers Headers
 	// Body is what a refusal says.
 	Body Body
@@ -128,7 +128,7 @@ func (m *Middleware) serveAny(w http.ResponseWriter, r *http.Request, next http.
 	}
 }
 
-// serveAlone serves a request that faces one policy, which can be decided alone. Most do, so it is to be quick.
+// serveAlone serves a request that faces one policy, which can be decided alone. Most requests do, so it must be fast.
 func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next http.Handler, p *compiled) {
 	var part policy.Part
 	var v policy.Verdict

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -17,7 +18,7 @@ func TestLimitsByAddress(t *testing.T) {
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 200, 429, 429)
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.2") }, 200, 200, 429)
 	if p.served != 4 {
-		t.Errorf("%d requests were served, not the 4 admitted", p.served)
+		t.Errorf("%d requests were served, want the 4 admitted", p.served)
 	}
 }
 
@@ -29,7 +30,7 @@ func TestMatch(t *testing.T) {
 	p.want(post, 200, 429)
 	p.want(get, 200, 200, 200)
 	if w := get(); w.Header().Get("RateLimit") != "" {
-		t.Errorf("a request that no policy is for was told %q", w.Header().Get("RateLimit"))
+		t.Errorf("RateLimit is %q for a request that matches no policy, want none", w.Header().Get("RateLimit"))
 	}
 }
 
@@ -48,11 +49,11 @@ func TestAllOrNone(t *testing.T) {
 	}
 	p.want(as("ann"), 200, 200, 429, 429, 429)
 	if e := p.last(); e.Policy != "user" || !e.Refused {
-		t.Errorf("decided by %+v, not by the policy user", e)
+		t.Errorf("the event is %+v, want a refusal by the policy user", e)
 	}
 	p.want(as("bob"), 200, 429) // the refusals of ann took nothing from everybody
 	if e := p.last(); e.Policy != "all" {
-		t.Errorf("decided by %q, not by the policy all", e.Policy)
+		t.Errorf("decided by the policy %q, want all", e.Policy)
 	}
 }
 
@@ -94,12 +95,12 @@ func TestCostAndSkip(t *testing.T) {
 		status     int
 	}{{"/", "1234567", 200}, {"/", "1234", 429}, {"/", "123", 200}, {"/", "1", 429}, {"/health", "12345678901", 200}, {"/", "", 200}} {
 		if got := send(step.path, step.body); got != step.status {
-			t.Errorf("step %d: status %d, not %d", i, got, step.status)
+			t.Errorf("step %d: status %d, want %d", i, got, step.status)
 		}
 	}
 	w := p.ask(httptest.NewRequest("POST", "/", strings.NewReader("12345678901"))) // more than the quota
 	if w.Code != 429 || w.Header().Get("Retry-After") != "" {
-		t.Errorf("status %d with Retry-After %q for what can never be admitted", w.Code, w.Header().Get("Retry-After"))
+		t.Errorf("status %d with Retry-After %q for what can never be admitted, want 429 without", w.Code, w.Header().Get("Retry-After"))
 	}
 }
 
@@ -111,7 +112,7 @@ func TestSkipAlone(t *testing.T) {
 		status int
 	}{{"/health", 200}, {"/health", 200}, {"/", 200}, {"/", 429}, {"/health", 200}} {
 		if got := p.ask(httptest.NewRequest("GET", step.path, nil)).Code; got != step.status {
-			t.Errorf("step %d: status %d, not %d", i, got, step.status)
+			t.Errorf("step %d: status %d, want %d", i, got, step.status)
 		}
 	}
 }
@@ -131,12 +132,12 @@ func TestShadow(t *testing.T) {
 				denied++
 			}
 			if e.Refused || e.Policy != "tried" {
-				t.Errorf("an event of the shadow: %+v", e)
+				t.Errorf("the event of the shadow is %+v, want the policy tried and no refusal", e)
 			}
 		}
 	}
 	if tried != 4 || denied != 3 {
-		t.Errorf("tried %d times and denied %d, not 4 and 3", tried, denied)
+		t.Errorf("tried %d times and denied %d, want 4 and 3", tried, denied)
 	}
 }
 
@@ -159,10 +160,10 @@ func TestStoreFails(t *testing.T) {
 				p := (&play{t: t}).over(store, test.opts, nil)
 				p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, test.statuses...)
 				if e := p.last(); e.Err == nil || e.Decision.Flags != test.flags || e.Refused != (test.statuses[1] != 200) {
-					t.Errorf("the event is %+v", e)
+					t.Errorf("the event is %+v, want an error, the flags %v and refused %v", e, test.flags, test.statuses[1] != 200)
 				}
 				if store.asked != len(test.statuses) {
-					t.Errorf("a store that fails was asked %d times for %d requests", store.asked, len(test.statuses))
+					t.Errorf("a store that fails was asked %d times, want once for each of %d requests", store.asked, len(test.statuses))
 				}
 			})
 		}
@@ -171,15 +172,8 @@ func TestStoreFails(t *testing.T) {
 
 // spare is a limiter in process.
 func spare(t *testing.T) *slidegate.Limiter {
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := slidegate.NewPerCall(store, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	store := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return noon }}))(t)
+	return testkit.Must(slidegate.NewPerCall(store, ""))(t)
 }
 
 func TestWrongOptions(t *testing.T) {
@@ -206,7 +200,7 @@ func TestWrongOptions(t *testing.T) {
 	} {
 		_, err := New(test.limiter, test.opts)
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "httplimit: ") {
-			t.Errorf("the error is %v, and should say %q", err, test.want)
+			t.Errorf("the error is %v, want one of httplimit that says %q", err, test.want)
 		}
 	}
 }
@@ -220,6 +214,6 @@ func TestRefuse(t *testing.T) {
 	p.from("192.0.2.1")
 	w := p.from("192.0.2.1")
 	if w.Code != http.StatusTeapot || w.Body.String() != "1/1m" || w.Header().Get("Retry-After") == "" || w.Header().Get("RateLimit") == "" {
-		t.Errorf("answered %d %q with %v", w.Code, w.Body, w.Header())
+		t.Errorf("answered %d %q with %v; want 418 %q with Retry-After and RateLimit", w.Code, w.Body, w.Header(), "1/1m")
 	}
 }

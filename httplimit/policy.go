@@ -11,7 +11,7 @@ import (
 // Policy is a named set of limits with a rule that makes the key, and which requests it is for. The zero value limits
 // every request by its address to the limiter's own limits.
 type Policy struct {
-	// Name tells policies apart, in state, headers and events. It is required where there are several.
+	// Name distinguishes policies, in state, headers and events. It is required where there are several.
 	Name string
 	// Match is a pattern as http.ServeMux takes it, such as "POST /login" or "/api/"; empty means every request. Matcher says
 	// how it is compared. A router that takes /LOGIN or /login/ for /login too has a way around it: wrap its routes one by
@@ -67,7 +67,7 @@ func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 	return p, nil
 }
 
-// Rules returns what the policy engine needs to know of the policy: all but what is about HTTP.
+// Rules returns what the policy engine needs to know about the policy: everything that is not about HTTP.
 func (p *Policy) Rules() policy.Policy {
 	return policy.Policy{
 		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,

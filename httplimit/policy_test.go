@@ -44,7 +44,7 @@ func TestStateNames(t *testing.T) {
 			p := (&play{t: t}).over(store, Options{Policies: []Policy{given}}, nil)
 			w := p.from("192.0.2.1")
 			if told, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";"); got != test.want || told != `"`+test.told+`"` {
-				t.Errorf("%+v, planned %v: the state is of %q, told as %s", test, planned, got, told)
+				t.Errorf("%+v, planned %v: the state is named %q and the item %s, want %q and %q", test, planned, got, told, test.want, test.told)
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func TestWrongTogether(t *testing.T) {
 	} {
 		_, err := New(test.limiter, Options{Policies: test.policies})
 		if wrong := err != nil; wrong != (test.want != "") || wrong && !strings.Contains(err.Error(), "httplimit: ") || wrong && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: the error is %v, and should say %q", name, err, test.want)
+			t.Errorf("%s: the error is %v, want one of httplimit that says %q, or none if that is empty", name, err, test.want)
 		}
 	}
 }
@@ -97,10 +97,10 @@ func TestWrongPlan(t *testing.T) {
 		} {
 			p := newPlay(t, Options{Policies: policies}, nil, slidegate.PerMinute(3))
 			if w := p.from("192.0.2.1"); w.Code != 500 || p.served > 0 {
-				t.Errorf("%s, first of %s: status %d", name, policies[0].Name, w.Code)
+				t.Errorf("%s, first of %s: status %d, served %d; want 500, served 0", name, policies[0].Name, w.Code, p.served)
 			}
 			if e := p.last(); e.Err == nil || !e.Mistake() || !e.Refused || e.Decision.Flags != 0 || e.Policy != policies[0].Name {
-				t.Errorf("%s: the event is %+v", name, e)
+				t.Errorf("%s: the event is %+v, want a refusal by %s for a mistake, without flags", name, e, policies[0].Name)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func TestAloneAndTogether(t *testing.T) {
 	} {
 		w := p.ask(httptest.NewRequest("GET", step.path, nil))
 		if got := w.Header().Get("RateLimit"); w.Code != step.status || got != step.told {
-			t.Errorf("step %d: status %d, told %s", i, w.Code, got)
+			t.Errorf("step %d: status %d with RateLimit %s, want %d with %s", i, w.Code, got, step.status, step.told)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestManyPlans(t *testing.T) {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.RemoteAddr = fmt.Sprintf("192.0.%d.%d:1", quota>>8, quota&255)
 			if got, want := p.ask(r).Header().Get("RateLimit-Policy"), fmt.Sprintf(`"api";q=%d;w=60`, quota); got != want {
-				t.Fatalf("told %s, not %s", got, want)
+				t.Fatalf("RateLimit-Policy is %s, want %s", got, want)
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func TestPlansOfSimilarNames(t *testing.T) {
 	} {
 		name = step.name
 		if got := p.from("192.0.2.1").Header().Get("RateLimit"); got != step.told {
-			t.Errorf("%q: told %s, not %s", step.name, got, step.told)
+			t.Errorf("%q: RateLimit is %s, want %s", step.name, got, step.told)
 		}
 	}
 }
@@ -176,13 +176,14 @@ func TestCostOutOfRange(t *testing.T) {
 		for i, want := range test.statuses {
 			w := p.from("192.0.2.1")
 			if w.Code != want || w.Header().Get("RateLimit") == "" {
-				t.Errorf("cost %d, request %d: status %d with %v", test.cost, i+1, w.Code, w.Header())
+				t.Errorf("cost %d, request %d: status %d with %v, want %d with RateLimit", test.cost, i+1, w.Code, w.Header(), want)
 			}
 			if told := len(p.events); told != i+1 && test.cost != 0 || told != 0 && test.cost == 0 {
-				t.Errorf("cost %d, request %d: %d events", test.cost, i+1, told)
+				t.Errorf("cost %d, request %d: %d events, want one per request, or none if the cost is 0", test.cost, i+1, told)
 			}
 			if never := w.Code == 429 && w.Header().Get("Retry-After") == ""; never != (test.cost > 2) {
-				t.Errorf("cost %d, request %d: %v", test.cost, i+1, w.Header())
+				t.Errorf("cost %d, request %d: status %d with %v, want a refusal without Retry-After exactly if the cost is above 2",
+					test.cost, i+1, w.Code, w.Header())
 			}
 		}
 	}
@@ -225,7 +226,7 @@ func TestMatchIsAsServeMux(t *testing.T) {
 		p := newPlay(t, Options{Policies: []Policy{{Match: test.match}}}, nil, slidegate.PerMinute(1))
 		p.ask(httptest.NewRequest(test.method, test.target, nil))
 		if limited := len(p.events) == 1; limited != test.limited || p.served != 1 {
-			t.Errorf("%q is for %s %s: %v, not %v", test.match, test.method, test.target, limited, test.limited)
+			t.Errorf("%q limits %s %s: %v, served %d; want %v, served 1", test.match, test.method, test.target, limited, p.served, test.limited)
 		}
 	}
 }
@@ -241,7 +242,7 @@ func TestAfterOnceAPolicy(t *testing.T) {
 	}}, nil)
 	p.from("192.0.2.1")
 	if asked != 1 {
-		t.Errorf("After was asked %d times", asked)
+		t.Errorf("After was called %d times, want once", asked)
 	}
 	for key, want := range map[slidegate.Claim]int64{
 		{Limit: named("first", 100), Key: ""}: 99, {Limit: named("two/x", 100), Key: "192.0.2.1"}: 93,
@@ -249,7 +250,7 @@ func TestAfterOnceAPolicy(t *testing.T) {
 	} {
 		d, err := p.limiter.For(key).Peek(t.Context())
 		if err != nil || d.Remaining != want {
-			t.Errorf("%s has %d left, not %d, %v", key.Limit.Name, d.Remaining, want, err)
+			t.Errorf("%s has %d left and the error %v, want %d and none", key.Limit.Name, d.Remaining, err, want)
 		}
 	}
 }
@@ -261,11 +262,11 @@ func TestNothingToSettle(t *testing.T) {
 	p := newPlay(t, Options{Policies: policies}, nil)
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 429)
 	if asked != 1 || len(p.events) != 2 {
-		t.Errorf("After was asked %d times, with %d events", asked, len(p.events))
+		t.Errorf("After was called %d times, with %d events; want 1 and 2", asked, len(p.events))
 	}
 	open := (&play{t: t}).over(&broken{}, Options{Policies: policies}, nil)
 	if w := open.from("192.0.2.1"); w.Code != 200 || asked != 1 || len(open.events) != 1 {
-		t.Errorf("status %d, After was asked %d times, with %d events", w.Code, asked, len(open.events))
+		t.Errorf("status %d, After was called %d times, with %d events; want 200, 1 and 1", w.Code, asked, len(open.events))
 	}
 }
 
@@ -276,11 +277,11 @@ func TestSettleWithFallback(t *testing.T) {
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 4)) })
 	p.from("192.0.2.1")
 	if len(p.events) != 1 || !errors.Is(p.last().Err, errBroken) || p.last().Decision.Remaining != 9 {
-		t.Errorf("%d events, the last is %+v", len(p.events), p.last())
+		t.Errorf("%d events, the last %+v; want 1, with errBroken and 9 remaining", len(p.events), p.last())
 	}
 	p.from("192.0.2.1")
 	if got := p.last().Decision.Remaining; got != 5 {
-		t.Errorf("%d are left of 10, after 4 bytes and with one unit taken", got)
+		t.Errorf("%d are left of 10 after 4 bytes and with one unit taken, want 5", got)
 	}
 }
 
@@ -290,11 +291,11 @@ func TestShadowAlone(t *testing.T) {
 		p := newPlay(t, Options{Policies: []Policy{{Name: "tried", Shadow: true, CostAfter: after, Limits: []slidegate.Limit{named("", 1)}}}}, nil)
 		for range 2 {
 			if w := p.from("192.0.2.1"); w.Code != 200 || len(w.Header()) != 0 {
-				t.Errorf("status %d with %v", w.Code, w.Header())
+				t.Errorf("status %d with %v, want 200 without header fields", w.Code, w.Header())
 			}
 		}
 		if e := p.last(); e.Decision.Allowed || !e.Shadow || e.Refused || e.Decision.RetryAfter != 2*time.Minute {
-			t.Errorf("the event is %+v", e)
+			t.Errorf("the event is %+v, want a denial by a shadow, not refused, to retry after 2m", e)
 		}
 	}
 }
@@ -304,12 +305,12 @@ func TestCostOfBytes(t *testing.T) {
 		{0, 1, 0}, {1, 1, 1}, {999, 1000, 1}, {1000, 1000, 1}, {1001, 1000, 2}, {5, math.MaxInt64, 1}, {math.MaxInt64, 2, 1 << 62},
 	} {
 		if got := CostOfBytes(test.per)(nil, Response{Bytes: test.bytes}); got != test.want {
-			t.Errorf("%d bytes by %d cost %d, not %d", test.bytes, test.per, got, test.want)
+			t.Errorf("%d bytes by %d cost %d, want %d", test.bytes, test.per, got, test.want)
 		}
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("CostOfBytes(0) is taken")
+			t.Error("CostOfBytes(0) is accepted, want a panic")
 		}
 	}()
 	CostOfBytes(0)

@@ -46,7 +46,7 @@ func (c *recorder) Write(p []byte) (int, error) {
 // ReadFrom lets files be sent without a copy where the server can.
 func (c *recorder) ReadFrom(from io.Reader) (int64, error) {
 	n, err := io.Copy(c.ResponseWriter, from)
-	if n > 0 { // a source that fails at once leaves the status to whoever says so
+	if n > 0 { // a source that fails at once leaves the status to the handler
 		c.begin()
 	}
 	c.bytes += n
@@ -54,7 +54,7 @@ func (c *recorder) ReadFrom(from io.Reader) (int64, error) {
 }
 
 // Flush sends what has been written, if the server can.
-func (c *recorder) Flush() { _ = c.FlushError() } // who needs to know uses a ResponseController
+func (c *recorder) Flush() { _ = c.FlushError() } // a ResponseController returns the error
 
 // FlushError is how http.ResponseController flushes.
 func (c *recorder) FlushError() error {

@@ -30,16 +30,16 @@ func TestRecorderPassesOn(t *testing.T) {
 	c := &recorder{ResponseWriter: below}
 	control := http.NewResponseController(c)
 	if _, _, err := control.Hijack(); !errors.Is(err, errGone) || c.status != 0 {
-		t.Errorf("Hijack: %v, status %d", err, c.status)
+		t.Errorf("Hijack returned %v, status %d; want %v, status 0", err, c.status, errGone)
 	}
 	if err := control.SetWriteDeadline(time.Unix(1, 0)); !errors.Is(err, errGone) || below.deadline != time.Unix(1, 0) {
-		t.Errorf("SetWriteDeadline: %v", err)
+		t.Errorf("SetWriteDeadline returned %v and set %v, want %v and %v", err, below.deadline, errGone, time.Unix(1, 0))
 	}
 	if err := http.Pusher(c).Push("/style.css", nil); !errors.Is(err, errGone) || below.pushed != "/style.css" {
-		t.Errorf("Push: %v of %q", err, below.pushed)
+		t.Errorf("Push returned %v and pushed %q, want %v and /style.css", err, below.pushed, errGone)
 	}
 	if err := control.Flush(); !errors.Is(err, errGone) || c.status != 200 {
-		t.Errorf("Flush: %v, status %d", err, c.status)
+		t.Errorf("Flush returned %v, status %d; want %v, status 200", err, c.status, errGone)
 	}
 }
 
@@ -51,13 +51,13 @@ func TestRecorderCannot(t *testing.T) {
 	c := &recorder{ResponseWriter: plain{httptest.NewRecorder()}}
 	control := http.NewResponseController(c)
 	if _, _, err := control.Hijack(); !errors.Is(err, http.ErrNotSupported) || c.status != 0 {
-		t.Errorf("Hijack: %v, status %d", err, c.status)
+		t.Errorf("Hijack returned %v, status %d; want http.ErrNotSupported, status 0", err, c.status)
 	}
 	if err := c.Push("/", nil); !errors.Is(err, http.ErrNotSupported) {
-		t.Errorf("Push: %v", err)
+		t.Errorf("Push returned %v, want http.ErrNotSupported", err)
 	}
 	if err := control.Flush(); !errors.Is(err, http.ErrNotSupported) {
-		t.Errorf("Flush: %v", err)
+		t.Errorf("Flush returned %v, want http.ErrNotSupported", err)
 	}
 	c.Flush() // as the older way has it, without a word
 }
@@ -83,7 +83,7 @@ func TestRecorderStatus(t *testing.T) {
 	} {
 		c := &recorder{ResponseWriter: hijackable{httptest.NewRecorder()}}
 		if test.do(c); c.status != test.want {
-			t.Errorf("%s: status %d, not %d", name, c.status, test.want)
+			t.Errorf("%s: status %d, want %d", name, c.status, test.want)
 		}
 	}
 }

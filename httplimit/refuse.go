@@ -27,7 +27,7 @@ const (
 	problemCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// unchecked is the sentence for requests that nobody could decide.
+// unchecked is the sentence for requests that could not be decided.
 const unchecked = "The rate limit could not be checked."
 
 // The content types of the bodies, as header fields have them.
@@ -40,7 +40,7 @@ var (
 // ContentType returns the value of Content-Type that goes with the body, which is empty for BodyNone.
 func (body Body) ContentType() string { return contentTypes[body][0] }
 
-// RefusalStatus returns the status of a refusal: 429, or 503 if nobody could decide (rule.FallbackClosed).
+// RefusalStatus returns the status of a refusal: 429, or 503 if the store could not decide (rule.FallbackClosed).
 func RefusalStatus(d *slidegate.Decision) int {
 	if d.Flags&rule.FallbackClosed != 0 {
 		return http.StatusServiceUnavailable
@@ -48,13 +48,13 @@ func RefusalStatus(d *slidegate.Decision) int {
 	return http.StatusTooManyRequests
 }
 
-// Undecided returns the decision on a request that nobody could decide, for handlers that write their own answers: a refusal
-// with 503.
+// Undecided returns the decision on a request that could not be decided, for handlers that write their own answers: a
+// refusal with 503.
 func Undecided() slidegate.Decision { return slidegate.Decision{Flags: rule.FallbackClosed} }
 
 // AppendRefusal appends the body of a refusal by the limits that the items are of; see Headers.Write. It names the limit
-// that refused as the header fields do. A decision with rule.FallbackClosed needs no items: nobody could decide, which is
-// what the body says.
+// that refused as the header fields do. A decision with rule.FallbackClosed needs no items: its body says that the
+// request could not be checked.
 func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decision) []byte {
 	wait, closed := retrySeconds(d), d.Flags&rule.FallbackClosed != 0
 	switch {

@@ -8,21 +8,21 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// LimitByIP limits each client address to quota requests in window, in the memory of this process. It panics if the numbers
-// are not those of a limit. Behind a proxy, where all clients have the proxy's address, use Limit with a ByAddress that
+// LimitByIP limits each client address to quota requests in window, in the memory of this process. It panics if quota
+// or window is invalid. Behind a proxy, where all clients have the proxy's address, use Limit with a ByAddress that
 // knows the proxy.
 func LimitByIP(quota int64, window time.Duration) func(http.Handler) http.Handler {
 	return Limit(quota, window, ByAddress(nil))
 }
 
-// LimitAll limits all clients together to quota requests in window, in the memory of this process. It panics if the numbers
-// are not those of a limit.
+// LimitAll limits all clients together to quota requests in window, in the memory of this process. It panics if quota
+// or window is invalid.
 func LimitAll(quota int64, window time.Duration) func(http.Handler) http.Handler {
 	return Limit(quota, window)
 }
 
 // Limit limits requests that agree in all keys to quota in window, in the memory of this process; without keys, all
-// requests together. It panics if the numbers are not those of a limit. New has all other choices.
+// requests together. It panics if quota or window is invalid. New has all other choices.
 func Limit(quota int64, window time.Duration, keys ...Key) func(http.Handler) http.Handler {
 	key := Global()
 	switch len(keys) {

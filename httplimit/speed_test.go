@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -23,18 +24,9 @@ func served(t testing.TB, headers Headers, quota int64) func() {
 }
 
 func servedBy(t testing.TB, opts Options, limits ...slidegate.Limit) func() {
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter, err := limiterOn(store, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := New(limiter, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testkit.Must(memstore.New(memstore.Options{}))(t)
+	limiter := testkit.Must(limiterOn(store, limits))(t)
+	m := testkit.Must(New(limiter, opts))(t)
 	handler := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	r := httptest.NewRequest("GET", "/", nil)
 	w := &discard{header: http.Header{}}
@@ -52,7 +44,7 @@ func TestAllocationsOfOneThatMatches(t *testing.T) {
 		{Name: "this", Match: "/", Limits: limits, Cost: func(*http.Request) int64 { return 2 }},
 	}})
 	if got := testing.AllocsPerRun(1000, serve); got > 0 {
-		t.Errorf("%v allocations", got)
+		t.Errorf("%v allocations, want 0", got)
 	}
 }
 
@@ -71,7 +63,7 @@ func TestAllocations(t *testing.T) {
 		serve := served(t, test.headers, test.quota)
 		serve()
 		if got := testing.AllocsPerRun(1000, serve); got > test.most {
-			t.Errorf("%s: %v allocations, more than %v", test.name, got, test.most)
+			t.Errorf("%s: %v allocations, want at most %v", test.name, got, test.most)
 		}
 	}
 }

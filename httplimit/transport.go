@@ -18,14 +18,14 @@ const (
 	defaultMaxKeys = 1024
 )
 
-// TransportOptions are the choices of a Transport. The zero value obeys servers, has no limit of its own, and refuses at
+// TransportOptions configure a Transport. The zero value obeys servers, has no limit of its own, and refuses at
 // once what may not be sent yet.
 type TransportOptions struct {
 	// Limiter is a limit of our own, which a request faces before it is sent. Nil means none. It is charged for every request
 	// that is sent, also for each one that follows a redirect and for those that fail on the way.
 	Limiter *slidegate.Limiter
 	// Key says which requests count together, for the Limiter and for what servers answer. It should cut requests up as the
-	// server does: who has several accounts with one server wants a key for each. Nil means the server, as in
+	// server does: with several accounts on one server, use a key for each. Nil means the server, as in
 	// https://example.com: scheme, host, and the port if it is not the usual one.
 	Key Key
 	// Cost is how many units of the Limiter a request takes; nil means 1. A cost of 0 passes the Limiter.
@@ -61,23 +61,23 @@ type TransportOptions struct {
 //   - X-RateLimit-Remaining with X-RateLimit-Reset, and both spelt X-Rate-Limit.
 //
 // If several of the last three block, the longest time counts. A reset below 1,000,000,000 is in seconds from now, one
-// below 1,000,000,000,000 is a Unix time in seconds, and a larger one is in milliseconds: nobody means 31 years from now, or
-// a time in the year 33658. Times of day are compared with the response's Date where it has one, so that it does not matter
+// below 1,000,000,000,000 is a Unix time in seconds, and a larger one is in milliseconds: a reset is not 31 years from now,
+// nor in the year 33658. Times of day are compared with the response's Date where it has one, so that it does not matter
 // when the server's clock and ours disagree. What is malformed or longer than 8 KB is ignored, and so is all of a response
-// with an Age: it comes from a cache, and tells about somebody else's request. A block is never cut short by another
+// with an Age: it comes from a cache, and is about another client's request. A block is never cut short by another
 // response, for that may have been sent before.
 //
 // It does not retry. A body that was sent cannot be read again, and only the caller knows whether the request may be made
 // twice. A 429 is returned like every response, and the next request for the key is what waits, or is refused; a client
 // that retries finds out from RefusedError when to.
 //
-// When a server's block ends, all that waited for it are sent at once, unless a Limiter spreads them. Who waits is not
-// served in order of arrival.
+// When a server's block ends, all that waited for it are sent at once, unless a Limiter spreads them. Waiting
+// requests are not served in FIFO order.
 type Transport struct {
 	next   http.RoundTripper
 	opts   TransportOptions
 	blocks *blocks
-	peeks  bool // refusals count, so a waiter must not ask for real before it is its turn
+	peeks  bool // refusals count, so a waiting request must not take before its turn
 }
 
 // NewTransport returns a transport that sends by next, or by http.DefaultTransport if that is nil. The error says which
@@ -166,7 +166,7 @@ func (t *Transport) admit(r *http.Request, key string) error {
 	}
 	ctx, began := r.Context(), time.Now()
 	for {
-		if ctx.Err() != nil { // whoever has gone away must not take anything
+		if ctx.Err() != nil { // a caller that has gone away must not take anything
 			return context.Cause(ctx)
 		}
 		// The server comes first: units are taken only when they can be used at once.
@@ -186,8 +186,8 @@ func (t *Transport) admit(r *http.Request, key string) error {
 	}
 }
 
-// ask takes the cost from our own limiter. The refusal is nil if it was admitted, or if nobody could decide and the
-// options let it pass.
+// ask takes the cost from our own limiter. The refusal is nil if it was admitted, or if the store could not decide
+// and the options let the request pass.
 func (t *Transport) ask(ctx context.Context, key string, cost int64) (*RefusedError, error) {
 	if t.opts.Limiter == nil || cost == 0 {
 		return nil, nil
@@ -215,7 +215,7 @@ func (t *Transport) take(ctx context.Context, key string, cost int64) (slidegate
 	return t.opts.Limiter.AllowN(ctx, key, cost)
 }
 
-// pause waits for as long as a refusal says, or returns at once if that is no use or not wanted.
+// pause waits for as long as a refusal says, or returns at once if waiting is useless or not wanted.
 func (t *Transport) pause(ctx context.Context, refused *RefusedError, waited time.Duration) error {
 	wait := refused.RetryAfter
 	deadline, ends := ctx.Deadline()

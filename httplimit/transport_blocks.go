@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// block is a server's word that a key is not to be used before a time.
+// block is a server's demand that a key not be used before a time.
 type block struct {
 	key   string
 	until time.Time
@@ -25,7 +25,7 @@ type blocks struct {
 
 func newBlocks(most int) *blocks { return &blocks{most: most, byKey: map[string]*block{}} }
 
-// refusal tells for how long key is blocked; nil means that it is not.
+// refusal returns how long key is blocked; nil means that it is not.
 func (b *blocks) refusal(key string, now time.Time) *RefusedError {
 	b.mu.Lock()
 	defer b.mu.Unlock()

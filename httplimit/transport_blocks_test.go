@@ -80,6 +80,6 @@ func TestBlocksName(t *testing.T) {
 		t.Errorf("%+v, want nine", refused)
 	}
 	if refused := b.refusal("k", now.Add(9)); refused != nil {
-		t.Errorf("%+v, but the block has ended", refused)
+		t.Errorf("after the block has ended the refusal is %+v, want nil", refused)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	epochMillis  = 1_000_000_000_000
 )
 
-// heldFor tells for how long a response asks for no other request, and the server's name for the limit, if it has one. 0
+// heldFor returns how long a response asks for no other request, and the server's name for the limit, if it has one. 0
 // means that it asks for nothing. It is not bounded: a server may say anything.
 func heldFor(response *http.Response, now time.Time) (hold time.Duration, limit string) {
 	h := response.Header
@@ -121,7 +121,7 @@ func trioHold(remaining, reset []string, now time.Time) (hold time.Duration) {
 	return hold
 }
 
-// untilReset tells what a reset means by how large it is.
+// untilReset returns the time of a reset, whose unit depends on how large it is.
 func untilReset(n int64, now time.Time) time.Duration {
 	switch {
 	case n < epochSeconds:
@@ -155,7 +155,7 @@ func wholeUp(text string) (n int64, valid bool) {
 	return n, true
 }
 
-// onlyDigits tells whether a text is one digit or more, and nothing else.
+// onlyDigits reports whether a text is one digit or more, and nothing else.
 func onlyDigits(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789") == ""
 }

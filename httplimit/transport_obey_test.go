@@ -233,7 +233,7 @@ func FuzzTransportObeys(f *testing.F) {
 			t.Fatal(err)
 		}
 		if fmt.Sprint(response.Header) != before {
-			t.Error("the response was changed")
+			t.Errorf("the response's header is now %v, want %s", response.Header, before)
 		}
 		_, err := send(t.Context(), transport, "https://secret.test/")
 		if err == nil {
@@ -241,15 +241,16 @@ func FuzzTransportObeys(f *testing.F) {
 		}
 		refused, ok := errors.AsType[*httplimit.RefusedError](err)
 		if !ok || refused.RetryAfter <= 0 || refused.RetryAfter > most || len(refused.Limit) > 64 || len(err.Error()) > 400 {
-			t.Errorf("blocked: %v", err)
+			t.Errorf("blocked with %v (%T), want a RefusedError for more than 0 and at most %v, with a limit of at most 64 bytes and a text of at most 400",
+				err, err, most)
 		}
 		if _, cached := response.Header["Age"]; cached {
-			t.Errorf("blocked by a cache: %v", err)
+			t.Errorf("blocked by a response from a cache with %v, want no block", err)
 		}
 		if value := response.Header["Retry-After"]; len(value) == 1 && (status == 429 || status == 503) {
 			if n, ok := new(big.Int).SetString(value[0], 10); ok && n.Cmp(big.NewInt(90)) < 0 && n.Sign() >= 0 && value[0][0] != '+' {
 				if seconds := time.Duration(n.Int64()) * time.Second; refused.RetryAfter > seconds {
-					t.Errorf("blocked for %v, asked for %v", refused.RetryAfter, seconds)
+					t.Errorf("blocked for %v, want at most the %v asked for", refused.RetryAfter, seconds)
 				}
 			}
 		}

@@ -47,5 +47,5 @@ func (e *RefusedError) Error() string {
 // Unwrap returns slidegate.ErrNever, context.DeadlineExceeded or nil.
 func (e *RefusedError) Unwrap() error { return e.cause }
 
-// Timeout tells whether the request's deadline was too near to wait. A *url.Error asks for it.
+// Timeout reports whether the request's deadline was too near to wait. A *url.Error asks for it.
 func (e *RefusedError) Timeout() bool { return errors.Is(e.cause, context.DeadlineExceeded) }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
@@ -72,28 +73,17 @@ func inTurn(responses ...*http.Response) func(*http.Request) *http.Response {
 
 func newTransport(t *testing.T, next http.RoundTripper, opts httplimit.TransportOptions) *httplimit.Transport {
 	t.Helper()
-	transport, err := httplimit.NewTransport(next, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return transport
+	return testkit.Must(httplimit.NewTransport(next, opts))(t)
 }
 
 func transportLimiter(t *testing.T, limits ...string) *slidegate.Limiter {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testkit.Must(memstore.New(memstore.Options{}))(t)
 	var parsed []slidegate.Limit
 	for _, limit := range limits {
 		parsed = append(parsed, slidegate.MustParseLimit(limit))
 	}
-	limiter, err := slidegate.New(store, parsed...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	return testkit.Must(slidegate.New(store, parsed...))(t)
 }
 
 // send sends a request and returns what became of it and how long that took.
@@ -126,7 +116,7 @@ func mustRefuse(t *testing.T, ctx context.Context, transport http.RoundTripper, 
 		t.Errorf("refused with %+v, want %+v", *refused, want)
 	}
 	if !strings.HasPrefix(err.Error(), "httplimit: not sent: ") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("the text is %q", err)
+		t.Errorf("the text is %q, want one that begins with %q and does not contain the key", err, "httplimit: not sent: ")
 	}
 	return err
 }
@@ -151,7 +141,7 @@ func TestNewTransportRefuses(t *testing.T) {
 		}
 	}
 	if _, err := httplimit.NewTransport(nil, httplimit.TransportOptions{}); err != nil {
-		t.Errorf("the zero value: %v", err)
+		t.Errorf("NewTransport with the zero value returned %v, want no error", err)
 	}
 }
 
@@ -211,7 +201,7 @@ func TestTransportMaxKeys(t *testing.T) {
 			t.Errorf("%d keys are blocked and %d are not, want %d and 2", blocked, again, most)
 		}
 		if _, err := send(t.Context(), transport, fmt.Sprintf("https://%d.test/", most-1)); err != nil {
-			t.Errorf("what ended soonest was not forgotten: %v", err)
+			t.Errorf("the block that ended soonest: got the error %v, want it forgotten", err)
 		}
 	}
 }
@@ -220,7 +210,7 @@ func TestTransportMaxKeys(t *testing.T) {
 func TestTransportWrongRequest(t *testing.T) {
 	for _, request := range []*http.Request{{}, {URL: &url.URL{}}} {
 		if _, err := newTransport(t, nil, httplimit.TransportOptions{}).RoundTrip(request); err == nil {
-			t.Errorf("%+v was sent", request)
+			t.Errorf("%+v was sent, want an error", request)
 		}
 	}
 }
@@ -253,10 +243,10 @@ func TestTransportBody(t *testing.T) {
 		*before.URL = *request.URL
 		_, err = transport.RoundTrip(request)
 		if (err != nil) != (what == "refused") || body.closed != 1 {
-			t.Errorf("%s: %v, closed %d times", what, err, body.closed)
+			t.Errorf("%s: got the error %v and the body closed %d times, want an error exactly if refused, and once", what, err, body.closed)
 		}
 		if !reflect.DeepEqual(before, *request) {
-			t.Errorf("%s: the request was changed", what)
+			t.Errorf("%s: the request is now %+v, want %+v", what, *request, before)
 		}
 	}
 }
@@ -277,38 +267,29 @@ func (s brokenStore) Apply(_ context.Context, batch []store.Request) error {
 }
 
 func TestTransportBrokenStore(t *testing.T) {
-	memory, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := testkit.Must(memstore.New(memstore.Options{}))(t)
 	down := errors.New("down")
 	cost := int64(1)
 	opts := httplimit.TransportOptions{Wait: true, Cost: func(*http.Request) int64 { return cost }}
 	next := newOrigin(inTurn())
-	opts.Limiter, err = slidegate.New(brokenStore{memory, down, func() {}}, slidegate.PerMinute(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opts.Limiter = testkit.Must(slidegate.New(brokenStore{memory, down, func() {}}, slidegate.PerMinute(1)))(t)
 	open := newTransport(t, next, opts)
 	opts.FailClosed = true
 	closed := newTransport(t, next, opts)
 	if _, err := send(t.Context(), open, "https://secret.test/"); err != nil || len(next.sent) != 1 {
-		t.Errorf("not sent when the store is down: %v", err)
+		t.Errorf("while the store is down: got the error %v and %d sent, want none and 1", err, len(next.sent))
 	}
 	if _, err := send(t.Context(), closed, "https://secret.test/"); !errors.Is(err, down) || !strings.HasPrefix(err.Error(), "httplimit: ") {
 		t.Errorf("%v, want the store's error", err)
 	}
 	cost = 0
 	if _, err := send(t.Context(), closed, "https://secret.test/"); err != nil || len(next.sent) != 2 {
-		t.Errorf("a request that costs nothing: %v", err)
+		t.Errorf("a request that costs nothing: got the error %v and %d sent, want none and 2", err, len(next.sent))
 	}
 	cost = 1
 	gone, leave := context.WithCancel(t.Context())
 	opts.FailClosed = false
-	opts.Limiter, err = slidegate.New(brokenStore{memory, down, leave}, slidegate.PerMinute(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opts.Limiter = testkit.Must(slidegate.New(brokenStore{memory, down, leave}, slidegate.PerMinute(1)))(t)
 	if _, err := send(gone, newTransport(t, next, opts), "https://secret.test/"); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want context.Canceled: whoever waits for the store has gone", err)
 	}
@@ -317,10 +298,7 @@ func TestTransportBrokenStore(t *testing.T) {
 		t.Errorf("%v, want ErrCost", err)
 	}
 	cost = 1
-	opts.Limiter, err = slidegate.New(brokenStore{memory, nil, func() {}}, slidegate.PerMinute(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opts.Limiter = testkit.Must(slidegate.New(brokenStore{memory, nil, func() {}}, slidegate.PerMinute(1)))(t)
 	synctest.Test(t, func(t *testing.T) {
 		mustRefuse(t, t.Context(), newTransport(t, next, opts), httplimit.RefusedError{Limit: slidegate.PerMinute(1).String()})
 	})
@@ -376,7 +354,7 @@ func TestTransportRealServer(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("status %d: a refusal of the server is to be returned", response.StatusCode)
+		t.Errorf("status %d, want the server's own 429", response.StatusCode)
 	}
 	_, err = client.Post(server.URL, "text/plain", strings.NewReader("body"))
 	refused, ok := errors.AsType[*httplimit.RefusedError](err)

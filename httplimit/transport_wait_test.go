@@ -56,7 +56,7 @@ func TestTransportWaitsWhereRefusalsCount(t *testing.T) {
 		mustSend(t, patient, "https://secret.test/", 40*time.Second)
 		time.Sleep(20 * time.Second)
 		if _, err := send(t.Context(), prompt, "https://secret.test/"); err == nil { // and is charged for it
-			t.Error("not refused")
+			t.Error("the request was sent, want a refusal")
 		}
 		mustSend(t, patient, "https://secret.test/", time.Minute)
 	})
@@ -77,7 +77,7 @@ func TestTransportMaxWait(t *testing.T) {
 			}
 			err := mustRefuse(t, t.Context(), transport, httplimit.RefusedError{RetryAfter: 10 * time.Second, Server: true})
 			if errors.Is(err, context.DeadlineExceeded) {
-				t.Error("there was no deadline")
+				t.Errorf("got %v without a deadline, want another error than context.DeadlineExceeded", err)
 			}
 		}
 	})
@@ -124,7 +124,7 @@ func TestTransportContext(t *testing.T) {
 				defer cancel()
 				err := mustRefuse(t, late, transport, want)
 				if timeout, ok := err.(interface{ Timeout() bool }); !errors.Is(err, context.DeadlineExceeded) || !ok || !timeout.Timeout() {
-					t.Errorf("%v is no context.DeadlineExceeded", err)
+					t.Errorf("got %v, want context.DeadlineExceeded with a true Timeout", err)
 				}
 
 				cause := errors.New("gone home")
@@ -159,6 +159,6 @@ func TestTransportEndedContext(t *testing.T) {
 	}
 	d, err := limiter.Peek(t.Context(), "https://secret.test")
 	if err != nil || d.Remaining != 1 || len(next.sent) != 0 {
-		t.Errorf("%d were sent, %d remain: %v", len(next.sent), d.Remaining, err)
+		t.Errorf("%d were sent, %d remain, the error is %v; want 0, 1 and none", len(next.sent), d.Remaining, err)
 	}
 }

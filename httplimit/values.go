@@ -35,7 +35,7 @@ func newValues(lines, bytes int) *values {
 
 // cut returns what has been appended to text since it was from bytes long.
 func (v *values) cut(from int) string {
-	return unsafe.String(unsafe.SliceData(v.text[from:]), len(v.text)-from) // nobody writes there any more
+	return unsafe.String(unsafe.SliceData(v.text[from:]), len(v.text)-from) // nothing writes there any more
 }
 
 // line makes a text the value of a field. Appending to it makes a copy.

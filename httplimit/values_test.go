@@ -17,10 +17,10 @@ func TestValuesStay(t *testing.T) {
 	}
 	for i, line := range lines {
 		if len(line) != 1 || line[0] != strconv.Itoa(i) {
-			t.Fatalf("the value %d is now %q", i, line)
+			t.Fatalf("the value %d is now %q, want it unchanged", i, line)
 		}
 		if longer := append(line, "more"); &longer[0] == &line[0] {
-			t.Fatalf("appending to the value %d writes into the block", i)
+			t.Fatalf("appending to the value %d writes into the block, want a copy", i)
 		}
 	}
 }

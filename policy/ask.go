@@ -15,7 +15,7 @@ type Part struct {
 	Key     string     // who is limited
 	Address netip.Addr // the client's, if known, for allow and deny lists
 	// Cost is how many units are taken. 0 is a peek, which charges nothing and is not counted as a decision; a negative cost
-	// counts as 1, and one above rule.MaxQuota as that, for as an error it could let pass what is to be refused.
+	// counts as 1, and one above rule.MaxQuota as rule.MaxQuota: as an error it could admit a request that must be refused.
 	Cost int64
 	Plan Plan
 	// Candidate asks the candidate's limits in place of the policy's own.
@@ -56,7 +56,7 @@ func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	}
 }
 
-// askPlain has the limiter of the policy's own limits decide: that is what most requests need, so it is to be quick.
+// askPlain has the limiter of the policy's own limits decide. Most requests take this path, so it must be fast.
 func (p *compiled) askPlain(ctx context.Context, part *Part, v *Verdict) {
 	cost := part.Cost
 	if uint64(cost) > rule.MaxQuota {

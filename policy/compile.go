@@ -151,7 +151,7 @@ func (p *compiled) most() int {
 	return most
 }
 
-// route finds what decides about a part: a list, or else the rules that are returned. An error is a plan that cannot be.
+// route finds what decides about a part: a list, or else the rules that are returned. An error means an invalid plan.
 func (p *compiled) route(part *Part) (*rules, By, error) {
 	if p.bare && part.Plan.kind == planOwn {
 		return p.plain, ByLimits, nil

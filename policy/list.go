@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// list is an allow or deny list, compiled. A nil list has nobody on it.
+// list is an allow or deny list, compiled. A nil list is empty.
 type list struct {
 	addresses addressSet
 	exact     map[string]struct{}
@@ -102,7 +102,7 @@ func newAddressSet(prefixes []netip.Prefix) addressSet {
 	return s
 }
 
-// lengthsOf lists the lengths that were seen, the longest first: what is most precise is what Explain tells.
+// lengthsOf lists the lengths that were seen, the longest first: Explain reports the most precise entry.
 func lengthsOf(seen []bool) (lengths []int) {
 	for bits := len(seen) - 1; bits >= 0; bits-- {
 		if seen[bits] {

@@ -3,7 +3,7 @@ package policy
 import "strings"
 
 // matchKey reports whether a key fits a pattern. In a pattern * stands for any run of bytes, also an empty one, and all else
-// for itself; there is no way to write a * that is meant, since one that stands for any run fits it too. It takes time that
+// for itself; a literal * needs no escape, since one that stands for any run matches it too. It takes time that
 // grows with the length of the pattern and of the key, but not with their product or worse: each part between two stars is
 // looked for once, from where the one before it was found.
 func matchKey(pattern, key string) bool {

@@ -46,7 +46,7 @@ func TestMatchKey(t *testing.T) {
 		{"team-*/admin", "team-a/b/admin", true},
 	} {
 		if got := matchKey(test.pattern, test.key); got != test.want {
-			t.Errorf("matchKey(%q, %q) is %t", test.pattern, test.key, got)
+			t.Errorf("matchKey(%q, %q) is %t, want %t", test.pattern, test.key, got, test.want)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestMatchKeyIsFits(t *testing.T) {
 		pattern := rapid.StringMatching(`[ab*]{0,8}`).Draw(t, "pattern")
 		key := rapid.StringMatching(`[ab]{0,10}`).Draw(t, "key")
 		if got, want := matchKey(pattern, key), fits(pattern, key); got != want {
-			t.Fatalf("matchKey(%q, %q) is %t", pattern, key, got)
+			t.Fatalf("matchKey(%q, %q) is %t, want %t", pattern, key, got, want)
 		}
 	})
 }
@@ -87,13 +87,13 @@ func TestMatchKeyIsQuick(t *testing.T) {
 		{strings.Repeat("*"+strings.Repeat("a", 30), 8) + "b*", false},
 	} {
 		if got := matchKey(test.pattern, key); got != test.want {
-			t.Errorf("matchKey(%q, a million times a) is %t", test.pattern, got)
+			t.Errorf("matchKey(%q, a million times a) is %t, want %t", test.pattern, got, test.want)
 		}
 	}
 }
 
 func TestMatchKeyAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { matchKey("team-*/*admin*", "team-a/b/administrator") }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want 0", n)
 	}
 }

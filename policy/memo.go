@@ -47,7 +47,7 @@ func (m *memo[K]) put(id K, r *rules) {
 // planID is the limits of a plan.
 type planID [maxPlanLimits]slidegate.Limit
 
-// errNoPlan is about a plan that was made of an empty list. Nobody means such a client to be unlimited.
+// errNoPlan is about a plan that was made of an empty list. Such a client is hardly meant to be unlimited.
 var errNoPlan = errors.New("a plan of no limits: use policy.Unlimited or policy.Refused to say so")
 
 // planned returns the rules for the limits of a plan.

@@ -8,7 +8,7 @@ import (
 
 // Policy is a named set of limits that a key faces all at once. The zero value has the limiter's own limits for every key.
 type Policy struct {
-	// Name tells policies apart, in state, answers and events. It is required where there are several.
+	// Name distinguishes policies, in state, answers and events. It is required where there are several.
 	Name string
 	// Limits are what every key faces, all at once; if empty, the limiter's own.
 	Limits []slidegate.Limit
@@ -50,7 +50,7 @@ type List struct {
 	Keys      []string       // keys, or patterns if there is a * in them
 }
 
-// IsZero reports whether nobody is on the list.
+// IsZero reports whether the list is empty.
 func (l List) IsZero() bool { return len(l.Addresses) == 0 && len(l.Keys) == 0 }
 
 // Mode is what happens to requests that the store cannot decide. The zero value means what Options say in a Policy, and Open
@@ -94,7 +94,7 @@ const (
 )
 
 // Limits is a plan of these limits. A limit of the same name and shape keeps what was used when a client changes plans. It
-// is a mistake to give none: the request is then refused, because nobody meant a client without limits.
+// is a mistake to give none: the request is then refused; for a client without limits, use Unlimited.
 func Limits(limits ...slidegate.Limit) Plan { return Plan{kind: planLimits, limits: limits} }
 
 // Unlimited is a plan without limits: the request passes and is charged nothing.

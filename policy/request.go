@@ -13,14 +13,14 @@ import (
 
 // Request is a request that faces several policies, or that is settled afterwards: Add its parts, Decide, and End it. All
 // policies admit and all are charged, or none is. Those in the shadow and the candidates are asked in the same call to the
-// store, each by itself, so that what they refuse keeps nobody from being charged. Begin makes it; it is not safe for
+// store, each by itself, so that what they refuse does not keep the others from charging. Begin makes it; it is not safe for
 // concurrent use.
 type Request struct {
 	// Group names the group of the request's charges; see slidegate.Claims.InGroup.
 	Group string
 	// Hold keeps what is taken, for Settle.
 	Hold bool
-	// Tell makes Tried tell of shadows and candidates.
+	// Tell makes Tried return the verdicts of shadows and candidates.
 	Tell bool
 
 	set    *Set
@@ -38,7 +38,7 @@ type part struct {
 	Part
 	asked
 	by  By
-	err error // a plan that cannot be
+	err error // of an invalid plan
 }
 
 // decides reports whether the limits of the part have a say in the decision.
@@ -79,7 +79,7 @@ func (r *Request) Add(given Part) {
 	r.parts = append(r.parts, part{Part: given, asked: asked{policy: r.set.policies[given.Policy]}})
 }
 
-// CountsDenied reports whether one of the limits counts refusals, so that one who waits must peek before it takes.
+// CountsDenied reports whether one of the limits counts refusals, so that a waiting client must peek before it takes.
 func (r *Request) CountsDenied() bool {
 	for i := range r.parts {
 		it := &r.parts[i]
@@ -275,7 +275,7 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, mode Mode, first in
 // Held reports whether an admitted request has taken something that Settle can correct.
 func (r *Request) Held() bool { return r.Hold && r.held != nil }
 
-// tryCandidate counts and tells what a candidate said. Where the store did not answer, it said nothing.
+// tryCandidate counts and reports what a candidate said. Where the store did not answer, it said nothing.
 func (r *Request) tryCandidate(op rule.Op, it *asked, key string, live bool) {
 	if it.candidate < 0 || !counts(op) {
 		return
@@ -310,7 +310,7 @@ func (r *Request) Reservation() slidegate.Reservation {
 	return held
 }
 
-// reservation is Reservation without an ID, which nobody sees where the request settles it.
+// reservation is Reservation without an ID, which is not needed where the request itself settles it.
 func (r *Request) reservation() slidegate.Reservation {
 	live := &r.batch.requests[0]
 	held := slidegate.Reservation{Group: r.Group, Charges: make([]slidegate.ReservedCharge, len(live.Charges))}
@@ -322,12 +322,12 @@ func (r *Request) reservation() slidegate.Reservation {
 	return held
 }
 
-// settleTime bounds how long settling takes in a store with round trips, for nobody waits for it.
+// settleTime bounds how long settling takes in a store with round trips; the client does not wait for it.
 const settleTime = 10 * time.Second
 
-// Settle charges what an admitted request with Hold did cost in place of its Cost: what was taken too much is given back,
-// and what was too little is charged, beyond the quota if need be. Actual is called once for each policy that decided. The
-// client may have gone, and what it used counts all the same: that ctx has ended does not matter.
+// Settle charges what an admitted request with Hold actually cost in place of its Cost: an excess is given back, and a
+// shortfall is charged, beyond the quota if need be. Actual is called once for each policy that decided. The
+// client may have gone, and what it used still counts: Settle works after ctx has ended.
 func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64) int64) error {
 	if r.held == nil {
 		return fmt.Errorf("policy: %w: nothing was held", slidegate.ErrReservation)

@@ -12,7 +12,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Options are what a Set has besides its policies. The zero value admits requests that the store cannot decide.
+// Options configure a Set. The zero value admits requests that the store cannot decide.
 type Options struct {
 	// Failure is the mode of policies that do not say; the zero value means Open. Local counts in a memstore that the Set
 	// has for itself. It applies to a store that is not already under a failure layer of its own.
@@ -25,7 +25,7 @@ type Options struct {
 	// together once for all their limits. What it returns is Verdict.Note: header fields, say. An error makes the limits
 	// invalid.
 	Prepare func(limits []slidegate.Limit) (note any, err error)
-	// Before is the Set that this one takes the place of: what stores remember about limits stays with those that are in
+	// Before is the Set that this one replaces: what stores remember about limits stays with those that are in
 	// both.
 	Before *Set
 }
@@ -48,7 +48,7 @@ type Set struct {
 	requests sync.Pool // of *Request
 }
 
-// baseID is what the limiters of a Set are told apart by.
+// baseID distinguishes the limiters of a Set.
 type baseID struct {
 	namespace string
 	mode      Mode
@@ -99,7 +99,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 			s.traits[mode] = on.Traits()
 		}
 	}
-	s.opts.Before = nil // or all sets that there ever were would stay in memory
+	s.opts.Before = nil // or every earlier set would stay in memory
 	return s, nil
 }
 

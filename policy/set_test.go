@@ -53,24 +53,13 @@ func (f *faulty) Traits() store.Traits {
 
 func newMemory(t testing.TB) *memstore.Store {
 	t.Helper()
-	s, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return testkit.Must(memstore.New(memstore.Options{}))(t)
 }
 
 func newSet(t testing.TB, on store.Store, opts Options, policies ...Policy) *Set {
 	t.Helper()
-	limiter, err := slidegate.NewPerCall(on, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(limiter, policies, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	limiter := testkit.Must(slidegate.NewPerCall(on, ""))(t)
+	return testkit.Must(New(limiter, policies, opts))(t)
 }
 
 func named(name string, quota int64) slidegate.Limit {
@@ -101,7 +90,8 @@ func TestModes(t *testing.T) {
 				for i, allowed := range want.allowed {
 					v := take(t, s, Part{Key: "ann", Cost: 1})
 					if v.Decision.Allowed != allowed || v.Refused == allowed || v.Decision.Flags != want.flags || !errors.Is(v.Err, errDown) || v.Mistake() || v.Ended() {
-						t.Errorf("%d round trips, timeout %v, %v, request %d: %+v", trips, timeout, mode, i+1, v)
+						t.Errorf("%d round trips, timeout %v, %v, request %d: got %+v, want allowed %v with the flags %v and errDown",
+							trips, timeout, mode, i+1, v, allowed, want.flags)
 					}
 				}
 			}
@@ -144,7 +134,7 @@ func TestDeadStoreIsLeftAlone(t *testing.T) {
 		start := time.Now()
 		for range 100 {
 			if v := take(t, s, Part{Key: "ann", Cost: 1}); v.Refused || !errors.Is(v.Err, context.DeadlineExceeded) {
-				t.Fatalf("the verdict is %+v", v)
+				t.Fatalf("the verdict is %+v, want an admission with context.DeadlineExceeded", v)
 			}
 		}
 		if took, want := time.Since(start), breakAfter*100*time.Millisecond; took != want || dead.asked.Load() != breakAfter {
@@ -175,7 +165,7 @@ func TestAllocations(t *testing.T) {
 	for name, part := range map[string]Part{"plain": {Key: "ann", Cost: 1}, "plan": {Key: "ann", Cost: 1, Plan: plan}} {
 		var v Verdict
 		if got := testing.AllocsPerRun(200, func() { v = Verdict{}; s.Ask(t.Context(), rule.Take, &part, &v) }); got != 0 || v.Refused || v.Err != nil {
-			t.Errorf("%s: %v allocations, and %+v", name, got, v)
+			t.Errorf("%s: %v allocations and %+v, want 0 and an admission without an error", name, got, v)
 		}
 	}
 	if prepared != 2 {
@@ -202,11 +192,11 @@ func TestAllocationsTogether(t *testing.T) {
 			r.Decide(t.Context(), rule.Take, &v)
 			r.End()
 			if v.Refused || len(v.Limits) != n || v.Limits[n-1].Name != fmt.Sprint("p", n-1) || v.Note() != n {
-				t.Fatalf("%d policies: %+v", n, v)
+				t.Fatalf("%d policies: got %+v with the note %v, want an admission by %d limits, the last p%d, and the note %d", n, v, v.Note(), n, n-1, n)
 			}
 		})
 		if once := prepared == 1; once != (n <= maxJoint) {
-			t.Errorf("%d policies: prepared %d times", n, prepared)
+			t.Errorf("%d policies: prepared %d times, want once exactly if they are at most %d", n, prepared, maxJoint)
 		}
 		if !testkit.Race && n <= maxJoint && allocations > 3 { // the answers, the text that is compared here, and a pool may be emptied
 			t.Errorf("%d policies: %v allocations, want at most 3", n, allocations)
@@ -219,7 +209,7 @@ func TestPlansAreBounded(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 1)}})
 	for i := range maxKnown + 10 {
 		if v := take(t, s, Part{Key: "ann", Cost: 1, Plan: Limits(named("", int64(1000000+i)))}); v.Refused || v.Limits[0].Name != "p" {
-			t.Fatalf("plan %d: %+v", i, v)
+			t.Fatalf("plan %d: got %+v, want an admission by the limit p", i, v)
 		}
 	}
 	if got := len(*s.policies[0].plans.known.Load()); got != maxKnown {
@@ -230,7 +220,7 @@ func TestPlansAreBounded(t *testing.T) {
 		long = append(long, named(fmt.Sprint(i), 1))
 	}
 	if v := take(t, s, Part{Key: "bob", Cost: 1, Plan: Limits(long...)}); v.Refused || len(v.Limits) != len(long) {
-		t.Errorf("a plan of many limits: %+v", v)
+		t.Errorf("a plan of many limits: got %+v, want an admission by %d limits", v, len(long))
 	}
 }
 
@@ -271,22 +261,16 @@ func TestBefore(t *testing.T) {
 	on := newMemory(t)
 	stores := Stores{Open: on}
 	policies := []Policy{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 3)}}}
-	first, err := NewOver(stores, policies, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testkit.Must(NewOver(stores, policies, Options{}))(t)
 	policies = append(policies, Policy{Name: "q", Limits: []slidegate.Limit{named("", 5)}})
-	second, err := NewOver(stores, policies, Options{Before: first})
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := testkit.Must(NewOver(stores, policies, Options{Before: first}))(t)
 	for i, bound := range second.Bound(0) {
 		if before := first.Bound(0)[i]; before != bound {
-			t.Errorf("limit %d is another one: %s in %q", i, bound.Label(), bound.Namespace())
+			t.Errorf("limit %d is now %s in %q, want the very same as before: %s in %q", i, bound.Label(), bound.Namespace(), before.Label(), before.Namespace())
 		}
 	}
 	if second.opts.Before != nil {
-		t.Error("all sets that there ever were stay in memory")
+		t.Error("the second set still refers to the first, want earlier sets to be collectable")
 	}
 }
 
@@ -301,7 +285,8 @@ func TestCandidate(t *testing.T) {
 		r.Decide(t.Context(), rule.Take, &v)
 		tried := r.Tried()
 		if v.Refused != want.refused || len(tried) != 1 || !tried[0].Candidate || tried[0].Refused || tried[0].Decision.Allowed != want.candidate {
-			t.Errorf("request %d: %+v, and the candidate %+v", i+1, v, tried)
+			t.Errorf("request %d: got %+v and the candidates %+v, want refused %v, and one candidate that allows %v",
+				i+1, v, tried, want.refused, want.candidate)
 		}
 		r.End()
 	}
@@ -313,18 +298,15 @@ func TestPeeksPass(t *testing.T) {
 	take(t, s, Part{Key: "ann", Cost: 5})
 	v := take(t, s, Part{Key: "ann", Cost: 0, Plan: Limits(named("", 2))})
 	if v.Refused || !v.Peek || v.Decision.Remaining != 0 {
-		t.Errorf("the verdict on a free request is %+v", v)
+		t.Errorf("the verdict on a free request is %+v, want an admitted peek with 0 remaining", v)
 	}
 	if v := take(t, s, Part{Key: "ann", Cost: -3}); !v.Refused || v.Peek {
-		t.Errorf("a negative cost does not count as 1: %+v", v)
+		t.Errorf("a negative cost: got %+v, want it refused as a cost of 1", v)
 	}
 }
 
 func TestWrongSets(t *testing.T) {
-	limiter, err := slidegate.NewPerCall(newMemory(t), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
 	one := []slidegate.Limit{named("", 1)}
 	for want, policies := range map[string][]Policy{
 		"policy: name: is missing":            {{Limits: one}, {Name: "a", Limits: one}},
@@ -340,10 +322,10 @@ func TestWrongSets(t *testing.T) {
 		}
 	}
 	if _, err := New(nil, nil, Options{}); err == nil {
-		t.Error("New takes no limiter at all")
+		t.Error("New accepts a nil limiter, want an error")
 	}
 	if _, err := NewOver(Stores{}, []Policy{{Name: "a", Limits: one}}, Options{}); err == nil || !strings.Contains(err.Error(), `no store for "open"`) {
-		t.Errorf("NewOver without a store says %v", err)
+		t.Errorf("NewOver without a store returned %v, want %q", err, `no store for "open"`)
 	}
 }
 

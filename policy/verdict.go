@@ -36,7 +36,7 @@ func (b By) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
 // Verdict is what became of a request, or of one policy's part in it. No field holds a key.
 type Verdict struct {
-	// Decision is what the limits said, also where Shadow makes an admission of a refusal. Its flags tell whether the store
+	// Decision is what the limits said, also where Shadow makes an admission of a refusal. Its flags report whether the store
 	// decided or, because it could not, the failure mode. Where the limits were not asked (see By), only Allowed, Granted
 	// and RetryAfter mean anything.
 	Decision slidegate.Decision
@@ -56,7 +56,7 @@ type Verdict struct {
 	// Limits are those that were asked, in the order of Decision.Answers. They are shared and must not be changed.
 	Limits []slidegate.Limit
 	// Err is why the store could not decide, or could not settle afterwards; then there is no decision, and the flags of
-	// Decision tell which failure mode answered, if one did.
+	// Decision report which failure mode answered, if one did.
 	Err  error
 	note any
 }
@@ -71,7 +71,7 @@ const (
 	faultMistake       // the question was wrong, and would be at every store
 )
 
-// Ended reports that the request was refused because the caller's own context had ended: nobody waits for an answer.
+// Ended reports that the request was refused because the caller's own context had ended.
 func (v *Verdict) Ended() bool { return v.fault == faultEnded }
 
 // Mistake reports that the request was refused because it cannot be decided at all, whatever the failure mode: a plan with

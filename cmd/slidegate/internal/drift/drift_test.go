@@ -131,7 +131,7 @@ func outcomeOf(t *testing.T, w *httptest.ResponseRecorder, served, wasEnded bool
 	case w.Code == http.StatusServiceUnavailable:
 		return away
 	}
-	t.Fatalf("served is %t, and the status %d with Retry-After %q", served, w.Code, retry)
+	t.Fatalf("served is %t, and the status %d with Retry-After %q; want a known outcome: served with 200, or not with 429, 403, 500 or 503", served, w.Code, retry)
 	return ""
 }
 
@@ -167,7 +167,7 @@ func grpcSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 		case served && code == codes.OK:
 			return passed
 		case served:
-			t.Fatalf("the handler was called, and the status is %v", code)
+			t.Fatalf("the handler was called, and the status is %v, want OK", code)
 		case code == codes.ResourceExhausted:
 			return limited
 		case code == codes.PermissionDenied:

@@ -13,6 +13,7 @@ import (
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 const oneFile = `
@@ -50,14 +51,14 @@ func TestOneFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := rule.Micros(1_800_000_000_000_000)
-	on := newMemory(t, &now)
+	clock := storetest.NewClock(1_800_000_000_000_000)
+	on := newMemory(t, clock)
 	g, err := gate.New(file, gate.Stores{Open: on, Closed: on, Local: on}, gate.Options{Requests: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	limiter, err := slidegate.NewPerCall(newMemory(t, &now), "")
+	limiter, err := slidegate.NewPerCall(newMemory(t, clock), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,37 +87,38 @@ func TestOneFile(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	statuses := map[int]int{}
 	for i := range 3000 {
-		now += rule.Micros(random.IntN(300_000))
+		clock.Advance(rule.Micros(random.IntN(300_000)))
 		r := drawRequest(random)
 		about := fmt.Sprintf("seed %d, request %d: %s %s%s from %s", seed, i, r.Method, r.Host, r.URL, r.RemoteAddr)
 		v, err := g.CheckRequest(r.Context(), r)
 		if err != nil {
-			t.Fatalf("%s: %v", about, err)
+			t.Fatalf("%s: the service returned the error %v, want none", about, err)
 		}
 		event = httplimit.Event{}
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
 		statuses[w.Code]++
 		if admitted := w.Code == http.StatusOK; admitted != v.Decision.Allowed {
-			t.Fatalf("%s: the middleware answers %d, the service says %+v", about, w.Code, v)
+			t.Fatalf("%s: the middleware answers %d, want what the service decides: %+v", about, w.Code, v)
 		}
 		if event.Policy == "" || v.By != gate.ByLimits || v.Shadow {
 			continue
 		}
 		e, d := event.Decision, v.Decision
 		if event.Policy != v.Policy || e.Remaining != d.Remaining || e.RetryAfter != d.RetryAfter || e.ResetAfter != d.ResetAfter {
-			t.Fatalf("%s: the middleware says %+v, the service %+v", about, event, v)
+			t.Fatalf("%s: the middleware's event is %+v, want the policy and figures of the service: %+v", about, event, v)
 		}
 	}
 	if statuses[200] < 300 || statuses[429] < 300 || statuses[403] < 30 || candidates < 100 || shadows < 100 {
-		t.Errorf("seed %d: %v, %d candidates and %d shadows are too few to show anything", seed, statuses, candidates, shadows)
+		t.Errorf("seed %d: statuses %v, %d candidates and %d shadows; want at least 300 of 200, 300 of 429, 30 of 403, 100 and 100",
+			seed, statuses, candidates, shadows)
 	}
 }
 
-// newMemory returns a store whose clock stands where now says.
-func newMemory(t *testing.T, now *rule.Micros) *memstore.Store {
+// newMemory returns a store that runs by clock.
+func newMemory(t *testing.T, clock *storetest.Clock) *memstore.Store {
 	t.Helper()
-	s, err := memstore.New(memstore.Options{Now: func() rule.Micros { return *now }})
+	s, err := memstore.New(memstore.Options{Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

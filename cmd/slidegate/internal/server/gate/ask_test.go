@@ -65,13 +65,13 @@ func TestWhatDecides(t *testing.T) {
 		}
 		denied := c.by == gate.ByDenyList
 		if v.Decision.Allowed == denied || v.Refused != denied || denied != (v.Decision.RetryAfter == slidegate.Never) {
-			t.Errorf("%s from %q: %+v", c.key, c.addr, v)
+			t.Errorf("%s from %q: got %+v, want denied for ever: %v", c.key, c.addr, v, denied)
 		}
 		if asked := store.applies.Load() > 0; asked != (c.by == gate.ByLimits) {
-			t.Errorf("%s from %q: the store was asked: %v", c.key, c.addr, asked)
+			t.Errorf("%s from %q: the store was asked: %v, want %v", c.key, c.addr, asked, c.by == gate.ByLimits)
 		}
 		if c.by == gate.ByLimits && (len(v.Limits) != 1 || v.Limits[0].Quota != c.quota) {
-			t.Errorf("%s: limits %v", c.key, v.Limits)
+			t.Errorf("%s: limits %v, want one with the quota %d", c.key, v.Limits, c.quota)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestOverrideKeepsCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1}); !v.Decision.Allowed || v.Decision.Remaining != 2 {
-		t.Errorf("2 of 5 were used before: %+v", v)
+		t.Errorf("2 of 5 were used before: got %+v, want allowed with 2 remaining", v)
 	}
 }
 
@@ -98,12 +98,12 @@ func TestShadow(t *testing.T) {
 	for i := range 3 {
 		v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
 		if !v.Decision.Allowed || !v.Shadow || v.Refused != (i == 2) || v.Decision.RetryAfter != 0 || v.Decision.Granted != 1 {
-			t.Errorf("ask %d: %+v", i, v)
+			t.Errorf("ask %d: got %+v, want an allowed shadow, refused %v, granted 1, nothing to wait for", i, v, i == 2)
 		}
 	}
 	v := mustAllow(t, g, gate.Ask{Key: "bad", Cost: 1})
 	if !v.Decision.Allowed || !v.Refused || v.By != gate.ByDenyList || v.Decision.RetryAfter != 0 {
-		t.Errorf("on the deny list: %+v", v)
+		t.Errorf("on the deny list: got %+v, want allowed but refused by the deny list, nothing to wait for", v)
 	}
 	want := map[string]int64{
 		"policy.decisions{by=limits,outcome=admitted,policy=api}":          2,
@@ -116,14 +116,14 @@ func TestShadow(t *testing.T) {
 	}
 	up, err := g.AllowUpTo(ctx, gate.Ask{Key: "ann", Cost: 4})
 	if err != nil || !up.Decision.Allowed || up.Decision.Granted != 4 || !up.Refused {
-		t.Errorf("up to: %+v, %v", up, err)
+		t.Errorf("up to: got %+v, %v; want allowed but refused, with 4 granted", up, err)
 	}
 	r, v, err := g.Reserve(ctx, gate.Ask{Key: "ann", Cost: 1})
 	if err != nil || !v.Refused || !v.Decision.Allowed || r.ID == "" || len(r.Charges) != 0 {
-		t.Errorf("reserve: %+v, %+v, %v", r, v, err)
+		t.Errorf("reserve: got %+v, %+v, %v; want allowed but refused, and an ID without charges", r, v, err)
 	}
 	if err := g.Settle(ctx, "", r, 7); err != nil {
-		t.Errorf("settling what was not charged: %v", err)
+		t.Errorf("settling what was not charged: got %v, want no error", err)
 	}
 }
 
@@ -134,10 +134,10 @@ func TestPolicyNames(t *testing.T) {
 	_, err := g.Allow(ctx, gate.Ask{Policy: "serach", Key: "ann", Cost: 1})
 	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), `did you mean "search"`) ||
 		!strings.Contains(err.Error(), "login") || !strings.HasPrefix(err.Error(), "gate: ") || strings.Contains(err.Error(), "ann") {
-		t.Errorf("an unknown policy: %v", err)
+		t.Errorf("an unknown policy: got %v, want gate.ErrPolicy from gate with the known names, the nearest, and no key", err)
 	}
 	if _, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1}); !errors.Is(err, gate.ErrPolicy) {
-		t.Errorf("no policy named, and two there: %v", err)
+		t.Errorf("no policy named, and two there: got %v, want gate.ErrPolicy", err)
 	}
 	for _, c := range []struct {
 		file config.File
@@ -156,10 +156,10 @@ func TestPolicyNames(t *testing.T) {
 	}
 	err = g.Reload(&config.File{Policies: two, Service: config.Service{Default: "loging"}})
 	if !errors.Is(err, gate.ErrPolicy) || !strings.Contains(err.Error(), "default_policy") {
-		t.Errorf("a default that is not there: %v", err)
+		t.Errorf("an unknown default: got %v, want gate.ErrPolicy with default_policy", err)
 	}
 	if got := g.Policies(); len(got) != 2 || got[0] != "login" {
-		t.Errorf("policies after a failed reload: %v", got)
+		t.Errorf("policies after a failed reload: got %v, want the 2 of before, login first", got)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestBadCosts(t *testing.T) {
 			g.AllowBatch(ctx, []gate.Ask{ask}, make([]gate.Verdict, 1), errs)
 			for i, err := range []error{a, b, c, d, e, f, errs[0]} {
 				if !errors.Is(err, slidegate.ErrCost) || strings.Contains(err.Error(), key) {
-					t.Errorf("verb %d, cost %d: %v", i, cost, err)
+					t.Errorf("verb %d, cost %d: got %v, want slidegate.ErrCost without the key", i, cost, err)
 				}
 			}
 		}
@@ -190,32 +190,32 @@ func TestReservation(t *testing.T) {
 	ask := gate.Ask{Policy: "api", Key: "ann", Cost: 2}
 	r, v, err := g.Reserve(ctx, ask)
 	if err != nil || !v.Decision.Allowed || v.Decision.Remaining != 0 || len(r.Charges) != 1 {
-		t.Fatalf("%+v, %+v, %v", r, v, err)
+		t.Fatalf("reserve: got %+v, %+v, %v; want allowed with 0 remaining and one charge", r, v, err)
 	}
 	if refusedRes, v, err := g.Reserve(ctx, ask); err != nil || v.Decision.Allowed || refusedRes.ID != "" {
-		t.Fatalf("a second one: %+v, %+v, %v", refusedRes, v, err)
+		t.Fatalf("a second reservation: got %+v, %+v, %v; want a denial without an ID", refusedRes, v, err)
 	}
 	if err := g.Settle(ctx, "api", r, 1); err != nil {
 		t.Fatal(err)
 	}
 	if v, _ := g.Peek(ctx, gate.Ask{Policy: "api", Key: "ann", Cost: 1}); v.Decision.Remaining != 1 {
-		t.Errorf("settled to 1 of 2: %+v", v)
+		t.Errorf("settled to 1 of 2: got %+v, want 1 remaining", v)
 	}
 	if err := g.Settle(ctx, "nobody", r, 1); !errors.Is(err, gate.ErrPolicy) {
-		t.Errorf("under a policy that is not there: %v", err)
+		t.Errorf("settling under an unknown policy: got %v, want gate.ErrPolicy", err)
 	}
 	if err := g.Settle(ctx, "api", slidegate.Reservation{}, 1); !errors.Is(err, slidegate.ErrReservation) {
-		t.Errorf("of a refused one: %v", err)
+		t.Errorf("settling a refused reservation: got %v, want slidegate.ErrReservation", err)
 	}
 	free, v, err := g.Reserve(ctx, gate.Ask{Policy: "api", Key: "friend", Cost: 5})
 	if err != nil || v.By != gate.ByAllowList || free.ID == "" {
-		t.Fatalf("%+v, %+v, %v", free, v, err)
+		t.Fatalf("reserve on the allow list: got %+v, %+v, %v; want an ID by the allow list", free, v, err)
 	}
 	if err := g.Cancel(ctx, "api", free); err != nil {
 		t.Error(err)
 	}
 	if err := g.Settle(ctx, "api", free, -1); !errors.Is(err, slidegate.ErrCost) {
-		t.Errorf("a negative true cost: %v", err)
+		t.Errorf("settling a negative cost: got %v, want slidegate.ErrCost", err)
 	}
 }
 
@@ -225,19 +225,19 @@ func TestRefundAndReset(t *testing.T) {
 	ask := gate.Ask{Key: "ann", Cost: 1}
 	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 2})
 	if v, err := g.Refund(ctx, ask); err != nil || v.Decision.Remaining != 1 || v.Decision.Granted != 1 {
-		t.Errorf("refund: %+v, %v", v, err)
+		t.Errorf("refund: got %+v, %v; want 1 granted and 1 remaining", v, err)
 	}
 	if v, err := g.Refund(ctx, gate.Ask{Key: "friend", Cost: 1}); err != nil || v.By != gate.ByAllowList || v.Decision.Granted != 0 {
-		t.Errorf("refund of one who pays nothing: %+v, %v", v, err)
+		t.Errorf("refund on the allow list: got %+v, %v; want 0 granted by the allow list", v, err)
 	}
 	if err := g.Reset(ctx, ask); err != nil {
 		t.Fatal(err)
 	}
 	if v, _ := g.Peek(ctx, ask); v.Decision.Remaining != 2 {
-		t.Errorf("after a reset: %+v", v)
+		t.Errorf("after a reset: got %+v, want 2 remaining", v)
 	}
 	if err := g.Reset(ctx, gate.Ask{Key: "robot"}); err != nil {
-		t.Errorf("reset of one without limits: %v", err)
+		t.Errorf("reset of a key without limits: got %v, want no error", err)
 	}
 }
 
@@ -245,9 +245,9 @@ func TestRetryAfterIsTheLimitsOwn(t *testing.T) {
 	c := newClock()
 	g := newGate(t, all(memory(t, c)), gate.Options{}, config.Policy{Name: "p", Limits: limits("1/10s sliding-log")})
 	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
-	c.add(4 * time.Second)
+	c.Advance(4_000_000)
 	v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
 	if v.Decision.Allowed || v.Decision.RetryAfter != 6*time.Second {
-		t.Errorf("4s after the only unit of a log of 10s: %+v", v)
+		t.Errorf("4s after the only unit of a log of 10s: got %+v, want a denial to retry after 6s", v)
 	}
 }

@@ -18,11 +18,11 @@ func TestCandidate(t *testing.T) {
 	for i := range 4 {
 		v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1})
 		if v.Decision.Allowed != (i < 3) || v.Decision.Quota != 3 || len(v.Limits) != 1 || v.Decision.Answers != nil {
-			t.Errorf("ask %d: %+v", i, v)
+			t.Errorf("ask %d: got %+v, want allowed %v by the one limit of 3, without the candidate's answer", i, v, i < 3)
 		}
 	}
 	if got := store.applies.Load(); got != 4 {
-		t.Errorf("4 asks are %d calls to the store: the candidate is to ride along", got)
+		t.Errorf("4 asks are %d calls to the store, want 4 that include the candidate", got)
 	}
 	mustAllow(t, g, gate.Ask{Key: "ann"})            // a peek is no traffic
 	mustAllow(t, g, gate.Ask{Key: "vip", Cost: 1})   // an override stays when the candidate replaces the limits
@@ -53,7 +53,7 @@ func TestCandidateSeesWhatWasRefused(t *testing.T) {
 		t.Helper()
 		e, err := g.Explain(ctx, gate.Ask{Key: "ann", Cost: 1})
 		if err != nil || len(e.Candidate) != 1 {
-			t.Fatalf("%+v, %v", e, err)
+			t.Fatalf("explain: got %+v, %v; want one candidate", e, err)
 		}
 		return e.Candidate[0].Remaining
 	}
@@ -61,13 +61,13 @@ func TestCandidateSeesWhatWasRefused(t *testing.T) {
 		t.Errorf("the candidate has %d of 5 left after 4 asks, want 1", got)
 	}
 	if _, err := g.Refund(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || left() != 2 {
-		t.Errorf("a refund goes to the candidate too: %d left, %v", left(), err)
+		t.Errorf("after a refund the candidate has %d left, error %v; want 2", left(), err)
 	}
 	if _, _, err := g.Reserve(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || left() != 1 {
-		t.Errorf("so does a reservation: %d left, %v", left(), err)
+		t.Errorf("after a reservation the candidate has %d left, error %v; want 1", left(), err)
 	}
 	if err := g.Reset(ctx, gate.Ask{Key: "ann"}); err != nil || left() != 5 {
-		t.Errorf("and a reset: %d left, %v", left(), err)
+		t.Errorf("after a reset the candidate has %d left, error %v; want 5", left(), err)
 	}
 }
 
@@ -80,13 +80,13 @@ func TestCandidateThatFailsIsIgnored(t *testing.T) {
 	store.fail("/candidate")
 	v, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1})
 	if err != nil || !v.Decision.Allowed {
-		t.Errorf("%+v, %v", v, err)
+		t.Errorf("allow: got %+v, %v; want it allowed", v, err)
 	}
 	if _, _, err := g.Reserve(ctx, gate.Ask{Key: "bob", Cost: 1}); err != nil {
-		t.Errorf("reserve: %v", err)
+		t.Errorf("reserve: got %v, want no error", err)
 	}
 	if e, err := g.Explain(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || e.Candidate != nil || len(e.Limits) != 1 {
-		t.Errorf("explain: %+v, %v", e, err)
+		t.Errorf("explain: got %+v, %v; want one limit and no candidate", e, err)
 	}
 	want := map[string]int64{"policy.decisions{by=limits,outcome=admitted,policy=p}": 2, "policies{}": 1}
 	if got := m.read(t); !maps.Equal(got, want) {
@@ -94,7 +94,7 @@ func TestCandidateThatFailsIsIgnored(t *testing.T) {
 	}
 	store.fail("p") // all of it
 	if _, err := g.Allow(ctx, gate.Ask{Key: "ann", Cost: 1}); err != errStore {
-		t.Errorf("the store's own error: %v", err)
+		t.Errorf("got %v, want the store's own error, %v", err, errStore)
 	}
 	if got := m.read(t)["policy.decisions{by=limits,outcome=error,policy=p}"]; got != 1 {
 		t.Errorf("%d errors counted, want 1", got)

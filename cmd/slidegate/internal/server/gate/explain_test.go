@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
@@ -18,7 +17,7 @@ func TestExplain(t *testing.T) {
 	store := memory(t, c)
 	g := newGate(t, all(store), gate.Options{}, p)
 	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 2})
-	c.add(4 * time.Second)
+	c.Advance(4_000_000)
 	for _, x := range []struct {
 		ask  gate.Ask
 		want string

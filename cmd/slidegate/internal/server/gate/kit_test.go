@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -16,23 +15,16 @@ import (
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 var ctx = context.Background()
 
-// clock is a store's clock that a test sets. It begins well within a window of any length that divides a day.
-type clock struct{ now atomic.Int64 }
-
-func newClock() *clock {
-	c := &clock{}
-	c.now.Store(1_800_000_000_000_000)
-	return c
-}
-
-func (c *clock) add(d time.Duration) { c.now.Add(d.Microseconds()) }
+// newClock returns a store's clock that only the test moves. It begins well within a window of any length that divides a day.
+func newClock() *storetest.Clock { return storetest.NewClock(1_800_000_000_000_000) }
 
 // memory returns a store that runs by the clock.
-func memory(t testing.TB, c *clock) *memstore.Store {
+func memory(t testing.TB, c *storetest.Clock) *memstore.Store {
 	t.Helper()
 	store, err := newMemory(c)
 	if err != nil {
@@ -41,8 +33,8 @@ func memory(t testing.TB, c *clock) *memstore.Store {
 	return store
 }
 
-func newMemory(c *clock) (*memstore.Store, error) {
-	return memstore.New(memstore.Options{MaxKeys: 4096, Now: func() slidegate.Micros { return slidegate.Micros(c.now.Load()) }})
+func newMemory(c *storetest.Clock) (*memstore.Store, error) {
+	return memstore.New(memstore.Options{MaxKeys: 4096, Now: c.Now})
 }
 
 // watched is a store that tells what it was asked, and can fail.

@@ -50,10 +50,10 @@ func TestReloadTellsWhatChanged(t *testing.T) {
 	}
 	bad := &config.File{Policies: []config.Policy{policyOf("kept", "9/1h"), {Name: "empty"}}}
 	if err := g.Reload(bad); err == nil || !strings.Contains(err.Error(), `policy "empty": limits`) {
-		t.Errorf("a policy without limits: %v", err)
+		t.Errorf("a policy without limits: got %v, want an error with %q", err, `policy "empty": limits`)
 	}
 	if v, _ := g.Peek(ctx, gate.Ask{Policy: "kept", Key: "new", Cost: 1}); v.Decision.Quota != 2 {
-		t.Errorf("half of a bad file was taken: %+v", v)
+		t.Errorf("after a bad file: got %+v, want the quota of before, 2", v)
 	}
 	want := `level=INFO msg="limit starts empty: its name or shape is new" policy=raised limit=7/1m candidate=false
 level=INFO msg="limit starts empty: its name or shape is new" policy=reshaped limit=2/2h candidate=false
@@ -68,7 +68,7 @@ level=ERROR msg="policies not reloaded; the old ones stay in force" error="gate:
 	got := m.read(t)
 	for outcome, n := range map[string]int64{"ok": 1, "unchanged": 1, "failed": 1} {
 		if got["reloads{outcome="+outcome+"}"] != n {
-			t.Errorf("reloads: %v", got)
+			t.Errorf("reloads: got %v, want %v with the outcome %s", got, n, outcome)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		}
 		for _, l := range v.Limits {
 			if l.Quota != v.Limits[0].Quota || v.Decision.Quota != l.Quota {
-				t.Errorf("two files in one answer: %+v", v)
+				t.Errorf("got %+v, want all limits of one answer from one file", v)
 			}
 		}
 		return v.Decision.Allowed
@@ -115,7 +115,7 @@ func TestReloadUnderLoad(t *testing.T) {
 				}
 				g.AllowBatch(ctx, asks, verdicts, errs)
 				if verdicts[0].Limits[0].Quota != verdicts[1].Limits[0].Quota {
-					t.Errorf("two files in one batch: %+v", verdicts)
+					t.Errorf("got %+v, want all verdicts of one batch from one file", verdicts)
 				}
 				for i := range verdicts {
 					if check(verdicts[i], errs[i]) {
@@ -175,10 +175,10 @@ func TestWhatNewRefuses(t *testing.T) {
 		}
 	}
 	if _, err := gate.New(nil, all(store), gate.Options{}); err == nil {
-		t.Error("no file was accepted")
+		t.Error("New accepts a nil file, want an error")
 	}
 	_, err := gate.New(&config.File{Policies: change(func(p *config.Policy) { p.Limits[0].Quota = 0 })}, all(store), gate.Options{})
 	if !errors.Is(err, slidegate.ErrLimit) {
-		t.Errorf("a limit that cannot be: %v", err)
+		t.Errorf("an invalid limit: got %v, want slidegate.ErrLimit", err)
 	}
 }

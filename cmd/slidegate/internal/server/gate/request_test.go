@@ -51,7 +51,7 @@ func TestAllThatMatchAreAsked(t *testing.T) {
 	for i := range 3 {
 		v := check(t, g, request("POST", "http://a.example/login"))
 		if v.Decision.Allowed != (i < 2) || v.Policy != "login" || len(v.Limits) != 3 || len(v.Decision.Answers) != 3 {
-			t.Errorf("login %d: %+v", i, v)
+			t.Errorf("login %d: got %+v, want allowed %v by login, with 3 limits and 3 answers", i, v, i < 2)
 		}
 	}
 	if got := store.applies.Load(); got != 3 {
@@ -60,12 +60,12 @@ func TestAllThatMatchAreAsked(t *testing.T) {
 	// The third was refused by login, so site must not have been charged for it.
 	v := check(t, g, request("GET", "http://a.example/other"))
 	if !v.Decision.Allowed || v.Policy != "site" || v.Decision.Remaining != 1 || v.Decision.LimitName != "short" {
-		t.Errorf("site after two logins: %+v", v)
+		t.Errorf("site after two logins: got %+v, want allowed by site, with 1 remaining of short", v)
 	}
 	check(t, g, request("GET", "http://A.example//other")) // the same host
 	v = check(t, g, request("POST", "http://a.example/login"))
 	if v.Decision.Allowed || v.Policy == "" || !v.Refused {
-		t.Errorf("both refuse: %+v", v)
+		t.Errorf("both refuse: got %+v, want a refusal that names a policy", v)
 	}
 	want := map[string]int64{
 		"policy.decisions{by=limits,outcome=admitted,policy=login}": 2,
@@ -82,7 +82,7 @@ func TestAllThatMatchAreAsked(t *testing.T) {
 func TestNothingMatches(t *testing.T) {
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, matching("login", "POST /login", "{address}", "1/1h"))
 	if v := check(t, g, request("GET", "/login")); !v.Decision.Allowed || v.Policy != "" || v.By != gate.ByUnlimited {
-		t.Errorf("%+v", v)
+		t.Errorf("without a policy: got %+v, want allowed by gate.ByUnlimited", v)
 	}
 }
 
@@ -99,11 +99,11 @@ func TestWatchersAreApart(t *testing.T) {
 	for i := range 3 {
 		v := check(t, g, request("GET", "/"))
 		if v.Decision.Allowed != (i < 2) || v.Policy != "real" || v.Shadow || v.Decision.Quota != 2 {
-			t.Errorf("%d: %+v", i, v)
+			t.Errorf("request %d: got %+v, want allowed %v by real with the quota 2, no shadow", i, v, i < 2)
 		}
 	}
 	if got := store.applies.Load(); got != 3 {
-		t.Errorf("%d calls for 3 requests, with a policy that watches and two candidates", got)
+		t.Errorf("%d calls to the store, want 3 for 3 requests with a shadow and two candidates", got)
 	}
 	want := map[string]int64{
 		"policy.decisions{by=limits,outcome=admitted,policy=real}":                           2,
@@ -123,7 +123,7 @@ func TestWatchersAreApart(t *testing.T) {
 	}
 	store.fail("watching") // and when it cannot even watch, that is nobody's trouble
 	if v := check(t, g, request("GET", "/", "X", "y")); v.Policy != "real" {
-		t.Errorf("%+v", v)
+		t.Errorf("got %+v, want a verdict by real", v)
 	}
 }
 
@@ -135,11 +135,11 @@ func TestOnlyWatchers(t *testing.T) {
 		g := newGate(t, all(store), gate.Options{}, policies...)
 		check(t, g, request("GET", "/"))
 		if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || !v.Shadow || !v.Refused || v.Policy != "second" {
-			t.Errorf("%d policies: %+v", len(policies), v)
+			t.Errorf("%d policies: got %+v, want allowed by the shadow second, which would refuse", len(policies), v)
 		}
 		store.fail("s")
 		if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || !v.Shadow || v.Refused {
-			t.Errorf("with a store that fails: %+v", v)
+			t.Errorf("with a store that fails: got %+v, want allowed by a shadow, not refused", v)
 		}
 		store.failing.Store(nil)
 	}
@@ -153,32 +153,32 @@ func TestListsOfSeveralPolicies(t *testing.T) {
 	g := newGate(t, all(store), gate.Options{}, off, on)
 	check(t, g, request("GET", "/"))
 	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.Policy != "on" || len(v.Limits) != 1 {
-		t.Errorf("one lets the client through, the other has limits: %+v", v)
+		t.Errorf("one policy exempts the client, the other has limits: got %+v, want a denial by the one limit of on", v)
 	}
 	on.Allow = here
 	g = newGate(t, all(store), gate.Options{}, off, on)
 	if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || v.By != gate.ByAllowList {
-		t.Errorf("both let it through: %+v", v)
+		t.Errorf("both policies exempt the client: got %+v, want allowed by gate.ByAllowList", v)
 	}
 	on.Deny = here
 	g = newGate(t, all(store), gate.Options{}, off, on)
 	before := store.applies.Load()
 	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.By != gate.ByDenyList || v.Policy != "on" || !v.Decision.Never() {
-		t.Errorf("one refuses it: %+v", v)
+		t.Errorf("one policy denies the client: got %+v, want a denial for ever by on's deny list", v)
 	}
 	on.Shadow = true
 	g = newGate(t, all(store), gate.Options{}, off, on)
 	if v := check(t, g, request("GET", "/")); !v.Decision.Allowed || v.By != gate.ByDenyList || !v.Shadow || !v.Refused {
-		t.Errorf("one would refuse it, but only watches: %+v", v)
+		t.Errorf("a shadow would deny the client: got %+v, want allowed, and refused by the shadow's deny list", v)
 	}
 	if store.applies.Load() != before {
-		t.Error("the store was asked about somebody on the deny list")
+		t.Error("the store was asked about a client on the deny list, want no call")
 	}
 	third := matching("third", "", "{method}", "1/1h") // decides, whatever one that watches would do
 	g = newGate(t, all(store), gate.Options{}, on, third)
 	check(t, g, request("GET", "/"))
 	if v := check(t, g, request("GET", "/")); v.Decision.Allowed || v.Policy != "third" || v.By != gate.ByLimits {
-		t.Errorf("one would refuse it, but only watches, another has limits: %+v", v)
+		t.Errorf("a shadow would deny the client, another policy has limits: got %+v, want a denial by the limits of third", v)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestStrictestFailureMode(t *testing.T) {
 			t.Errorf("%q and %q: flags %v, want %s", c.first, c.second, v.Decision.Flags, c.want)
 		}
 		if v := mustAllow(t, g, gate.Ask{Policy: "second", Key: "ann", Cost: 1}); v.Decision.Flags != flags[c.second] {
-			t.Errorf("%q alone: flags %v", c.second, v.Decision.Flags)
+			t.Errorf("%q alone: flags %v, want %v", c.second, v.Decision.Flags, flags[c.second])
 		}
 		g.Close()
 	}
@@ -236,19 +236,19 @@ func TestTooManyLimitsTogether(t *testing.T) {
 	}
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, policies...)
 	if _, err := g.CheckRequest(ctx, request("GET", "/")); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("80 limits at once, and the store takes 64: %v", err)
+		t.Errorf("80 limits at once in a store that takes 64: got %v, want store.ErrUnsupported", err)
 	}
 	file := &config.File{Policies: policies}
 	if _, err := gate.New(file, all(memory(t, newClock())), gate.Options{Requests: true}); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("where requests are checked, New says %v", err)
+		t.Errorf("where requests are checked, New returned %v, want store.ErrUnsupported", err)
 	}
 	policies[1].Match = "/b/"
 	if err := g.Reload(file); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("where a policy has a Match, Reload says %v", err)
+		t.Errorf("where a policy has a Match, Reload returned %v, want store.ErrUnsupported", err)
 	}
 	policies[0].Match = "/a/"
 	if err := g.Reload(file); err != nil {
-		t.Errorf("where no request faces both, Reload says %v", err)
+		t.Errorf("where no request faces both, Reload returned %v, want no error", err)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestKeysOfRequests(t *testing.T) {
 		}
 		mustAllow(t, g, gate.Ask{Key: c.key, Cost: 1})
 		if v := check(t, g, c.request); v.Decision.Allowed {
-			t.Errorf("%s %v: the key is not %q", c.template, c.request.URL, c.key)
+			t.Errorf("%s %v: got %+v, want a denial for the key %q", c.template, c.request.URL, v, c.key)
 		}
 		g.Close()
 	}
@@ -295,7 +295,7 @@ func TestUserAndKeyThatTheDoorVouchesFor(t *testing.T) {
 	mustAllow(t, g, gate.Ask{Key: "ann k", Cost: 1})
 	v, err := g.CheckRequest(ctx, request("GET", "/").WithContext(config.WithKey(config.WithUser(ctx, "ann"), "k")))
 	if err != nil || v.Decision.Allowed {
-		t.Errorf("%+v, %v", v, err)
+		t.Errorf("got %+v, %v; want a denial", v, err)
 	}
 }
 
@@ -304,6 +304,6 @@ func TestCostOfPolicies(t *testing.T) {
 	p.Cost, _ = config.ParseCost("4")
 	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p, matching("q", "", "{address}", "10/1h"))
 	if v := check(t, g, request("GET", "/")); v.Decision.Remaining != 6 || v.Decision.Answers[1].Remaining != 9 {
-		t.Errorf("4 of 10 and 1 of 10: %+v", v)
+		t.Errorf("4 of 10 and 1 of 10: got %+v, want 6 and 9 remaining", v)
 	}
 }

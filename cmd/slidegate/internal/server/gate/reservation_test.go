@@ -39,7 +39,7 @@ func TestInventedReservation(t *testing.T) {
 		}}
 		err := g.Settle(t.Context(), "api", r, 2)
 		if test.known != (err == nil) || !test.known && !errors.Is(err, slidegate.ErrReservation) {
-			t.Errorf("%s: %v", test.limit, err)
+			t.Errorf("%s: got %v, want no error if known, else slidegate.ErrReservation; known is %v", test.limit, err, test.known)
 		}
 	}
 }

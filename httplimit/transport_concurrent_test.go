@@ -116,7 +116,7 @@ func TestTransportConcurrent(t *testing.T) {
 			}
 			for i := quota; i < len(times); i++ {
 				if within := times[i].Sub(times[i-quota]); within < time.Second {
-					t.Errorf("%s: %d within %v", host, quota+1, within)
+					t.Errorf("%s: got %d requests within %v, want at most %d within a second", host, quota+1, within, quota)
 				}
 			}
 		}

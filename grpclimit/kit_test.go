@@ -6,9 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -20,8 +18,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/grpclimit"
 	"github.com/slidegate/slidegate/memstore"
-	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 // The methods of the service that the tests call. Say answers what it is told, Chat answers every message, List answers
@@ -101,17 +99,9 @@ func serveCollect(_ any, stream grpc.ServerStream) error {
 	}
 }
 
-// clock is a store's clock that only the test moves.
-type clock struct{ micros atomic.Int64 }
+// newClock returns a store's clock that only the test moves.
+func newClock() *storetest.Clock { return storetest.NewClock(1_700_000_000_000_000) }
 
-func newClock() *clock {
-	c := new(clock)
-	c.micros.Store(1_700_000_000_000_000)
-	return c
-}
-
-func (c *clock) now() rule.Micros        { return rule.Micros(c.micros.Load()) }
-func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 func parse(texts ...string) (l []slidegate.Limit) {
 	for _, text := range texts {
 		l = append(l, slidegate.MustParseLimit(text))
@@ -121,11 +111,11 @@ func parse(texts ...string) (l []slidegate.Limit) {
 
 // newLimiter returns a limiter over a store in memory; a nil clock is the real one. Without limits it is one for limits that
 // are given per call.
-func newLimiter(t testing.TB, c *clock, limits ...string) *slidegate.Limiter {
+func newLimiter(t testing.TB, c *storetest.Clock, limits ...string) *slidegate.Limiter {
 	t.Helper()
 	opts := memstore.Options{}
 	if c != nil {
-		opts.Now = c.now
+		opts.Now = c.Now
 	}
 	store, err := memstore.New(opts)
 	if err != nil {
@@ -203,7 +193,7 @@ func details(t testing.TB, err error) (retry *errdetails.RetryInfo, quota *errde
 		case *errdetails.QuotaFailure:
 			quota = detail
 		default:
-			t.Errorf("there is a detail of type %T", detail)
+			t.Errorf("there is a detail of type %T, want only RetryInfo and QuotaFailure", detail)
 		}
 	}
 	return retry, quota

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -20,10 +21,7 @@ type between struct {
 // newBetween returns a store at noon.
 func newBetween(t testing.TB, apply func(context.Context, *store.Request) error) *between {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return noon }}))(t)
 	return &between{store: store, apply: apply}
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"reflect"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 var limitTexts = []string{
@@ -48,14 +48,14 @@ func TestSameAsLimiter(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			c.add(time.Duration(rapid.IntRange(0, 4_000_000).Draw(t, "later")) * time.Microsecond)
+			c.Advance(slidegate.Micros(rapid.IntRange(0, 4_000_000).Draw(t, "later")))
 			ask := gate.Ask{Policy: "p", Key: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), Cost: int64(rapid.IntRange(0, 5).Draw(t, "cost"))}
 			step(t, g, l, ask, rapid.SampledFrom([]string{"allow", "allow", "allow", "upto", "peek", "refund", "reset", "reserve"}).Draw(t, "verb"))
 		}
 	})
 }
 
-func drawStore(t *rapid.T, c *clock) store.Store {
+func drawStore(t *rapid.T, c *storetest.Clock) store.Store {
 	store, err := newMemory(c)
 	if err != nil {
 		t.Fatal(err)
@@ -95,10 +95,10 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, ask gate.Ask, verb str
 		}
 	}
 	if mine != nil || theirs != nil {
-		t.Fatalf("%s: %v, %v", verb, mine, theirs)
+		t.Fatalf("%s: the gate returned %v and the limiter %v, want no errors", verb, mine, theirs)
 	}
 	if !reflect.DeepEqual(v.Decision, d) || verb != "reset" && v.Refused == d.Allowed {
-		t.Fatalf("%s %+v: the gate says\n%+v\nand the limiter\n%+v", verb, ask, v, d)
+		t.Fatalf("%s %+v: got from the gate\n%+v\nwant as from the limiter\n%+v", verb, ask, v, d)
 	}
 }
 
@@ -124,19 +124,19 @@ func TestBatchAsOneByOne(t *testing.T) {
 			metrics[i] = m
 		}
 		for range 5 {
-			c.add(time.Duration(rapid.IntRange(0, 4_000_000).Draw(t, "later")) * time.Microsecond)
+			c.Advance(slidegate.Micros(rapid.IntRange(0, 4_000_000).Draw(t, "later")))
 			asks := rapid.SliceOfN(rapid.Custom(drawAsk), 0, 12).Draw(t, "asks")
 			verdicts, errs := make([]gate.Verdict, len(asks)), make([]error, len(asks))
 			gates[0].AllowBatch(ctx, asks, verdicts, errs)
 			for i, ask := range asks {
 				v, err := gates[1].Allow(ctx, ask)
 				if !reflect.DeepEqual(v, verdicts[i]) || fmt.Sprint(err) != fmt.Sprint(errs[i]) {
-					t.Fatalf("ask %d of %+v: together\n%+v, %v\nalone\n%+v, %v", i, asks, verdicts[i], errs[i], v, err)
+					t.Fatalf("ask %d of %+v: got together\n%+v, %v\nwant as alone\n%+v, %v", i, asks, verdicts[i], errs[i], v, err)
 				}
 			}
 		}
 		if a, b := metrics[0].readAll(t), metrics[1].readAll(t); !reflect.DeepEqual(a, b) {
-			t.Fatalf("metrics: together\n%v\nalone\n%v", a, b)
+			t.Fatalf("metrics: got together\n%v\nwant as alone\n%v", a, b)
 		}
 	})
 }
@@ -166,13 +166,13 @@ func TestBatchIsOneCall(t *testing.T) {
 	}
 	for i, v := range verdicts {
 		if errs[i] != nil || v.Decision.Allowed != (i < 60) || len(v.Decision.Answers) != 2 {
-			t.Fatalf("ask %d: %+v, %v", i, v, errs[i])
+			t.Fatalf("ask %d: got %+v, %v; want allowed %v with 2 answers", i, v, errs[i], i < 60)
 		}
 	}
 	g.AllowBatch(ctx, nil, nil, nil)
 	defer func() {
 		if recover() == nil {
-			t.Error("too few verdicts are a mistake in the program, and must not go unseen")
+			t.Error("too few verdicts went unnoticed, want a panic")
 		}
 	}()
 	g.AllowBatch(ctx, asks, verdicts[:1], errs)

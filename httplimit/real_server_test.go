@@ -34,7 +34,7 @@ func onTheWire(t *testing.T, handler func(t *testing.T) http.Handler, test func(
 				defer response.Body.Close()
 				body, err := io.ReadAll(response.Body)
 				if err != nil || response.ProtoMajor != major {
-					t.Fatalf("%s, %v", response.Proto, err)
+					t.Fatalf("got %s and the error %v, want HTTP/%d and none", response.Proto, err, major)
 				}
 				return response, string(body)
 			})
@@ -63,13 +63,13 @@ func TestWire(t *testing.T) {
 			response, body := get(want.method, "/")
 			h := response.Header
 			if response.StatusCode != want.status || body != want.body || h.Get("RateLimit") != want.limit || h.Get("Retry-After") != want.retry {
-				t.Errorf("request %d: %d with %v\n%s", i+1, response.StatusCode, h, body)
+				t.Errorf("request %d: got %d with %v\n%s\nwant %+v", i+1, response.StatusCode, h, body, want)
 			}
 			if h.Get("RateLimit-Policy") != `"2/1m";q=2;w=60` {
-				t.Errorf("request %d: the policy is %q", i+1, h.Get("RateLimit-Policy"))
+				t.Errorf("request %d: RateLimit-Policy is %q, want %q", i+1, h.Get("RateLimit-Policy"), `"2/1m";q=2;w=60`)
 			}
 			if want.status == 429 && (h.Get("Content-Type") != "application/problem+json" || h.Get("Cache-Control") != "no-store") {
-				t.Errorf("request %d: refused with %v", i+1, h)
+				t.Errorf("request %d: refused with %v, want application/problem+json and no-store", i+1, h)
 			}
 		}
 	})
@@ -110,10 +110,10 @@ func TestWireThroughRecorder(t *testing.T) {
 		} {
 			response, body := get("GET", path)
 			if response.StatusCode != want.Status || len(body) != int(want.Bytes) {
-				t.Errorf("%s: the client got %d and %d bytes", path, response.StatusCode, len(body))
+				t.Errorf("%s: the client got %d and %d bytes, want %d and %d", path, response.StatusCode, len(body), want.Status, want.Bytes)
 			}
 			if told != want {
-				t.Errorf("%s: After was told %+v, not %+v", path, told, want)
+				t.Errorf("%s: After got %+v, want %+v", path, told, want)
 			}
 		}
 	})
@@ -145,6 +145,6 @@ func TestWireEarlyHints(t *testing.T) {
 	}
 	response.Body.Close()
 	if hints != http.StatusEarlyHints || response.StatusCode != 200 {
-		t.Errorf("hints %d, then %d", hints, response.StatusCode)
+		t.Errorf("status %d, then %d; want 103, then 200", hints, response.StatusCode)
 	}
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 // play is a middleware in front of a handler, with a clock of its own.
 type play struct {
 	t       tester
-	now     rule.Micros
+	clock   storetest.Clock
 	limiter *slidegate.Limiter
 	events  []Event
 	served  int
@@ -36,8 +37,9 @@ const noon = rule.Micros(1_767_614_400_000_000)
 // newPlay puts a middleware in front of a handler that answers 200, or of handler if that is not nil.
 func newPlay(t tester, opts Options, handler http.HandlerFunc, limits ...slidegate.Limit) *play {
 	t.Helper()
-	p := &play{t: t, now: noon}
-	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return p.now }})
+	p := &play{t: t}
+	p.clock.Set(noon)
+	store, err := memstore.New(memstore.Options{Now: p.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +95,13 @@ func (p *play) ask(r *http.Request) *httptest.ResponseRecorder {
 }
 
 // wait lets time pass.
-func (p *play) wait(d time.Duration) { p.now += rule.Micros(d.Microseconds()) }
+func (p *play) wait(d time.Duration) { p.clock.Advance(rule.Micros(d.Microseconds())) }
 
 // last returns the last event.
 func (p *play) last() Event {
 	p.t.Helper()
 	if len(p.events) == 0 {
-		p.t.Fatal("there was no event")
+		p.t.Fatal("got no event, want at least one")
 	}
 	return p.events[len(p.events)-1]
 }
@@ -109,7 +111,7 @@ func (p *play) want(ask func() *httptest.ResponseRecorder, statuses ...int) {
 	p.t.Helper()
 	for i, status := range statuses {
 		if got := ask().Code; got != status {
-			p.t.Fatalf("request %d: status %d, not %d", i+1, got, status)
+			p.t.Fatalf("request %d: status %d, want %d", i+1, got, status)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestRetryAfterIsTrue(t *testing.T) {
 		p := newPlay(t, Options{Policies: []Policy{{Cost: func(*http.Request) int64 { return cost }}}}, nil, limit)
 		refused := 0
 		for range rapid.IntRange(1, 40).Draw(t, "requests") {
-			p.now += slidegate.Micros(rapid.Int64Range(0, 2*limit.Window.Microseconds()/limit.Quota).Draw(t, "later"))
+			p.clock.Advance(slidegate.Micros(rapid.Int64Range(0, 2*limit.Window.Microseconds()/limit.Quota).Draw(t, "later")))
 			cost = rapid.Int64Range(1, limit.Quota).Draw(t, "cost")
 			w := p.from("192.0.2.1")
 			if w.Code == 200 {
@@ -40,11 +40,11 @@ func TestRetryAfterIsTrue(t *testing.T) {
 			refused++
 			seconds, err := strconv.ParseInt(w.Header().Get("Retry-After"), 10, 64)
 			if err != nil || seconds < 1 {
-				t.Fatalf("Retry-After is %q", w.Header().Get("Retry-After"))
+				t.Fatalf("Retry-After is %q, want a whole number of seconds, at least 1", w.Header().Get("Retry-After"))
 			}
-			p.now += slidegate.Micros(seconds * 1e6)
+			p.clock.Advance(slidegate.Micros(seconds * 1e6))
 			if again := p.from("192.0.2.1"); again.Code != 200 {
-				t.Fatalf("%v: came back after %d seconds as told, and was refused: %v", limit, seconds, again.Header())
+				t.Fatalf("%v: status %d with %v after the %d seconds of Retry-After, want 200", limit, again.Code, again.Header(), seconds)
 			}
 		}
 		if refused == 0 {

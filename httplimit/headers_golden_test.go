@@ -29,14 +29,14 @@ func TestRefusalOfSeveral(t *testing.T) {
 		p.from("192.0.2.1")
 		w := p.from("192.0.2.1")
 		if body := `{"error":"rate limited","limit":"h","retry_after":7200}` + "\n"; w.Code != 429 || w.Body.String() != body {
-			t.Errorf("dialect %d: status %d, %s", dialect, w.Code, w.Body)
+			t.Errorf("dialect %d: status %d, %s; want 429, %s", dialect, w.Code, w.Body, body)
 		}
 		if w.Header().Get("Retry-After") != "7200" {
-			t.Errorf("dialect %d: Retry-After is %q", dialect, w.Header().Get("Retry-After"))
+			t.Errorf("dialect %d: Retry-After is %q, want 7200", dialect, w.Header().Get("Retry-After"))
 		}
 		for name, value := range want {
 			if got := w.Header().Get(name); got != value {
-				t.Errorf("dialect %d: %s is %q, not %q", dialect, name, got, value)
+				t.Errorf("dialect %d: %s is %q, want %q", dialect, name, got, value)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func TestTimesAreRoundedUpOnce(t *testing.T) {
 				h := http.Header{}
 				dialect.Write(h, []*HeaderItem{{quota: "1"}}, &d)
 				if got := h.Get("X-RateLimit-Reset") + h.Get("RateLimit-Reset"); got != strconv.FormatInt(want, 10) {
-					t.Errorf("dialect %d, allowed %v, %+v: the reset is %s, not %d", dialect, allowed, test, got, want)
+					t.Errorf("dialect %d, allowed %v, %+v: the reset is %s, want %d", dialect, allowed, test, got, want)
 				}
 			}
 		}
@@ -77,10 +77,10 @@ func TestNeverInTheOlderDialects(t *testing.T) {
 		h := http.Header{}
 		dialect.Write(h, []*HeaderItem{{quota: "10"}}, &d)
 		if got := h.Get("X-RateLimit-Reset") + h.Get("RateLimit-Reset"); got != want {
-			t.Errorf("dialect %d: the reset is %s", dialect, got)
+			t.Errorf("dialect %d: the reset is %s, want %s", dialect, got, want)
 		}
 		if got := h.Get("X-RateLimit-Remaining") + h.Get("RateLimit-Remaining"); got != "7" {
-			t.Errorf("dialect %d: %s remain", dialect, got)
+			t.Errorf("dialect %d: %s remain, want 7", dialect, got)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestRetryAfterAndSentence(t *testing.T) {
 		HeadersNone.Write(h, api, d)
 		told := retrySeconds(d)
 		if got := h.Get("Retry-After"); got != want || (told == -1) != (want == "") {
-			t.Errorf("%v: Retry-After is %q, not %q", wait, got, want)
+			t.Errorf("%v: Retry-After is %q and retrySeconds %d, want %q, and -1 only without Retry-After", wait, got, told, want)
 		}
 		sentence := "The quota is used up. Try again in " + want + " seconds."
 		switch want {
@@ -107,7 +107,7 @@ func TestRetryAfterAndSentence(t *testing.T) {
 			sentence = "The request is larger than the quota, and will never be admitted."
 		}
 		if got := string(BodyText.AppendRefusal(nil, api, d)); got != sentence+"\n" {
-			t.Errorf("%v: the text is %q", wait, got)
+			t.Errorf("%v: the text is %q, want %q", wait, got, sentence+"\n")
 		}
 		for _, body := range []Body{BodyProblem, BodyJSON} {
 			var document map[string]any
@@ -116,7 +116,7 @@ func TestRetryAfterAndSentence(t *testing.T) {
 			}
 			seconds, there := document["retry_after"]
 			if there != (want != "") || there && seconds != float64(told) {
-				t.Errorf("%v: the body has %v", wait, document)
+				t.Errorf("%v: the body is %v, want retry_after as in Retry-After, %q", wait, document, want)
 			}
 		}
 	}
@@ -137,13 +137,13 @@ func TestLargeAndSmallLimits(t *testing.T) {
 		p := newPlay(t, Options{}, nil, test.limit)
 		w := p.from("192.0.2.1")
 		if got := w.Header().Get("RateLimit-Policy"); got != `"x"`+test.policy {
-			t.Errorf("%v: RateLimit-Policy is %s", test.limit, got)
+			t.Errorf("%v: RateLimit-Policy is %s, want %s", test.limit, got, `"x"`+test.policy)
 		}
 		if got := w.Header().Get("RateLimit"); !strings.HasPrefix(got, `"x"`+test.fields) {
-			t.Errorf("%v: RateLimit is %s", test.limit, got)
+			t.Errorf("%v: RateLimit is %s, want it to begin with %s", test.limit, got, `"x"`+test.fields)
 		}
 		if got := w.Header().Get("X-RateLimit-Limit"); got != "" {
-			t.Errorf("another dialect is there: %s", got)
+			t.Errorf("X-RateLimit-Limit of another dialect is %q, want none", got)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestLongAnswers(t *testing.T) {
 		h := http.Header{}
 		HeadersIETF.Write(h, []*HeaderItem{{name: `"x"`}}, &d)
 		if got := h.Get("RateLimit"); got != want {
-			t.Errorf("%d: told %q, not %q", wait, got, want)
+			t.Errorf("%d: RateLimit is %q, want %q", wait, got, want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestSpellingsOfPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := m.Match(httptest.NewRequest("GET", test.target, nil)); got != test.want {
-			t.Errorf("%s for %s: %v", test.match, test.target, got)
+			t.Errorf("%s matches %s: %v, want %v", test.match, test.target, got, test.want)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func TestSpellingsOfHosts(t *testing.T) {
 		"[2001:DB8::1]": "[2001:db8::1]", "[2001:DB8::1]:80": "[2001:db8::1]", "": "",
 	} {
 		if got := plainHost(written); got != want {
-			t.Errorf("%q is seen as %q, not %q", written, got, want)
+			t.Errorf("plainHost(%q) is %q, want %q", written, got, want)
 		}
 	}
 }

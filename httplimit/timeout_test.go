@@ -39,13 +39,13 @@ func TestTimeout(t *testing.T) {
 				p := (&play{t: t}).over(store, test.opts, nil, slidegate.PerMinute(1))
 				start := time.Now()
 				if w := p.from("192.0.2.1"); w.Code != test.status {
-					t.Errorf("status %d, not %d", w.Code, test.status)
+					t.Errorf("status %d, want %d", w.Code, test.status)
 				}
 				if took := time.Since(start); took != 50*time.Millisecond {
-					t.Errorf("it took %v", took)
+					t.Errorf("the decision took %v, want 50ms", took)
 				}
 				if e := p.last(); !errors.Is(e.Err, context.DeadlineExceeded) || e.Decision.Flags != test.flags || len(p.events) != 1 {
-					t.Errorf("%d events, the last is %+v", len(p.events), e)
+					t.Errorf("got %d events, the last %+v; want 1, with context.DeadlineExceeded and the flags %v", len(p.events), e, test.flags)
 				}
 			})
 		})
@@ -56,7 +56,7 @@ func TestTimeout(t *testing.T) {
 func TestTimeoutIsNotTheHandlers(t *testing.T) {
 	p := newPlay(t, Options{Timeout: time.Hour}, func(_ http.ResponseWriter, r *http.Request) {
 		if _, ends := r.Context().Deadline(); ends || r.Context().Err() != nil {
-			t.Error("the handler was given the decision's context")
+			t.Error("the handler got the decision's context, want one without a deadline")
 		}
 	}, slidegate.PerMinute(1))
 	p.from("192.0.2.1")
@@ -80,13 +80,13 @@ func TestSettleWhenTheClientHasGone(t *testing.T) {
 		start := time.Now()
 		p.ask(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 		if settled != nil {
-			t.Errorf("settling was given a context that has ended: %v", settled)
+			t.Errorf("settling got a context that has ended with %v, want one that has not", settled)
 		}
 		if took := time.Since(start); took != 50*time.Millisecond {
-			t.Errorf("settling took %v", took)
+			t.Errorf("settling took %v, want 50ms", took)
 		}
 		if e := p.last(); !errors.Is(e.Err, context.DeadlineExceeded) || len(p.events) != 2 {
-			t.Errorf("%d events, the last is %+v", len(p.events), e)
+			t.Errorf("got %d events, the last %+v; want 2, the last with context.DeadlineExceeded", len(p.events), e)
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestCountsWhenTheClientHasGone(t *testing.T) {
 	})
 	p.ask(httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 	if got := p.left(); got != 6 {
-		t.Errorf("%d are left of 10, after 4 bytes", got)
+		t.Errorf("%d are left of 10 after 4 bytes, want 6", got)
 	}
 }
 
@@ -129,11 +129,11 @@ func TestGroup(t *testing.T) {
 		p := (&play{t: t}).over(newBetween(t, test.apply), test.opts, nil, slidegate.PerMinute(1))
 		p.ask(request("X-Tenant: acme"))
 		if len(groups) != test.asked {
-			t.Errorf("%s: the store was asked %d times", test.name, len(groups))
+			t.Errorf("%s: the store was asked %d times, want %d", test.name, len(groups), test.asked)
 		}
 		for _, group := range groups {
 			if group != "acme" {
-				t.Errorf("%s: asked in the group %q", test.name, group)
+				t.Errorf("%s: asked in the group %q, want acme", test.name, group)
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func TestGroup(t *testing.T) {
 		status int
 	}{{"acme", 200}, {"acme", 429}, {"other", 200}} {
 		if got := p.ask(request("X-Tenant: " + step.tenant)).Code; got != step.status {
-			t.Errorf("step %d: status %d, not %d", i, got, step.status)
+			t.Errorf("step %d: status %d, want %d", i, got, step.status)
 		}
 	}
 }
