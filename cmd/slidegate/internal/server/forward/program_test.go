@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"net"
@@ -143,4 +144,20 @@ func (s *site) get(from, method, path string, lines ...string) *http.Response {
 	must(s.t, err)
 	_ = response.Body.Close()
 	return response
+}
+
+// raw sends a request line as it is, which net/http would not write, and returns the status of the answer.
+func (s *site) raw(from, line string) int {
+	s.t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 20 * time.Second}
+	conn, err := dialer.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	must(s.t, err)
+	defer conn.Close()
+	must(s.t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	_, err = fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: example.com\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", line)
+	must(s.t, err)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	must(s.t, err)
+	_ = response.Body.Close()
+	return response.StatusCode
 }

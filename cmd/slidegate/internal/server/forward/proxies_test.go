@@ -90,6 +90,24 @@ func TestBehindNginx(t *testing.T) {
 	expect(t, s.get("127.0.0.1", "GET", "/"), "200")
 }
 
+// nginx routes /login#1 as /login, but its $request_uri keeps the fragment: it must not be a way around the limit of a login.
+func TestFragmentBehindNginx(t *testing.T) {
+	s := behindNginx(t)
+	admitted := 0
+	for i := range 50 {
+		switch got := s.raw("127.0.0.1", fmt.Sprintf("POST /login#%d", i)); got {
+		case 200:
+			admitted++
+		case 429:
+		default:
+			t.Fatalf("request %d: got %d, want 200 or 429", i, got)
+		}
+	}
+	if reached := s.reached.Load(); admitted != 1 || reached != 1 {
+		t.Errorf("%d are admitted and %d have reached the application, want 1", admitted, reached)
+	}
+}
+
 func TestBehindCaddy(t *testing.T) {
 	s := behindCaddy(t)
 	s.limits()

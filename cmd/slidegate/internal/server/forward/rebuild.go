@@ -92,6 +92,7 @@ func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	uri, _, _ = strings.Cut(uri, "#") // nginx routes without a fragment, and url.ParseRequestURI takes it for a part of the path
 	u, err := url.ParseRequestURI(uri)
 	if err != nil {
 		return nil, fmt.Errorf("forward: %s: is no path with a query, such as /login?next=home", saidBy[mode].uri)

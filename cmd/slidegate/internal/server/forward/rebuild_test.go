@@ -42,6 +42,28 @@ func TestStepBack(t *testing.T) {
 	}
 }
 
+// Proxies route without the fragment, so neither a match nor a key may see it.
+func TestRebuildWithoutFragment(t *testing.T) {
+	for uri, want := range map[string]string{
+		"/login": "/login", "/login#1": "/login", "/login#a#b": "/login", "/login#?a=b": "/login", "/login?a=b#c": "/login?a=b",
+		"/login?a=b#c?d": "/login?a=b", "/login%231": "/login%231", "http://example.com/login#1": "http://example.com/login",
+	} {
+		for mode, names := range saidBy {
+			r := &http.Request{Header: http.Header{names.method: {"POST"}, names.uri: {uri}}}
+			asked, err := rebuild(r, mode)
+			if err != nil || asked.URL.String() != want || asked.RequestURI != want {
+				t.Errorf("%s, %s: got %v, %v, want %s", mode, uri, asked, err, want)
+			}
+		}
+	}
+	for _, uri := range []string{"#", "#/login"} {
+		r := &http.Request{Header: http.Header{"X-Original-Method": {"POST"}, "X-Original-Uri": {uri}}}
+		if asked, err := rebuild(r, Nginx); err == nil {
+			t.Errorf("%s: got %v, want an error", uri, asked)
+		}
+	}
+}
+
 // The client that is found after stepping back is the one that is found before, if the proxy is trusted: whatever the
 // header says.
 func FuzzSameClient(f *testing.F) {
