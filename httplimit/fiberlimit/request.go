@@ -27,8 +27,9 @@ func newRequest(c fiber.Ctx) *http.Request {
 		TLS:           c.RequestCtx().TLSConnectionState(),
 	}
 	r.ProtoMajor, r.ProtoMinor, _ = http.ParseHTTPVersion(r.Proto)
+	target, _, _ := strings.Cut(r.RequestURI, "#") // fiber routes without a fragment, and url would take it for a part of the path
 	var err error
-	if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil {
+	if r.URL, err = url.ParseRequestURI(target); err != nil {
 		// Fiber routes what net/http would not parse, so it must be limited too.
 		r.URL = &url.URL{Path: string(from.URI().Path()), RawQuery: string(from.URI().QueryString())}
 	}

@@ -1,6 +1,7 @@
 package routers
 
 import (
+	"bufio"
 	"fmt"
 	"maps"
 	"net"
@@ -67,6 +68,42 @@ func TestPoliciesSeeTheRequest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A fragment in the target of a request is not a way around a match: a router that cuts it off routes to a login, and one
+// that does not routes to nothing.
+func TestFragments(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		address := router.serve(t, newLimits(t, httplimit.Policy{Match: "POST /login", Limits: perMinute(3)}), newSite(t))
+		logins := 0
+		for i := range 10 {
+			for _, target := range []string{"/login#%d", "/login?a=b#%d", "/login#%d?a=b", "http://example.com/login#%d"} {
+				if status := askRaw(t, address, "POST "+fmt.Sprintf(target, i)); status == http.StatusUnauthorized {
+					logins++
+				}
+			}
+		}
+		if logins > 3 {
+			t.Errorf("%d logins were tried, want 3 at most", logins)
+		}
+	})
+}
+
+// askRaw sends a request line as it is, which net/http would not write, and returns the status of the answer.
+func askRaw(t *testing.T, address, line string) int {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", line)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
 }
 
 // Keys outlive their request: what is kept of one must not change with the next on the same connection.
