@@ -45,6 +45,24 @@ func TestLimitsByRoute(t *testing.T) {
 	}
 }
 
+// TestFragments: the gate takes a fragment for a part of the path, as net/http does, so the application must get it as one:
+// a raw # it could cut off, and would serve /login without its limit.
+func TestFragments(t *testing.T) {
+	r := newRig(t, application(t, echo), settings{policies: []config.Policy{policy("login", "POST /login", "1/1h")}})
+	for i, step := range []struct {
+		target, want string
+		status       int
+	}{
+		{"/login#1", "POST /login%231 ", 200}, {"http://app.example/login#1", "POST /login%231 ", 200}, {"/login#1?a=b", "POST /login%231?a=b ", 200},
+		{"/login?a=b#1", "POST /login?a=b#1 ", 200}, {"/login?a=b#2", "", 429},
+	} {
+		got := r.raw("POST " + step.target + " HTTP/1.1\r\nHost: app.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		if got.StatusCode != step.status || !strings.HasPrefix(got.body, step.want) {
+			t.Errorf("step %d: %s: got %s and %q, want %d and %q", i, step.target, got.Status, got.body, step.status, step.want)
+		}
+	}
+}
+
 // TestTrueRetryAfter: asked again after Retry-After it is admitted, and a second earlier it is not.
 func TestTrueRetryAfter(t *testing.T) {
 	to := application(t, echo)
