@@ -126,12 +126,12 @@ func (c *Client) settle(ctx context.Context, who holder, held *policy.Request, r
 
 // who returns what a server's answer to a call will hold for.
 func (c *Client) who(ctx context.Context, method string, conn *grpc.ClientConn) holder {
-	who := holder{method: method}
+	who := holder{method: fullMethod(method)}
 	if conn != nil { // there is none where a test calls the interceptor by itself
 		who.target = conn.Target()
 	}
 	if c.key != nil {
-		who.key = c.key(ctx, method)
+		who.key = c.key(ctx, who.method)
 	}
 	return who
 }

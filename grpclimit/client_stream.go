@@ -21,8 +21,8 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	}
 	s := &clientStream{client: c, held: held, who: who, ctx: ctx, end: func() {}, oneReply: !desc.ServerStreams}
 	if c.decider != nil {
-		s.messages = desc.ClientStreams && c.decider.charges(method, stageMessage)
-		s.replies = desc.ServerStreams && c.decider.charges(method, stageReply)
+		s.messages = desc.ClientStreams && c.decider.charges(who.method, stageMessage)
+		s.replies = desc.ServerStreams && c.decider.charges(who.method, stageReply)
 	}
 	if s.messages || s.replies {
 		s.ctx, s.end = context.WithCancel(ctx)

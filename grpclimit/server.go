@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -73,7 +74,7 @@ func (i *Interceptors) Unary() grpc.UnaryServerInterceptor { return i.unary }
 func (i *Interceptors) Stream() grpc.StreamServerInterceptor { return i.stream }
 
 func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
-	c := call{method: info.FullMethod, message: request}
+	c := call{method: fullMethod(info.FullMethod), message: request}
 	no, held, left := i.decider.admit(ctx, &c)
 	// Setting metadata fails only without a connection to send it on.
 	if no != nil {
@@ -93,11 +94,20 @@ func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryS
 	return handler(ctx, request)
 }
 
+// fullMethod returns the name of a method with the slash that it begins with. Some versions of gRPC serve a stream that is
+// called without the slash and pass the name on as it came, and that must not be a way around a Match.
+func fullMethod(name string) string {
+	if strings.HasPrefix(name, "/") {
+		return name
+	}
+	return "/" + name
+}
+
 // errPanicked is the error of a call whose handler panicked.
 var errPanicked = status.Error(codes.Internal, "grpclimit: the handler panicked")
 
 func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	c := call{method: info.FullMethod}
+	c := call{method: fullMethod(info.FullMethod)}
 	no, held, left := i.decider.admit(stream.Context(), &c)
 	if no != nil {
 		stream.SetTrailer(no.trailer())
@@ -106,10 +116,10 @@ func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.
 	if left != nil {
 		_ = stream.SetHeader(left)
 	}
-	messages := info.IsClientStream && i.decider.charges(info.FullMethod, stageMessage)
-	replies := info.IsServerStream && i.decider.charges(info.FullMethod, stageReply)
+	messages := info.IsClientStream && i.decider.charges(c.method, stageMessage)
+	replies := info.IsServerStream && i.decider.charges(c.method, stageReply)
 	if messages || replies {
-		stream = &serverStream{ServerStream: stream, decider: i.decider, method: info.FullMethod, messages: messages, replies: replies}
+		stream = &serverStream{ServerStream: stream, decider: i.decider, method: c.method, messages: messages, replies: replies}
 	}
 	if held != nil {
 		result := Result{Err: errPanicked}
