@@ -146,20 +146,36 @@ func (c *Client) call(who holder, at stage, message any) *call {
 }
 
 // enter waits until a call may be sent, or refuses it. What the server has answered is looked at before a unit is taken,
-// so that none is lost on a call that is not sent, and once more after the wait for it. It returns what has to be settled
+// and once more after the wait for it; a call that is refused then gives its units back. It returns what has to be settled
 // when the call has ended, if anything.
 func (c *Client) enter(ctx context.Context, who holder, message any) (*policy.Request, error) {
 	if err := c.keepHold(ctx, who); err != nil || c.decider == nil {
 		return nil, err
 	}
 	held, waited, err := c.take(ctx, c.call(who, stageCall, message))
-	if err == nil && waited {
-		err = c.keepHold(ctx, who)
+	if err != nil || !waited {
+		return held, err
 	}
-	return held, err
+	if err = c.keepHold(ctx, who); err != nil {
+		c.giveBack(ctx, who, held)
+		return nil, err
+	}
+	return held, nil
 }
 
-// keepHold waits as long as the server has told who to, or refuses.
+// giveBack gives the units of a call back that is not sent.
+func (c *Client) giveBack(ctx context.Context, who holder, held *policy.Request) {
+	if held == nil {
+		return
+	}
+	err := held.Settle(ctx, func(int, int64) int64 { return 0 })
+	held.End()
+	if err != nil && c.tell != nil {
+		c.tell(ctx, Event{Method: who.method, Verdict: policy.Verdict{Err: err}})
+	}
+}
+
+// keepHold waits as long as the server asked who to wait, or refuses.
 func (c *Client) keepHold(ctx context.Context, who holder) error {
 	for {
 		left := c.holds.left(who)
@@ -174,7 +190,7 @@ func (c *Client) keepHold(ctx context.Context, who holder) error {
 			c.tell(ctx, event)
 		}
 		if refused {
-			return exhausted("grpclimit: not sent: the server has told to wait", left).status.Err()
+			return exhausted("grpclimit: not sent: the server asked to wait", left).status.Err()
 		}
 		if err := pause(ctx, left); err != nil {
 			return err
@@ -218,6 +234,7 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 		if err := pause(ctx, event.Decision.RetryAfter); err != nil {
 			return nil, waited, err
 		}
+		r.Hold = r.Hold || what.stage == stageCall // for enter, which may have to give back what a call takes after a wait
 	}
 }
 

@@ -271,6 +271,45 @@ func TestClientHoldComesWhileWaiting(t *testing.T) {
 	})
 }
 
+// A call that waits for its turn and then for a hold which outlasts its context is not sent, and takes nothing: neither where
+// a policy has a CostAfter nor where none has.
+func TestClientGivesBackWhatIsNotSent(t *testing.T) {
+	for name, after := range map[string]func(context.Context, string, grpclimit.Result) int64{
+		"with a CostAfter":    func(_ context.Context, _ string, result grpclimit.Result) int64 { return result.Cost },
+		"without a CostAfter": nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			limiter := newLimiter(t, nil, "3/10s sliding-log")
+			r := newRemote(t, limiter, grpclimit.ClientOptions{Wait: true, Policies: []grpclimit.Policy{{
+				Cost: func(context.Context, string, any) int64 { return 3 }, CostAfter: after,
+			}}})
+			slow := make(chan error)
+			go func() {
+				slow <- r.client.Unary()(t.Context(), say, nil, nil, nil,
+					func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+						time.Sleep(5 * time.Second)
+						return wait(30 * time.Second)
+					})
+			}()
+			synctest.Wait()
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			wantCode(t, name, r.call(ctx, say, nil), codes.ResourceExhausted)
+			took(t, "the refusal "+name, start, 10*time.Second)
+			wantCode(t, "the slow one", <-slow, codes.ResourceExhausted)
+			if got := left(t, limiter); got != 3 || r.sent != 0 {
+				t.Errorf("%s: %d are left of 3 and %d were sent, want 3 and 0", name, got, r.sent)
+			}
+			time.Sleep(25 * time.Second)
+			wantCode(t, "after the hold", r.call(t.Context(), say, nil), codes.OK)
+			if got := left(t, limiter); got != 0 || r.sent != 1 {
+				t.Errorf("%s: after the hold %d are left of 3 and %d were sent, want 0 and 1", name, got, r.sent)
+			}
+		})
+	}
+}
+
 func TestClientIgnoresOtherAnswers(t *testing.T) {
 	bare := status.Error(codes.ResourceExhausted, "too large")
 	other, err := status.New(codes.Unavailable, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
