@@ -18,8 +18,8 @@ import (
 // store is the caller's: the file's URL is for the service alone.
 //
 // The trusted proxies write X-Forwarded-For; where the file names none, the address is the connection's. The fields of a
-// request are these: address is the client's; method is as the client wrote it, and host in lower case and without a trailing
-// dot; path is cleaned as http.ServeMux does; a header that is there more than once is its first line. A user is known only
+// request are these: address is the client's; method is as the client wrote it; host is in lower case, without a trailing dot
+// and without the port, as httplimit.CanonicalHost has it; path is cleaned as http.ServeMux does; a header that is there more than once is its first line. A user is known only
 // if the application has verified one and says so by WithUser: a name in an Authorization header proves
 // nothing until the password has been checked, and a client could otherwise choose a new key at every request, or use up
 // the quota of another. Likewise key is what WithKey says. Where they are missing, all requests share one key.
@@ -136,26 +136,16 @@ func valueOf(field Field, client *clientip.Source, r *http.Request) []byte {
 	case FieldQuery:
 		return []byte(r.URL.RawQuery)
 	case FieldHost:
-		return []byte(hostOf(r))
+		return []byte(httplimit.CanonicalHost(r.Host))
 	case FieldHeader:
 		if strings.EqualFold(field.Name, "Host") { // net/http takes it out of the headers
-			return []byte(hostOf(r))
+			return []byte(httplimit.CanonicalHost(r.Host))
 		}
 		if values := r.Header[field.Name]; len(values) > 0 {
 			return []byte(values[0])
 		}
 	}
 	return nil
-}
-
-// hostOf returns the host in lower case and without a dot at its end: another spelling of it must not be another key. The
-// port is left as it is.
-func hostOf(r *http.Request) string {
-	name, port := r.Host, ""
-	if colon := strings.LastIndexByte(name, ':'); colon >= 0 && !strings.HasSuffix(name, "]") {
-		name, port = name[:colon], name[colon:]
-	}
-	return strings.ToLower(strings.TrimSuffix(name, ".")) + port
 }
 
 func said(ctx context.Context, what any) []byte {

@@ -29,7 +29,7 @@ func NewMatcher(pattern string) (m *Matcher, err error) {
 	}()
 	method, host, path := splitPattern(pattern)
 	m = &Matcher{mux: http.NewServeMux(), hosted: host != ""}
-	m.pattern = method + plainHost(host) + path
+	m.pattern = method + CanonicalHost(host) + path
 	m.mux.Handle(m.pattern, http.NotFoundHandler())
 	return m, nil
 }
@@ -44,12 +44,15 @@ func splitPattern(pattern string) (method, host, path string) {
 	return pattern[:before], pattern[before:slash], pattern[slash:]
 }
 
-// plainHost returns a host in lower case, without a dot at its end and without a port.
-func plainHost(host string) string {
-	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && !strings.HasSuffix(host, "]") {
-		host = host[:colon]
+// CanonicalHost returns a host in lower case, without dots at its end and without a port: all spellings of a host that reach
+// the same site are one, as matches compare them and keys should have them.
+func CanonicalHost(host string) string {
+	if !strings.HasPrefix(host, "[") {
+		host, _, _ = strings.Cut(host, ":")
+	} else if end := strings.IndexByte(host, ']'); end > 0 { // an IPv6 address, with colons of its own
+		host = host[:end+1]
 	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
+	return strings.ToLower(strings.TrimRight(host, "."))
 }
 
 // Match reports whether the pattern is for this request.
@@ -58,7 +61,7 @@ func (m *Matcher) Match(r *http.Request) bool {
 		return true
 	}
 	if m.hosted {
-		r = withPlainHost(r)
+		r = withCanonicalHost(r)
 	}
 	_, pattern := m.mux.Handler(r)
 	if pattern == "" && r.URL.RawPath != "" {
@@ -70,11 +73,12 @@ func (m *Matcher) Match(r *http.Request) bool {
 	return pattern != ""
 }
 
-// withPlainHost returns r with the host as patterns have it. A copy is made only of a request that needs one: ServeMux cuts
+// withCanonicalHost returns r with the host as patterns have it. A copy is made only of a request that needs one: ServeMux cuts
 // the port off by itself, but for CONNECT.
-func withPlainHost(r *http.Request) *http.Request {
-	host := plainHost(r.Host)
-	if strings.HasPrefix(r.Host, host) && (len(r.Host) == len(host) || r.Host[len(host)] == ':' && r.Method != http.MethodConnect) {
+func withCanonicalHost(r *http.Request) *http.Request {
+	host := CanonicalHost(r.Host)
+	if strings.HasPrefix(r.Host, host) && (len(r.Host) == len(host) ||
+		strings.LastIndexByte(r.Host, ':') == len(host) && r.Method != http.MethodConnect) {
 		return r
 	}
 	seen := *r

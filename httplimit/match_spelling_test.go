@@ -36,9 +36,23 @@ func TestSpellingsOfHosts(t *testing.T) {
 	for written, want := range map[string]string{
 		"shop.example": "shop.example", "SHOP.example": "shop.example", "shop.example.": "shop.example", "Shop.Example.:8080": "shop.example",
 		"[2001:DB8::1]": "[2001:db8::1]", "[2001:DB8::1]:80": "[2001:db8::1]", "": "",
+		"shop.example:": "shop.example", "shop.example:80:81": "shop.example", "shop.example..": "shop.example", ".": "", ":80": "", "[::1": "[::1",
 	} {
-		if got := plainHost(written); got != want {
-			t.Errorf("plainHost(%q) is %q, want %q", written, got, want)
+		if got := CanonicalHost(written); got != want {
+			t.Errorf("CanonicalHost(%q) is %q, want %q", written, got, want)
+		}
+		if want != "shop.example" {
+			continue
+		}
+		m, err := NewMatcher("shop.example/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, method := range []string{"GET", "CONNECT"} {
+			r := httptest.NewRequest(method, "http://x/", nil)
+			if r.Host = written; !m.Match(r) {
+				t.Errorf("shop.example/ does not match %s of the host %s, want a match", method, written)
+			}
 		}
 	}
 }

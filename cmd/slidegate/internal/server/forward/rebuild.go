@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/httplimit"
 )
 
 // parseQuery reads a query whose fields are known and there once. What it read is returned with an error too.
@@ -109,23 +110,10 @@ func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
 			u.Scheme, u.Host = proto, asked.Host
 		}
 	}
-	asked.Host = canonicalHost(asked.Host)
+	// Proxies find the same site under SHOP.example and shop.example., and that must not be a way around a policy for it.
+	asked.Host = httplimit.CanonicalHost(asked.Host)
 	stepBack(asked)
 	return asked, nil
-}
-
-// canonicalHost writes a host in the one way that patterns have it: proxies find the same site under SHOP.example and
-// shop.example., and a policy for the site must not be got around by that.
-func canonicalHost(host string) string {
-	name, port, found := strings.Cut(strings.ToLower(host), ":")
-	if strings.HasPrefix(host, "[") { // IPv6, which has no dot at its end
-		return strings.ToLower(host)
-	}
-	name = strings.TrimSuffix(name, ".")
-	if found {
-		return name + ":" + port
-	}
-	return name
 }
 
 // only returns the value of a header that must be there once. Twice means that the proxy adds to what the client sent.
