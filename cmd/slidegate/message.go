@@ -59,12 +59,14 @@ func (c *console) message(err error) string {
 // place returns where a person finds an option: the flags that set it, or the field of the file that --config names.
 func (c *console) place(e *config.OptionError) (names []string) {
 	flags := c.flagsOf(e.Package + "." + e.Option)
-	if e.Package == "gate" {
-		flags.field = e.Option // it calls options as the file does
+	// These call options as the file does, but for the policy to take, which only a flag names.
+	ofFile := e.Package == "gate" || e.Package == "config" && e.Option != "policy"
+	if ofFile {
+		flags.field = e.Option
 	}
 	file := c.configFile()
 	within := e.Within
-	if e.Package == "gate" && file == "" {
+	if ofFile && file == "" {
 		within = "" // a policy that is made of flags has a name that nobody wrote
 	}
 	switch {

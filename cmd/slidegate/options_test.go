@@ -81,11 +81,21 @@ func TestMessage(t *testing.T) {
 	why := errors.New("is odd")
 	store := &config.OptionError{Package: "stores", Option: "URL", Err: why}
 	policy := &config.OptionError{Package: "gate", Within: `policy "api"`, Option: "limits", Err: why}
+	key := &config.OptionError{Package: "config", Within: `policy "api"`, Option: "key", Err: why}
+	choice := &config.OptionError{Package: "config", Option: "policy", Err: why}
+	proxies := &config.OptionError{Package: "config", Option: "trusted_proxies", Err: why}
 	for _, test := range []struct {
 		args []string
 		err  error
 		want string
 	}{
+		{[]string{"serve", "--config", "f.yaml"}, key, `f.yaml: policy "api": key: is odd`},
+		{[]string{"proxy", "--to", "http://h", "--config", "f.yaml"}, key, `f.yaml: policy "api": key: is odd`},
+		{[]string{"proxy", "--to", "http://h", "--key", "{status}"}, key, "--key: is odd"},
+		{[]string{"proxy", "--to", "http://h", "--config", "f.yaml"}, proxies, "f.yaml: trusted_proxies: is odd"},
+		{[]string{"proxy", "--to", "http://h", "--trusted-proxies", "x"}, proxies, "--trusted-proxies: is odd"},
+		{[]string{"replay", "--config", "f.yaml"}, choice, "--policy: is odd"},
+		{[]string{"replay", "--config", "f.yaml", "--policy", "x"}, choice, "--policy: is odd"},
 		{[]string{"serve", "--store", "memory:"}, store, "--store: is odd"},
 		{[]string{"serve"}, store, "--store: is odd"},
 		{[]string{"serve", "--config", "f.yaml"}, store, "f.yaml: store: is odd"},

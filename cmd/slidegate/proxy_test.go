@@ -161,6 +161,7 @@ func TestProxyByFile(t *testing.T) {
 
 func TestProxyWrongFlags(t *testing.T) {
 	file := write(t, "policies.yaml", []byte("policies: {p: {limits: [1/1s]}}"))
+	status := write(t, "status.yaml", []byte("policies: {api: {key: '{status}', limits: [1/1s]}}"))
 	for _, c := range []struct{ args, want string }{
 		{"", "--to"},
 		{"--to localhost:3000", "--to: must begin with http:// or https://"},
@@ -171,7 +172,8 @@ func TestProxyWrongFlags(t *testing.T) {
 		{"--to http://h --route post_/login=1/1s", "write 'POST /login=1/1s'"},
 		{"--to http://h --route login=1/1s", "--route: "},
 		{"--to http://h --key {nobody}", "--key: "},
-		{"--to http://h --key {status}", "recorded traffic only"},
+		{"--to http://h --key {status}", "slidegate: --key: {status} is known in recorded traffic only"},
+		{"--to http://h --config " + status, "slidegate: " + status + `: policy "api": key: {status} is known in recorded traffic only`},
 		{"--to http://h --store ftp://x", "ftp"},
 		{"--to http://h --failure never", "failure"},
 		{"--to http://h --trusted-proxies everybody", "--trusted-proxies: "},

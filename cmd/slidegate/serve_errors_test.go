@@ -20,10 +20,12 @@ func TestServeWrongFlags(t *testing.T) {
 	bad := write(t, "bad.yaml", []byte("policies:\n  api:\n    limits: [100/1m]\n    failure: opne\n"))
 	secret := write(t, "secret.yaml", []byte("store: redis://u:hunter2@host:bad\npolicies: {api: {limits: [1/1m]}}\n"))
 	good := write(t, "good.yaml", []byte("policies: {api: {limits: [1/1m]}}\n"))
+	status := write(t, "status.yaml", []byte("policies: {api: {key: '{status}', limits: [1/1m]}}\n"))
 	for _, test := range []struct {
 		args string
 		want []string
 	}{
+		{"--config " + status, []string{status + `: policy "api": key: {status} is known in recorded traffic only`}},
 		{"--limt 1/1m", []string{"--limt", "--limit", "slidegate serve --help"}},
 		{"--limit 100", []string{"--limit", "100/1m"}},
 		{"--limit 100/1m --limit 5/fortnight", []string{"--limit", "fortnight"}},
