@@ -24,7 +24,7 @@ func (p *play) left() int64 {
 	return d.Remaining
 }
 
-// afterPlay is a play with an After and a limit of 10 an hour.
+// afterPlay is a play with a CostAfter and a limit of 10 an hour.
 func afterPlay(t *testing.T, after CostAfter, handler http.HandlerFunc) *play {
 	return newPlay(t, Options{Policies: []Policy{{CostAfter: after}}}, handler, slidegate.PerHour(10))
 }
@@ -109,7 +109,7 @@ func TestPanicIsSettled(t *testing.T) {
 	}
 }
 
-// One policy's After does not change what another one charges.
+// One policy's CostAfter does not change what another one charges.
 func TestAfterOfOnePolicy(t *testing.T) {
 	hour := []slidegate.Limit{slidegate.PerHour(10)}
 	p := newPlay(t, Options{Policies: []Policy{

@@ -231,7 +231,7 @@ func TestMatchIsAsServeMux(t *testing.T) {
 	}
 }
 
-// Limits of one policy share its key and its cost, and After is asked once for all of them.
+// Limits of one policy share its key and its cost, and CostAfter is asked once for all of them.
 func TestAfterOnceAPolicy(t *testing.T) {
 	asked := 0
 	p := newPlay(t, Options{Policies: []Policy{
@@ -242,7 +242,7 @@ func TestAfterOnceAPolicy(t *testing.T) {
 	}}, nil)
 	p.from("192.0.2.1")
 	if asked != 1 {
-		t.Errorf("After was called %d times, want once", asked)
+		t.Errorf("CostAfter was called %d times, want once", asked)
 	}
 	for key, want := range map[slidegate.Claim]int64{
 		{Limit: named("first", 100), Key: ""}: 99, {Limit: named("two/x", 100), Key: "192.0.2.1"}: 93,
@@ -262,11 +262,11 @@ func TestNothingToSettle(t *testing.T) {
 	p := newPlay(t, Options{Policies: policies}, nil)
 	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 429)
 	if asked != 1 || len(p.events) != 2 {
-		t.Errorf("After was called %d times, with %d events; want 1 and 2", asked, len(p.events))
+		t.Errorf("CostAfter was called %d times, with %d events; want 1 and 2", asked, len(p.events))
 	}
 	open := (&play{t: t}).over(&broken{}, Options{Policies: policies}, nil)
 	if w := open.from("192.0.2.1"); w.Code != 200 || asked != 1 || len(open.events) != 1 {
-		t.Errorf("status %d, After was called %d times, with %d events; want 200, 1 and 1", w.Code, asked, len(open.events))
+		t.Errorf("status %d, CostAfter was called %d times, with %d events; want 200, 1 and 1", w.Code, asked, len(open.events))
 	}
 }
 

@@ -75,7 +75,7 @@ func TestWire(t *testing.T) {
 	})
 }
 
-// What a handler does with its response is what the client gets, and what After is told.
+// What a handler does with its response is what the client gets, and what CostAfter is told.
 func TestWireThroughRecorder(t *testing.T) {
 	var told Response
 	after := func(_ *http.Request, response Response) int64 { told = response; return 0 }
@@ -113,7 +113,7 @@ func TestWireThroughRecorder(t *testing.T) {
 				t.Errorf("%s: the client got %d and %d bytes, want %d and %d", path, response.StatusCode, len(body), want.Status, want.Bytes)
 			}
 			if told != want {
-				t.Errorf("%s: After got %+v, want %+v", path, told, want)
+				t.Errorf("%s: CostAfter got %+v, want %+v", path, told, want)
 			}
 		}
 	})

@@ -4,6 +4,6 @@
 //	// ...
 //	e.Use(echo4limit.New(limits))
 //
-// Headers, refusals and policies are the same as with net/http. Policies with an After see the status and the size of the
+// Headers, refusals and policies are the same as with net/http. Policies with a CostAfter see the status and the size of the
 // response that the client gets, also when a handler returns an error, and httplimit.SetCost takes c.Request().
 package echo4limit

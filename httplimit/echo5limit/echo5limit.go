@@ -9,9 +9,9 @@ import (
 
 // New returns an echo middleware that limits requests. A refused request is answered, and no later handler runs. The client
 // is the peer of the connection unless a policy's Key says otherwise: echo's IPExtractor is not used. Parameters of the
-// route are path values of the request, as httplimit.PathValue reads them.
+// route are path values of the request, as httplimit.ByPathValue reads them.
 //
-// A policy with an After must know the response before it can charge for it. If such a policy matches and a handler returns
+// A policy with a CostAfter must know the response before it can charge for it. If such a policy matches and a handler returns
 // an error, the middleware therefore calls echo's HTTPErrorHandler at once. It then returns the error, so that outer
 // middleware sees it; echo will call the HTTPErrorHandler again at the end, as it does after its own RequestLogger with
 // HandleError. The default one does nothing then. One of your own should return if the Response that echo.UnwrapResponse

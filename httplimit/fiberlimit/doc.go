@@ -5,6 +5,6 @@
 //	app.Use(fiberlimit.New(limits))
 //
 // Fiber is not built on net/http, so policies see a copy of the request as an *http.Request. Headers, refusals and policies
-// are the same as with net/http. Policies with an After see the status and the size of fiber's response, also when a handler
+// are the same as with net/http. Policies with a CostAfter see the status and the size of fiber's response, also when a handler
 // returns an error. Handlers use SetCost instead of httplimit.SetCost.
 package fiberlimit

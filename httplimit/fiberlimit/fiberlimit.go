@@ -9,15 +9,15 @@ import (
 
 // New returns a fiber middleware that limits requests. A refused request is answered, and no later handler runs. The client
 // is the peer of the connection unless a policy's Key says otherwise: fiber's TrustProxy is not used. Parameters of the
-// route at which the middleware stands are path values of the request, as httplimit.PathValue reads them; before all routes,
+// route at which the middleware stands are path values of the request, as httplimit.ByPathValue reads them; before all routes,
 // with app.Use, there are none.
 //
 // Fiber's routes ignore case and a final slash unless it is configured otherwise, and a policy's Match does not. To limit
 // one route, put the middleware there: app.Post("/login", fiberlimit.New(limits), login).
 //
-// A policy with an After must know the response before it can charge for it. If such a policy matches and a handler returns
+// A policy with a CostAfter must know the response before it can charge for it. If such a policy matches and a handler returns
 // an error, the middleware therefore calls fiber's ErrorHandler at once and returns nil, as fiber's own logger does: outer
-// middleware finds the answer, and not the error. Without an After the error is passed on.
+// middleware finds the answer, and not the error. Without a CostAfter the error is passed on.
 //
 // New panics if limits is nil. The handler is safe for concurrent use.
 func New(limits *httplimit.Middleware) fiber.Handler {
@@ -41,7 +41,7 @@ func New(limits *httplimit.Middleware) fiber.Handler {
 	}
 }
 
-// SetCost lets a handler say what the request cost, for policies with an After; see httplimit.SetCost. It reports whether
+// SetCost lets a handler say what the request cost, for policies with a CostAfter; see httplimit.SetCost. It reports whether
 // there is such a policy.
 func SetCost(c fiber.Ctx, cost int64) bool {
 	return httplimit.SetCost(new(http.Request).WithContext(c.Context()), cost)

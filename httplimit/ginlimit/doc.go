@@ -4,6 +4,6 @@
 //	// ...
 //	r.Use(ginlimit.New(limits))
 //
-// Headers, refusals and policies are the same as with net/http. Policies with an After see the status and the size of the
+// Headers, refusals and policies are the same as with net/http. Policies with a CostAfter see the status and the size of the
 // response that gin sends, and httplimit.SetCost takes c.Request.
 package ginlimit

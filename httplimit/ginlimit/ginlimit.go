@@ -9,7 +9,7 @@ import (
 
 // New returns a gin middleware that limits requests. A refused request is answered and its chain aborted, so that no later
 // handler runs. The client is the peer of the connection unless a policy's Key says otherwise: gin's own settings about
-// trusted proxies are not used. Parameters of the route are path values of the request, as httplimit.PathValue reads them.
+// trusted proxies are not used. Parameters of the route are path values of the request, as httplimit.ByPathValue reads them.
 //
 // New panics if limits is nil. The handler is safe for concurrent use.
 func New(limits *httplimit.Middleware) gin.HandlerFunc {

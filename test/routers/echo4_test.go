@@ -84,7 +84,7 @@ func TestEcho4ErrorHandlers(t *testing.T) {
 		after       bool
 		wantAnswers int
 	}{
-		{"that looks, with After", true, true, 1},
+		{"that looks, with CostAfter", true, true, 1},
 		{"that looks, without After", true, false, 1},
 		{"that does not look, with After", false, true, 2},
 		{"that does not look, without After", false, false, 1},

@@ -115,7 +115,7 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// A policy with an After sees the status and the size that the client got.
+// A policy with a CostAfter sees the status and the size that the client got.
 func TestPoliciesSeeTheResponse(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits, seen := watched(t)

@@ -157,7 +157,7 @@ func newLimitsWith(t *testing.T, opts httplimit.Options) *httplimit.Middleware {
 func perMinute(quota int64) []slidegate.Limit { return []slidegate.Limit{slidegate.PerMinute(quota)} }
 
 // watched returns a middleware that admits everything, and a channel that receives the response to each request as a policy
-// with an After sees it.
+// with a CostAfter sees it.
 func watched(t *testing.T) (*httplimit.Middleware, <-chan httplimit.Response) {
 	t.Helper()
 	seen := make(chan httplimit.Response, 100)
