@@ -40,11 +40,26 @@ func CostIfStatus(counts func(status int) bool) CostAfter {
 type saidKey struct{}
 
 // SetCost lets a handler set the actual cost of the request that it serves, for policies with a CostAfter. It reports whether
-// there is such a policy. The last call counts. It is safe for concurrent use, and too late once the handler has returned.
+// there is such a policy. With several middlewares around the handler it sets the cost for all of them, as far as writers
+// between them have the Unwrap that http.ResponseController uses. The last call counts. It is safe for concurrent use, and
+// too late once the handler has returned.
 func SetCost(r *http.Request, cost int64) bool {
-	if c, ok := r.Context().Value(saidKey{}).(*recorder); ok {
-		c.said.Store(&cost)
-		return true
+	inner, ok := r.Context().Value(saidKey{}).(*recorder)
+	if !ok {
+		return false
 	}
-	return false
+	for to := http.ResponseWriter(inner); to != nil; to = unwrapped(to) {
+		if c, ok := to.(*recorder); ok {
+			c.said.Store(&cost)
+		}
+	}
+	return true
+}
+
+// unwrapped returns the writer below w, or nil.
+func unwrapped(w http.ResponseWriter) http.ResponseWriter {
+	if wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		return wrapper.Unwrap()
+	}
+	return nil
 }

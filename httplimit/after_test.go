@@ -109,6 +109,28 @@ func TestPanicIsSettled(t *testing.T) {
 	}
 }
 
+// wrapped is a writer as other middleware has it.
+type wrapped struct{ http.ResponseWriter }
+
+func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// What a handler says reaches all middlewares around it, and the writers of others between them do not keep it back.
+func TestSetCostReachesAll(t *testing.T) {
+	p := afterPlay(t, CostFromHandler(), func(_ http.ResponseWriter, r *http.Request) {
+		if !SetCost(r, 5) {
+			t.Error("SetCost reports no policy with a CostAfter, want one")
+		}
+	})
+	outer := afterPlay(t, CostFromHandler(), func(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(wrapped{w}, r) })
+	outmost := afterPlay(t, CostFromHandler(), outer.handler.ServeHTTP)
+	outmost.from("192.0.2.1")
+	for i, play := range []*play{p, outer, outmost} {
+		if got := play.left(); got != 5 {
+			t.Errorf("middleware %d from inside: %d are left of 10, want 5", i, got)
+		}
+	}
+}
+
 // One policy's CostAfter does not change what another one charges.
 func TestAfterOfOnePolicy(t *testing.T) {
 	hour := []slidegate.Limit{slidegate.PerHour(10)}

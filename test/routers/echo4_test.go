@@ -86,7 +86,7 @@ func TestEcho4ErrorHandlers(t *testing.T) {
 	}{
 		{"that looks, with CostAfter", true, true, 1},
 		{"that looks, without After", true, false, 1},
-		{"that does not look, with After", false, true, 2},
+		{"that does not look, with CostAfter", false, true, 2},
 		{"that does not look, without After", false, false, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

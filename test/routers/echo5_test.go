@@ -86,9 +86,9 @@ func TestEcho5ErrorHandlers(t *testing.T) {
 		after       bool
 		wantAnswers int
 	}{
-		{"that looks, with After", true, true, 1},
+		{"that looks, with CostAfter", true, true, 1},
 		{"that looks, without After", true, false, 1},
-		{"that does not look, with After", false, true, 2},
+		{"that does not look, with CostAfter", false, true, 2},
 		{"that does not look, without After", false, false, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

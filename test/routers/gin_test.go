@@ -45,7 +45,7 @@ func ginSite(limits *httplimit.Middleware, s *site) http.Handler {
 
 // A handler behind the middleware must not be called after a refusal, and one before it still sees the answer.
 func TestGinChainStops(t *testing.T) {
-	for name, after := range map[string]httplimit.CostAfter{"without After": nil, "with After": httplimit.CostFromHandler()} {
+	for name, after := range map[string]httplimit.CostAfter{"without CostAfter": nil, "with CostAfter": httplimit.CostFromHandler()} {
 		calls := make(chan string, 20)
 		r := gin.New()
 		r.Use(

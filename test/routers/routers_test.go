@@ -260,8 +260,8 @@ func TestPanicInside(t *testing.T) {
 func lookers(t *testing.T) map[string]*httplimit.Middleware {
 	shown, _ := watched(t)
 	return map[string]*httplimit.Middleware{
-		"without After": newLimits(t, httplimit.Policy{Limits: perMinute(1000)}),
-		"with After":    shown,
+		"without CostAfter": newLimits(t, httplimit.Policy{Limits: perMinute(1000)}),
+		"with CostAfter":    shown,
 	}
 }
 
