@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/metadata"
@@ -76,5 +77,24 @@ func TestKeys(t *testing.T) {
 		if got := c.key(c.ctx, say); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// A nil key is found where it is given, and not at the first request.
+func TestNilKeys(t *testing.T) {
+	some := grpclimit.Global()
+	for want, call := range map[string]func(){
+		"Each: key 2 of 2 is nil":    func() { grpclimit.Each(some, nil) },
+		"Each: key 1 of 1 is nil":    func() { grpclimit.Each(nil) },
+		"FirstOf: key 1 of 2 is nil": func() { grpclimit.FirstOf(nil, some) },
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, "grpclimit: "+want) {
+					t.Errorf("the panic says %q, want %q", text, want)
+				}
+			}()
+			call()
+		}()
 	}
 }

@@ -84,8 +84,9 @@ func hashed(secret string) string {
 func Global() Key { return func(*http.Request) string { return "" } }
 
 // Each is several keys together: requests share their quota if they agree in all of them. Different values never run into
-// one another: "a" and "bc" are another key than "ab" and "c".
+// one another: "a" and "bc" are another key than "ab" and "c". It panics if a key is nil.
 func Each(keys ...Key) Key {
+	mustHaveKeys("Each", keys)
 	return func(r *http.Request) string {
 		var b strings.Builder
 		for _, key := range keys {
@@ -96,8 +97,9 @@ func Each(keys ...Key) Key {
 }
 
 // FirstOf is the first of several keys that is not empty: the user, or else the address. The same text from two of them
-// is two keys.
+// is two keys. It panics if a key is nil.
 func FirstOf(keys ...Key) Key {
+	mustHaveKeys("FirstOf", keys)
 	return func(r *http.Request) string {
 		for i, key := range keys {
 			if value := key(r); value != "" {
@@ -105,6 +107,15 @@ func FirstOf(keys ...Key) Key {
 			}
 		}
 		return ""
+	}
+}
+
+// mustHaveKeys panics if a key is nil: at the first request it would be too late, and nobody could tell which one it is.
+func mustHaveKeys(function string, keys []Key) {
+	for i, key := range keys {
+		if key == nil {
+			panic("httplimit: " + function + ": key " + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(keys)) + " is nil; leave it out, or use ByAddress(nil)")
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -123,4 +124,25 @@ func TestEachIsUnambiguous(t *testing.T) {
 			t.Fatalf("%q and %q give %q and %q, want equal keys: %v", a, b, key(a), key(b), same)
 		}
 	})
+}
+
+// A nil key is found where it is given, and not at the first request.
+func TestNilKeys(t *testing.T) {
+	some := Global()
+	for want, call := range map[string]func(){
+		"Each: key 2 of 2 is nil":    func() { Each(some, nil) },
+		"Each: key 1 of 1 is nil":    func() { Each(nil) },
+		"FirstOf: key 1 of 2 is nil": func() { FirstOf(nil, some) },
+		"Limit: key 1 of 1 is nil":   func() { Limit(1, time.Minute, nil) },
+		"Limit: key 2 of 2 is nil":   func() { Limit(1, time.Minute, some, nil) },
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, "httplimit: "+want) {
+					t.Errorf("the panic says %q, want %q", text, want)
+				}
+			}()
+			call()
+		}()
+	}
 }

@@ -22,8 +22,9 @@ func LimitAll(quota int64, window time.Duration) func(http.Handler) http.Handler
 }
 
 // Limit limits requests that agree in all keys to quota in window, in the memory of this process; without keys, all
-// requests together. It panics if quota or window is invalid. New has all other choices.
+// requests together. It panics if quota or window is invalid, or a key is nil. New has all other choices.
 func Limit(quota int64, window time.Duration, keys ...Key) func(http.Handler) http.Handler {
+	mustHaveKeys("Limit", keys)
 	key := Global()
 	switch len(keys) {
 	case 0:
