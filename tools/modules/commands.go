@@ -205,10 +205,7 @@ func release(t *tree, version string) (err error) {
 	if err := w.checkAll(); err != nil {
 		return err
 	}
-	if err := w.copyBack(t, version); err != nil {
-		return err
-	}
-	if err := w.verify(t, version); err != nil {
+	if err := w.apply(t, version); err != nil {
 		return err
 	}
 	fmt.Printf("\nThe tree requires its own modules by %s, and dist/proxy has them as users will get them. Until they are published,\n"+
@@ -221,6 +218,56 @@ func release(t *tree, version string) (err error) {
 	}
 	fmt.Println("\nThen push the commit and the tags together.")
 	return nil
+}
+
+// apply sets the version in the tree and verifies it there. If that fails, the tree is as it was before.
+func (w *workshop) apply(t *tree, version string) error {
+	before, err := readModFiles(t)
+	if err != nil {
+		return err
+	}
+	if err = w.copyBack(t, version); err == nil {
+		err = w.verify(t, version)
+	}
+	if err == nil {
+		return nil
+	}
+	if failed := before.restore(); failed != nil {
+		return fmt.Errorf("%w\ngo.mod and go.sum files have been changed, and restoring them failed: %w\n"+
+			"Undo the changes with git checkout -- '*go.mod' '*go.sum'", err, failed)
+	}
+	return fmt.Errorf("%w\nThe go.mod and go.sum files have been restored", err)
+}
+
+// modFiles are the contents of go.mod and go.sum files by their paths; nil for one that does not exist.
+type modFiles map[string][]byte
+
+// readModFiles reads those of all modules of a tree.
+func readModFiles(t *tree) (modFiles, error) {
+	files := modFiles{}
+	for _, m := range t.modules {
+		for _, name := range []string{"go.mod", "go.sum"} {
+			file := filepath.Join(t.dir, m.dir, name)
+			text, err := os.ReadFile(file)
+			if err != nil && !os.IsNotExist(err) {
+				return nil, err
+			}
+			files[file] = text
+		}
+	}
+	return files, nil
+}
+
+// restore writes the files as they were read.
+func (f modFiles) restore() (err error) {
+	for file, text := range f {
+		if text != nil {
+			err = firstOf(err, os.WriteFile(file, text, 0o644))
+		} else if failed := os.Remove(file); !os.IsNotExist(failed) {
+			err = firstOf(err, failed)
+		}
+	}
+	return err
 }
 
 // verify writes the checksums of the version, and builds every module with them and from a proxy that has this version

@@ -157,6 +157,68 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// An import that no module has is an error with its whole path.
+func TestOwnerMissing(t *testing.T) {
+	store := &module{dir: "store", path: repository + "/store", imports: []string{repository + "/rule/sub"}}
+	if _, err := inOrder([]*module{store}); err == nil || !strings.Contains(err.Error(), "store: imports "+repository+"/rule/sub, which is in no module") {
+		t.Errorf("got %v, want an error that names the module and the import", err)
+	}
+}
+
+// A release that does not build leaves the go.mod and go.sum files as they were.
+func TestFailedReleaseIsUndone(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.work":        "go 1.26.0\n\nuse (\n\t.\n\t./store\n)\n",
+		"LICENSE":        "of the tests\n",
+		"go.mod":         "module " + repository + "\n\ngo 1.26.0\n",
+		"go.sum":         "",
+		"core.go":        "package slidegate\n\nvar Number int = \"not a number\"\n",
+		"store/go.mod":   "module " + repository + "/store\n\ngo 1.26.0\n",
+		"store/store.go": "package store\n\nimport _ \"" + repository + "\"\n",
+	} {
+		write(t, filepath.Join(dir, name), text)
+	}
+	if out, err := exec.Command("git", "init", dir).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v\n%s", err, out)
+	}
+	tree, err := openTree(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &workshop{scratch: filepath.Join(t.TempDir(), "scratch")}
+	if w.tree, err = tree.copyTo(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(w.tree.dir, "store", "go.mod"), "module "+repository+"/store\n\ngo 1.26.0\n\nrequire "+repository+" v0.0.0\n")
+	before, err := readModFiles(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = w.apply(tree, "v0.1.0"); err == nil || !strings.Contains(err.Error(), "have been restored") {
+		t.Errorf("got %v, want an error that says that the files have been restored", err)
+	}
+	after, err := readModFiles(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range before {
+		if string(after[file]) != string(text) || (after[file] == nil) != (text == nil) {
+			t.Errorf("%s has become %q, want %q", file, after[file], text)
+		}
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestReleasedNeedsReleased(t *testing.T) {
 	kit := &module{dir: "test", path: repository + "/test"}
 	store := &module{dir: "store", path: repository + "/store", imports: []string{repository + "/test/kit"}}

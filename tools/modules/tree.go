@@ -140,7 +140,11 @@ func inOrder(found []*module) ([]*module, error) {
 	for _, m := range found {
 		m.siblings = nil
 		for _, path := range m.imports {
-			if owner := ownerOf(path, byPath); owner != m.path && !slices.Contains(m.siblings, owner) {
+			owner, err := ownerOf(path, byPath)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", m.dir, err)
+			}
+			if owner != m.path && !slices.Contains(m.siblings, owner) {
 				m.siblings = append(m.siblings, owner)
 			}
 		}
@@ -169,13 +173,13 @@ func inOrder(found []*module) ([]*module, error) {
 }
 
 // ownerOf returns the path of the module that a package is in.
-func ownerOf(imported string, byPath map[string]*module) string {
-	for ; byPath[imported] == nil; imported = path.Dir(imported) {
-		if imported == "." || imported == "/" {
-			panic("no module has " + imported)
+func ownerOf(imported string, byPath map[string]*module) (string, error) {
+	for owner := imported; owner != "." && owner != "/"; owner = path.Dir(owner) {
+		if byPath[owner] != nil {
+			return owner, nil
 		}
 	}
-	return imported
+	return "", fmt.Errorf("imports %s, which is in no module of go.work; add the module with go work use", imported)
 }
 
 // names returns the folders of the modules that are not among the others.
