@@ -80,7 +80,7 @@ func (c *client) ask(ctx context.Context, verb, policy, key string, cost int64) 
 	}
 	a := answer{text: string(text)}
 	if err := json.Unmarshal(text, &a); err != nil {
-		return answer{}, fmt.Errorf("%s: this is no answer of a Slidegate service: %w", c.base, err)
+		return answer{}, fmt.Errorf("%s: this is not an answer of a Slidegate service: %w", c.base, err)
 	}
 	return a, nil
 }

@@ -69,7 +69,7 @@ func (t *topCommand) show(ctx context.Context, c *console, asked *client) error 
 	}
 	var list struct{ Keys []refusedKey }
 	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("%s: this is no answer of a Slidegate service: %w", asked.base, err)
+		return fmt.Errorf("%s: this is not an answer of a Slidegate service: %w", asked.base, err)
 	}
 	return printTop(c, list.Keys)
 }

@@ -45,7 +45,7 @@ type Options struct {
 	Trusted []netip.Prefix
 	// TrustUnix lets everybody ask who connects over a Unix socket.
 	TrustUnix bool
-	// Logger gets why the store could not answer, and that somebody asked who is not trusted, each once a second at most;
+	// Logger gets why the store could not answer, and warnings of requests from untrusted proxies, once a second at most;
 	// nil means nobody does. Keys are never in it.
 	Logger *slog.Logger
 }
@@ -94,8 +94,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !h.trusts(r.RemoteAddr) {
-		h.peerLog.Warn("forward: somebody asked who is no trusted proxy", nil)
-		sendProblem(w, http.StatusForbidden, "whoever asks is no trusted proxy: add its address to trusted_proxies")
+		h.peerLog.Warn("forward: request from an untrusted proxy", nil)
+		sendProblem(w, http.StatusForbidden, "the caller is not a trusted proxy; add its address to trusted_proxies")
 		return
 	}
 	asked, err := rebuild(r, mode)

@@ -162,7 +162,7 @@ func TestWhoMayAsk(t *testing.T) {
 		}
 		s.add(time.Minute)
 	}
-	if text := log.String(); !strings.Contains(text, "no trusted proxy") || strings.Contains(text, "203.0.113.7") {
+	if text := log.String(); !strings.Contains(text, "request from an untrusted proxy") || strings.Contains(text, "203.0.113.7") {
 		t.Errorf("logged %q", text)
 	}
 	s.Trust([]netip.Prefix{netip.MustParsePrefix("203.0.113.7/32")})
@@ -202,9 +202,9 @@ func TestWrongQuestions(t *testing.T) {
 		{Path, append(good, "X-Forwarded-Uri: /b"), "X-Forwarded-Uri: is there twice"},
 		{Path, append(good, "X-Forwarded-Method: PUT"), "X-Forwarded-Method: is there twice"},
 		{Path, append(good, "X-Forwarded-Host: b"), "X-Forwarded-Host: is there twice"},
-		{Path, traefik("G T", "/", "1.2.3.4"), "no method"},
-		{Path, traefik("GET", "nonsense", "1.2.3.4"), "no path"},
-		{Path, traefik("GET", "/%zz", "1.2.3.4"), "no path"},
+		{Path, traefik("G T", "/", "1.2.3.4"), "not a method"},
+		{Path, traefik("GET", "nonsense", "1.2.3.4"), "not a path"},
+		{Path, traefik("GET", "/%zz", "1.2.3.4"), "not a path"},
 	} {
 		got := s.ask(loopback, c.target, c.lines...)
 		body, _ := io.ReadAll(got.Body)

@@ -25,7 +25,7 @@ func parseQuery(raw string) (fields map[string]string, err error) {
 			err = fmt.Errorf("forward: %s: is there twice; keep one", name)
 		}
 		if name != "mode" && name != "policy" && err == nil {
-			err = fmt.Errorf("forward: %q is no field of this query%s (there are mode and policy)", name, nearest(name))
+			err = fmt.Errorf("forward: %q is not a field of this query%s (there are mode and policy)", name, nearest(name))
 		}
 		fields[name] = given[0]
 	}
@@ -87,7 +87,7 @@ func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
 		return nil, err
 	}
 	if !isToken(method) {
-		return nil, fmt.Errorf("forward: %s: is no method", saidBy[mode].method)
+		return nil, fmt.Errorf("forward: %s: is not a method", saidBy[mode].method)
 	}
 	uri, err := only(r.Header, saidBy[mode].uri)
 	if err != nil {
@@ -96,7 +96,7 @@ func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
 	uri, _, _ = strings.Cut(uri, "#") // nginx routes without a fragment, and url.ParseRequestURI takes it for a part of the path
 	u, err := url.ParseRequestURI(uri)
 	if err != nil {
-		return nil, fmt.Errorf("forward: %s: is no path with a query, such as /login?next=home", saidBy[mode].uri)
+		return nil, fmt.Errorf("forward: %s: is not a path with a query, such as /login?next=home", saidBy[mode].uri)
 	}
 	asked := &http.Request{
 		Method: method, URL: u, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,

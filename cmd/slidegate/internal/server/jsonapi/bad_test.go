@@ -99,8 +99,8 @@ var badBodies = []struct {
 	{`{"requests":[{"key":"a"},null]}`, 25, "requests[1]", "an object, not null"},
 	{`{"requests":[{"key":"a"},{}]}`, 25, "requests[1].key", "is missing"},
 	{`{"requests":[{"key":"a"},{"key":"b","cost":-1}]}`, 43, "requests[1].cost", "0 to"},
-	{`{"requests":[{"key":"a","up_to":true}]}`, 24, "requests[0].up_to", "no field"},
-	{`{"requests":[{"key":"a","requests":[]}]}`, 24, "requests[0].requests", "no field"},
+	{`{"requests":[{"key":"a","up_to":true}]}`, 24, "requests[0].up_to", "not a field"},
+	{`{"requests":[{"key":"a","requests":[]}]}`, 24, "requests[0].requests", "not a field"},
 }
 
 func TestBadBodies(t *testing.T) {
@@ -114,7 +114,7 @@ func TestBadBodies(t *testing.T) {
 			t.Errorf("%s: line %d", c.body, got.Line)
 		}
 	}
-	got := s.post("/v1/allow", "{\n \"key\": \"k\",\n \"cots\": 1\n}").wantProblem(t, 400, "cots", "no field")
+	got := s.post("/v1/allow", "{\n \"key\": \"k\",\n \"cots\": 1\n}").wantProblem(t, 400, "cots", "not a field")
 	if got.Line != 3 || *got.Offset != 16 || got.Meant != "cost" {
 		t.Errorf("line %d, offset %d, %q", got.Line, *got.Offset, got.Meant)
 	}
@@ -130,10 +130,10 @@ func TestBadBodiesOfOthers(t *testing.T) {
 	s := newService(t, Options{})
 	good := `{"id":"i","charges":[{"limit":"2/1m","key":"aw==","cost":1,"at":1}]}`
 	for _, c := range []struct{ path, body, field, detail string }{
-		{"/v1/peek", `{"key":"k","up_to":true}`, "up_to", "no field"},
-		{"/v1/reserve", `{"key":"k","requests":[]}`, "requests", "no field"},
+		{"/v1/peek", `{"key":"k","up_to":true}`, "up_to", "not a field"},
+		{"/v1/reserve", `{"key":"k","requests":[]}`, "requests", "not a field"},
 		{"/v1/refund", `{}`, "key", "is missing"},
-		{"/v1/reset", `{"key":"k","cost":1}`, "cost", "no field"},
+		{"/v1/reset", `{"key":"k","cost":1}`, "cost", "not a field"},
 		{"/v1/peek", `{"key":"k"} 1`, "", "more follows"},
 		{"/v1/settle", `{"cost":1}`, "reservation", "is missing"},
 		{"/v1/settle", `{"reservation":` + good + `}`, "cost", "is missing"},
@@ -141,7 +141,7 @@ func TestBadBodiesOfOthers(t *testing.T) {
 		{"/v1/settle", `{"reservation":` + good + `,"costs":[1,-1]}`, "costs[1]", "whole number"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":[1 2]}`, "costs", "a comma"},
 		{"/v1/settle", `{"reservation":` + good + `,"cost":1}}`, "", "more follows"},
-		{"/v1/cancel", `{"reservation":` + good + `,"cost":1}`, "cost", "no field"},
+		{"/v1/cancel", `{"reservation":` + good + `,"cost":1}`, "cost", "not a field"},
 		{"/v1/cancel", `{"reservation":null}`, "reservation", "not null"},
 		{"/v1/cancel", `{"reservation":{"id":"i"}}`, "reservation.", "lacks"},
 		{"/v1/cancel", `{"reservation":{"id":"","charges":[]}}`, "reservation.id", "is empty"},

@@ -59,7 +59,7 @@ func queryAsk(raw string) (gate.Ask, *problem) {
 	names := askNames[:costFields]
 	for name, given := range values {
 		if fieldOf(name, names) < 0 {
-			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is no field of this query (there are " + strings.Join(names, ", ") + ")"}
+			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is not a field of this query (there are " + strings.Join(names, ", ") + ")"}
 			p.Meant, _ = wording.Nearest(name, names)
 			return ask, p
 		}

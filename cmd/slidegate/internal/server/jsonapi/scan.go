@@ -154,11 +154,11 @@ func (s *scanner) unknown(at int, name string, names []string) bool {
 	}
 	near, ok := wording.Nearest(name, names)
 	if ok {
-		s.wrong(at, name, "is no field of this request; did you mean %q? (there are %s)", near, strings.Join(names, ", "))
+		s.wrong(at, name, "is not a field of this request; did you mean %q? (there are %s)", near, strings.Join(names, ", "))
 		s.problem.Meant = near
 		return false
 	}
-	return s.wrong(at, name, "is no field of this request (there are %s)", strings.Join(names, ", "))
+	return s.wrong(at, name, "is not a field of this request (there are %s)", strings.Join(names, ", "))
 }
 
 // end wants nothing more.

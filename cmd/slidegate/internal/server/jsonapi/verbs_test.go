@@ -87,7 +87,7 @@ func TestExplain(t *testing.T) {
 		{"", "key", "must be there once"},
 		{"?key=a&key_base64=YQ==", "key", "must be there once"},
 		{"?key=a&key=b", "key", "twice"},
-		{"?kee=a", "kee", "no field of this query"},
+		{"?kee=a", "kee", "not a field of this query"},
 		{"?key_base64=YQ", "key_base64", "base64"},
 		{"?key_base64=YQ%0A==", "key_base64", "base64"},
 		{"?key=a&cost=-1", "cost", "whole number"},
