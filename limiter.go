@@ -116,6 +116,10 @@ func (l *Limiter) Over(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 // Limits returns the limits that every key faces.
 func (l *Limiter) Limits() []Limit { return slices.Clone(l.opts.Limits) }
 
+// Bound returns the limits that every key faces as stores see them, in the order of Limits. It is for adapters that send
+// a store batches of their own.
+func (l *Limiter) Bound() []*store.Limit { return slices.Clone(l.limits) }
+
 // Allow asks for one unit.
 func (l *Limiter) Allow(ctx context.Context, key string) (d Decision, err error) {
 	if l.one == nil {
