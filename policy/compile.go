@@ -35,7 +35,8 @@ type rules struct {
 	limiter  *slidegate.Limiter // nil if there is no limit
 	bound    []*store.Limit
 	limits   []slidegate.Limit
-	note     any // what Options.Prepare made of them
+	note     any  // what Options.Prepare made of them
+	lasts    bool // they are of the policy, or remembered, and not made for one request
 	override Override
 	place    int // which override it is: the first that fits decides
 }
@@ -59,6 +60,7 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 	if p.plain, err = p.rules(limits); err != nil {
 		return nil, &Error{Option: "limits", Err: err}
 	}
+	p.plain.lasts = true
 	for i, override := range given.Overrides {
 		if err := p.override(i, override); err != nil {
 			return nil, &Error{Option: "overrides", Err: fmt.Errorf("override %d: %w", i+1, err)}
@@ -68,6 +70,7 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		if p.candidate, err = p.prepare(p.named(given.Candidate), true); err != nil {
 			return nil, &Error{Option: "candidate", Err: err}
 		}
+		p.candidate.lasts = true
 	}
 	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil
 	return p, nil
@@ -80,7 +83,7 @@ func (p *compiled) override(place int, given Override) (err error) {
 			return err
 		}
 	}
-	r.override, r.place = given, place
+	r.override, r.place, r.lasts = given, place, true
 	switch {
 	case given.Pattern:
 		p.patterns = append(p.patterns, r)
