@@ -146,8 +146,8 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 	for _, p := range facing {
 		var part policy.Part
 		p.part(r, &m.opts, &part)
+		part.Hold = p.CostAfter != nil
 		q.Add(part)
-		q.Hold = q.Hold || p.CostAfter != nil && !p.Shadow
 	}
 	if m.opts.Group != nil {
 		q.Group = m.opts.Group(r)

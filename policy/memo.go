@@ -84,19 +84,18 @@ func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
 // jointID is the rules of policies that decide together.
 type jointID [maxJoint]*rules
 
-// joint returns the limits, and the note, of all policies that decide together.
+// joint returns the limits, and the note, of all policies that decide together, and then of those that are peeked at beside
+// them: the order of the answers in the verdict.
 func (r *Request) joint() *rules {
 	var id jointID
 	n, lasts := 0, true
-	for i := range r.parts {
-		if it := &r.parts[i]; it.decides() {
-			if n < maxJoint {
-				id[n] = it.rules
-			}
-			lasts = lasts && it.rules.lasts // rules that were made for this request are never seen again
-			n++
+	r.eachAnswered(func(one *rules) {
+		if n < maxJoint {
+			id[n] = one
 		}
-	}
+		lasts = lasts && one.lasts // rules that were made for this request are never seen again
+		n++
+	})
 	if n == 1 {
 		return id[0]
 	}
@@ -107,11 +106,7 @@ func (r *Request) joint() *rules {
 		}
 	}
 	made := &rules{}
-	for i := range r.parts {
-		if it := &r.parts[i]; it.decides() {
-			made.limits = append(made.limits, it.rules.limits...)
-		}
-	}
+	r.eachAnswered(func(one *rules) { made.limits = append(made.limits, one.limits...) })
 	if r.set.opts.Prepare != nil {
 		made.note, _ = r.set.opts.Prepare(made.limits) // what is prepared one by one can be prepared together
 	}
@@ -119,4 +114,15 @@ func (r *Request) joint() *rules {
 		made = r.set.joints.put(id, made)
 	}
 	return made
+}
+
+// eachAnswered calls use with the rules of the parts whose answers are in the verdict, in their order.
+func (r *Request) eachAnswered(use func(*rules)) {
+	for _, decided := range [...]bool{true, false} {
+		for i := range r.parts {
+			if it := &r.parts[i]; it.answered(r) && (it.request == 0) == decided {
+				use(it.rules)
+			}
+		}
+	}
 }
