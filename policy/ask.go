@@ -19,12 +19,15 @@ type Part struct {
 	// counts as 1, and one above rule.MaxQuota as rule.MaxQuota: as an error it could admit a request that must be refused.
 	Cost int64
 	Plan Plan
-	// Candidate asks the candidate's limits in place of the policy's own.
+	// Candidate asks the candidate's limits in place of the policy's own. It is a mistake if the policy has none.
 	Candidate bool
 	// Hold keeps what a Request takes, for Settle. A Cost of 0 then means that all is paid afterwards: it is not a peek, but a
 	// decision, which refuses while more than the quota is used.
 	Hold bool
 }
+
+// plain reports whether the part faces the limits that the policy has for its key.
+func (p *Part) plain() bool { return p.Plan.kind == planOwn && !p.Candidate }
 
 // peeks reports whether the part asks what is left, and no more.
 func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold }
@@ -41,7 +44,7 @@ func (p *Part) cost() int64 {
 // rule.GiveBack or rule.Reset; the last one also forgets what clients on a list have used.
 func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
-	if op == rule.Take && p.bare && part.Plan.kind == planOwn {
+	if op == rule.Take && p.bare && part.plain() {
 		p.askPlain(ctx, part, v)
 		return
 	}

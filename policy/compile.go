@@ -47,8 +47,7 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 	if mode >= modes {
 		return nil, &Error{Option: "failure", Err: fmt.Errorf("unknown mode %d; want Open, Local or Closed", mode)}
 	}
-	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, allow: newList(given.Allow), deny: newList(given.Deny),
-		counter: given.Count}
+	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, counter: given.Count}
 	if s.limiter == nil && s.stores[mode] == nil {
 		return nil, &Error{Option: "failure", Err: fmt.Errorf("there is no store for %q", mode)}
 	}
@@ -57,6 +56,12 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		limits = s.limiter.Limits()
 	}
 	var err error
+	if p.allow, err = newList(given.Allow); err != nil {
+		return nil, &Error{Option: "allow", Err: err}
+	}
+	if p.deny, err = newList(given.Deny); err != nil {
+		return nil, &Error{Option: "deny", Err: err}
+	}
 	if p.plain, err = p.rules(limits); err != nil {
 		return nil, &Error{Option: "limits", Err: err}
 	}
@@ -154,26 +159,29 @@ func (p *compiled) most() int {
 	return most
 }
 
-// route finds what decides about a part: a list, or else the rules that are returned. An error means an invalid plan.
+// route finds what decides about a part: a list, or else the rules that are returned. An error means an invalid plan, or that
+// there is no candidate.
 func (p *compiled) route(part *Part) (*rules, By, error) {
-	if p.bare && part.Plan.kind == planOwn {
+	if p.bare && part.plain() {
 		return p.plain, ByLimits, nil
 	}
 	switch {
+	case part.Candidate && p.candidate == nil:
+		return nil, ByLimits, fmt.Errorf("policy %q: %w: the part asks its candidate, and it has none; see HasCandidate",
+			p.name, slidegate.ErrUnsupported)
 	case part.Candidate:
 		return p.candidate, ByLimits, nil
 	case p.deny.has(part.Key, part.Address):
+		return nil, ByDenyList, nil
+	case part.Plan.kind == planRefused && p.ofKey(part.Key) == p.plain:
 		return nil, ByDenyList, nil
 	case p.allow.has(part.Key, part.Address):
 		return nil, ByAllowList, nil
 	}
 	r := p.ofKey(part.Key)
 	if r == p.plain && part.Plan.kind != planOwn {
-		switch part.Plan.kind {
-		case planUnlimited:
+		if part.Plan.kind == planUnlimited {
 			return nil, ByUnlimited, nil
-		case planRefused:
-			return nil, ByDenyList, nil
 		}
 		r, err := p.planned(part.Plan.limits)
 		return r, ByLimits, err
