@@ -113,6 +113,52 @@ func TestReservationOfSeveral(t *testing.T) {
 	}
 }
 
+// Where the store failed, nothing was taken that a reservation could hold.
+func TestReservationOfNothing(t *testing.T) {
+	dead := &faulty{Store: newMemory(t)}
+	s := newSet(t, dead, Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}})
+	for i, charges := range []int{1, 0} {
+		r := s.Begin()
+		r.Add(Part{Key: "ann", Cost: 1, Hold: true})
+		var v Verdict
+		r.Decide(t.Context(), rule.Take, &v)
+		held, err := r.Reservation()
+		if v.Refused || err != nil || len(held.Charges) != charges || held.ID == "" || r.Held() != (charges > 0) {
+			t.Errorf("request %d: the reservation is %+v, %v; want an ID and %d charges", i, held, err, charges)
+		}
+		r.End()
+		dead.err = errDown
+	}
+}
+
+// A request that waits has nothing to settle until it is admitted, and then also what shadows and candidates took at first.
+func TestSettleAfterWaiting(t *testing.T) {
+	ten := []slidegate.Limit{named("", 10)}
+	s := newSet(t, newMemory(t), Options{}, Policy{Name: "live", Limits: ten, Candidate: ten}, Policy{Name: "tried", Limits: ten, Shadow: true})
+	fill := Part{Key: "ann", Cost: 10, Plan: Limits(named("", 10))} // a plan has no candidate
+	take(t, s, fill)
+	r := s.Begin()
+	defer r.End()
+	r.Add(Part{Policy: 0, Key: "ann", Cost: 1, Hold: true})
+	r.Add(Part{Policy: 1, Key: "ann", Cost: 1, Hold: true})
+	var v Verdict
+	r.Decide(t.Context(), rule.Take, &v)
+	if !v.Refused || r.Held() || !errors.Is(r.Settle(t.Context(), always(1)), slidegate.ErrReservation) {
+		t.Errorf("the first time: got %+v and held %v, want a refusal with nothing to settle", v, r.Held())
+	}
+	s.Ask(t.Context(), rule.GiveBack, &fill, &Verdict{})
+	v = Verdict{}
+	if r.Decide(t.Context(), rule.Take, &v); v.Refused || !r.Held() {
+		t.Fatalf("the second time: got %+v and held %v, want an admission to settle", v, r.Held())
+	}
+	if err := r.Settle(t.Context(), always(4)); err != nil {
+		t.Fatal(err)
+	}
+	if live, candidate, tried := left(t, s, 0, false), left(t, s, 0, true), left(t, s, 1, false); live != 6 || candidate != 6 || tried != 6 {
+		t.Errorf("%d, %d of the candidate and %d of the shadow are left of 10, want 6 of each", live, candidate, tried)
+	}
+}
+
 // A part that costs nothing passes beside another policy as it does alone, and is told what is left.
 func TestPeeksPassBesideOthers(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "free", Limits: []slidegate.Limit{named("", 5)}},
@@ -152,7 +198,7 @@ func TestPayAfterwards(t *testing.T) {
 func TestOutcomeOfAnOutage(t *testing.T) {
 	limits := []slidegate.Limit{named("", 1)}
 	for _, trips := range []int{0, 1} {
-		for _, mode := range []Mode{Open, Closed} {
+		for _, mode := range []Mode{Open, Closed, Local} {
 			for _, several := range []bool{false, true} {
 				var counted []Outcome
 				count := func(_ string, o Outcome) { counted = append(counted, o) }
@@ -169,8 +215,14 @@ func TestOutcomeOfAnOutage(t *testing.T) {
 					r.Decide(ctx, rule.Take, &v)
 				}
 				ask(t.Context())
-				if len(counted) != 1 || counted[0] != (Outcome{Failed: true}) {
-					t.Errorf("%d round trips, %v, several %v: counted %+v, want one that failed", trips, mode, several, counted)
+				if len(counted) != 1 || counted[0] != (Outcome{Failed: mode != Local}) {
+					t.Errorf("%d round trips, %v, several %v: counted %+v, want one that failed unless the mode is local", trips, mode, several, counted)
+				}
+				if counted = nil; mode == Local {
+					ask(t.Context())
+					if len(counted) != 1 || counted[0] != (Outcome{Refused: true}) {
+						t.Errorf("%d round trips, %v, several %v: then counted %+v, want a refusal", trips, mode, several, counted)
+					}
 				}
 				gone, cancel := context.WithCancel(t.Context())
 				cancel()
