@@ -300,7 +300,7 @@ func TestOneRule(t *testing.T) {
 		{"another path", scene{limits: limitsOf(1, 1), match: "/admin/", path: "/admins"}, []outcome{passed, passed}, "http gate", 0},
 		{"cost 1", scene{limits: limitsOf(1, 1), cost: &one}, []outcome{passed, limited}, "http grpc gate", 2},
 		{"cost 0", scene{limits: limitsOf(1, 1), cost: &zero}, []outcome{passed, passed, passed}, "http grpc gate", 0},
-		// Who calls a library hears of every request; the metrics of the gate are about the store, which is not to blame here.
+		// OnDecision sees every request. The gate's counts are about decisions, and a caller that has gone got none.
 		{"an ended context", scene{limits: limitsOf(1, 1), ended: true, over: func(s store.Store) store.Store { return looking{s} }},
 			[]outcome{ended, ended}, "http grpc", 2},
 		{"an ended context", scene{limits: limitsOf(1, 1), ended: true, over: func(s store.Store) store.Store { return looking{s} }},
