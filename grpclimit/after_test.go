@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -69,6 +70,29 @@ func TestCostAfter(t *testing.T) {
 	})
 	if got := left(t, limiter); err != nil || got != 94 {
 		t.Errorf("on a client %d are left of 100, want 94; %v", got, err)
+	}
+}
+
+// A policy in the shadow is charged by the reply too, and one of cost 0 that is paid afterwards refuses once it is overdrawn.
+func TestCostAfterInTheShadow(t *testing.T) {
+	free := func(context.Context, string, any) int64 { return 0 }
+	for _, shadow := range []bool{true, false} {
+		limiter := newLimiter(t, newClock(), "100/1h")
+		var last grpclimit.Event
+		limits, err := grpclimit.New(limiter, grpclimit.Options{
+			Policies:   []grpclimit.Policy{{Key: grpclimit.Global(), Shadow: shadow, Cost: free, CostAfter: costOfReply}},
+			OnDecision: func(_ context.Context, event grpclimit.Event) { last = event },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, allowed := range []bool{true, true, false} {
+			_, err := limits.Unary()(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: say},
+				func(context.Context, any) (any, error) { return wrapperspb.String(strings.Repeat("x", 60)), nil })
+			if last.Decision.Allowed != allowed || (err == nil) != (allowed || shadow) {
+				t.Errorf("shadow %v: call %d: the event is %+v and the error %v, want allowed %v", shadow, i, last, err, allowed)
+			}
+		}
 	}
 }
 

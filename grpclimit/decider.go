@@ -85,8 +85,8 @@ func (d *decider) begin(ctx context.Context, c *call, facing []*compiled) *polic
 	for _, p := range facing {
 		var part policy.Part
 		p.part(ctx, c, d, &part)
+		part.Hold = p.CostAfter != nil && c.stage == stageCall
 		r.Add(part)
-		r.Hold = r.Hold || p.CostAfter != nil && !p.Shadow && c.stage == stageCall
 	}
 	if d.group != nil {
 		r.Group = d.group(ctx, c.method)

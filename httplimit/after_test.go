@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // left returns what remains of the limit of 10 an hour for the address that httptest uses.
@@ -197,5 +198,37 @@ func TestStreamingThroughServer(t *testing.T) {
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) || !strings.Contains(line, "101") {
 		t.Errorf("hijacked: got the line %q and the error %v, want a line with 101", line, err)
+	}
+}
+
+// Where all is paid afterwards, a limit that is overdrawn refuses, and says when to come back.
+func TestPayAfterwards(t *testing.T) {
+	free := func(*http.Request) int64 { return 0 }
+	p := newPlay(t, Options{Policies: []Policy{{Cost: free, CostAfter: CostOfBytes(1)}}},
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 6)) }, slidegate.PerHour(10))
+	p.want(func() *httptest.ResponseRecorder { return p.from("192.0.2.1") }, 200, 200, 429)
+	if w := p.from("192.0.2.1"); w.Header().Get("Retry-After") == "" || p.served != 2 {
+		t.Errorf("%d were served and the last got the header %v, want 2, and a Retry-After", p.served, w.Header())
+	}
+}
+
+// A request that costs nothing is admitted although a smaller plan has less than was used, so it is not told to come back
+// later.
+func TestNoRetryAfterOnAdmission(t *testing.T) {
+	for _, dialect := range []Headers{HeadersIETF, HeadersX, HeadersNone} {
+		cost, plan := int64(5), policy.Limits(named("", 5))
+		p := newPlay(t, Options{Headers: dialect, Policies: []Policy{{
+			Name: "api", Limits: []slidegate.Limit{named("", 5)},
+			Cost: func(*http.Request) int64 { return cost }, Plan: func(*http.Request) policy.Plan { return plan },
+		}}}, nil)
+		p.from("192.0.2.1")
+		cost, plan = 0, policy.Limits(named("", 2))
+		if w := p.from("192.0.2.1"); w.Code != 200 || w.Header().Get("Retry-After") != "" {
+			t.Errorf("dialect %d: status %d with %v, want 200 without a Retry-After", dialect, w.Code, w.Header())
+		}
+		cost = 1
+		if w := p.from("192.0.2.1"); w.Code != 429 || w.Header().Get("Retry-After") == "" {
+			t.Errorf("dialect %d: status %d with %v, want 429 with a Retry-After", dialect, w.Code, w.Header())
+		}
 	}
 }

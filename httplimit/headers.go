@@ -86,6 +86,11 @@ func quote(text string) (quoted string, ok bool) {
 // Retry-After if d is a refusal that waiting ends. If the store failed and no limit was asked, it writes nothing about
 // limits, nor if there are no items.
 func (dialect Headers) Write(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
+	dialect.write(h, items, d, !d.Allowed)
+}
+
+// write is Write for a request that need not be refused although the limits have nothing left for it: one that costs nothing.
+func (dialect Headers) write(h http.Header, items []*HeaderItem, d *slidegate.Decision, refused bool) {
 	if d.Flags&undecided == 0 && len(items) > 0 {
 		switch dialect {
 		case HeadersNone:
@@ -95,7 +100,7 @@ func (dialect Headers) Write(h http.Header, items []*HeaderItem, d *slidegate.De
 			dialect.trio(h, items[d.Index].quota, d)
 		}
 	}
-	if !d.Allowed {
+	if refused {
 		setRetryAfter(h, d)
 	}
 }

@@ -42,7 +42,8 @@ type Options struct {
 	// Group names the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
 	// OnDecision is called with every decision, before the handler: with those of policies in the shadow and of candidates
-	// too, and with errors. It must be quick and safe for concurrent use.
+	// too, and with errors. It is called after the handler with the error if a CostAfter could not be settled; that event has
+	// an Err and no decision. It must be quick and safe for concurrent use.
 	OnDecision func(r *http.Request, event Event)
 }
 
@@ -146,8 +147,8 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 	for _, p := range facing {
 		var part policy.Part
 		p.part(r, &m.opts, &part)
+		part.Hold = p.CostAfter != nil
 		q.Add(part)
-		q.Hold = q.Hold || p.CostAfter != nil && !p.Shadow
 	}
 	if m.opts.Group != nil {
 		q.Group = m.opts.Group(r)
@@ -175,7 +176,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Ver
 	var items []*HeaderItem
 	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake() && !v.Ended() {
 		items = v.Note().([]*HeaderItem)
-		m.opts.Headers.Write(w.Header(), items, &v.Decision)
+		m.opts.Headers.write(w.Header(), items, &v.Decision, v.Refused)
 	}
 	if m.opts.OnDecision != nil && !v.Shadow && (!v.Peek || v.Refused || v.Err != nil) {
 		m.opts.OnDecision(r, *v)

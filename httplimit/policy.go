@@ -31,8 +31,9 @@ type Policy struct {
 	// length is, counts as 1.
 	Cost func(*http.Request) int64
 	// CostAfter returns the actual cost of a request, known once its response is written; nil leaves it at Cost. The
-	// difference is given back or charged, beyond the quota if need be. CostOfBytes, CostIfStatus and CostFromHandler are
-	// the usual ones.
+	// difference is given back or charged, beyond the quota if need be: under Shadow and for a Candidate too. CostOfBytes,
+	// CostIfStatus and CostFromHandler are the usual ones. With a CostAfter, a Cost of 0 is not a peek but means that all is
+	// paid afterwards: the request is refused while more than the quota is used.
 	CostAfter CostAfter
 	// Overrides are other limits for some keys, Allow and Deny lists of clients by key and by address: see policy.Policy. A
 	// client on the deny list is refused with 403.

@@ -285,17 +285,36 @@ func TestSettleWithFallback(t *testing.T) {
 	}
 }
 
-// A policy in the shadow takes what its requests cost before, and says nothing in headers.
+// A policy in the shadow takes what its requests cost, and says nothing in headers.
 func TestShadowAlone(t *testing.T) {
 	for _, after := range []CostAfter{nil, CostOfBytes(1)} {
-		p := newPlay(t, Options{Policies: []Policy{{Name: "tried", Shadow: true, CostAfter: after, Limits: []slidegate.Limit{named("", 1)}}}}, nil)
+		p := newPlay(t, Options{Policies: []Policy{{Name: "tried", Shadow: true, CostAfter: after, Limits: []slidegate.Limit{named("", 1)}}}},
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a")) })
 		for range 2 {
-			if w := p.from("192.0.2.1"); w.Code != 200 || len(w.Header()) != 0 {
-				t.Errorf("status %d with %v, want 200 without header fields", w.Code, w.Header())
+			if w := p.from("192.0.2.1"); w.Code != 200 || len(w.Header()) != 1 {
+				t.Errorf("status %d with %v, want 200 with a Content-Type and no other field", w.Code, w.Header())
 			}
 		}
 		if e := p.last(); e.Decision.Allowed || !e.Shadow || e.Refused || e.Decision.RetryAfter != 2*time.Minute {
 			t.Errorf("the event is %+v, want a denial by a shadow, not refused, to retry after 2m", e)
+		}
+	}
+}
+
+// A policy in the shadow, and a candidate, are charged by the response like one that decides.
+func TestShadowIsSettled(t *testing.T) {
+	limits := []slidegate.Limit{named("", 10)}
+	for name, tried := range map[string]Policy{
+		"a shadow":    {Name: "tried", Shadow: true, CostAfter: CostOfBytes(1), Limits: limits},
+		"a candidate": {Name: "tried", CostAfter: CostOfBytes(1), Limits: []slidegate.Limit{named("", 1000)}, Candidate: limits},
+	} {
+		p := newPlay(t, Options{Policies: []Policy{tried}}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 6)) })
+		for i, allowed := range []bool{true, true, false} {
+			p.events = nil
+			p.from("192.0.2.1")
+			if e := p.events[0]; !e.Shadow && !e.Candidate || e.Decision.Allowed != allowed {
+				t.Errorf("%s: request %d: the event is %+v, want one that allows %v", name, i, e, allowed)
+			}
 		}
 	}
 }

@@ -14,13 +14,23 @@ type Part struct {
 	Policy  int        // its place among those that New was given
 	Key     string     // who is limited
 	Address netip.Addr // the client's, if known, for allow and deny lists
-	// Cost is how many units are taken. 0 is a peek, which charges nothing and is not counted as a decision; a negative cost
+	// Cost is how many units are taken. 0 is a peek (but see Hold), which charges nothing, is not refused by the limits and is
+	// not counted as a decision; a negative cost
 	// counts as 1, and one above rule.MaxQuota as rule.MaxQuota: as an error it could admit a request that must be refused.
 	Cost int64
 	Plan Plan
-	// Candidate asks the candidate's limits in place of the policy's own.
+	// Candidate asks the candidate's limits in place of the policy's own. It is a mistake if the policy has none.
 	Candidate bool
+	// Hold keeps what a Request takes, for Settle. A Cost of 0 then means that all is paid afterwards: it is not a peek, but a
+	// decision, which refuses while more than the quota is used.
+	Hold bool
 }
+
+// plain reports whether the part faces the limits that the policy has for its key.
+func (p *Part) plain() bool { return p.Plan.kind == planOwn && !p.Candidate }
+
+// peeks reports whether the part asks what is left, and no more.
+func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold }
 
 // cost returns the cost in the range that limits accept.
 func (p *Part) cost() int64 {
@@ -34,7 +44,7 @@ func (p *Part) cost() int64 {
 // rule.GiveBack or rule.Reset; the last one also forgets what clients on a list have used.
 func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
-	if op == rule.Take && p.bare && part.Plan.kind == planOwn {
+	if op == rule.Take && p.bare && part.plain() {
 		p.askPlain(ctx, part, v)
 		return
 	}
@@ -110,7 +120,7 @@ func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 
 // decided completes and counts the verdict of a policy's limits.
 func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict, err error) {
-	v.Policy, v.Shadow, v.Limits, v.note, v.Peek = p.name, p.shadow, r.limits, r.note, part.Cost == 0
+	v.Policy, v.Shadow, v.Limits, v.note, v.Peek = p.name, p.shadow, r.limits, r.note, part.peeks()
 	switch {
 	case err != nil:
 		v.fail(ctx, p.mode, part.cost(), err)
@@ -118,8 +128,9 @@ func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part
 		p.set.explain(v, p.mode)
 	}
 	v.Refused = v.refuses()
-	if counts(op) && (part.Cost != 0 || err != nil) {
-		p.count(part.Key, Outcome{Shadow: p.shadow, Refused: err == nil && !v.Decision.Allowed, Failed: err != nil})
+	failed := v.failed()
+	if counts(op) && (!part.peeks() || failed) && !v.Ended() {
+		p.count(part.Key, Outcome{Shadow: p.shadow, Refused: !failed && !v.Decision.Allowed, Failed: failed})
 	}
 }
 
@@ -140,7 +151,7 @@ func (p *compiled) mistake(v *Verdict, err error) {
 // listed makes and counts the verdict on a part that the limits have nothing to do with.
 func (p *compiled) listed(op rule.Op, by By, part *Part, v *Verdict) {
 	denied := by == ByDenyList
-	*v = Verdict{Policy: p.name, By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.Cost == 0}
+	*v = Verdict{Policy: p.name, By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.peeks()}
 	if denied {
 		v.Decision.RetryAfter = slidegate.Never
 	} else {
@@ -152,7 +163,7 @@ func (p *compiled) listed(op rule.Op, by By, part *Part, v *Verdict) {
 	if !denied {
 		v.Decision.Granted = part.cost()
 	}
-	if part.Cost != 0 {
+	if !part.peeks() {
 		p.count(part.Key, Outcome{By: by, Shadow: p.shadow, Refused: denied})
 	}
 }
@@ -160,5 +171,5 @@ func (p *compiled) listed(op rule.Op, by By, part *Part, v *Verdict) {
 // tries reports whether the candidate is asked too: about the same keys as the policy's own limits, and all that changes
 // counts.
 func (p *compiled) tries(op rule.Op, r *rules, part *Part) bool {
-	return p.candidate != nil && r == p.plain && op != rule.Peek && part.Cost != 0
+	return p.candidate != nil && r == p.plain && op != rule.Peek && !part.peeks()
 }

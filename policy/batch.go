@@ -42,6 +42,12 @@ func (b *batch) add(limits []*store.Limit, key string, cost int64) {
 	b.ends[len(b.ends)-1] = len(b.charges)
 }
 
+// join joins one charge to the last request.
+func (b *batch) join(charge store.Charge) {
+	b.charges = append(b.charges, charge)
+	b.ends[len(b.ends)-1] = len(b.charges)
+}
+
 // apply has the store decide. Each request has its own error.
 func (b *batch) apply(ctx context.Context, group string, on store.Store) {
 	b.answers = slices.Grow(b.answers[:0], len(b.charges))[:len(b.charges)]

@@ -35,7 +35,8 @@ type rules struct {
 	limiter  *slidegate.Limiter // nil if there is no limit
 	bound    []*store.Limit
 	limits   []slidegate.Limit
-	note     any // what Options.Prepare made of them
+	note     any  // what Options.Prepare made of them
+	lasts    bool // they are of the policy, or remembered, and not made for one request
 	override Override
 	place    int // which override it is: the first that fits decides
 }
@@ -46,8 +47,7 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 	if mode >= modes {
 		return nil, &Error{Option: "failure", Err: fmt.Errorf("unknown mode %d; want Open, Local or Closed", mode)}
 	}
-	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, allow: newList(given.Allow), deny: newList(given.Deny),
-		counter: given.Count}
+	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, counter: given.Count}
 	if s.limiter == nil && s.stores[mode] == nil {
 		return nil, &Error{Option: "failure", Err: fmt.Errorf("there is no store for %q", mode)}
 	}
@@ -56,9 +56,16 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		limits = s.limiter.Limits()
 	}
 	var err error
+	if p.allow, err = newList(given.Allow); err != nil {
+		return nil, &Error{Option: "allow", Err: err}
+	}
+	if p.deny, err = newList(given.Deny); err != nil {
+		return nil, &Error{Option: "deny", Err: err}
+	}
 	if p.plain, err = p.rules(limits); err != nil {
 		return nil, &Error{Option: "limits", Err: err}
 	}
+	p.plain.lasts = true
 	for i, override := range given.Overrides {
 		if err := p.override(i, override); err != nil {
 			return nil, &Error{Option: "overrides", Err: fmt.Errorf("override %d: %w", i+1, err)}
@@ -68,6 +75,7 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		if p.candidate, err = p.prepare(p.named(given.Candidate), true); err != nil {
 			return nil, &Error{Option: "candidate", Err: err}
 		}
+		p.candidate.lasts = true
 	}
 	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil
 	return p, nil
@@ -80,7 +88,7 @@ func (p *compiled) override(place int, given Override) (err error) {
 			return err
 		}
 	}
-	r.override, r.place = given, place
+	r.override, r.place, r.lasts = given, place, true
 	switch {
 	case given.Pattern:
 		p.patterns = append(p.patterns, r)
@@ -151,26 +159,29 @@ func (p *compiled) most() int {
 	return most
 }
 
-// route finds what decides about a part: a list, or else the rules that are returned. An error means an invalid plan.
+// route finds what decides about a part: a list, or else the rules that are returned. An error means an invalid plan, or that
+// there is no candidate.
 func (p *compiled) route(part *Part) (*rules, By, error) {
-	if p.bare && part.Plan.kind == planOwn {
+	if p.bare && part.plain() {
 		return p.plain, ByLimits, nil
 	}
 	switch {
+	case part.Candidate && p.candidate == nil:
+		return nil, ByLimits, fmt.Errorf("policy %q: %w: the part asks its candidate, and it has none; see HasCandidate",
+			p.name, slidegate.ErrUnsupported)
 	case part.Candidate:
 		return p.candidate, ByLimits, nil
 	case p.deny.has(part.Key, part.Address):
+		return nil, ByDenyList, nil
+	case part.Plan.kind == planRefused && p.ofKey(part.Key) == p.plain:
 		return nil, ByDenyList, nil
 	case p.allow.has(part.Key, part.Address):
 		return nil, ByAllowList, nil
 	}
 	r := p.ofKey(part.Key)
 	if r == p.plain && part.Plan.kind != planOwn {
-		switch part.Plan.kind {
-		case planUnlimited:
+		if part.Plan.kind == planUnlimited {
 			return nil, ByUnlimited, nil
-		case planRefused:
-			return nil, ByDenyList, nil
 		}
 		r, err := p.planned(part.Plan.limits)
 		return r, ByLimits, err

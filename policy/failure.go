@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/failure"
@@ -20,8 +21,8 @@ const breakAfter = 3
 func (s *Set) base(namespace string, mode Mode, limits []slidegate.Limit) (*slidegate.Limiter, error) {
 	id := baseID{namespace, mode}
 	base := s.bases[id]
-	if base == nil && s.opts.Before != nil {
-		base = s.opts.Before.bases[id]
+	if before := s.opts.Before; base == nil && before != nil && sameStore(before.stores[mode], s.stores[mode]) {
+		base = before.bases[id] // over another store, it would go on counting there
 	}
 	if base == nil {
 		var err error
@@ -31,6 +32,11 @@ func (s *Set) base(namespace string, mode Mode, limits []slidegate.Limit) (*slid
 	}
 	s.bases[id] = base
 	return base.With(limits...)
+}
+
+// sameStore reports whether two stores are one. Those of a type that cannot be compared are not.
+func sameStore(a, b store.Store) bool {
+	return a != nil && reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }
 
 // limiterOf returns the limiter that New was given with other limits, over a store that does in an outage what the mode

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 )
@@ -12,11 +13,19 @@ type list struct {
 	patterns  []string
 }
 
-func newList(from List) *list {
+// newList compiles a list.
+func newList(from List) (*list, error) {
 	if from.IsZero() {
-		return nil
+		return nil, nil
 	}
-	l := &list{addresses: newAddressSet(from.Addresses), exact: map[string]struct{}{}}
+	prefixes := make([]netip.Prefix, len(from.Addresses))
+	for i, prefix := range from.Addresses {
+		if !prefix.IsValid() {
+			return nil, fmt.Errorf("address %d is not a valid prefix; netip.ParsePrefix makes one", i+1)
+		}
+		prefixes[i] = unmap(prefix)
+	}
+	l := &list{addresses: newAddressSet(prefixes), exact: map[string]struct{}{}}
 	for _, key := range from.Keys {
 		if strings.Contains(key, "*") {
 			l.patterns = append(l.patterns, key)
@@ -24,7 +33,18 @@ func newList(from List) *list {
 			l.exact[key] = struct{}{}
 		}
 	}
-	return l
+	return l, nil
+}
+
+// mappedBits is how many bits stand before the IPv4 address in one that is 4-in-6.
+const mappedBits = 96
+
+// unmap returns the IPv4 prefix that a 4-in-6 prefix means: clients are looked for by their IPv4 address.
+func unmap(prefix netip.Prefix) netip.Prefix {
+	if prefix.Addr().Is4In6() && prefix.Bits() >= mappedBits {
+		return netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-mappedBits)
+	}
+	return prefix
 }
 
 // has reports whether a client is on the list.

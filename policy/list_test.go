@@ -1,11 +1,15 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 )
 
 // TestAddressSetAsOneByOne holds the set, with few prefixes and with many, to the obvious way to look.
@@ -47,7 +51,7 @@ func TestLongList(t *testing.T) {
 		from.Addresses = append(from.Addresses, netip.MustParsePrefix(fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)))
 		from.Keys = append(from.Keys, fmt.Sprintf("user-%d", i))
 	}
-	l := newList(from)
+	l := testkit.Must(newList(from))(t)
 	for _, c := range []struct {
 		key, addr, want string
 	}{
@@ -68,5 +72,35 @@ func TestLongList(t *testing.T) {
 	}
 	if got := len(l.addresses.lengths4); got != 1 {
 		t.Errorf("5000 prefixes of one length take %d look-ups, want 1", got)
+	}
+}
+
+// A list with 4-in-6 prefixes is for the IPv4 clients that they mean, and one with an invalid prefix is an error, whether it
+// is short or long.
+func TestOddPrefixes(t *testing.T) {
+	limits := []slidegate.Limit{named("", 1)}
+	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
+	for _, more := range []int{0, mostLinear} {
+		var others []netip.Prefix
+		for i := range more {
+			others = append(others, netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/24", i)))
+		}
+		mapped := List{Addresses: append(others, netip.MustParsePrefix("::ffff:1.2.3.0/120"))}
+		s := testkit.Must(New(limiter, []Policy{{Name: "p", Limits: limits, Deny: mapped}}, Options{}))(t)
+		for addr, want := range map[string]By{"1.2.3.4": ByDenyList, "::ffff:1.2.3.4": ByDenyList, "1.2.4.4": ByLimits, "2001:db8::1": ByLimits} {
+			if by, _, _ := s.Route(Part{Key: "ann", Address: netip.MustParseAddr(addr)}); by != want {
+				t.Errorf("%d prefixes: %s is decided by %v, want %v", more+1, addr, by, want)
+			}
+		}
+		wrong := List{Addresses: append(others, netip.Prefix{})}
+		for option, policy := range map[string]Policy{
+			"deny": {Name: "p", Limits: limits, Deny: wrong}, "allow": {Name: "p", Limits: limits, Allow: wrong},
+		} {
+			_, err := New(limiter, []Policy{policy}, Options{})
+			var about *Error
+			if !errors.As(err, &about) || about.Option != option || about.Policy != "p" {
+				t.Errorf("%d prefixes, an invalid one: New returned %v, want an Error about %s of p", more+1, err, option)
+			}
+		}
 	}
 }

@@ -30,22 +30,32 @@ func (m *memo[K]) get(id K) *rules {
 	return nil
 }
 
-func (m *memo[K]) put(id K, r *rules) {
+// put remembers rules, if there is room, and returns those that are to be used: the earlier ones if there are some already.
+func (m *memo[K]) put(id K, r *rules) *rules {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := map[K]*rules{}
 	if known := m.known.Load(); known != nil {
+		if earlier := (*known)[id]; earlier != nil {
+			return earlier
+		}
 		if len(*known) >= maxKnown {
-			return
+			return r
 		}
 		next = maps.Clone(*known)
 	}
+	r.lasts = true
 	next[id] = r
 	m.known.Store(&next)
+	return r
 }
 
-// planID is the limits of a plan.
-type planID [maxPlanLimits]slidegate.Limit
+// planID is the limits of a plan. Their number is part of it: without that, a forgotten limit, whose value is zero, would
+// look like the end of a shorter plan.
+type planID struct {
+	count  int
+	limits [maxPlanLimits]slidegate.Limit
+}
 
 // errNoPlan is about a plan that was made of an empty list. Such a client is hardly meant to be unlimited.
 var errNoPlan = errors.New("a plan of no limits: use policy.Unlimited or policy.Refused to say so")
@@ -55,8 +65,8 @@ func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
 	if len(limits) == 0 {
 		return nil, fmt.Errorf("policy %q: %w: %w", p.name, slidegate.ErrLimit, errNoPlan)
 	}
-	var id planID
-	if copy(id[:], limits) == len(limits) {
+	id := planID{count: len(limits)}
+	if copy(id.limits[:], limits) == len(limits) {
 		if r := p.plans.get(id); r != nil {
 			return r, nil
 		}
@@ -66,7 +76,7 @@ func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
 		return nil, fmt.Errorf("policy %q: plan: %w", p.name, err)
 	}
 	if len(limits) <= maxPlanLimits {
-		p.plans.put(id, r)
+		r = p.plans.put(id, r)
 	}
 	return r, nil
 }
@@ -74,37 +84,45 @@ func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
 // jointID is the rules of policies that decide together.
 type jointID [maxJoint]*rules
 
-// joint returns the limits, and the note, of all policies that decide together.
+// joint returns the limits, and the note, of all policies that decide together, and then of those that are peeked at beside
+// them: the order of the answers in the verdict.
 func (r *Request) joint() *rules {
 	var id jointID
-	n := 0
-	for i := range r.parts {
-		if it := &r.parts[i]; it.decides() {
-			if n < maxJoint {
-				id[n] = it.rules
-			}
-			n++
+	n, lasts := 0, true
+	r.eachAnswered(func(one *rules) {
+		if n < maxJoint {
+			id[n] = one
 		}
-	}
+		lasts = lasts && one.lasts // rules that were made for this request are never seen again
+		n++
+	})
 	if n == 1 {
 		return id[0]
 	}
-	if n <= maxJoint {
+	lasts = lasts && n <= maxJoint
+	if lasts {
 		if known := r.set.joints.get(id); known != nil {
 			return known
 		}
 	}
 	made := &rules{}
-	for i := range r.parts {
-		if it := &r.parts[i]; it.decides() {
-			made.limits = append(made.limits, it.rules.limits...)
-		}
-	}
+	r.eachAnswered(func(one *rules) { made.limits = append(made.limits, one.limits...) })
 	if r.set.opts.Prepare != nil {
 		made.note, _ = r.set.opts.Prepare(made.limits) // what is prepared one by one can be prepared together
 	}
-	if n <= maxJoint {
-		r.set.joints.put(id, made)
+	if lasts {
+		made = r.set.joints.put(id, made)
 	}
 	return made
+}
+
+// eachAnswered calls use with the rules of the parts whose answers are in the verdict, in their order.
+func (r *Request) eachAnswered(use func(*rules)) {
+	for _, decided := range [...]bool{true, false} {
+		for i := range r.parts {
+			if it := &r.parts[i]; it.answered(r) && (it.request == 0) == decided {
+				use(it.rules)
+			}
+		}
+	}
 }

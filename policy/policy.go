@@ -15,11 +15,12 @@ type Policy struct {
 	// Overrides are other limits for some keys. The first one that fits a key decides, and goes before a plan.
 	Overrides []Override
 	// Allow are clients that are let through and charged nothing, Deny those that are refused without asking the store. A
-	// client on both lists is refused.
+	// client on both lists is refused, and so is one on Allow whose plan is Refused.
 	Allow, Deny List
 	// Shadow policies decide and report, and never refuse.
 	Shadow bool
-	// Candidate are limits that are counted beside the policy's own, apart from them, and only reported.
+	// Candidate are limits that are counted beside the policy's own, apart from them, and only reported. Request.Settle
+	// settles them too.
 	Candidate []slidegate.Limit
 	// Failure is what happens when the store cannot decide; the zero value means what Options say.
 	Failure Mode
@@ -46,7 +47,7 @@ func (o Override) Fits(key string) bool {
 
 // List is a list of clients, by their address or by their key. The zero value is empty.
 type List struct {
-	Addresses []netip.Prefix // masked, and never 4-in-6
+	Addresses []netip.Prefix // must be valid; a 4-in-6 prefix means the IPv4 one
 	Keys      []string       // keys, or patterns if there is a * in them
 }
 
@@ -100,5 +101,5 @@ func Limits(limits ...slidegate.Limit) Plan { return Plan{kind: planLimits, limi
 // Unlimited is a plan without limits: the request passes and is charged nothing.
 func Unlimited() Plan { return Plan{kind: planUnlimited} }
 
-// Refused is a plan that admits nothing, as a deny list does.
+// Refused is a plan that admits nothing, as a deny list does: not a client on the allow list either.
 func Refused() Plan { return Plan{kind: planRefused} }

@@ -2,10 +2,7 @@ package policy
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
@@ -18,8 +15,6 @@ import (
 type Request struct {
 	// Group names the group of the request's charges; see slidegate.Claims.InGroup.
 	Group string
-	// Hold keeps what is taken, for Settle.
-	Hold bool
 	// Tell makes Tried return the verdicts of shadows and candidates.
 	Tell bool
 
@@ -29,16 +24,22 @@ type Request struct {
 	batch  batch
 	tried  []Verdict
 	asked  bool // the shadows and candidates were: where a client waits, it decides several times
-	held   *slidegate.Limiter
-	away   bool // held is over a store with round trips
+
+	holds    bool    // a part has Hold
+	took     []taken // what those parts have taken so far
+	owed     batch   // what settles it
+	mode     Mode    // of the store that was asked last
+	admitted bool    // by the last Decide
 }
 
 // part is a Part on its way.
 type part struct {
 	Part
 	asked
-	by  By
-	err error // of an invalid plan
+	by      By
+	err     error // of an invalid plan
+	actual  int64 // what it cost, if it is settled
+	settled bool
 }
 
 // decides reports whether the limits of the part have a say in the decision.
@@ -66,9 +67,11 @@ func (r *Request) End() {
 	clear(r.parts)
 	clear(r.joined)
 	clear(r.tried)
+	clear(r.took)
 	r.batch.reset()
+	r.owed.reset()
 	s := r.set
-	*r = Request{parts: r.parts[:0], joined: r.joined[:0], tried: r.tried[:0], batch: r.batch}
+	*r = Request{parts: r.parts[:0], joined: r.joined[:0], tried: r.tried[:0], took: r.took[:0], batch: r.batch, owed: r.owed}
 	if cap(r.batch.charges) <= maxKept {
 		s.requests.Put(r)
 	}
@@ -77,6 +80,7 @@ func (r *Request) End() {
 // Add joins a part to the request.
 func (r *Request) Add(given Part) {
 	r.parts = append(r.parts, part{Part: given, asked: asked{policy: r.set.policies[given.Policy]}})
+	r.holds = r.holds || given.Hold
 }
 
 // CountsDenied reports whether one of the limits counts refusals, so that a waiting client must peek before it takes.
@@ -95,6 +99,7 @@ func (r *Request) CountsDenied() bool {
 // it again. Where policies with different failure modes decide together, the strictest mode holds. If all parts are listed
 // or in the shadow, v is about the one among these that says most.
 func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
+	r.admitted = false
 	for i := range r.parts {
 		it := &r.parts[i]
 		p := it.policy
@@ -117,21 +122,22 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	if r.decideAlone(ctx, op, v) {
 		return
 	}
-	mode := r.askParts(op)
+	r.mode = r.askParts(op)
 	if len(r.batch.requests) > 0 {
-		if err := r.set.checkCharges(r.batch.ends[0], mode); err != nil {
+		if err := r.set.checkCharges(r.batch.ends[0], r.mode); err != nil {
 			r.parts[0].policy.mistake(v, err)
 			return
 		}
-		r.batch.apply(ctx, r.Group, r.set.stores[mode])
+		r.batch.apply(ctx, r.Group, r.set.stores[r.mode])
 	}
-	r.judge(ctx, op, mode, v)
+	r.judge(ctx, op, v)
 	r.asked = r.asked || op != rule.Peek
+	r.admitted = !v.Refused
 }
 
 // decideAlone takes the shortest way if there is one part and nothing else.
 func (r *Request) decideAlone(ctx context.Context, op rule.Op, v *Verdict) bool {
-	if len(r.parts) != 1 || r.Hold || r.Group != "" {
+	if len(r.parts) != 1 || r.holds || r.Group != "" {
 		return false
 	}
 	it := &r.parts[0]
@@ -142,13 +148,18 @@ func (r *Request) decideAlone(ctx context.Context, op rule.Op, v *Verdict) bool 
 	return true
 }
 
-// askParts makes the requests to the store: first the one of the policies that decide, then one for each in the shadow, then
-// the candidates. It returns the failure mode of those that decide.
+// askParts makes the requests to the store: first the one of the policies that decide, then one for each in the shadow and
+// each that is only peeked at, then the candidates. It returns the failure mode of those that decide.
 func (r *Request) askParts(op rule.Op) (mode Mode) {
-	decides := -1
+	decides, onlyPeeks := -1, r.onlyPeeks()
 	for i := range r.parts {
 		it := &r.parts[i]
 		if !it.decides() {
+			continue
+		}
+		mode = max(mode, it.policy.mode)
+		// What costs nothing passes, so a limit that it has overdrawn must not refuse what the others admit.
+		if it.peeks() && !onlyPeeks && (counts(op) || op == rule.Peek) {
 			continue
 		}
 		if decides < 0 {
@@ -156,10 +167,13 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 		}
 		it.request, it.from = decides, len(r.batch.charges)
 		r.batch.add(it.rules.bound, it.Key, it.cost())
-		mode = max(mode, it.policy.mode)
 	}
 	for i := range r.parts {
 		it := &r.parts[i]
+		if it.decides() && it.request < 0 {
+			it.request = r.batch.begin(rule.Peek)
+			r.batch.add(it.rules.bound, it.Key, 0)
+		}
 		if it.by != ByLimits || it.err != nil || r.asked {
 			continue
 		}
@@ -178,8 +192,18 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 	return mode
 }
 
+// onlyPeeks reports whether all that decide are peeked at.
+func (r *Request) onlyPeeks() bool {
+	for i := range r.parts {
+		if it := &r.parts[i]; it.decides() && !it.peeks() {
+			return false
+		}
+	}
+	return true
+}
+
 // judge makes one verdict of what all said, and counts for each policy.
-func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) {
+func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
 	rank, first := 0, -1 // of the verdict so far: 1 for a list, 2 for a shadow, 3 for a shadow that would refuse
 	for i := range r.parts {
 		it := &r.parts[i]
@@ -203,11 +227,13 @@ func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) 
 		default:
 			own.Decision = r.batch.decision(it.request)
 			p.decided(ctx, op, it.rules, &it.Part, &own, r.batch.requests[it.request].Err)
+			r.keep(op, i, it.request)
+			r.keep(op, i, it.candidate)
 			r.tryCandidate(op, &it.asked, it.Key, own.Err == nil && own.Decision.Allowed)
 			worth = 2
 		}
 		if p.shadow {
-			if counts(op) && (it.Cost != 0 || own.Err != nil) {
+			if counts(op) && (!it.peeks() || own.Err != nil) {
 				r.tell(&own)
 			}
 			if own.Err != nil {
@@ -224,31 +250,38 @@ func (r *Request) judge(ctx context.Context, op rule.Op, mode Mode, v *Verdict) 
 		if rank > 0 {
 			*v = Verdict{}
 		}
-		r.judgeLive(ctx, op, mode, first, v)
+		r.judgeLive(ctx, op, first, v)
 	}
 }
 
 // judgeLive makes the verdict of the policies that decide. One that would have admitted what another refused was not
 // charged, and is not counted.
-func (r *Request) judgeLive(ctx context.Context, op rule.Op, mode Mode, first int, v *Verdict) {
+func (r *Request) judgeLive(ctx context.Context, op rule.Op, first int, v *Verdict) {
 	live := &r.batch.requests[0]
 	v.Policy = r.parts[first].policy.name
 	v.Decision, v.Peek = r.batch.decision(0), true
 	all := r.joint()
 	v.Limits, v.note = all.limits, all.note
+	r.keepLive(op)
+	if live.Err != nil {
+		v.fail(ctx, r.mode, r.parts[first].cost(), live.Err)
+	} else {
+		r.set.explain(v, r.mode)
+	}
 	for i := first; i < len(r.parts); i++ {
 		it := &r.parts[i]
 		if !it.decides() {
 			continue
 		}
-		v.Peek = v.Peek && it.Cost == 0
-		if it.policy.mode == mode {
-			r.held, r.away = it.rules.limiter, r.set.traits[mode].RoundTrips > 0
-		}
-		if live.Err != nil {
-			if counts(op) {
+		v.Peek = v.Peek && it.peeks()
+		if v.failed() {
+			if counts(op) && !v.Ended() {
 				it.policy.count(it.Key, Outcome{Failed: true})
 			}
+			continue
+		}
+		if it.request != 0 {
+			r.addPeeked(it, v)
 			continue
 		}
 		to := it.from + len(it.rules.bound)
@@ -256,24 +289,31 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, mode Mode, first in
 			v.Policy = it.policy.name
 		}
 		own := !slices.ContainsFunc(live.Answers[it.from:to], func(a rule.Answer) bool { return !a.Allowed })
-		if counts(op) && it.Cost != 0 && (!own || v.Decision.Allowed) {
+		if counts(op) && !it.peeks() && (!own || v.Decision.Allowed) {
 			it.policy.count(it.Key, Outcome{Refused: !own})
 		}
+		r.keep(op, i, it.candidate)
 		r.tryCandidate(op, &it.asked, it.Key, own)
 	}
-	if live.Err != nil {
-		v.fail(ctx, mode, r.parts[first].cost(), live.Err)
-	} else {
-		r.set.explain(v, mode)
-	}
 	v.Refused = v.refuses()
-	if !v.Decision.Allowed || v.Decision.Flags&undecided != 0 {
-		r.held = nil
-	}
 }
 
-// Held reports whether an admitted request has taken something that Settle can correct.
-func (r *Request) Held() bool { return r.Hold && r.held != nil }
+// addPeeked adds to a verdict what is left of the limits of a part that was peeked at beside those that decide.
+func (r *Request) addPeeked(it *part, v *Verdict) {
+	if !it.answered(r) {
+		return
+	}
+	if v.Decision.Answers == nil { // of a single limit
+		v.Decision.Answers = slices.Clone(r.batch.requests[0].Answers)
+	}
+	v.Decision.Answers = append(v.Decision.Answers, r.batch.requests[it.request].Answers...)
+}
+
+// answered reports whether what the part's limits say is in the verdict: that is so for those that decide, and for those
+// that were peeked at beside them if the store answered.
+func (it *part) answered(r *Request) bool {
+	return it.decides() && (it.request == 0 || r.batch.requests[it.request].Err == nil)
+}
 
 // tryCandidate counts and reports what a candidate said. Where the store did not answer, it said nothing.
 func (r *Request) tryCandidate(op rule.Op, it *asked, key string, live bool) {
@@ -302,53 +342,3 @@ func (r *Request) tell(v *Verdict) {
 
 // Tried returns what the policies in the shadow and the candidates said to the last Decide, if Tell is set.
 func (r *Request) Tried() []Verdict { return r.tried }
-
-// Reservation returns what an admitted request took, to be settled when the true cost is known.
-func (r *Request) Reservation() slidegate.Reservation {
-	held := r.reservation()
-	held.ID = rand.Text()
-	return held
-}
-
-// reservation is Reservation without an ID, which is not needed where the request itself settles it.
-func (r *Request) reservation() slidegate.Reservation {
-	live := &r.batch.requests[0]
-	held := slidegate.Reservation{Group: r.Group, Charges: make([]slidegate.ReservedCharge, len(live.Charges))}
-	for i, charge := range live.Charges {
-		held.Charges[i] = slidegate.ReservedCharge{
-			Limit: slidegate.Unbind(charge.Limit), Key: []byte(charge.Key), Cost: charge.Cost, At: live.Answers[i].At,
-		}
-	}
-	return held
-}
-
-// settleTime bounds how long settling takes in a store with round trips; the client does not wait for it.
-const settleTime = 10 * time.Second
-
-// Settle charges what an admitted request with Hold actually cost in place of its Cost: an excess is given back, and a
-// shortfall is charged, beyond the quota if need be. Actual is called once for each policy that decided. The
-// client may have gone, and what it used still counts: Settle works after ctx has ended.
-func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64) int64) error {
-	if r.held == nil {
-		return fmt.Errorf("policy: %w: nothing was held", slidegate.ErrReservation)
-	}
-	held := r.reservation()
-	costs := make([]int64, 0, len(held.Charges))
-	for i := range r.parts {
-		it := &r.parts[i]
-		if it.request != 0 {
-			continue
-		}
-		cost := min(actual(it.Policy, it.cost()), rule.MaxQuota)
-		for range it.rules.bound {
-			costs = append(costs, cost)
-		}
-	}
-	ctx = context.WithoutCancel(ctx)
-	if r.away {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, settleTime)
-		defer cancel()
-	}
-	return r.held.Settle(ctx, held, costs...)
-}

@@ -26,7 +26,7 @@ type Options struct {
 	// invalid.
 	Prepare func(limits []slidegate.Limit) (note any, err error)
 	// Before is the Set that this one replaces: what stores remember about limits stays with those that are in
-	// both.
+	// both. It has a part in this only where both have the same store.
 	Before *Set
 }
 
@@ -106,7 +106,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, candidate or failure
+	Option string // limits, overrides, allow, deny, candidate or failure
 	Err    error
 }
 

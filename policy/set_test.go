@@ -274,6 +274,61 @@ func TestBefore(t *testing.T) {
 	}
 }
 
+// A Set over another store than the one before it counts there.
+func TestBeforeOverAnotherStore(t *testing.T) {
+	policies := []Policy{{Name: "p", Limits: []slidegate.Limit{named("", 5)}, Candidate: []slidegate.Limit{named("", 5)}}}
+	first := testkit.Must(NewOver(Stores{Open: newMemory(t)}, policies, Options{}))(t)
+	take(t, first, Part{Key: "ann", Cost: 3})
+	on := newMemory(t)
+	second := testkit.Must(NewOver(Stores{Open: on}, policies, Options{Before: first}))(t)
+	take(t, second, Part{Key: "ann", Cost: 1})
+	fresh := testkit.Must(NewOver(Stores{Open: on}, policies, Options{}))(t)
+	for name, s := range map[string]*Set{"the second set": second, "a set over its store": fresh} {
+		for _, candidate := range []bool{false, true} {
+			if got := left(t, s, 0, candidate); got != 4 {
+				t.Errorf("%s, candidate %v: %d are left of 5 after 1, want 4", name, candidate, got)
+			}
+		}
+	}
+}
+
+// A candidate that there is not cannot be asked, not even by its policy's own limits.
+func TestNoCandidate(t *testing.T) {
+	limits := []slidegate.Limit{named("", 5)}
+	s := newSet(t, newMemory(t), Options{}, Policy{Name: "bare", Limits: limits}, Policy{Name: "listed", Limits: limits, Deny: List{Keys: []string{"bob"}}})
+	for place := range 2 {
+		for _, op := range []rule.Op{rule.Take, rule.Peek} {
+			var v Verdict
+			s.Ask(t.Context(), op, &Part{Policy: place, Key: "ann", Cost: 1, Candidate: true}, &v)
+			if !v.Mistake() || !v.Refused || !errors.Is(v.Err, slidegate.ErrUnsupported) {
+				t.Errorf("policy %d, %v: got %+v, want a mistake with ErrUnsupported", place, op, v)
+			}
+		}
+		if got := left(t, s, place, false); got != 5 {
+			t.Errorf("policy %d: %d are left of 5, want all", place, got)
+		}
+	}
+}
+
+// A plan that admits nothing goes before the allow list, unless an override takes its place.
+func TestRefusedPlanBeatsTheAllowList(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{}, Policy{
+		Name: "p", Limits: []slidegate.Limit{named("", 5)}, Allow: List{Keys: []string{"ann", "vip"}}, Overrides: []Override{{Key: "vip", Unlimited: true}},
+	})
+	for _, test := range []struct {
+		key  string
+		plan Plan
+		want By
+	}{
+		{"ann", Plan{}, ByAllowList}, {"ann", Limits(named("", 1)), ByAllowList}, {"ann", Refused(), ByDenyList},
+		{"bob", Refused(), ByDenyList}, {"vip", Refused(), ByAllowList},
+	} {
+		if v := take(t, s, Part{Key: test.key, Cost: 1, Plan: test.plan}); v.By != test.want || v.Refused != (test.want == ByDenyList) {
+			t.Errorf("%s with %+v: got %+v, want it decided by %v", test.key, test.plan, v, test.want)
+		}
+	}
+}
+
 // Candidates decide nothing, keep their counts apart, and are told about.
 func TestCandidate(t *testing.T) {
 	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}, Candidate: []slidegate.Limit{named("", 1)}})

@@ -47,7 +47,7 @@ type Verdict struct {
 	Shadow bool
 	// Candidate reports that these are a policy's candidate limits, which refuse nothing either.
 	Candidate bool
-	// Peek reports that the cost was 0: nothing was charged, the limits do not refuse it, whatever Decision says, and it does
+	// Peek reports that the cost was 0, and is not settled afterwards: nothing was charged, the limits do not refuse it, whatever Decision says, and it does
 	// not count as a decision.
 	Peek bool
 	// Refused reports that the request is refused.
@@ -55,8 +55,8 @@ type Verdict struct {
 	fault   fault
 	// Limits are those that were asked, in the order of Decision.Answers. They are shared and must not be changed.
 	Limits []slidegate.Limit
-	// Err is why the store could not decide, or could not settle afterwards; then there is no decision, and the flags of
-	// Decision report which failure mode answered, if one did.
+	// Err is why the store could not decide, or could not settle afterwards. The flags of Decision report which failure mode
+	// answered, if one did: rule.FallbackLocal has decided in this process, and otherwise no limit has.
 	Err  error
 	note any
 }
@@ -102,6 +102,10 @@ func (v *Verdict) fail(ctx context.Context, mode Mode, cost int64, err error) {
 // undecided are the flags of decisions that no limit made.
 const undecided = rule.FallbackOpen | rule.FallbackClosed
 
+// failed reports whether no limit decided: the request could not be decided, or the failure mode admits or refuses all. A
+// store in process says so by an error and a failure layer by its flags.
+func (v *Verdict) failed() bool { return v.fault > faultStore || v.Decision.Flags&undecided != 0 }
+
 // refuses reports whether a verdict refuses the request. What costs nothing passes also where more than the quota was used,
 // which happens when a plan got smaller.
 func (v *Verdict) refuses() bool {
@@ -129,7 +133,7 @@ type Outcome struct {
 	By      By
 	Shadow  bool
 	Refused bool // by the limits or the deny list, also where the policy is in the shadow
-	Failed  bool // the store could not decide
+	Failed  bool // no limit could decide: Refused then says nothing. A request whose caller has gone is not counted.
 	// Candidate says that this is about the candidate's limits. Refused is then what these would have done, and LiveRefused
 	// what the policy's own did.
 	Candidate, LiveRefused bool

@@ -124,7 +124,7 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 	}
 	request := s.set.Begin()
 	defer request.End()
-	request.Hold = true
+	part.Hold = true
 	request.Add(part)
 	request.Decide(ctx, rule.Take, &v)
 	taken := v.By == ByLimits && v.Decision.Allowed
@@ -133,11 +133,11 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 	}
 	switch {
 	case taken:
-		res = request.Reservation()
+		res, err = request.Reservation()
 	case v.Decision.Allowed:
 		res = slidegate.Reservation{ID: rand.Text(), Charges: []slidegate.ReservedCharge{}}
 	}
-	return res, v, nil
+	return res, v, err
 }
 
 // Settle replaces the estimate of a reservation by the true cost: one number for all its charges, or one for each; see

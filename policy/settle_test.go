@@ -1,0 +1,236 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// left returns how much is left of the first limit of a policy, or of its candidate.
+func left(t *testing.T, s *Set, place int, candidate bool) int64 {
+	t.Helper()
+	var v Verdict
+	s.Ask(t.Context(), rule.Peek, &Part{Policy: place, Key: "ann", Cost: 1, Candidate: candidate}, &v)
+	return v.Decision.Remaining
+}
+
+// settle decides a request of these parts and settles it; it returns the verdict.
+func settle(t *testing.T, s *Set, op rule.Op, actual func(policy int, cost int64) int64, parts ...Part) (v Verdict) {
+	t.Helper()
+	r := s.Begin()
+	defer r.End()
+	for _, part := range parts {
+		r.Add(part)
+	}
+	r.Decide(t.Context(), op, &v)
+	if r.Held() {
+		if err := r.Settle(t.Context(), actual); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return v
+}
+
+// always is a cost that does not depend on anything.
+func always(cost int64) func(int, int64) int64 { return func(int, int64) int64 { return cost } }
+
+// bothWays makes the same policies over a limiter, where they share a namespace, and over stores, where each has its own.
+func bothWays(t *testing.T, policies ...Policy) map[string]*Set {
+	t.Helper()
+	return map[string]*Set{
+		"New":     newSet(t, newMemory(t), Options{}, policies...),
+		"NewOver": testkit.Must(NewOver(Stores{Open: newMemory(t)}, policies, Options{}))(t),
+	}
+}
+
+// Each policy is settled where it was charged: those that decide, those in the shadow and the candidates, each by its own
+// cost, and what is not held stays as it is.
+func TestSettleWhereItWasCharged(t *testing.T) {
+	ten := []slidegate.Limit{named("", 10)}
+	for name, s := range bothWays(t, Policy{Name: "less", Limits: ten}, Policy{Name: "tried", Limits: ten, Shadow: true},
+		Policy{Name: "more", Limits: ten, Candidate: ten}, Policy{Name: "kept", Limits: ten}) {
+		calls := map[int]int{}
+		settle(t, s, rule.Take, func(policy int, cost int64) int64 {
+			if calls[policy]++; cost != 4 {
+				t.Errorf("%s: policy %d was admitted for %d, want 4", name, policy, cost)
+			}
+			return []int64{1, 7, 6, 9}[policy]
+		}, Part{Policy: 0, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 1, Key: "ann", Cost: 4, Hold: true},
+			Part{Policy: 2, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 3, Key: "ann", Cost: 4})
+		for place, want := range []int64{9, 3, 4, 6} {
+			if got := left(t, s, place, false); got != want || place < 3 && calls[place] != 1 || place == 3 && calls[place] != 0 {
+				t.Errorf("%s: %d of policy %d are left, want %d; its cost was asked for %d times", name, got, place, want, calls[place])
+			}
+		}
+		if got := left(t, s, 2, true); got != 4 {
+			t.Errorf("%s: %d of the candidate are left, want 4", name, got)
+		}
+	}
+}
+
+// Of a request that was granted in part, no more is given back than it took.
+func TestSettleWhatWasGranted(t *testing.T) {
+	for name, s := range bothWays(t, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}}) {
+		take(t, s, Part{Key: "ann", Cost: 6})
+		r := s.Begin()
+		r.Add(Part{Key: "ann", Cost: 100, Hold: true})
+		var v Verdict
+		r.Decide(t.Context(), rule.TakeUpTo, &v)
+		if held, err := r.Reservation(); err != nil || len(held.Charges) != 1 || held.Charges[0].Cost != 4 {
+			t.Errorf("%s: the reservation is %+v, %v; want one charge of 4", name, held, err)
+		}
+		err := r.Settle(t.Context(), func(_ int, cost int64) int64 {
+			if cost != 4 {
+				t.Errorf("%s: the request was admitted for %d, want 4", name, cost)
+			}
+			return 1
+		})
+		r.End()
+		if got := left(t, s, 0, false); err != nil || got != 3 {
+			t.Errorf("%s: %d are left of 10 after 6 and 1, want 3; %v", name, got, err)
+		}
+	}
+}
+
+// A reservation has no room for namespaces, so there is none over several.
+func TestReservationOfSeveral(t *testing.T) {
+	ten := []slidegate.Limit{named("", 10)}
+	for name, s := range bothWays(t, Policy{Name: "a", Limits: ten}, Policy{Name: "b", Limits: ten}) {
+		r := s.Begin()
+		r.Add(Part{Policy: 0, Key: "ann", Cost: 1, Hold: true})
+		r.Add(Part{Policy: 1, Key: "ann", Cost: 1, Hold: true})
+		var v Verdict
+		r.Decide(t.Context(), rule.Take, &v)
+		held, err := r.Reservation()
+		r.End()
+		if over := name == "NewOver"; over != errors.Is(err, slidegate.ErrUnsupported) || !over && len(held.Charges) != 2 {
+			t.Errorf("%s: the reservation is %+v, %v; want ErrUnsupported from NewOver and two charges from New", name, held, err)
+		}
+	}
+}
+
+// Where the store failed, nothing was taken that a reservation could hold.
+func TestReservationOfNothing(t *testing.T) {
+	dead := &faulty{Store: newMemory(t)}
+	s := newSet(t, dead, Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}})
+	for i, charges := range []int{1, 0} {
+		r := s.Begin()
+		r.Add(Part{Key: "ann", Cost: 1, Hold: true})
+		var v Verdict
+		r.Decide(t.Context(), rule.Take, &v)
+		held, err := r.Reservation()
+		if v.Refused || err != nil || len(held.Charges) != charges || held.ID == "" || r.Held() != (charges > 0) {
+			t.Errorf("request %d: the reservation is %+v, %v; want an ID and %d charges", i, held, err, charges)
+		}
+		r.End()
+		dead.err = errDown
+	}
+}
+
+// A request that waits has nothing to settle until it is admitted, and then also what shadows and candidates took at first.
+func TestSettleAfterWaiting(t *testing.T) {
+	ten := []slidegate.Limit{named("", 10)}
+	s := newSet(t, newMemory(t), Options{}, Policy{Name: "live", Limits: ten, Candidate: ten}, Policy{Name: "tried", Limits: ten, Shadow: true})
+	fill := Part{Key: "ann", Cost: 10, Plan: Limits(named("", 10))} // a plan has no candidate
+	take(t, s, fill)
+	r := s.Begin()
+	defer r.End()
+	r.Add(Part{Policy: 0, Key: "ann", Cost: 1, Hold: true})
+	r.Add(Part{Policy: 1, Key: "ann", Cost: 1, Hold: true})
+	var v Verdict
+	r.Decide(t.Context(), rule.Take, &v)
+	if !v.Refused || r.Held() || !errors.Is(r.Settle(t.Context(), always(1)), slidegate.ErrReservation) {
+		t.Errorf("the first time: got %+v and held %v, want a refusal with nothing to settle", v, r.Held())
+	}
+	s.Ask(t.Context(), rule.GiveBack, &fill, &Verdict{})
+	v = Verdict{}
+	if r.Decide(t.Context(), rule.Take, &v); v.Refused || !r.Held() {
+		t.Fatalf("the second time: got %+v and held %v, want an admission to settle", v, r.Held())
+	}
+	if err := r.Settle(t.Context(), always(4)); err != nil {
+		t.Fatal(err)
+	}
+	if live, candidate, tried := left(t, s, 0, false), left(t, s, 0, true), left(t, s, 1, false); live != 6 || candidate != 6 || tried != 6 {
+		t.Errorf("%d, %d of the candidate and %d of the shadow are left of 10, want 6 of each", live, candidate, tried)
+	}
+}
+
+// A part that costs nothing passes beside another policy as it does alone, and is told what is left.
+func TestPeeksPassBesideOthers(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{}, Policy{Name: "free", Limits: []slidegate.Limit{named("", 5)}},
+		Policy{Name: "paid", Limits: []slidegate.Limit{named("", 5)}})
+	settle(t, s, rule.Take, always(9), Part{Policy: 0, Key: "ann", Cost: 1, Hold: true}) // overdrawn
+	for i, remaining := range []int64{4, 3} {
+		v := settle(t, s, rule.Take, nil, Part{Policy: 0, Key: "ann"}, Part{Policy: 1, Key: "ann", Cost: 1})
+		if v.Refused || v.Peek || v.Policy != "paid" || v.Decision.Remaining != remaining {
+			t.Errorf("request %d: got %+v, want an admission by paid with %d remaining", i, v, remaining)
+		}
+		if len(v.Decision.Answers) != 2 || v.Decision.Answers[0].Remaining != remaining || v.Decision.Answers[1].Remaining != 0 ||
+			len(v.Limits) != 2 || v.Limits[0].Name != "paid" || v.Limits[1].Name != "free" {
+			t.Errorf("request %d: the answers are %+v of %v, want those of paid and then of free", i, v.Decision.Answers, v.Limits)
+		}
+	}
+	if v := settle(t, s, rule.Take, nil, Part{Policy: 0, Key: "ann"}, Part{Policy: 1, Key: "ann", Cost: 4}); !v.Refused || v.Policy != "paid" {
+		t.Errorf("more than is left of paid: got %+v, want it refused by paid", v)
+	}
+}
+
+// Where all is paid afterwards, a limit that is overdrawn refuses.
+func TestPayAfterwards(t *testing.T) {
+	for name, s := range bothWays(t, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}},
+		Policy{Name: "tried", Shadow: true, Limits: []slidegate.Limit{named("", 10)}}) {
+		for i, refused := range []bool{false, false, true, true} {
+			if v := settle(t, s, rule.Take, always(6), Part{Key: "ann", Hold: true}); v.Refused != refused || v.Peek {
+				t.Errorf("%s: request %d: got %+v, want refused %v", name, i, v, refused)
+			}
+			if v := settle(t, s, rule.Take, always(6), Part{Policy: 1, Key: "ann", Hold: true}); v.Decision.Allowed == refused || v.Refused {
+				t.Errorf("%s: request %d in the shadow: got %+v, want allowed %v", name, i, v, !refused)
+			}
+		}
+	}
+}
+
+// What is counted in an outage is the same for a store in process and one away; a caller that has gone is not an outage.
+func TestOutcomeOfAnOutage(t *testing.T) {
+	limits := []slidegate.Limit{named("", 1)}
+	for _, trips := range []int{0, 1} {
+		for _, mode := range []Mode{Open, Closed, Local} {
+			for _, several := range []bool{false, true} {
+				var counted []Outcome
+				count := func(_ string, o Outcome) { counted = append(counted, o) }
+				dead := &faulty{Store: newMemory(t), trips: trips, err: errDown}
+				s := newSet(t, dead, Options{Failure: mode}, Policy{Name: "a", Limits: limits, Count: count}, Policy{Name: "b", Limits: limits})
+				ask := func(ctx context.Context) {
+					r := s.Begin()
+					defer r.End()
+					r.Add(Part{Policy: 0, Key: "ann", Cost: 1})
+					if several {
+						r.Add(Part{Policy: 1, Key: "ann", Cost: 1})
+					}
+					var v Verdict
+					r.Decide(ctx, rule.Take, &v)
+				}
+				ask(t.Context())
+				if len(counted) != 1 || counted[0] != (Outcome{Failed: mode != Local}) {
+					t.Errorf("%d round trips, %v, several %v: counted %+v, want one that failed unless the mode is local", trips, mode, several, counted)
+				}
+				if counted = nil; mode == Local {
+					ask(t.Context())
+					if len(counted) != 1 || counted[0] != (Outcome{Refused: true}) {
+						t.Errorf("%d round trips, %v, several %v: then counted %+v, want a refusal", trips, mode, several, counted)
+					}
+				}
+				gone, cancel := context.WithCancel(t.Context())
+				cancel()
+				dead.err, counted = context.Canceled, nil
+				if ask(gone); len(counted) != 0 {
+					t.Errorf("%d round trips, %v, several %v: counted %+v for a caller that has gone, want nothing", trips, mode, several, counted)
+				}
+			}
+		}
+	}
+}
