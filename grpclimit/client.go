@@ -234,7 +234,9 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 		if err := pause(ctx, event.Decision.RetryAfter); err != nil {
 			return nil, waited, err
 		}
-		r.Hold = r.Hold || what.stage == stageCall // for enter, which may have to give back what a call takes after a wait
+		if what.stage == stageCall {
+			r.HoldAll() // for enter, which may have to give back what a call takes after a wait
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ type Options struct {
 	TellRemaining bool
 	// Group names the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(ctx context.Context, method string) string
-	// OnDecision is called with every decision, before the handler. It must be quick and safe for concurrent use.
+	// OnDecision is called with every decision, before the handler, and with the errors of settling after it. It must be quick and safe for concurrent use.
 	OnDecision func(ctx context.Context, event Event)
 }
 

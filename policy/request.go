@@ -83,6 +83,15 @@ func (r *Request) Add(given Part) {
 	r.holds = r.holds || given.Hold
 }
 
+// HoldAll sets Hold on every part that costs something, for a caller that may have to give back what it took.
+func (r *Request) HoldAll() {
+	for i := range r.parts {
+		if r.parts[i].Cost != 0 {
+			r.parts[i].Hold, r.holds = true, true
+		}
+	}
+}
+
 // CountsDenied reports whether one of the limits counts refusals, so that a waiting client must peek before it takes.
 func (r *Request) CountsDenied() bool {
 	for i := range r.parts {
