@@ -1,4 +1,4 @@
-// Package storetest is the Store contract as a suite of checks: whoever implements store.Store runs it in one line.
+// Package storetest is the Store contract as a suite of checks that an implementation of store.Store runs in one line.
 // Every check asks the store and Reference, the slowest obvious store, the same things on the same virtual clock, and
 // the answers must agree to the last microsecond and unit. Reference is also the worked example of how to write a Store.
 //

@@ -56,7 +56,7 @@ func TestEveryRequestOnce(t *testing.T) {
 	}
 }
 
-// askEcho asks for a few charges or through TakeSingle, at times with a context that ends soon. It tells whether the request
+// askEcho asks for a few charges or through TakeSingle, at times with a context that ends soon. It reports whether the request
 // may have been sent.
 func askEcho(t *testing.T, st *coalesce.Store, limit *store.Limit, key string, random *rand.Rand) (sent bool) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -33,7 +33,7 @@ func (s *Store) moment() rule.Micros {
 	return s.wallBase + rule.Micros(s.sinceBase()/int64(time.Microsecond))
 }
 
-// mayAsk tells whether a request that finds store may go to the store: always in good times, else if a probe is due and
+// mayAsk reports whether a request that finds store may go to the store: always in good times, else if a probe is due and
 // nobody else was quicker. A probe needs no end: the next one is due an interval after it began, and it is over by then.
 func (s *Store) mayAsk(st *state) bool {
 	if st.failed == nil {

@@ -47,7 +47,7 @@ func (s *Store) canDecide(r *store.Request) bool {
 		return true
 	case rule.Charge:
 		return s.local != nil
-	case rule.GiveBack: // the oldest units, whoever took them; those of a moment are the store's
+	case rule.GiveBack: // the oldest units, by whichever request they were taken; those of a moment are the store's
 		for i := range r.Charges {
 			if r.Charges[i].At != rule.Oldest {
 				return false
