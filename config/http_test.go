@@ -41,7 +41,7 @@ policies:
 		t.Errorf("the cost of a is %d, want 3; b has one: %t", got, b.Cost != nil)
 	}
 	if a.Match != "/a/" || a.Failure != policy.Local || !a.Shadow || len(a.Candidate) != 1 || len(a.Allow.Addresses) != 1 || len(a.Deny.Keys) != 1 {
-		t.Errorf("a is %+v", a)
+		t.Errorf("a is %+v, want match /a/, mode local, in the shadow, and one candidate, allowed prefix and denied key", a)
 	}
 	if b.Failure != 0 || len(b.Overrides) != 1 || b.Name != "b" {
 		t.Errorf("b is %+v", b)
