@@ -4,10 +4,10 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak bench-replay replay-big screenshots fuzz guarantees cover
+.PHONY: help test race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak postgres-versions bench-replay replay-big screenshots fuzz guarantees cover
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What the tests must have: they fail without it instead of skipping.
 export SLIDEGATE_REQUIRE = chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk
@@ -87,6 +87,10 @@ history: deps ## a minute each of Redis and PostgreSQL with kills and cuts, chec
 
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
+
+postgres-versions: deps ## the tests of the PostgreSQL store on 13 to 18, each installed from npm into a folder in /tmp
+	@tools/deps npm
+	@tools/postgres-versions
 
 bench-replay: ## how many requests of a log a second one core replays
 	$(GO) test ./cmd/slidegate -run '^$$' -bench Replay -benchtime 5x -cpu 1

@@ -13,7 +13,7 @@
 -- The settings see to it that rows are found by the primary key even by a plan that was made when the table was empty.
 
 -- One key.
-CREATE FUNCTION {schema}.{prefix}take(
+CREATE OR REPLACE FUNCTION {schema}.{prefix}take(
   place text, moment bigint, synchronous bigint, fixed bigint, anchored bigint, denied bigint, overlap bigint, quota bigint, span bigint,
   cost bigint, times bigint
 ) RETURNS bigint[]
@@ -87,7 +87,7 @@ $take$;
 
 -- Several keys, each once and in order. kinds: 1 for a fixed window, 2 if anchored at the first request, 4 if refusals count, and 8 times
 -- the overlap. One statement reads, decides and writes. OFFSET 0 keeps a step from being worked out once for each of its uses.
-CREATE FUNCTION {schema}.{prefix}take_many(
+CREATE OR REPLACE FUNCTION {schema}.{prefix}take_many(
   addresses text[], moment bigint, synchronous bigint, kinds bigint[], quotas bigint[], spans bigint[], costs bigint[], counts bigint[]
 ) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan

@@ -2,29 +2,52 @@
 -- does and why is said there. Only what decides is here; the times to wait are worked out from what is returned.
 
 -- A row of the table while it is decided about.
-CREATE TYPE {schema}.{prefix}row AS (
-  version bigint, expires bigint, start bigint, current bigint, previous bigint, address text, more bigint[]
-);
+DO $row$
+BEGIN
+  CREATE TYPE {schema}.{prefix}row AS (
+    version bigint, expires bigint, start bigint, current bigint, previous bigint, address text, more bigint[]
+  );
+EXCEPTION WHEN duplicate_object OR duplicate_table THEN
+  IF (
+    SELECT string_agg(a.attname, ' ' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+    WHERE a.attrelid = to_regclass('{schema}.{prefix}row') AND a.attnum > 0 AND NOT a.attisdropped
+  ) IS DISTINCT FROM 'version expires start current previous address more' THEN
+    RAISE; -- it is another type
+  END IF;
+END
+$row$;
 
 -- An item is a charge with its limit, its state and what was seen of it.
-CREATE TYPE {schema}.{prefix}item AS (
-  algorithm int,        -- 0 sliding-window, 1 sliding-log, 2 fixed-window, 3 token-bucket
-  overlap int,          -- 0 up, 1 down, 2 whole
-  anchored boolean,     -- at the first request
-  count_denied boolean,
-  parts int, quota bigint, burst bigint, span bigint, part bigint, cost bigint, since bigint,
-  start bigint,         -- the state: null if never charged,
-  rest bigint,          -- of a token bucket,
-  more bigint[],        -- counts or times
-  now bigint, at bigint, moved boolean, room bigint, -- the view
-  place bigint, shift int, -- windows: where the current part starts, and by how many parts the counts are behind it
-  debt numeric, empty numeric, -- token-bucket: in 1/quota microseconds
-  live bigint, behind bigint, -- sliding-log: how many units count, and by how much their times are to be moved back
-  allowed boolean, granted bigint, changed boolean
-);
+DO $item$
+BEGIN
+  CREATE TYPE {schema}.{prefix}item AS (
+    algorithm int,        -- 0 sliding-window, 1 sliding-log, 2 fixed-window, 3 token-bucket
+    overlap int,          -- 0 up, 1 down, 2 whole
+    anchored boolean,     -- at the first request
+    count_denied boolean,
+    parts int, quota bigint, burst bigint, span bigint, part bigint, cost bigint, since bigint,
+    start bigint,         -- the state: null if never charged,
+    rest bigint,          -- of a token bucket,
+    more bigint[],        -- counts or times
+    now bigint, at bigint, moved boolean, room bigint, -- the view
+    place bigint, shift int, -- windows: where the current part starts, and by how many parts the counts are behind it
+    debt numeric, empty numeric, -- token-bucket: in 1/quota microseconds
+    live bigint, behind bigint, -- sliding-log: how many units count, and by how much their times are to be moved back
+    allowed boolean, granted bigint, changed boolean
+  );
+EXCEPTION WHEN duplicate_object OR duplicate_table THEN
+  IF (
+    SELECT string_agg(a.attname, ' ' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+    WHERE a.attrelid = to_regclass('{schema}.{prefix}item') AND a.attnum > 0 AND NOT a.attisdropped
+  ) IS DISTINCT FROM 'algorithm overlap anchored count_denied parts quota burst span part cost since start rest more now at moved'
+      ' room place shift debt empty live behind allowed granted changed' THEN
+    RAISE; -- it is another type
+  END IF;
+END
+$item$;
 
 -- How much a count counts of which covered/part lies in the window. Products of more than 63 bits are made in numeric.
-CREATE FUNCTION {schema}.{prefix}weigh(count bigint, covered bigint, part bigint, overlap int) RETURNS bigint
+CREATE OR REPLACE FUNCTION {schema}.{prefix}weigh(count bigint, covered bigint, part bigint, overlap int) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE
 AS $weigh$
 DECLARE
@@ -40,7 +63,7 @@ END
 $weigh$;
 
 -- How many of some ascending times are later than a moment.
-CREATE FUNCTION {schema}.{prefix}later(times bigint[], moment bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION {schema}.{prefix}later(times bigint[], moment bigint) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE
 AS $later$
 DECLARE
@@ -61,7 +84,7 @@ BEGIN
 END
 $later$;
 
-CREATE FUNCTION {schema}.{prefix}look(it {schema}.{prefix}item) RETURNS {schema}.{prefix}item
+CREATE OR REPLACE FUNCTION {schema}.{prefix}look(it {schema}.{prefix}item) RETURNS {schema}.{prefix}item
 LANGUAGE plpgsql IMMUTABLE
 AS $look$
 DECLARE
@@ -128,7 +151,7 @@ END
 $look$;
 
 -- Makes the state what was seen of it, in which nothing is charged yet.
-CREATE FUNCTION {schema}.{prefix}settle(it {schema}.{prefix}item) RETURNS {schema}.{prefix}item
+CREATE OR REPLACE FUNCTION {schema}.{prefix}settle(it {schema}.{prefix}item) RETURNS {schema}.{prefix}item
 LANGUAGE plpgsql IMMUTABLE
 AS $settle$
 BEGIN
@@ -153,7 +176,7 @@ BEGIN
 END
 $settle$;
 
-CREATE FUNCTION {schema}.{prefix}charge(it {schema}.{prefix}item, n bigint) RETURNS {schema}.{prefix}item
+CREATE OR REPLACE FUNCTION {schema}.{prefix}charge(it {schema}.{prefix}item, n bigint) RETURNS {schema}.{prefix}item
 LANGUAGE plpgsql IMMUTABLE
 AS $charge$
 DECLARE
@@ -178,7 +201,7 @@ END
 $charge$;
 
 -- Takes up to n units back, those of a moment or, if that is 0, the oldest. What there was to take is granted.
-CREATE FUNCTION {schema}.{prefix}give_back(it {schema}.{prefix}item, n bigint, moment bigint) RETURNS {schema}.{prefix}item
+CREATE OR REPLACE FUNCTION {schema}.{prefix}give_back(it {schema}.{prefix}item, n bigint, moment bigint) RETURNS {schema}.{prefix}item
 LANGUAGE plpgsql IMMUTABLE
 AS $give_back$
 DECLARE

@@ -1,5 +1,5 @@
 -- A take of several charges: all of them, or none.
-CREATE FUNCTION {schema}.{prefix}take_all(items {schema}.{prefix}item[]) RETURNS {schema}.{prefix}item[]
+CREATE OR REPLACE FUNCTION {schema}.{prefix}take_all(items {schema}.{prefix}item[]) RETURNS {schema}.{prefix}item[]
 LANGUAGE plpgsql IMMUTABLE
 AS $take_all$
 DECLARE
@@ -38,7 +38,7 @@ END
 $take_all$;
 
 -- One request over items that have been looked at.
-CREATE FUNCTION {schema}.{prefix}request(op bigint, items {schema}.{prefix}item[]) RETURNS {schema}.{prefix}item[]
+CREATE OR REPLACE FUNCTION {schema}.{prefix}request(op bigint, items {schema}.{prefix}item[]) RETURNS {schema}.{prefix}item[]
 LANGUAGE plpgsql IMMUTABLE
 AS $request$
 DECLARE
@@ -90,7 +90,7 @@ END
 $request$;
 
 -- Makes an item of a row and 14 numbers, and looks at it.
-CREATE FUNCTION {schema}.{prefix}load(s {schema}.{prefix}row, numbers bigint[], o int, now bigint) RETURNS {schema}.{prefix}item
+CREATE OR REPLACE FUNCTION {schema}.{prefix}load(s {schema}.{prefix}row, numbers bigint[], o int, now bigint) RETURNS {schema}.{prefix}item
 LANGUAGE plpgsql IMMUTABLE
 AS $load$
 DECLARE
@@ -123,7 +123,7 @@ END
 $load$;
 
 -- Puts an item's state into its row.
-CREATE FUNCTION {schema}.{prefix}save(s {schema}.{prefix}row, it {schema}.{prefix}item) RETURNS {schema}.{prefix}row
+CREATE OR REPLACE FUNCTION {schema}.{prefix}save(s {schema}.{prefix}row, it {schema}.{prefix}item) RETURNS {schema}.{prefix}row
 LANGUAGE plpgsql IMMUTABLE
 AS $save$
 BEGIN
@@ -156,7 +156,7 @@ END
 $save$;
 
 -- What the answer to an item is worked out from.
-CREATE FUNCTION {schema}.{prefix}tell(it {schema}.{prefix}item) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION {schema}.{prefix}tell(it {schema}.{prefix}item) RETURNS bigint[]
 LANGUAGE plpgsql IMMUTABLE
 AS $tell$
 DECLARE
@@ -195,7 +195,7 @@ $tell$;
 --
 -- How writers do not get in each other's way is said in 0002_take.sql. A request over several keys is decided by all of them, so
 -- it cannot be tried again for some: all keys of the call are locked before it is decided for good.
-CREATE FUNCTION {schema}.{prefix}decide(addresses text[], numbers bigint[]) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION {schema}.{prefix}decide(addresses text[], numbers bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 AS $decide$
 DECLARE

@@ -1,6 +1,6 @@
 -- Deletes what does not matter any more among the next rows after an address. It looks at a bounded number of rows and leaves those
 -- alone that somebody is charging, so it never keeps anybody waiting for long.
-CREATE FUNCTION {schema}.{prefix}expire(
+CREATE OR REPLACE FUNCTION {schema}.{prefix}expire(
   after text, most bigint, now bigint, grace bigint, OUT deleted bigint, OUT seen bigint, OUT last text
 )
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
@@ -29,7 +29,7 @@ $expire$;
 
 -- The address of some row: where to begin, so that those who sweep at the same time do not sweep the same rows. It is empty where
 -- the table is small.
-CREATE FUNCTION {schema}.{prefix}place() RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.{prefix}place() RETURNS text
 LANGUAGE sql VOLATILE
 AS $place$
   SELECT coalesce((SELECT s.address FROM {schema}.{prefix}state s TABLESAMPLE SYSTEM (1) LIMIT 1), '')

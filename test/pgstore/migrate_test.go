@@ -77,11 +77,11 @@ func TestMigrationsByHand(t *testing.T) {
 				t.Errorf("step %d is %d, %q, want version %d with a name", i, step.Version, step.Name, i+1)
 			}
 			for _, left := range []string{"\r", "{prefix}", "{schema}", "{unlogged}"} {
-				if strings.Contains(step.SQL, left) {
+				if strings.Contains(step.Up, left) {
 					t.Errorf("step %d has %q, want it replaced", i, left)
 				}
 			}
-			if _, err := pool.Exec(t.Context(), step.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+			if _, err := pool.Exec(t.Context(), step.Up, pgx.QueryExecModeSimpleProtocol); err != nil {
 				t.Fatalf("step %d: %v", step.Version, err)
 			}
 		}

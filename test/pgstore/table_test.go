@@ -100,8 +100,8 @@ func TestLayout(t *testing.T) {
 	hot, all := int64(0), int64(0)
 	kit.Eventually(t, "the server to have counted 199 updates", func() bool {
 		pool.Reset() // a connection tells what it did when it ends
-		hot = number(t, pool, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
-		all = number(t, pool, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'slidegate_state'")
+		counted := bloatOf(t, pool) // both at once: they may be counted in between
+		hot, all = counted.hot, counted.updates
 		return all >= 199
 	})
 	if all != 199 || hot < 190 { // a snapshot of the server's own processes can keep old rows for a moment

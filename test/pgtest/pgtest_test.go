@@ -343,6 +343,7 @@ func (o *outcome) Skip(args ...any)  { o.said = "skip: " + args[0].(string); pan
 func (o *outcome) Fatal(args ...any) { o.said = "fatal: " + args[0].(string); panic(o) }
 
 func TestWithoutProgram(t *testing.T) {
+	t.Setenv("SLIDEGATE_POSTGRES_BIN", "")
 	t.Setenv("PATH", t.TempDir())
 	defer func(was []string) { folders = was }(folders)
 	folders = []string{filepath.Join(t.TempDir(), "*")}
@@ -364,6 +365,7 @@ func TestWithoutProgram(t *testing.T) {
 }
 
 func TestNewestVersionIsFound(t *testing.T) {
+	t.Setenv("SLIDEGATE_POSTGRES_BIN", "")
 	t.Setenv("PATH", t.TempDir())
 	base := t.TempDir()
 	for _, version := range []string{"9", "15", "16"} {
@@ -378,6 +380,20 @@ func TestNewestVersionIsFound(t *testing.T) {
 	defer func(was []string) { folders = was }(folders)
 	folders = []string{filepath.Join(base, "*/bin")}
 	if got, err := programs(); err != nil || got != filepath.Join(base, "16/bin") {
+		t.Errorf("found %s, %v", got, err)
+	}
+}
+
+func TestNamedVersionIsUsed(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("SLIDEGATE_POSTGRES_BIN", folder)
+	if got, err := programs(); err == nil || errors.Is(err, ErrNoServer) {
+		t.Errorf("found %s, %v in an empty folder, want an error that no test is skipped for", got, err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "postgres"), nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := programs(); err != nil || got != folder {
 		t.Errorf("found %s, %v", got, err)
 	}
 }

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +18,15 @@ var ErrNoServer = errors.New("pgtest: there is no postgres, neither in PATH nor 
 // folders are where distributions put the programs of a server, one folder for each major version.
 var folders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"}
 
-// programs returns the folder of the server's programs: the one of the postgres in PATH, else the newest installed. PATH
-// may hold only some of the programs as links, so links are followed.
+// programs returns the folder of the server's programs: the one that SLIDEGATE_POSTGRES_BIN names, else the one of the postgres in
+// PATH, else the newest installed. PATH may hold only some of the programs as links, so links are followed.
 func programs() (string, error) {
+	if bin := os.Getenv("SLIDEGATE_POSTGRES_BIN"); bin != "" {
+		if _, err := os.Stat(filepath.Join(bin, "postgres")); err != nil {
+			return "", fmt.Errorf("pgtest: SLIDEGATE_POSTGRES_BIN: %w", err) // another version in its place would prove nothing
+		}
+		return bin, nil
+	}
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			return filepath.Dir(path), nil

@@ -8,8 +8,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -189,16 +187,6 @@ func (s *Server) ownOnly() {
 	default:
 		s.t.Fatal("pgtest: the shared server is not this test's to end: use Start")
 	}
-}
-
-// Replica starts a server that follows this one and only reads. It has all that was committed before the call.
-func (s *Server) Replica(t testing.TB) *Server {
-	t.Helper()
-	s.ownOnly()
-	return own(t, s.node.settings, func(bin, folder, data string) error {
-		return run(folder, filepath.Join(bin, "pg_basebackup"), "-D", data, "--write-recovery-conf", "--checkpoint=fast", "--no-sync",
-			"-h", "127.0.0.1", "-p", strconv.Itoa(s.node.port), "-U", "postgres")
-	})
 }
 
 // Role makes a role that may log in and has the grants, such as "SELECT ON TABLE t", and no more than every role has. It

@@ -1,0 +1,2 @@
+DROP FUNCTION IF EXISTS {schema}.{prefix}take_many;
+DROP FUNCTION IF EXISTS {schema}.{prefix}take;

@@ -1,0 +1,2 @@
+DROP FUNCTION IF EXISTS {schema}.{prefix}place;
+DROP FUNCTION IF EXISTS {schema}.{prefix}expire;
