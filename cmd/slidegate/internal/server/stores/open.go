@@ -109,6 +109,9 @@ func (o *Opened) open(url string, opts *Options) error {
 		if err != nil {
 			return err
 		}
+		if target.mayBePlain() {
+			opts.Logger.Warn("the connection to PostgreSQL may be plain text; add sslmode=verify-full to the store's URL", slog.String("store", "postgres"))
+		}
 		store, err = o.connectLater("postgres", target.sketch, target.connect, opts)
 		if err != nil {
 			return err

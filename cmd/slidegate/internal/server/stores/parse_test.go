@@ -71,6 +71,35 @@ func TestParsePostgres(t *testing.T) {
 	}
 }
 
+// TestPlainPostgresIsTold: a connection that may be plain text is told at the start, unless it stays on this machine.
+func TestPlainPostgresIsTold(t *testing.T) {
+	for url, want := range map[string]bool{
+		"postgres://db.example/limits": true, "postgresql://10.0.0.5:5432/limits?sslmode=prefer": true, "postgres://db/l?sslmode=allow": true,
+		"postgres://db/l?sslmode=disable": true, "postgres://localhost,db.example/l": true, "postgres:///l?host=db.example": true,
+		"postgres://db/l?sslmode=require": false, "postgres://db/l?sslmode=verify-ca": false, "postgres://db/l?sslmode=verify-full": false,
+		"postgres://localhost/l": false, "postgres://127.0.0.1/l?sslmode=disable": false, "postgres://[::1]/l": false,
+		"postgres:///l?host=/run/postgresql": false,
+	} {
+		target, err := parsePostgres(url, &Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+		} else if got := target.mayBePlain(); got != want {
+			t.Errorf("%s: told %v, want %v", url, got, want)
+		}
+	}
+	var log strings.Builder
+	o, err := Open(t.Context(), "postgres://user:correcthorse@192.0.2.1:1/l?connect_timeout=1&sslmode=prefer", Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.String(); strings.Count(got, "sslmode=verify-full") != 1 || strings.Contains(got, "correcthorse") {
+		t.Errorf("the log says\n%s", got)
+	}
+}
+
 // FuzzURL reads URLs with a password in them: whatever they look like, no error tells it.
 func FuzzURL(f *testing.F) {
 	for _, rest := range []string{"@h", "@h:1/2?prefix=x", "@a,b:5/mine", "/@h", "?@h", "#@h", ":1@h", "%zz@h", "@h?dial_timeout=", "@h/?slidegate_x", ""} {

@@ -3,12 +3,15 @@ package stores
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/slidegate/slidegate/pgstore"
@@ -69,6 +72,25 @@ func parsePostgres(text string, opts *Options) (*postgresTarget, error) {
 		return nil, invalid("URL", "%w", err)
 	}
 	return t, nil
+}
+
+// mayBePlain reports whether passwords and keys may cross a network in plain text: sslmode is disable, allow, or prefer, which is
+// pgx's default and gives in to a server, or to somebody in between, that offers no TLS.
+func (t *postgresTarget) mayBePlain() bool {
+	c := t.pool.ConnConfig
+	if c.TLSConfig == nil && !onThisMachine(c.Host) {
+		return true
+	}
+	return slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil && !onThisMachine(f.Host) })
+}
+
+// onThisMachine reports whether a host of pgx's is a socket in the file system or a loopback address.
+func onThisMachine(host string) bool {
+	if host == "localhost" || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "@") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
 }
 
 // read reads a parameter of ours.
