@@ -27,7 +27,8 @@
 // A decision is a request that asks for units: OpTake and OpTakeUpTo, be it by Allow, Wait or Reserve. It counts once,
 // however many limits it faces, under the one that Decision.LimitName names; an error, which no limit decided, counts under the
 // first of them. So the sum over all limits is the number of decisions. Units and flags count for each limit by itself. Peeks
-// count nowhere but in slidegate.errors and slidegate.decision.duration. A batch that a store decides in one call has one
+// count nowhere but in slidegate.errors and slidegate.decision.duration. What a failure policy admits without charging anything, with
+// the source fallback_open, is a decision and no unit; under fallback_local units are charged in the process. A batch that a store decides in one call has one
 // duration.
 //
 // # Promises

@@ -160,7 +160,9 @@ func (t *tally) one(limit *store.Limit, lane int, allowed bool, flags rule.Flags
 		return
 	case allowed:
 		c[allowedBy+sourceOf(flags)].Add(1)
-		c[granted].Add(cost)
+		if charges(flags) {
+			c[granted].Add(cost)
+		}
 	default:
 		c[refusedBy+sourceOf(flags)].Add(1)
 	}
@@ -196,13 +198,19 @@ func (t *tally) request(r *store.Request, lane int) {
 			units = givenBack
 		}
 		c := &t.of(r.Charges[i].Limit).lanes[lane]
-		if answer.Granted != 0 {
+		if answer.Granted != 0 && charges(answer.Flags) {
 			c[units].Add(answer.Granted)
 		}
 		if answer.Flags != 0 {
 			c.flags(answer.Flags)
 		}
 	}
+}
+
+// charges reports whether an answer with these flags moved units of a limit: where failures admit or refuse everybody, nothing is
+// charged and nothing is given back, whatever the caller is told.
+func charges(flags rule.Flags) bool {
+	return flags == 0 || !flags.FallbackOpen() && !flags.FallbackClosed()
 }
 
 func (c *cells) flags(flags rule.Flags) {

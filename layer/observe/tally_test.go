@@ -68,3 +68,35 @@ func TestLayout(t *testing.T) {
 		t.Errorf("%d counts are not whole cache lines", n)
 	}
 }
+
+// What a failure policy lets through uncharged is a decision, and no unit; what it decides in the process is charged there.
+func TestUnchargedUnits(t *testing.T) {
+	limit, err := slidegate.Bind("", slidegate.PerSecond(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[rule.Flags]int64{
+		0: 2, rule.Inherited: 2, rule.FallbackLocal: 2, rule.FallbackOpen: 0, rule.FallbackClosed: 0, rule.FallbackOpen | rule.ClockMoved: 0,
+	} {
+		request := func(op rule.Op) *store.Request {
+			return &store.Request{
+				Op: op, Charges: []store.Charge{{Limit: limit, Cost: 2}}, Answers: []rule.Answer{{Allowed: true, Granted: 2, Flags: flags}},
+			}
+		}
+		counts := newTally(1)
+		s := counts.of(limit)
+		counts.one(limit, 0, true, flags, 2, nil)
+		one := s.sum(granted)
+		counts.request(request(rule.Take), 0)
+		take := s.sum(granted) - one
+		counts.request(request(rule.TakeUpTo), 0)
+		upTo := s.sum(granted) - one - take
+		counts.request(request(rule.GiveBack), 0)
+		if back := s.sum(givenBack); one != want || take != want || upTo != want || back != want {
+			t.Errorf("%b: one %d, take %d, take up to %d, give back %d, want %d units each", flags, one, take, upTo, back, want)
+		}
+		if allowed := s.sum(allowedBy + sourceOf(flags)); allowed != 3 {
+			t.Errorf("%b: %d decisions, want 3", flags, allowed)
+		}
+	}
+}

@@ -195,7 +195,7 @@ func TestFlags(t *testing.T) {
 			if len(c.more) > 0 && strings.HasPrefix(c.more[0], "inherited") {
 				want = append(want, c.more[0])
 			}
-			if c.allowed {
+			if c.allowed && !c.flags.FallbackOpen() { // which charges nothing
 				want = append(want, "units.granted limit=user,store=scripted 14")
 			}
 			m.want(want...)
