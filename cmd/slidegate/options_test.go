@@ -141,7 +141,7 @@ func wrongForServe(t *testing.T, taken, missing string) wrong {
 		serve + "--state-every 0s":                                "--state-every",
 		serve + "--drain 0s":                                      "--drain",
 		serve + "--max-connections 0":                             "--max-connections",
-		serve + "--tokens-file " + missing:                        "--tokens-file",
+		serve + "--tokens-file " + missing:                        "--tokens-file or SLIDEGATE_TOKENS",
 		serve + "--tokens-file " + short:                          "--tokens-file or SLIDEGATE_TOKENS",
 		serve + "--tls-key x.pem":                                 "--tls-cert",
 		serve + "--tls-cert x.pem":                                "--tls-key",

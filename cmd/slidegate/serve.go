@@ -44,7 +44,7 @@ type serveCommand struct {
 	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
 
 	tlsFlags
-	TokensFile string `option:"server.Tokens" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens of which clients must show one, one a line. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
+	TokensFile string `option:"server.Tokens server.TokensFile" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens of which clients must show one, one a line. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
 }
 
 // tlsFlags say how connections are secured.
@@ -100,10 +100,6 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := readTokens(s.TokensFile)
-	if err != nil {
-		return err
-	}
 	if err := s.checkNumbers(); err != nil {
 		return err
 	}
@@ -117,14 +113,14 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	running, err := server.New(ctx, server.Options{
 		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(),
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin),
-		TLS: s.tlsFlags.read(), Tokens: tokens,
+		TLS: s.tlsFlags.read(), Tokens: givenTokens(), TokensFile: s.TokensFile,
 		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns,
 		Logger: log, OTLP: s.OTLP, Version: version(),
 	})
 	if err != nil {
 		return explainListen(err)
 	}
-	s.welcome(c, running, file, len(tokens) > 0)
+	s.welcome(c, running, file, running.NeedsToken())
 	ended := make(chan struct{})
 	defer close(ended)
 	go heed(running, signals, ended)
@@ -293,24 +289,14 @@ func (s *serveCommand) storeLine(file *config.File) string {
 	}
 }
 
-// readTokens reads the tokens of the file and of the variable.
-func readTokens(path string) ([]string, error) {
-	text := strings.ReplaceAll(os.Getenv("SLIDEGATE_TOKENS"), ",", "\n")
-	if path != "" {
-		read, err := os.ReadFile(path)
-		if err != nil {
-			return nil, inFlag("--tokens-file", err)
-		}
-		text += "\n" + string(read)
-	}
-	var tokens []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			tokens = append(tokens, line)
+// givenTokens returns the tokens of the variable.
+func givenTokens() (tokens []string) {
+	for token := range strings.SplitSeq(os.Getenv("SLIDEGATE_TOKENS"), ",") {
+		for line := range strings.Lines(token) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				tokens = append(tokens, line)
+			}
 		}
 	}
-	if path != "" && len(tokens) == 0 {
-		return nil, fmt.Errorf("--tokens-file: %s has no tokens, which would let everybody in", path)
-	}
-	return tokens, nil
+	return tokens
 }

@@ -204,11 +204,11 @@ func TestServiceDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGHUP)
-	const failed = `slidegate_files_reloads_total{slidegate_result="failed"}`
+	const failed = `slidegate_reloads_total{slidegate_outcome="failed"}`
 	if !bytes.Contains(text, []byte(failed)) {
 		t.Errorf("the documentation no longer names %s", failed)
 	}
-	s.awaitPage("admin", "/metrics", failed)
+	s.awaitPage("admin", "/metrics", failed+" 1")
 	for _, path := range regexp.MustCompile("`(/(?:v1/|metrics|healthz|readyz)[a-z]*)`").FindAllStringSubmatch(string(text), -1) {
 		status, _ := s.page("admin", path[1])
 		public, _ := s.page("http", path[1])

@@ -21,23 +21,22 @@ import (
 
 // openDoors opens all doors that have an address.
 func (s *Server) openDoors() error {
-	secure, err := s.opts.TLS.Config()
-	if err != nil {
-		return err
-	}
+	secure := s.certificates
 	private := secure
 	if isLoopback(s.opts.Admin) {
 		private = nil
 	}
+	web := []string{"h2", "http/1.1"}
 	for _, d := range []struct {
 		name, option, address string
 		open                  func(*door, *tls.Config) error
-		secure                *tls.Config
+		secure                *certificates
+		protocols             []string
 	}{
-		{"http", "HTTP", s.opts.HTTP, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.public(), c) }, secure},
-		{"grpc", "GRPC", s.opts.GRPC, s.openGRPC, secure},
-		{"resp", "RESP", s.opts.RESP, s.openRESP, secure},
-		{"admin", "Admin", s.opts.Admin, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.admin(), c) }, private},
+		{"http", "HTTP", s.opts.HTTP, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.public(), c) }, secure, web},
+		{"grpc", "GRPC", s.opts.GRPC, s.openGRPC, secure, []string{"h2"}},
+		{"resp", "RESP", s.opts.RESP, s.openRESP, secure, nil},
+		{"admin", "Admin", s.opts.Admin, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.admin(), c) }, private, web},
 	} {
 		if d.address == "" {
 			continue
@@ -48,7 +47,7 @@ func (s *Server) openDoors() error {
 		}
 		made := &door{name: d.name, option: d.option, listener: listener}
 		s.doors = append(s.doors, made)
-		if err := d.open(made, d.secure.Clone()); err != nil { // net/http changes the one it gets
+		if err := d.open(made, d.secure.config(d.protocols...)); err != nil {
 			return err
 		}
 	}
@@ -136,13 +135,14 @@ func (s *Server) openRESP(d *door, secure *tls.Config) error {
 		return err
 	}
 	server, err := resp.New(s.gate, throttle, resp.Options{
-		Tokens: s.opts.Tokens, Logger: s.log, MeterProvider: s.telemetry.meters,
+		Tokens: s.tokens.texts(), Logger: s.log, MeterProvider: s.telemetry.meters,
 		MaxConnections: min(s.opts.MaxConnections, 1<<20), // more than that, the listener alone bounds
 		Batch:          s.stores.Memory == nil,            // over a network a pipeline is worth one round trip
 	})
 	if err != nil {
 		return err
 	}
+	s.resp = server
 	d.serve = func(l net.Listener) error {
 		if secure != nil {
 			l = tls.NewListener(l, secure)

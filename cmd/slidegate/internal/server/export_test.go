@@ -14,3 +14,6 @@ func (o *Options) SetTimeouts(header, request, answer, idle time.Duration) {
 
 // File returns what New was given.
 func (s *Server) File() *config.File { return s.opts.File }
+
+// Path returns where the file of policies is.
+func (s *Server) Path() string { return s.opts.Path }

@@ -27,12 +27,14 @@ type Options struct {
 	// and top: whoever can reach it can see keys. It must be on loopback, unless there are tokens.
 	HTTP, GRPC, RESP, Admin string
 
-	// TLS is for all doors but Admin on loopback.
+	// TLS is for all doors but Admin on loopback. Its files are watched, and read again when they change.
 	TLS TLS
 	// Tokens are what clients must show, one of them: Authorization: Bearer TOKEN or X-Slidegate-Token: TOKEN in HTTP and
 	// gRPC, AUTH in RESP. With none, whoever can reach a door may ask. Not asked of /healthz, /readyz and /v1/check: proxies
 	// pass on what their clients send, and forward-auth believes only proxies that it trusts.
 	Tokens []string
+	// TokensFile has more tokens, one per line; empty if there is no such file. It is watched, and read again when it changes.
+	TokensFile string
 
 	// State is a file that keeps what a memory store knows across restarts: written every StateEvery (10s if it is 0) and at
 	// an orderly end, read at the start. Empty means that a restart forgets.
@@ -89,14 +91,6 @@ func (o Options) validate() (Options, error) {
 	if err := o.TLS.validate(); err != nil {
 		return o, err
 	}
-	for _, token := range o.Tokens {
-		if len(token) < minToken {
-			return o, invalid("Tokens", "one has %d bytes; write at least %d", len(token), minToken)
-		}
-	}
-	if o.Admin != "" && !isLoopback(o.Admin) && len(o.Tokens) == 0 {
-		return o, invalid("Admin", "%s can be reached from outside, and shows keys; give tokens, or listen on 127.0.0.1", o.Admin)
-	}
 	if o.StateEvery == 0 {
 		o.StateEvery = 10 * time.Second
 	}
@@ -113,6 +107,14 @@ func (o Options) validate() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+// checkAdmin refuses an admin door that everybody can reach.
+func (s *Server) checkAdmin() error {
+	if o := &s.opts; o.Admin != "" && !isLoopback(o.Admin) && s.tokens.none() {
+		return invalid("Admin", "%s can be reached from outside, and shows keys; give tokens, or listen on 127.0.0.1", o.Admin)
+	}
+	return nil
 }
 
 // isLoopback tells whether only this machine can reach an address.

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -31,33 +33,63 @@ const (
 func (s *Server) Reload() error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	err := s.reload()
-	result := "ok"
+	changed, err := s.reload()
 	if err != nil {
-		result = "failed"
 		s.log.Error("files not reloaded; what was in force stays in force", slog.Any("error", err))
 	}
-	s.reloads.Add(context.Background(), 1, metric.WithAttributes(attribute.String("slidegate.result", result)))
+	secrets, wrong := s.reloadSecrets()
+	err = errors.Join(err, wrong)
+	switch {
+	case err != nil:
+		s.reloads.failed.Add(1)
+	case changed || secrets:
+		s.reloads.ok.Add(1)
+	default:
+		s.reloads.unchanged.Add(1)
+	}
 	return err
 }
 
-// reload reads everything before it changes anything.
-func (s *Server) reload() error {
+// reloadSecrets reads the tokens and the certificates again. Each stays as it was if it is wrong, whatever becomes of the others: a
+// token that was taken away must not stay valid because of a mistake in the policies.
+func (s *Server) reloadSecrets() (changed bool, err error) {
+	newTokens, wrongTokens := s.tokens.reload()
+	switch {
+	case wrongTokens != nil:
+		s.log.Error("tokens not reloaded; those that were valid stay valid", slog.Any("error", wrongTokens))
+	case newTokens:
+		if s.resp != nil {
+			s.resp.SetTokens(s.tokens.texts())
+		}
+		s.log.Info("tokens reloaded", slog.Int("tokens", len(s.tokens.texts())))
+	}
+	newCertificates, wrongCertificates := s.certificates.reload()
+	switch {
+	case wrongCertificates != nil:
+		s.log.Error("certificates not reloaded; the old ones stay in use", slog.Any("error", wrongCertificates))
+	case newCertificates:
+		s.log.Info("certificates reloaded", slog.Time("expires", s.certificates.now.Load().Certificates[0].Leaf.NotAfter))
+	}
+	return newTokens || newCertificates, errors.Join(wrongTokens, wrongCertificates)
+}
+
+// reload reads the policies and the rules, all of them before it changes anything, and reports whether anything is different.
+func (s *Server) reload() (changed bool, err error) {
 	var file *config.File
 	if s.opts.Path != "" {
 		read, err := config.Load(s.opts.Path)
 		if err != nil {
-			return err
+			return false, err
 		}
 		file = read
 	}
 	domains, err := loadDomains(s.opts.Envoy)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if file != nil {
 		if err := s.gate.Reload(file); err != nil {
-			return err
+			return false, err
 		}
 		s.forward.Trust(file.Service.TrustedProxies)
 	}
@@ -66,13 +98,36 @@ func (s *Server) reload() error {
 			if file != nil {
 				err = errors.Join(err, s.gate.Reload(s.file)) // all or nothing
 			}
-			return err
+			return false, err
 		}
 	}
+	changed = !reflect.DeepEqual(s.domains, domains)
+	s.domains = domains
 	if file != nil {
+		changed = changed || !reflect.DeepEqual(s.file, file)
 		s.file = file
 	}
-	return nil
+	return changed, nil
+}
+
+// reloads counts how reloads went.
+type reloads struct{ ok, unchanged, failed atomic.Int64 }
+
+func newReloads(meters metric.MeterProvider) (*reloads, error) {
+	r := &reloads{}
+	meter := meters.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server")
+	outcome := func(name string) metric.ObserveOption {
+		return metric.WithAttributes(attribute.String("slidegate.outcome", name))
+	}
+	_, err := meter.Int64ObservableCounter("slidegate.reloads", metric.WithUnit("{reload}"),
+		metric.WithDescription("Reloads of the files, by how they went."),
+		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
+			to.Observe(r.ok.Load(), outcome("ok"))
+			to.Observe(r.unchanged.Load(), outcome("unchanged"))
+			to.Observe(r.failed.Load(), outcome("failed"))
+			return nil
+		}))
+	return r, err
 }
 
 // loadDomains reads files in the format of envoyproxy/ratelimit.
@@ -176,9 +231,11 @@ func (s *Server) watch(ctx context.Context) {
 
 // paths are the files and folders that are watched.
 func (s *Server) paths() []string {
-	paths := slices.Clone(s.opts.Envoy)
-	if s.opts.Path != "" {
-		paths = append(paths, s.opts.Path)
+	paths := slices.Concat(s.opts.Envoy, s.opts.TLS.paths())
+	for _, path := range []string{s.opts.Path, s.opts.TokensFile} {
+		if path != "" {
+			paths = append(paths, path)
+		}
 	}
 	return paths
 }

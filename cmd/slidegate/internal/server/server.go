@@ -9,12 +9,11 @@ import (
 	"strings"
 	"sync"
 
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
@@ -24,7 +23,7 @@ import (
 type Server struct {
 	opts      Options
 	log       *slog.Logger
-	tokens    tokens
+	tokens    *tokens
 	telemetry *telemetry
 	stores    *stores.Opened
 	state     *state // nil if nothing is kept
@@ -32,12 +31,16 @@ type Server struct {
 	api       *jsonapi.API
 	forward   *forward.Handler
 	envoy     *envoy.Service // nil without its door
+	resp      *resp.Server   // nil without its door
 	top       topKeys
 	doors     []*door
 
+	certificates *certificates // nil without TLS
+
 	file      *config.File // in force; guarded by reloading
-	began     []stamp      // of the files, when New was called
-	reloads   metric.Int64Counter
+	domains   []*envoy.Domain
+	began     []stamp // of the files, when New was called
+	reloads   *reloads
 	reloading sync.Mutex
 
 	drained context.Context // ends when the drain begins
@@ -62,7 +65,16 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: opts, log: opts.Logger, tokens: newTokens(opts.Tokens), file: opts.File}
+	s := &Server{opts: opts, log: opts.Logger, file: opts.File}
+	if s.tokens, err = newTokens(opts.Tokens, opts.TokensFile); err != nil {
+		return nil, err
+	}
+	if s.certificates, err = newCertificates(opts.TLS); err != nil {
+		return nil, err
+	}
+	if err := s.checkAdmin(); err != nil {
+		return nil, err
+	}
 	s.began = stamps(s.paths())
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.hurried, s.hurry = context.WithCancel(context.Background())
@@ -81,9 +93,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	meters := s.telemetry.meters
-	s.reloads, err = meters.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server").Int64Counter("slidegate.files.reloads",
-		metric.WithUnit("{reload}"), metric.WithDescription("Reloads of the files, by how they went."))
-	if err != nil {
+	if s.reloads, err = newReloads(meters); err != nil {
 		return err
 	}
 	if err := s.openStore(ctx); err != nil {
@@ -102,6 +112,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err != nil || s.opts.GRPC == "" && len(domains) == 0 {
 		return err
 	}
+	s.domains = domains
 	answers := s.opts.EnvoyAnswers
 	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, meters, s.opts.File.Service.Failure == ""
 	s.envoy, err = envoy.New(s.fallback(config.FailClosed), domains, answers)

@@ -5,7 +5,10 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,22 +23,79 @@ const (
 	tokenHeader = "X-Slidegate-Token"
 )
 
-// tokens are what clients may show. They are compared by their hashes, in a time that says nothing about them.
-type tokens [][sha256.Size]byte
-
-func newTokens(texts []string) tokens {
-	var all tokens
-	for _, text := range texts {
-		all = append(all, sha256.Sum256([]byte(text)))
-	}
-	return all
+// tokens are what clients may show. They are compared by their hashes, in a time that says nothing about them. They are safe for
+// concurrent use.
+type tokens struct {
+	given []string // besides those of the file
+	file  string   // empty if there is none
+	now   atomic.Pointer[tokenSet]
 }
 
-func (t tokens) has(token string) bool {
+// tokenSet is the tokens of a moment.
+type tokenSet struct {
+	texts []string
+	sums  [][sha256.Size]byte
+}
+
+func newTokens(given []string, file string) (*tokens, error) {
+	t := &tokens{given: given, file: file}
+	set, err := t.read()
+	t.now.Store(set)
+	return t, err
+}
+
+// read reads the file. Whether tokens are needed never changes: a file without any is an error.
+func (t *tokens) read() (*tokenSet, error) {
+	set := &tokenSet{texts: slices.Clone(t.given)}
+	if t.file != "" {
+		text, err := os.ReadFile(t.file)
+		if err != nil {
+			return set, invalid("TokensFile", "%w", err)
+		}
+		before := len(set.texts)
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				set.texts = append(set.texts, line)
+			}
+		}
+		if len(set.texts) == before {
+			return set, invalid("TokensFile", "%s has no tokens; write one per line", t.file)
+		}
+	}
+	for _, token := range set.texts {
+		if len(token) < minToken {
+			return set, invalid("Tokens", "one has %d bytes; write at least %d", len(token), minToken)
+		}
+		set.sums = append(set.sums, sha256.Sum256([]byte(token)))
+	}
+	return set, nil
+}
+
+// reload reads the file again. On an error, the tokens that were valid stay valid.
+func (t *tokens) reload() (changed bool, err error) {
+	set, err := t.read()
+	if err != nil {
+		return false, err
+	}
+	was := t.now.Swap(set)
+	return !slices.Equal(was.sums, set.sums), nil
+}
+
+// NeedsToken reports whether clients must show a token.
+func (s *Server) NeedsToken() bool { return !s.tokens.none() }
+
+// none reports whether no token is needed.
+func (t *tokens) none() bool { return len(t.now.Load().sums) == 0 }
+
+// texts returns the tokens themselves.
+func (t *tokens) texts() []string { return t.now.Load().texts }
+
+func (t *tokens) has(token string) bool {
 	sum := sha256.Sum256([]byte(token))
 	found := 0
-	for i := range t {
-		found |= subtle.ConstantTimeCompare(sum[:], t[i][:])
+	sums := t.now.Load().sums
+	for i := range sums {
+		found |= subtle.ConstantTimeCompare(sum[:], sums[i][:])
 	}
 	return found == 1
 }
@@ -50,8 +110,8 @@ func bearer(authorization string) string {
 }
 
 // require lets only requests with a token through to next.
-func (t tokens) require(next http.Handler) http.Handler {
-	if len(t) == 0 {
+func (t *tokens) require(next http.Handler) http.Handler {
+	if t.none() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,7 +129,7 @@ func (t tokens) require(next http.Handler) http.Handler {
 }
 
 // check is require for gRPC. Whether the service lives, anybody may ask.
-func (t tokens) check(ctx context.Context, method string) error {
+func (t *tokens) check(ctx context.Context, method string) error {
 	if strings.HasPrefix(method, "/grpc.health.v1.Health/") {
 		return nil
 	}
@@ -88,8 +148,8 @@ func (t tokens) check(ctx context.Context, method string) error {
 }
 
 // interceptors are check for all methods of a gRPC server; none where no token is needed, for they cost every request.
-func (t tokens) interceptors() []grpc.ServerOption {
-	if len(t) == 0 {
+func (t *tokens) interceptors() []grpc.ServerOption {
+	if t.none() {
 		return nil
 	}
 	unary := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {

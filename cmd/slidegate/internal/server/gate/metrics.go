@@ -143,27 +143,15 @@ const maxTallies = 1000
 
 // metrics are all counts of a Gate. A policy that a reload took away keeps its counts: they must not go down.
 type metrics struct {
-	decisions, candidates, reloads metric.Int64ObservableCounter
-	policies                       metric.Int64ObservableGauge
-	registration                   metric.Registration
-	current                        func() int
-	onRefused                      func(policy, key string)
-
-	reloaded   [3]atomic.Int64
-	reloadedAs [3]metric.MeasurementOption
+	decisions, candidates metric.Int64ObservableCounter
+	policies              metric.Int64ObservableGauge
+	registration          metric.Registration
+	current               func() int
+	onRefused             func(policy, key string)
 
 	mu    sync.Mutex
 	names map[string]*tally
 }
-
-// What a reload came to, in the order of reloadNames.
-const (
-	reloadOK = iota
-	reloadUnchanged
-	reloadFailed
-)
-
-var reloadNames = [3]string{"ok", "unchanged", "failed"}
 
 func newMetrics(provider metric.MeterProvider, current func() int) (*metrics, error) {
 	if provider == nil {
@@ -171,21 +159,16 @@ func newMetrics(provider metric.MeterProvider, current func() int) (*metrics, er
 	}
 	meter := provider.Meter(scope)
 	m := &metrics{names: map[string]*tally{}, current: current}
-	for i, name := range reloadNames {
-		m.reloadedAs[i] = metric.WithAttributeSet(attribute.NewSet(attribute.String("slidegate.outcome", name)))
-	}
-	var errs [4]error
+	var errs [3]error
 	m.decisions, errs[0] = meter.Int64ObservableCounter("slidegate.policy.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Asks that a policy decided, by outcome and by what decided."))
 	m.candidates, errs[1] = meter.Int64ObservableCounter("slidegate.policy.candidate.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("What a policy's candidate limits would have done, and what the live ones did."))
-	m.reloads, errs[2] = meter.Int64ObservableCounter("slidegate.reloads", metric.WithUnit("{reload}"),
-		metric.WithDescription("Attempts to replace the policies."))
-	m.policies, errs[3] = meter.Int64ObservableGauge("slidegate.policies", metric.WithUnit("{policy}"),
+	m.policies, errs[2] = meter.Int64ObservableGauge("slidegate.policies", metric.WithUnit("{policy}"),
 		metric.WithDescription("Policies in force."))
 	err := errors.Join(errs[:]...)
 	if err == nil {
-		m.registration, err = meter.RegisterCallback(m.observe, m.decisions, m.candidates, m.reloads, m.policies)
+		m.registration, err = meter.RegisterCallback(m.observe, m.decisions, m.candidates, m.policies)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("gate: MeterProvider: %w", err)
@@ -220,9 +203,6 @@ func (m *metrics) observe(_ context.Context, to metric.Observer) error {
 				to.ObserveInt64(m.decisions, sum, t.attributes[count])
 			}
 		}
-	}
-	for i := range m.reloaded {
-		to.ObserveInt64(m.reloads, m.reloaded[i].Load(), m.reloadedAs[i])
 	}
 	to.ObserveInt64(m.policies, int64(m.current()))
 	return nil

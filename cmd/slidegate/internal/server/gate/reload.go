@@ -21,17 +21,14 @@ func (g *Gate) Reload(file *config.File) error {
 	old := g.now.Load()
 	made, err := g.build(file, old)
 	if err != nil {
-		g.metrics.reloaded[reloadFailed].Add(1)
 		g.opts.Logger.Error("policies not reloaded; the old ones stay in force", slog.Any("error", err))
 		return err
 	}
 	if reflect.DeepEqual(old.file, file) {
-		g.metrics.reloaded[reloadUnchanged].Add(1)
 		g.opts.Logger.Info("policies reloaded: nothing changed", slog.Int("policies", len(made.order)))
 		return nil
 	}
 	g.now.Store(made)
-	g.metrics.reloaded[reloadOK].Add(1)
 	g.tellChanges(old, made)
 	return nil
 }

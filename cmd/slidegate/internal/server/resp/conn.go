@@ -2,9 +2,11 @@ package resp
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +25,7 @@ type conn struct {
 	out    []byte // answers that are not written yet
 
 	authed  bool
+	said    atomic.Pointer[[sha256.Size]byte] // the sum of the token that it was let in with
 	resp3   bool
 	leaving bool // no further command is answered
 	strange bool // it speaks something else
@@ -43,7 +46,7 @@ type conn struct {
 }
 
 func newConn(s *Server, client net.Conn, id int64) *conn {
-	return &conn{server: s, client: client, ctx: s.ctx, id: id, reader: newReader(client), authed: len(s.tokens) == 0}
+	return &conn{server: s, client: client, ctx: s.ctx, id: id, reader: newReader(client), authed: !s.needsToken()}
 }
 
 // Why a client is no longer connected.

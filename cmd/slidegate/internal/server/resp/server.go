@@ -21,7 +21,7 @@ type Server struct {
 	policies  Policies
 	throttles *throttles
 	opts      Options
-	tokens    [][sha256.Size]byte
+	tokens    atomic.Pointer[[][sha256.Size]byte]
 	commands  map[string]*command
 	sorted    []*command // by name
 	metrics   *metrics
@@ -68,9 +68,7 @@ func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server,
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, goodbyes: make(chan struct{}, mostGoodbyes),
 	}
 	s.strange = bounds{args: min(strangeArgs, opts.MaxArgs), bulk: min(strangeBulk, opts.MaxBulk), command: min(2*strangeBulk, 2*opts.MaxBulk)}
-	for _, token := range opts.Tokens {
-		s.tokens = append(s.tokens, sha256.Sum256([]byte(token)))
-	}
+	s.SetTokens(opts.Tokens)
 	s.batches.New = func() any { return new(batch) }
 	s.addCommands(throttle != nil)
 	var err error

@@ -27,8 +27,9 @@ const wrongToken = "invalid username-password pair or user is disabled."
 // knows tells whether a token is one of the server's. All are compared, in the same time whatever they are.
 func (s *Server) knows(token []byte) bool {
 	sum, found := sha256.Sum256(token), 0
-	for i := range s.tokens {
-		found |= subtle.ConstantTimeCompare(sum[:], s.tokens[i][:])
+	sums := *s.tokens.Load()
+	for i := range sums {
+		found |= subtle.ConstantTimeCompare(sum[:], sums[i][:])
 	}
 	if found == 0 {
 		s.metrics.refused.Add(1)
@@ -38,10 +39,13 @@ func (s *Server) knows(token []byte) bool {
 
 // admit lets the client in, if it has the token. Without tokens, only the user who needs none can be named.
 func (c *conn) admit(user string, token []byte) bool {
-	if len(c.server.tokens) == 0 {
+	if !c.server.needsToken() {
 		return user == "default"
 	}
+	before, sum := c.said.Load(), sha256.Sum256(token)
+	c.said.Store(&sum) // before the tokens are looked at: SetTokens looks at both in the other order
 	if !c.server.knows(token) {
+		c.said.Store(before)
 		return false
 	}
 	c.authed = true
@@ -49,7 +53,7 @@ func (c *conn) admit(user string, token []byte) bool {
 }
 
 func (c *conn) auth(args [][]byte) {
-	if len(args) == 2 && len(c.server.tokens) == 0 {
+	if len(args) == 2 && !c.server.needsToken() {
 		c.fail("AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		return
 	}
@@ -185,7 +189,8 @@ func (c *conn) selectDatabase(args [][]byte) {
 }
 
 func (c *conn) reset([][]byte) {
-	c.authed = len(c.server.tokens) == 0
+	c.authed = !c.server.needsToken()
+	c.said.Store(nil)
 	c.resp3, c.name = false, ""
 	c.out = append(c.out, "+RESET\r\n"...)
 }

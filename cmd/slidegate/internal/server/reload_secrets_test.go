@@ -1,0 +1,201 @@
+package server_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// reloadsOf returns how many reloads /metrics counts, by outcome, and fails the test if another metric counts them too.
+func reloadsOf(t *testing.T, s *service, headers ...string) map[string]string {
+	t.Helper()
+	page := s.ask(t, "admin", "GET", "/metrics", "", headers...).body
+	all := map[string]string{}
+	for _, found := range regexp.MustCompile(`(?m)^([a-z_]*reload[a-z_]*)\{.*?outcome="([a-z]+)".*\} (\d+)$`).FindAllStringSubmatch(page, -1) {
+		if found[1] != "slidegate_reloads_total" {
+			t.Errorf("the metric %s counts reloads too", found[1])
+		}
+		all[found[2]] = found[3]
+	}
+	return all
+}
+
+// TestReloadsAreCounted: whatever file is wrong, and in whatever way, one metric says that the reload failed.
+func TestReloadsAreCounted(t *testing.T) {
+	folder := t.TempDir()
+	rules, tokens := filepath.Join(folder, "rules.yaml"), filepath.Join(folder, "tokens")
+	const goodRules = "domain: web\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
+	write(t, rules, goodRules)
+	write(t, tokens, "a-token-of-24-characters\n")
+	auth := []string{"Authorization", "Bearer a-token-of-24-characters"}
+	var path string
+	s := start(t, plain, func(o *server.Options) {
+		o.Envoy, path, o.TokensFile = []string{rules}, o.Path, tokens
+	})
+	if got := reloadsOf(t, s, auth...); got["failed"] != "0" || got["ok"] != "0" {
+		t.Errorf("before any reload: %v", got)
+	}
+	for _, bad := range []struct{ path, text, good string }{
+		{path, "policies: {}\n", plain},
+		{path, "policies:\n  default:\n    limits: [9/1h]\n    colour: red\n", plain},
+		{path, "\tnot yaml", plain},
+		{rules, "domain: web\ndescriptors: 7\n", goodRules},
+		{tokens, "short\n", "a-token-of-24-characters\n"},
+	} {
+		// The watcher may be quicker, and counts too.
+		before := reloadsOf(t, s, auth...)["failed"]
+		write(t, bad.path, bad.text)
+		if err := s.Reload(); err == nil {
+			t.Errorf("%q was taken", bad.text)
+		}
+		if got := reloadsOf(t, s, auth...)["failed"]; got == before {
+			t.Errorf("%q: failed is still %s", bad.text, got)
+		}
+		write(t, bad.path, bad.good)
+		if err := s.Reload(); err != nil {
+			t.Errorf("after %q: %v", bad.text, err)
+		}
+	}
+	failed := reloadsOf(t, s, auth...)["failed"]
+	write(t, path, "policies:\n  default:\n    limits: [7/1h]\n")
+	if err := s.Reload(); err != nil {
+		t.Error(err)
+	}
+	if got := reloadsOf(t, s, auth...); got["failed"] != failed || got["ok"] == "0" || got["unchanged"] == "0" {
+		t.Errorf("after good files: %v, want failed %s, and some ok and unchanged", got, failed)
+	}
+}
+
+// TestReloadTokens: a changed file of tokens is in force at all listeners without a restart, and one that is wrong changes nothing.
+func TestReloadTokens(t *testing.T) {
+	const old, young, given = "old-token-of-24-characters", "new-token-of-24-characters", "given-token-of-26-character"
+	file := filepath.Join(t.TempDir(), "tokens")
+	write(t, file, "# ours\n"+old+"\n")
+	s := start(t, roomy, func(o *server.Options) {
+		o.Envoy, o.TokensFile, o.Tokens = []string{domainFile(t)}, file, []string{given}
+	})
+	valid := func(when string, want map[string]bool) {
+		t.Helper()
+		for token, good := range want {
+			for listener, err := range s.askAll(t, nil, token) {
+				if (err == nil) != good {
+					t.Errorf("%s: %s at %s: %v", when, token, listener, err)
+				}
+			}
+			if err := s.askHTTP("admin", nil, "/metrics", token); (err == nil) != good {
+				t.Errorf("%s: %s at admin: %v", when, token, err)
+			}
+		}
+	}
+	stays := authenticated(t, s, old)
+	valid("at first", map[string]bool{old: true, young: false, given: true})
+	for _, wrong := range []string{"", "# nothing\n", "short\n", old + "\nshort\n"} {
+		write(t, file, wrong)
+		if err := s.Reload(); err == nil || strings.Contains(err.Error(), old) {
+			t.Errorf("%q: the error is %v", wrong, err)
+		}
+		valid("after a wrong file", map[string]bool{old: true, given: true})
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reload(); err == nil {
+		t.Error("a missing file was taken")
+	}
+	valid("after a missing file", map[string]bool{old: true, young: false, given: true})
+
+	write(t, file, old+"\n"+young+"\n") // both, while clients change over
+	testkit.Eventually(t, "the file is noticed", func() bool { return s.Log.Has("tokens reloaded") })
+	valid("both", map[string]bool{old: true, young: true, given: true})
+	if _, err := io.WriteString(stays, "PING\r\n"); err != nil {
+		t.Error(err)
+	}
+	if line, err := bufio.NewReader(stays).ReadString('\n'); line != "+PONG\r\n" {
+		t.Errorf("a client with a token that is still valid: %q, %v", line, err)
+	}
+	write(t, file, young+"\n")
+	write(t, s.Path(), "policies: {}\n") // a mistake elsewhere does not keep a token valid
+	if err := s.Reload(); err == nil {
+		t.Error("a wrong file of policies was taken")
+	}
+	valid("the old one is gone", map[string]bool{old: false, young: true, given: true})
+	if _, err := bufio.NewReader(stays).ReadString('\n'); err == nil {
+		t.Error("a client that was let in with the old token is still connected")
+	}
+	for _, token := range []string{old, young, given} {
+		if s.Log.Has(token) {
+			t.Errorf("the log has the token %s", token)
+		}
+	}
+}
+
+// authenticated returns a connection to the RESP listener that was let in with a token.
+func authenticated(t *testing.T, s *service, token string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Address("resp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.WriteString(conn, "AUTH "+token+"\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := bufio.NewReader(conn).ReadString('\n'); got != "+OK\r\n" {
+		t.Fatalf("AUTH: %q, %v", got, err)
+	}
+	return conn
+}
+
+// TestReloadCertificates: a changed certificate, and a changed authority of the clients, are in force for the next connection at all
+// listeners; a pair that does not match changes nothing.
+func TestReloadCertificates(t *testing.T) {
+	a, other := newAuthority(t), newAuthority(t)
+	files := a.server()
+	s := start(t, roomy, func(o *server.Options) {
+		o.TLS, o.Envoy = files, []string{domainFile(t)}
+		o.TLS.ClientCA = a.path("ca.pem")
+	})
+	answered := func(when string, trusts *authority, by *authority, want bool) {
+		t.Helper()
+		for listener, err := range s.askAll(t, trusts.client("ann", by), "") {
+			if (err == nil) != want {
+				t.Errorf("%s: %s: %v", when, listener, err)
+			}
+		}
+	}
+	answered("at first", a, a, true)
+	copyFile(t, other.server().Cert, files.Cert) // without its key
+	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), files.Cert) {
+		t.Errorf("a certificate without its key: %v", err)
+	}
+	answered("after a wrong pair", a, a, true)
+	copyFile(t, other.path("server.key"), files.Key)
+	testkit.Eventually(t, "the pair is noticed", func() bool { return s.Log.Has("certificates reloaded") })
+	answered("the new certificate", other, a, true)
+	answered("by who trusts the old authority", a, a, false)
+	copyFile(t, other.path("ca.pem"), a.path("ca.pem"))
+	if err := s.Reload(); err != nil {
+		t.Error(err)
+	}
+	answered("a client of the old authority", other, a, false)
+	answered("a client of the new one", other, other, true)
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, to, string(text))
+}
