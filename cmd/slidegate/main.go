@@ -96,6 +96,8 @@ func (c *console) finish(err error) int {
 		return exitInterrupted
 	case errors.Is(err, errRefused):
 		return exitRefused
+	case errors.As(err, new(toldError)):
+		return exitFailure
 	}
 	for line := range strings.SplitSeq(c.message(err), "\n") {
 		fmt.Fprintf(c.err, "slidegate: %s\n", line)

@@ -25,10 +25,11 @@ import (
 type serveCommand struct {
 	policyFlags
 
-	HTTP  string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
-	GRPC  string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
-	RESP  string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
-	Admin string `option:"server.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
+	HTTP    string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
+	GRPC    string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
+	RESP    string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
+	Admin   string `option:"server.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
+	Metrics string `option:"server.Metrics" placeholder:"HOST:PORT" default:"off" help:"Only /metrics and /healthz, without a token and without TLS, for Prometheus. No key is in them. (default: off)" group:"Doors"`
 
 	Envoy         []string `option:"server.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"A file of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat it for several." group:"Envoy"`
 	EnvoyHeaders  string   `enum:"response,request,both,none" default:"response" help:"Who gets headers that tell of the limit: the client with the response, the upstream with the request, both or none." group:"Envoy"`
@@ -94,8 +95,18 @@ func loadConfig(path string) (*config.File, error) {
 	return file, err
 }
 
-// Run serves until it is told to end.
+// Run serves until it is told to end. In a log that a program reads, an error is a line like all others.
 func (s *serveCommand) Run(ctx context.Context, c *console) error {
+	log := s.logger(c)
+	err := s.run(ctx, c, log)
+	if err != nil && s.LogFormat == "json" && !errors.Is(err, context.Canceled) {
+		log.Error("the service ended", slog.String("error", c.message(err)))
+		return toldError{err}
+	}
+	return err
+}
+
+func (s *serveCommand) run(ctx context.Context, c *console, log *slog.Logger) error {
 	file, err := s.policyFlags.read()
 	if err != nil {
 		return err
@@ -103,7 +114,6 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	if err := s.checkNumbers(); err != nil {
 		return err
 	}
-	log := s.logger(c)
 	if s.OTLP {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
 	}
@@ -112,7 +122,7 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	defer signal.Stop(signals)
 	running, err := server.New(ctx, server.Options{
 		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(),
-		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin),
+		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin), Metrics: address(s.Metrics),
 		TLS: s.tlsFlags.read(), Tokens: givenTokens(), TokensFile: s.TokensFile,
 		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns,
 		Logger: log, OTLP: s.OTLP, Version: version(),
@@ -120,7 +130,11 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return explainListen(err)
 	}
-	s.welcome(c, running, file, running.NeedsToken())
+	if s.LogFormat == "json" {
+		s.logWelcome(log, running, file)
+	} else {
+		s.welcome(c, running, file, running.NeedsToken())
+	}
 	ended := make(chan struct{})
 	defer close(ended)
 	go heed(running, signals, ended)
@@ -181,6 +195,7 @@ func address(flag string) string {
 func (s *serveCommand) logger(c *console) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: s.LogLevel}
 	if s.LogFormat == "json" {
+		opts.ReplaceAttr = readable
 		return slog.New(slog.NewJSONHandler(c.err, opts))
 	}
 	return slog.New(slog.NewTextHandler(c.err, opts))
@@ -199,7 +214,10 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 	var b strings.Builder
 	policy := file.Policies[0]
 	fmt.Fprintf(&b, "slidegate %s\n", version())
-	fmt.Fprintf(&b, "  policies  %s\n", policiesLine(file))
+	fmt.Fprintf(&b, "  policies  %s\n", s.policiesLine(file))
+	if rules := envoyLine(running); rules != "" {
+		fmt.Fprintf(&b, "  envoy     %s\n", rules)
+	}
 	fmt.Fprintf(&b, "  store     %s\n", s.storeLine(file))
 	web := "http"
 	if s.TLSCert != "" {
@@ -216,6 +234,9 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 	}
 	if at := reachable(running.Address("admin")); at != "" {
 		fmt.Fprintf(&b, "  admin     %s://%s   /metrics, explain, reset, top\n", s.adminScheme(), at)
+	}
+	if at := reachable(running.Address("metrics")); at != "" {
+		fmt.Fprintf(&b, "  metrics   http://%s   /metrics without a token\n", at)
 	}
 	if at := reachable(running.Address("http")); at != "" && s.TLSCert == "" {
 		token := ""
@@ -256,24 +277,26 @@ func tryBody(policy string) string {
 	return `{"policy":"` + policy + `","key":"me"}`
 }
 
-func policiesLine(file *config.File) string {
-	const most = 8 // fit on a line
+// policiesLine says which policies there are. With --envoy alone nobody wrote one: what JSON, forward-auth and RESP are answered by is
+// not what Envoy is.
+func (s *serveCommand) policiesLine(file *config.File) string {
 	if n := len(file.Policies); n > 1 {
 		var names []string
-		for i := range file.Policies[:min(n, most)] {
+		for i := range file.Policies {
 			names = append(names, file.Policies[i].Name)
 		}
-		if n > most {
-			names = append(names, "...")
-		}
-		return fmt.Sprintf("%d: %s", n, strings.Join(names, ", "))
+		return fmt.Sprintf("%d: %s", n, fewOf(names))
 	}
 	p := file.Policies[0]
 	var limits []string
 	for _, l := range p.Limits {
 		limits = append(limits, l.String())
 	}
-	return fmt.Sprintf("%s: %s", p.Name, strings.Join(limits, ", "))
+	line := fmt.Sprintf("%s: %s", p.Name, strings.Join(limits, ", "))
+	if len(s.Envoy) > 0 && s.Config == "" && len(s.Limit) == 0 {
+		line += " (built in, and not for Envoy; --limit or --config sets others)"
+	}
+	return line
 }
 
 // storeLine says where counts are kept, without the rest of the URL, which may have a password in it.

@@ -39,10 +39,14 @@ func startServeWith(t *testing.T, env []string, args ...string) *serving {
 	t.Helper()
 	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	s := launch(t, env, append(free, args...)...)
-	if !s.await("/v1/allow") { // how to try it
+	last, where := "/v1/allow", `(?m)^  (http|grpc|resp|admin|metrics) +(?:https?://)?(127\.0\.0\.1:\d+)` // how to try it
+	if slices.Contains(args, "json") {
+		last, where = `"listener":"admin"`, `"listener":"([a-z]+)","address":"(127\.0\.0\.1:\d+)"`
+	}
+	if !s.await(last) {
 		t.Fatalf("it does not run:\n%s", s.text())
 	}
-	for _, found := range regexp.MustCompile(`(?m)^  (http|grpc|resp|admin) +(?:https?://)?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(s.text(), -1) {
+	for _, found := range regexp.MustCompile(where).FindAllStringSubmatch(s.text(), -1) {
 		s.door[found[1]] = found[2]
 	}
 	return s

@@ -37,6 +37,7 @@ func (s *Server) openDoors() error {
 		{"grpc", "GRPC", s.opts.GRPC, s.openGRPC, secure, []string{"h2"}},
 		{"resp", "RESP", s.opts.RESP, s.openRESP, secure, nil},
 		{"admin", "Admin", s.opts.Admin, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.admin(), c) }, private, web},
+		{"metrics", "Metrics", s.opts.Metrics, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.measures(), c) }, nil, web},
 	} {
 		if d.address == "" {
 			continue

@@ -69,9 +69,22 @@ func (s *Server) admin() http.Handler {
 	return mux
 }
 
+// measures is what collectors of metrics ask, without a token.
+func (s *Server) measures() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", healthy)
+	mux.Handle("GET /metrics", s.telemetry.page())
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		problemjson.Document{Status: http.StatusNotFound, Detail: "there are /metrics and /healthz here"}.Send(w)
+	})
+	return mux
+}
+
+func healthy(w http.ResponseWriter, _ *http.Request) { say(w, "ok\n") }
+
 // health adds what load balancers ask: whether the process lives, and whether it can decide.
 func (s *Server) health(mux *http.ServeMux) {
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, "ok\n") })
+	mux.HandleFunc("GET /healthz", healthy)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()

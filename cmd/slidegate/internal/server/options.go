@@ -26,6 +26,9 @@ type Options struct {
 	// Addresses to listen on, as host:port; a door whose address is empty stays shut. Admin has the metrics, explain, reset
 	// and top: whoever can reach it can see keys. It must be on loopback, unless there are tokens.
 	HTTP, GRPC, RESP, Admin string
+	// Metrics is an address for /metrics and /healthz alone, without a token and without TLS, for collectors that cannot show one. No
+	// key is in them. The admin door has /metrics too.
+	Metrics string
 
 	// TLS is for all doors but Admin on loopback. Its files are watched, and read again when they change.
 	TLS TLS

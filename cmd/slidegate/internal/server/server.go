@@ -152,7 +152,14 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	return s.state.save() // better an error now than at the end
 }
 
-// Address returns where a door (http, grpc, resp or admin) listens; empty if it is shut.
+// Domains returns the rules that Envoy is answered by, in the order of their files.
+func (s *Server) Domains() []*envoy.Domain {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	return s.domains
+}
+
+// Address returns where a door (http, grpc, resp, admin or metrics) listens; empty if it is shut.
 func (s *Server) Address(name string) string {
 	for _, d := range s.doors {
 		if d.name == name {

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestJSONLogIsAllJSON: whatever the service says in that format, from the first line to the last, a program can read, and durations
+// are as people write them.
+func TestJSONLogIsAllJSON(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	lines := func(text string) (all []map[string]any) {
+		for line := range strings.Lines(text) {
+			var read map[string]any
+			if err := json.Unmarshal([]byte(line), &read); err != nil {
+				t.Errorf("not JSON: %s", line)
+			}
+			for name, value := range read {
+				if number, ok := value.(float64); ok && number > 1e6 {
+					t.Errorf("%s is %v, which may be nanoseconds: %s", name, number, line)
+				}
+			}
+			all = append(all, read)
+		}
+		return all
+	}
+	rules := write(t, "rules.yaml", []byte("domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 1}}\n"))
+	s := startServe(t, "--log-format", "json", "--metrics", "127.0.0.1:0", "--envoy", rules, "--store", "redis://127.0.0.1:1")
+	s.allow("me")
+	s.mustEnd(syscall.SIGTERM)
+	within := ""
+	for _, line := range lines(s.text()) {
+		if line["msg"] == "draining" {
+			within, _ = line["within"].(string)
+		}
+	}
+	if within != "10s" {
+		t.Errorf("draining within %q:\n%s", within, s.text())
+	}
+	if len(s.door) != len(listeners) {
+		t.Errorf("it says that it listens at %v:\n%s", s.door, s.text())
+	}
+	for _, wrong := range [][]string{{"--http", taken.Addr().String()}, {"--limit", "ten"}, {"--drain", "0s"}, {"--config", "missing"}} {
+		failed := launch(t, nil, append([]string{"serve", "--log-format", "json", "--grpc", "off", "--resp", "off", "--admin", "off"}, wrong...)...)
+		if status := failed.status(); status != exitFailure {
+			t.Errorf("%v: status %d", wrong, status)
+		}
+		if got := lines(failed.text()); len(got) != 1 || got[0]["level"] != "ERROR" || !strings.Contains(failed.text(), wrong[0]+": ") {
+			t.Errorf("%v: it says\n%s", wrong, failed.text())
+		}
+	}
+}
+
+// TestBannerTellsOfEnvoy: with rules for Envoy the banner has their domains, and a policy that nobody wrote is called that.
+func TestBannerTellsOfEnvoy(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"a.yaml": "domain: shop\ndescriptors:\n- key: k\n  rate_limit: {unit: hour, requests_per_unit: 1}\n" +
+			"  descriptors:\n  - {key: l, value: a*, rate_limit: {unit: hour, requests_per_unit: 1}}\n  - {key: l, rate_limit: {unit: hour, requests_per_unit: 1}}\n",
+		"b.yaml": "domain: web\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 1}}\n- {key: l}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const envoy = "  envoy     4 rules in 2 domains: shop, web\n"
+	for _, test := range []struct {
+		args    []string
+		has     []string
+		builtIn bool
+	}{
+		{[]string{"--envoy", folder}, []string{envoy}, true},
+		{[]string{"--envoy", folder, "--limit", "5/1m"}, []string{envoy, "default: 5/1m"}, false},
+		{nil, []string{"default: 100/1m"}, false},
+	} {
+		s := startServe(t, test.args...)
+		for _, want := range test.has {
+			if !strings.Contains(s.text()+"\n", want) {
+				t.Errorf("%v: %q is not in\n%s", test.args, want, s.text())
+			}
+		}
+		if got := s.said("built in, and not for Envoy"); got != test.builtIn {
+			t.Errorf("%v: the policy is called built in: %v\n%s", test.args, got, s.text())
+		}
+	}
+}
+
+// TestKubernetesIsScraped: the port that the example's annotation names has metrics for who has no token, and keys for nobody.
+func TestKubernetesIsScraped(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "kubernetes.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := regexp.MustCompile(`prometheus\.io/port: "(\d+)"`).FindSubmatch(text)
+	if port == nil {
+		t.Fatal("there is no annotation")
+	}
+	flag := regexp.MustCompile(`--([a-z]+)=0\.0\.0\.0:` + string(port[1])).FindSubmatch(text)
+	if flag == nil {
+		t.Fatalf("nothing listens on port %s", port[1])
+	}
+	name := string(flag[1])
+	s := startServeWith(t, []string{"SLIDEGATE_TOKENS=a-token-of-24-characters"}, "--"+name, "127.0.0.1:0")
+	if status, page := s.page(name, "/metrics"); status != 200 || !strings.Contains(page, "slidegate_policies 1") {
+		t.Errorf("/metrics of --%s without a token: %d\n%s", name, status, page)
+	}
+	if status, _ := s.page(name, "/healthz"); status != 200 {
+		t.Errorf("/healthz: %d", status)
+	}
+	for _, path := range []string{"/", "/v1/top", "/v1/explain?key=me", "/v1/reset", "/v1/allow", "/v1/check", "/readyz", "/debug/pprof/", "/metrics/"} {
+		if status, _ := s.page(name, path); status != 404 {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	if status, _ := s.page("admin", "/metrics"); status != 401 {
+		t.Errorf("/metrics of the admin listener without a token: %d", status)
+	}
+}

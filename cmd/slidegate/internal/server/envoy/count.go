@@ -1,0 +1,27 @@
+package envoy
+
+// Rules returns how many descriptors of the domain have a rate limit.
+func (d *Domain) Rules() int { return d.root.rules() }
+
+func (l *level) rules() (n int) {
+	if l == nil {
+		return 0
+	}
+	for _, one := range l.exact {
+		n += one.rules()
+	}
+	for _, several := range l.wild {
+		for _, one := range several {
+			n += one.rules()
+		}
+	}
+	return n
+}
+
+func (n *node) rules() int {
+	below := n.next.rules()
+	if n.rule != nil {
+		below++
+	}
+	return below
+}
