@@ -36,10 +36,13 @@ func (a *API) allowOne(w http.ResponseWriter, r *http.Request, c *call) {
 	a.decide(w, c, &v, err)
 }
 
-// decide answers with a decision: 200 if the client may go on, 429 if not.
+// decide answers with a decision: 200 if the client may go on, 429 if not, 503 if that could not be checked.
 func (a *API) decide(w http.ResponseWriter, c *call, v *gate.Verdict, err error) {
 	if err != nil {
 		a.fail(w, err)
+		return
+	}
+	if a.refuseClosed(w, v) {
 		return
 	}
 	a.answers.WriteHeader(w.Header(), v)
@@ -71,9 +74,9 @@ func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 		c.out = append(c.out, `{"status":`...)
 		if err := c.errs[i]; err != nil {
 			status, detail := a.classify(err)
-			c.out = strconv.AppendInt(c.out, int64(status), 10)
-			c.out = append(c.out, `,"error":`...)
-			c.out = appendText(c.out, detail)
+			c.out = appendUndecided(c.out, status, detail)
+		} else if isClosed(&c.verdicts[i]) {
+			c.out = appendUndecided(c.out, http.StatusServiceUnavailable, notChecked)
 		} else {
 			c.out = strconv.AppendInt(c.out, int64(statusOf(&c.verdicts[i])), 10)
 			c.out = append(c.out, ',')
@@ -83,4 +86,11 @@ func (a *API) allowBatch(w http.ResponseWriter, r *http.Request, c *call) {
 	}
 	c.out = append(c.out, "]}\n"...)
 	c.answer(w, http.StatusOK)
+}
+
+// appendUndecided appends the status of an ask without a decision, and why.
+func appendUndecided(to []byte, status int, detail string) []byte {
+	to = strconv.AppendInt(to, int64(status), 10)
+	to = append(to, `,"error":`...)
+	return appendText(to, detail)
 }

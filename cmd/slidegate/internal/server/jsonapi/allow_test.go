@@ -100,8 +100,8 @@ func TestHowItCameAbout(t *testing.T) {
 		t.Errorf("got %d %s, want 200 with the flag fallback_open", open.status, open.body)
 	}
 	closed := s.post("/v1/allow", `{"policy":"closed","key":"k"}`)
-	if closed.tells(t, "", "", "1"); closed.status != 429 || !strings.Contains(closed.body, `"flags":["fallback_closed"]`) {
-		t.Errorf("got %d %s, want 429 with the flag fallback_closed", closed.status, closed.body)
+	if closed.tells(t, "", "", "1"); closed.status != 503 || !strings.Contains(closed.body, "#temporary-reduced-capacity") {
+		t.Errorf("got %d %s, want 503 with the problem of a capacity that is reduced", closed.status, closed.body)
 	}
 }
 

@@ -40,6 +40,9 @@ func (a *API) tellOnly(w http.ResponseWriter, r *http.Request, ask func(context.
 		a.fail(w, err)
 		return
 	}
+	if a.refuseClosed(w, &v) {
+		return
+	}
 	c.out = append(c.out, '{')
 	c.out = appendVerdict(c.out, &v, nil)
 	c.out = append(c.out, "}\n"...)
@@ -56,6 +59,9 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
 	made, v, err := a.gate.Reserve(r.Context(), c.one)
 	if err != nil {
 		a.fail(w, err)
+		return
+	}
+	if a.refuseClosed(w, &v) {
 		return
 	}
 	a.answers.WriteHeader(w.Header(), &v)

@@ -127,6 +127,10 @@ func (c *conn) verdict(v *gate.Verdict, err error) {
 		c.failed(err)
 		return
 	}
+	if isClosed(v) {
+		c.failed(errClosed)
+		return
+	}
 	c.out = appendVerdict(appendArray(c.out, verdictNumbers), v)
 }
 
@@ -194,6 +198,9 @@ func (c *conn) reserve(args [][]byte) {
 	var text []byte
 	if err == nil && v.Decision.Allowed {
 		text, err = json.Marshal(r)
+	}
+	if err == nil && isClosed(&v) {
+		err = errClosed
 	}
 	if err != nil {
 		c.failed(err)

@@ -135,6 +135,9 @@ func (c *conn) throttleKey(args [][]byte) {
 
 func (c *conn) answerThrottle(ctx context.Context, key string, quantity int64) {
 	d, err := c.throttle.limiter.AllowN(ctx, key, quantity)
+	if err == nil && d.Flags.FallbackClosed() {
+		err = errClosed
+	}
 	if err != nil {
 		c.cellError(err.Error())
 		return
