@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
 	"log/slog"
 	"net/http"
@@ -85,15 +84,12 @@ func healthy(w http.ResponseWriter, _ *http.Request) { say(w, "ok\n") }
 // health adds what load balancers ask: whether the process lives, and whether it can decide.
 func (s *Server) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", healthy)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
-		defer cancel()
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if s.drained.Err() != nil {
 			problemjson.Document{Status: http.StatusServiceUnavailable, Detail: "draining: the service is about to end"}.Send(w)
 			return
 		}
-		if err := s.stores.Ping(ctx); err != nil {
-			s.log.Warn("not ready", slog.Any("error", err))
+		if s.ready.check() != nil {
 			problemjson.Document{
 				Status: http.StatusServiceUnavailable, Detail: "the store cannot be reached; decisions are made by the failure policy",
 			}.Send(w)

@@ -33,6 +33,7 @@ type Server struct {
 	envoy     *envoy.Service // nil without its door
 	resp      *resp.Server   // nil without its door
 	top       topKeys
+	ready     *readiness
 	doors     []*door
 
 	certificates *certificates // nil without TLS
@@ -144,6 +145,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if s.stores, err = stores.Open(ctx, service.Store, o); err != nil {
 		return err
 	}
+	s.ready = &readiness{ping: s.stores.Ping, log: s.log, end: s.hurried}
 	if s.opts.State == "" {
 		return nil
 	}
@@ -241,6 +243,7 @@ func (s *Server) close() error {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
+	s.ready.close()
 	if s.stores != nil {
 		all = append(all, s.stores.Close())
 	}
