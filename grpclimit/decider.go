@@ -137,9 +137,16 @@ func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy
 		var part policy.Part
 		facing[0].part(ctx, c, d, &part)
 		d.set.Ask(ctx, rule.Take, &part, &event.Verdict)
+		if c.stage == stageCall && d.set.Shared() {
+			c.followed = d.set.Follow(ctx, "", &event.Verdict, part)
+		}
 	default:
 		r := d.begin(ctx, c, facing)
-		if d.decide(ctx, c, r, rule.Take, &event); r.Held() {
+		d.decide(ctx, c, r, rule.Take, &event)
+		if c.stage == stageCall && d.set.Shared() {
+			c.followed = r.Follow(ctx, &event.Verdict)
+		}
+		if r.Held() {
 			held = r
 		} else {
 			r.End()

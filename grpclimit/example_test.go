@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -81,4 +82,23 @@ func ExampleNewClient() {
 	fmt.Println(conn.Target())
 	// Output:
 	// dns:///partner.example:443
+}
+
+// An administrator looks at what a client has left, and forgets what it has used.
+func ExampleInterceptors_Reset() {
+	store, _ := memstore.New(memstore.Options{})
+	limiter, _ := slidegate.New(store, slidegate.PerHour(2))
+	limits, _ := grpclimit.New(limiter, grpclimit.Options{Policies: []grpclimit.Policy{{
+		Name: "api", Key: grpclimit.ByMetadata("user"),
+	}}})
+	ctx := context.Background()
+	call := metadata.NewIncomingContext(ctx, metadata.Pairs("user", "ann"))
+	_, _ = limits.Unary()(call, nil, &grpc.UnaryServerInfo{FullMethod: "/app.Shop/Buy"},
+		func(context.Context, any) (any, error) { return nil, nil })
+
+	before, _ := limits.Peek(ctx, "api", "ann")
+	err := limits.Reset(ctx, "api", "ann")
+	after, _ := limits.Peek(ctx, "api", "ann")
+	fmt.Println(before.Decision.Remaining, err, after.Decision.Remaining)
+	// Output: 1 <nil> 2
 }

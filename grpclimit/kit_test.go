@@ -143,11 +143,17 @@ func newServer(t testing.TB, limiter *slidegate.Limiter, opts grpclimit.Options)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serve(t, grpc.UnaryInterceptor(limits.Unary()), grpc.StreamInterceptor(limits.Stream()))
+}
+
+// serve serves the test's service on a port of its own.
+func serve(t testing.TB, opts ...grpc.ServerOption) (address string) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(limits.Unary()), grpc.StreamInterceptor(limits.Stream()))
+	server := grpc.NewServer(opts...)
 	server.RegisterService(&echoDesc, nil)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()

@@ -137,6 +137,8 @@ type call struct {
 	key     string // a client's, for policies without a key of their own
 	stage   stage
 	message any
+	// followed is the context for the handler, with what the call has been charged; nil if nobody needs to know.
+	followed context.Context
 }
 
 // part fills in the policy's part in a call. The application's functions are called here, once, however long it waits.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -51,7 +52,10 @@ type Event struct {
 }
 
 // Interceptors limit the calls to a server. They are safe for concurrent use. The zero value is not usable; New makes it.
-type Interceptors struct{ decider *decider }
+type Interceptors struct {
+	decider        *decider
+	unaries, flows atomic.Int32 // how often Unary and Stream were called
+}
 
 // New returns interceptors for servers over a limiter, or an error that says which option is wrong.
 func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
@@ -63,15 +67,25 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 		return nil, err
 	}
 	d.client, d.group, d.onDecision = opts.Client, opts.Group, opts.OnDecision
-	return &Interceptors{d}, nil
+	return &Interceptors{decider: d}, nil
 }
 
 // Unary returns the interceptor of calls with one request and one response.
-func (i *Interceptors) Unary() grpc.UnaryServerInterceptor { return i.unary }
+func (i *Interceptors) Unary() grpc.UnaryServerInterceptor {
+	if i.unaries.Add(1) > 1 { // perhaps one around the other
+		i.decider.set.Nested()
+	}
+	return i.unary
+}
 
 // Stream returns the interceptor of calls with streams. A stream is charged when it opens, and again for its messages if
 // a policy says so.
-func (i *Interceptors) Stream() grpc.StreamServerInterceptor { return i.stream }
+func (i *Interceptors) Stream() grpc.StreamServerInterceptor {
+	if i.flows.Add(1) > 1 {
+		i.decider.set.Nested()
+	}
+	return i.stream
+}
 
 func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	c := call{method: fullMethod(info.FullMethod), message: request}
@@ -83,6 +97,9 @@ func (i *Interceptors) unary(ctx context.Context, request any, info *grpc.UnaryS
 	}
 	if left != nil {
 		_ = grpc.SetHeader(ctx, left)
+	}
+	if c.followed != nil {
+		ctx = c.followed
 	}
 	if held != nil {
 		result := Result{Err: errPanicked}
@@ -115,6 +132,9 @@ func (i *Interceptors) stream(service any, stream grpc.ServerStream, info *grpc.
 	}
 	if left != nil {
 		_ = stream.SetHeader(left)
+	}
+	if c.followed != nil {
+		stream = &followedStream{stream, c.followed}
 	}
 	messages := info.IsClientStream && i.decider.charges(c.method, stageMessage)
 	replies := info.IsServerStream && i.decider.charges(c.method, stageReply)

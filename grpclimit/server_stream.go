@@ -1,6 +1,7 @@
 package grpclimit
 
 import (
+	"context"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -51,3 +52,11 @@ func (s *serverStream) charge(at stage, message any) error {
 	}
 	return s.refused.Load().status.Err()
 }
+
+// followedStream is a stream whose handler gets another context.
+type followedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *followedStream) Context() context.Context { return s.ctx }

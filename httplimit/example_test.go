@@ -133,3 +133,47 @@ func ExampleLimitByIP() {
 	// 200
 	// 429
 }
+
+// An administrator looks at what a client has left, and forgets what it has used.
+func ExampleMiddleware_Reset() {
+	store, _ := memstore.New(memstore.Options{})
+	limiter, _ := slidegate.New(store, slidegate.PerHour(2))
+	limits, _ := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{
+		Name: "api", Key: httplimit.ByHeader("X-User"),
+	}}})
+	handler := limits.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for range 2 {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-User", "ann")
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+
+	ctx := context.Background()
+	before, _ := limits.Peek(ctx, "api", "ann")
+	err := limits.Reset(ctx, "api", "ann")
+	after, _ := limits.Peek(ctx, "api", "ann")
+	fmt.Println(before.Decision.Remaining, err, after.Decision.Remaining)
+	fmt.Println(limits.Reset(ctx, "apii", "ann"))
+	// Output:
+	// 0 <nil> 2
+	// httplimit: policy: there is no policy "apii"; there are ["api"]
+}
+
+// Where a key has several parts or limits depend on a plan, a request says which client is meant.
+func ExampleMiddleware_ResetRequest() {
+	store, _ := memstore.New(memstore.Options{})
+	limiter, _ := slidegate.New(store, slidegate.PerHour(1))
+	limits, _ := httplimit.New(limiter, httplimit.Options{Policies: []httplimit.Policy{{
+		Name: "api", Key: httplimit.FirstOf(httplimit.ByHeader("X-User"), httplimit.ByAddress(nil)),
+	}}})
+	handler := limits.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("X-User", "ann")
+	handler.ServeHTTP(httptest.NewRecorder(), r)
+
+	before, _ := limits.PeekRequest(r)
+	_ = limits.ResetRequest(r)
+	after, _ := limits.PeekRequest(r)
+	fmt.Println(before.Decision.Allowed, after.Decision.Allowed)
+	// Output: false true
+}

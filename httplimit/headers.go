@@ -85,12 +85,28 @@ func quote(text string) (quoted string, ok bool) {
 // Write sets the fields that say what a decision left of its limits, whose items are in the order of d.Answers, and
 // Retry-After if d is a refusal that waiting ends. If the store failed and no limit was asked, it writes nothing about
 // limits, nor if there are no items.
+//
+// What a middleware around this one has written stays: the items of RateLimit and RateLimit-Policy are added to those that are
+// there, three fields are written unless those that are there say that less remains, and of two Retry-After the later stays.
 func (dialect Headers) Write(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 	dialect.write(h, items, d, !d.Allowed)
 }
 
-// write is Write for a request that need not be refused although the limits have nothing left for it: one that costs nothing.
-func (dialect Headers) write(h http.Header, items []*HeaderItem, d *slidegate.Decision, refused bool) {
+// write is Write for a request that need not be refused although the limits have nothing left for it: one that costs nothing. It
+// reports whether the fields of the same limits were there already.
+func (dialect Headers) write(h http.Header, items []*HeaderItem, d *slidegate.Decision, refused bool) (again bool) {
+	if len(h) > 0 {
+		if outer := outerFields(h, dialect); outer != nil {
+			dialect.set(h, items, d, refused)
+			return outer.join(h, dialect, refused)
+		}
+	}
+	dialect.set(h, items, d, refused)
+	return false
+}
+
+// set is write where no other fields matter.
+func (dialect Headers) set(h http.Header, items []*HeaderItem, d *slidegate.Decision, refused bool) {
 	if d.Flags&undecided == 0 && len(items) > 0 {
 		switch dialect {
 		case HeadersNone:
@@ -172,10 +188,7 @@ func (dialect Headers) trio(h http.Header, quota string, d *slidegate.Decision) 
 		wait = d.RetryAfter
 	}
 	reset := seconds(wait)
-	names := &plainNames
-	if dialect != HeadersDraft03 {
-		names = &xNames
-	}
+	names := dialect.names()
 	if dialect == HeadersX {
 		reset = ceil(int64(d.At)+wait.Microseconds(), 1e6)
 	}
@@ -193,6 +206,14 @@ var (
 	plainNames = [3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}
 	xNames     = [3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
 )
+
+// names are what the three fields are called.
+func (dialect Headers) names() *[3]string {
+	if dialect == HeadersDraft03 {
+		return &plainNames
+	}
+	return &xNames
+}
 
 // retrySeconds is how many whole seconds a refused client has to wait, at least one. It is -1 if waiting does not help, or if
 // the time is unknown because the store could not be asked.

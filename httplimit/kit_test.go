@@ -21,6 +21,7 @@ type play struct {
 	limiter *slidegate.Limiter
 	events  []Event
 	served  int
+	limits  *Middleware
 	handler http.Handler
 }
 
@@ -72,6 +73,7 @@ func (p *play) over(store store.Store, opts Options, handler http.HandlerFunc, l
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.limits = m
 	p.handler = m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.served++
 		if handler != nil {

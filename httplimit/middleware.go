@@ -135,6 +135,9 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 	var v policy.Verdict
 	p.part(r, &m.opts, &part)
 	m.set.Ask(r.Context(), rule.Take, &part, &v)
+	if m.set.Shared() {
+		r = r.WithContext(m.set.Follow(r.Context(), "", &v, part))
+	}
 	if m.admit(w, r, &v) {
 		next.ServeHTTP(w, r)
 	}
@@ -155,6 +158,9 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 	}
 	var v policy.Verdict
 	q.Decide(r.Context(), rule.Take, &v)
+	if m.set.Shared() {
+		r = r.WithContext(q.Follow(r.Context(), &v))
+	}
 	for _, tried := range q.Tried() {
 		m.opts.OnDecision(r, tried)
 	}
@@ -176,7 +182,9 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request, v *policy.Ver
 	var items []*HeaderItem
 	if v.By == policy.ByLimits && !v.Shadow && !v.Mistake() && !v.Ended() {
 		items = v.Note().([]*HeaderItem)
-		m.opts.Headers.write(w.Header(), items, &v.Decision, v.Refused)
+		if again := m.opts.Headers.write(w.Header(), items, &v.Decision, v.Refused); again {
+			m.set.Nested()
+		}
 	}
 	if m.opts.OnDecision != nil && !v.Shadow && (!v.Peek || v.Refused || v.Err != nil) {
 		m.opts.OnDecision(r, *v)

@@ -15,6 +15,7 @@ const candidateOf = "/candidate"
 // compiled is a Policy made ready. It does not change, but for the plans that it remembers.
 type compiled struct {
 	set       *Set
+	place     int // among the policies
 	name      string
 	mode      Mode
 	shadow    bool

@@ -93,6 +93,8 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 // near is a store that is asked as one in process is: without a deadline and without a breaker.
 type near struct{ store.Store }
 
+func (n near) Unwrap() store.Store { return n.Store }
+
 func (n near) Traits() store.Traits {
 	traits := n.Store.Traits()
 	traits.RoundTrips = 0

@@ -30,6 +30,15 @@ func (m *memo[K]) get(id K) *rules {
 	return nil
 }
 
+// each calls use with everything that is remembered.
+func (m *memo[K]) each(use func(*rules)) {
+	if known := m.known.Load(); known != nil {
+		for _, r := range *known {
+			use(r)
+		}
+	}
+}
+
 // put remembers rules, if there is room, and returns those that are to be used: the earlier ones if there are some already.
 func (m *memo[K]) put(id K, r *rules) *rules {
 	m.mu.Lock()

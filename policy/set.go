@@ -45,7 +45,10 @@ type Set struct {
 	bases    map[baseID]*slidegate.Limiter
 	why      [modes]atomic.Pointer[error] // the last error that the failure layer of a mode answered
 	joints   memo[jointID]
-	requests sync.Pool // of *Request
+	requests sync.Pool   // of *Request
+	bottom   store.Store // below all layers
+	sharer   *sharer
+	warned   sync.Map // the sharers of Sets around this one that were logged
 }
 
 // baseID distinguishes the limiters of a Set.
@@ -81,7 +84,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 	if s.opts.Timeout > maxTimeout {
 		return nil, fmt.Errorf("policy: timeout: must be at most %v, not %v; 0 means 100ms", maxTimeout, s.opts.Timeout)
 	}
-	s.bases = map[baseID]*slidegate.Limiter{}
+	s.bases, s.sharer = map[baseID]*slidegate.Limiter{}, new(sharer)
 	s.requests.New = func() any { return new(Request) }
 	for i, given := range policies {
 		if err := checkName(policies, i); err != nil {
@@ -92,6 +95,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 			err.Policy = given.Name
 			return nil, err
 		}
+		p.place = i
 		s.policies = append(s.policies, p)
 	}
 	for mode, on := range s.stores {
@@ -99,6 +103,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 			s.traits[mode] = on.Traits()
 		}
 	}
+	s.enter()
 	s.opts.Before = nil // or every earlier set would stay in memory
 	return s, nil
 }

@@ -50,6 +50,10 @@ type Verdict struct {
 	// Peek reports that the cost was 0, and is not settled afterwards: nothing was charged, the limits do not refuse it, whatever Decision says, and it does
 	// not count as a decision.
 	Peek bool
+	// Twice reports that a middleware around this one has already charged the request to one of the same limits, in the same
+	// store and for the same key: the client gets half of its quota. Name the limits or the policies differently, or remove
+	// one of the two middlewares.
+	Twice bool
 	// Refused reports that the request is refused.
 	Refused bool
 	fault   fault

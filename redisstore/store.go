@@ -105,14 +105,13 @@ func (s *Store) Check(limit *store.Limit) error {
 // together.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
-		for i := range batch {
-			batch[i].Err = err
-		}
-		return err
+		return failAll(batch, err)
 	}
 	t := trips.Get().(*trip)
 	t.plan(s, batch)
-	s.conn.Run(ctx, &script, t.calls)
+	if err := s.run(ctx, t); err != nil {
+		return failAll(batch, err)
+	}
 	t.answer(batch)
 	t.recycle()
 	for i := range batch {

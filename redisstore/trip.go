@@ -18,7 +18,8 @@ type trip struct {
 	slots  map[uint16]int // in a cluster, the call for a hash slot
 	names  []string       // of the request being planned
 	text   []byte
-	pairs  bool // each request is a take of one charge over a window in one part, for which the script has short ways
+	done   chan any // has room for the word that the client is done with it: what it panicked with, or nil
+	pairs  bool     // each request is a take of one charge over a window in one part, for which the script has short ways
 }
 
 // draft is what belongs to one call.
@@ -29,7 +30,7 @@ type draft struct {
 	charged []byte // the charges, packed
 }
 
-var trips = sync.Pool{New: func() any { return &trip{slots: map[uint16]int{}} }}
+var trips = sync.Pool{New: func() any { return &trip{slots: map[uint16]int{}, done: make(chan any, 1)} }}
 
 // plan writes a batch as the script reads it. A request that cannot be sent gets its error at once.
 func (t *trip) plan(s *Store, batch []store.Request) {

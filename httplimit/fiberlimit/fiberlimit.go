@@ -28,11 +28,11 @@ func New(limits *httplimit.Middleware) fiber.Handler {
 		to := newWriter(c)
 		limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			to.admit()
+			c.SetContext(r.Context()) // where SetCost finds the policies, and a middleware inside what was charged
 			if w == http.ResponseWriter(to) {
 				err = c.Next() // no policy wants to see the response
 				return
 			}
-			c.SetContext(r.Context()) // where SetCost finds the policies
 			err = answered(c, c.Next())
 			show(c, w)
 		})).ServeHTTP(to, newRequest(c))

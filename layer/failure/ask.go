@@ -33,7 +33,7 @@ func (s *Store) ask(ctx context.Context, batch []store.Request) error {
 	if err := s.admit(ctx, st); err != nil {
 		return fillErr(batch, err)
 	}
-	late, err := s.call(ctx, batch)
+	late, starved, err := s.call(ctx, batch)
 	answered := true
 	var why *unavailable
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) ask(ctx context.Context, batch []store.Request) error {
 	} else if st.failed != nil {
 		answered = slices.ContainsFunc(batch, func(r store.Request) bool { return !cached(r.Answers) })
 	}
-	s.judge(st, answered, late, why)
+	s.judge(st, answered, late, starved, why)
 	return err
 }
 
@@ -53,13 +53,13 @@ func (s *Store) askOne(ctx context.Context, limit *store.Limit, key string, cost
 	if err = s.admit(ctx, st); err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}
-	allowed, flags, remaining, retryAfter, resetAfter, at, late, err := s.callOne(ctx, limit, key, cost)
+	allowed, flags, remaining, retryAfter, resetAfter, at, late, starved, err := s.callOne(ctx, limit, key, cost)
 	var why *unavailable
 	if err != nil {
 		err = s.failure(ctx, err)
 		why, _ = err.(*unavailable)
 	}
-	s.judge(st, err == nil && !flags.Cached(), late, why)
+	s.judge(st, err == nil && !flags.Cached(), late, starved, why)
 	return allowed, flags, remaining, retryAfter, resetAfter, at, err
 }
 
@@ -77,47 +77,44 @@ func (s *Store) admit(ctx context.Context, st *state) error {
 	return nil
 }
 
-// call calls the store with the deadline, and tells whether that passed.
-func (s *Store) call(ctx context.Context, batch []store.Request) (late bool, err error) {
-	limited, cancel := s.withDeadline(ctx)
-	defer cancel()
+// call calls the store with the deadline, and reports whether that passed: because of the store (late), or because this
+// process did not run (starved).
+func (s *Store) call(ctx context.Context, batch []store.Request) (late, starved bool, err error) {
+	limited, count := s.withDeadline(ctx)
 	if s.opts.MaxDetached > 0 {
 		err = s.detach(limited, batch)
 	} else {
 		err = s.inner.Apply(limited, batch)
 	}
-	return s.isLate(ctx, limited), err
+	late, starved = count.end()
+	return late && ctx.Err() == nil, starved, err
 }
 
 // callOne is call for a single charge.
 func (s *Store) callOne(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, late bool, err error,
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, late, starved bool, err error,
 ) {
-	limited, cancel := s.withDeadline(ctx)
-	defer cancel()
 	if s.opts.MaxDetached > 0 {
 		r := []store.Request{{
 			Op: rule.Take, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: make([]rule.Answer, 1),
 		}}
-		err = s.detach(limited, r)
+		late, starved, err = s.call(ctx, r)
 		a := &r[0].Answers[0]
-		return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, s.isLate(ctx, limited), err
+		return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, late, starved, err
 	}
+	limited, count := s.withDeadline(ctx)
 	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(limited, limit, key, cost)
-	return allowed, flags, remaining, retryAfter, resetAfter, at, s.isLate(ctx, limited), err
+	late, starved = count.end()
+	return allowed, flags, remaining, retryAfter, resetAfter, at, late && ctx.Err() == nil, starved, err
 }
 
-// withDeadline returns the context for the store. It is the caller's own if that ends earlier.
-func (s *Store) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+// withDeadline returns the context for the store, and what counts it down. If the caller's own ends earlier, it is that, and
+// nothing counts.
+func (s *Store) withDeadline(ctx context.Context) (context.Context, *countdown) {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= s.opts.Timeout {
-		return ctx, func() {}
+		return ctx, nil
 	}
-	return context.WithTimeout(ctx, s.opts.Timeout)
-}
-
-// isLate tells whether the layer's deadline has passed, and not the caller's patience.
-func (s *Store) isLate(ctx, limited context.Context) bool {
-	return limited != ctx && limited.Err() != nil && ctx.Err() == nil
+	return startCountdown(ctx, s.opts.Timeout)
 }
 
 // sort tells the store's failures in a batch from the caller's errors, and whether the store answered any of it.
@@ -170,8 +167,9 @@ func over(ctx context.Context) bool {
 	return ok && time.Until(deadline) <= 0
 }
 
-// judge tells the breaker how a call went: why is the failure, if there was one.
-func (s *Store) judge(st *state, answered, late bool, why *unavailable) {
+// judge tells the breaker how a call went: why is the failure, if there was one. A call that failed while this process did not
+// run says nothing about the store.
+func (s *Store) judge(st *state, answered, late, starved bool, why *unavailable) {
 	if late {
 		s.late.Add(1)
 		if why == nil {
@@ -180,6 +178,8 @@ func (s *Store) judge(st *state, answered, late bool, why *unavailable) {
 	}
 	switch {
 	case why != nil && why.cause == errBusy:
+	case starved && !answered:
+		s.starved.Add(1)
 	case late || why != nil && !answered:
 		s.failed(st, why)
 	case answered:

@@ -7,8 +7,9 @@
 //
 // What it promises:
 //
-//   - A request is answered within Options.Timeout, as long as the store returns when its context ends, which the contract
-//     of Store asks for. Options.MaxDetached is for stores that do not.
+//   - A request is answered within Options.Timeout, as long as the store returns when its context is done, which the contract
+//     of Store asks for. Options.MaxDetached is for stores that do not. A time in which this process did not run does not
+//     count, and what fails in it is not held against the store: a stopped or starved process is not an outage.
 //   - After Options.Failures failures in a row the store is not asked, but for one request each Options.ProbeEvery. The
 //     first probe that is answered ends the outage: at the latest one interval after the store is back, if there is
 //     traffic. There is no probe without a request, and no goroutine that outlives the calls.

@@ -26,7 +26,7 @@ type Store struct {
 	wallBase rule.Micros
 	state    atomic.Pointer[state]
 
-	fallbacks, undone, failures, late, outages, probes, detached atomic.Int64
+	fallbacks, undone, failures, late, starved, outages, probes, detached atomic.Int64
 }
 
 // New returns a store that asks inner, and policy when inner does not answer.
@@ -78,7 +78,7 @@ func (s *Store) Check(limit *store.Limit) error {
 func (s *Store) Stats() Stats {
 	return Stats{
 		Fallbacks: s.fallbacks.Load(), Undone: s.undone.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
-		Outages: s.outages.Load(), Probes: s.probes.Load(), Detached: s.detached.Load(),
+		Starved: s.starved.Load(), Outages: s.outages.Load(), Probes: s.probes.Load(), Detached: s.detached.Load(),
 		Down: s.state.Load().failed != nil,
 	}
 }

@@ -59,7 +59,8 @@ func (p Policy) String() string {
 
 // Options are the choices of a Store besides its policy. The zero value is useful.
 type Options struct {
-	// Timeout is how long a request may take. 0 means 100ms; at most 24 hours. If the caller's context ends earlier, that
+	// Timeout is how long a request may take. 0 means 100ms; at most 24 hours. A time in which this process does not run, because
+	// it is stopped or starved of CPU, does not count: the store may have answered in it, and nobody was there to see. If the caller's context ends earlier, that
 	// is the caller's error: the policy does not answer, and the store is not held to have failed. So Timeout should be
 	// shorter than the callers' own deadlines.
 	Timeout time.Duration
@@ -130,6 +131,7 @@ type Stats struct {
 	Undone    int64 // requests that returned an error because the store failed, and nothing could answer for it
 	Failures  int64 // requests that the store was asked and failed to answer
 	Late      int64 // calls that took longer than Timeout
+	Starved   int64 // calls that failed while this process did not run, which are not held against the store
 	Outages   int64 // how often the store was no longer asked
 	Probes    int64 // calls that were made to see whether it is back
 	Detached  int64 // detached calls that are on their way now, abandoned ones included

@@ -1,0 +1,123 @@
+package httplimit
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// fields are header fields that a middleware around this one has written already.
+type fields struct {
+	names *[3]string
+	lines [3][]string
+	retry []string // Retry-After
+}
+
+var ietfNames = [3]string{"Ratelimit-Policy", "Ratelimit", ""}
+
+// outerFields returns what there is in h, and nil if there is nothing.
+func outerFields(h http.Header, dialect Headers) *fields {
+	names := &ietfNames
+	if dialect != HeadersIETF {
+		names = dialect.names()
+	}
+	left, retry := h[names[1]], h["Retry-After"]
+	if len(left) == 0 && len(retry) == 0 {
+		return nil
+	}
+	return &fields{names: names, lines: [3][]string{h[names[0]], left, h[names[2]]}, retry: retry}
+}
+
+// join puts what was there together with what h has now. It reports whether both are about the same limits.
+func (f *fields) join(h http.Header, dialect Headers, refused bool) (again bool) {
+	if later(f.retry, h["Retry-After"]) {
+		h["Retry-After"] = f.retry
+	}
+	switch {
+	case len(f.lines[1]) == 0 || dialect == HeadersNone:
+		return false
+	case dialect == HeadersIETF:
+		return f.joinItems(h)
+	}
+	again = slices.Equal(f.lines[0], h[f.names[0]])
+	if !refused && less(f.lines[1], h[f.names[1]]) {
+		for i, name := range f.names {
+			h[name] = f.lines[i]
+		}
+	}
+	return again
+}
+
+// joinItems adds the items of h to those that were there. A limit has one item: of two, the one with less remaining.
+func (f *fields) joinItems(h http.Header) (again bool) {
+	policies, items := splitItems(f.lines[0]), splitItems(f.lines[1])
+	if len(policies) != len(items) { // not ours; they are added up all the same
+		h[f.names[0]] = append(slices.Clip(f.lines[0]), h[f.names[0]]...)
+		h[f.names[1]] = append(slices.Clip(f.lines[1]), h[f.names[1]]...)
+		return false
+	}
+	own := splitItems(h[f.names[1]])
+	for i, policy := range splitItems(h[f.names[0]]) {
+		switch at := slices.Index(policies, policy); {
+		case at < 0:
+			policies, items = append(policies, policy), append(items, own[i])
+		case remains(own[i]) <= remains(items[at]):
+			again, items[at] = true, own[i]
+		default:
+			again = true
+		}
+	}
+	h[f.names[0]] = []string{strings.Join(policies, ", ")}
+	h[f.names[1]] = []string{strings.Join(items, ", ")}
+	return again
+}
+
+// splitItems splits the lines of a structured field's list at the commas that are not in a string.
+func splitItems(lines []string) (items []string) {
+	for _, line := range lines {
+		from, quoted := 0, false
+		for i := 0; i < len(line); i++ {
+			switch c := line[i]; {
+			case quoted && c == '\\':
+				i++
+			case c == '"':
+				quoted = !quoted
+			case c == ',' && !quoted:
+				items = append(items, strings.TrimSpace(line[from:i]))
+				from = i + 1
+			}
+		}
+		items = append(items, strings.TrimSpace(line[from:]))
+	}
+	return items
+}
+
+// remains returns the r of an item of RateLimit.
+func remains(item string) int64 {
+	_, r, _ := strings.Cut(item[strings.LastIndexByte(item, '"')+1:], ";r=") // a name may contain that too
+	digits, _, _ := strings.Cut(r, ";")
+	n, _ := strconv.ParseInt(digits, 10, 64)
+	return n
+}
+
+// less reports whether the first of two fields is a smaller number.
+func less(a, b []string) bool {
+	m, ok := number(a)
+	n, also := number(b)
+	return ok && also && m < n
+}
+
+// later reports whether a is a time to wait and b is none, or a shorter one.
+func later(a, b []string) bool {
+	_, ok := number(a)
+	return ok && (len(b) == 0 || less(b, a))
+}
+
+func number(lines []string) (int64, bool) {
+	if len(lines) != 1 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(lines[0], 10, 64)
+	return n, err == nil
+}

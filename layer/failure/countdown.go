@@ -1,0 +1,116 @@
+package failure
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// fullSteps is how many steps a deadline is counted in. Each step is a timer that starts when the one before it has fired, so
+// a time in which this process does not run (it is stopped, or starved of CPU) takes one step, however long it is.
+const fullSteps = 4
+
+// countdown ends the context of one call when the store has had Timeout to answer, as far as this process ran and could
+// have seen an answer. A step that comes late by more than its own length was spent elsewhere and does not count, but there
+// are at most twice fullSteps: a call ends also where the CPU never suffices.
+type countdown struct {
+	mu      sync.Mutex
+	tick    func() // made once, for the timer
+	timer   *time.Timer
+	cancel  context.CancelCauseFunc
+	timeout time.Duration
+	due     time.Time // when the current step is over
+	step    time.Duration
+	steps   int // that are over
+	late    int // of these, how many came late
+	over    bool
+}
+
+// countdowns are kept without their timers: a timer belongs to the synctest bubble that made it.
+var countdowns = sync.Pool{New: func() any {
+	c := new(countdown)
+	c.tick = func() { c.ticked(time.Now()) }
+	return c
+}}
+
+// limited is the context of a call to the store. It is done when the countdown ends it, or the caller's context.
+type limited struct {
+	context.Context
+	hard time.Time
+}
+
+// Deadline is later than what the countdown allows. It is for stores that only look at deadlines and ignore Done.
+func (l *limited) Deadline() (time.Time, bool) { return l.hard, true }
+
+// Err is context.DeadlineExceeded if the countdown ended the context.
+func (l *limited) Err() error {
+	err := l.Context.Err()
+	if err == context.Canceled && context.Cause(l.Context) == context.DeadlineExceeded {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// startCountdown returns a context that ends in timeout, and what counts it down.
+func startCountdown(ctx context.Context, timeout time.Duration) (*limited, *countdown) {
+	now := time.Now()
+	inner, cancel := context.WithCancelCause(ctx)
+	l := &limited{Context: inner, hard: now.Add(2 * timeout)}
+	if own, ok := ctx.Deadline(); ok && own.Before(l.hard) {
+		l.hard = own
+	}
+	c := countdowns.Get().(*countdown)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancel, c.timeout, c.steps, c.late, c.over = cancel, timeout, 0, 0, false
+	c.begin(now)
+	c.timer = time.AfterFunc(c.step, c.tick)
+	return l, c
+}
+
+// begin begins a step. The steps that count add up to the timeout.
+func (c *countdown) begin(now time.Time) {
+	counted := time.Duration(c.steps - c.late)
+	c.step = c.timeout*(counted+1)/fullSteps - c.timeout*counted/fullSteps
+	c.due = now.Add(c.step)
+}
+
+// ticked ends a step.
+func (c *countdown) ticked(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel == nil {
+		return
+	}
+	c.steps++
+	if now.Sub(c.due) > c.step {
+		c.late++
+	}
+	if c.steps-c.late == fullSteps || c.steps == 2*fullSteps {
+		c.over = true
+		c.cancel(context.DeadlineExceeded)
+		return
+	}
+	c.begin(now)
+	c.timer.Reset(c.step)
+}
+
+// end ends the countdown with the call. It reports whether the store had its time and did not use it (late), or whether
+// the call cannot be held against the store because this process did not run (starved). A nil countdown is neither.
+func (c *countdown) end() (late, starved bool) {
+	if c == nil {
+		return false, false
+	}
+	stopped := c.timer.Stop()
+	c.mu.Lock()
+	late = c.over && c.steps-c.late == fullSteps
+	starved = c.late > 0 && !late
+	cancel := c.cancel
+	c.cancel, c.timer = nil, nil
+	c.mu.Unlock()
+	cancel(context.Canceled)
+	if stopped { // else a tick may still come
+		countdowns.Put(c)
+	}
+	return late, starved
+}

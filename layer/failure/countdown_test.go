@@ -1,0 +1,101 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// play lets steps of a countdown of 100ms come late, each by so many milliseconds, and returns how the call ended.
+func play(t *testing.T, lateness ...int) (over, late, starved bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, c := startCountdown(t.Context(), 100*time.Millisecond)
+		c.timer.Stop() // the test ticks instead
+		for i, ms := range lateness {
+			if ctx.Err() != nil {
+				t.Fatalf("the context ended after %d of %d steps", i, len(lateness))
+			}
+			c.ticked(c.due.Add(time.Duration(ms) * time.Millisecond))
+			c.timer.Stop()
+		}
+		err := ctx.Err()
+		if over = err != nil; over && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the context ended with %v, want context.DeadlineExceeded", err)
+		}
+		late, starved = c.end()
+	})
+	return over, late, starved
+}
+
+// Only steps in which the process ran are counted, and a call ends in any case.
+func TestCountdown(t *testing.T) {
+	for _, test := range []struct {
+		name                string
+		lateness            []int // of the steps, which are 25ms long
+		over, late, starved bool
+	}{
+		{"an answer at once", nil, false, false, false},
+		{"an answer after 80ms", []int{0, 0, 0}, false, false, false},
+		{"no answer", []int{0, 0, 0, 0}, true, true, false},
+		{"no answer, and a busy machine", []int{20, 20, 20, 20}, true, true, false},
+		{"stopped for 300ms", []int{300}, false, false, true},
+		{"stopped before the last step", []int{0, 0, 0, 300}, false, false, true},
+		{"stopped, and then no answer", []int{300, 0, 0, 0, 0}, true, true, false},
+		{"stopped twice", []int{0, 300, 0, 300, 0}, false, false, true},
+		{"hardly ever running", []int{90, 90, 90, 90, 90, 90, 90, 90}, true, false, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			over, late, starved := play(t, test.lateness...)
+			if over != test.over || late != test.late || starved != test.starved {
+				t.Errorf("over %t, late %t, starved %t, want %t, %t, %t", over, late, starved, test.over, test.late, test.starved)
+			}
+		})
+	}
+}
+
+// The steps add up to the timeout, also where it cannot be divided.
+func TestCountdownIsExact(t *testing.T) {
+	for _, timeout := range []time.Duration{1, 3, 7, 101 * time.Millisecond, time.Second + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			ctx, c := startCountdown(t.Context(), timeout)
+			<-ctx.Done()
+			if took := time.Since(start); took != timeout {
+				t.Errorf("%v are over after %v", timeout, took)
+			}
+			if late, _ := c.end(); !late {
+				t.Errorf("%v are over, and the call is not late", timeout)
+			}
+		})
+	}
+}
+
+// The caller's own end is not the countdown's.
+func TestCountdownOfACallerThatHasGone(t *testing.T) {
+	parent, leave := context.WithCancel(t.Context())
+	ctx, c := startCountdown(parent, time.Hour)
+	leave()
+	<-ctx.Done()
+	if late, starved := c.end(); ctx.Err() != context.Canceled || late || starved {
+		t.Errorf("it ended with %v, late %t, starved %t; want context.Canceled and neither", ctx.Err(), late, starved)
+	}
+}
+
+// What fails while the process does not run is not held against the store.
+func TestStarvedCallsDoNotOpenTheBreaker(t *testing.T) {
+	s := &Store{opts: Options{Failures: 1, ProbeEvery: time.Second}, base: time.Now()}
+	healthy := new(state)
+	s.state.Store(healthy)
+	why := &unavailable{cause: context.DeadlineExceeded}
+	s.judge(healthy, false, false, true, why)
+	if stats := s.Stats(); stats.Down || stats.Starved != 1 || stats.Late != 0 {
+		t.Errorf("after a call that starved: %+v, want 1 starved, not down", stats)
+	}
+	s.judge(healthy, false, true, false, why)
+	if stats := s.Stats(); !stats.Down || stats.Late != 1 {
+		t.Errorf("after a late call: %+v, want it down", stats)
+	}
+}

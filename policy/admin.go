@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// errUnanswered is the error of a look at a store that did not answer.
+var errUnanswered = errors.New("policy: the store did not answer")
+
+// Find returns the place of the policy of this name. The error of a name that there is none of says which there are.
+func (s *Set) Find(name string) (place int, err error) {
+	var names []string
+	for i, p := range s.policies {
+		if p.name == name {
+			return i, nil
+		}
+		names = append(names, p.name)
+	}
+	if len(names) == 1 && names[0] == "" {
+		return 0, fmt.Errorf(`policy: there is no policy %q; the only one has no name, use ""`, name)
+	}
+	return 0, fmt.Errorf("policy: there is no policy %q; there are %q", name, names)
+}
+
+// Overridden reports whether a policy has an override for a key, so that no plan decides.
+func (s *Set) Overridden(policy int, key string) bool {
+	p := s.policies[policy]
+	return p.ofKey(key) != p.plain
+}
+
+// Look returns what a request of these parts would be answered, and charges nothing. It is an error if the store does not
+// answer: what a failure mode says is not what is left.
+func (s *Set) Look(ctx context.Context, group string, parts ...Part) (v Verdict, err error) {
+	r := s.Begin()
+	defer r.End()
+	r.Group = group
+	for _, one := range parts {
+		r.Add(one)
+	}
+	r.Decide(ctx, rule.Peek, &v)
+	if v.Err == nil && v.Decision.Flags&undecided != 0 {
+		return v, errUnanswered
+	}
+	return v, v.Err
+}
+
+// Forget resets what the keys of these parts have used under their policies: of the policy's own limits, of the override for
+// the key, of the part's plan and of every plan that the Set has seen, and of the candidate. It resets them one after the
+// other, and an error may mean that only some were.
+func (s *Set) Forget(ctx context.Context, group string, parts ...Part) error {
+	for i := range parts {
+		if err := s.forget(ctx, group, &parts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Set) forget(ctx context.Context, group string, part *Part) error {
+	p := s.policies[part.Policy]
+	limits := map[string]*store.Limit{} // by prefix: different limits of one prefix are one address
+	add := func(r *rules) {
+		for _, limit := range r.bound {
+			limits[limit.Prefix()] = limit
+		}
+	}
+	add(p.plain)
+	add(p.ofKey(part.Key))
+	if p.candidate != nil {
+		add(p.candidate)
+	}
+	p.plans.each(add)
+	if part.Plan.kind == planLimits {
+		r, err := p.planned(part.Plan.limits)
+		if err != nil {
+			return err
+		}
+		add(r)
+	}
+	var all batch
+	for _, limit := range limits {
+		all.begin(rule.Reset)
+		all.join(store.Charge{Limit: limit, Key: part.Key})
+	}
+	all.apply(ctx, group, s.stores[p.mode])
+	for i := range all.requests {
+		if err := all.requests[i].Err; err != nil {
+			return err
+		}
+	}
+	return nil
+}

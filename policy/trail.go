@@ -1,0 +1,244 @@
+package policy
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/store"
+)
+
+// A middleware inside another that charges the same limit of the same store for the same key charges one request twice, and
+// nobody sees why a client gets half of its quota. To find that out, a middleware leaves a trail in the request's context:
+// what it has charged. A trail takes memory and time, so there is one only where it can lead to something: where several
+// Sets of this process have limits of the same name in the same store.
+
+// sharer is the part of a Set that the register of names knows. It does not refer to the Set.
+type sharer struct {
+	shared atomic.Bool // others have limits of the same names, or it seems so
+	seen   atomic.Bool // a middleware was seen around another by its header fields
+	names  []nameID
+}
+
+// nameID is what limits of one policy have in common in a store.
+type nameID struct {
+	store     uintptr // of its address alone, so that the register keeps no store alive
+	namespace string
+	name      string // the first part of the limits' names
+}
+
+// register is which Sets have limits of the same names. It is of the process, as two middlewares need not know each other.
+var register = struct {
+	mu sync.Mutex
+	by map[nameID]map[*sharer]struct{}
+}{by: map[nameID]map[*sharer]struct{}{}}
+
+// enter puts the names of a Set into the register for as long as the Set is in use.
+func (s *Set) enter() {
+	if s.bottom = baseOf(s.anyStore()); s.limiter == nil || s.bottom == nil || reflect.TypeOf(s.bottom).Kind() != reflect.Pointer {
+		return
+	}
+	address := reflect.ValueOf(s.bottom).Pointer()
+	for _, p := range s.policies {
+		for _, bound := range s.Bound(p.place) {
+			name, _, _ := strings.Cut(bound.Name(), "/")
+			s.sharer.names = append(s.sharer.names, nameID{address, bound.Namespace(), name})
+		}
+	}
+	register.mu.Lock()
+	defer register.mu.Unlock()
+	for _, id := range s.sharer.names {
+		if register.by[id] == nil {
+			register.by[id] = map[*sharer]struct{}{}
+		}
+		register.by[id][s.sharer] = struct{}{}
+	}
+	s.sharer.refreshAllLocked()
+	runtime.AddCleanup(s, leave, s.sharer)
+}
+
+// leave takes a Set's names out of the register.
+func leave(gone *sharer) {
+	register.mu.Lock()
+	defer register.mu.Unlock()
+	for _, id := range gone.names {
+		delete(register.by[id], gone)
+	}
+	gone.refreshAllLocked()
+	for _, id := range gone.names {
+		if len(register.by[id]) == 0 {
+			delete(register.by, id)
+		}
+	}
+}
+
+// refreshAllLocked finds out again for all with names of h whether they share any.
+func (h *sharer) refreshAllLocked() {
+	for _, id := range h.names {
+		for other := range register.by[id] {
+			shared := other.seen.Load()
+			for _, id := range other.names {
+				shared = shared || len(register.by[id]) > 1
+			}
+			other.shared.Store(shared)
+		}
+	}
+}
+
+// anyStore returns a store of the Set, and nil if there is none.
+func (s *Set) anyStore() store.Store {
+	for _, on := range s.stores {
+		if on != nil {
+			return on
+		}
+	}
+	return nil
+}
+
+// baseOf returns the store below all layers.
+func baseOf(st store.Store) store.Store {
+	for {
+		wrapper, wraps := st.(store.Wrapper)
+		if !wraps {
+			return st
+		}
+		st = wrapper.Unwrap()
+	}
+}
+
+// Shared reports whether another Set may charge what this one charges, so that requests need a trail; see Follow.
+func (s *Set) Shared() bool { return s.sharer.shared.Load() }
+
+// Nested makes Shared true: for a middleware that finds what looks like its own header fields in a response that it has not
+// answered yet, or is installed twice.
+func (s *Set) Nested() {
+	s.sharer.seen.Store(true)
+	s.sharer.shared.Store(true)
+}
+
+// trail is what a request has been charged on its way through middlewares. It is a context.
+type trail struct {
+	context.Context
+	set     *Set
+	group   string
+	charged []trace
+	outer   *trail
+}
+
+// trace is what one policy charged.
+type trace struct {
+	policy *compiled
+	bound  []*store.Limit
+	key    string
+	twice  bool // another one has charged it before
+}
+
+type trailKey struct{}
+
+// Value returns the trail itself for its own key.
+func (t *trail) Value(key any) any {
+	if key == (trailKey{}) {
+		return t
+	}
+	return t.Context.Value(key)
+}
+
+// Follow sets v.Twice if a middleware around this one has already charged a limit that decided v for the same key. It returns
+// ctx with what the request was charged by now, for the middlewares inside. It also logs the first time that it finds one
+// middleware inside another. Call it where Shared is true, with the parts and the group that were decided.
+func (s *Set) Follow(ctx context.Context, group string, v *Verdict, parts ...Part) context.Context {
+	next := s.follow(ctx, group, parts)
+	v.Twice = next.twice("")
+	return next.after(ctx, v)
+}
+
+// Follow is Set.Follow for what the request decided. It marks what Tried returns too.
+func (r *Request) Follow(ctx context.Context, v *Verdict) context.Context {
+	parts := make([]Part, len(r.parts))
+	for i := range r.parts {
+		parts[i] = r.parts[i].Part
+	}
+	next := r.set.follow(ctx, r.Group, parts)
+	v.Twice = next.twice("")
+	for i := range r.tried {
+		if tried := &r.tried[i]; !tried.Candidate {
+			tried.Twice = next.twice(tried.Policy)
+		}
+	}
+	return next.after(ctx, v)
+}
+
+// follow returns the trail of what parts charge.
+func (s *Set) follow(ctx context.Context, group string, parts []Part) *trail {
+	next := &trail{Context: ctx, set: s, group: group}
+	next.outer, _ = ctx.Value(trailKey{}).(*trail)
+	for i := range parts {
+		p := s.policies[parts[i].Policy]
+		r, by, err := p.route(&parts[i])
+		if err == nil && by == ByLimits && !parts[i].peeks() {
+			next.charged = append(next.charged, trace{policy: p, bound: r.bound, key: parts[i].Key})
+		}
+	}
+	for before := next.outer; before != nil; before = before.outer {
+		if before.group == group && before.set.bottom == s.bottom {
+			next.meet(before)
+		}
+	}
+	return next
+}
+
+// after returns the context for the middlewares inside: the trail, if anything was charged.
+func (t *trail) after(ctx context.Context, v *Verdict) context.Context {
+	if v.Refused || v.failed() || len(t.charged) == 0 {
+		return ctx
+	}
+	return t
+}
+
+// twice reports whether a policy, or any if name is empty, charges what was charged before.
+func (t *trail) twice(name string) bool {
+	return slices.ContainsFunc(t.charged, func(own trace) bool { return own.twice && (name == "" || own.policy.name == name) })
+}
+
+// meet finds what two middlewares charge to the same limit for the same key, and logs it once.
+func (t *trail) meet(before *trail) {
+	for i := range t.charged {
+		for j := range before.charged {
+			own, other := &t.charged[i], &before.charged[j]
+			if limit := common(own, other); limit != nil {
+				own.twice = true
+				t.set.warn(before.set, own, other, limit)
+			}
+		}
+	}
+}
+
+// common returns a limit that both charge, or nil.
+func common(a, b *trace) *store.Limit {
+	if a.key != b.key {
+		return nil
+	}
+	for _, one := range a.bound {
+		for _, other := range b.bound {
+			if one.Prefix() == other.Prefix() {
+				return one
+			}
+		}
+	}
+	return nil
+}
+
+// warn logs that one middleware charges what another around it has charged, once for each other one.
+func (s *Set) warn(outer *Set, own, other *trace, limit *store.Limit) {
+	if _, known := s.warned.LoadOrStore(outer.sharer, true); known {
+		return
+	}
+	slog.Warn("slidegate: one request is charged twice to the same limit, by a middleware and by one around it; "+
+		"name the limits or the policies differently, or remove one of the two",
+		slog.String("limit", limit.Label()), slog.String("policy", own.policy.name), slog.String("outer_policy", other.policy.name))
+}

@@ -1,0 +1,60 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/slidegate/slidegate/store"
+)
+
+// longestRun bounds how long a client works on a trip that nobody waits for any more.
+const longestRun = 5 * time.Second
+
+// patient is the context of a client's work on a trip. Its deadline is later than the caller's: a client that reads with a
+// deadline takes an answer for missing that came while this process did not run. When the caller gives up, it is done.
+type patient struct {
+	context.Context
+	until time.Time
+}
+
+func (p patient) Deadline() (time.Time, bool) { return p.until, true }
+
+// run has the client send a trip, and returns an error if ctx ends before the answer has come. The trip then belongs to the
+// client. It is sent by a goroutine of its own if ctx can end, because clients do not return when it does: go-redis ignores a
+// context by default, and rueidis does while it connects.
+func (s *Store) run(ctx context.Context, t *trip) error {
+	if ctx.Done() == nil {
+		s.conn.Run(ctx, &script, t.calls)
+		return nil
+	}
+	go s.carry(patient{ctx, time.Now().Add(longestRun)}, t)
+	var panicked any
+	select {
+	case panicked = <-t.done:
+	case <-ctx.Done():
+		select {
+		case panicked = <-t.done: // an answer is worth more than an error
+		default:
+			return fmt.Errorf("redisstore: ended before Redis answered: %w", ctx.Err())
+		}
+	}
+	if panicked != nil {
+		panic(panicked)
+	}
+	return nil
+}
+
+// carry runs a trip for a caller that waits for it. What the client panics with is the caller's to recover from.
+func (s *Store) carry(ctx context.Context, t *trip) {
+	defer func() { t.done <- recover() }()
+	s.conn.Run(ctx, &script, t.calls)
+}
+
+// failAll gives all requests of a batch the same error.
+func failAll(batch []store.Request, err error) error {
+	for i := range batch {
+		batch[i].Err = err
+	}
+	return err
+}

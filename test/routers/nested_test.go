@@ -1,0 +1,113 @@
+package routers
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/gofiber/fiber/v3"
+	"github.com/labstack/echo/v4"
+	echo5 "github.com/labstack/echo/v5"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/httplimit/echo4limit"
+	"github.com/slidegate/slidegate/httplimit/echo5limit"
+	"github.com/slidegate/slidegate/httplimit/fiberlimit"
+	"github.com/slidegate/slidegate/httplimit/ginlimit"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// nested are sites of one route with a middleware of its own, inside of one for all routes.
+var nested = map[string]func(t *testing.T, outer, inner *httplimit.Middleware) (address string){
+	"net/http": func(t *testing.T, outer, inner *httplimit.Middleware) string {
+		mux := http.NewServeMux()
+		mux.Handle("/", inner.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+		return serve(t, outer.Wrap(mux))
+	},
+	"chi": func(t *testing.T, outer, inner *httplimit.Middleware) string {
+		r := chi.NewRouter()
+		r.Use(outer.Wrap)
+		r.With(inner.Wrap).Get("/", func(http.ResponseWriter, *http.Request) {})
+		return serve(t, r)
+	},
+	"gin": func(t *testing.T, outer, inner *httplimit.Middleware) string {
+		r := gin.New()
+		r.Use(ginlimit.New(outer))
+		r.GET("/", ginlimit.New(inner), func(c *gin.Context) { c.Status(http.StatusOK) })
+		return serve(t, r)
+	},
+	"echo4": func(t *testing.T, outer, inner *httplimit.Middleware) string {
+		e := echo.New()
+		e.Use(echo4limit.New(outer))
+		e.GET("/", func(c echo.Context) error { return c.NoContent(http.StatusOK) }, echo4limit.New(inner))
+		return serve(t, e)
+	},
+	"echo5": func(t *testing.T, outer, inner *httplimit.Middleware) string {
+		e := echo5.New()
+		e.Use(echo5limit.New(outer))
+		e.GET("/", func(c *echo5.Context) error { return c.NoContent(http.StatusOK) }, echo5limit.New(inner))
+		return serve(t, e)
+	},
+	"fiber": func(t *testing.T, outer, inner *httplimit.Middleware) string {
+		app := fiber.New()
+		app.Use(fiberlimit.New(outer))
+		app.Get("/", fiberlimit.New(inner), func(c fiber.Ctx) error { return c.SendStatus(http.StatusOK) })
+		return serveFiber(t, app)
+	},
+}
+
+// In every router, a middleware inside another adds its header fields to the outer one's, and says if both charge the same.
+func TestNestedMiddlewares(t *testing.T) {
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	defer slog.SetDefault(before)
+	for name, site := range nested {
+		for inside, want := range map[string]bool{"all": true, "login": false} {
+			t.Run(name+"/"+inside, func(t *testing.T) {
+				store, err := memstore.New(memstore.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var outerTwice, innerTwice atomic.Int32
+				address := site(t, onStore(t, store, "all", 100, &outerTwice), onStore(t, store, inside, 5, &innerTwice))
+				for range 2 {
+					got := ask(t, "GET", "http://"+address+"/")
+					items := strings.Join(got.Header.Values("RateLimit"), ", ")
+					if got.StatusCode != http.StatusOK || !strings.HasPrefix(items, `"all";r=9`) || !strings.Contains(items, `, "`+inside+`";r=`) {
+						t.Errorf("%d with RateLimit %s, want 200 with items of both", got.StatusCode, items)
+					}
+				}
+				if outerTwice.Load() != 0 || (innerTwice.Load() == 2) != want || (innerTwice.Load() == 0) == want {
+					t.Errorf("the outer one says twice %d times, the inner one %d times; want 0, and 2 if both charge the same (%t)",
+						outerTwice.Load(), innerTwice.Load(), want)
+				}
+			})
+		}
+	}
+}
+
+// onStore returns a middleware that counts in twice how often it charges what was charged before.
+func onStore(t *testing.T, store *memstore.Store, name string, quota int64, twice *atomic.Int32) *httplimit.Middleware {
+	t.Helper()
+	limit := slidegate.PerMinute(quota)
+	limit.Name = name
+	limiter, err := slidegate.New(store, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, err := httplimit.New(limiter, httplimit.Options{OnDecision: func(_ *http.Request, e httplimit.Event) {
+		if e.Twice {
+			twice.Add(1)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits
+}

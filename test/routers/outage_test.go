@@ -1,0 +1,66 @@
+package routers
+
+import (
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/redisstore/goredis"
+)
+
+// With a Redis that does not answer, or is not there, requests pass after the deadline, and soon at once.
+func TestRedisDoesNotAnswer(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	for name, l := range map[string]net.Listener{"hung": silent, "refused": gone} {
+		t.Run(name, func(t *testing.T) {
+			forAll(t, func(t *testing.T, router router) {
+				address := router.serve(t, overRedis(t, l.Addr().String()), newSite(t))
+				for i := range 6 {
+					start := time.Now()
+					got := ask(t, "GET", "http://"+address+"/hello/ada")
+					took, most := time.Since(start), 100*time.Millisecond
+					if i >= 3 {
+						most = 0
+					}
+					if got.StatusCode != http.StatusOK || took > most+300*time.Millisecond { // other tests run too
+						t.Errorf("request %d: %d after %v, want 200 after about %v", i+1, got.StatusCode, took, most)
+					}
+				}
+			})
+		})
+	}
+}
+
+func overRedis(t *testing.T, addr string) *httplimit.Middleware {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { client.Close() })
+	store, err := goredis.New(client, redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, perMinute(3)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, err := httplimit.New(limiter, httplimit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits
+}
