@@ -30,7 +30,9 @@ func (g *Gate) Reload(file *config.File) error {
 		g.opts.Logger.Info("policies reloaded: nothing changed", slog.Int("policies", len(made.order)))
 		return nil
 	}
+	made.prepare(g.stores)
 	g.now.Store(made)
+	old.release()
 	g.metrics.reloaded[reloadOK].Add(1)
 	g.tellChanges(old, made)
 	return nil
