@@ -102,7 +102,8 @@ func (s *Store) Check(limit *store.Limit) error {
 }
 
 // Apply decides a batch of requests in one call of the script; in a cluster, in one call for every hash slot, all sent
-// together.
+// together. A batch of more than 512 keys takes several calls, of which those with a key in common are sent one after the
+// other.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
 		for i := range batch {
@@ -112,7 +113,11 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	}
 	t := trips.Get().(*trip)
 	t.plan(s, batch)
-	s.conn.Run(ctx, &script, t.calls)
+	if t.split {
+		t.runInOrder(ctx, s.conn)
+	} else {
+		s.conn.Run(ctx, &script, t.calls)
+	}
 	t.answer(batch)
 	t.recycle()
 	for i := range batch {
