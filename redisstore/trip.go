@@ -158,7 +158,7 @@ func (t *trip) answer(batch []store.Request) {
 		call := &t.calls[i]
 		err := call.Err
 		if err != nil {
-			err = fmt.Errorf("redisstore: %w", err)
+			err = callError(call)
 		} else {
 			err = t.read(call.Reply, batch, t.drafts[i].of)
 		}
