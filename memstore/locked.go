@@ -105,6 +105,10 @@ func (j *job) decide(answers []rule.Answer) error {
 		switch what {
 		case ready:
 			return nil
+		case stale:
+			if err := j.replan(); err != nil {
+				return err
+			}
 		case full:
 			return ErrFull
 		case needSplit:
@@ -113,6 +117,22 @@ func (j *job) decide(answers []rule.Answer) error {
 			c.plan.table.heighten(c.segment.(*packedSegment), c.h)
 		}
 	}
+}
+
+// replan finds the tables of claims again whose own were dropped.
+func (j *job) replan() error {
+	for i := range j.claims {
+		c := &j.claims[i]
+		if !c.plan.table.dropped.Load() {
+			continue
+		}
+		p, err := j.store.newPlan(c.plan.bound)
+		if err != nil {
+			return err
+		}
+		c.plan = p
+	}
+	return nil
 }
 
 // lock finds the segments of all claims and locks them, in the order in which everybody does.

@@ -31,7 +31,8 @@ type Options struct {
 	// RefuseWhenFull makes a decision about a new key an error, ErrFull, instead.
 	RefuseWhenFull bool
 	// MaxShapes is how many different shapes of limits (algorithm, window, segments, anchor) there may be; each takes at
-	// least 16 KB. 0 means 256; the most is 65,536.
+	// least 16 KB. A shape without a live key makes room for another. Those of limits that were given to Prepare do not
+	// count, nor do those of a snapshot before they are asked for. 0 means 256; the most is 65,536.
 	MaxShapes int
 	// Now is the clock, in microseconds since the Unix epoch, for replaying recorded traffic and for tests. It must be safe
 	// for concurrent use. nil means the monotonic clock, set by the wall clock when the store is made.
@@ -51,7 +52,7 @@ const MaxCharges = 64
 var (
 	// ErrFull is returned for a new key when Options.RefuseWhenFull is set and there is no place for it.
 	ErrFull = errors.New("memstore: full of live keys")
-	// ErrShapes is returned for a limit of a new shape when there are Options.MaxShapes already.
+	// ErrShapes is returned for a limit of a new shape when there are Options.MaxShapes with live keys already.
 	ErrShapes = errors.New("memstore: too many shapes of limits")
 )
 
@@ -66,10 +67,11 @@ type Store struct {
 	wallBase rule.Micros
 	base     time.Time
 
-	plans  [1024]atomic.Pointer[plan] // by the limit's ID; a miss is worked out again
-	mu     sync.Mutex                 // guards tables
-	tables map[rule.Shape]*table
-	work   sync.Pool // of *job
+	plans   [1024]atomic.Pointer[plan] // by the limit's ID; a miss is worked out again
+	mu      sync.Mutex                 // guards tables and their use; taken before any table's lock
+	tables  map[rule.Shape]*table
+	counted int       // tables that count towards MaxShapes
+	work    sync.Pool // of *job
 
 	slots     atomic.Int64 // allocated, in all tables
 	evictions atomic.Int64 // live keys that lost their place to new ones
@@ -202,17 +204,3 @@ func (p *plan) hash(group, key string) uint64 {
 
 // hashShort is hash for short keys without a group.
 func (p *plan) hashShort(key string) uint64 { return max(p.short.sum(key), reserved) }
-
-func (s *Store) tableOf(shape rule.Shape) (*table, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t, ok := s.tables[shape]; ok {
-		return t, nil
-	}
-	if len(s.tables) >= s.opts.MaxShapes {
-		return nil, fmt.Errorf("%w: there are %d already; use fewer different windows, or raise MaxShapes", ErrShapes, len(s.tables))
-	}
-	t := newTable(s, shape)
-	s.tables[shape] = t
-	return t, nil
-}

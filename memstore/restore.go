@@ -13,7 +13,8 @@ import (
 )
 
 // Restore returns a store that goes on from a snapshot. Time that has passed since counts as passed. What does not
-// fit a smaller MaxKeys is treated as live keys in a full store are: what is forgotten is inherited.
+// fit a smaller MaxKeys is treated as live keys in a full store are: what is forgotten is inherited. There may be more
+// shapes in it than MaxShapes, and those that nobody asks for do not count. Bytes after the end of the snapshot are an error.
 func Restore(r io.Reader, opts Options) (*Store, error) {
 	s, err := newStore(opts)
 	if err != nil {
@@ -29,7 +30,16 @@ func Restore(r io.Reader, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nothing is taken over before all of it is known to be whole, and floors only once all keys are in their places.
+	// Nothing is taken over before all of it is known to be whole.
+	if err := placeIn(s, records); err != nil {
+		return nil, err
+	}
+	restoreAll(records)
+	return s, nil
+}
+
+// restoreAll puts records where decisions will find them, floors only once all keys are in their places.
+func restoreAll(records []record) {
 	for _, floors := range []bool{false, true} {
 		for i := range records {
 			if records[i].floor == floors {
@@ -37,7 +47,6 @@ func Restore(r io.Reader, opts Options) (*Store, error) {
 			}
 		}
 	}
-	return s, nil
 }
 
 // record is one slot of a snapshot.
@@ -157,10 +166,11 @@ func (d *decoder) int() int64 {
 	return n
 }
 
-// records reads all records and checks the sum that follows them.
+// records reads all records that are still live, and checks the sum that follows them.
 func (d *decoder) records(s *Store) ([]record, error) {
 	var all []record
-	var t *table
+	var t *table // of the last shape; it holds nothing yet
+	now := s.now()
 	for kind := d.int(); kind != recordEnd || d.err != nil; kind = d.int() {
 		var err error
 		switch {
@@ -170,7 +180,7 @@ func (d *decoder) records(s *Store) ([]record, error) {
 			t, err = d.table(s)
 		case (kind == recordKey || kind == recordFloor) && t != nil:
 			r := record{table: t, floor: kind == recordFloor}
-			if err = d.slot(&r); err == nil {
+			if err = d.slot(&r); err == nil && t.limit.Expires(&r.state) > now {
 				all = append(all, r)
 			}
 		default:
@@ -180,20 +190,48 @@ func (d *decoder) records(s *Store) ([]record, error) {
 			return nil, err
 		}
 	}
-	want := d.sum.Sum32()
-	if got := binary.LittleEndian.Uint32(d.bytes(4)); d.err != nil || got != want {
-		return nil, errors.Join(ErrSnapshot, errors.New("the checksum is wrong or missing"), d.err)
-	}
-	return all, nil
+	return all, d.end()
 }
 
+// end checks the sum that follows the records, and that nothing follows the sum.
+func (d *decoder) end() error {
+	want := d.sum.Sum32()
+	if got := binary.LittleEndian.Uint32(d.bytes(4)); d.err != nil || got != want {
+		return errors.Join(ErrSnapshot, errors.New("the checksum is wrong or missing"), d.err)
+	}
+	switch _, err := d.r.ReadByte(); {
+	case err == nil:
+		return fmt.Errorf("%w: there are bytes after its end", ErrSnapshot)
+	case !errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	return nil
+}
+
+// table reads a shape, and describes its table without making it.
 func (d *decoder) table(s *Store) (*table, error) {
 	algorithm, anchor, segments, window := d.int(), d.int(), d.int(), d.int()
 	shape := rule.Shape{Algorithm: rule.Algorithm(algorithm), Anchor: rule.Anchor(anchor), Segments: int(segments), Window: rule.Micros(window)}
 	if limit, err := shape.Limit().Normalize(); d.err != nil || err != nil || limit.Shape() != shape {
 		return nil, errors.Join(ErrSnapshot, fmt.Errorf("impossible shape %v", shape), d.err)
 	}
-	return s.tableOf(shape)
+	return describeTable(s, shape), nil
+}
+
+// placeIn makes the tables that records need.
+func placeIn(s *Store, records []record) error {
+	for i := range records {
+		r := &records[i]
+		shape := r.table.shape
+		if r.table = s.tables[shape]; r.table != nil {
+			continue
+		}
+		if len(s.tables) == mostShapes {
+			return fmt.Errorf("%w: it has more than %d shapes of limits", ErrSnapshot, mostShapes)
+		}
+		r.table = s.addTable(shape)
+	}
+	return nil
 }
 
 func (d *decoder) slot(r *record) error {
@@ -222,7 +260,8 @@ func (d *decoder) state(t *table, s *rule.State) {
 		at := rule.Micros(0)
 		for i := int64(0); i < n && d.err == nil; i++ {
 			at += rule.Micros(d.int())
-			d.check(at >= 0 && at <= rule.MaxNow && (i == 0 || at >= times[i-1] && at-times[0] < t.shape.Window))
+			// A clock that was set back to just after the epoch leaves times before it.
+			d.check(at > -t.shape.Window && at <= rule.MaxNow && (i == 0 || at >= times[i-1] && at-times[0] < t.shape.Window))
 			times = append(times, at)
 		}
 		if d.err == nil {

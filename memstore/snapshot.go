@@ -60,12 +60,9 @@ func (s *Store) Snapshot(w io.Writer) error {
 	return nil
 }
 
+// snapshot writes a table, or nothing if no slot of it is live.
 func (t *table) snapshot(e *encoder) {
-	e.int(recordShape)
-	e.int(int64(t.shape.Algorithm))
-	e.int(int64(t.shape.Anchor))
-	e.int(int64(t.shape.Segments))
-	e.int(int64(t.shape.Window))
+	named := false
 	// Segments split while this goes on, but what they cover stays: the next one begins where this one ends.
 	for at := uint64(0); ; {
 		g := t.segment(at)
@@ -73,11 +70,21 @@ func (t *table) snapshot(e *encoder) {
 		head.mu.Lock()
 		if head.dead {
 			head.mu.Unlock()
+			if t.dropped.Load() { // what came to life in it meanwhile is in the table that took its place
+				if other := t.store.known(t.shape); other != nil {
+					other.snapshot(e)
+				}
+				return
+			}
 			continue
 		}
 		slots := t.copySlots(g, at)
 		depth := head.depth
 		head.mu.Unlock()
+		if len(slots) > 0 && !named {
+			e.shape(t.shape)
+			named = true
+		}
 		for i := range slots {
 			slots[i].encode(e, t)
 		}
@@ -162,6 +169,14 @@ func (e *encoder) bytes(b []byte) {
 func (e *encoder) int(n int64) {
 	e.buf = binary.AppendVarint(e.buf[:0], n)
 	e.bytes(e.buf)
+}
+
+func (e *encoder) shape(s rule.Shape) {
+	e.int(recordShape)
+	e.int(int64(s.Algorithm))
+	e.int(int64(s.Anchor))
+	e.int(int64(s.Segments))
+	e.int(int64(s.Window))
 }
 
 func (e *encoder) flush() {

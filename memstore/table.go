@@ -25,8 +25,10 @@ type table struct {
 	sets   int // in a segment
 	stride int // words in a slot of the wide form
 
-	dir atomic.Pointer[directory]
-	mu  sync.Mutex // held to change the directory; taken before any segment's lock
+	dir     atomic.Pointer[directory]
+	mu      sync.Mutex  // held to change the directory; taken before any segment's lock
+	dropped atomic.Bool // it is no longer the table of its shape: ask the store for that again
+	use     use
 }
 
 // directory finds a segment by the first depth bits of a hash.
@@ -90,23 +92,32 @@ const (
 // segmentOrder numbers segments as they are made.
 var segmentOrder atomic.Uint64
 
+// newTable returns an empty table.
 func newTable(s *Store, shape rule.Shape) *table {
-	t := &table{store: s, shape: shape, limit: shape.Limit()}
-	t.stride = 1 + t.limit.Parts()
-	if shape.Algorithm == rule.TokenBucket {
-		t.stride = 2
-	}
-	t.sets = max(1, min(packedSets, segmentBytes/(setSlots*8*(t.stride+1))))
+	t := describeTable(s, shape)
 	d := &directory{entries: make([]entry, 1)}
 	if packable(shape) {
-		t.sets = packedSets
-		t.layout = newLayout(&t.limit, s.now())
 		d.entries[0].point(newPackedSegment(0))
 	} else {
 		d.entries[0].point(newWideSegment(t, 0))
 	}
 	t.dir.Store(d)
 	s.slots.Add(t.segmentSlots())
+	return t
+}
+
+// describeTable returns a table without segments.
+func describeTable(s *Store, shape rule.Shape) *table {
+	t := &table{store: s, shape: shape, limit: shape.Limit()}
+	t.stride = 1 + t.limit.Parts()
+	if shape.Algorithm == rule.TokenBucket {
+		t.stride = 2
+	}
+	t.sets = max(1, min(packedSets, segmentBytes/(setSlots*8*(t.stride+1))))
+	if packable(shape) {
+		t.sets = packedSets
+		t.layout = newLayout(&t.limit, s.now())
+	}
 	return t
 }
 

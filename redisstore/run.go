@@ -25,7 +25,7 @@ func (p patient) Deadline() (time.Time, bool) { return p.until, true }
 // context by default, and rueidis does while it connects.
 func (s *Store) run(ctx context.Context, t *trip) error {
 	if ctx.Done() == nil {
-		s.conn.Run(ctx, &script, t.calls)
+		s.send(ctx, t)
 		return nil
 	}
 	go s.carry(patient{ctx, time.Now().Add(longestRun)}, t)
@@ -48,6 +48,15 @@ func (s *Store) run(ctx context.Context, t *trip) error {
 // carry runs a trip for a caller that waits for it. What the client panics with is the caller's to recover from.
 func (s *Store) carry(ctx context.Context, t *trip) {
 	defer func() { t.done <- recover() }()
+	s.send(ctx, t)
+}
+
+// send has the client run the trip's calls, one after the other where they share a key.
+func (s *Store) send(ctx context.Context, t *trip) {
+	if t.split {
+		t.runInOrder(ctx, s.conn)
+		return
+	}
 	s.conn.Run(ctx, &script, t.calls)
 }
 

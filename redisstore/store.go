@@ -102,7 +102,8 @@ func (s *Store) Check(limit *store.Limit) error {
 }
 
 // Apply decides a batch of requests in one call of the script; in a cluster, in one call for every hash slot, all sent
-// together.
+// together. A batch of more than 512 keys takes several calls, of which those with a key in common are sent one after the
+// other.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
 		return failAll(batch, err)

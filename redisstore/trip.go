@@ -19,6 +19,7 @@ type trip struct {
 	names  []string       // of the request being planned
 	text   []byte
 	done   chan any // has room for the word that the client is done with it: what it panicked with, or nil
+	split  bool     // two calls may have a key in common
 	pairs  bool     // each request is a take of one charge over a window in one part, for which the script has short ways
 }
 
@@ -137,6 +138,7 @@ func (t *trip) callFor(s *Store) (*Call, *draft) {
 	if last >= 0 && len(t.calls[last].Keys)+len(t.names) <= maxKeys {
 		return &t.calls[last], &t.drafts[last]
 	}
+	t.split = t.split || last >= 0
 	last = len(t.calls)
 	if last < min(cap(t.calls), cap(t.drafts)) { // with the memory of an earlier trip
 		t.calls, t.drafts = t.calls[:last+1], t.drafts[:last+1]
@@ -157,7 +159,7 @@ func (t *trip) answer(batch []store.Request) {
 		call := &t.calls[i]
 		err := call.Err
 		if err != nil {
-			err = fmt.Errorf("redisstore: %w", err)
+			err = callError(call)
 		} else {
 			err = t.read(call.Reply, batch, t.drafts[i].of)
 		}
@@ -179,7 +181,7 @@ func (t *trip) recycle() {
 	}
 	clear(t.names)
 	clear(t.slots)
-	t.calls, t.drafts, t.names = t.calls[:0], t.drafts[:0], t.names[:0]
+	t.calls, t.drafts, t.names, t.split = t.calls[:0], t.drafts[:0], t.names[:0], false
 	trips.Put(t)
 }
 

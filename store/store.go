@@ -67,6 +67,14 @@ type SingleTaker interface {
 		allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error)
 }
 
+// Preparer is an optional interface for Stores that have bounded room for different kinds of limits. Those who know their
+// limits beforehand, such as from a configuration, call it so that limits which requests bring cannot take that room. A
+// layer with a store of its own, such as a fallback, passes it on to both.
+type Preparer interface {
+	// Prepare makes room for limits, which they keep until release is called. It does no I/O.
+	Prepare(limits []*Limit) (release func())
+}
+
 // Wrapper is implemented by layers: Stores that answer through another Store.
 type Wrapper interface {
 	// Unwrap returns the Store below.

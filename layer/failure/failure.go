@@ -74,6 +74,24 @@ func (s *Store) Check(limit *store.Limit) error {
 	return s.local.store.Check(share)
 }
 
+// Prepare makes room for limits in the store below and in the fallback, where those have bounded room.
+func (s *Store) Prepare(limits []*store.Limit) (release func()) {
+	var releases []func()
+	if inner, ok := store.As[store.Preparer](s.inner); ok {
+		releases = append(releases, inner.Prepare(limits))
+	}
+	if s.local != nil {
+		if fallback, ok := store.As[store.Preparer](s.local.store); ok {
+			releases = append(releases, fallback.Prepare(limits)) // a share has the shape of the whole
+		}
+	}
+	return func() {
+		for _, release := range releases {
+			release()
+		}
+	}
+}
+
 // Stats tells what happened so far.
 func (s *Store) Stats() Stats {
 	return Stats{

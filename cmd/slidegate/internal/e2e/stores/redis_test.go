@@ -55,6 +55,19 @@ func TestPassword(t *testing.T) {
 	sameCounts(t, connected(t, "redis://app:hunter2%40home@"+node.Addr()+"/3", patient()))
 }
 
+// TestPasswordThatIsRepeated: a server that does not know a command repeats it in full, with the password.
+func TestPasswordThatIsRepeated(t *testing.T) {
+	node := redistest.Server(t, `rename-command HELLO ""`, `rename-command AUTH ""`)
+	for _, protocol := range []string{"2", "3"} {
+		o := open(t, "redis://app:hunter2@"+node.Addr()+"?protocol="+protocol, patient())
+		var err error
+		testkit.Eventually(t, "Redis to refuse", func() bool { err = o.Ping(ctx); return err != nil && strings.Contains(err.Error(), "unknown command") })
+		if !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("protocol %s: %v", protocol, err)
+		}
+	}
+}
+
 func TestRedisServer(t *testing.T) {
 	o := connected(t, "redis://"+redistest.Server(t).Addr()+"?client_name=test&prefix=mine", patient())
 	if o.Memory != nil {

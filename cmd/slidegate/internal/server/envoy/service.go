@@ -53,6 +53,7 @@ type Service struct {
 
 	reload  sync.Mutex
 	domains atomic.Pointer[map[string]*domain]
+	release func() // gives back the room in the store that the domains have; guarded by reload
 }
 
 var _ rls.RateLimitServiceServer = (*Service)(nil)
@@ -110,7 +111,12 @@ func (s *Service) Reload(domains []*Domain) error {
 		}
 		next[given.name] = made
 	}
+	release := prepare(s.store, next)
 	before := s.domains.Swap(&next)
+	if s.release != nil {
+		s.release()
+	}
+	s.release = release
 	if len(next) == 0 && (before == nil || len(*before) == 0) {
 		return nil // nobody asked for any
 	}

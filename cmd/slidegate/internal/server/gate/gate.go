@@ -63,12 +63,16 @@ func New(file *config.File, stores Stores, opts Options) (*Gate, error) {
 	if err != nil {
 		return nil, errors.Join(err, g.metrics.registration.Unregister())
 	}
+	first.prepare(stores)
 	g.now.Store(first)
 	return g, nil
 }
 
-// Close ends the reports of metrics. It does not close the stores, and decisions can still be made.
+// Close ends the reports of metrics and gives back the room that the limits have in the stores. It does not close the stores, and decisions can still be made.
 func (g *Gate) Close() error {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	g.now.Load().release()
 	if err := g.metrics.registration.Unregister(); err != nil {
 		return fmt.Errorf("gate: MeterProvider: %w", err)
 	}

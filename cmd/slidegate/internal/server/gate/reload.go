@@ -28,7 +28,9 @@ func (g *Gate) Reload(file *config.File) error {
 		g.opts.Logger.Info("policies reloaded: nothing changed", slog.Int("policies", len(made.order)))
 		return nil
 	}
+	made.prepare(g.stores)
 	g.now.Store(made)
+	old.release()
 	g.tellChanges(old, made)
 	return nil
 }

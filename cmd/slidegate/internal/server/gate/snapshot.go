@@ -10,6 +10,7 @@ import (
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
 )
 
 // snapshot is all that one file says, compiled. It does not change: an ask takes one and keeps to it.
@@ -21,6 +22,7 @@ type snapshot struct {
 	names    []string
 	standard *compiled // for asks that name none; nil if they must
 	source   *clientip.Source
+	release  func() // gives the room back that prepare made; nil before that
 }
 
 // compiled is a config.Policy made ready. It does not change.
@@ -72,6 +74,25 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		return nil, invalid("policies", "%w", err)
 	}
 	return s, s.findStandard()
+}
+
+// prepare makes room in the stores for all limits of the file, so that those which requests bring cannot take it.
+func (s *snapshot) prepare(stores Stores) {
+	var limits []*store.Limit
+	for i := range s.order {
+		limits = append(limits, s.set.Bound(i)...)
+	}
+	var releases []func()
+	for _, st := range []store.Store{stores.Open, stores.Closed, stores.Local} {
+		if room, ok := store.As[store.Preparer](st); ok {
+			releases = append(releases, room.Prepare(limits))
+		}
+	}
+	s.release = func() {
+		for _, release := range releases {
+			release()
+		}
+	}
 }
 
 // checkTogether returns an error if a request can face policies that the store cannot decide together.

@@ -115,8 +115,8 @@ func (o *Opened) connectLater(name string, sketch store.Store, connect connector
 	return l, nil
 }
 
-// firstAttempt is how long Open waits for a store that neither answers nor refuses.
-const firstAttempt = 3 * time.Second
+// firstAttempt is how long Open waits for a store that neither answers nor refuses: the service listens within a second.
+const firstAttempt = 500 * time.Millisecond
 
 // sleep waits, and tells whether ctx did not end.
 func sleep(ctx context.Context, d time.Duration) bool {

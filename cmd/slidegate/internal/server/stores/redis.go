@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -149,15 +150,15 @@ func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 		dialing, cancel := context.WithCancel(dialing)
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)() // whoever closes the store does not wait for an attempt
-		if config == nil {
-			return dialer.DialContext(dialing, "tcp", addr)
+		conn, err := dial(dialing, addr, dialer, config)
+		if err != nil {
+			return nil, err
 		}
-		secure := tls.Dialer{NetDialer: dialer, Config: config}
-		return secure.DialContext(dialing, "tcp", addr)
+		return newBoundedConn(conn, t.client.Sentinel.MasterSet != ""), nil
 	}
 	client, err := rueidis.NewClient(opts)
 	if err != nil {
-		return nil, err
+		return nil, withoutArguments(err)
 	}
 	store, err := redisstore.New(client, t.store)
 	if err != nil {
@@ -166,11 +167,31 @@ func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 	}
 	ping := func(ctx context.Context) error {
 		if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
-			return failed("redis", err)
+			return failed("redis", withoutArguments(err))
 		}
 		return nil
 	}
 	return &link{store: store, ping: ping, close: client.Close}, nil
+}
+
+func dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	if config == nil {
+		return dialer.DialContext(ctx, "tcp", addr)
+	}
+	secure := tls.Dialer{NetDialer: dialer, Config: config}
+	return secure.DialContext(ctx, "tcp", addr)
+}
+
+// withoutArguments cuts what a server repeats of a command that it does not know: one that connects has the password in it.
+func withoutArguments(err error) error {
+	if _, answered := rueidis.IsRedisErr(err); !answered {
+		return err
+	}
+	text, _, cut := strings.Cut(err.Error(), ", with args")
+	if !cut {
+		return err
+	}
+	return errors.New(text)
 }
 
 // noConn is a connection to nothing, of a sketch that is never asked.

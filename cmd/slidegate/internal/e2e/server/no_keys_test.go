@@ -1,0 +1,67 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// TestNoKeyWhenRedisRefuses: a key is neither in the log nor in an answer of any listener, whatever Redis says of it, and
+// whatever the failure mode is.
+func TestNoKeyWhenRedisRefuses(t *testing.T) {
+	const marker = "marker-7f3a"
+	for name, config := range map[string][]string{
+		"renamed":           {`rename-command EVALSHA ""`},
+		"renamed, both":     {`rename-command EVALSHA ""`, `rename-command EVAL ""`},
+		"keys forbidden":    {"user default on nopass ~elsewhere:* &* +@all"},
+		"commands":          {"user default on nopass ~* &* +@all -evalsha -eval"},
+		"inside the script": {"user default on nopass ~* &* +@all -set -get -mget -getrange -setrange"},
+		"full":              {"maxmemory 1kb", "maxmemory-policy noeviction"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := redistest.Server(t, config...)
+			s := servertest.Start(t, fmt.Sprintf(`
+store: "redis://%s"
+policies:
+  default: {key: "{header:X-Key}", limits: [2/1h]}
+  open: {failure: open, limits: [2/1h]}
+  closed: {failure: closed, limits: [2/1h]}
+  local: {failure: local, limits: [2/1h]}
+`, node.Addr()), nil)
+			client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), Protocol: 2})
+			t.Cleanup(func() { client.Close() })
+			var answers []string
+			for _, policy := range []string{"default", "open", "closed", "local"} {
+				for _, path := range []string{"/v1/allow", "/v1/peek", "/v1/refund", "/v1/reserve"} {
+					got := s.Ask(t, "http", "POST", path, fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, marker))
+					answers = append(answers, fmt.Sprint(path, got))
+				}
+				for _, command := range []string{"SG.ALLOW", "SG.PEEK", "SG.RESET"} {
+					answers = append(answers, fmt.Sprint(command, client.Do(t.Context(), command, policy, marker).Err()))
+				}
+				answers = append(answers, fmt.Sprint("admin", s.Ask(t, "admin", "POST", "/v1/reset", fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, marker))))
+			}
+			answers = append(answers, fmt.Sprint("throttle", client.Do(t.Context(), "CL.THROTTLE", marker, 1, 2, 3600).Err()))
+			answers = append(answers, fmt.Sprint("check", s.Ask(t, "http", "GET", "/v1/check", "", "X-Key", marker)))
+			testkit.Eventually(t, "the failure is logged", func() bool { return s.Log.Has("the store does not answer") })
+			if got := s.Ask(t, "http", "GET", "/healthz", ""); got.Status != http.StatusOK {
+				t.Errorf("/healthz: %+v", got)
+			}
+			if s.Log.Has(marker) {
+				t.Errorf("the log has the key:\n%s", s.Log)
+			}
+			for _, answer := range answers {
+				if strings.Contains(answer, marker) {
+					t.Errorf("an answer has the key: %s", answer)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,41 @@
+package envoy
+
+import (
+	"github.com/slidegate/slidegate/store"
+)
+
+// prepare makes room in the store for the limits of all domains, so that those which descriptors bring cannot take it.
+func prepare(st store.Store, domains map[string]*domain) (release func()) {
+	room, ok := store.As[store.Preparer](st)
+	if !ok {
+		return func() {}
+	}
+	var limits []*store.Limit
+	for _, d := range domains {
+		limits = d.root.appendLimits(limits)
+	}
+	return room.Prepare(limits)
+}
+
+// appendLimits appends the limits of a list of descriptors and of all lists below it.
+func (l *level) appendLimits(to []*store.Limit) []*store.Limit {
+	if l == nil {
+		return to
+	}
+	for _, n := range l.exact {
+		to = n.appendLimits(to)
+	}
+	for _, list := range l.wild {
+		for _, n := range list {
+			to = n.appendLimits(to)
+		}
+	}
+	return to
+}
+
+func (n *node) appendLimits(to []*store.Limit) []*store.Limit {
+	if n.bound != nil && n.bound.limit != nil {
+		to = append(to, n.bound.limit)
+	}
+	return n.next.appendLimits(to)
+}

@@ -1,0 +1,51 @@
+package envoy
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// TestOtherLimitsTakeNoRoom: the rules of a file have room in the store, at every level, however many other windows there are.
+func TestOtherLimitsTakeNoRoom(t *testing.T) {
+	inner, err := memstore.New(memstore.Options{MaxShapes: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = New(inner, []*Domain{mustParse(t, `
+domain: d
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 5}
+    descriptors:
+      - key: path
+        value: /a*
+        rate_limit: {unit: day, requests_per_unit: 5}
+`)}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(window time.Duration) error {
+		limiter, err := slidegate.New(inner, slidegate.Limit{Quota: 5, Window: window, Algorithm: slidegate.FixedWindow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = limiter.Allow(t.Context(), "key")
+		return err
+	}
+	for i := range 4 {
+		if err := ask(time.Duration(i+1) * time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ask(5 * time.Minute); !errors.Is(err, memstore.ErrShapes) {
+		t.Fatalf("the store is not full: %v", err)
+	}
+	for _, window := range []time.Duration{time.Hour, 24 * time.Hour} {
+		if err := ask(window); err != nil {
+			t.Errorf("a window of %v, which the file has: %v", window, err)
+		}
+	}
+}

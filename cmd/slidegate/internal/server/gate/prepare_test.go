@@ -1,0 +1,95 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/layer/observe"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
+)
+
+// down is a store that does not answer.
+type down struct{ store.Store }
+
+func (down) Apply(_ context.Context, batch []store.Request) error {
+	for i := range batch {
+		batch[i].Err = errStore
+	}
+	return errStore
+}
+
+// fill uses up the shapes of a store by limits that no file has, as descriptors and CL.THROTTLE can.
+func fill(t *testing.T, st store.Store) {
+	t.Helper()
+	for i := range 1000 {
+		limiter, err := slidegate.New(st, slidegate.Limit{Quota: 5, Window: time.Duration(i+1) * time.Minute, Algorithm: slidegate.FixedWindow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = limiter.Allow(ctx, "key")
+		if errors.Is(err, memstore.ErrShapes) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("1000 shapes fit")
+}
+
+// TestOtherLimitsTakeNoRoom: the limits of the file, its overrides and candidates are decided, however many others there are.
+func TestOtherLimitsTakeNoRoom(t *testing.T) {
+	for name, wrap := range map[string]func(*memstore.Store) store.Store{
+		"memory": func(m *memstore.Store) store.Store { return m },
+		"observed": func(m *memstore.Store) store.Store {
+			o, err := observe.New(m, observe.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = o.Close() })
+			return o
+		},
+		"a fallback": func(m *memstore.Store) store.Store {
+			f, err := failure.New(down{m}, failure.Local(m), failure.Options{Instances: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := memory(t, newClock())
+			st := wrap(m)
+			p := policyOf("login", "6/90m", "9/7d sliding-log")
+			p.Overrides = []config.Override{{Key: "vip", Limits: limits("50/13h token-bucket")}}
+			p.Candidate = limits("4/11h")
+			g := newGate(t, all(st), gate.Options{}, p)
+			fill(t, st)
+			for _, key := range []string{"ann", "vip"} {
+				if v := mustAllow(t, g, gate.Ask{Key: key, Cost: 1}); !v.Decision.Allowed {
+					t.Errorf("%s: got %+v, want it allowed", key, v)
+				}
+			}
+			for i := range 300 { // the room of files that are no longer in force is given back
+				next := policyOf("login", fmt.Sprintf("6/%ds sliding-log", i+100))
+				if err := g.Reload(&config.File{Policies: []config.Policy{next}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1}); !v.Decision.Allowed {
+				t.Errorf("after a reload: got %+v, want it allowed", v)
+			}
+			if got := m.Stats().Slots; got > 300*31*32 {
+				t.Errorf("%d slots: tables of files that are gone are kept", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,268 @@
+package stores
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// framing follows a stream of RESP (the protocol of Redis) and finds what a client must not be made to read: lengths for
+// which it would make room before the bytes are there, arrays in arrays beyond its stack, and whatever makes it panic. It does
+// not look at what texts hold, so it costs a few nanoseconds a message. The zero value is at the beginning of a stream.
+//
+// It is as strict as it can be where a client that is not would see the next message begin elsewhere.
+type framing struct {
+	pushes bool // messages that answer nothing are allowed, as sentinels send them
+	own    bool // the client's own commands: they are as large as they are
+
+	state state
+	kind  byte // of the element being read
+	left  int  // bytes of a text that are still to come, with the line's end
+	line  int  // bytes of the line so far
+	last  byte // of the line
+	value int  // of the number in the line
+	minus bool
+	head  [8]byte // the line's first bytes
+	words int     // in the line, without the first
+
+	open     [maxDepth]int // elements that are still to come of the arrays around
+	depth    int
+	elements int // of the message
+	size     int // of the message, in bytes
+}
+
+// The most that a message has. A cluster in which every slot is in another node's hands than the one before tells of its
+// nodes in about 230,000 elements, the script answers in less than a megabyte.
+const (
+	maxDepth    = 12
+	maxElements = 1 << 18
+	maxLine     = 64 << 10
+	maxText     = 16 << 20
+	maxSize     = 32 << 20
+)
+
+var errFraming = errors.New("the server's answer is not one that Redis gives")
+
+func badFraming(why string, args ...any) error {
+	return fmt.Errorf("%w: %s", errFraming, fmt.Sprintf(why, args...))
+}
+
+// state is what comes next.
+type state byte
+
+const (
+	atKind state = iota
+	inLine
+	inText
+)
+
+// feed reads on, and returns how many messages ended. After an error the stream is of no use.
+func (f *framing) feed(p []byte) (messages int, err error) {
+	for len(p) > 0 {
+		switch f.state {
+		case atKind:
+			if n := wholeText(p); n > 0 { // the most common element by far
+				f.size += n
+				if err := f.checkSize(); err != nil {
+					return messages, err
+				}
+				p = p[n:]
+				messages += f.endElement()
+				continue
+			}
+			if err := f.begin(p[0]); err != nil {
+				return messages, err
+			}
+			p = p[1:]
+		case inLine:
+			end := bytes.IndexByte(p, '\n')
+			if end < 0 {
+				return messages, f.readLine(p)
+			}
+			if err := f.readLine(p[:end]); err != nil {
+				return messages, err
+			}
+			p = p[end+1:]
+			whole, err := f.endLine()
+			if err != nil {
+				return messages, err
+			}
+			messages += whole
+		case inText:
+			n := min(f.left, len(p))
+			f.left -= n
+			p = p[n:]
+			if f.left == 0 {
+				messages += f.endElement()
+			}
+		}
+	}
+	return messages, nil
+}
+
+// wholeText returns how many bytes a text takes that p begins with, or 0 if it does not begin with one or has not all of it.
+func wholeText(p []byte) int {
+	if p[0] != '$' {
+		return 0
+	}
+	n := 0
+	for i := 1; i < min(len(p), 7); i++ {
+		c := p[i]
+		if c >= '0' && c <= '9' {
+			n = 10*n + int(c-'0')
+			continue
+		}
+		if end := i + 2 + n + 2; c == '\r' && i > 1 && end <= len(p) && p[i+1] == '\n' {
+			return end
+		}
+		return 0
+	}
+	return 0
+}
+
+// begin begins an element by the byte that says of what kind it is.
+func (f *framing) begin(kind byte) error {
+	switch kind {
+	case '+', '-', ':', '$', '*', '_', ',', '#', '(', '=', '%', '~':
+	case '>':
+		if !f.pushes || f.depth > 0 {
+			return badFraming("a message that nobody asked for")
+		}
+	default:
+		return badFraming("a message of kind %q", kind)
+	}
+	f.kind, f.state = kind, inLine
+	f.line, f.last, f.value, f.minus, f.words = 0, 0, 0, false, 0
+	return nil
+}
+
+// counts reports whether the line is the length of what follows.
+func (f *framing) counts() bool {
+	switch f.kind {
+	case '$', '=', '*', '%', '~', '>':
+		return true
+	}
+	return false
+}
+
+// readLine reads a part of a line.
+func (f *framing) readLine(p []byte) error {
+	if f.line+len(p) > maxLine {
+		return badFraming("a line of more than %d bytes", maxLine)
+	}
+	if f.counts() {
+		if err := f.readLength(p); err != nil {
+			return err
+		}
+	} else if f.kind == '-' {
+		copy(f.head[min(f.line, len(f.head)):], p)
+		f.words += bytes.Count(p, []byte{' '})
+	}
+	f.line += len(p)
+	if len(p) > 0 {
+		f.last = p[len(p)-1]
+	}
+	return nil
+}
+
+// readLength reads a part of a number.
+func (f *framing) readLength(p []byte) error {
+	for i, c := range p {
+		switch {
+		case c >= '0' && c <= '9' && f.line+i < 10 && (f.own || f.value <= maxText):
+			f.value = 10*f.value + int(c-'0')
+		case c == '-' && f.line+i == 0:
+			f.minus = true
+		case c == '\r' && f.line+i > 0 && i == len(p)-1:
+		default:
+			return badFraming("a length that is not one, or is too large")
+		}
+	}
+	return nil
+}
+
+// endLine ends a line, and returns how many messages ended with it.
+func (f *framing) endLine() (messages int, err error) {
+	length := f.line - 1 // without the \r
+	f.size += f.line + 2
+	switch {
+	case f.last != '\r':
+		return 0, badFraming("a line without its end")
+	case f.kind == '_' && length != 0, f.kind == '#' && length != 1, f.kind == ':' && (length < 1 || length > 20):
+		return 0, badFraming("a line of %d bytes for kind %q", length, f.kind)
+	case f.kind == '-' && f.cutShort():
+		return 0, badFraming("it sends to another server and does not say where")
+	case !f.counts():
+		return f.endElement(), f.checkSize()
+	case f.minus:
+		// There is no such text, or array: another length below 0 means nothing.
+		if f.value != 1 || length != 2 || f.kind != '$' && f.kind != '*' {
+			return 0, badFraming("a length below 0")
+		}
+		return f.endElement(), nil
+	case f.kind == '$' || f.kind == '=':
+		if f.value > maxText && !f.own {
+			return 0, badFraming("a text of %d bytes", f.value)
+		}
+		f.size += f.value
+		f.left, f.state = f.value+2, inText
+		return 0, f.checkSize()
+	}
+	return f.beginArray()
+}
+
+// cutShort reports whether an error lacks words that clients take for granted.
+func (f *framing) cutShort() bool {
+	for _, redirection := range []struct {
+		start string
+		words int
+	}{{"MOVED", 2}, {"ASK", 2}, {"REDIRECT", 1}} {
+		start := f.head[:min(len(f.head), f.line)]
+		if bytes.HasPrefix(start, []byte(redirection.start)) && f.words < redirection.words {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *framing) beginArray() (messages int, err error) {
+	n := f.value
+	if f.kind == '%' {
+		n *= 2
+	}
+	f.elements += n
+	if f.elements > maxElements && !f.own {
+		return 0, badFraming("an answer of more than %d elements", maxElements)
+	}
+	if n == 0 {
+		return f.endElement(), nil
+	}
+	if f.depth == maxDepth {
+		return 0, badFraming("arrays in arrays, more than %d", maxDepth)
+	}
+	f.open[f.depth] = n
+	f.depth++
+	f.state = atKind
+	return 0, nil
+}
+
+// endElement ends an element and the arrays that end with it, and returns 1 if the message ended too.
+func (f *framing) endElement() (messages int) {
+	f.state = atKind
+	for f.depth > 0 {
+		f.open[f.depth-1]--
+		if f.open[f.depth-1] > 0 {
+			return 0
+		}
+		f.depth--
+	}
+	f.elements, f.size = 0, 0
+	return 1
+}
+
+func (f *framing) checkSize() error {
+	if f.size > maxSize && !f.own {
+		return badFraming("an answer of more than %d bytes", maxSize)
+	}
+	return nil
+}

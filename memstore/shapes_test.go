@@ -1,0 +1,309 @@
+package memstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+const startMicros = 1_767_225_600_000_000
+
+// algorithms are one of each form in which state is kept.
+var algorithms = []slidegate.Algorithm{slidegate.FixedWindow, slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.TokenBucket}
+
+// windows returns limits of one unit, each of another shape.
+func windows(n int, algorithm slidegate.Algorithm) []slidegate.Limit {
+	limits := make([]slidegate.Limit, n)
+	for i := range limits {
+		limits[i] = slidegate.Limit{Quota: 1, Window: time.Duration(i+1) * time.Second, Algorithm: algorithm}
+	}
+	return limits
+}
+
+// takeEach takes the only unit of each limit.
+func takeEach(t testing.TB, st store.Store, limits []slidegate.Limit) {
+	t.Helper()
+	for _, limit := range limits {
+		if d := allow(t, newLimiter(t, st, limit), "key", 1); !d.Allowed {
+			t.Fatalf("%s: the first unit is refused", limit)
+		}
+	}
+}
+
+func isFull(t testing.TB, st store.Store, limit slidegate.Limit) bool {
+	t.Helper()
+	_, err := newLimiter(t, st, limit).Allow(context.Background(), "key")
+	if err != nil && !errors.Is(err, memstore.ErrShapes) {
+		t.Fatal(err)
+	}
+	return err != nil
+}
+
+// A shape makes room for another as soon as none of its keys is live, and not before.
+func TestIdleShapeMakesRoom(t *testing.T) {
+	const most = 8
+	for _, algorithm := range algorithms {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			clock := storetest.NewClock(startMicros)
+			st := open(t, memstore.Options{MaxShapes: most, Now: clock.Now})
+			limits := windows(most, algorithm)
+			takeEach(t, st, limits)
+			hour := slidegate.Limit{Quota: 1, Window: time.Hour, Algorithm: algorithm}
+			if !isFull(t, st, hour) {
+				t.Fatalf("a shape beyond %d with live keys was accepted", most)
+			}
+			for _, limit := range limits {
+				if allow(t, newLimiter(t, st, limit), "key", 1).Allowed {
+					t.Fatalf("%s: admitted twice after another shape was refused for want of room", limit)
+				}
+			}
+			clock.Advance(4_000_000) // the windows of one and two seconds are over, and one or two others
+			if isFull(t, st, hour) {
+				t.Error("refused, though keys of one second have expired")
+			}
+			if allow(t, newLimiter(t, st, limits[most-1]), "key", 1).Allowed {
+				t.Errorf("%s: admitted twice within its window", limits[most-1])
+			}
+		})
+	}
+}
+
+// Requests that use shapes while these are dropped and made again are never admitted twice in one window.
+func TestDroppedShapeLosesNothing(t *testing.T) {
+	for _, algorithm := range algorithms {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			clock := storetest.NewClock(startMicros)
+			st := open(t, memstore.Options{MaxShapes: 2, Now: clock.Now})
+			limits := windows(4, algorithm)
+			for i := range limits {
+				limits[i].Window *= 10
+			}
+			for round := range 300 {
+				var admitted [4]atomic.Int64
+				var asking sync.WaitGroup
+				for range 3 {
+					for i, limit := range limits {
+						limiter := newLimiter(t, st, limit)
+						asking.Go(func() {
+							d, err := limiter.Allow(context.Background(), "key")
+							if err != nil && !errors.Is(err, memstore.ErrShapes) {
+								t.Error(err)
+							}
+							if err == nil && d.Allowed {
+								admitted[i].Add(1)
+							}
+						})
+					}
+				}
+				asking.Wait()
+				for i := range admitted {
+					if n := admitted[i].Load(); n > 1 {
+						t.Fatalf("round %d: %s admitted %d at one moment", round, limits[i], n)
+					}
+				}
+				clock.Advance(100_000_000) // all have expired
+			}
+		})
+	}
+}
+
+// A request that had found its key when the shape was dropped is decided in the table that took its place.
+func TestDropDuringADecision(t *testing.T) {
+	for _, limit := range []slidegate.Limit{
+		{Quota: 1, Window: time.Second, Algorithm: slidegate.FixedWindow},
+		{Quota: 1, Window: time.Second, Algorithm: slidegate.SlidingWindow},
+		{Quota: 1 << 40, Window: time.Second, Algorithm: slidegate.FixedWindow}, // too large to be packed
+	} {
+		t.Run(limit.String(), func(t *testing.T) {
+			clock := storetest.NewClock(startMicros)
+			var armed atomic.Bool
+			reading, goOn := make(chan struct{}), make(chan struct{})
+			st := open(t, memstore.Options{MaxShapes: 1, Now: func() slidegate.Micros {
+				if armed.CompareAndSwap(true, false) {
+					close(reading)
+					<-goOn
+				}
+				return clock.Now()
+			}})
+			limiter := newLimiter(t, st, limit)
+			allow(t, limiter, "key", limit.Quota)
+			clock.Advance(5_000_000)
+			armed.Store(true)
+			late := make(chan bool)
+			go func() {
+				d, err := limiter.AllowN(context.Background(), "key", limit.Quota)
+				if err != nil {
+					t.Error(err)
+				}
+				late <- d.Allowed
+			}()
+			<-reading
+			other := slidegate.Limit{Quota: 1, Window: time.Millisecond, Algorithm: slidegate.FixedWindow}
+			if isFull(t, st, other) {
+				t.Fatal("the idle shape was not dropped")
+			}
+			clock.Advance(200_000)
+			if !allow(t, limiter, "key", limit.Quota).Allowed { // drops the other shape
+				t.Fatal("refused after a restart of the window")
+			}
+			close(goOn)
+			if <-late {
+				t.Error("admitted twice in one window")
+			}
+		})
+	}
+}
+
+func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
+	t.Helper()
+	return testkit.Must(slidegate.Bind("file", limit))(t)
+}
+
+// Limits that were prepared have room, whatever came before and after them.
+func TestPreparedShapesHaveRoom(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		clock := storetest.NewClock(startMicros)
+		st := open(t, memstore.Options{MaxShapes: 3, Now: clock.Now})
+		others := windows(3, slidegate.FixedWindow)
+		own := []slidegate.Limit{slidegate.PerHour(1), slidegate.PerDay(1)}
+		bound := []*store.Limit{bind(t, own[0]), bind(t, own[1])}
+		if before {
+			takeEach(t, st, others)
+		}
+		release := st.Prepare(bound)
+		again := st.Prepare(bound[:1])
+		if !before {
+			takeEach(t, st, others)
+		}
+		if !isFull(t, st, slidegate.Limit{Quota: 1, Window: time.Minute}) {
+			t.Fatal("the bound on other shapes is not the one that was set")
+		}
+		takeEach(t, st, own)
+		release()
+		release() // does nothing
+		for _, limit := range own {
+			if isFull(t, st, limit) {
+				t.Errorf("%s: its room was given back, but its keys are live", limit)
+			}
+		}
+		clock.Advance(30_000_000) // the other shapes are idle; those of the released limits are not
+		if isFull(t, st, slidegate.Limit{Quota: 1, Window: time.Minute}) {
+			t.Error("refused, though there are idle shapes")
+		}
+		again()
+	}
+}
+
+// A snapshot has no shape without a live slot, and a shape of a snapshot that nobody asks for takes no other's room.
+func TestSnapshotOfManyShapes(t *testing.T) {
+	for _, algorithm := range algorithms {
+		clock := storetest.NewClock(startMicros)
+		st := open(t, memstore.Options{Now: clock.Now})
+		empty := len(snapshot(t, st))
+		limits := windows(200, algorithm)
+		for _, limit := range limits {
+			if _, err := newLimiter(t, st, limit).Peek(context.Background(), "key"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := len(snapshot(t, st)); got != empty {
+			t.Errorf("%v: 200 shapes without a key take %d bytes", algorithm, got-empty)
+		}
+		takeEach(t, st, limits)
+		saved := snapshot(t, st)
+		restored, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now, MaxShapes: 3})
+		if err != nil {
+			t.Fatalf("%v: more shapes than MaxShapes: %v", algorithm, err)
+		}
+		for i := range 3 {
+			if isFull(t, restored, slidegate.Limit{Quota: 1, Window: time.Duration(i+1) * time.Hour}) {
+				t.Errorf("%v: new shape %d has no room, though nobody has asked for those of the snapshot", algorithm, i)
+			}
+		}
+		if allow(t, newLimiter(t, restored, limits[199]), "key", 1).Allowed {
+			t.Errorf("%v: %s was admitted again after a restart", algorithm, limits[199])
+		}
+		clock.Advance(1_000_000_000)
+		if restored, err = memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now}); err != nil {
+			t.Fatal(err)
+		}
+		if got := restored.Stats(); got.Slots != 0 {
+			t.Errorf("%v: expired states were restored: %+v", algorithm, got)
+		}
+	}
+}
+
+// emptyShapes is a snapshot as earlier versions wrote it after n shapes had been asked for and none had a key.
+func emptyShapes(t testing.TB, n int) []byte {
+	t.Helper()
+	return testkit.Must(memstore.EmptyShapes(n))(t)
+}
+
+func TestOldSnapshotOfEmptyShapes(t *testing.T) {
+	restored, err := memstore.Restore(bytes.NewReader(emptyShapes(t, 300)), memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if isFull(t, restored, slidegate.PerHour(1)) {
+		t.Error("a new shape has no room")
+	}
+}
+
+// What is not part of a snapshot is not overlooked.
+func TestBytesAfterASnapshot(t *testing.T) {
+	st := open(t, memstore.Options{})
+	allow(t, newLimiter(t, st, slidegate.PerHour(2)), "key", 1)
+	saved := snapshot(t, st)
+	for _, more := range [][]byte{{0}, []byte("\n"), saved} {
+		damaged := append(bytes.Clone(saved), more...)
+		if _, err := memstore.Restore(bytes.NewReader(damaged), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
+			t.Errorf("%d bytes more: got %v, want ErrSnapshot", len(more), err)
+		}
+	}
+}
+
+// A clock may be near the epoch, as those of tests and replays are, and may be set back to there.
+func TestSnapshotNearTheEpoch(t *testing.T) {
+	for _, limit := range limitsOfAllForms(5) {
+		for _, step := range []slidegate.Micros{1, 1000, 700_000, 20_000_000} {
+			t.Run(fmt.Sprint(limit, " ", step), func(t *testing.T) {
+				clock := storetest.NewClock(0)
+				st := open(t, memstore.Options{Now: clock.Now})
+				limiter := newLimiter(t, st, limit)
+				for i := range 24 {
+					switch i {
+					case 8:
+						clock.Set(10 * slidegate.Micros(limit.Window.Microseconds()))
+					case 16:
+						clock.Set(1)
+					}
+					allow(t, limiter, "key", max(1, limit.Quota/5))
+					restored, err := memstore.Restore(bytes.NewReader(snapshot(t, st)), memstore.Options{Now: clock.Now})
+					if err != nil {
+						t.Fatalf("at %d: %v", clock.Now(), err)
+					}
+					want, err := limiter.Peek(context.Background(), "key")
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, err := newLimiter(t, restored, limit).Peek(context.Background(), "key")
+					if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+						t.Fatalf("at %d: after a restart %+v, %v, want %+v", clock.Now(), got, err, want)
+					}
+					clock.Advance(step)
+				}
+			})
+		}
+	}
+}
