@@ -135,8 +135,9 @@ func addRoute(file *config.File, text string) error {
 	if !found || pattern == "" {
 		return fmt.Errorf("--route %s: write a pattern, = and a limit, such as 'POST /login=5/1m'", text)
 	}
-	if method, path, both := strings.Cut(pattern, " "); both && method != strings.ToUpper(method) {
-		return fmt.Errorf("--route %s: methods are written in capitals; write '%s %s=%s'", text, strings.ToUpper(method), path, limitText)
+	var wrong *config.OptionError
+	if err := config.CheckMatch(pattern); errors.As(err, &wrong) {
+		return inFlag("--route "+text, wrong.Err)
 	}
 	limit, err := slidegate.ParseLimit(strings.TrimSpace(limitText))
 	if err != nil {
