@@ -57,7 +57,7 @@ func (s *Server) reload() error {
 	}
 	if file != nil {
 		if err := s.gate.Reload(file); err != nil {
-			return err
+			return s.located(err)
 		}
 		s.forward.Trust(file.Service.TrustedProxies)
 	}
