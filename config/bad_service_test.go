@@ -83,9 +83,21 @@ var badServiceFiles = []struct{ name, text, want string }{
 2:29: match: the pattern is empty; leave match out for every request
 3:29: match: methods are written in capitals; write "GET /x"
 4:29: match: "POST" has no path; write "POST /"
-5:29: match: "/{a}/{a}" is not a pattern of net/http; write a path such as /items/{id} or /static/, before it a host if need be, and before that a method and a space: GET example.com/items/
-6:29: match: "/a//b" is not a pattern of net/http; write a path such as /items/{id} or /static/, before it a host if need be, and before that a method and a space: GET example.com/items/
+5:29: match: "/{a}/{a}" is not a pattern of net/http: parsing "/{a}/{a}": at offset 5: duplicate wildcard name "a"
+6:29: match: no request has the path "/a//b"; write "/a/b"
 7:29: match: must be a text, not a list`},
+	{"patterns of other languages", "policies:\n  a: {limits: [1/s], match: /api/*}\n  b: {limits: [1/s], match: ^/foo/.*$}\n" +
+		"  c: {limits: [1/s], match: POST /users/:id}\n  d: {limits: [1/s], match: \"/items/{id:[0-9]+}\"}\n" +
+		"  e: {limits: [1/s], match: \"*.example.com/\"}\n  f: {limits: [1/s], match: PSOT /login}\n" +
+		"  g: {limits: [1/s], match: \"https://u:hunter2@shop.example/login\"}\n  h: {limits: [1/s], match: api/users}\n", `
+2:29: match: * is not a wildcard here; write "/api/" for everything below it, {name} for one whole segment, or %2A for the character itself
+3:29: match: "^": a pattern is not a regular expression; write "/foo/" for everything below it
+4:29: match: ":id" is not a wildcard; write {id} for one whole segment, or %3A for the character itself
+5:29: match: "{id:[0-9]+}" is not a wildcard; write {id} for one segment, {id...} for all that follows, or {$} for the end of the path
+6:29: match: "*.example.com": a host has no wildcards; write one host, or leave it out for every host: "/"
+7:29: match: "PSOT" is not a method that is known; write "POST /login"
+8:29: match: a pattern is not a URL; write "shop.example/login", or "/login" for every host
+9:29: match: "api" would be taken for a host; write "/api/users" for a path, or "api./users" for the host of this name`},
 	{"shadow", below("    shadow: yes"), `4:13: shadow: must be true or false, not "yes"`},
 	{"lists", below("    allow:\n      - alice\n      - key:\n      - key: alice\n      - 10.0.0.1/8\n      - \"key:\"\n    deny: 10.0.0.1"), `
 5:9: allow: this is neither an address nor a prefix such as 10.0.0.0/8; write key: before a key, as in key:alice

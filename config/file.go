@@ -34,8 +34,25 @@ func Load(path string) (*File, error) {
 //	slidegate.yaml:7:9: "quotta" is not a field of a limit; did you mean "quota"? (there are name, quota, ...)
 //
 // A problem with a limit wraps what slidegate says of it, so that errors.Is finds slidegate.ErrLimit.
-func Parse(name string, text []byte) (*File, error) {
-	r := &reader{}
+func Parse(name string, text []byte) (*File, error) { return parse(name, text, &reader{}) }
+
+// LoadOffline is Load for a program that never connects to the store, such as one that checks files or replays traffic: a
+// variable of the environment that is not set is not an error, and stands in the store's URL as it was written. A program that
+// connects must use Load.
+func LoadOffline(path string) (*File, error) {
+	text, err := yamlfile.Read(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return ParseOffline(path, text)
+}
+
+// ParseOffline is Parse for a program that never connects to the store; see LoadOffline.
+func ParseOffline(name string, text []byte) (*File, error) {
+	return parse(name, text, &reader{offline: true})
+}
+
+func parse(name string, text []byte, r *reader) (*File, error) {
 	file := r.read(text)
 	if err := r.Problems.Join(name); err != nil {
 		return nil, err

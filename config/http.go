@@ -33,18 +33,13 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	if opts.Failure, err = modeOf(file.Service.Failure); err != nil {
 		return opts, err
 	}
+	var problems []error
 	for i := range file.Policies {
 		p, err := file.Policies[i].http(opts.Client)
-		if err != nil {
-			var wrong *OptionError
-			if errors.As(err, &wrong) {
-				wrong.Within = fmt.Sprintf("policy %q", file.Policies[i].Name)
-			}
-			return opts, err
-		}
+		problems = append(problems, err)
 		opts.Policies = append(opts.Policies, p)
 	}
-	return opts, nil
+	return opts, errors.Join(problems...)
 }
 
 // invalid returns the error of a field that a live request cannot be decided by.
@@ -67,18 +62,13 @@ func modeOf(name string) (mode policy.Mode, err error) {
 
 // http returns the policy for httplimit. Client finds the addresses of clients.
 func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error) {
+	if err := p.checkLive(); err != nil {
+		return made, err
+	}
 	fields := p.Key.Fields()
-	for _, field := range fields {
-		if field.Kind == FieldStatus || field.Kind == FieldJSON {
-			return made, invalid("key", "{%v} is known in recorded traffic only; use address, user, key, header:NAME, "+
-				"method, path, query or host", field)
-		}
-	}
-	cost, fixed := p.Cost.Fixed()
-	if field, _ := p.Cost.Field(); !fixed {
-		return made, invalid("cost", "%v is known in recorded traffic only; write a number", field)
-	}
+	cost, _ := p.Cost.Fixed()
 	mode, err := modeOf(p.Failure)
+	err = p.within(err)
 	made = httplimit.Policy{
 		Name: p.Name, Match: p.Match, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Failure: mode,
@@ -88,6 +78,30 @@ func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error
 		made.Cost = func(*http.Request) int64 { return cost }
 	}
 	return made, err
+}
+
+// checkLive returns all that a live request cannot be decided by.
+func (p *Policy) checkLive() error {
+	var problems []error
+	for _, field := range p.Key.Fields() {
+		if field.Kind == FieldStatus || field.Kind == FieldJSON {
+			problems = append(problems, p.within(invalid("key", "{%v} is known in recorded traffic only; "+
+				"use address, user, key, header:NAME, method, path, query or host", field)))
+		}
+	}
+	if field, named := p.Cost.Field(); named {
+		problems = append(problems, p.within(invalid("cost", "%v is known in recorded traffic only; write a number", field)))
+	}
+	return errors.Join(problems...)
+}
+
+// within says in an error about a field that it is this policy's.
+func (p *Policy) within(err error) error {
+	var wrong *OptionError
+	if errors.As(err, &wrong) {
+		wrong.Within = withinPolicy(p.Name)
+	}
+	return err
 }
 
 type (

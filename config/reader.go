@@ -12,7 +12,8 @@ import (
 // reader reads one file.
 type reader struct {
 	yamlfile.Reader
-	compared int // how many bytes of overrides were held against one another
+	compared int  // how many bytes of overrides were held against one another
+	offline  bool // nobody connects to the store, so that variables need not be set
 }
 
 // mapping returns the fields of a mapping in the order of the file. It reports fields that are given twice, those that

@@ -26,8 +26,12 @@ func (r *reader) store(e yamlfile.Field) string {
 	if !ok {
 		return ""
 	}
-	text, err := expand(text)
-	if err == nil {
+	text, err := expand(text, os.LookupEnv, r.offline)
+	switch {
+	case err != nil:
+	case r.offline && strings.Contains(text, "${"):
+		err = checkUnset(text)
+	default:
 		err = checkStore(text)
 	}
 	if err != nil {
@@ -36,8 +40,22 @@ func (r *reader) store(e yamlfile.Field) string {
 	return text
 }
 
-// expand puts in the values of variables. What is in a value is not looked at again.
-func expand(text string) (string, error) {
+// checkUnset is checkStore for a URL of which only a part is known: each variable that is not set could be a 1.
+func checkUnset(text string) error {
+	scheme, _, _ := strings.Cut(text, ":")
+	if strings.Contains(scheme, "${") {
+		return nil // even the kind of store is not known
+	}
+	known, err := expand(text, func(string) (string, bool) { return "1", true }, false)
+	if err != nil {
+		return err
+	}
+	return checkStore(known)
+}
+
+// expand puts in the values of variables. What is in a value is not looked at again. A variable that is not set is an error, or
+// is kept as it was written.
+func expand(text string, lookup func(string) (string, bool), keep bool) (string, error) {
 	var b strings.Builder
 	for {
 		before, after, found := strings.Cut(text, "${")
@@ -50,11 +68,13 @@ func expand(text string) (string, error) {
 			return "", errors.New("after ${ must stand the name of a variable, of letters, digits and _, and then }; " +
 				"write $%7B for a ${ that is meant")
 		}
-		value, set := os.LookupEnv(name)
-		if !set {
+		value, set := lookup(name)
+		if !set && keep {
+			value = "${" + name + "}"
+		} else if !set {
 			return "", fmt.Errorf("the environment has no variable %s; set it", wording.Quote(name))
 		}
-		if strings.Contains(value, "${") {
+		if set && strings.Contains(value, "${") {
 			return "", fmt.Errorf("the variable %s has ${ in it, and variables cannot name others; write $%%7B if it is meant",
 				wording.Quote(name))
 		}

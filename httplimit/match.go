@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -17,20 +16,22 @@ type Matcher struct {
 	hosted  bool // the pattern has a host
 }
 
-// NewMatcher returns the Matcher of a pattern, such as "POST /login" or "api.example.com/"; nil if the pattern is empty.
-func NewMatcher(pattern string) (m *Matcher, err error) {
+// NewMatcher returns the Matcher of a pattern, such as "POST /login" or "api.example.com/"; nil if the pattern is empty. A
+// pattern that ServeMux would take and that fits nothing it was meant for is an error: the * of a glob, a regular expression, a
+// query, a port. The error is a PatternError.
+func NewMatcher(pattern string) (*Matcher, error) {
 	if pattern == "" {
 		return nil, nil
 	}
-	defer func() {
-		if wrong := recover(); wrong != nil { // that is how ServeMux reports it
-			m, err = nil, fmt.Errorf("httplimit: match: %q: %v", pattern, wrong)
-		}
-	}()
+	if err := checkPattern(pattern); err != nil {
+		return nil, &PatternError{Pattern: pattern, Err: err}
+	}
 	method, host, path := splitPattern(pattern)
-	m = &Matcher{mux: http.NewServeMux(), hosted: host != ""}
+	m := &Matcher{mux: http.NewServeMux(), hosted: host != ""}
 	m.pattern = method + CanonicalHost(host) + path
-	m.mux.Handle(m.pattern, http.NotFoundHandler())
+	if err := register(m.mux, m.pattern); err != nil {
+		return nil, &PatternError{Pattern: pattern, Err: err}
+	}
 	return m, nil
 }
 
@@ -74,10 +75,10 @@ func (m *Matcher) Match(r *http.Request) bool {
 }
 
 // withCanonicalHost returns r with the host as patterns have it. A copy is made only of a request that needs one: ServeMux cuts
-// the port off by itself, but for CONNECT.
+// the port off by itself, but for CONNECT, and with it the brackets of an IPv6 address.
 func withCanonicalHost(r *http.Request) *http.Request {
 	host := CanonicalHost(r.Host)
-	if strings.HasPrefix(r.Host, host) && (len(r.Host) == len(host) ||
+	if strings.HasPrefix(r.Host, host) && !strings.HasPrefix(host, "[") && (len(r.Host) == len(host) ||
 		strings.LastIndexByte(r.Host, ':') == len(host) && r.Method != http.MethodConnect) {
 		return r
 	}

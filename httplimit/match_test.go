@@ -23,7 +23,7 @@ func TestMatcherOfConnect(t *testing.T) {
 // A pattern is for its own sample, whatever it has in it.
 func TestMatcherSample(t *testing.T) {
 	for _, pattern := range []string{
-		"", "/", "/api/", "POST /login", "GET  api.example/", "API.Example.:80/x", "/users/{id}", "/users/{id}/{$}", "/files/{rest...}",
+		"", "/", "/api/", "POST /login", "GET  api.example/", "API.Example./x", "/users/{id}", "/users/{id}/{$}", "/files/{rest...}",
 		"DELETE api.example/users/{id}/posts/{post}", "/a%20b/", "CONNECT /x", "[::1]/",
 	} {
 		m, err := NewMatcher(pattern)

@@ -22,13 +22,14 @@ type direct struct {
 }
 
 func (f *askFlags) openStore(ctx context.Context) (asked, error) {
-	file, err := (&policyFlags{Limit: f.Limit, Store: f.Store, Config: f.Config}).read()
+	flags := &policyFlags{Limit: f.Limit, Store: f.Store, Config: f.Config}
+	file, err := flags.read()
 	if err != nil {
 		return nil, err
 	}
 	opened, err := stores.Open(ctx, file.Service.Store, stores.Options{Timeout: max(patience, file.Service.StoreTimeout)})
 	if err != nil {
-		return nil, err
+		return nil, flags.located(err)
 	}
 	d := &direct{stores: opened, file: file}
 	if opened.Memory != nil {
@@ -41,6 +42,7 @@ func (f *askFlags) openStore(ctx context.Context) (asked, error) {
 		err = inFlag("--store", err)
 	} else {
 		d.gate, err = gate.New(file, gate.Stores{Open: opened.Closed, Closed: opened.Closed, Local: opened.Closed}, gate.Options{})
+		err = flags.located(err)
 	}
 	if err != nil {
 		d.close()

@@ -3,9 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"strings"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // configCommand is about files of policies.
@@ -16,28 +21,97 @@ type configCommand struct {
 }
 
 type configCheckCommand struct {
-	Files []string `arg:"" name:"file" help:"The files to check."`
+	Files []string `arg:"" optional:"" name:"file" help:"The files to check, of policies or of Envoy's rules, and folders of them; - is standard input."`
+	Envoy []string `placeholder:"PATH" sep:"none" help:"Files of rules in the format of envoyproxy/ratelimit, or folders of them, checked together as serve reads them."`
+	For   string   `enum:"serve,proxy,replay" default:"serve" help:"What the files are for: serve, proxy, replay. A key or a cost may be one that only recorded traffic has if they are for replay."`
 }
 
 // Run checks all files, also those after one that is wrong.
 func (cmd *configCheckCommand) Run(c *console) error {
-	var all []error
-	for _, path := range cmd.Files {
-		file, err := config.Load(path)
-		if err != nil {
-			all = append(all, plain(err))
-			continue
+	if len(cmd.Files)+len(cmd.Envoy) == 0 {
+		return errors.New("there is nothing to check: name a file, - for standard input, or --envoy PATH")
+	}
+	files, err := server.RuleFiles(cmd.Files...)
+	all := []error{err}
+	for _, path := range files {
+		said, err := cmd.check(c, path)
+		if err == nil {
+			_, err = fmt.Fprintf(c.out, "%s: ok, %s\n", path, said)
 		}
-		limits := 0
-		for _, p := range file.Policies {
-			limits += len(p.Limits)
-		}
-		if _, err := fmt.Fprintf(c.out, "%s: ok, %s, %s\n", path,
-			howMany(len(file.Policies), "policy", "policies"), howMany(limits, "limit", "limits")); err != nil {
-			return err
-		}
+		all = append(all, plain(err))
+	}
+	if len(cmd.Envoy) > 0 {
+		all = append(all, cmd.checkRules(c, cmd.Envoy))
 	}
 	return errors.Join(all...)
+}
+
+// check checks one file, and says what is in it.
+func (cmd *configCheckCommand) check(c *console, path string) (said string, err error) {
+	text, name, err := readConfig(c, path)
+	if err != nil {
+		return "", err
+	}
+	if isRules(text) {
+		domain, err := envoy.Parse(name, text)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("the domain %q", domain.Name()), server.CheckDomains(domain)
+	}
+	file, err := config.ParseOffline(name, text)
+	if err != nil {
+		return "", err
+	}
+	if cmd.For != "replay" {
+		err = server.Check(server.Checked{File: file, Name: name, Text: text, Requests: cmd.For == "proxy"})
+	}
+	limits := 0
+	for _, p := range file.Policies {
+		limits += len(p.Limits)
+	}
+	return howMany(len(file.Policies), "policy", "policies") + ", " + howMany(limits, "limit", "limits"), err
+}
+
+// checkRules checks files of rules together.
+func (cmd *configCheckCommand) checkRules(c *console, paths []string) error {
+	domains, err := server.LoadDomains(paths)
+	if err == nil {
+		err = server.CheckDomains(domains...)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "%s: ok, %s\n", strings.Join(paths, ", "), howMany(len(domains), "domain", "domains"))
+	return err
+}
+
+// isRules reports whether a file has the fields of envoyproxy/ratelimit, and not those of policies.
+func isRules(text []byte) bool {
+	var r yamlfile.Reader
+	root, _ := r.Document(text, "", "")
+	if root == nil {
+		return false
+	}
+	rules := false
+	fields, _ := r.Fields(root)
+	for _, field := range fields {
+		if field.Name == "policies" {
+			return false
+		}
+		rules = rules || field.Name == "domain" || field.Name == "descriptors"
+	}
+	return rules
+}
+
+// readConfig returns the text of a file, and what errors call it; - is standard input.
+func readConfig(c *console, path string) (text []byte, name string, err error) {
+	if path != "-" {
+		text, err = yamlfile.Read(path)
+		return text, path, err
+	}
+	text, err = io.ReadAll(io.LimitReader(c.in, config.MaxSize+1))
+	return text, "<stdin>", err
 }
 
 // howMany writes a number with the word for one or for several.
@@ -49,14 +123,18 @@ func howMany(n int, one, several string) string {
 }
 
 type configPrintCommand struct {
-	File string `arg:"" name:"file" help:"The file to print."`
+	File string `arg:"" name:"file" help:"The file to print; - is standard input."`
 }
 
 // Run prints the file.
 func (cmd *configPrintCommand) Run(c *console) error {
-	file, err := config.Load(cmd.File)
+	text, name, err := readConfig(c, cmd.File)
 	if err != nil {
 		return plain(err)
+	}
+	file, err := config.ParseOffline(name, text)
+	if err != nil {
+		return err
 	}
 	_, err = c.out.Write(config.Format(file))
 	return err

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -12,8 +13,14 @@ import (
 // callConfig runs one of the commands about files of policies.
 func callConfig(t *testing.T, args ...string) result {
 	t.Helper()
+	return callConfigIn(t, strings.NewReader(""), args...)
+}
+
+// callConfigIn is callConfig with something on standard input.
+func callConfigIn(t *testing.T, in io.Reader, args ...string) result {
+	t.Helper()
 	var out, errs bytes.Buffer
-	c := &console{in: strings.NewReader(""), out: &out, err: &errs}
+	c := &console{in: in, out: &out, err: &errs}
 	var commands struct {
 		Config configCommand `cmd:""`
 	}
@@ -53,8 +60,8 @@ func TestConfigCheck(t *testing.T) {
 		t.Fatalf("%d lines, not 3:\n%s", len(lines), r.err)
 	}
 	for i, wants := range [][]string{
-		{"slidegate: " + bad + ":3:5: ", `did you mean "limits"?`},
-		{"slidegate: " + bad + ":4:14: ", `did you mean "open"?`},
+		{bad + ":3:5: ", `did you mean "limits"?`},
+		{bad + ":4:14: ", `did you mean "open"?`},
 		{"slidegate: ", "no-such.yaml"},
 	} {
 		if !strings.HasPrefix(lines[i], wants[0]) || !strings.Contains(lines[i], wants[1]) {

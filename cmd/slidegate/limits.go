@@ -35,7 +35,7 @@ func (f *limitFlags) read() ([]slidegate.Limit, *config.Policy, error) {
 	if len(f.Limit) > 0 || f.choices() {
 		return nil, nil, errors.New("--config: the policy says what the limits are: leave out --limit and its choices, or --config")
 	}
-	file, err := loadConfig(f.Config)
+	file, err := loadConfig(f.Config, config.LoadOffline)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // Exit statuses.
@@ -99,8 +101,14 @@ func (c *console) finish(err error) int {
 	case errors.As(err, new(toldError)):
 		return exitFailure
 	}
-	for line := range strings.SplitSeq(c.message(err), "\n") {
-		fmt.Fprintf(c.err, "slidegate: %s\n", line)
+	for _, one := range separate(err) {
+		name := "slidegate: "
+		if _, inFile := one.(*yamlfile.Error); inFile {
+			name = "" // so that editors find the place
+		}
+		for line := range strings.SplitSeq(c.message(one), "\n") {
+			fmt.Fprintf(c.err, "%s%s\n", name, line)
+		}
 	}
 	var usage *kong.ParseError
 	if errors.As(err, &usage) {

@@ -32,12 +32,23 @@ func (e *flagError) Unwrap() error { return e.err }
 // joined is the type of several errors in one.
 var joined = reflect.TypeOf(errors.Join(io.EOF))
 
+// separate returns the errors that err joins, or err itself.
+func separate(err error) (all []error) {
+	if reflect.TypeOf(err) != joined {
+		return []error{err}
+	}
+	for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+		all = append(all, separate(one)...)
+	}
+	return all
+}
+
 // message returns what err says to a person who called the program: with flags in place of options, and without the names of
 // packages. It goes by the types of errors, and never looks into a text.
 func (c *console) message(err error) string {
-	if reflect.TypeOf(err) == joined {
+	if several := separate(err); len(several) > 1 || several[0] != err {
 		var all []string
-		for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+		for _, one := range several {
 			all = append(all, c.message(one))
 		}
 		return strings.Join(all, "\n")

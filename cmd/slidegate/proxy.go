@@ -31,7 +31,7 @@ type proxyCommand struct {
 	HTTP string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen for its clients. (default: 127.0.0.1:8080)"`
 
 	policyFlags
-	Route          []string `option:"gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"A limit for some requests: a pattern of net/http, =, and the limit. Together with --limit, both hold; alone, all other requests pass. Repeat it for several." group:"Policies"`
+	Route          []string `option:"config.match gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"A limit for some requests: a pattern of net/http, =, and the limit. Together with --limit, both hold; alone, all other requests pass. Repeat it for several." group:"Policies"`
 	Key            string   `option:"config.key" placeholder:"TEMPLATE" help:"Who is limited, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. (default: {address})" group:"Policies"`
 	TrustedProxies []string `option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies before this one, whose X-Forwarded-For is believed, without a file: addresses, prefixes, loopback, private." group:"Policies"`
 
@@ -61,12 +61,12 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 	log := slog.New(slog.NewTextHandler(c.err, nil))
 	opened, err := stores.Open(ctx, file.Service.Store, stores.Options{Timeout: file.Service.StoreTimeout, Logger: log})
 	if err != nil {
-		return err
+		return p.located(err)
 	}
 	defer func() { _ = opened.Close() }() // there is nothing to save
 	g, err := gate.New(file, opened.Stores, gate.Options{Logger: log, Requests: true})
 	if err != nil {
-		return err
+		return p.located(err)
 	}
 	defer func() { _ = g.Close() }()
 	passing, err := p.proxy(g, file, log)
@@ -135,8 +135,8 @@ func addRoute(file *config.File, text string) error {
 	if !found || pattern == "" {
 		return fmt.Errorf("--route %s: write a pattern, = and a limit, such as 'POST /login=5/1m'", text)
 	}
-	if method, path, both := strings.Cut(pattern, " "); both && method != strings.ToUpper(method) {
-		return fmt.Errorf("--route %s: methods are written in capitals; write '%s %s=%s'", text, strings.ToUpper(method), path, limitText)
+	if err := config.CheckMatch(pattern); err != nil {
+		return err
 	}
 	limit, err := slidegate.ParseLimit(strings.TrimSpace(limitText))
 	if err != nil {

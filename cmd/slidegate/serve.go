@@ -19,6 +19,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // serveCommand runs the service.
@@ -76,7 +77,7 @@ func (f *policyFlags) read() (*config.File, error) {
 		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" {
 			return nil, errors.New("--config: the file says what the limits are, where the store is and what happens when it fails: leave out --limit, --store and --failure, or --config")
 		}
-		return loadConfig(f.Config)
+		return loadConfig(f.Config, config.Load)
 	}
 	limits, err := (&limitFlags{Limit: f.Limit}).limits()
 	if err != nil {
@@ -85,9 +86,21 @@ func (f *policyFlags) read() (*config.File, error) {
 	return config.Plain(defaultPolicy, limits, config.Service{Store: f.Store, Failure: f.Failure})
 }
 
-// loadConfig reads the file that --config names.
-func loadConfig(path string) (*config.File, error) {
-	file, err := config.Load(path)
+// located returns an error about the file with its line and column, if there is a file and it can be read.
+func (f *policyFlags) located(err error) error {
+	if err == nil || f.Config == "" {
+		return err
+	}
+	text, unreadable := yamlfile.Read(f.Config)
+	if unreadable != nil {
+		return err
+	}
+	return config.Locate(f.Config, text, err)
+}
+
+// loadConfig reads the file that --config names, by config.Load or, where nothing is connected to, config.LoadOffline.
+func loadConfig(path string, load func(string) (*config.File, error)) (*config.File, error) {
+	file, err := load(path)
 	var unreadable *fs.PathError
 	if errors.As(err, &unreadable) {
 		err = inFlag("--config", unreadable)

@@ -51,6 +51,24 @@ func positionAt(t *token.Token) Position {
 	return Position{max(t.Position.Line, 1), max(t.Position.Column, 1)}
 }
 
+// Error is a problem of a file and where it is. It is not changed after it is returned, and safe for concurrent use.
+type Error struct {
+	File string
+	At   Position // the zero value means all of the file
+	Err  error
+}
+
+// Error returns the place, as editors read it, and what is wrong: file:line:column: text.
+func (e *Error) Error() string {
+	if e.At == (Position{}) {
+		return fmt.Sprintf("%s: %v", e.File, e.Err)
+	}
+	return fmt.Sprintf("%s:%d:%d: %v", e.File, e.At.Line, e.At.Column, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
 // Problems are what is wrong in a file, in the order in which it was found. The zero value has none.
 type Problems []problem
 
@@ -67,7 +85,7 @@ func (p *Problems) Addf(at Position, format string, args ...any) {
 	p.Add(at, fmt.Errorf(format, args...))
 }
 
-// Join makes one error of the problems in the order of the file; nil if there are none. What is wrong in a value that
+// Join makes one error of the problems, each an Error, in the order of the file; nil if there are none. What is wrong in a value that
 // aliases repeat is reported once.
 func (p Problems) Join(file string) error {
 	slices.SortStableFunc(p, func(a, b problem) int { return a.at.compare(b.at) })
@@ -75,10 +93,10 @@ func (p Problems) Join(file string) error {
 	var all []error
 	for i, problem := range p {
 		if i == MaxProblems {
-			all = append(all, fmt.Errorf("%s: and %d more problems", file, len(p)-MaxProblems))
+			all = append(all, &Error{File: file, Err: fmt.Errorf("and %d more problems", len(p)-MaxProblems)})
 			break
 		}
-		all = append(all, fmt.Errorf("%s:%d:%d: %w", file, problem.at.Line, problem.at.Column, problem.err))
+		all = append(all, &Error{File: file, At: problem.at, Err: problem.err})
 	}
 	return errors.Join(all...)
 }

@@ -122,6 +122,38 @@ func TestSchemaRefusesUnknownFields(t *testing.T) {
 	}
 }
 
+// An editor underlines a pattern of another language, and takes every one that Parse takes.
+func TestSchemaOfMatch(t *testing.T) {
+	schema := compileSchema(t)
+	valid := func(pattern string) bool {
+		policy := map[string]any{"match": pattern, "limits": []any{"1/s"}}
+		return schema.Validate(map[string]any{"policies": map[string]any{"a": policy}}) == nil
+	}
+	for _, pattern := range []string{
+		"/api/*", "/api/**", "/*", "*", "^/foo/.*$", "/foo/.*", "/foo/.+", "/foo/+", "/(a|b)", "/a|b", "/foo$", "/[0-9]+", "/\\d", "/x?", "/x?a=b",
+		"/x#y", "/users/:id", "/a/-:id", "/users/<id>", "/users/{id:[0-9]+}", "/files/{*path}", "/{id}.json", "/v{n}/x", "*.example.com/", ".example.com/",
+		"https://shop.example/login", "post /login", "GET,POST /x", "~ /x", "login", "api/users", "shop.example:80/", "/a b", "/login ", " /login",
+		"/100%", "/a//b", "bücher.example/",
+	} {
+		if valid(pattern) {
+			t.Errorf("the schema takes the pattern %q, want it refused", pattern)
+		}
+		if config.CheckMatch(pattern) == nil {
+			t.Errorf("CheckMatch takes the pattern %q, want it refused", pattern)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := []string{
+			"/", "/", "/", "a", "Z", "_", ".", "-", "+", ":", "%2A", "é", "{id}", "{rest...}", "{$}", "GET ", "PURGE ", "h.example", "localhost",
+			"[::1]", "~", "=", ",", "@", "!", "'", "&", ";",
+		}
+		pattern := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 8).Draw(t, "pieces"), "")
+		if config.CheckMatch(pattern) == nil && !valid(pattern) {
+			t.Fatalf("Parse takes the pattern %q, and the schema refuses it", pattern)
+		}
+	})
+}
+
 // TestSchemaRefuses has mistakes of other kinds that an editor should underline.
 func TestSchemaRefuses(t *testing.T) {
 	schema := compileSchema(t)

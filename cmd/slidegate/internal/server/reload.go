@@ -89,7 +89,7 @@ func (s *Server) reload() (changed bool, err error) {
 	}
 	if file != nil {
 		if err := s.gate.Reload(file); err != nil {
-			return false, err
+			return false, s.located(err)
 		}
 		s.forward.Trust(file.Service.TrustedProxies)
 	}

@@ -79,7 +79,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	s.began = stamps(s.paths())
 	s.drained, s.drain = context.WithCancel(context.Background())
 	s.hurried, s.hurry = context.WithCancel(context.Background())
-	if err = s.open(ctx); err == nil {
+	if err = s.located(s.open(ctx)); err == nil {
 		err = s.openDoors()
 	}
 	if err != nil {

@@ -67,6 +67,9 @@ const (
 // a store which is there is there from the first request on.
 func (o *Opened) connectLater(name string, sketch store.Store, connect connector, opts *Options) (store.Store, error) {
 	l := &late{Store: sketch}
+	if opts.sketch {
+		return l, nil
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	o.ping = l.ping

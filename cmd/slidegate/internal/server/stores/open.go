@@ -39,6 +39,8 @@ type Options struct {
 	MeterProvider metric.MeterProvider
 	// Logger is told when the store is connected, and when and why failure modes answer; nil means nobody is.
 	Logger *slog.Logger
+
+	sketch bool // do not connect
 }
 
 // Opened is a store with its layers. Close it. It is safe for concurrent use.
@@ -80,6 +82,17 @@ func Open(ctx context.Context, url string, opts Options) (*Opened, error) {
 	o := &Opened{}
 	err := o.open(url, &opts)
 	if err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return o, nil
+}
+
+// Sketch is Open without a connection: what it returns knows which limits the store takes, and decides nothing. It is for
+// whoever checks a configuration. Close it.
+func Sketch(url string) (*Opened, error) {
+	opts := Options{Logger: slog.New(slog.DiscardHandler), sketch: true}
+	o := &Opened{}
+	if err := o.open(url, &opts); err != nil {
 		return nil, errors.Join(err, o.Close())
 	}
 	return o, nil

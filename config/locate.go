@@ -1,0 +1,110 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config/yamlfile"
+)
+
+// Locate returns an error about a field of a file, as HTTP and the service return it, with the line and column of the field, as
+// Parse reports its own: errors that are an OptionError become a yamlfile.Error, and others stay as they are. Name and text are
+// the file's.
+func Locate(name string, text []byte, err error) error {
+	if err == nil {
+		return nil
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, one := range several.Unwrap() {
+			all = append(all, Locate(name, text, one))
+		}
+		slices.SortStableFunc(all, byPlace)
+		return errors.Join(all...)
+	}
+	var wrong *OptionError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	at, found := placeOf(text, wrong)
+	if !found {
+		return err
+	}
+	cause := wrong.Err
+	var limit *slidegate.LimitError
+	if errors.As(cause, &limit) {
+		cause = limit.Err
+	}
+	return &yamlfile.Error{File: name, At: at, Err: fmt.Errorf("%s: %w", fieldOf(wrong), cause)}
+}
+
+// byPlace puts errors in the order of the file, those without a place first.
+func byPlace(a, b error) int {
+	var first, second yamlfile.Position
+	var placed *yamlfile.Error
+	if errors.As(a, &placed) {
+		first = placed.At
+	}
+	if errors.As(b, &placed) {
+		second = placed.At
+	}
+	return cmp.Or(cmp.Compare(first.Line, second.Line), cmp.Compare(first.Column, second.Column))
+}
+
+// fieldOf returns the name of the field of a file that sets an option.
+func fieldOf(wrong *OptionError) string {
+	if wrong.Package == "stores" {
+		return "store"
+	}
+	return wrong.Option
+}
+
+// placeOf returns where a field stands in a file: its value, or if the field is left to its default, the policy.
+func placeOf(text []byte, wrong *OptionError) (at yamlfile.Position, found bool) {
+	r := &reader{}
+	root, at := r.Document(text, "", "")
+	if root == nil {
+		return at, false
+	}
+	if wrong.Within != "" {
+		policies, ok := r.field(root, "policies")
+		if !ok {
+			return at, false
+		}
+		fields, _ := r.Fields(policies.Value)
+		for _, policy := range fields {
+			if withinPolicy(policy.Name) != wrong.Within {
+				continue
+			}
+			if field, ok := r.field(r.Resolve(policy.Value), wrong.Option); ok {
+				return field.ValueAt(), true
+			}
+			return policy.At, true
+		}
+		return at, false
+	}
+	field, ok := r.field(root, fieldOf(wrong))
+	return field.ValueAt(), ok
+}
+
+// withinPolicy is how an OptionError names a policy.
+func withinPolicy(name string) string { return fmt.Sprintf("policy %q", name) }
+
+// field returns a field of a mapping.
+func (r *reader) field(node ast.Node, name string) (yamlfile.Field, bool) {
+	fields, _ := r.Fields(node)
+	for _, f := range fields {
+		if f.Name == name {
+			if value := r.Resolve(f.Value); value != nil {
+				f.Value = value
+			}
+			return f, f.Value != nil
+		}
+	}
+	return yamlfile.Field{}, false
+}

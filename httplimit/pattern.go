@@ -1,0 +1,266 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"path"
+	"strings"
+)
+
+// PatternError reports a pattern that NewMatcher does not take. It is not changed after it is returned, and safe for concurrent
+// use.
+type PatternError struct {
+	// Pattern is the pattern as it was given.
+	Pattern string
+	// Err is what is wrong with it, and what to write instead, without the name of the package.
+	Err error
+}
+
+// Error returns the package, the option and what is wrong.
+func (e *PatternError) Error() string { return "httplimit: match: " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *PatternError) Unwrap() error { return e.Err }
+
+// checkPattern refuses a pattern that http.ServeMux takes and that fits none of the requests it was written for: a wildcard or a
+// regular expression of another program, which ServeMux compares as it is, or a part of a URL that it never sees. A limit that
+// was written and never holds is worse than an error. Characters that are meant can be percent-encoded.
+func checkPattern(pattern string) error {
+	switch {
+	case pattern != strings.TrimSpace(pattern):
+		return errors.New("there is a space before or after the pattern; remove it")
+	case strings.Contains(pattern, "://"):
+		return schemeError(pattern)
+	case !strings.Contains(pattern, "/"):
+		return noPathError(pattern)
+	}
+	method, host, path := splitPattern(pattern)
+	if err := checkMethod(strings.TrimSpace(method), host+path); err != nil {
+		return err
+	}
+	if err := checkHost(method, host, path); err != nil {
+		return err
+	}
+	return checkPath(method+host, path)
+}
+
+// schemeError is about a whole URL. It shows neither a password nor a query.
+func schemeError(pattern string) error {
+	_, rest, _ := strings.Cut(pattern, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	host, path, _ := strings.Cut(rest, "/")
+	host = host[strings.LastIndexByte(host, '@')+1:]
+	return fmt.Errorf("a pattern is not a URL; write %s, or %s for every host", quoted(CanonicalHost(host)+"/"+path), quoted("/"+path))
+}
+
+// noPathError is about a pattern without a slash.
+func noPathError(pattern string) error {
+	switch {
+	case strings.Trim(pattern, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
+		return fmt.Errorf("%s has no path; write %s", quoted(pattern), quoted(pattern+" /"))
+	case strings.Trim(pattern, "*.^$+?()") == "":
+		return fmt.Errorf("%s has no path; write / for every request", quoted(pattern))
+	}
+	return fmt.Errorf("%s has no path; write %s for a path, or %s for a host", quoted(pattern), quoted("/"+pattern), quoted(pattern+"/"))
+}
+
+// checkMethod checks the method of a pattern, which is empty if there is none; the rest follows it.
+func checkMethod(method, rest string) error {
+	switch upper := strings.ToUpper(method); {
+	case method == "":
+		return nil
+	case method == "*" || upper == "ANY" || upper == "ALL":
+		return fmt.Errorf("%s is not a method; leave it out for all methods: write %s", quoted(method), quoted(rest))
+	case strings.ContainsAny(method, " \t,|/"):
+		return fmt.Errorf("%s: a pattern has one method; write a policy for each, or leave it out for all methods: %s", quoted(method), quoted(rest))
+	case strings.Trim(upper, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "":
+		return fmt.Errorf("%s is not a method; write one such as GET or POST, or leave it out for all methods", quoted(method))
+	case method != upper:
+		return fmt.Errorf("methods are written in capitals; write %s", quoted(upper+" "+rest))
+	}
+	return nil
+}
+
+// checkHost checks the host of a pattern, which is empty if there is none; method and path stand around it.
+func checkHost(method, host, path string) error {
+	canonical := CanonicalHost(host)
+	switch {
+	case host == "":
+		return nil
+	case strings.ContainsAny(host, "^$()|\\?+~"):
+		end := strings.LastIndexByte(path[:plainLength(path)], '/') + 1
+		return fmt.Errorf("%s: a pattern is not a regular expression; write %s for everything below it", quoted(host), quoted(method+path[:end]))
+	case strings.ContainsAny(host, "*{}") || host[0] == '.' && canonical != "":
+		return fmt.Errorf("%s: a host has no wildcards; write one host, or leave it out for every host: %s", quoted(host), quoted(method+path))
+	case host[0] == '[':
+		if addr, err := netip.ParseAddr(strings.Trim(canonical, "[]")); err != nil || !addr.Is6() {
+			return notHostError(host)
+		}
+	case strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-_:") != "" || canonical == "":
+		return notHostError(host)
+	case canonical == strings.ToLower(host) && !strings.Contains(host, ".") && canonical != "localhost":
+		return fmt.Errorf("%s would be taken for a host; write %s for a path, or %s for the host of this name",
+			quoted(host), quoted(method+"/"+host+path), quoted(method+host+"."+path))
+	}
+	if strings.HasSuffix(host, ":") || strings.Count(host, ":") > strings.Count(canonical, ":") {
+		return fmt.Errorf("hosts are compared without their port; write %s", quoted(method+canonical+path))
+	}
+	return nil
+}
+
+func notHostError(host string) error {
+	return fmt.Errorf("%s is not a host; write a name in ASCII such as api.example.com (xn--... for other letters), or an address, "+
+		"and before it a method and a space if need be", quoted(host))
+}
+
+// checkPath checks the path of a pattern; before is what stands before it.
+func checkPath(before, path string) error {
+	segments := strings.Split(path, "/")[1:]
+	for i, segment := range segments {
+		if strings.ContainsAny(segment, "{}") {
+			if err := checkWildcard(segment, i == len(segments)-1); err != nil {
+				return err
+			}
+			continue
+		}
+		if at := unusual(segment); at >= 0 {
+			return unusualError(before, path, segment, at)
+		}
+	}
+	if clean := cleanPattern(path); clean != path {
+		return fmt.Errorf("no request has the path %s; write %s", quoted(path), quoted(before+clean))
+	}
+	return nil
+}
+
+// plainLength returns how much of a path stands before the first segment that is not plain.
+func plainLength(path string) int {
+	length := 0
+	for segment := range strings.SplitAfterSeq(path, "/") {
+		if unusual(segment) >= 0 || strings.ContainsAny(segment, "{}") {
+			break
+		}
+		length += len(segment)
+	}
+	return length
+}
+
+// cleanPattern returns a path as requests have it: without empty segments, "." and "..".
+func cleanPattern(pattern string) string {
+	clean := path.Clean(pattern)
+	if strings.HasSuffix(pattern, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
+}
+
+// checkWildcard checks a segment with braces in it.
+func checkWildcard(segment string, last bool) error {
+	name := strings.TrimSuffix(strings.TrimPrefix(segment, "{"), "}")
+	whole := len(name) == len(segment)-2
+	rest := strings.TrimSuffix(name, "...")
+	switch {
+	case whole && (isIdentifier(name) || last && (name == "$" || isIdentifier(rest))):
+		return nil
+	case whole && (name == "$" || isIdentifier(rest)):
+		return fmt.Errorf("%s may only end a pattern; write {name} for one segment before its end", quoted(segment))
+	case whole:
+		return fmt.Errorf("%s is not a wildcard; write {%s} for one segment, {%s...} for all that follows, or {$} for the end of the path",
+			quoted(segment), wordIn(name), wordIn(name))
+	}
+	return fmt.Errorf("%s: a wildcard is a whole segment; write {%s} and nothing else between two slashes", quoted(segment), wordIn(segment[max(0, strings.IndexByte(segment, '{')):]))
+}
+
+func isIdentifier(name string) bool {
+	return name != "" && wordIn(name) == name && (name[0] < '0' || name[0] > '9')
+}
+
+// wordIn returns the first run of letters, digits and _ in a text, for the name of a wildcard.
+func wordIn(text string) string {
+	word := func(c rune) bool {
+		return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '_'
+	}
+	if start := strings.IndexFunc(text, word); start >= 0 {
+		text = text[start:]
+		if end := strings.IndexFunc(text, func(c rune) bool { return !word(c) }); end >= 0 {
+			text = text[:end]
+		}
+		return text
+	}
+	return "name"
+}
+
+// unusual returns where the first character of a segment stands that means something elsewhere, or that no path has; -1 if there
+// is none. A + is one only where it repeats something, and a : only where it begins a name: a+b and item:archive are usual.
+func unusual(segment string) int {
+	for i := 0; i < len(segment); i++ {
+		switch c := segment[i]; {
+		case c == '%':
+			if i+2 >= len(segment) || !isHex(segment[i+1]) || !isHex(segment[i+2]) {
+				return i
+			}
+		case c == '+':
+			if i == len(segment)-1 || i > 0 && segment[i-1] == '.' {
+				return i
+			}
+		case c == ':':
+			if i == 0 || !isWordByte(segment[i-1]) {
+				return i
+			}
+		case c <= ' ', c == 0x7f, strings.IndexByte("*?#^$()[]|\\<>\"`", c) >= 0:
+			return i
+		}
+	}
+	return -1
+}
+
+func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }
+
+// isWordByte reports whether a colon after c is part of a segment, as in item:archive. Bytes of other alphabets are letters.
+func isWordByte(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' || c >= 0x80
+}
+
+// unusualError says what to write instead of the character at a place of a segment.
+func unusualError(before, path, segment string, at int) error {
+	c := segment[at]
+	plain, _, _ := strings.Cut(path, string(rune(c))) // what stands before it
+	below := quoted(before + plain[:strings.LastIndexByte(plain, '/')+1])
+	itself := fmt.Sprintf("%%%02X for the character itself", c)
+	switch c {
+	case '*':
+		return fmt.Errorf("* is not a wildcard here; write %s for everything below it, {name} for one whole segment, or %s", below, itself)
+	case '?', '#':
+		return fmt.Errorf("a pattern has no query and no fragment, and holds for all of them; write %s, or %s", quoted(before+plain), itself)
+	case ':', '<':
+		return fmt.Errorf("%s is not a wildcard; write {%s} for one whole segment, or %s", quoted(segment), wordIn(segment[at:]), itself)
+	case '%':
+		return fmt.Errorf("%% must be followed by two hexadecimal digits; write %s", itself)
+	case '^', '$', '(', ')', '[', ']', '|', '\\', '+':
+		return fmt.Errorf("%c is compared as it is, since a pattern is not a regular expression; write %s for everything below it, "+
+			"{name} for one whole segment, or %s", c, below, itself)
+	}
+	return fmt.Errorf("%q cannot be in a path as it is; write %s", rune(c), itself)
+}
+
+// quoted quotes a part of a pattern, and cuts it short if there is no end to it.
+func quoted(text string) string {
+	const most = 100
+	if len(text) > most {
+		return fmt.Sprintf("%q...", text[:most])
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// register has ServeMux take a pattern. It reports what is wrong by panicking.
+func register(mux *http.ServeMux, pattern string) (err error) {
+	defer func() {
+		if wrong := recover(); wrong != nil {
+			err = fmt.Errorf("%s is not a pattern of net/http: %v", quoted(pattern), wrong)
+		}
+	}()
+	mux.Handle(pattern, http.NotFoundHandler())
+	return nil
+}
