@@ -30,8 +30,8 @@ type Options struct {
 	// TLS is for all doors but Admin on loopback.
 	TLS TLS
 	// Tokens are what clients must show, one of them: Authorization: Bearer TOKEN or X-Slidegate-Token: TOKEN in HTTP and
-	// gRPC, AUTH in RESP. With none, whoever can reach a door may ask. Not asked of /healthz, /readyz and /v1/check: proxies
-	// pass on what their clients send, and forward-auth believes only proxies that it trusts.
+	// gRPC, AUTH in RESP. With none, whoever can reach a door may ask. Not asked of /healthz and /readyz, nor of /v1/check where
+	// the file's trusted_proxies name the caller.
 	Tokens []string
 
 	// State is a file that keeps what a memory store knows across restarts: written every StateEvery (10s if it is 0) and at

@@ -95,7 +95,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
 		return err
 	}
-	if s.forward, err = forward.New(s.gate, forward.Options{Trusted: s.opts.File.Service.TrustedProxies, Logger: s.log}); err != nil {
+	checks := forward.Options{Trusted: s.opts.File.Service.TrustedProxies, Logger: s.log}
+	if len(s.tokens) > 0 {
+		checks.ValidToken = func(token string) bool { return s.tokens.has(token) }
+	}
+	if s.forward, err = forward.New(s.gate, checks); err != nil {
 		return err
 	}
 	domains, err := loadDomains(s.opts.Envoy)
