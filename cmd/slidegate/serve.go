@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,9 @@ type serveCommand struct {
 	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
 
 	tlsFlags
-	TokensFile string `option:"server.Tokens" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens of which clients must show one, one a line. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
+	AllowedHosts []string `option:"server.AllowedHosts" placeholder:"NAME" help:"Names under which a door on loopback without tokens answers besides localhost. A web page could have its own name point to this machine." group:"Security"`
+	KeyFile      string   `option:"server.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"A secret, the same for all instances, from which the key is derived that signs reservations. (default: a random key, kept in the store)" group:"Security"`
+	TokensFile   string   `option:"server.Tokens" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens of which clients must show one, one a line. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
 }
 
 // tlsFlags say how connections are secured.
@@ -104,6 +107,10 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
+	key, err := readReservationKey(s.KeyFile)
+	if err != nil {
+		return err
+	}
 	if err := s.checkNumbers(); err != nil {
 		return err
 	}
@@ -117,7 +124,7 @@ func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	running, err := server.New(ctx, server.Options{
 		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(),
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin),
-		TLS: s.tlsFlags.read(), Tokens: tokens,
+		TLS: s.tlsFlags.read(), Tokens: tokens, AllowedHosts: s.AllowedHosts, ReservationKey: key,
 		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns,
 		Logger: log, OTLP: s.OTLP, Version: version(),
 	})
@@ -291,6 +298,21 @@ func (s *serveCommand) storeLine(file *config.File) string {
 	default:
 		return "memory, forgotten at the end; --state FILE keeps it"
 	}
+}
+
+// readReservationKey reads the secret of the file; nil if there is no file.
+func readReservationKey(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, inFlag("--reservation-key-file", err)
+	}
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return nil, fmt.Errorf("--reservation-key-file: %s is empty; write a long random text into it", path)
+	}
+	return text, nil
 }
 
 // readTokens reads the tokens of the file and of the variable.

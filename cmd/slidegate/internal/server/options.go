@@ -5,9 +5,11 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -33,6 +35,15 @@ type Options struct {
 	// gRPC, AUTH in RESP. With none, whoever can reach a door may ask. Not asked of /healthz and /readyz, nor of /v1/check where
 	// the file's trusted_proxies name the caller.
 	Tokens []string
+
+	// AllowedHosts are names by which HTTP and Admin may be asked on loopback without tokens, besides localhost and the addresses of
+	// loopback. Under other names they do not answer, but for /healthz, /readyz and /v1/check: a web page could have its own name
+	// point to this machine. Listeners that other machines reach, and those that ask for tokens, answer under any name.
+	AllowedHosts []string
+
+	// ReservationKey is a secret of at least 16 bytes from which the key is derived that signs reservations. Give all instances the
+	// same. Without it, the key is random, and kept in the store if that is shared, or in a file beside State.
+	ReservationKey []byte
 
 	// State is a file that keeps what a memory store knows across restarts: written every StateEvery (10s if it is 0) and at
 	// an orderly end, read at the start. Empty means that a restart forgets.
@@ -93,6 +104,14 @@ func (o Options) validate() (Options, error) {
 		if len(token) < minToken {
 			return o, invalid("Tokens", "one has %d bytes; write at least %d", len(token), minToken)
 		}
+	}
+	for _, host := range o.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, "/*: ") {
+			return o, invalid("AllowedHosts", "%q is not the name of a host; write it without a scheme, a port or a pattern, such as slidegate.internal", host)
+		}
+	}
+	if n := len(o.ReservationKey); n > 0 && n < seal.MinSecret {
+		return o, invalid("ReservationKey", "has %d bytes; write at least %d", n, seal.MinSecret)
 	}
 	if o.Admin != "" && !isLoopback(o.Admin) && len(o.Tokens) == 0 {
 		return o, invalid("Admin", "%s can be reached from outside, and shows keys; give tokens, or listen on 127.0.0.1", o.Admin)

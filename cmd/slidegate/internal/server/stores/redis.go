@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -170,7 +171,7 @@ func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 		}
 		return nil
 	}
-	return &link{store: store, ping: ping, close: client.Close}, nil
+	return &link{store: store, ping: ping, keepKey: keepKeyInRedis(client, cmp.Or(t.store.Prefix, "slidegate")), close: client.Close}, nil
 }
 
 // noConn is a connection to nothing, of a sketch that is never asked.
