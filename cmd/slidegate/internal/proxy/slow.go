@@ -13,6 +13,7 @@ import (
 type body struct {
 	io.ReadCloser
 	failed atomic.Bool
+	atEnd  func() // called when all of it was read, with the trailers; nil for nothing
 }
 
 // Read reads what comes next.
@@ -20,6 +21,9 @@ func (b *body) Read(to []byte) (int, error) {
 	n, err := b.ReadCloser.Read(to)
 	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
 		b.failed.Store(true)
+	}
+	if err == io.EOF && b.atEnd != nil {
+		b.atEnd()
 	}
 	return n, err
 }
