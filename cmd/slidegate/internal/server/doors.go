@@ -42,7 +42,7 @@ func (s *Server) openDoors() error {
 		if d.address == "" {
 			continue
 		}
-		listener, err := listen(d.option, d.address, s.opts.MaxConnections)
+		listener, err := s.listen(d.option, d.address)
 		if err != nil {
 			return err
 		}

@@ -14,3 +14,13 @@ func (o *Options) SetTimeouts(header, request, answer, idle time.Duration) {
 
 // File returns what New was given.
 func (s *Server) File() *config.File { return s.opts.File }
+
+// Connections returns how many connections a listener holds, and how many it has refused.
+func (s *Server) Connections(listener string) (open, refused int64) {
+	for _, d := range s.doors {
+		if d.name == listener {
+			return d.listener.Open(), d.listener.Refused()
+		}
+	}
+	return 0, 0
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/config"
@@ -52,6 +53,9 @@ type Options struct {
 
 	// MaxConnections is how many connections each door holds at once; 0 means 65,536. One more is closed at once.
 	MaxConnections int
+	// MaxConnectionsPerAddress is how many of them one address may hold; 0 means a quarter of them. An address of IPv6 is a network
+	// of 64 bits. The file's trusted_proxies have no such bound, nor has this machine if the file does not say whom it trusts.
+	MaxConnectionsPerAddress int
 	// Drain is how long an orderly end may take; 0 means 10s. What is under way is answered in that time.
 	Drain time.Duration
 
@@ -96,6 +100,8 @@ func (o Options) validate() (Options, error) {
 		return o, invalid("Drain", "must not be negative, but is %v; 0 means 10s", o.Drain)
 	case o.MaxConnections < 0:
 		return o, invalid("MaxConnections", "must not be negative, but is %d; 0 means 65,536", o.MaxConnections)
+	case o.MaxConnectionsPerAddress < 0:
+		return o, invalid("MaxConnectionsPerAddress", "must not be negative, but is %d; 0 means a quarter of all", o.MaxConnectionsPerAddress)
 	}
 	if err := o.TLS.validate(); err != nil {
 		return o, err
@@ -124,6 +130,9 @@ func (o Options) validate() (Options, error) {
 	}
 	if o.MaxConnections == 0 {
 		o.MaxConnections = 1 << 16
+	}
+	if o.MaxConnectionsPerAddress == 0 {
+		o.MaxConnectionsPerAddress = connlimit.PerAddress(o.MaxConnections)
 	}
 	if o.timeouts == (timeouts{}) {
 		o.timeouts = usualTimeouts

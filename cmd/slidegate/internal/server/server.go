@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -51,7 +52,7 @@ type Server struct {
 type door struct {
 	name     string
 	option   string // that has its address
-	listener *bounded
+	listener *connlimit.Listener
 	serve    func(net.Listener) error
 	stop     func(context.Context) error // answers what is under way, then closes
 }

@@ -91,6 +91,9 @@ func (h *Handler) Trust(proxies []netip.Prefix) {
 	h.trusted.Store(&proxies)
 }
 
+// Trusted returns the proxies that Trust was last called with. They must not be changed.
+func (h *Handler) Trusted() []netip.Prefix { return *h.trusted.Load() }
+
 func (m Mode) known() bool { return m == Forwarded || m == Nginx }
 
 // ServeHTTP answers one question, whatever method it is asked with: some proxies pass on the client's.
