@@ -4,18 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
+	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
-// proxies reads the proxies whose word is taken.
-func (r *reader) proxies(e yamlfile.Field) (proxies []netip.Prefix) {
+// proxyWords are names for prefixes, as clientip.ParseProxies has them.
+var proxyWords = []string{"loopback", "private"}
+
+// proxies reads the proxies whose word is taken. A list that is empty is not nil: it trusts nobody, and no list at all leaves the
+// choice to the program.
+func (r *reader) proxies(e yamlfile.Field) []netip.Prefix {
+	proxies := []netip.Prefix{}
 	for _, item := range r.items(e, "addresses, such as [10.0.0.0/8, 192.0.2.1]") {
 		text, _, ok := yamlfile.Scalar(item.Value)
 		if !ok {
 			r.Problems.Addf(item.At, "%s: must be an address, or a prefix such as 10.0.0.0/8, not %s", e.Name, yamlfile.NameOf(item.Value))
+			continue
+		}
+		if slices.Contains(proxyWords, text) {
+			named, _ := clientip.ParseProxies(text) // it knows its words
+			proxies = append(proxies, named...)
 			continue
 		}
 		prefix, err := parseAddresses(text)

@@ -65,7 +65,7 @@ var badServiceFiles = []struct{ name, text, want string }{
 		`4:14: failure: "close" is not a way to fail; did you mean "closed"? (there are open, closed, local)`},
 	{"default", top("default_policy: logn"), `1:17: default_policy: "logn" is not a policy; did you mean "login"? (there are api, login)`},
 	{"default list", top("default_policy: [api]"), `1:17: default_policy: must be a text, not a list`},
-	{"proxies", top("trusted_proxies:\n- 10.0.0.1/8\n- fe80::1%eth0\n- private\n- 0.0.0.0/0\n- ::ffff:10.0.0.0/95\n- [::1]\n- 010.0.0.1\n- 10.0.0.0/33\n- fe80::%eth0/64"), `
+	{"proxies", top("trusted_proxies:\n- 10.0.0.1/8\n- fe80::1%eth0\n- local\n- 0.0.0.0/0\n- ::ffff:10.0.0.0/95\n- [::1]\n- 010.0.0.1\n- 10.0.0.0/33\n- fe80::%eth0/64"), `
 2:3: trusted_proxies: "10.0.0.1/8" has bits beyond its length; write 10.0.0.0/8
 3:3: trusted_proxies: "fe80::1%eth0" has a zone, and zones are not compared; write fe80::1
 4:3: trusted_proxies: this is neither an address nor a prefix such as 10.0.0.0/8

@@ -26,7 +26,11 @@ func Format(f *File) []byte {
 	for _, prefix := range s.TrustedProxies {
 		proxies = append(proxies, strconv.Quote(addressText(prefix)))
 	}
-	w.list(0, "trusted_proxies", proxies)
+	if s.TrustedProxies == nil {
+		w.linef(0, "# trusted_proxies: not given; only a proxy on this machine may ask /v1/check, and none if there are tokens")
+	} else {
+		w.list(0, "trusted_proxies", proxies)
+	}
 	if name := f.defaultName(); name != "" {
 		w.linef(0, "default_policy: %s", nameText(name))
 	} else {

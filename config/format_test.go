@@ -76,7 +76,7 @@ func TestFormatDefaults(t *testing.T) {
 	const want = `store: "memory:"
 store_timeout: 100ms
 failure: open
-trusted_proxies: []
+# trusted_proxies: not given; only a proxy on this machine may ask /v1/check, and none if there are tokens
 # default_policy: none, so that a client must name its policy
 policies:
   a:

@@ -44,7 +44,7 @@ type Service struct {
 	Store          string         // a URL; empty means memory:
 	StoreTimeout   time.Duration  // how long a decision may take; 0 means DefaultStoreTimeout
 	Failure        string         // FailOpen, FailClosed or FailLocal; empty means FailOpen
-	TrustedProxies []netip.Prefix // the proxies whose word on a client's address is taken
+	TrustedProxies []netip.Prefix // the proxies whose word on a client's address is taken; nil if the file does not say
 	Default        string         // the policy when a client names none; empty means "default", or the only one
 }
 

@@ -24,7 +24,7 @@ var withoutFlag = []string{
 	"gate.file", "server.File",
 	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies",
 	"generate.Bots", "replay.Trails",
-	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxConnections", "proxy.MaxIdle",
+	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxIdle",
 }
 
 // computed are the options that calls name by a variable, by the package that makes the calls.
@@ -156,27 +156,34 @@ func wrongForServe(t *testing.T, taken, missing string) wrong {
 		serve + "--store memory:?max_keys=few":                                          "--store",
 		serve + "--failure never":                                                       "--failure",
 		serve + "--config " + missing:                                                   "--config",
+		serve + "--max-connections-per-address=-1":                                      "--max-connections-per-address",
+		serve + "--allowed-hosts http://x":                                              "--allowed-hosts",
+		serve + "--reservation-key-file " + missing:                                     "--reservation-key-file",
+		serve + "--reservation-key-file " + short:                                       "--reservation-key-file",
 	}
 }
 
 func wrongForProxy(taken, missing string) wrong {
 	return wrong{
-		"proxy --to h:1":                                    "--to",
-		"proxy --to http://h --http " + taken:               "--http",
-		"proxy --to http://h --route login=1/1s":            "--route",
-		"proxy --to http://h --route /=1/1s --route /=2/1s": "--route",
-		"proxy --to http://h --key {nobody}":                "--key",
-		"proxy --to http://h --key {status}":                "--key",
-		"proxy --to http://h --trusted-proxies all":         "--trusted-proxies",
-		"proxy --to http://h --timeout 0s":                  "--timeout",
-		"proxy --to http://h --drain 0s":                    "--drain",
-		"proxy --to http://h --tls-cert x":                  "--tls-key",
-		"proxy --to http://h --tls-client-ca x":             "--tls-client-ca",
-		"proxy --to http://h --tls-cert x.pem --tls-key y":  "--tls-cert",
-		"proxy --to http://h --store redis://u:p@h?prefx=a": "--store",
-		"proxy --to http://h --failure never":               "--failure",
-		"proxy --to http://h --limit ten":                   "--limit",
-		"proxy --to http://h --config " + missing:           "--config",
+		"proxy --to h:1":                                       "--to",
+		"proxy --to http://h --http " + taken:                  "--http",
+		"proxy --to http://h --route login=1/1s":               "--route",
+		"proxy --to http://h --route /=1/1s --route /=2/1s":    "--route",
+		"proxy --to http://h --key {nobody}":                   "--key",
+		"proxy --to http://h --key {status}":                   "--key",
+		"proxy --to http://h --trusted-proxies all":            "--trusted-proxies",
+		"proxy --to http://h --timeout 0s":                     "--timeout",
+		"proxy --to http://h --drain 0s":                       "--drain",
+		"proxy --to http://h --max-connections 0":              "--max-connections",
+		"proxy --to http://h --max-connections-per-address=-1": "--max-connections-per-address",
+		"proxy --to http://h --websocket-idle 0s":              "--websocket-idle",
+		"proxy --to http://h --tls-cert x":                     "--tls-key",
+		"proxy --to http://h --tls-client-ca x":                "--tls-client-ca",
+		"proxy --to http://h --tls-cert x.pem --tls-key y":     "--tls-cert",
+		"proxy --to http://h --store redis://u:p@h?prefx=a":    "--store",
+		"proxy --to http://h --failure never":                  "--failure",
+		"proxy --to http://h --limit ten":                      "--limit",
+		"proxy --to http://h --config " + missing:              "--config",
 	}
 }
 

@@ -39,6 +39,9 @@ type proxyCommand struct {
 	Headers     string        `option:"proxy.Headers" enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"How answers tell what is left: ietf, draft03, x, x-delta, none." group:"Running"`
 	Timeout     time.Duration `option:"proxy.Timeout" default:"1m" help:"How long the application has to begin its answer." group:"Running"`
 	Drain       time.Duration `option:"proxy.Drain" default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
+	MaxConns    int           `option:"proxy.MaxConnections" name:"max-connections" default:"65536" help:"Connections that are held at once, websockets included." group:"Running"`
+	MaxPerAddr  int           `option:"proxy.MaxConnectionsPerAddress" name:"max-connections-per-address" placeholder:"N" help:"How many of them one address may hold; trusted proxies may hold all. (default: a quarter)" group:"Running"`
+	SocketIdle  time.Duration `option:"proxy.WebsocketIdle" name:"websocket-idle" default:"10m" help:"How long nothing may pass on a websocket until it is cut off." group:"Running"`
 	tlsFlags
 }
 
@@ -90,7 +93,9 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 		p.reload(ctx, hup, g, passing, log)
 	}()
 	defer runtime.KeepAlive(holdRoom())
-	err = passing.Serve(ctx, listener, proxy.ServeOptions{TLS: secure, Drain: p.Drain})
+	err = passing.Serve(ctx, listener, proxy.ServeOptions{
+		TLS: secure, Drain: p.Drain, MaxConnections: p.MaxConns, MaxConnectionsPerAddress: p.MaxPerAddr, WebsocketIdle: p.SocketIdle,
+	})
 	end()
 	<-reloaded
 	return err
@@ -181,6 +186,15 @@ func (p *proxyCommand) proxy(g *gate.Gate, file *config.File, log *slog.Logger) 
 	}
 	if p.Drain <= 0 {
 		return nil, errors.New("--drain: must be above 0")
+	}
+	if p.MaxConns <= 0 {
+		return nil, errors.New("--max-connections: must be above 0")
+	}
+	if p.MaxPerAddr < 0 {
+		return nil, errors.New("--max-connections-per-address: must not be negative")
+	}
+	if p.SocketIdle <= 0 {
+		return nil, errors.New("--websocket-idle: must be above 0")
 	}
 	return proxy.New(g, proxy.Options{
 		To: to, Trusted: file.Service.TrustedProxies, RewriteHost: p.RewriteHost, Headers: dialects[p.Headers], Timeout: p.Timeout, Logger: log,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,12 +42,15 @@ type serveCommand struct {
 	StateEvery time.Duration `option:"server.StateEvery" default:"10s" help:"How often that file is written; a crash loses at most this." group:"Running"`
 	Drain      time.Duration `option:"server.Drain" default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
 	MaxConns   int           `option:"server.MaxConnections" name:"max-connections" default:"65536" help:"Connections that each door holds at once." group:"Running"`
+	MaxPerAddr int           `option:"server.MaxConnectionsPerAddress" name:"max-connections-per-address" placeholder:"N" help:"How many of them one address may hold; trusted proxies may hold all. (default: a quarter)" group:"Running"`
 	LogFormat  string        `enum:"text,json" default:"text" help:"How to write the log: text, json." group:"Running"`
 	LogLevel   slog.Level    `placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. (default: info)" group:"Running"`
 	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
 
 	tlsFlags
-	TokensFile string `option:"server.Tokens server.TokensFile" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens of which clients must show one, one a line. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
+	AllowedHosts []string `option:"server.AllowedHosts" placeholder:"NAME" help:"Names under which a door on loopback without tokens answers besides localhost. A web page could have its own name point to this machine." group:"Security"`
+	KeyFile      string   `option:"server.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"A secret, the same for all instances, from which the key is derived that signs reservations. (default: a random key, kept in the store)" group:"Security"`
+	TokensFile   string   `option:"server.Tokens server.TokensFile" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens of which clients must show one, one a line. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
 }
 
 // tlsFlags say how connections are secured.
@@ -124,6 +128,10 @@ func (s *serveCommand) run(ctx context.Context, c *console, log *slog.Logger) er
 	if err != nil {
 		return err
 	}
+	key, err := readReservationKey(s.KeyFile)
+	if err != nil {
+		return err
+	}
 	if err := s.checkNumbers(); err != nil {
 		return err
 	}
@@ -136,8 +144,8 @@ func (s *serveCommand) run(ctx context.Context, c *console, log *slog.Logger) er
 	running, err := server.New(ctx, server.Options{
 		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(),
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin), Metrics: address(s.Metrics),
-		TLS: s.tlsFlags.read(), Tokens: givenTokens(), TokensFile: s.TokensFile,
-		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns,
+		TLS: s.tlsFlags.read(), Tokens: givenTokens(), TokensFile: s.TokensFile, AllowedHosts: s.AllowedHosts, ReservationKey: key,
+		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns, MaxConnectionsPerAddress: s.MaxPerAddr,
 		Logger: log, OTLP: s.OTLP, Version: version(),
 	})
 	if err != nil {
@@ -323,6 +331,21 @@ func (s *serveCommand) storeLine(file *config.File) string {
 	default:
 		return "memory, forgotten at the end; --state FILE keeps it"
 	}
+}
+
+// readReservationKey reads the secret of the file; nil if there is no file.
+func readReservationKey(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, inFlag("--reservation-key-file", err)
+	}
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return nil, fmt.Errorf("--reservation-key-file: %s is empty; write a long random text into it", path)
+	}
+	return text, nil
 }
 
 // givenTokens returns the tokens of the variable.

@@ -185,7 +185,7 @@ func (s *serving) begun() net.Conn {
 	}
 	s.t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	_, err = io.WriteString(conn, "POST /v1/allow HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n")
+	_, err = io.WriteString(conn, "POST /v1/allow HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n")
 	if err != nil {
 		s.t.Fatal(err)
 	}

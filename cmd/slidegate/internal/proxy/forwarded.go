@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net/http/httputil"
-	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
 )
@@ -30,12 +29,13 @@ func (p *Proxy) trusts(peer string) bool {
 // either: so all that names a client, a host or a scheme is taken out and written anew.
 func (p *Proxy) forward(r *httputil.ProxyRequest) {
 	in, out := r.In.Header, r.Out.Header
-	if !p.trusts(r.In.RemoteAddr) {
-		for name := range out {
-			if strings.HasPrefix(name, "X-Forwarded-") || namesClient[name] {
-				delete(out, name)
-			}
-		}
+	trusted := p.trusts(r.In.RemoteAddr)
+	dropUntold(out, trusted)
+	dropUntold(r.Out.Trailer, trusted) // those that are announced; the others come with the end of the body
+	if way, ok := r.In.Context().Value(passingKey{}).(*passing); ok && way.body != nil {
+		way.body.atEnd = func() { dropUntold(r.Out.Trailer, trusted) }
+	}
+	if !trusted {
 		r.SetXForwarded()
 		return
 	}
@@ -49,10 +49,4 @@ func (p *Proxy) forward(r *httputil.ProxyRequest) {
 	keep("X-Forwarded-Host")
 	keep("X-Forwarded-Proto")
 	keep("Forwarded")
-}
-
-// namesClient are further headers in which proxies name the client.
-var namesClient = map[string]bool{
-	"Forwarded": true, "X-Real-Ip": true, "X-Client-Ip": true, "X-Cluster-Client-Ip": true, "True-Client-Ip": true,
-	"Cf-Connecting-Ip": true, "Fastly-Client-Ip": true,
 }

@@ -8,8 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 )
 
 // ServeOptions are how a proxy is served. The zero value is good.
@@ -21,8 +24,13 @@ type ServeOptions struct {
 	Idle time.Duration
 	// Drain is how long requests that are under way have at the end; 0 means 10 seconds. Websockets have it too.
 	Drain time.Duration
-	// MaxConnections is how many connections are held at once, websockets apart; 0 means 65536.
+	// MaxConnections is how many connections are held at once, websockets included; 0 means 65536.
 	MaxConnections int
+	// MaxConnectionsPerAddress is how many of them one address may hold; 0 means a quarter of them. An address of IPv6 is a network of 64
+	// bits. Trusted proxies have no such bound, nor has this machine if nobody is said to be trusted.
+	MaxConnectionsPerAddress int
+	// WebsocketIdle is how long nothing may pass on a websocket, either way, until it is cut off; 0 means 10 minutes.
+	WebsocketIdle time.Duration
 }
 
 func (o ServeOptions) validate() (ServeOptions, error) {
@@ -33,6 +41,10 @@ func (o ServeOptions) validate() (ServeOptions, error) {
 		return o, invalid("Drain", "must not be negative, but is %v; 0 means 10 seconds", o.Drain)
 	case o.MaxConnections < 0:
 		return o, invalid("MaxConnections", "must not be negative, but is %d; 0 means 65536", o.MaxConnections)
+	case o.MaxConnectionsPerAddress < 0:
+		return o, invalid("MaxConnectionsPerAddress", "must not be negative, but is %d; 0 means a quarter of all", o.MaxConnectionsPerAddress)
+	case o.WebsocketIdle < 0:
+		return o, invalid("WebsocketIdle", "must not be negative, but is %v; 0 means 10 minutes", o.WebsocketIdle)
 	}
 	if o.Idle == 0 {
 		o.Idle = time.Minute
@@ -42,6 +54,12 @@ func (o ServeOptions) validate() (ServeOptions, error) {
 	}
 	if o.MaxConnections == 0 {
 		o.MaxConnections = 1 << 16
+	}
+	if o.MaxConnectionsPerAddress == 0 {
+		o.MaxConnectionsPerAddress = connlimit.PerAddress(o.MaxConnections)
+	}
+	if o.WebsocketIdle == 0 {
+		o.WebsocketIdle = 10 * time.Minute
 	}
 	return o, nil
 }
@@ -63,6 +81,10 @@ func (p *Proxy) Serve(ctx context.Context, listener net.Listener, opts ServeOpti
 	defer cut()
 	busy := new(atomic.Int64)
 	server := p.newServer(base, busy, &opts)
+	listener = connlimit.New(listener, connlimit.Options{
+		Max: opts.MaxConnections, MaxPerAddress: opts.MaxConnectionsPerAddress,
+		Exempt: func(addr netip.Addr) bool { return connlimit.IsProxy(*p.trusted.Load(), addr) },
+	})
 	ended := make(chan error, 1)
 	go func() {
 		if opts.TLS != nil {
@@ -103,9 +125,7 @@ func wait(ctx context.Context, busy *atomic.Int64) int64 {
 }
 
 func (p *Proxy) newServer(base context.Context, busy *atomic.Int64, opts *ServeOptions) *http.Server {
-	held := new(atomic.Int64)
-	most := int64(opts.MaxConnections)
-	handler := p.patiently(opts.Idle)
+	handler := p.patiently(opts.Idle, opts.WebsocketIdle)
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			busy.Add(1)
@@ -119,16 +139,6 @@ func (p *Proxy) newServer(base context.Context, busy *atomic.Int64, opts *ServeO
 		IdleTimeout:       betweenTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
-		ConnState: func(conn net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				if held.Add(1) > most {
-					_ = conn.Close() // the server finds that out, and gives it up
-				}
-			case http.StateClosed, http.StateHijacked:
-				held.Add(-1)
-			}
-		},
 		// OPTIONS * is a request like others: limited, and the application's to answer.
 		DisableGeneralOptionsHandler: true,
 	}

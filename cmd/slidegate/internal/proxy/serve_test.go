@@ -278,7 +278,9 @@ func TestMostConnections(t *testing.T) {
 
 func TestWrongServeOptions(t *testing.T) {
 	r := newRig(t, application(t, echo), plenty())
-	for _, opts := range []proxy.ServeOptions{{Idle: -1}, {Drain: -1}, {MaxConnections: -1}} {
+	for _, opts := range []proxy.ServeOptions{
+		{Idle: -1}, {Drain: -1}, {MaxConnections: -1}, {MaxConnectionsPerAddress: -1}, {WebsocketIdle: -1},
+	} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 type body struct {
 	io.ReadCloser
 	failed atomic.Bool
+	atEnd  func() // called when all of it was read, with the trailers; nil for nothing
 }
 
 // Read reads what comes next.
@@ -21,15 +22,18 @@ func (b *body) Read(to []byte) (int, error) {
 	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) {
 		b.failed.Store(true)
 	}
+	if err == io.EOF && b.atEnd != nil {
+		b.atEnd()
+	}
 	return n, err
 }
 
 // patiently is the handler with a bound on how long a client may keep it waiting. The timeouts of http.Server would not do:
 // they are about whole requests and answers, which may be large, or never end.
-func (p *Proxy) patiently(idle time.Duration) http.Handler {
+func (p *Proxy) patiently(idle, websocketIdle time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
-		to := &patientWriter{ResponseWriter: w, control: control, idle: idle, stream: r.ProtoMajor > 1}
+		to := &patientWriter{ResponseWriter: w, control: control, idle: idle, websocketIdle: websocketIdle, stream: r.ProtoMajor > 1}
 		to.end() // of the server's own timeout
 		if r.Body != nil && r.Body != http.NoBody {
 			from := &patientBody{ReadCloser: r.Body, control: control, idle: idle}
@@ -69,6 +73,8 @@ type patientWriter struct {
 	control *http.ResponseController
 	idle    time.Duration
 	stream  bool // of HTTP/2, which is ended by a deadline even if nothing is being written
+
+	websocketIdle time.Duration
 }
 
 func (w *patientWriter) begin() {

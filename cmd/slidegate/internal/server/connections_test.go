@@ -112,7 +112,7 @@ func (s *service) connect(t *testing.T, door string) *client {
 	t.Cleanup(func() { conn.Close() })
 	c := &client{conn, "PING\r\n", "+PONG\r\n"}
 	if door == "http" {
-		c.ping, c.pong = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "ok\n"
+		c.ping, c.pong = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "ok\n"
 	}
 	if !c.answered() {
 		return nil
@@ -197,7 +197,7 @@ func TestSlowIsCut(t *testing.T) {
 		door, text string
 	}{
 		{header, "http", ""}, {header, "http", halves[0]}, {header, "http", halves[1]}, {request, "http", halves[2]},
-		{idle, "http", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"}, // and nothing after it
+		{idle, "http", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"}, // and nothing after it
 		{header, "grpc", ""}, {header, "grpc", "PRI * HTTP/2.0\r\n"},
 	} {
 		t.Run(fmt.Sprint(sent.door, i), func(t *testing.T) {

@@ -82,7 +82,7 @@ func crowd() (status int) {
 	}
 	for range order.Idle {
 		work <- func() error {
-			return hold(order.HTTP, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "ok\n")
+			return hold(order.HTTP, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "ok\n")
 		}
 	}
 	for range order.IdleRSP {
@@ -109,9 +109,9 @@ func crowd() (status int) {
 
 // halves are requests that are not whole.
 var halves = []string{
-	"POST /v1/allow HTTP/1.1\r\nHost: x\r\nX-Slow: ", // a byte of the header follows now and then
+	"POST /v1/allow HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", // a byte of the header follows now and then
 	"POST /v1/allow HTTP/1.1\r\nHos",
-	"POST /v1/allow HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"key",
+	"POST /v1/allow HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"key",
 }
 
 var (

@@ -42,12 +42,13 @@ func (s *Server) openDoors() error {
 		if d.address == "" {
 			continue
 		}
-		listener, err := listen(d.option, d.address, s.opts.MaxConnections)
+		listener, err := s.listen(d.option, d.address)
 		if err != nil {
 			return err
 		}
 		made := &door{name: d.name, option: d.option, listener: listener}
 		s.doors = append(s.doors, made)
+		s.warnIfOpen(made)
 		if err := d.open(made, d.secure.config(d.protocols...)); err != nil {
 			return err
 		}
@@ -56,7 +57,7 @@ func (s *Server) openDoors() error {
 }
 
 func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) error {
-	server := newHTTP(handler, secure, s.opts.timeouts, s.log)
+	server := newHTTP(s.checkHost(d.listener.Addr(), handler), secure, s.opts.timeouts, s.log)
 	d.serve = func(l net.Listener) (err error) {
 		if secure != nil {
 			err = server.ServeTLS(l, "", "")

@@ -17,3 +17,13 @@ func (s *Server) File() *config.File { return s.opts.File }
 
 // Path returns where the file of policies is.
 func (s *Server) Path() string { return s.opts.Path }
+
+// Connections returns how many connections a listener holds, and how many it has refused.
+func (s *Server) Connections(listener string) (open, refused int64) {
+	for _, d := range s.doors {
+		if d.name == listener {
+			return d.listener.Open(), d.listener.Refused()
+		}
+	}
+	return 0, 0
+}

@@ -4,56 +4,22 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net"
+	"net/netip"
 	"os"
-	"sync"
-	"sync/atomic"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 )
 
-// listen opens the address of an option for at most so many connections at once.
-func listen(option, address string, most int) (*bounded, error) {
+// listen opens the address of an option, within the bounds of connections.
+func (s *Server) listen(option, address string) (*connlimit.Listener, error) {
 	inner, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, invalid(option, "%w", err)
 	}
-	return &bounded{Listener: inner, most: int64(most)}, nil
-}
-
-// bounded is a listener that holds a number of connections and closes those beyond it, so that one client who opens many
-// cannot use up what the process may open.
-type bounded struct {
-	net.Listener
-	most    int64
-	open    atomic.Int64
-	refused atomic.Int64
-}
-
-// Accept waits for a connection for which there is room.
-func (b *bounded) Accept() (net.Conn, error) {
-	for {
-		conn, err := b.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if b.open.Add(1) <= b.most {
-			return &counted{Conn: conn, door: b}, nil
-		}
-		b.open.Add(-1)
-		b.refused.Add(1)
-		_ = conn.Close()
-	}
-}
-
-// counted is a connection that makes room when it is closed.
-type counted struct {
-	net.Conn
-	door   *bounded
-	closed sync.Once
-}
-
-// Close closes the connection.
-func (c *counted) Close() error {
-	c.closed.Do(func() { c.door.open.Add(-1) })
-	return c.Conn.Close()
+	return connlimit.New(inner, connlimit.Options{
+		Max: s.opts.MaxConnections, MaxPerAddress: s.opts.MaxConnectionsPerAddress,
+		Exempt: func(addr netip.Addr) bool { return connlimit.IsProxy(s.forward.Trusted(), addr) },
+	}), nil
 }
 
 // Config reads the files of t; nil if there are none.

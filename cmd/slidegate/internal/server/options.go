@@ -5,9 +5,12 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -33,11 +36,20 @@ type Options struct {
 	// TLS is for all doors but Admin on loopback. Its files are watched, and read again when they change.
 	TLS TLS
 	// Tokens are what clients must show, one of them: Authorization: Bearer TOKEN or X-Slidegate-Token: TOKEN in HTTP and
-	// gRPC, AUTH in RESP. With none, whoever can reach a door may ask. Not asked of /healthz, /readyz and /v1/check: proxies
-	// pass on what their clients send, and forward-auth believes only proxies that it trusts.
+	// gRPC, AUTH in RESP. With none, whoever can reach a door may ask. Not asked of /healthz and /readyz, nor of /v1/check where
+	// the file's trusted_proxies name the caller.
 	Tokens []string
 	// TokensFile has more tokens, one per line; empty if there is no such file. It is watched, and read again when it changes.
 	TokensFile string
+
+	// AllowedHosts are names by which HTTP and Admin may be asked on loopback without tokens, besides localhost and the addresses of
+	// loopback. Under other names they do not answer, but for /healthz, /readyz and /v1/check: a web page could have its own name
+	// point to this machine. Listeners that other machines reach, and those that ask for tokens, answer under any name.
+	AllowedHosts []string
+
+	// ReservationKey is a secret of at least 16 bytes from which the key is derived that signs reservations. Give all instances the
+	// same. Without it, the key is random, and kept in the store if that is shared, or in a file beside State.
+	ReservationKey []byte
 
 	// State is a file that keeps what a memory store knows across restarts: written every StateEvery (10s if it is 0) and at
 	// an orderly end, read at the start. Empty means that a restart forgets.
@@ -46,6 +58,9 @@ type Options struct {
 
 	// MaxConnections is how many connections each door holds at once; 0 means 65,536. One more is closed at once.
 	MaxConnections int
+	// MaxConnectionsPerAddress is how many of them one address may hold; 0 means a quarter of them. An address of IPv6 is a network
+	// of 64 bits. The file's trusted_proxies have no such bound, nor has this machine if the file does not say whom it trusts.
+	MaxConnectionsPerAddress int
 	// Drain is how long an orderly end may take; 0 means 10s. What is under way is answered in that time.
 	Drain time.Duration
 
@@ -90,9 +105,19 @@ func (o Options) validate() (Options, error) {
 		return o, invalid("Drain", "must not be negative, but is %v; 0 means 10s", o.Drain)
 	case o.MaxConnections < 0:
 		return o, invalid("MaxConnections", "must not be negative, but is %d; 0 means 65,536", o.MaxConnections)
+	case o.MaxConnectionsPerAddress < 0:
+		return o, invalid("MaxConnectionsPerAddress", "must not be negative, but is %d; 0 means a quarter of all", o.MaxConnectionsPerAddress)
 	}
 	if err := o.TLS.validate(); err != nil {
 		return o, err
+	}
+	for _, host := range o.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, "/*: ") {
+			return o, invalid("AllowedHosts", "%q is not the name of a host; write it without a scheme, a port or a pattern, such as slidegate.internal", host)
+		}
+	}
+	if n := len(o.ReservationKey); n > 0 && n < seal.MinSecret {
+		return o, invalid("ReservationKey", "has %d bytes; write at least %d", n, seal.MinSecret)
 	}
 	if o.StateEvery == 0 {
 		o.StateEvery = 10 * time.Second
@@ -102,6 +127,9 @@ func (o Options) validate() (Options, error) {
 	}
 	if o.MaxConnections == 0 {
 		o.MaxConnections = 1 << 16
+	}
+	if o.MaxConnectionsPerAddress == 0 {
+		o.MaxConnectionsPerAddress = connlimit.PerAddress(o.MaxConnections)
 	}
 	if o.timeouts == (timeouts{}) {
 		o.timeouts = usualTimeouts

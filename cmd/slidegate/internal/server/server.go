@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
@@ -54,7 +56,7 @@ type Server struct {
 type door struct {
 	name     string
 	option   string // that has its address
-	listener *bounded
+	listener *connlimit.Listener
 	serve    func(net.Listener) error
 	stop     func(context.Context) error // answers what is under way, then closes
 }
@@ -100,13 +102,19 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
-	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{Logger: s.log, MeterProvider: meters, OnRefused: s.top.add}); err != nil {
+	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{
+		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log),
+	}); err != nil {
 		return err
 	}
 	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
 		return err
 	}
-	if s.forward, err = forward.New(s.gate, forward.Options{Trusted: s.opts.File.Service.TrustedProxies, Logger: s.log}); err != nil {
+	checks := forward.Options{Trusted: s.opts.File.Service.TrustedProxies, Logger: s.log}
+	if s.NeedsToken() {
+		checks.ValidToken = func(token string) bool { return s.tokens.has(token) }
+	}
+	if s.forward, err = forward.New(s.gate, checks); err != nil {
 		return err
 	}
 	domains, err := loadDomains(s.opts.Envoy)

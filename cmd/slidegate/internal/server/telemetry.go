@@ -97,8 +97,8 @@ func (t *telemetry) watchDoors(doors []*door) error {
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for _, d := range doors {
 			name := metric.WithAttributes(attribute.String("slidegate.door", d.name))
-			o.ObserveInt64(open, d.listener.open.Load(), name)
-			o.ObserveInt64(refused, d.listener.refused.Load(), name)
+			o.ObserveInt64(open, d.listener.Open(), name)
+			o.ObserveInt64(refused, d.listener.Refused(), name)
 		}
 		return nil
 	}, open, refused)

@@ -30,14 +30,23 @@ func (h *Handler) answer(w http.ResponseWriter, mode Mode, v *gate.Verdict, err 
 	case http.StatusServiceUnavailable:
 		body = h.answers.Refusal(v)
 		h.storeLog.Warn("forward: the store could not answer", err)
-	default:
-		body = problemjson.Document{Status: status, Detail: err.Error()}.Text()
+	default: // what there is instead is for the log: Traefik and Caddy show this answer to the client
+		h.questionLog.Warn("forward: the question cannot be answered", err)
+		body = problemjson.Document{Status: status, Detail: detailOf(status)}.Text()
 	}
 	if mode == Nginx && status != http.StatusBadRequest {
 		w.Header()[Status] = []string{strconv.Itoa(status)}
 		status = http.StatusForbidden
 	}
 	problemjson.Send(w, status, body)
+}
+
+// detailOf is what is told about a question that the gate cannot answer.
+func detailOf(status int) string {
+	if status == http.StatusBadRequest {
+		return "the policy that the proxy asks for does not exist; the log of the service lists those that do"
+	}
+	return "the policy cannot be decided by this store; the log of the service says why"
 }
 
 // sendProblem answers a request that is not a valid question. To a proxy this is neither an admission nor a refusal, so that

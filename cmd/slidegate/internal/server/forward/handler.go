@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -41,11 +42,15 @@ const Status = "X-Slidegate-Status"
 type Options struct {
 	// Mode is who asks, unless the query says so: ?mode=nginx. There is no header for it, because clients could send it.
 	Mode Mode
-	// Trusted are the proxies that may ask, besides those on the loopback interface. See Handler.Trust.
+	// Trusted are the proxies that may ask without a token. See Handler.Trust.
 	Trusted []netip.Prefix
+	// ValidToken reports whether a token is one of the service's; nil means that the service has none. A proxy that shows one
+	// may ask from any address: in Authorization, in X-Slidegate-Token, or in the query as ?token=TOKEN, for proxies whose
+	// configuration sets no headers.
+	ValidToken func(token string) bool
 	// TrustUnix lets everybody ask who connects over a Unix socket.
 	TrustUnix bool
-	// Logger gets why the store could not answer, and warnings of requests from untrusted proxies, once a second at most;
+	// Logger gets why a question could not be answered, and warnings of requests from untrusted proxies, once a second at most;
 	// nil means nobody does. Keys are never in it.
 	Logger *slog.Logger
 }
@@ -54,10 +59,10 @@ type Options struct {
 type Handler struct {
 	gate    *gate.Gate
 	opts    Options
-	trusted atomic.Pointer[[]netip.Prefix]
+	trusted atomic.Pointer[[]netip.Prefix] // to nil if nobody was named
 	answers gate.Answers
 
-	storeLog, peerLog *throttlelog.Logger
+	storeLog, peerLog, questionLog *throttlelog.Logger
 }
 
 // New returns a handler that asks a gate.
@@ -71,40 +76,45 @@ func New(g *gate.Gate, opts Options) (*Handler, error) {
 	if !opts.Mode.known() {
 		return nil, errors.New("forward: Mode: " + string(opts.Mode) + " is none; there are forwarded and nginx")
 	}
-	h := &Handler{gate: g, opts: opts, storeLog: throttlelog.New(opts.Logger), peerLog: throttlelog.New(opts.Logger)}
+	h := &Handler{gate: g, opts: opts}
+	h.storeLog, h.peerLog, h.questionLog = throttlelog.New(opts.Logger), throttlelog.New(opts.Logger), throttlelog.New(opts.Logger)
 	h.Trust(opts.Trusted)
 	return h, nil
 }
 
-// Trust says which proxies may ask from now on, besides those on the loopback interface: the service calls it with the
-// trusted proxies of a file that it has reloaded.
+// Trust sets which proxies may ask without a token from now on. The service calls it with the trusted proxies of a file that it
+// has reloaded. With nil, which is a file that does not say, those on the loopback interface may, unless the service has tokens: then
+// it is meant to be reached by those who have one, and whatever passes requests on to it from the same machine would be a way
+// around them.
 func (h *Handler) Trust(proxies []netip.Prefix) {
-	all := make([]netip.Prefix, len(proxies))
-	copy(all, proxies)
-	h.trusted.Store(&all)
+	proxies = slices.Clone(proxies) // nil stays nil
+	h.trusted.Store(&proxies)
 }
+
+// Trusted returns the proxies that Trust was last called with. They must not be changed.
+func (h *Handler) Trusted() []netip.Prefix { return *h.trusted.Load() }
 
 func (m Mode) known() bool { return m == Forwarded || m == Nginx }
 
 // ServeHTTP answers one question, whatever method it is asked with: some proxies pass on the client's.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	mode, policy, err := h.question(r)
+	q, err := h.question(r)
 	if err != nil {
 		sendProblem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	if !h.trusts(r.RemoteAddr) {
-		h.peerLog.Warn("forward: request from an untrusted proxy", nil)
-		sendProblem(w, http.StatusForbidden, "the caller is not a trusted proxy; add its address to trusted_proxies")
+	if !h.trusts(r.RemoteAddr) && !h.authorized(r, q.token) {
+		h.peerLog.Warn("forward: request from an untrusted proxy; "+h.howToTrust(), nil)
+		sendProblem(w, http.StatusForbidden, "the caller is not a trusted proxy; "+h.howToTrust())
 		return
 	}
-	asked, err := rebuild(r, mode)
+	asked, err := rebuild(r, q.mode)
 	if err != nil {
 		sendProblem(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	v, err := h.check(r.Context(), asked, policy)
-	h.answer(w, mode, &v, err)
+	v, err := h.check(r.Context(), asked, q.policy)
+	h.answer(w, q.mode, &v, err)
 }
 
 // check asks the policies that the request matches, or the one that is named.
@@ -115,39 +125,46 @@ func (h *Handler) check(ctx context.Context, r *http.Request, policy string) (ga
 	return h.gate.CheckPolicy(ctx, policy, r)
 }
 
+// question is what the query says.
+type question struct {
+	mode          Mode
+	policy, token string
+}
+
 // question reads the query of whoever asks, which is part of the proxy's configuration.
-func (h *Handler) question(r *http.Request) (mode Mode, policy string, err error) {
-	mode = h.opts.Mode
+func (h *Handler) question(r *http.Request) (q question, err error) {
+	q.mode = h.opts.Mode
 	raw := r.URL.RawQuery
 	if raw == "" {
-		return mode, "", nil
+		return q, nil
 	}
 	fields, err := parseQuery(raw)
 	if passedOn(r) {
 		_, saysMode := fields["mode"]
 		_, saysPolicy := fields["policy"]
 		if saysMode || saysPolicy {
-			return "", "", errPassedOn
+			return q, errPassedOn
 		}
-		return mode, "", nil
+		return q, nil
 	}
 	if err != nil {
-		return "", "", err
+		return q, err
 	}
 	if said, ok := fields["mode"]; ok {
-		if mode = Mode(said); !mode.known() {
-			return "", "", errors.New("forward: mode: must be forwarded or nginx")
+		if q.mode = Mode(said); !q.mode.known() {
+			return q, errors.New("forward: mode: must be forwarded or nginx")
 		}
 	}
 	policy, ok := fields["policy"]
 	if ok && policy == "" {
-		return "", "", errors.New("forward: policy: is empty; name one, or leave it out to ask all that match")
+		return q, errors.New("forward: policy: is empty; name one, or leave it out to ask all that match")
 	}
-	return mode, policy, nil
+	q.policy, q.token = policy, fields["token"]
+	return q, nil
 }
 
 // queryNames are the fields of the query.
-var queryNames = []string{"mode", "policy"}
+var queryNames = []string{"mode", "policy", "token"}
 
 // nearest is for errors about a field that there is not.
 func nearest(name string) string {

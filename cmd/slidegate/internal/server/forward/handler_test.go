@@ -152,7 +152,7 @@ func TestWhoMayAsk(t *testing.T) {
 		Logger:  slog.New(slog.NewTextHandler(&log, nil)),
 	}, false)
 	for peer, want := range map[string]int{
-		"127.0.0.1:1": 200, "127.9.9.9:1": 200, "[::1]:1": 200, "[::ffff:127.0.0.1]:1": 200, "10.1.2.3:1": 200, "[::ffff:10.1.2.3]:1": 200,
+		"127.0.0.1:1": 403, "127.9.9.9:1": 403, "[::1]:1": 403, "[::ffff:127.0.0.1]:1": 403, "10.1.2.3:1": 200, "[::ffff:10.1.2.3]:1": 200,
 		"172.16.0.1:1": 200, "172.32.0.1:1": 403, "11.0.0.1:1": 403, "203.0.113.7:1": 403, "[2001:db8::1]:1": 403, "@": 403, "": 403, "nonsense": 403,
 	} {
 		client := "198.51.100." + fmt.Sprint(len(peer)) // none of them has used up its quota
@@ -166,7 +166,7 @@ func TestWhoMayAsk(t *testing.T) {
 		t.Errorf("logged %q", text)
 	}
 	s.Trust([]netip.Prefix{netip.MustParsePrefix("203.0.113.7/32")})
-	for peer, want := range map[string]int{"10.1.2.3:1": 403, "203.0.113.7:1": 200, "127.0.0.1:1": 200} {
+	for peer, want := range map[string]int{"10.1.2.3:1": 403, "203.0.113.7:1": 200, "127.0.0.1:1": 403} {
 		if got := s.ask(peer, Path, traefik("GET", "/", "1.2.3.4")...); got.StatusCode != want {
 			t.Errorf("after Trust: %s: %s", peer, told(got))
 		}

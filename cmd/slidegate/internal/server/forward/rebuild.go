@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
@@ -24,8 +25,8 @@ func parseQuery(raw string) (fields map[string]string, err error) {
 		if len(given) > 1 && err == nil {
 			err = fmt.Errorf("forward: %s: is there twice; keep one", name)
 		}
-		if name != "mode" && name != "policy" && err == nil {
-			err = fmt.Errorf("forward: %q is not a field of this query%s (there are mode and policy)", name, nearest(name))
+		if !slices.Contains(queryNames, name) && err == nil {
+			err = fmt.Errorf("forward: %q is not a field of this query%s (there are mode, policy and token)", name, nearest(name))
 		}
 		fields[name] = given[0]
 	}
@@ -46,21 +47,49 @@ func passedOn(r *http.Request) bool {
 	return false
 }
 
-// trusts tells whether a peer may say whom it asks for. Everybody else could invent the headers.
+// trusts reports whether a peer may say whom it asks for because of its address. Everybody else could invent the headers.
 func (h *Handler) trusts(peer string) bool {
 	addr, ok := clientip.Parse(peer)
 	if !ok {
 		return h.opts.TrustUnix && (peer == "" || peer[0] == '@' || peer[0] == '/')
 	}
-	if addr.IsLoopback() {
-		return true
+	named := *h.trusted.Load()
+	if named == nil {
+		return addr.IsLoopback() && h.opts.ValidToken == nil
 	}
-	for _, proxies := range *h.trusted.Load() {
+	for _, proxies := range named {
 		if proxies.Contains(addr) || contains4(proxies, addr) {
 			return true
 		}
 	}
 	return false
+}
+
+// tokenHeader is the header for a token where Authorization is the client's.
+const tokenHeader = "X-Slidegate-Token"
+
+// authorized reports whether the caller shows a token. Clients' own headers may be passed on beside what the proxy sets, so a wrong
+// token in one place does not rule out a right one in another.
+func (h *Handler) authorized(r *http.Request, inQuery string) bool {
+	valid := h.opts.ValidToken
+	if valid == nil {
+		return false
+	}
+	if inQuery != "" && valid(inQuery) || slices.ContainsFunc(r.Header[tokenHeader], valid) {
+		return true
+	}
+	return slices.ContainsFunc(r.Header["Authorization"], func(line string) bool {
+		scheme, token, _ := strings.Cut(line, " ")
+		return strings.EqualFold(scheme, "Bearer") && valid(strings.TrimSpace(token))
+	})
+}
+
+// howToTrust is what to do about a caller that is not trusted.
+func (h *Handler) howToTrust() string {
+	if h.opts.ValidToken == nil {
+		return "add its address to trusted_proxies"
+	}
+	return "have it send a token in X-Slidegate-Token, or add its address to trusted_proxies"
 }
 
 // contains4 is for a prefix of IPv4 that is written in IPv6.
@@ -110,6 +139,7 @@ func rebuild(r *http.Request, mode Mode) (*http.Request, error) {
 			u.Scheme, u.Host = proto, asked.Host
 		}
 	}
+	delete(asked.Header, tokenHeader) // it is the proxy's, and must not become part of a key
 	// Proxies find the same site under SHOP.example and shop.example., and that must not be a way around a policy for it.
 	asked.Host = httplimit.CanonicalHost(asked.Host)
 	stepBack(asked)

@@ -137,6 +137,7 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 	case v.Decision.Allowed:
 		res = slidegate.Reservation{ID: rand.Text(), Charges: []slidegate.ReservedCharge{}}
 	}
+	g.sign(ctx, s.order[part.Policy].Name, &res)
 	return res, v, err
 }
 
@@ -146,6 +147,9 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservation, actual ...int64) error {
 	s := g.now.Load()
 	p, err := s.find(policy)
+	if err == nil {
+		err = g.verify(ctx, p.Name, r)
+	}
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ type Options struct {
 	// OnRefused is called with every key that was refused, or would have been where a policy only watches. It must be quick
 	// and safe for concurrent use, and must not keep the key without a copy.
 	OnRefused func(policy, key string)
+	// Signer signs reservations, and Settle refuses those without its signature; nil leaves them unsigned, for clients that
+	// are trusted not to invent any.
+	Signer Signer
 }
 
 // Gate decides by policies. It is safe for concurrent use. The zero value is not usable; New makes it.

@@ -23,9 +23,10 @@ type late struct {
 
 // link is a store that was connected to.
 type link struct {
-	store store.Store
-	ping  func(context.Context) error
-	close func()
+	store   store.Store
+	ping    func(context.Context) error
+	keepKey func(ctx context.Context, proposed []byte) ([]byte, error)
+	close   func()
 }
 
 // connector connects once, or says why not. What it returns outlives ctx.
@@ -57,6 +58,13 @@ func (l *late) ping(ctx context.Context) error {
 	return l.down()
 }
 
+func (l *late) keepKey(ctx context.Context, proposed []byte) ([]byte, error) {
+	if link := l.link.Load(); link != nil {
+		return link.keepKey(ctx, proposed)
+	}
+	return nil, l.down()
+}
+
 // The times between attempts to connect grow from the first to the last.
 const (
 	firstPause = 100 * time.Millisecond
@@ -72,7 +80,7 @@ func (o *Opened) connectLater(name string, sketch store.Store, connect connector
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	o.ping = l.ping
+	o.ping, o.KeepKey = l.ping, l.keepKey
 	o.close = append(o.close, func() error {
 		cancel()
 		running.Wait()

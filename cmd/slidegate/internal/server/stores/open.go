@@ -49,6 +49,10 @@ type Opened struct {
 	// Memory is the store itself if it is in memory, for whoever keeps its state over a restart; else nil.
 	Memory *memstore.Store
 
+	// KeepKey keeps a key in the store, for all who share it: it returns the one that is there, which is the proposed one if
+	// there was none. It is nil if the store is in memory, which nobody shares.
+	KeepKey func(ctx context.Context, proposed []byte) ([]byte, error)
+
 	ping  func(context.Context) error
 	close []func() error // the last first
 }

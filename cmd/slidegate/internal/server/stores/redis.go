@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -171,7 +172,7 @@ func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 		}
 		return nil
 	}
-	return &link{store: store, ping: ping, close: client.Close}, nil
+	return &link{store: store, ping: ping, keepKey: keepKeyInRedis(client, cmp.Or(t.store.Prefix, "slidegate")), close: client.Close}, nil
 }
 
 func dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {

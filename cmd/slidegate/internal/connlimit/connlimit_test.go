@@ -1,0 +1,114 @@
+package connlimit
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+)
+
+// line is a listener to which a test hands connections.
+type line struct {
+	net.Listener
+	conns chan net.Conn
+}
+
+func (l *line) Accept() (net.Conn, error) {
+	conn, ok := <-l.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+// from is a connection from an address.
+type from struct {
+	net.Conn
+	remote net.Addr
+	closed bool
+}
+
+func (f *from) RemoteAddr() net.Addr { return f.remote }
+func (f *from) Close() error         { f.closed = true; return nil }
+
+func tcp(addr string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr)) }
+
+// play has connections come in, and returns those that were let in.
+func play(t *testing.T, opts Options, remotes ...net.Addr) (l *Listener, in []net.Conn, got string) {
+	t.Helper()
+	conns := make(chan net.Conn, len(remotes))
+	all := make([]*from, len(remotes))
+	for i, remote := range remotes {
+		all[i] = &from{remote: remote}
+		conns <- all[i]
+	}
+	close(conns)
+	l = New(&line{conns: conns}, opts)
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			break
+		}
+		in = append(in, conn)
+	}
+	for _, one := range all {
+		got += map[bool]string{true: "-", false: "+"}[one.closed]
+	}
+	return l, in, got
+}
+
+func TestBounds(t *testing.T) {
+	exempt := func(addr netip.Addr) bool { return addr == netip.MustParseAddr("10.0.0.1") }
+	for _, test := range []struct {
+		remotes []string
+		want    string
+	}{
+		{[]string{"192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", "192.0.2.2:1"}, "++-+"},
+		{[]string{"192.0.2.1:1", "[::ffff:192.0.2.1]:2", "192.0.2.1:3"}, "++-"},
+		{[]string{"[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::ffff:1:2:3]:1", "[2001:db8:0:1::1]:1"}, "++-+"},
+		{[]string{"[fe80::1%eth0]:1", "[fe80::2%eth1]:1", "[fe80::3]:1"}, "++-"},
+		{[]string{"10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3", "10.0.0.1:4", "[::ffff:10.0.0.1]:5", "10.0.0.1:6"}, "+++++-"}, // all there may be
+		{[]string{"192.0.2.1:1", "192.0.2.1:1", "192.0.2.2:1", "192.0.2.2:1", "192.0.2.3:1", "192.0.2.4:1"}, "+++++-"},
+	} {
+		var remotes []net.Addr
+		for _, remote := range test.remotes {
+			remotes = append(remotes, tcp(remote))
+		}
+		l, in, got := play(t, Options{Max: 5, MaxPerAddress: 2, Exempt: exempt}, remotes...)
+		if got != test.want {
+			t.Errorf("%v: got %s, want %s", test.remotes, got, test.want)
+		}
+		if l.Open() != int64(len(in)) || l.Refused() != int64(len(remotes)-len(in)) {
+			t.Errorf("%v: %d are held and %d were refused, of %d and %d", test.remotes, l.Open(), l.Refused(), len(in), len(remotes)-len(in))
+		}
+		for _, conn := range in {
+			_ = conn.Close()
+			_ = conn.Close() // which counts once
+		}
+		if l.Open() != 0 || len(l.byAddr) != 0 {
+			t.Errorf("%v: when all have gone, %d are held of %v", test.remotes, l.Open(), l.byAddr)
+		}
+	}
+	if _, _, got := play(t, Options{Max: 3, MaxPerAddress: 1}, &net.UnixAddr{Name: "@"}, &net.UnixAddr{Name: "@"}, &net.UnixAddr{}, &net.UnixAddr{}); got != "+++-" {
+		t.Errorf("a Unix socket: got %s, want +++-", got)
+	}
+}
+
+func TestIsProxy(t *testing.T) {
+	some := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, test := range []struct {
+		trusted []netip.Prefix
+		addr    string
+		want    bool
+	}{
+		{nil, "127.0.0.2", true}, {nil, "::1", true}, {nil, "10.0.0.1", false},
+		{[]netip.Prefix{}, "127.0.0.1", false}, {some, "127.0.0.1", false}, {some, "10.0.0.1", true}, {some, "11.0.0.1", false},
+	} {
+		if got := IsProxy(test.trusted, netip.MustParseAddr(test.addr)); got != test.want {
+			t.Errorf("%v, %s: got %v, want %v", test.trusted, test.addr, got, test.want)
+		}
+	}
+	if got := fmt.Sprint(PerAddress(1), PerAddress(3), PerAddress(60), PerAddress(1<<16)); got != "1 1 15 16384" {
+		t.Errorf("got %s, want 1 1 15 16384", got)
+	}
+}

@@ -1,0 +1,190 @@
+// Package attack_test attacks the service and the proxy as strangers would, through real proxies where these make the difference.
+package attack_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client was closed
+}
+
+const (
+	token    = "0123456789abcdef"
+	patience = 30 * time.Second
+)
+
+// program finds a program that tools/deps installs.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
+		if path, err := exec.LookPath(at); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("there is no %s: make test installs it", name)
+	return ""
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
+}
+
+// example reads a file of the documentation with some of its text replaced.
+func example(t *testing.T, path string, pairs ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(string(text), pairs[i]) {
+			t.Fatalf("%s: there is no %q to replace", path, pairs[i])
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(string(text))
+}
+
+// nginxMain is what a configuration of nginx needs around its servers, to run as one process in a folder.
+const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
+events { worker_connections 256; }
+http {
+  access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
+  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
+  %[2]s
+}
+`
+
+// runNginx runs nginx with servers that listen on ports.
+func runNginx(t *testing.T, servers string, ports ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(path, fmt.Appendf(nil, nginxMain, dir, servers), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, exec.Command(program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", path), ports...)
+}
+
+// runCaddy runs Caddy with sites that listen on ports.
+func runCaddy(t *testing.T, sites string, ports ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "Caddyfile")
+	if err := os.WriteFile(path, []byte("{\n\tadmin off\n\tauto_https off\n}\n"+sites), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", path)
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	run(t, cmd, ports...)
+}
+
+// run starts a program, which ends with the test, and returns once it listens on the ports.
+func run(t *testing.T, cmd *exec.Cmd, ports ...string) {
+	t.Helper()
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	deadline := time.Now().Add(patience)
+	for _, port := range ports {
+		for {
+			conn, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
+			if err == nil {
+				_ = conn.Close()
+				break
+			}
+			select {
+			case <-ended:
+				t.Fatalf("%s has ended: %s", cmd.Path, output.String())
+			case <-time.After(5 * time.Millisecond):
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s does not listen on %s", cmd.Path, port)
+			}
+		}
+	}
+}
+
+// reply is an answer that was read to its end.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request to a port from an address of this machine; lines are headers, and Host if it is among them.
+func send(t *testing.T, from, port, method, path, body string, lines ...string) reply {
+	t.Helper()
+	text := method + " " + path + " HTTP/1.1\r\nConnection: close\r\n"
+	if !strings.Contains(strings.Join(lines, "\n"), "Host: ") {
+		text += "Host: 127.0.0.1:" + port + "\r\n"
+	}
+	for _, line := range lines {
+		text += line + "\r\n"
+	}
+	return sendRaw(t, from, port, text+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body))
+}
+
+// sendRaw sends bytes as they are, and reads the first answer to them.
+func sendRaw(t *testing.T, from, port, text string) reply {
+	t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: patience}
+	conn, err := dialer.Dial("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	method, _, _ := strings.Cut(text, " ")
+	got, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("no answer to %.80q: %v", text, err)
+	}
+	defer got.Body.Close()
+	read, _ := io.ReadAll(got.Body) // a connection that is cut after the answer says enough
+	return reply{got.StatusCode, got.Header, string(read)}
+}
+
+// portOf is the port of an address.
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return port
+}

@@ -1,0 +1,49 @@
+package server_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// TestReservationsOfInstances: instances that share a store settle each other's reservations, also after a restart, and refuse
+// those that none of them made.
+func TestReservationsOfInstances(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) string{
+		"redis":    func(t *testing.T) string { return "redis://" + redistest.Server(t).Addr() },
+		"cluster":  func(t *testing.T) string { return "redis+cluster://" + redistest.Cluster(t)[0].Addr() },
+		"postgres": func(t *testing.T) string { return pgtest.Start(t, "fsync = off").URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := "store: " + strconv.Quote(open(t)) + "\nstore_timeout: 5s\npolicies:\n  default: {limits: [100/1h fixed-window]}\n"
+			instances := []*servertest.Service{servertest.Start(t, file, nil), servertest.Start(t, file, nil), servertest.Start(t, file, nil)}
+			var made []string
+			for _, one := range instances {
+				got := one.Ask(t, "http", "POST", "/v1/reserve", `{"key":"me","cost":5}`)
+				_, reservation, found := strings.Cut(got.Body, `"reservation":`)
+				if got.Status != http.StatusOK || !found {
+					t.Fatalf("got %d %s, want a reservation", got.Status, got.Body)
+				}
+				made = append(made, strings.TrimSuffix(strings.TrimSpace(reservation), "}"))
+			}
+			instances[0].Stop(t)
+			instances[0] = servertest.Start(t, file, nil)
+			for i, reservation := range made {
+				for j, one := range instances {
+					if got := one.Ask(t, "http", "POST", "/v1/settle", `{"cost":5,"reservation":`+reservation+`}`); got.Status != http.StatusNoContent {
+						t.Errorf("instance %d, a reservation of instance %d: got %d %s, want 204", j, i, got.Status, got.Body)
+					}
+					forged := strings.Replace(reservation, `"cost":5`, `"cost":50`, 1)
+					if got := one.Ask(t, "http", "POST", "/v1/cancel", `{"reservation":`+forged+`}`); got.Status != http.StatusBadRequest {
+						t.Errorf("instance %d, one that was changed: got %d %s, want 400", j, got.Status, got.Body)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// lying are headers in which applications look for the client, the host, the scheme or the path.
+var lying = []string{
+	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Uri", "X-Forwarded", "Forwarded",
+	"Forwarded-For", "X-Real-IP", "Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6",
+	"Fastly-Client-IP", "Fly-Client-IP", "X-Azure-ClientIP", "X-Azure-SocketIP", "X-AppEngine-User-IP", "X-AppEngine-Remote-Addr", "DO-Connecting-IP",
+	"WL-Proxy-Client-IP", "Proxy-Client-IP", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Originating-IP", "X-Remote-IP", "X-Remote-Addr",
+	"X-ProxyUser-IP", "X-NF-Client-Connection-IP", "X-Vercel-Forwarded-For", "Incap-Client-IP", "Ali-Cdn-Real-Ip", "Cdn-Src-Ip",
+	"CloudFront-Viewer-Address", "X-Original-URL", "X-Rewrite-URL", "X-Original-URI", "X-Original-Host", "X-Host", "X-Script-Name",
+}
+
+// spellings are ways to write a name that applications take for the same one.
+func spellings(name string) []string {
+	all := []string{name, strings.ToLower(name), strings.ToUpper(name)}
+	for _, instead := range []string{"_", ".", "~"} {
+		all = append(all, strings.ReplaceAll(name, "-", instead), strings.Replace(name, "-", instead, 1), strings.ToLower(strings.ReplaceAll(name, "-", instead)))
+	}
+	return slices.Compact(all)
+}
+
+// arrived tells all names that arrive with the lie in them, in the head and after the body.
+func arrived(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	for _, h := range []http.Header{r.Header, r.Trailer} {
+		for _, name := range slices.Sorted(maps.Keys(h)) {
+			if strings.Contains(strings.Join(h[name], "|"), "6.6.6.6") {
+				fmt.Fprintf(w, "%s ", name)
+			}
+		}
+	}
+	fmt.Fprintf(w, "xff=%s", strings.Join(r.Header["X-Forwarded-For"], "|"))
+}
+
+// TestUntoldHeaders: in whatever header and spelling a client names itself or its path, the application is not told.
+func TestUntoldHeaders(t *testing.T) {
+	r := newRig(t, application(t, arrived), plenty())
+	for _, name := range lying {
+		for _, spelling := range spellings(name) {
+			if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\n" + spelling + ": 6.6.6.6\r\nConnection: close\r\n\r\n"); got.body != "xff=127.0.0.1" {
+				t.Errorf("%s: the application saw %s", spelling, got.body)
+			}
+		}
+	}
+	for _, name := range []string{"X-Realm", "X-Client-Version", "User-Agent", "api_key", "X_Tenant", "X-Ip", "X-HTTP-Method-Override", "Via", "X-Request-Id"} {
+		if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\n" + name + ": 6.6.6.6\r\nConnection: close\r\n\r\n"); !strings.Contains(strings.ToLower(got.body), strings.ToLower(name)) {
+			t.Errorf("%s is not passed on: the application saw %s", name, got.body)
+		}
+	}
+}
+
+// TestUntoldTrailers: nor does it matter whether it stands before the body or after it, and whether it was announced.
+func TestUntoldTrailers(t *testing.T) {
+	r := newRig(t, application(t, arrived), plenty())
+	for _, name := range append([]string{"X_Forwarded_For", "x.real.ip"}, lying...) {
+		for _, announced := range []string{"", "Trailer: " + name + "\r\n", "Trailer: X-Sum\r\n", "Trailer: X-Sum, " + name + "\r\n"} {
+			got := r.raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n" + announced +
+				"\r\n3\r\nabc\r\n0\r\n" + name + ": 6.6.6.6\r\nX-Sum: 6.6.6.6\r\n\r\n")
+			want := "xff=127.0.0.1"
+			if strings.Contains(announced, "X-Sum") {
+				want = "X-Sum " + want
+			}
+			if got.StatusCode != 200 || strings.TrimPrefix(got.body, "X-Sum ") != "xff=127.0.0.1" || strings.Contains(announced, "X-Sum") && got.body != want {
+				t.Errorf("%s with %q: got %d, and the application saw %s, want %s", name, announced, got.StatusCode, got.body, want)
+			}
+		}
+	}
+}
+
+// TestToldByTrusted: what a trusted proxy writes is passed on, but for spellings that only clients write.
+func TestToldByTrusted(t *testing.T) {
+	s := plenty()
+	s.trusted = loopback
+	r := newRig(t, application(t, arrived), s)
+	for _, name := range []string{"X-Real-IP", "Fly-Client-IP", "X-Original-URL", "Forwarded", "True-Client-IP"} {
+		if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\n" + name + ": 6.6.6.6\r\nConnection: close\r\n\r\n"); !strings.Contains(strings.ToLower(got.body), strings.ToLower(name)) {
+			t.Errorf("%s is not passed on: the application saw %s", name, got.body)
+		}
+		odd := strings.ReplaceAll(name, "-", "_")
+		if got := r.raw("GET / HTTP/1.1\r\nHost: h\r\n" + odd + ": 6.6.6.6\r\nConnection: close\r\n\r\n"); odd != name && got.body != "xff=127.0.0.1" {
+			t.Errorf("%s: the application saw %s", odd, got.body)
+		}
+	}
+}

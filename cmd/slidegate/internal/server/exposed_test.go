@@ -1,0 +1,219 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+)
+
+const someToken = "0123456789abcdef"
+
+// TestOpenListenersAreWarnedOf: who listens for other machines and asks for no token is told so, once for each listener.
+func TestOpenListenersAreWarnedOf(t *testing.T) {
+	a := newAuthority(t)
+	for name, test := range map[string]struct {
+		change func(*server.Options)
+		want   []string
+	}{
+		"loopback":  {nil, nil},
+		"localhost": {func(o *server.Options) { o.HTTP, o.RESP = "localhost:0", "[::1]:0" }, nil},
+		"all":       {func(o *server.Options) { o.HTTP, o.GRPC, o.RESP = "0.0.0.0:0", ":0", "[::]:0" }, []string{"http", "grpc", "resp"}},
+		"one":       {func(o *server.Options) { o.RESP = "0.0.0.0:0" }, []string{"resp"}},
+		"tokens": {func(o *server.Options) {
+			o.HTTP, o.GRPC, o.RESP, o.Tokens = "0.0.0.0:0", "0.0.0.0:0", "0.0.0.0:0", []string{someToken}
+		}, nil},
+		"certificates": {func(o *server.Options) {
+			o.HTTP, o.GRPC, o.RESP, o.TLS = "0.0.0.0:0", "0.0.0.0:0", "0.0.0.0:0", a.server()
+			o.TLS.ClientCA = a.path("ca.pem")
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := start(t, plain, test.change).Log.String()
+			if got := strings.Count(log, "asks for no token"); got != len(test.want) {
+				t.Errorf("got %d warnings, want %d:\n%s", got, len(test.want), log)
+			}
+			for _, door := range test.want {
+				if !strings.Contains(log, "door="+door) {
+					t.Errorf("there is no warning about %s:\n%s", door, log)
+				}
+			}
+		})
+	}
+}
+
+// askAs asks a listener under a Host.
+func (s *service) askAs(t *testing.T, listener, host, method, path, body string, headers ...string) reply {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(s.Address(listener))
+	r, err := http.NewRequest(method, "http://127.0.0.1:"+port+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = host
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Origin", "http://"+host)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{got.StatusCode, got.Header, string(text)}
+}
+
+// rebound are requests that a web page could have a browser on this machine send, if its own name pointed here.
+var rebound = []struct{ listener, method, path, body string }{
+	{"http", "POST", "/v1/allow", question}, {"http", "POST", "/v1/peek", question}, {"http", "POST", "/v1/refund", question},
+	{"http", "POST", "/v1/reserve", question}, {"http", "GET", "/v1/openapi.json", ""}, {"http", "GET", "/", ""}, {"http", "POST", "/json", "{}"},
+	{"admin", "GET", "/v1/top", ""}, {"admin", "GET", "/v1/explain?key=me", ""}, {"admin", "POST", "/v1/reset", question},
+	{"admin", "GET", "/metrics", ""}, {"admin", "GET", "/", ""},
+}
+
+// TestHosts: on loopback and without tokens, nobody is answered who asks for another machine.
+func TestHosts(t *testing.T) {
+	s := start(t, roomy, func(o *server.Options) { o.AllowedHosts = []string{"Slidegate.Internal"} })
+	for _, ask := range rebound {
+		for _, host := range []string{
+			"rebound.evil.example", "rebound.evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "evil.localhost.example", "0.0.0.0",
+			"192.0.2.1:8080", "[2001:db8::1]:8080", "slidegate.internal.evil.example", "localhost:evil.example", "xlocalhost", "2130706433", "127.1",
+		} {
+			if got := s.askAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status != http.StatusMisdirectedRequest || !strings.Contains(got.body, "--allowed-hosts") {
+				t.Errorf("%s %s as %s: got %d %s, want 421 and what to do", ask.method, ask.path, host, got.status, got.body)
+			}
+		}
+		for _, host := range []string{
+			"localhost", "localhost:8080", "LOCALHOST", "localhost.", "127.0.0.1", "127.9.9.9:1", "[::1]:8080", "[::1]", "[::ffff:127.0.0.1]:1",
+			"slidegate.internal", "SLIDEGATE.internal.:8080",
+		} {
+			if got := s.askAs(t, ask.listener, host, ask.method, ask.path, ask.body); got.status == http.StatusMisdirectedRequest {
+				t.Errorf("%s %s as %s: got %d %s, want an answer", ask.method, ask.path, host, got.status, got.body)
+			}
+		}
+	}
+}
+
+// TestHostsOfProxies: proxies pass their clients' Host on, and load balancers have one of their own.
+func TestHostsOfProxies(t *testing.T) {
+	s := start(t, roomy, nil)
+	for _, path := range []string{"/healthz", "/readyz", "/v1/check", "/v1/check?mode=nginx"} {
+		got := s.askAs(t, "http", "shop.example", "GET", path, "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "192.0.2.1",
+			"X-Original-Method", "GET", "X-Original-URI", "/")
+		if got.status != http.StatusOK {
+			t.Errorf("%s as shop.example: got %d %s, want 200", path, got.status, got.body)
+		}
+	}
+}
+
+// TestHostsElsewhere: where others can reach the listener, and where it asks for tokens, it answers under any name.
+func TestHostsElsewhere(t *testing.T) {
+	open := start(t, roomy, func(o *server.Options) { o.HTTP = "0.0.0.0:0" })
+	if got := open.askAs(t, "http", "slidegate:8080", "POST", "/v1/allow", question); got.status != http.StatusOK {
+		t.Errorf("a listener for all: got %d %s, want 200", got.status, got.body)
+	}
+	secured := start(t, roomy, func(o *server.Options) { o.Tokens = []string{someToken} })
+	for _, ask := range rebound {
+		if ask.path == "/" {
+			continue // which says what this is to anybody
+		}
+		if got := secured.askAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body); got.status != http.StatusUnauthorized {
+			t.Errorf("%s %s without a token: got %d, want 401", ask.method, ask.path, got.status)
+		}
+		if got := secured.askAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body, "Authorization", "Bearer "+someToken); got.status == http.StatusUnauthorized || got.status == http.StatusMisdirectedRequest {
+			t.Errorf("%s %s with a token: got %d", ask.method, ask.path, got.status)
+		}
+	}
+}
+
+// forged is a reservation that nobody made.
+func forged(key string) string {
+	return `{"id":"x","charges":[{"limit":"3/1h fixed-window","key":"` + key + `","cost":0,"at":1}]}`
+}
+
+const thrice = "policies:\n  default: {limits: [3/1h fixed-window]}\n"
+
+// TestForgedReservations: with a reservation that the service did not make, nobody can be locked out and nothing can be given back.
+func TestForgedReservations(t *testing.T) {
+	for name, change := range map[string]func(*server.Options){
+		"plain": nil, "tokens": func(o *server.Options) { o.Tokens = []string{someToken} },
+		"key": func(o *server.Options) { o.ReservationKey = []byte("a secret of some length") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, thrice, change)
+			bearer := []string{"Authorization", "Bearer " + someToken}
+			for _, r := range []string{forged("bWU="), strings.Replace(forged("bWU="), `"x"`, `"x.v1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"`, 1), `{"id":"x","charges":[]}`} {
+				got := s.ask(t, "http", "POST", "/v1/settle", `{"reservation":`+r+`,"cost":9007199254740991}`, bearer...)
+				if got.status != http.StatusBadRequest || !strings.Contains(got.body, "not made by this service") {
+					t.Errorf("/v1/settle %s: got %d %s, want 400", r, got.status, got.body)
+				}
+				if got := s.ask(t, "http", "POST", "/v1/cancel", `{"reservation":`+r+`}`, bearer...); got.status != http.StatusBadRequest {
+					t.Errorf("/v1/cancel %s: got %d %s, want 400", r, got.status, got.body)
+				}
+				for _, command := range []string{"SG.SETTLE default %s 9007199254740991", "SG.CANCEL default %s"} {
+					quoted := `"` + strings.ReplaceAll(r, `"`, `\"`) + `"`
+					if got := s.resp(t, "AUTH "+someToken+"\r\n"+fmt.Sprintf(command, quoted)); !strings.Contains(got, "-ERR ") || !strings.Contains(got, "not made by this service") {
+						t.Errorf("%s %s: got %q, want an error", command, r, got)
+					}
+				}
+			}
+			if got := s.allow(t, "default", "me", bearer...); got != http.StatusOK {
+				t.Errorf("the victim: got %d, want 200", got)
+			}
+			made := s.reserve(t, "me", bearer...)
+			if got := s.settle(t, made, bearer...); got != http.StatusNoContent {
+				t.Errorf("a reservation of the service's own: got %d, want 204", got)
+			}
+		})
+	}
+}
+
+// reserve reserves a unit and returns the reservation as JSON.
+func (s *service) reserve(t *testing.T, key string, headers ...string) string {
+	t.Helper()
+	got := s.ask(t, "http", "POST", "/v1/reserve", `{"key":"`+key+`"}`, headers...)
+	_, made, found := strings.Cut(got.body, `"reservation":`)
+	if got.status != http.StatusOK || !found {
+		t.Fatalf("got %d %s, want a reservation", got.status, got.body)
+	}
+	return strings.TrimSuffix(strings.TrimSpace(made), "}")
+}
+
+func (s *service) settle(t *testing.T, made string, headers ...string) int {
+	t.Helper()
+	return s.ask(t, "http", "POST", "/v1/settle", `{"reservation":`+made+`,"cost":2}`, headers...).status
+}
+
+// TestReservationsOutlive: where the counts outlive a restart, so do reservations; and instances with the same key know each
+// other's.
+func TestReservationsOutlive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	keep := func(o *server.Options) { o.State = path }
+	before := start(t, thrice, keep)
+	made := before.reserve(t, "me")
+	before.Stop(t)
+	if info, err := os.Stat(path + ".key"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of the key: %v, %v, want one that only its owner reads", info, err)
+	}
+	if got := start(t, thrice, keep).settle(t, made); got != http.StatusNoContent {
+		t.Errorf("after a restart: got %d, want 204", got)
+	}
+	if got := start(t, thrice, nil).settle(t, made); got != http.StatusBadRequest {
+		t.Errorf("at another service: got %d, want 400", got)
+	}
+	same := func(o *server.Options) { o.ReservationKey = []byte("a secret of some length") }
+	if got := start(t, thrice, same).settle(t, start(t, thrice, same).reserve(t, "me")); got != http.StatusNoContent {
+		t.Errorf("at another instance: got %d, want 204", got)
+	}
+}

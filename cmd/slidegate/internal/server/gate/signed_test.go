@@ -1,0 +1,80 @@
+package gate
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// TestSignedReservations: a reservation is settled as it was handed out, under the policy that it was made under, and no other way.
+func TestSignedReservations(t *testing.T) {
+	file, err := config.Parse("f", []byte("policies:\n  api: {limits: [10/1h, 10/1m]}\n  also: {limits: [10/1h, 10/1m]}\n  free: {limits: [1/1h], allow: [\"key:me\"]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(file, Stores{Open: store, Closed: store, Local: store}, Options{Signer: seal.New(nil, slog.New(slog.DiscardHandler))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserve := func(policy string) slidegate.Reservation {
+		r, v, err := g.Reserve(t.Context(), Ask{Policy: policy, Key: "me", Cost: 2})
+		if err != nil || !v.Decision.Allowed {
+			t.Fatal(v, err)
+		}
+		text, err := json.Marshal(r) // as it goes to the client and comes back
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back slidegate.Reservation
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Fatal(err)
+		}
+		return back
+	}
+	for name, change := range map[string]func(*slidegate.Reservation){
+		"id":       func(r *slidegate.Reservation) { r.ID = "X" + r.ID[1:] },
+		"unsigned": func(r *slidegate.Reservation) { r.ID = r.ID[:26] },
+		"version":  func(r *slidegate.Reservation) { r.ID = r.ID[:26] + ".v2." + r.ID[30:] },
+		"group":    func(r *slidegate.Reservation) { r.Group = "g" },
+		"key":      func(r *slidegate.Reservation) { r.Charges[0].Key = []byte("victim") },
+		"cost":     func(r *slidegate.Reservation) { r.Charges[0].Cost = 9 },
+		"at":       func(r *slidegate.Reservation) { r.Charges[1].At++ },
+		"quota":    func(r *slidegate.Reservation) { r.Charges[0].Limit.Quota = 11 },
+		"fewer":    func(r *slidegate.Reservation) { r.Charges = r.Charges[:1] },
+		"none":     func(r *slidegate.Reservation) { r.Charges = nil },
+		"more":     func(r *slidegate.Reservation) { r.Charges = append(r.Charges, r.Charges[0]) },
+		"order":    func(r *slidegate.Reservation) { r.Charges[0], r.Charges[1] = r.Charges[1], r.Charges[0] },
+		"zero":     func(r *slidegate.Reservation) { *r = slidegate.Reservation{} },
+	} {
+		r := reserve("api")
+		untouched := r
+		untouched.Charges = append([]slidegate.ReservedCharge{}, r.Charges...)
+		change(&r)
+		for verb, err := range map[string]error{"settle": g.Settle(t.Context(), "api", r, 9), "cancel": g.Cancel(t.Context(), "api", r)} {
+			if !errors.Is(err, slidegate.ErrReservation) {
+				t.Errorf("%s with another %s: got %v, want ErrReservation", verb, name, err)
+			}
+		}
+		if err := g.Cancel(t.Context(), "also", untouched); !errors.Is(err, slidegate.ErrReservation) {
+			t.Errorf("another policy: got %v, want ErrReservation", err)
+		}
+		if err := g.Cancel(t.Context(), "api", untouched); err != nil {
+			t.Errorf("as it was: %v", err)
+		}
+	}
+	r := reserve("free") // nothing was charged
+	r.Charges = nil
+	if err := g.Settle(t.Context(), "free", r, 1); err != nil {
+		t.Errorf("one without charges: %v", err)
+	}
+}

@@ -1,0 +1,42 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
+)
+
+// keeper returns what keeps the key by which reservations are signed; nil if it ends with this process, as do the counts.
+func (s *Server) keeper() seal.Keeper {
+	switch {
+	case len(s.opts.ReservationKey) > 0:
+		return seal.Fixed(s.opts.ReservationKey)
+	case s.stores.KeepKey != nil:
+		return s.stores.KeepKey
+	case s.opts.State != "":
+		return keepInFile(s.opts.State + ".key")
+	}
+	return nil
+}
+
+// keepInFile keeps a key in a file that only its owner can read.
+func keepInFile(path string) seal.Keeper {
+	return func(_ context.Context, proposed []byte) ([]byte, error) {
+		kept, err := os.ReadFile(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return kept, err
+		}
+		return proposed, writeWhole(path, proposed)
+	}
+}
+
+// writeWhole writes a file under another name first, so that there is never a part of it.
+func writeWhole(path string, content []byte) error {
+	if err := os.WriteFile(path+unfinished, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+unfinished, path)
+}

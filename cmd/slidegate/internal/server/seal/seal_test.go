@@ -1,0 +1,122 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// shelf is a Keeper that can lose its key, and be down.
+type shelf struct {
+	key   []byte
+	down  bool
+	asked int
+}
+
+func (s *shelf) keep(_ context.Context, proposed []byte) ([]byte, error) {
+	s.asked++
+	if s.down {
+		return nil, errors.New("down")
+	}
+	if s.key == nil {
+		s.key = bytes.Clone(proposed)
+	}
+	return s.key, nil
+}
+
+func newKey(k Keeper) *Key { return New(k, slog.New(slog.DiscardHandler)) }
+
+var text = []byte("text")
+
+// TestShared: services that share a keeper know each other's signatures, and others do not.
+func TestShared(t *testing.T) {
+	s := &shelf{}
+	one, two, stranger := newKey(s.keep), newKey(s.keep), newKey(nil)
+	signature := one.Sign(t.Context(), text)
+	for name, test := range map[string]struct {
+		by              *Key
+		text, signature string
+		want            bool
+	}{
+		"itself": {one, "text", signature, true}, "another": {two, "text", signature, true}, "a stranger": {stranger, "text", signature, false},
+		"another text": {two, "test", signature, false}, "another signature": {two, "text", stranger.Sign(t.Context(), text), false},
+		"a part": {two, "text", signature[:40], false}, "nothing": {two, "text", "", false}, "not base64": {two, "text", signature + "=", false},
+		// The last character has two bits that say nothing, which must be zero: nobody needs a second spelling.
+		"another spelling": {two, "text", signature[:42] + string(signature[42]+1), false},
+	} {
+		if got := test.by.Verify(t.Context(), []byte(test.text), test.signature); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+	if strings.Contains(signature, ".") || len(signature) != 43 {
+		t.Errorf("got the signature %q, want 43 letters and digits", signature)
+	}
+}
+
+// TestFixed: the same secret is the same key, whoever has it.
+func TestFixed(t *testing.T) {
+	secret := []byte("a secret of some length")
+	signature := newKey(Fixed(secret)).Sign(t.Context(), text)
+	if !newKey(Fixed(secret)).Verify(t.Context(), text, signature) {
+		t.Error("another service with the same secret does not know the signature")
+	}
+	if newKey(Fixed([]byte("another secret of some length"))).Verify(t.Context(), text, signature) {
+		t.Error("a service with another secret takes the signature for its own")
+	}
+}
+
+// TestKeeperDown: what is signed while there is no key to share stays good for whoever signed it.
+func TestKeeperDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{down: true}
+		one, two := newKey(s.keep), newKey(s.keep)
+		early := one.Sign(t.Context(), text)
+		for range 100 {
+			one.Sign(t.Context(), text)
+		}
+		if s.asked != 1 {
+			t.Errorf("the keeper was asked %d times in a moment, want 1", s.asked)
+		}
+		s.down = false
+		time.Sleep(time.Second)
+		two.Sign(t.Context(), text) // its key is the one that is kept
+		late := one.Sign(t.Context(), text)
+		if !one.Verify(t.Context(), text, early) || !one.Verify(t.Context(), text, late) || !two.Verify(t.Context(), text, late) {
+			t.Error("a signature is not recognized any more")
+		}
+	})
+}
+
+// TestKeyLost: a keeper that has lost its key gets it back, and one that has another is followed.
+func TestKeyLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{}
+		one := newKey(s.keep)
+		before := one.Sign(t.Context(), text)
+		s.key = nil
+		time.Sleep(time.Minute)
+		one.Sign(t.Context(), text)
+		if restarted := newKey(s.keep); !restarted.Verify(t.Context(), text, before) {
+			t.Error("the key was lost, though a service had it")
+		}
+		s.key = nil
+		other := newKey(s.keep)
+		theirs := other.Sign(t.Context(), text) // before the first noticed
+		time.Sleep(time.Second)
+		if !one.Verify(t.Context(), text, theirs) || !one.Verify(t.Context(), text, before) {
+			t.Error("a service does not follow its keeper, or forgets the key before")
+		}
+		asked := s.asked
+		for range 100 {
+			one.Verify(t.Context(), text, "AAAA")
+		}
+		if s.asked != asked {
+			t.Errorf("wrong signatures have the keeper asked %d times in a moment", s.asked-asked)
+		}
+	})
+}

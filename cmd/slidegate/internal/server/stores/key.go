@@ -1,0 +1,58 @@
+package stores
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/rueidis"
+)
+
+// keepKeyInRedis keeps a key under a name that no limit has: theirs end in a brace, or in what follows one.
+func keepKeyInRedis(client rueidis.Client, prefix string) func(context.Context, []byte) ([]byte, error) {
+	name := prefix + ":reservation-key"
+	return func(ctx context.Context, proposed []byte) ([]byte, error) {
+		set := client.B().Set().Key(name).Value(rueidis.BinaryString(proposed)).Nx().Build()
+		if err := client.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) { // nil: there is one already
+			return nil, failed("redis", err)
+		}
+		kept, err := client.Do(ctx, client.B().Get().Key(name).Build()).AsBytes()
+		if err != nil {
+			return nil, failed("redis", err)
+		}
+		return kept, nil
+	}
+}
+
+// undefinedTable is what PostgreSQL calls a table that is not there.
+const undefinedTable = "42P01"
+
+// keepKeyIn keeps a key in a table of its own, which has one row. The table is made when the first key is kept, unless the URL
+// forbids it to make any.
+func (t *postgresTarget) keepKeyIn(pool *pgxpool.Pool) func(context.Context, []byte) ([]byte, error) {
+	table := pgx.Identifier{cmp.Or(t.store.Schema, "public"), cmp.Or(t.store.Prefix, "slidegate_") + "reservation_key"}.Sanitize()
+	read := func(ctx context.Context) (kept []byte, err error) {
+		err = pool.QueryRow(ctx, "SELECT key FROM "+table).Scan(&kept)
+		return kept, err
+	}
+	return func(ctx context.Context, proposed []byte) ([]byte, error) {
+		kept, err := read(ctx)
+		if missing, ok := errors.AsType[*pgconn.PgError](err); ok && missing.Code == undefinedTable && t.migrate {
+			// Two that make it at the same moment get in each other's way, and the table is there all the same.
+			_, _ = pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+" (one boolean PRIMARY KEY DEFAULT true CHECK (one), key bytea NOT NULL)")
+			err = pgx.ErrNoRows
+		}
+		if errors.Is(err, pgx.ErrNoRows) {
+			if _, err = pool.Exec(ctx, "INSERT INTO "+table+" (key) VALUES ($1) ON CONFLICT DO NOTHING", proposed); err == nil {
+				kept, err = read(ctx)
+			}
+		}
+		if err != nil {
+			return nil, failed("postgres", err)
+		}
+		return kept, nil
+	}
+}
