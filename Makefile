@@ -34,7 +34,7 @@ race: deps ## all tests with the race detector
 	$(GO) test -race work
 
 deps: # what the tests need besides Go
-	@tools/deps cc chromium curl redis postgres pgbouncer nginx caddy wrk
+	@tools/deps cc chromium curl redis postgres pgbouncer nginx caddy wrk redis-py node
 
 check: lint test ## what CI runs
 
