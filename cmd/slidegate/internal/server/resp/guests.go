@@ -7,12 +7,9 @@ package resp
 // guestShare is which part of MaxConnections guests may take: a quarter.
 const guestShare = 4
 
-// roomLocked makes room for another client, and reports whether there is any.
+// roomLocked makes room for another client, and reports whether there is any. Where no token is wanted there are no guests.
 func (s *Server) roomLocked() bool {
 	full := len(s.conns)-s.evicted >= s.opts.MaxConnections
-	if len(s.tokens) == 0 {
-		return !full
-	}
 	if full || s.guests.Len() >= max(1, s.opts.MaxConnections/guestShare) {
 		return s.evictLocked()
 	}
