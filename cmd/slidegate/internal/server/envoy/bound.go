@@ -22,6 +22,7 @@ type bound struct {
 // out for each limit. It is safe for concurrent use.
 type binder struct {
 	store store.Store
+	quota bool // all rules are in quota mode
 	mu    sync.RWMutex
 	known map[binding]*store.Limit
 }
@@ -66,6 +67,10 @@ func (b *binder) bind(domain string, limit slidegate.Limit) (*store.Limit, error
 
 // rule makes a rule ready.
 func (b *binder) rule(domain string, s *spec, tally *tally) (*bound, error) {
+	if b.quota && !s.quotaMode {
+		given := *s
+		given.quotaMode, s = true, &given
+	}
 	r := &bound{spec: s, tally: tally}
 	if s.unlimited {
 		return r, nil

@@ -37,6 +37,8 @@ type Options struct {
 	ClosedIsError bool
 	// Shadow makes every answer OK, whatever the limits say; the statuses still tell.
 	Shadow bool
+	// Quota puts every rule in quota mode: over its limit, it refuses a request only if all rules of the request are.
+	Quota bool
 	// MaxWindows is how many different windows the limits that come with descriptors may have over the life of the service, those
 	// of one unit aside: each is a shape of limits, and a store keeps something for each. A descriptor with a further one is over
 	// its limit. 0 means 64.
@@ -90,7 +92,7 @@ func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 	s := &Service{
 		store: st, opts: opts, metrics: m, health: health.NewServer(),
 		most:   min(MaxDescriptors, st.Traits().MaxCharges),
-		binder: &binder{store: st, known: map[binding]*store.Limit{}}, windows: &windows{most: opts.MaxWindows, known: map[time.Duration]struct{}{}},
+		binder: &binder{store: st, quota: opts.Quota, known: map[binding]*store.Limit{}}, windows: &windows{most: opts.MaxWindows, known: map[time.Duration]struct{}{}},
 	}
 	s.work.New = func() any { return new(work) }
 	if err := s.Reload(domains); err != nil {
