@@ -34,7 +34,7 @@ race: deps ## all tests with the race detector
 	$(GO) test -race work
 
 deps: # what the tests need besides Go
-	@tools/deps cc chromium curl redis postgres pgbouncer nginx caddy wrk
+	@tools/deps cc chromium curl redis postgres pgbouncer nginx caddy wrk redis-py node
 
 check: lint test ## what CI runs
 
@@ -89,7 +89,7 @@ soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, a
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
 
 postgres-versions: deps ## the tests of the PostgreSQL store on 13 to 18, each installed from npm into a folder in /tmp
-	@tools/deps npm
+	@tools/deps node
 	@tools/postgres-versions
 
 bench-replay: ## how many requests of a log a second one core replays

@@ -37,6 +37,7 @@ type serveCommand struct {
 	EnvoyHeaders  string   `enum:"response,request,both,none" default:"response" help:"Who gets headers that tell of the limit: the client with the response, the upstream with the request, both or none." group:"Envoy"`
 	EnvoyMetadata bool     `help:"Give Envoy dynamic metadata: the domain and the descriptors, as it sent them, and the metadata of rules." group:"Envoy"`
 	EnvoyShadow   bool     `help:"Answer OK whatever the limits say; the statuses still tell." group:"Envoy"`
+	EnvoyQuota    bool     `help:"Put all rules in quota mode: refuse a request only if all of its rules are over their limits." group:"Envoy"`
 
 	State      string        `option:"server.State" placeholder:"FILE" help:"Keep what is in memory across restarts, in this file." group:"Running"`
 	StateEvery time.Duration `option:"server.StateEvery" default:"10s" help:"How often that file is written; a crash loses at most this." group:"Running"`
@@ -180,7 +181,7 @@ func (s *serveCommand) envoyAnswers() envoy.Options {
 	return envoy.Options{
 		ResponseHeaders: s.EnvoyHeaders == "response" || s.EnvoyHeaders == "both",
 		RequestHeaders:  s.EnvoyHeaders == "request" || s.EnvoyHeaders == "both",
-		DynamicMetadata: s.EnvoyMetadata, Shadow: s.EnvoyShadow,
+		DynamicMetadata: s.EnvoyMetadata, Shadow: s.EnvoyShadow, Quota: s.EnvoyQuota,
 	}
 }
 

@@ -49,7 +49,9 @@ func (s *Server) public() http.Handler {
 	}
 	mux.Handle("/v1/check", s.forward) // see Options.Tokens
 	if s.envoy != nil {
-		mux.Handle("/json", s.tokens.require(s.envoy.Handler()))
+		if len(s.opts.Envoy) > 0 { // otherwise it would say OK to everything
+			mux.Handle("/json", s.tokens.require(s.envoy.Handler()))
+		}
 		mux.Handle("/healthcheck", s.envoy.Handler())
 	}
 	return s.telemetry.traced(mux)

@@ -38,6 +38,20 @@ func TestGoRedis(t *testing.T) {
 				t.Errorf("RESP%d: %d of a pipeline: %v, %v", protocol, i, got, err)
 			}
 		}
+		answers = nil
+		if _, err := client.TxPipelined(t.Context(), func(p redis.Pipeliner) error { // which is a transaction
+			for range 3 {
+				answers = append(answers, p.Do(t.Context(), "SG.ALLOW", "default", "bob"))
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		for i, answer := range answers {
+			if got, err := answer.Int64Slice(); err != nil || got[2] != int64(9-i) {
+				t.Errorf("RESP%d: %d of a transaction: %v, %v", protocol, i, got, err)
+			}
+		}
 		if err := client.Do(t.Context(), "SG.ALLOW", "nobody", "ann").Err(); err == nil || !strings.Contains(err.Error(), "unknown policy") {
 			t.Errorf("RESP%d: an unknown policy: %v", protocol, err)
 		}

@@ -39,6 +39,8 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 	for i := range w.asked {
 		a := &w.asked[i]
 		switch {
+		case a.refused != nil && !a.refund:
+			response.Statuses[i] = o.refused(ctx, a.refused)
 		case a.unlimited:
 			response.Statuses[i] = &rls.RateLimitResponse_DescriptorStatus{Code: codeOK, LimitRemaining: math.MaxUint32}
 		case a.rule == nil:
@@ -89,6 +91,19 @@ func (o *outcome) status(ctx context.Context, a *asked, answer *rule.Answer) *rl
 		a.rule.tally.add(ctx, verdictOK)
 	}
 	o.add(a, st, retryAfter)
+	return st
+}
+
+// refused makes the status of a descriptor whose limit cannot be counted, and adds it to the outcome.
+func (o *outcome) refused(ctx context.Context, b *bound) *rls.RateLimitResponse_DescriptorStatus {
+	b.tally.add(ctx, verdictOver)
+	st := &rls.RateLimitResponse_DescriptorStatus{
+		Code: codeOver, CurrentLimit: b.current, DurationUntilReset: durationpb.New(b.spec.limit.Window),
+	}
+	if !o.over || o.retryAfter != rule.Never {
+		o.tells, o.retryAfter = st, rule.Never
+	}
+	o.over = true
 	return st
 }
 

@@ -7,16 +7,19 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 const severalLimits = `
@@ -103,8 +106,38 @@ descriptors:
 		}
 	}
 	const descriptors = `"domain": "d", "descriptors": [{"entries": ["a=1"]}, {"entries": ["b=2", "x="]}, {"entries": ["b=2"]}, {"entries": ["c=3"]}]`
-	check(0, `{`+descriptors+`, "metadata": {"route": {"a": 1, "first": "yes", "b": {"deep": 2}}, "list": ["x", null, true, 1.5]}}`)
-	check(1, `{`+descriptors+`, "hitsAddend": 1, "metadata": {"route": {"b": {"deep": 2}, "first": "no"}, "list": 7}}`) // a is over
+	check(0, `{`+descriptors+`, "metadata": {"route": {"a": 1, "first": true, "b": {"deep": 2}}, "list": ["x", null, true, 1.5]}}`)
+	check(1, `{`+descriptors+`, "hitsAddend": 1, "metadata": {"route": {"b": {"deep": 2}, "first": false}, "list": 7}}`) // a is over
+}
+
+// A descriptor that brings its limit has it in the metadata, too.
+func TestDynamicMetadataOfOverrides(t *testing.T) {
+	r := newRig(t, Options{DynamicMetadata: true}, fivePerMinute)
+	ask := bring(bring(request("d", 0, "k=a"), "k=b", typev3.RateLimitUnit_DAY, 1), "k=c", typev3.RateLimitUnit_HOUR, 3)
+	ask.Descriptors[1].HitsAddend = wrapperspb.UInt64(2)
+	var limits []string
+	for _, d := range r.ask(ask).GetDynamicMetadata().GetFields()["descriptors"].GetListValue().GetValues() {
+		limits = append(limits, d.GetStructValue().GetFields()["limit"].GetStringValue())
+	}
+	want := []string{"", "requests_per_unit:5 unit:DAY", "requests_per_unit:5 unit:HOUR unit_multiplier:{value:3}"}
+	if !slices.Equal(limits, want) {
+		t.Errorf("%q, want %q", limits, want)
+	}
+}
+
+// With Options.Quota every rule is in quota mode: a request is refused only if all of its rules are over their limits.
+func TestQuotaModeOfTheWholeService(t *testing.T) {
+	const rules = "domain: d\ndescriptors:\n- {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}\n- {key: b, rate_limit: {unit: hour, requests_per_unit: 2}}\n"
+	r := newRig(t, Options{Quota: true}, rules)
+	r.want(request("d", 0, "a=1", "b=1"), "OK: OK/0 OK/1")
+	r.want(request("d", 0, "a=1", "b=1"), "OK: OVER/0 OK/0")
+	r.want(request("d", 0, "a=1", "b=1"), "OVER: OVER/0 OVER/0")
+	r.want(request("d", 0, "a=1", "none=1"), "OVER: OVER/0 OK/-")
+	brought := bring(request("d", 0, "a=1"), "x=1", typev3.RateLimitUnit_HOUR, 1)
+	r.want(brought, "OK: OVER/0 OK/4")
+	r = newRig(t, Options{}, rules)
+	r.want(request("d", 0, "a=1", "b=1"), "OK: OK/0 OK/1")
+	r.want(request("d", 0, "a=1", "b=1"), "OVER: OVER/0 OK/0")
 }
 
 func TestJSON(t *testing.T) {

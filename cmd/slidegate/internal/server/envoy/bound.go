@@ -22,6 +22,7 @@ type bound struct {
 // out for each limit. It is safe for concurrent use.
 type binder struct {
 	store store.Store
+	quota bool // all rules are in quota mode
 	mu    sync.RWMutex
 	known map[binding]*store.Limit
 }
@@ -66,6 +67,10 @@ func (b *binder) bind(domain string, limit slidegate.Limit) (*store.Limit, error
 
 // rule makes a rule ready.
 func (b *binder) rule(domain string, s *spec, tally *tally) (*bound, error) {
+	if b.quota && !s.quotaMode {
+		given := *s
+		given.quotaMode, s = true, &given
+	}
 	r := &bound{spec: s, tally: tally}
 	if s.unlimited {
 		return r, nil
@@ -146,13 +151,14 @@ func (s *Service) level(d *Domain, given *level) (*level, error) {
 	return l, nil
 }
 
-// override returns the rule of a limit that came with a descriptor.
-func (d *domain) override(b *binder, o override) (*bound, error) {
+// override returns the rule of a limit that came with a descriptor. The error is errWindows, and the rule is not to be asked, if
+// there are too many different windows.
+func (d *domain) override(b *binder, known *windows, o override) (*bound, error) {
 	d.mu.RLock()
-	known := d.overrides[o]
+	earlier := d.overrides[o]
 	d.mu.RUnlock()
-	if known != nil {
-		return known, nil
+	if earlier != nil {
+		return earlier, nil
 	}
 	made, err := b.rule(d.name, &spec{
 		unit: o.unit, multiplier: o.multiplier,
@@ -163,6 +169,9 @@ func (d *domain) override(b *binder, o override) (*bound, error) {
 	}, d.tallyOver)
 	if err != nil {
 		return nil, err
+	}
+	if !known.admit(made.spec.limit.Window) {
+		return made, errWindows
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
@@ -30,6 +31,7 @@ type work struct {
 type asked struct {
 	rule      *bound // nil if no limit applies
 	unlimited bool
+	refused   *bound // a limit that came with the descriptor and cannot be counted; rule is nil then
 	hits      int64
 	refund    bool
 	address   string
@@ -116,7 +118,11 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 		case descriptor.GetLimit() != nil:
 			o, err := overrideOf(descriptor.GetLimit())
 			if err == nil {
-				a.rule, err = d.override(s.binder, o)
+				a.rule, err = d.override(s.binder, s.windows, o)
+			}
+			if errors.Is(err, errWindows) {
+				s.refuse(ctx, a)
+				err = nil
 			}
 			if err != nil {
 				return fmt.Errorf("envoy: descriptors[%d].limit: %w", i, err)
@@ -143,6 +149,17 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 	return nil
 }
 
+// refuse refuses a descriptor whose limit cannot be counted, and that one alone. It is not an error of the request: Envoy lets a
+// request pass to which there is no answer, unless it is told otherwise, and that with all of its limits.
+func (s *Service) refuse(ctx context.Context, a *asked) {
+	a.refused, a.rule = a.rule, nil
+	s.metrics.errors.Add(ctx, 1, s.metrics.windows...)
+	if s.windows.warn(time.Now()) {
+		s.opts.Logger.Warn("envoy: descriptors bring limits with too many different windows; those with further ones are refused. "+
+			"Use units without a multiplier, or the windows of a file", "most", s.opts.MaxWindows)
+	}
+}
+
 // replace drops the rules that others of the same request replace: they are neither asked nor charged.
 func (w *work) replace() {
 	if len(w.replacing) == 0 {
@@ -164,6 +181,7 @@ func (s *Service) plan(w *work, d *domain) error {
 	banned := false
 	for i := range w.asked {
 		a := &w.asked[i]
+		banned = banned || a.refused != nil && !a.refund
 		if a.rule == nil {
 			continue
 		}

@@ -1,6 +1,9 @@
 package envoy
 
 import (
+	"fmt"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -19,6 +22,9 @@ func dynamicMetadata(w *work, request *rls.RateLimitRequest, response *rls.RateL
 		if own := descriptor.GetHitsAddend(); own != nil {
 			fields["hitsAddend"] = structpb.NewNumberValue(float64(own.GetValue()))
 		}
+		if limit := descriptor.GetLimit(); limit != nil {
+			fields["limit"] = structpb.NewStringValue(limitText(limit))
+		}
 		descriptors.Values = append(descriptors.Values, structpb.NewStructValue(&structpb.Struct{Fields: fields}))
 		if r := w.asked[i].rule; r != nil && response.Statuses[i].GetCode() == codeOK {
 			merge(merged, r.metadata.GetFields())
@@ -35,6 +41,15 @@ func dynamicMetadata(w *work, request *rls.RateLimitRequest, response *rls.RateL
 		fields["metadata"] = structpb.NewStructValue(&structpb.Struct{Fields: merged})
 	}
 	return &structpb.Struct{Fields: fields}
+}
+
+// limitText writes a limit that came with a descriptor as the original does, but always with one blank between its parts.
+func limitText(limit *common.RateLimitDescriptor_RateLimitOverride) string {
+	text := fmt.Sprintf("requests_per_unit:%d unit:%v", limit.GetRequestsPerUnit(), limit.GetUnit())
+	if multiplier := limit.GetUnitMultiplier(); multiplier != nil {
+		text += fmt.Sprintf(" unit_multiplier:{value:%d}", multiplier.GetValue())
+	}
+	return text
 }
 
 // merge adds the fields that are not there yet, and goes into mappings that both have. It changes nothing of what it adds,

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"io"
+	"mime"
 	"net/http"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -15,7 +16,8 @@ const maxBody = 1 << 20
 
 // Handler returns what the original serves over HTTP: POST /json, a request and its answer as the protocol writes them in
 // JSON, with the status 200 or 429; and /healthcheck, with the status 200, or 500 after Drain. A request that is wrong gets
-// the status 400, and one to which the store gives no answer 500.
+// the status 400, and one to which the store gives no answer 500. What a page of another site has a browser send gets the
+// status 403, and what is not JSON by its Content-Type 415.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /json", s.serveJSON)
@@ -23,7 +25,32 @@ func (s *Service) Handler() http.Handler {
 	return mux
 }
 
+// crossOrigin finds out by what browsers add whether a page of another site sent a request: Sec-Fetch-Site or Origin, one of
+// which they send with every POST.
+var crossOrigin = http.NewCrossOriginProtection()
+
+// acceptable refuses requests that a web page could have a browser send without asking first. The type of curl -d is taken for
+// JSON, as the original does and as everybody calls it; a form of a page has the same type, and an Origin.
+func acceptable(r *http.Request) (status int, problem string) {
+	if err := crossOrigin.Check(r); err != nil {
+		return http.StatusForbidden, "envoy: a page of another site must not ask /json"
+	}
+	given := r.Header.Get("Content-Type")
+	if given == "" {
+		return 0, ""
+	}
+	kind, _, err := mime.ParseMediaType(given)
+	if err != nil || kind != "application/json" && kind != "application/x-www-form-urlencoded" {
+		return http.StatusUnsupportedMediaType, "envoy: Content-Type: must be application/json"
+	}
+	return 0, ""
+}
+
 func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
+	if status, problem := acceptable(r); problem != "" {
+		http.Error(w, problem, status)
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	request := &rls.RateLimitRequest{}
 	if err == nil {

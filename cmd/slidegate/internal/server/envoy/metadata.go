@@ -1,8 +1,6 @@
 package envoy
 
 import (
-	"strconv"
-
 	"github.com/goccy/go-yaml/ast"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -24,7 +22,7 @@ func (r *reader) metadata(f yamlfile.Field) *structpb.Struct {
 // freely reads a value of any kind.
 func (r *reader) freely(node ast.Node) *structpb.Value {
 	at := yamlfile.PositionOf(node)
-	if node = r.Resolve(node); node == nil {
+	if node = r.Resolve(untag(node)); node == nil {
 		return structpb.NewNullValue()
 	}
 	if r.depth++; r.depth > yamlfile.MaxDepth {
@@ -52,12 +50,16 @@ func (r *reader) freely(node ast.Node) *structpb.Value {
 		return structpb.NewListValue(list)
 	case *ast.NullNode:
 		return structpb.NewNullValue()
-	case *ast.BoolNode:
-		return structpb.NewBoolValue(n.Value)
 	case *ast.IntegerNode, *ast.FloatNode:
-		if number, err := strconv.ParseFloat(node.GetToken().Value, 64); err == nil {
-			return structpb.NewNumberValue(number)
+		text := node.GetToken().Value
+		if ambiguous(text) {
+			r.refuseAmbiguous("metadata", node)
+		} else if n, ok := number(text); ok {
+			return structpb.NewNumberValue(n)
 		}
+	}
+	if is, ok := truthOf(node); ok {
+		return structpb.NewBoolValue(is)
 	}
 	text, _, ok := yamlfile.Scalar(node)
 	if !ok {

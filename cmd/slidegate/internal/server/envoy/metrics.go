@@ -34,6 +34,7 @@ type metrics struct {
 	errors    metric.Int64Counter
 	invalid   []metric.AddOption
 	store     []metric.AddOption
+	windows   []metric.AddOption
 
 	mu      sync.Mutex
 	tallies map[pair]*tally
@@ -57,13 +58,13 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		return nil, fmt.Errorf("envoy: MeterProvider: %w", err)
 	}
 	if m.errors, err = meter.Int64Counter("slidegate.envoy.errors", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that were answered with an error.")); err != nil {
+		metric.WithDescription("Requests that were answered with an error, and descriptors that were refused because of their windows.")); err != nil {
 		return nil, fmt.Errorf("envoy: MeterProvider: %w", err)
 	}
 	of := func(kind string) []metric.AddOption {
 		return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("error.type", kind)))}
 	}
-	m.invalid, m.store = of("invalid"), of("store")
+	m.invalid, m.store, m.windows = of("invalid"), of("store"), of("windows")
 	return m, nil
 }
 

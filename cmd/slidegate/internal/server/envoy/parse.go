@@ -152,17 +152,17 @@ func (r *reader) descriptor(item ast.Node) *node {
 		case "descriptors":
 			n.next = r.level(f)
 		case "shadow_mode":
-			shadow = r.Truth(f)
+			shadow = r.truth(f)
 		case "quota_mode":
-			quota = r.Truth(f)
+			quota = r.truth(f)
 		case "share_threshold":
-			if n.shared = r.Truth(f); n.shared {
+			if n.shared = r.truth(f); n.shared {
 				share = &f
 			}
 		case "metadata":
 			metadata = f
 		case "detailed_metric", "value_to_metric":
-			r.Truth(f) // our metrics never have values in them
+			r.truth(f) // our metrics never have values in them
 		}
 	}
 	if rateLimit != nil && r.given(*rateLimit) {

@@ -56,7 +56,7 @@ func (r *reader) rateLimit(block yamlfile.Field) *spec {
 	if s.name != "" && slices.Contains(s.replaces, s.name) {
 		r.Problems.Addf(given["replaces"].At, "replaces: %s is the name of this rate_limit itself", wording.Quote(s.name))
 	}
-	if _, ok := given["requests_per_unit"]; !ok && !s.unlimited {
+	if f, ok := given["requests_per_unit"]; !s.unlimited && (!ok || f.Value == nil) { // the original refuses all, without a word
 		r.Problems.Addf(block.At, "the rate_limit has no requests_per_unit; write 0 to refuse all, or unlimited: true")
 	}
 	if s.unlimited || len(r.Problems) > before {
@@ -73,9 +73,11 @@ func (r *reader) limitField(s *spec, f yamlfile.Field) {
 	case "unit":
 		r.unit(s, f)
 	case "requests_per_unit":
-		s.limit.Quota = r.whole(f, 0, maxUint32)
+		if f.Value != nil { // see rateLimit
+			s.limit.Quota = r.whole(f, 0, maxUint32)
+		}
 	case "unlimited":
-		s.unlimited = r.Truth(f)
+		s.unlimited = r.truth(f)
 	case "name":
 		s.name, _ = r.Text(f)
 	case "replaces":
@@ -93,7 +95,7 @@ func (r *reader) limitField(s *spec, f yamlfile.Field) {
 	case "anchor":
 		s.limit.Anchor = slidegate.Anchor(r.word(f, "an anchor", anchorNames))
 	case "count_denied":
-		s.limit.CountDenied = r.Truth(f)
+		s.limit.CountDenied = r.truth(f)
 	case "burst":
 		s.limit.Burst = r.whole(f, 1, rule.MaxQuota)
 	}

@@ -3,7 +3,6 @@ package envoy
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -30,7 +29,7 @@ func (r *reader) mapping(node ast.Node, what string, known []string) (fields []y
 			continue
 		}
 		have[f.Name] = true
-		if f.Value = r.Resolve(f.Value); f.Value == nil {
+		if f.Value = r.Resolve(untag(f.Value)); f.Value == nil {
 			continue
 		}
 		if f.Value.Type() == ast.NullType {
@@ -109,20 +108,6 @@ func (r *reader) given(f yamlfile.Field) bool {
 		r.Problems.Addf(f.At, "%s has no value; write one, or leave it out", wording.Quote(f.Name))
 	}
 	return f.Value != nil
-}
-
-// whole returns the whole number of a field, from least to most.
-func (r *reader) whole(f yamlfile.Field, least, most int64) int64 {
-	if !r.given(f) {
-		return least
-	}
-	text, isText, ok := yamlfile.Scalar(f.Value)
-	n, err := strconv.ParseInt(text, 10, 64)
-	if !ok || isText || err != nil || n < least || n > most {
-		r.Problems.Addf(f.ValueAt(), "%s: must be a whole number from %d to %d, not %s", f.Name, least, most, yamlfile.NameOf(f.Value))
-		return least
-	}
-	return n
 }
 
 // word reads one of several words.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/slidegate/slidegate/config"
@@ -36,7 +37,16 @@ type Options struct {
 	ClosedIsError bool
 	// Shadow makes every answer OK, whatever the limits say; the statuses still tell.
 	Shadow bool
+	// Quota puts every rule in quota mode: over its limit, it refuses a request only if all rules of the request are.
+	Quota bool
+	// MaxWindows is how many different windows the limits that come with descriptors may have over the life of the service, those
+	// of one unit aside: each is a shape of limits, and a store keeps something for each. A descriptor with a further one is over
+	// its limit. 0 means 64.
+	MaxWindows int
 }
+
+// maxWindows is what Options.MaxWindows is if it is 0.
+const maxWindows = 64
 
 // Service is Envoy's rate limit service. It is safe for concurrent use. The zero value is not usable; New makes it.
 type Service struct {
@@ -47,6 +57,7 @@ type Service struct {
 	most    int // descriptors in a request that is charged all or nothing
 	metrics *metrics
 	binder  *binder
+	windows *windows
 	health  *health.Server
 	drained atomic.Bool
 	work    sync.Pool // of *work
@@ -73,10 +84,16 @@ func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opts.MaxWindows < 0 {
+		return nil, fmt.Errorf("envoy: MaxWindows: must not be negative, but is %d; 0 means %d", opts.MaxWindows, maxWindows)
+	}
+	if opts.MaxWindows == 0 {
+		opts.MaxWindows = maxWindows
+	}
 	s := &Service{
 		store: st, opts: opts, metrics: m, health: health.NewServer(),
 		most:   min(MaxDescriptors, st.Traits().MaxCharges),
-		binder: &binder{store: st, known: map[binding]*store.Limit{}},
+		binder: &binder{store: st, quota: opts.Quota, known: map[binding]*store.Limit{}}, windows: &windows{most: opts.MaxWindows, known: map[time.Duration]struct{}{}},
 	}
 	s.work.New = func() any { return new(work) }
 	if err := s.Reload(domains); err != nil {

@@ -9,13 +9,16 @@ import (
 
 const day = 24 * time.Hour
 
-// units are the units of time that a limit can have, by what the protocol calls them. All windows start at multiples of
-// their length since the Unix epoch, as the original's do.
-var units = []struct {
+// timeUnit is a unit of time.
+type timeUnit struct {
 	name   string
 	unit   rls.RateLimitResponse_RateLimit_Unit
 	length time.Duration
-}{
+}
+
+// units are the units of time that a limit can have, by what the protocol calls them. All windows start at multiples of
+// their length since the Unix epoch, as the original's do.
+var units = []timeUnit{
 	{"second", rls.RateLimitResponse_RateLimit_SECOND, time.Second},
 	{"minute", rls.RateLimitResponse_RateLimit_MINUTE, time.Minute},
 	{"hour", rls.RateLimitResponse_RateLimit_HOUR, time.Hour},

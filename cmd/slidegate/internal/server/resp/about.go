@@ -13,7 +13,7 @@ func aboutCommands() []*command {
 		{name: "command", arity: -1, run: (*conn).commandCommand, usage: "[COUNT | LIST | INFO [name ...] | DOCS [name ...]]",
 			summary: "Tells what commands there are."},
 		{name: "config", arity: -2, run: (*conn).config, usage: "GET parameter", summary: "Tells the few parameters that clients ask for."},
-		{name: "info", arity: -1, run: (*conn).info, summary: "Tells about the server."},
+		{name: "info", arity: -1, run: (*conn).info, usage: "[section ...]", summary: "Tells about the server."},
 		{name: "sg.help", arity: 1, own: true, run: (*conn).help, summary: "Tells how commands are used."},
 	}
 }
@@ -56,17 +56,9 @@ func (c *conn) commandInfo(names [][]byte) {
 		if cmd := c.server.find(name); cmd != nil {
 			c.describe(cmd)
 		} else {
-			c.appendNullArray()
+			c.appendNull()
 		}
 	}
-}
-
-func (c *conn) appendNullArray() {
-	if c.resp3 {
-		c.appendNull()
-		return
-	}
-	c.out = append(c.out, "*-1\r\n"...)
 }
 
 // describe tells of a command what Redis tells: name, arity, flags, where the keys are, and four lists that are empty.
@@ -140,11 +132,24 @@ func (c *conn) config(args [][]byte) {
 	}
 }
 
-func (c *conn) info([][]byte) {
+// info answers the sections that are asked for, or all; those that there are not are left out.
+func (c *conn) info(args [][]byte) {
 	s := c.server
-	c.appendText(fmt.Sprintf("# Server\r\nserver_name:slidegate\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n"+
-		"\r\n# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n\r\n# Replication\r\nrole:master\r\n",
-		pretended, int64(time.Since(s.began)/time.Second), s.connected(), s.opts.MaxConnections))
+	sections := []struct{ name, text string }{
+		{"server", fmt.Sprintf("# Server\r\nserver_name:slidegate\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n",
+			pretended, int64(time.Since(s.began)/time.Second))},
+		{"clients", fmt.Sprintf("# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n", s.connected(), s.opts.MaxConnections)},
+		{"replication", "# Replication\r\nrole:master\r\n"},
+	}
+	var texts []string
+	for _, section := range sections {
+		if len(args) == 1 || slices.ContainsFunc(args[1:], func(name []byte) bool {
+			return is(name, section.name) || is(name, "all") || is(name, "default") || is(name, "everything")
+		}) {
+			texts = append(texts, section.text)
+		}
+	}
+	c.appendText(strings.Join(texts, "\r\n"))
 }
 
 // answerHelp tells what the six numbers mean.

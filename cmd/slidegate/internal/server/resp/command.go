@@ -18,6 +18,7 @@ type command struct {
 	key     int    // which argument is the key, 0 if none
 	run     func(c *conn, args [][]byte)
 	always  bool // also for those who have not said the token
+	atOnce  bool // it is not queued in a transaction
 	own     bool // it is not one of Redis'
 	usage   string
 	summary string
@@ -32,7 +33,7 @@ const longestName = 16
 // addCommands makes the table of commands.
 func (s *Server) addCommands(throttle bool) {
 	s.commands = map[string]*command{}
-	for _, cmd := range slices.Concat(policyCommands(), sessionCommands(), aboutCommands()) {
+	for _, cmd := range slices.Concat(policyCommands(), sessionCommands(), transactionCommands(), aboutCommands()) {
 		s.commands[cmd.name] = cmd
 	}
 	if throttle {
@@ -60,8 +61,11 @@ func (s *Server) find(name []byte) *command {
 	return s.commands[string(small[:len(name)])]
 }
 
-// run answers a command.
+// run answers a command, or queues it.
 func (c *conn) run(args [][]byte) {
+	if c.transaction != nil && c.queue(args) {
+		return
+	}
 	cmd := c.last
 	if cmd == nil || !bytes.Equal(args[0], c.lastName) {
 		cmd = c.server.find(args[0])
@@ -72,6 +76,11 @@ func (c *conn) run(args [][]byte) {
 		}
 		c.lastName = append(c.lastName[:0], args[0]...)
 	}
+	c.runCommand(cmd, args)
+}
+
+// runCommand answers a command that there is.
+func (c *conn) runCommand(cmd *command, args [][]byte) {
 	c.count(cmd)
 	switch {
 	case !c.authed && !cmd.always:
@@ -102,13 +111,12 @@ func (c *conn) wrongNumber(name string) {
 // unknown answers a command that there is not. Redis also tells the arguments, but one of them may be a key.
 func (c *conn) unknown(name []byte) {
 	switch {
+	case is(name, "POST") || is(name, "Host:"): // see foreign
+		c.leaving, c.why = true, leftProtocol
 	case !c.authed:
 		c.out = appendError(c.out, "NOAUTH", "Authentication required.")
-	case string(name) == "POST" || string(name) == "Host:":
-		// A browser that a foreign page has sent here. What follows was written by that page.
-		c.leaving, c.strange = true, true
 	default:
-		c.fail("unknown command '" + quoted(name) + "', with args beginning with: ")
+		c.fail("unknown command '" + quoted(name) + "'")
 	}
 }
 

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"container/list"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -27,14 +28,20 @@ type conn struct {
 	authed  bool
 	said    atomic.Pointer[[sha256.Size]byte] // the sum of the token that it was let in with
 	resp3   bool
-	leaving bool // no further command is answered
-	strange bool // it speaks something else
+	leaving bool // no further command is answered,
+	why     reason
 	name    string
+
+	guest   *list.Element // its place among those who have not said the token; nil if it has, or none is wanted
+	authBy  time.Time     // when it must have said the token
+	wrong   int           // tokens that it has said
+	evicted atomic.Bool   // it has to make room for others
 
 	readUntil  time.Time // the deadlines that are set
 	writeUntil time.Time
 	begun      bool // readUntil is that of a command that had begun,
 	completed  bool // and some command has been completed since
+	asGuest    bool // readUntil is authBy
 
 	last     *command // what was asked last, for clients mostly ask the same
 	lastName []byte
@@ -43,10 +50,16 @@ type conn struct {
 	place    int
 	throttle throttle
 	batch    *batch // SG.ALLOWs that are to be decided together; nil if there are none
+
+	transaction *transaction // what was queued since MULTI; nil if there was none
 }
 
 func newConn(s *Server, client net.Conn, id int64) *conn {
-	return &conn{server: s, client: client, ctx: s.ctx, id: id, reader: newReader(client), authed: !s.needsToken()}
+	c := &conn{server: s, client: client, ctx: s.ctx, id: id, reader: newReader(client), authed: !s.needsToken()}
+	if !c.authed {
+		c.authBy = time.Now().Add(s.opts.AuthTimeout)
+	}
+	return c
 }
 
 // Why a client is no longer connected.
@@ -59,17 +72,21 @@ const (
 	leftSlowRead
 	leftSlowWrite
 	leftProtocol
+	leftUnauthenticated
 	reasons
 )
 
-var reasonNames = [reasons]string{"client", "idle", "drained", "slow_read", "slow_write", "protocol"}
+var reasonNames = [reasons]string{"client", "idle", "drained", "slow_read", "slow_write", "protocol", "unauthenticated"}
 
 // serve answers the client until one of both has had enough.
 func (c *conn) serve() reason {
 	for {
 		c.setReadDeadline()
-		if c.server.draining.Load() { // looked at after the deadline was set, for wake sets both in the other order
+		switch { // looked at after the deadline was set, for who calls wake sets both in the other order
+		case c.server.draining.Load():
 			return leftDrained
+		case c.evicted.Load():
+			return leftUnauthenticated
 		}
 		if err := c.reader.fill(); err != nil {
 			return c.readFailed(err)
@@ -80,7 +97,7 @@ func (c *conn) serve() reason {
 	}
 }
 
-// wake ends a read that waits for the next command. Server.draining must be set.
+// wake ends a read that waits for the next command. Server.draining or evicted must be set.
 func (c *conn) wake() { _ = c.client.SetReadDeadline(time.Unix(1, 0)) }
 
 func (c *conn) readFailed(err error) reason {
@@ -89,30 +106,36 @@ func (c *conn) readFailed(err error) reason {
 		return leftDrained
 	case !errors.Is(err, os.ErrDeadlineExceeded):
 		return leftByItself
+	case !c.authed:
+		return leftUnauthenticated
 	case c.begun:
 		return leftSlowRead
 	}
 	return leftIdle
 }
 
-// setReadDeadline gives a command that has begun its time, once, and otherwise the client its time to be silent. That is
-// put off only when it has changed by an eighth, because setting it takes longer than a decision.
+// setReadDeadline gives a command that has begun its time, once, and otherwise the client its time to be silent; a client that
+// has not said the token has until authBy, whatever it sends. The time to be silent is put off only when it has changed by an eighth, because setting it takes longer than a decision.
 func (c *conn) setReadDeadline() {
 	now, idle := time.Now(), c.server.opts.IdleTimeout
 	begun := c.reader.begun()
 	switch {
+	case !c.authed:
+		if !c.readUntil.Equal(c.authBy) {
+			c.readBy(c.authBy)
+		}
 	case begun:
 		if !c.begun || c.completed {
 			c.readBy(now.Add(c.server.opts.ReadTimeout))
 		}
 	case idle < 0:
-		if c.begun {
+		if c.begun || c.asGuest {
 			c.readBy(time.Time{})
 		}
 	case c.begun || c.readUntil.Sub(now) < idle-idle/8:
 		c.readBy(now.Add(idle))
 	}
-	c.begun, c.completed = begun, false
+	c.begun, c.completed, c.asGuest = begun, false, !c.authed
 }
 
 func (c *conn) readBy(when time.Time) {
@@ -126,7 +149,9 @@ func (c *conn) answer() (why reason, ok bool) {
 		args, complete, err := c.reader.next(c.bounds())
 		if err != nil {
 			c.decide()
-			c.fail(err.Error())
+			if err != errForeign {
+				c.fail(err.Error())
+			}
 			c.count(nil)
 			_ = c.write()
 			return leftProtocol, false
@@ -139,10 +164,7 @@ func (c *conn) answer() (why reason, ok bool) {
 		if c.leaving {
 			c.count(nil)
 			_ = c.write()
-			if c.strange {
-				return leftProtocol, false
-			}
-			return leftByItself, false
+			return c.why, false
 		}
 		if n%c.server.opts.MaxPipeline == 0 || len(c.out) >= mostWaiting {
 			if why, ok := c.flush(); !ok {

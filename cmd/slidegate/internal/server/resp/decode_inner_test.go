@@ -15,6 +15,9 @@ var (
 	maybeLine  = regexp.MustCompile(`^[^\n]{0,25}$`) // a length of which the end may yet come
 	inlineWord = regexp.MustCompile(`^(?s)((?:[^\s"'\v])*)("(?:[^"\\]|\\.)*")?`)
 	hexEscape  = regexp.MustCompile(`^\\x[0-9a-fA-F]{2}`)
+	// What a browser sends, and what is not text.
+	otherProtocol = regexp.MustCompile(`(?i)^[\t-\r ]*(?:[^\t-\r !-~]|HTTP/[0-9]|POST(?:[\t-\r ]|$)|[^\t-\r ]*:|` +
+		`(?:GET|PUT)[\t-\r ]+(?:[/*]|(?s:.*)://)|(?s:.*)[\t-\r ]HTTP/[0-9][^\t-\r ]*[\t-\r ]*$)`)
 )
 
 // decode is the protocol, slowly: all commands of a text, and what is wrong after them.
@@ -89,6 +92,9 @@ func decodeLine(text string, b bounds) (command []string, rest string, err error
 		return nil, "", io.ErrUnexpectedEOF
 	}
 	if len(strings.TrimSuffix(line, "\r")) > b.bulk {
+		return nil, "", errWrong
+	}
+	if otherProtocol.MatchString(line) {
 		return nil, "", errWrong
 	}
 	const blanks = " \t\n\v\f\r"

@@ -1,6 +1,9 @@
 package resp
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // inline reads a command that is a line of text, as somebody types it into a terminal: words between blanks, or in quotes.
 // The words are unquoted where they are, for they only get shorter.
@@ -15,6 +18,9 @@ func (r *reader) inline(b bounds) (args [][]byte, ok bool, err error) {
 		return nil, false, errLine
 	}
 	line := there[:r.at+end]
+	if foreign(line) {
+		return nil, false, errForeign
+	}
 	r.at = len(line) + 1
 	r.args = r.args[:0]
 	for at := 0; ; {
@@ -36,6 +42,51 @@ func (r *reader) inline(b bounds) (args [][]byte, ok bool, err error) {
 	}
 	r.take()
 	return r.args, true, nil
+}
+
+// foreign reports whether a line is of another protocol. A web page can make a browser, or a program that fetches addresses,
+// send a request here, and what follows its first line was written by that page: nothing of it may be run. The line is one of
+// a request if it ends in HTTP's version, whatever the method, or if it has a method and a path; it is a header if its first
+// word has a colon. No command has a name like these, nor one that begins with a control byte or one beyond ASCII, as
+// a TLS handshake does.
+func foreign(line []byte) bool {
+	line = bytes.TrimFunc(line, func(r rune) bool { return r < 0x80 && blank(byte(r)) })
+	if len(line) == 0 {
+		return false
+	}
+	if line[0] < '!' || line[0] > '~' {
+		return true
+	}
+	end := bytes.IndexFunc(line, func(r rune) bool { return r < 0x80 && blank(byte(r)) })
+	if end < 0 {
+		return foreignWord(line)
+	}
+	first, rest := line[:end], bytes.TrimLeft(line[end:], " \t\v\f\r")
+	last := rest[bytes.LastIndexAny(rest, " \t\v\f\r")+1:]
+	if foreignWord(first) || isVersion(last) {
+		return true
+	}
+	return isMethod(first) && (rest[0] == '/' || rest[0] == '*' || bytes.Contains(rest, []byte("://")))
+}
+
+// foreignWord reports whether no command that is a line of text can begin with this word.
+func foreignWord(first []byte) bool {
+	return bytes.IndexByte(first, ':') >= 0 || is(first, "POST") || isVersion(first)
+}
+
+// isVersion reports whether a word is HTTP's version, such as HTTP/1.1.
+func isVersion(word []byte) bool {
+	const name = "HTTP/"
+	return len(word) > len(name) && is(word[:len(name)], name) && word[len(name)] >= '0' && word[len(name)] <= '9'
+}
+
+// isMethod reports whether a word is one of HTTP's methods.
+func isMethod(word []byte) bool {
+	switch strings.ToUpper(string(word)) {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PRI", "PROPFIND", "QUERY":
+		return true
+	}
+	return false
 }
 
 func blank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }

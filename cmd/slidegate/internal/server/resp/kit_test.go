@@ -190,6 +190,16 @@ func (c *client) ended() {
 	}
 }
 
+// rest reads what the server says until it ends the connection.
+func (c *client) rest() string {
+	c.t.Helper()
+	rest, err := io.ReadAll(c.in)
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		c.t.Fatalf("after %q the connection is still there", rest)
+	}
+	return string(rest)
+}
+
 // ask sends a command and expects an answer. Both are written without line ends: a blank stands between the parts of the
 // answer, unless it is a text, whose parts are given one by one.
 func (c *client) ask(command string, want ...string) {

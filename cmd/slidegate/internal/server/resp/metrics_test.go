@@ -61,7 +61,7 @@ func TestMetrics(t *testing.T) {
 	third.expect("-ERR max number of clients reached\r\n")
 	want := map[string]int64{"commands{auth}": 3, "commands{sg.allow}": 3, "commands{ping}": 1, "connections": 2, "sent_away": 1,
 		"auth_failures": 1, "disconnects{protocol}": 1, "disconnects{client}": 0, "disconnects{idle}": 0, "disconnects{drained}": 0,
-		"disconnects{slow_read}": 0, "disconnects{slow_write}": 0}
+		"disconnects{slow_read}": 0, "disconnects{slow_write}": 0, "disconnects{unauthenticated}": 0}
 	var got map[string]int64
 	testkit.Eventually(t, "the disconnect to be counted", func() bool {
 		got = measure(t, reader)

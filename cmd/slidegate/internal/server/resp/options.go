@@ -30,7 +30,11 @@ type Policies interface {
 type Options struct {
 	// Tokens are what AUTH and HELLO accept as a password, whatever the user's name. If there are none, everybody may ask.
 	Tokens []string
-	// MaxConnections is how many clients may be connected at once; others are told so and sent away. 0 means 10,000.
+	// AuthTimeout is how long a client may take to say a token, if there are any, from when it connects. 0 means 10 seconds.
+	AuthTimeout time.Duration
+	// MaxConnections is how many clients may be connected at once; others are told so and sent away. 0 means 10,000. With
+	// Tokens, a quarter of that is for clients that have not said one yet; when it is taken, the one that has been there
+	// longest makes room for the next.
 	MaxConnections int
 	// IdleTimeout is how long a connection may be silent between commands. It is looked at in steps of an eighth. 0 means
 	// half an hour, for clients keep connections in pools; below 0 there is no end to it.
@@ -98,7 +102,7 @@ func (o *Options) complete() error {
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = 30 * time.Minute
 	}
-	for name, d := range map[string]*time.Duration{"ReadTimeout": &o.ReadTimeout, "WriteTimeout": &o.WriteTimeout} {
+	for name, d := range map[string]*time.Duration{"AuthTimeout": &o.AuthTimeout, "ReadTimeout": &o.ReadTimeout, "WriteTimeout": &o.WriteTimeout} {
 		if *d == 0 {
 			*d = 10 * time.Second
 		}

@@ -155,7 +155,7 @@ func TestBatch(t *testing.T) {
 	c.send(allow("a") + allow("b") + frame("PING") + allow("c") + allow("d") + frame("SG.ALLOW", "default", "e", "x") +
 		allow("e") + frame("NOSUCH") + allow("f") + frame("SG.ALLOW", "default") + allow("g") + frame("QUIT") + allow("h"))
 	c.expect(first + first + "+PONG\r\n" + first + first + "-ERR cost: must be a whole number from 0 to 9007199254740991\r\n" +
-		first + "-ERR unknown command 'NOSUCH', with args beginning with: \r\n" + first +
+		first + "-ERR unknown command 'NOSUCH'\r\n" + first +
 		"-ERR wrong number of arguments for 'sg.allow' command\r\n" + first + "+OK\r\n")
 	c.ended()
 	if calls, ones := w.store.applies.Load(), w.store.ones.Load(); calls != 2 || ones != 3 {

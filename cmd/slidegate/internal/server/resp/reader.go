@@ -26,6 +26,7 @@ const (
 	errCommand = protocolError("too big command")
 	errLine    = protocolError("too big inline request")
 	errQuotes  = protocolError("unbalanced quotes in request")
+	errForeign = protocolError("another protocol") // which is not told: the client would not understand it
 )
 
 // bounds are what one command may take.

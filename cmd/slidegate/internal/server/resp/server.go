@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"container/list"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -40,6 +41,8 @@ type Server struct {
 	warned    time.Time // when it was last logged that there are too many
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	guests    list.List      // of *conn: those who have not said the token yet, in the order in which they came
+	evicted   int            // of conns: those who have been told to go
 	running   sync.WaitGroup // of conns; grows only while draining is false, under mu
 }
 
@@ -138,11 +141,14 @@ func (s *Server) welcome(client net.Conn) {
 	switch {
 	case s.draining.Load():
 		_ = client.Close()
-	case len(s.conns) >= s.opts.MaxConnections:
+	case !s.roomLocked():
 		s.sendAwayLocked(client)
 	default:
 		c := newConn(s, client, s.lastID.Add(1))
 		s.conns[c] = struct{}{}
+		if !c.authed {
+			c.guest = s.guests.PushBack(c)
+		}
 		s.running.Add(1)
 		go s.attend(c)
 	}
@@ -155,6 +161,10 @@ func (s *Server) attend(c *conn) {
 	_ = c.client.Close()
 	s.mu.Lock()
 	delete(s.conns, c)
+	s.forgetGuestLocked(c)
+	if c.evicted.Load() {
+		s.evicted--
+	}
 	s.mu.Unlock()
 	s.metrics.left[why].Add(1)
 	if why >= leftSlowRead {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"strings"
+	"time"
 )
 
 // sessionCommands are the commands about the connection itself.
@@ -17,10 +18,13 @@ func sessionCommands() []*command {
 		{name: "client", arity: -2, run: (*conn).clientCommand, usage: "ID | GETNAME | SETNAME name | SETINFO attribute value | NO-EVICT on|off | NO-TOUCH on|off",
 			summary: "Takes what clients say about themselves."},
 		{name: "select", arity: 2, run: (*conn).selectDatabase, usage: "0", summary: "There is one database, 0."},
-		{name: "reset", arity: 1, always: true, run: (*conn).reset, summary: "Makes the connection as it was at first."},
-		{name: "quit", arity: -1, always: true, run: (*conn).quit, summary: "Ends the connection."},
+		{name: "reset", arity: 1, always: true, atOnce: true, run: (*conn).reset, summary: "Makes the connection as it was at first."},
+		{name: "quit", arity: -1, always: true, atOnce: true, run: (*conn).quit, summary: "Ends the connection."},
 	}
 }
+
+// mostWrong is how many wrong tokens a client may say; it is then disconnected.
+const mostWrong = 5
 
 const wrongToken = "invalid username-password pair or user is disabled."
 
@@ -46,9 +50,13 @@ func (c *conn) admit(user string, token []byte) bool {
 	c.said.Store(&sum) // before the tokens are looked at: SetTokens looks at both in the other order
 	if !c.server.knows(token) {
 		c.said.Store(before)
+		if c.wrong++; c.wrong >= mostWrong {
+			c.leaving, c.why = true, leftUnauthenticated
+		}
 		return false
 	}
 	c.authed = true
+	c.server.admitted(c)
 	return true
 }
 
@@ -161,10 +169,28 @@ func (c *conn) clientCommand(args [][]byte) {
 			return
 		}
 		c.failName()
-	case is(args[1], "SETINFO") && len(args) == 4, (is(args[1], "NO-EVICT") || is(args[1], "NO-TOUCH")) && len(args) == 3:
+	case is(args[1], "SETINFO") && len(args) == 4:
+		c.setInfo(args[2], string(args[3]))
+	case (is(args[1], "NO-EVICT") || is(args[1], "NO-TOUCH")) && len(args) == 3:
+		if !is(args[2], "ON") && !is(args[2], "OFF") {
+			c.fail("syntax error")
+			return
+		}
 		c.ok()
 	default:
 		c.fail("unknown subcommand or wrong number of arguments for '" + quoted(args[1]) + "'. Try SG.HELP.")
+	}
+}
+
+// setInfo takes what a client says about its library, and keeps nothing of it.
+func (c *conn) setInfo(attribute []byte, value string) {
+	switch {
+	case !is(attribute, "LIB-NAME") && !is(attribute, "LIB-VER"):
+		c.fail("Unrecognized option '" + quoted(attribute) + "'")
+	case !goodName(value):
+		c.fail(strings.ToLower(string(attribute)) + " cannot contain spaces, newlines or special characters.")
+	default:
+		c.ok()
 	}
 }
 
@@ -189,9 +215,12 @@ func (c *conn) selectDatabase(args [][]byte) {
 }
 
 func (c *conn) reset([][]byte) {
-	c.authed = !c.server.needsToken()
+	if c.authed && c.server.needsToken() {
+		c.authed, c.authBy = false, time.Now().Add(c.server.opts.AuthTimeout)
+		c.server.unadmitted(c)
+	}
 	c.said.Store(nil)
-	c.resp3, c.name = false, ""
+	c.resp3, c.name, c.transaction = false, "", nil
 	c.out = append(c.out, "+RESET\r\n"...)
 }
 

@@ -134,7 +134,10 @@ func (c *conn) throttleKey(args [][]byte) {
 }
 
 func (c *conn) answerThrottle(ctx context.Context, key string, quantity int64) {
-	d, err := c.throttle.limiter.AllowN(ctx, key, quantity)
+	d, err := c.throttle.limiter.AllowN(ctx, key, atMost(quantity))
+	if quantity > rule.MaxQuota { // which no bucket holds
+		d.Allowed, d.RetryAfter = false, slidegate.Never
+	}
 	if err == nil && d.Flags.FallbackClosed() {
 		err = errClosed
 	}
@@ -152,6 +155,14 @@ func (c *conn) answerThrottle(ctx context.Context, key string, quantity int64) {
 		c.out = appendInt(c.out, cellSeconds(d.RetryAfter))
 	}
 	c.out = appendInt(c.out, cellSeconds(d.ResetAfter))
+}
+
+// atMost is how many units to ask for: none, which only looks, if it is more than any bucket holds.
+func atMost(quantity int64) int64 {
+	if quantity > rule.MaxQuota {
+		return 0
+	}
+	return quantity
 }
 
 // cellSeconds rounds as redis-cell does: up, if it is a millisecond or more beyond whole seconds, and else down. Who

@@ -1,0 +1,146 @@
+package program_test
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const clientsToken = "0123456789abcdef"
+
+// clients is where the scripts are, and what make deps has installed for those of node.
+const clients = "testdata/clients"
+
+// script runs one of the scripts with an interpreter, and returns what it printed.
+func script(t *testing.T, interpreter, name string, args ...string) []byte {
+	t.Helper()
+	path, err := exec.LookPath(interpreter)
+	if err != nil {
+		t.Fatalf("there is no %s: make deps installs it", interpreter)
+	}
+	if _, err := os.Stat(filepath.Join(clients, "node_modules", "redis")); err != nil && interpreter == "node" {
+		t.Fatalf("the clients of node are not installed: make deps installs them")
+	}
+	c := exec.CommandContext(t.Context(), path, append([]string{name}, args...)...)
+	c.Dir = clients
+	var said strings.Builder
+	c.Stderr = &said
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v: %s%s", interpreter, name, err, said.String(), out)
+	}
+	return out
+}
+
+func portOf(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// TestPipelinesOfClients has the clients that most programs have ask in the way that they offer first for many questions,
+// which is a transaction: every answer arrives, and what is refused as a whole is not charged.
+func TestPipelinesOfClients(t *testing.T) {
+	want := map[string]any{
+		"pipeline": []any{9.0, 8.0, 7.0},
+		"aborted":  "EXECABORT", "b": 10.0,
+		"mixed": []any{false, true, false},
+		"plain": []any{9.0, 8.0, 7.0},
+		"many":  5000.0,
+		"watch": "not supported",
+		"reset": 10.0,
+	}
+	for _, c := range []struct {
+		name, interpreter, script string
+		args                      []string
+	}{
+		{"redis-py", "/usr/bin/python3", "redis-py.py", nil}, // the one that Debian's packages are for
+		{"node-redis in RESP2", "node", "node-redis.mjs", []string{"2"}},
+		{"node-redis in RESP3", "node", "node-redis.mjs", []string{"3"}},
+		{"ioredis", "node", "ioredis.mjs", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			doors := serve(t, "--limit", "10/1h", "--tokens-file", write(t, "tokens", clientsToken+"\n"))
+			out := script(t, c.interpreter, c.script, append([]string{portOf(t, doors["resp"]), clientsToken}, c.args...)...)
+			var got map[string]any
+			if err := json.Unmarshal(out, &got); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for name, value := range want {
+				if !reflect.DeepEqual(got[name], value) {
+					t.Errorf("%s: %v, want %v", name, got[name], value)
+				}
+			}
+		})
+	}
+}
+
+// redisCLI runs redis-cli with what somebody types.
+func redisCLI(t *testing.T, address, typed string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath("redis-cli")
+	if err != nil {
+		t.Fatal("there is no redis-cli: make deps installs it")
+	}
+	c := exec.CommandContext(t.Context(), path, append([]string{"-h", "127.0.0.1", "-p", portOf(t, address)}, args...)...)
+	c.Stdin = strings.NewReader(typed)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("redis-cli: %v: %s", err, out)
+	}
+	return strings.Join(strings.Fields(string(out)), " ")
+}
+
+func TestTransactionOfRedisCLI(t *testing.T) {
+	doors := serve(t, "--limit", "10/1h fixed-window anchor=first")
+	for _, protocol := range []string{"-2", "-3"} {
+		got := redisCLI(t, doors["resp"], "MULTI\nSG.ALLOW default k"+protocol+" 0\nPING\nEXEC\nMULTI\nSG.ALLOW default k\nNOSUCH\nEXEC\nSG.PEEK default k\n", protocol)
+		want := "OK QUEUED QUEUED 1 10 10 0 0 0 PONG OK QUEUED ERR unknown command 'NOSUCH' " +
+			"EXECABORT Transaction discarded because of previous errors. 1 10 10 0 0 0"
+		if got != want {
+			t.Errorf("redis-cli %s: %q, want %q", protocol, got, want)
+		}
+	}
+}
+
+// TestRequestsToRESP sends requests of HTTP to the port for Redis clients: none of it is run, whatever sends it.
+func TestRequestsToRESP(t *testing.T) {
+	doors := serve(t, "--limit", "3/1h")
+	const body = "x\r\nSG.RESET default victim\r\nQUIT\r\n"
+	taken := "1 3 0 0"
+	if got := redisCLI(t, doors["resp"], "", "SG.ALLOW", "default", "victim", "3"); !strings.HasPrefix(got, taken) {
+		t.Fatalf("SG.ALLOW: %q", got)
+	}
+	held := func(what string) {
+		t.Helper()
+		if got := redisCLI(t, doors["resp"], "", "SG.PEEK", "default", "victim"); !strings.HasPrefix(got, "0 3 0 ") {
+			t.Errorf("%s reset the key: %q", what, got)
+		}
+	}
+	if out := string(script(t, "node", "fetch.mjs", portOf(t, doors["resp"]), body)); strings.Contains(out, "was answered") || !strings.Contains(out, "PUT was not answered") {
+		t.Errorf("node: %s", out)
+	}
+	held("node's fetch")
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		t.Fatal("there is no curl: make deps installs it")
+	}
+	for _, args := range [][]string{
+		{"-X", "PUT"}, {"-X", "post"}, {"-X", "DELETE", "-H", "host: x"}, {"-X", "X", "-H", "Host:"}, {"--http1.0", "-X", "PATCH"},
+		{"--http2-prior-knowledge"}, {"-X", "PUT", "-H", "Host:", "-H", "User-Agent:", "-H", "Accept:", "-H", "Content-Type:"},
+	} {
+		c := exec.CommandContext(t.Context(), curl, append([]string{"-s", "-m", "10", "--data-binary", body, "http://" + doors["resp"] + "/hook"}, args...)...)
+		if out, err := c.CombinedOutput(); err == nil || strings.Contains(string(out), "OK") {
+			t.Errorf("curl %v: %v, %s", args, err, out)
+		}
+		held("curl " + strings.Join(args, " "))
+	}
+}

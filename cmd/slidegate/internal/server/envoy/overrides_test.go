@@ -1,0 +1,93 @@
+package envoy
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// bring adds a descriptor that brings a limit of 5 per so many minutes.
+func bring(to *rls.RateLimitRequest, text string, unit typev3.RateLimitUnit, multiplier uint32) *rls.RateLimitRequest {
+	d := descriptor(text)
+	d.Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 5, Unit: unit}
+	if multiplier != 1 {
+		d.Limit.UnitMultiplier = wrapperspb.UInt32(multiplier)
+	}
+	to.Descriptors = append(to.Descriptors, d)
+	return to
+}
+
+// Descriptors can bring a number of windows, and no more: each takes something of the store. Those beyond are refused, and
+// nothing else is.
+func TestWindowsOfDescriptors(t *testing.T) {
+	var log bytes.Buffer
+	rules := "domain: d\ndescriptors:\n- {key: file, rate_limit: {window: 299m, requests_per_unit: 5}}\n- {key: other, rate_limit: {unit: hour, requests_per_unit: 5}}\n"
+	r := newRig(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), ResponseHeaders: true}, rules)
+	inner, err := memstore.New(memstore.Options{Now: r.clock.Now, MaxShapes: 64 + len(units) + 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.store.Store = inner
+	admitted := 0
+	for multiplier := range uint32(300) {
+		got := summary(r.ask(bring(request("d", 0), "k=v", typev3.RateLimitUnit_MINUTE, multiplier+1)))
+		switch got {
+		case "OK: OK/4":
+			admitted++
+		case "OVER: OVER/0":
+		default:
+			t.Fatalf("%d minutes: %s", multiplier+1, got)
+		}
+	}
+	if admitted != 64+2 { // one minute and one hour are units
+		t.Errorf("%d windows were admitted, want 64 and two that are units", admitted)
+	}
+	for unit := range typev3.RateLimitUnit_name {
+		if unit := typev3.RateLimitUnit(unit); unit != typev3.RateLimitUnit_UNKNOWN {
+			r.want(bring(request("d", 0), "plain=v", unit, 1), "OK: OK/4") // every unit, also after that
+		}
+	}
+	r.want(bring(request("d", 0), "k=v", typev3.RateLimitUnit_SECOND, 3600), "OK: OK/3") // an hour, which is known
+	r.want(bring(request("d", 0), "k=v", typev3.RateLimitUnit_MINUTE, 2), "OK: OK/3")
+	r.want(request("d", 0, "file=v"), "OK: OK/4") // and what the file has
+	// Others of the same request are charged as ever.
+	mixed := bring(request("d", 0, "file=v", "none=v"), "k=v", typev3.RateLimitUnit_DAY, 3)
+	mixed.Descriptors = append(mixed.Descriptors, descriptor("other=v"))
+	r.want(mixed, "OVER: OK/3 OK/- OVER/0 OK/4")
+	r.want(request("d", 0, "file=v", "other=v"), "OK: OK/2 OK/3")
+	// There is nothing to give back.
+	refund := bring(request("d", 1), "k=v", typev3.RateLimitUnit_DAY, 3)
+	refund.Descriptors[0].IsNegativeHits = true
+	r.want(refund, "OK: OK/-")
+	response := r.ask(mixed)
+	told := response.GetStatuses()[2]
+	if told.GetCurrentLimit().GetRequestsPerUnit() != 5 || told.GetCurrentLimit().GetUnitMultiplier().GetValue() != 3 || told.GetDurationUntilReset().GetSeconds() != 3*86400 {
+		t.Errorf("the status says %v", told)
+	}
+	if headers := fmt.Sprint(response.GetResponseHeadersToAdd()); strings.Contains(headers, "Retry-After") {
+		t.Errorf("headers say when to come back: %s", headers)
+	}
+	if n := strings.Count(log.String(), "too many different windows"); n != 1 {
+		t.Errorf("%d lines in the log about it, want 1: %s", n, log.String())
+	}
+}
+
+// With charging: all, a descriptor that is refused so is a reason to charge none.
+func TestWindowsOfDescriptorsTogether(t *testing.T) {
+	r := newRig(t, Options{MaxWindows: 1}, "domain: d\ncharging: all\ndescriptors:\n- {key: file, rate_limit: {unit: hour, requests_per_unit: 5}}\n")
+	r.want(bring(request("d", 0, "file=v"), "k=v", typev3.RateLimitUnit_DAY, 2), "OK: OK/4 OK/4")
+	r.want(bring(request("d", 0, "file=v"), "k=v", typev3.RateLimitUnit_DAY, 3), "OVER: OK/4 OVER/0")
+	r.want(request("d", 0, "file=v"), "OK: OK/3")
+	if _, err := New(r.store, nil, Options{MaxWindows: -1}); err == nil || !strings.Contains(err.Error(), "MaxWindows") {
+		t.Errorf("MaxWindows: -1: %v", err)
+	}
+}

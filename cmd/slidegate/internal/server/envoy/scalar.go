@@ -1,0 +1,97 @@
+package envoy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/slidegate/slidegate/config/yamlfile"
+)
+
+// The original reads YAML 1.1, in which yes and on are true, numbers may have underscores and other bases, and 010 is 8. Files
+// that are written for it keep their meaning here. What YAML 1.2 reads as another number is an error, not a surprise.
+
+var (
+	trueWords  = []string{"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"}
+	falseWords = []string{"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"}
+)
+
+// truthOf returns what a value without quotes says, and whether it is true or false at all.
+func truthOf(node ast.Node) (is, ok bool) {
+	text, isText, scalar := yamlfile.Scalar(node)
+	if !scalar || isText {
+		return false, false
+	}
+	is = slices.Contains(trueWords, text)
+	return is, is || slices.Contains(falseWords, text)
+}
+
+// truth returns true or false; false if there is no value.
+func (r *reader) truth(f yamlfile.Field) bool {
+	is, ok := truthOf(f.Value)
+	if !ok && f.Value != nil {
+		r.Problems.Addf(f.ValueAt(), "%s: must be true or false, not %s", f.Name, yamlfile.NameOf(f.Value))
+	}
+	return is
+}
+
+// ambiguous reports whether a number has a 0 in front of other digits: YAML 1.1 reads it with the base 8, and 1.2 with 10.
+func ambiguous(text string) bool {
+	digits := strings.ReplaceAll(strings.TrimLeft(text, "+-"), "_", "")
+	return len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9' && !strings.ContainsAny(digits, ".eE")
+}
+
+// parseWhole reads a whole number as YAML 1.1 writes it.
+func parseWhole(text string) (int64, error) {
+	return strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 0, 64)
+}
+
+// whole returns the whole number of a field, from least to most.
+func (r *reader) whole(f yamlfile.Field, least, most int64) int64 {
+	if !r.given(f) {
+		return least
+	}
+	text, isText, ok := yamlfile.Scalar(f.Value)
+	if ok && !isText && ambiguous(text) {
+		r.refuseAmbiguous(f.Name, f.Value)
+		return least
+	}
+	n, err := parseWhole(text)
+	if !ok || isText || err != nil || n < least || n > most {
+		r.Problems.Addf(f.ValueAt(), "%s: must be a whole number from %d to %d, not %s", f.Name, least, most, yamlfile.NameOf(f.Value))
+		return least
+	}
+	return n
+}
+
+func (r *reader) refuseAmbiguous(name string, node ast.Node) {
+	r.Problems.Addf(yamlfile.PositionOf(node), "%s: %s has the base 8 for some and 10 for others; write it without the 0 in front",
+		name, yamlfile.NameOf(node))
+}
+
+// number reads a number of metadata; false if it is not one.
+func number(text string) (float64, bool) {
+	if n, err := parseWhole(text); err == nil {
+		return float64(n), true
+	}
+	n, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
+	return n, err == nil
+}
+
+// untag returns the text that the tag !!str says a value is; other values as they are.
+func untag(node ast.Node) ast.Node {
+	tag, ok := node.(*ast.TagNode)
+	if !ok || tag.GetToken().Value != "!!str" {
+		return node
+	}
+	text, _, ok := yamlfile.Scalar(tag.Value)
+	if !ok {
+		return node
+	}
+	quoted := *tag.Value.GetToken()
+	quoted.Type = token.DoubleQuoteType
+	return &ast.StringNode{BaseNode: &ast.BaseNode{}, Token: &quoted, Value: text}
+}

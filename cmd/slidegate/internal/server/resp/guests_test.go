@@ -1,0 +1,103 @@
+package resp_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+)
+
+// A client has some seconds to say the token, whatever else it sends meanwhile; then it is as any other.
+func TestTimeToAuthenticate(t *testing.T) {
+	for _, idle := range []time.Duration{0, -1} {
+		inBubble(t, resp.Options{Tokens: []string{"token"}, IdleTimeout: idle}, func(t *testing.T, w *world, p *pipes) {
+			silent, busy, half, friend := p.dial(t), p.dial(t), p.dial(t), p.dial(t)
+			half.send("*1\r\n$4\r\nPI")
+			for range 9 {
+				time.Sleep(time.Second)
+				busy.ask("PING", "-NOAUTH Authentication required.")
+			}
+			friend.ask("AUTH token", "+OK")
+			if !silent.alive() || !busy.alive() || !half.alive() {
+				t.Fatal("ended before their time")
+			}
+			time.Sleep(time.Second)
+			if silent.alive() || busy.alive() || half.alive() {
+				t.Error("after 10 s without the token it is still connected")
+			}
+			time.Sleep(20 * time.Minute)
+			friend.ask("PING", "+PONG")
+			friend.ask("RESET", "+RESET") // which takes the token back
+			time.Sleep(9 * time.Second)
+			friend.ask("AUTH token", "+OK")
+			time.Sleep(20 * time.Minute)
+			friend.ask("RESET", "+RESET")
+			if time.Sleep(10 * time.Second); friend.alive() {
+				t.Error("10 s after RESET it is still connected")
+			}
+			for _, c := range []*client{silent, busy, half, friend} {
+				_ = c.Close()
+			}
+		})
+	}
+}
+
+func TestWrongTokens(t *testing.T) {
+	const wrong = "-WRONGPASS invalid username-password pair or user is disabled."
+	w := open(t, resp.Options{Tokens: []string{"token"}})
+	for _, attempt := range []string{"AUTH guess", "AUTH any guess", "HELLO 3 AUTH any guess"} {
+		c := w.dial(t)
+		for range 5 {
+			c.ask(attempt, wrong)
+		}
+		c.ended()
+	}
+	c := w.dial(t)
+	c.send(frame("AUTH", "1") + frame("AUTH", "2") + frame("AUTH", "3") + frame("AUTH", "4") + frame("AUTH", "5") + frame("AUTH", "token"))
+	c.expect(wrong + "\r\n" + wrong + "\r\n" + wrong + "\r\n" + wrong + "\r\n" + wrong + "\r\n")
+	c.ended()
+	c = w.dial(t)
+	c.ask("AUTH guess", wrong)
+	c.ask("AUTH token", "+OK")
+	c.ask("MULTI", "+OK") // guesses in a transaction count, too
+	for range 5 {
+		c.ask("AUTH guess", "+QUEUED")
+	}
+	c.ask("EXEC", "*5", wrong, wrong, wrong, wrong)
+	c.ended()
+}
+
+// Clients that say nothing do not keep out one that says the token.
+func TestStrangersLeaveRoom(t *testing.T) {
+	inBubble(t, resp.Options{Tokens: []string{"token"}, MaxConnections: 8}, func(t *testing.T, w *world, p *pipes) {
+		friends, strangers := []*client{}, []*client{}
+		for range 8 {
+			for range 20 {
+				strangers = append(strangers, p.dial(t))
+			}
+			friend := p.dial(t)
+			friend.ask("AUTH token", "+OK")
+			friends = append(friends, friend)
+		}
+		if n := connected(friends[0]); n != 8 {
+			t.Errorf("%d are connected, want the 8 that have the token", n)
+		}
+		for _, friend := range friends {
+			friend.ask("PING", "+PONG")
+		}
+		late := p.dial(t)
+		late.expect("-ERR max number of clients reached\r\n")
+		_ = friends[0].Close()
+		_ = late.Close()
+		synctest.Wait()
+		for range 2 { // one place, and a stranger gives it up
+			strangers = append(strangers, p.dial(t))
+		}
+		last := p.dial(t)
+		last.ask("AUTH token", "+OK")
+		for _, c := range append(strangers, append(friends, last)...) {
+			_ = c.Close()
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package resp
+
+import "fmt"
+
+const execName = "exec"
+
+// transactionCommands are MULTI and its like, which redis-py, node-redis and ioredis send around a pipeline unless they are
+// told not to. EXEC answers the queued commands in their order and in one array. Nothing is charged before EXEC, and nothing
+// at all if a command could not be queued. There is no isolation to promise: other clients are answered meanwhile, and a
+// command that fails does not undo the others, as in Redis.
+func transactionCommands() []*command {
+	return []*command{
+		{name: "multi", arity: 1, atOnce: true, run: (*conn).multi, summary: "Begins a transaction: what follows is queued until EXEC."},
+		{name: execName, arity: 1, atOnce: true, run: (*conn).exec, summary: "Runs the queued commands, and answers all of them in one array."},
+		{name: "discard", arity: 1, atOnce: true, run: (*conn).discard, summary: "Drops the queued commands."},
+		{name: "watch", arity: -2, atOnce: true, run: (*conn).watch, usage: "key [key ...]", summary: "Is not supported, and says so."},
+		{name: "unwatch", arity: 1, run: (*conn).unwatch, summary: "Answers OK: nothing is watched."},
+	}
+}
+
+// The bounds of a transaction. A connection holds its commands until EXEC.
+const (
+	mostQueued      = 16 << 10 // commands
+	mostQueuedBytes = 1 << 20  // bytes of all their arguments, and of what says where they are
+	argumentBytes   = 8        // of an end in transaction.ends
+	queuedBytes     = 24       // of a queued
+)
+
+// transaction is what was queued since MULTI.
+type transaction struct {
+	aborted  bool // a command could not be queued, so EXEC runs none
+	commands []queued
+	text     []byte // all arguments, one after the other,
+	ends     []int  // and where each of them ends
+	size     int    // bytes of the three
+}
+
+// queued is a command that waits for EXEC.
+type queued struct {
+	command *command
+	args    int
+}
+
+// queue puts a command aside until EXEC. It reports false if the command is to be run now: one that ends the transaction, or
+// one that is answered with an error and makes EXEC run nothing. A transaction must have begun.
+func (c *conn) queue(args [][]byte) bool {
+	t := c.transaction
+	cmd := c.server.find(args[0])
+	switch {
+	case cmd == nil || !cmd.takes(len(args)):
+		t.abort()
+		if cmd != nil && cmd.name == execName { // it ends the transaction nevertheless, as in Redis
+			c.transaction = nil
+		}
+		return false
+	case cmd.atOnce:
+		return false
+	}
+	if err := t.add(cmd, args); err != nil {
+		t.abort()
+		c.fail(err.Error())
+		return true
+	}
+	c.out = append(c.out, "+QUEUED\r\n"...)
+	return true
+}
+
+// add queues a command. The arguments are copied: those of the reader are gone after its next read.
+func (t *transaction) add(cmd *command, args [][]byte) error {
+	if t.aborted {
+		return nil // it will not be run
+	}
+	size := t.size + queuedBytes
+	for _, arg := range args {
+		size += len(arg) + argumentBytes
+	}
+	switch {
+	case len(t.commands) >= mostQueued:
+		return fmt.Errorf("a transaction has at most %d commands; send fewer, or a pipeline without MULTI", mostQueued)
+	case size > mostQueuedBytes:
+		return fmt.Errorf("the commands of a transaction have at most %d bytes; send fewer, or a pipeline without MULTI", mostQueuedBytes)
+	}
+	t.size = size
+	t.commands = append(t.commands, queued{cmd, len(args)})
+	for _, arg := range args {
+		t.text = append(t.text, arg...)
+		t.ends = append(t.ends, len(t.text))
+	}
+	return nil
+}
+
+// abort makes EXEC run nothing, and frees what was queued.
+func (t *transaction) abort() { *t = transaction{aborted: true} }
+
+func (c *conn) multi([][]byte) {
+	if c.transaction != nil {
+		c.fail("MULTI calls can not be nested")
+		return
+	}
+	c.transaction = &transaction{}
+	c.ok()
+}
+
+func (c *conn) discard([][]byte) {
+	if c.transaction == nil {
+		c.fail("DISCARD without MULTI")
+		return
+	}
+	c.transaction = nil
+	c.ok()
+}
+
+// watch refuses: a count changes with time alone, so a transaction that runs only if nothing has changed cannot be promised.
+// In a transaction it makes EXEC run nothing, for the client counts on it.
+func (c *conn) watch([][]byte) {
+	if c.transaction != nil {
+		c.transaction.abort()
+		c.fail("WATCH inside MULTI is not allowed")
+		return
+	}
+	c.fail("WATCH is not supported: every command is decided by itself; leave it out")
+}
+
+func (c *conn) unwatch([][]byte) { c.ok() }
+
+func (c *conn) exec([][]byte) {
+	t := c.transaction
+	switch {
+	case t == nil:
+		c.fail("EXEC without MULTI")
+		return
+	case t.aborted:
+		c.transaction = nil
+		c.out = appendError(c.out, "EXECABORT", "Transaction discarded because of previous errors.")
+		return
+	}
+	c.transaction = nil
+	c.out = appendArray(c.out, len(t.commands))
+	var args [][]byte
+	from, at := 0, 0
+	for i, q := range t.commands {
+		args = args[:0]
+		for range q.args {
+			args = append(args, t.text[from:t.ends[at]:t.ends[at]])
+			from, at = t.ends[at], at+1
+		}
+		c.runCommand(q.command, args)
+		if c.leaving {
+			return
+		}
+		if (i+1)%c.server.opts.MaxPipeline == 0 || len(c.out) >= mostWaiting {
+			if why, ok := c.flush(); !ok {
+				c.leaving, c.why = true, why
+				return
+			}
+		}
+	}
+	c.decide()
+	c.count(nil)
+	c.last = nil // which is one of those that were queued, and lastName is EXEC
+}

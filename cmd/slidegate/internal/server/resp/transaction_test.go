@@ -1,0 +1,227 @@
+package resp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+)
+
+// batches runs a test with SG.ALLOWs decided one by one and together.
+func batches(t *testing.T, opts resp.Options, test func(t *testing.T, w *world)) {
+	for _, batch := range []bool{false, true} {
+		opts.Batch = batch
+		test(t, open(t, opts))
+	}
+}
+
+// used asks how many of ten units a key has used.
+func (w *world) used(t *testing.T, key string, want int64) {
+	t.Helper()
+	reset := int64(hour)
+	if want == 0 {
+		reset = 0
+	}
+	w.dial(t).ask("SG.PEEK default "+key, numbers(1, 10, 10-want, 0, reset, 0))
+}
+
+func TestTransaction(t *testing.T) {
+	batches(t, resp.Options{}, func(t *testing.T, w *world) {
+		c := w.dial(t)
+		for range 2 { // the second goes on from the first
+			c.ask("multi", "+OK")
+			for range 3 {
+				c.ask("SG.ALLOW default ann", "+QUEUED")
+			}
+			c.ask("SG.ALLOW nobody ann", "+QUEUED") // what only running it finds out is an answer, as in Redis
+			c.ask("SG.PEEK default bob 2", "+QUEUED")
+			w.used(t, "bob", 0)
+			c.send(frame("EXEC"))
+			if got := c.line(); got != "*5\r\n" {
+				t.Fatalf("EXEC: %q", got)
+			}
+			for range 3 {
+				if got := c.line(); got != "*6\r\n" {
+					t.Fatalf("an answer: %q", got)
+				}
+				for range 6 {
+					c.line()
+				}
+			}
+			if got := c.line(); !strings.HasPrefix(got, "-ERR gate: unknown policy") {
+				t.Fatalf("an unknown policy: %q", got)
+			}
+			c.expect(numbers(1, 10, 10, 0, 0, 0) + "\r\n")
+		}
+		w.used(t, "ann", 6)
+		c.ask("PING", "+PONG")
+		c.ask("EXEC", "-ERR EXEC without MULTI") // and not what was asked last
+	})
+}
+
+// As clients send it: all in one piece, with more behind it.
+func TestTransactionInOnePiece(t *testing.T) {
+	batches(t, resp.Options{MaxPipeline: 2}, func(t *testing.T, w *world) {
+		c := w.dial(t)
+		one := frame("SG.ALLOW", "default", "ann")
+		c.send(one + frame("MULTI") + one + one + one + frame("EXEC") + one)
+		answer := func(left int64) string { return numbers(1, 10, left, 0, hour, 1) + "\r\n" }
+		c.expect(answer(9) + "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n" + answer(8) + answer(7) + answer(6) + answer(5))
+	})
+}
+
+const aborted = "-EXECABORT Transaction discarded because of previous errors."
+
+// An error while commands are queued makes EXEC run none of them.
+func TestTransactionAborted(t *testing.T) {
+	batches(t, resp.Options{}, func(t *testing.T, w *world) {
+		for _, c := range []struct{ wrong, told string }{
+			{"NOSUCH a", "-ERR unknown command 'NOSUCH'"},
+			{"SG.ALLOW default", "-ERR wrong number of arguments for 'sg.allow' command"},
+			{"SG.ALLOW default ann 1 1", "-ERR wrong number of arguments for 'sg.allow' command"},
+			{"ECHO", "-ERR wrong number of arguments for 'echo' command"},
+			{"DISCARD now", "-ERR wrong number of arguments for 'discard' command"},
+			{"MULTI twice", "-ERR wrong number of arguments for 'multi' command"},
+			{"WATCH ann", "-ERR WATCH inside MULTI is not allowed"},
+		} {
+			client := w.dial(t)
+			client.ask("MULTI", "+OK")
+			client.ask("SG.ALLOW default ann", "+QUEUED")
+			client.ask(c.wrong, c.told)
+			client.ask("SG.ALLOW default ann", "+QUEUED")
+			client.ask("EXEC", aborted)
+			client.ask("EXEC", "-ERR EXEC without MULTI")
+			client.ask("MULTI", "+OK") // the next one is not touched by it
+			client.ask("PING", "+QUEUED")
+			client.ask("EXEC", "*1", "+PONG")
+		}
+		w.used(t, "ann", 0)
+	})
+}
+
+func TestTransactionEnds(t *testing.T) {
+	batches(t, resp.Options{}, func(t *testing.T, w *world) {
+		c := w.dial(t)
+		begin := func() {
+			t.Helper()
+			c.ask("MULTI", "+OK")
+			c.ask("SG.ALLOW default ann", "+QUEUED")
+		}
+		c.ask("EXEC", "-ERR EXEC without MULTI")
+		c.ask("DISCARD", "-ERR DISCARD without MULTI")
+		c.ask("WATCH ann", "-ERR WATCH is not supported: every command is decided by itself; leave it out")
+		c.ask("UNWATCH", "+OK")
+		begin()
+		c.ask("DISCARD", "+OK")
+		c.ask("DISCARD", "-ERR DISCARD without MULTI")
+		begin()
+		c.ask("RESET", "+RESET")
+		c.ask("EXEC", "-ERR EXEC without MULTI")
+		begin()
+		c.ask("EXEC now", "-ERR wrong number of arguments for 'exec' command") // which ends it, as in Redis
+		c.ask("EXEC", "-ERR EXEC without MULTI")
+		c.ask("MULTI", "+OK")
+		c.ask("EXEC", "*0")
+		begin()
+		c.ask("QUIT", "+OK")
+		c.ended()
+		c = w.dial(t)
+		begin()
+		_ = c.Close()
+		w.used(t, "ann", 0)
+		c = w.dial(t)
+		begin()
+		c.ask("MULTI", "-ERR MULTI calls can not be nested")
+		c.ask("UNWATCH", "+QUEUED")
+		c.ask("EXEC", "*2", numbers(1, 10, 9, 0, hour, 1), "+OK")
+	})
+}
+
+// AUTH and HELLO are queued and run by EXEC, as in Redis.
+func TestTransactionSession(t *testing.T) {
+	w := open(t, resp.Options{Tokens: []string{"token"}})
+	c := w.dial(t)
+	c.ask("MULTI", "-NOAUTH Authentication required.")
+	c.ask("EXEC", "-NOAUTH Authentication required.")
+	c.ask("AUTH token", "+OK")
+	c.ask("MULTI", "+OK")
+	c.ask("AUTH wrong", "+QUEUED")
+	c.ask("CLIENT GETNAME", "+QUEUED")
+	c.ask("HELLO 3", "+QUEUED")
+	c.ask("CLIENT GETNAME", "+QUEUED")
+	c.send(frame("EXEC"))
+	c.expect("*4\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n$-1\r\n%7\r\n")
+	for line := ""; line != "_\r\n"; {
+		line = c.line()
+	}
+	c.ask("MULTI", "+OK") // in RESP3
+	c.ask("SG.ALLOW default ann", "+QUEUED")
+	c.ask("EXEC", "*1", numbers(1, 10, 9, 0, hour, 1))
+	c.ask("MULTI", "+OK")
+	c.ask("RESET", "+RESET")
+	c.ask("EXEC", "-NOAUTH Authentication required.")
+}
+
+// What a connection holds until EXEC is bounded, in commands and in bytes; beyond it nothing is charged.
+func TestTransactionBounds(t *testing.T) {
+	w := open(t, resp.Options{})
+	play := func(t *testing.T, one string, fit, sent int, told string) {
+		c := w.dial(t)
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			_, _ = c.Conn.Write([]byte(frame("MULTI") + strings.Repeat(one, sent) + frame("EXEC") + frame("PING")))
+		}()
+		c.expect("+OK\r\n")
+		for i := range sent {
+			want := "+QUEUED\r\n"
+			if i == fit {
+				want = told + "\r\n"
+			}
+			if got := c.line(); got != want {
+				t.Fatalf("%d: %q, want %q", i, got, want)
+			}
+		}
+		c.expect(aborted + "\r\n+PONG\r\n")
+		<-written
+		w.used(t, "ann", 0)
+	}
+	play(t, frame("PING"), 16384, 16400,
+		"-ERR a transaction has at most 16384 commands; send fewer, or a pipeline without MULTI")
+	large := frame("SG.ALLOW", "default", strings.Repeat("k", 60_000))
+	play(t, large, 17, 20, "-ERR the commands of a transaction have at most 1048576 bytes; send fewer, or a pipeline without MULTI")
+	empty := frame(append([]string{"COMMAND", "INFO"}, make([]string, 100)...)...) // arguments without bytes are not free
+	play(t, empty, 1232, 1300, "-ERR the commands of a transaction have at most 1048576 bytes; send fewer, or a pipeline without MULTI")
+
+	c := w.dial(t) // and as many as fit are run, with answers larger than one write
+	c.ask("MULTI", "+OK")
+	c.send(strings.Repeat(frame("ECHO", strings.Repeat("x", 9_000)), 100))
+	c.expect(strings.Repeat("+QUEUED\r\n", 100))
+	c.ask("EXEC", "*100")
+	for range 100 {
+		if got := c.bulk(); got != strings.Repeat("x", 9_000) {
+			t.Fatalf("%d bytes", len(got))
+		}
+	}
+}
+
+// Over a store that is reached by a network, the SG.ALLOWs of a transaction are one call.
+func TestTransactionIsOneBatch(t *testing.T) {
+	w := open(t, resp.Options{Batch: true})
+	c := w.dial(t)
+	one := frame("SG.ALLOW", "default", "ann")
+	c.send(frame("MULTI") + strings.Repeat(one, 5))
+	c.expect("+OK\r\n" + strings.Repeat("+QUEUED\r\n", 5))
+	before := w.store.applies.Load() + w.store.ones.Load()
+	c.send(frame("EXEC"))
+	for left := range 5 {
+		want := numbers(1, 10, 9-int64(left), 0, hour, 1) + "\r\n"
+		if left == 0 {
+			want = "*5\r\n" + want
+		}
+		c.expect(want)
+	}
+	if calls := w.store.applies.Load() + w.store.ones.Load() - before; calls != 1 {
+		t.Errorf("%d calls to the store, want 1", calls)
+	}
+}

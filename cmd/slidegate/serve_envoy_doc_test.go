@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// originalSettings are all settings of envoyproxy/ratelimit, by what its name for them begins with where there are many.
+var originalSettings = strings.Fields(`
+	PROTO HOST PORT DEBUG_HOST DEBUG_PORT GRPC_UDS GRPC_HOST GRPC_PORT GRPC_MAX_CONNECTION_AGE GRPC_MAX_CONNECTION_AGE_GRACE
+	GRPC_SERVER_USE_TLS GRPC_SERVER_TLS_CERT GRPC_CLIENT_TLS_CACERT GRPC_CLIENT_TLS_SAN LOG_LEVEL LOG_FORMAT CONFIG_TYPE
+	FORCE_START_WITHOUT_INITIAL_CONFIG CONFIG_GRPC_XDS_ XDS_CLIENT_ USE_DOG_STATSD USE_STATSD STATSD_ EXTRA_TAGS STATS_FLUSH_INTERVAL
+	DISABLE_STATS USE_PROMETHEUS PROMETHEUS_ RUNTIME_ROOT RUNTIME_SUBDIRECTORY RUNTIME_APPDIRECTORY RUNTIME_IGNOREDOTFILES
+	RUNTIME_WATCH_ROOT EXPIRATION_JITTER_MAX_SECONDS LOCAL_CACHE_SIZE_IN_BYTES NEAR_LIMIT_RATIO CACHE_KEY_PREFIX BACKEND_TYPE
+	STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT LIMIT_RESPONSE_HEADERS_ENABLED LIMIT_LIMIT_HEADER LIMIT_REMAINING_HEADER
+	LIMIT_RESET_HEADER HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED REDIS_SOCKET_TYPE REDIS_TYPE REDIS_URL REDIS_POOL_SIZE REDIS_AUTH
+	REDIS_TLS REDIS_TLS_CLIENT_CERT REDIS_TLS_CACERT REDIS_TLS_SKIP_HOSTNAME_VERIFICATION REDIS_PIPELINE_WINDOW
+	REDIS_PIPELINE_LIMIT REDIS_PERSECOND REDIS_PERSECOND_ REDIS_HEALTH_CHECK_ACTIVE_CONNECTION MEMCACHE_ SHADOW_MODE QUOTA_MODE
+	MERGE_DOMAIN_CONFIG TRACING_`)
+
+// TestEnvoyDoc: docs/envoy.md says of every setting of the original what it is here, and names only flags that there are. Its
+// Envoy does not add headers of its own beside those that Slidegate adds by default.
+func TestEnvoyDoc(t *testing.T) {
+	read, err := os.ReadFile(filepath.Join("..", "..", "docs", "envoy.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(read)
+	for _, setting := range originalSettings {
+		if !regexp.MustCompile("`" + setting + "(\\*?`|\\*)").MatchString(text) {
+			t.Errorf("%s stands nowhere", setting)
+		}
+	}
+	flags := map[string]bool{}
+	nameFlags(reflect.TypeOf(serveCommand{}), flags)
+	for _, flag := range regexp.MustCompile("`--[a-z][a-z-]*").FindAllString(text, -1) {
+		if !flags[flag[1:]] {
+			t.Errorf("there is no %s", flag[1:])
+		}
+	}
+	envoy, _, _ := strings.Cut(text, "And the rules:")
+	if strings.Contains(envoy, "enable_x_ratelimit_headers") {
+		t.Error("clients of the Envoy in the docs get two sets of headers")
+	}
+}
