@@ -26,7 +26,7 @@ func (s *Set) base(namespace string, mode Mode, limits []slidegate.Limit) (*slid
 	}
 	if base == nil {
 		var err error
-		if base, err = slidegate.NewWithOptions(s.stores[mode], slidegate.Options{Namespace: namespace, Limits: limits}); err != nil {
+		if base, err = slidegate.NewPerCall(s.stores[mode], namespace); err != nil { // a reload may change the quota
 			return nil, err
 		}
 	}
@@ -92,6 +92,8 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 
 // near is a store that is asked as one in process is: without a deadline and without a breaker.
 type near struct{ store.Store }
+
+func (n near) Unwrap() store.Store { return n.Store }
 
 func (n near) Traits() store.Traits {
 	traits := n.Store.Traits()

@@ -9,6 +9,7 @@ var (
 	algorithmNames = []string{"sliding-window", "sliding-log", "fixed-window", "token-bucket"}
 	overlapNames   = []string{"up", "down", "whole"}
 	anchorNames    = []string{"clock", "first"}
+	opNames        = []string{"take", "take-up-to", "peek", "charge", "give-back", "reset"}
 )
 
 // String returns the algorithm's name, as flags and configurations spell it.
@@ -19,6 +20,12 @@ func (o Overlap) String() string { return nameOf(overlapNames, int(o)) }
 
 // String returns the anchor's name, as flags and configurations spell it.
 func (a Anchor) String() string { return nameOf(anchorNames, int(a)) }
+
+// String returns the operation's name, such as "take" or "give-back".
+func (o Op) String() string { return nameOf(opNames, int(o)) }
+
+// MarshalText makes an Op readable in JSON and logs.
+func (o Op) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // MarshalText makes an Algorithm readable in JSON, YAML and flags.
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }

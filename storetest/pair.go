@@ -189,14 +189,9 @@ func (p *pair) fatalf(format string, args ...any) {
 		fmt.Sprintf(format, args...), strings.Join(p.recent, "\n  "))
 }
 
-var opNames = map[rule.Op]string{
-	rule.Take: "take", rule.TakeUpTo: "take up to", rule.Peek: "peek",
-	rule.Charge: "charge", rule.GiveBack: "give back", rule.Reset: "reset",
-}
-
 func describe(op rule.Op, group string, charges []store.Charge) string {
 	var b strings.Builder
-	b.WriteString(opNames[op])
+	b.WriteString(op.String())
 	for _, charge := range charges {
 		fmt.Fprintf(&b, " [%d of %v, key %.40q", charge.Cost, slidegate.Unbind(charge.Limit), charge.Key)
 		if op == rule.GiveBack {
