@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -35,6 +36,16 @@ func (o Overlap) MarshalText() ([]byte, error) { return []byte(o.String()), nil 
 
 // MarshalText makes an Anchor readable in JSON, YAML and flags.
 func (a Anchor) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads the name of an operation.
+func (o *Op) UnmarshalText(text []byte) error {
+	i := slices.Index(opNames, string(text))
+	if i < 0 {
+		return fmt.Errorf("rule: op: must be one of %s, not %q", strings.Join(opNames, ", "), text)
+	}
+	*o = Op(i)
+	return nil
+}
 
 // UnmarshalText reads the name of an algorithm.
 func (a *Algorithm) UnmarshalText(text []byte) error {

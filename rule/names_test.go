@@ -106,6 +106,10 @@ func TestOpsAndFlagsPrintAsWords(t *testing.T) {
 		if got := fmt.Sprint(op); got != want || err != nil || string(text) != `"`+want+`"` {
 			t.Errorf("%d is %q and %s, %v, want %q", uint8(op), got, text, err, want)
 		}
+		var read Op
+		if err := json.Unmarshal(text, &read); op != 77 && (err != nil || read != op) || op == 77 && err == nil {
+			t.Errorf("%s is read as %v, %v", text, read, err)
+		}
 	}
 	told := struct {
 		Op    Op
