@@ -56,7 +56,8 @@ func TestEveryCheckHasABug(t *testing.T) {
 
 func allBugs() []bug {
 	return slices.Concat(traitBugs(), ruleBugs(), clockBugs(), batchBugs(), oneTakerBugs(), severalBugs(), giveBackBugs(),
-		readOnlyBugs(), expiryBugs(), keyBugs(), stateBugs(), errorBugs(), raceBugs(), raceSeveralBugs(), limiterBugs())
+		readOnlyBugs(), expiryBugs(), keyBugs(), stateBugs(), errorBugs(), raceBugs(), raceSeveralBugs(), limiterBugs(),
+		declareBugs())
 }
 
 func checkNamed(name string) check {
