@@ -1,6 +1,7 @@
 package slidegate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,7 +15,8 @@ import (
 type Claim struct {
 	Limit Limit
 	Key   string
-	Cost  int64
+	// Cost is how many units the request takes; 0 means 1. To ask without taking anything, use Claims.Peek.
+	Cost int64
 }
 
 // Claims is a request over any limits and keys, all or nothing; For makes it.
@@ -54,6 +56,11 @@ func (c Claims) Reserve(ctx context.Context) (Reservation, Decision, error) {
 	return c.call().reserve(ctx)
 }
 
+// Charge charges the claims' costs without asking, beyond the quotas if need be; see Limiter.Charge.
+func (c Claims) Charge(ctx context.Context) (Decision, error) {
+	return c.call().decide(ctx, rule.Charge)
+}
+
 // Refund gives the claims' costs back, the oldest live units first; see Limiter.Refund.
 func (c Claims) Refund(ctx context.Context) (Decision, error) {
 	return c.call().decide(ctx, rule.GiveBack)
@@ -77,7 +84,7 @@ func (c Claims) call() *call {
 			call.fail(err)
 			continue
 		}
-		call.add(store.Charge{Limit: bound, Key: claim.Key, Cost: claim.Cost})
+		call.add(store.Charge{Limit: bound, Key: claim.Key, Cost: cmp.Or(claim.Cost, 1)})
 	}
 	return call
 }
@@ -157,6 +164,16 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 	c.answers = slices.Grow(c.answers[:0], len(c.charges))[:len(c.charges)]
 	request := &c.batch[0]
 	request.Op, request.Charges, request.Answers = op, c.charges, c.answers
+	if op == rule.GiveBack || op == rule.Charge {
+		return c.finish(ctx)
+	}
+	return c.limiter.store.Apply(ctx, c.batch)
+}
+
+// finish sends a request that corrects what is charged. What was used, or was not, stays so if the caller has gone.
+func (c *call) finish(ctx context.Context) error {
+	ctx, cancel := store.Detach(ctx, c.limiter.traits)
+	defer cancel()
 	return c.limiter.store.Apply(ctx, c.batch)
 }
 

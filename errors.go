@@ -18,8 +18,9 @@ var (
 	// ErrCost is wrapped by every error about a cost below 0 or above 2^53-1.
 	ErrCost = errors.New("invalid cost")
 	// ErrConflict means that two limits have the same address, so that they would be charged to the same counts, but
-	// are not the same limit; or that a Limiter was given one limit twice.
-	ErrConflict = errors.New("one address with two different limits")
+	// are not the same limit; or that a Limiter was given one limit twice. New returns it also for limits without a name
+	// if another limiter on the same store has different ones; see Limit.Name.
+	ErrConflict = store.ErrConflict
 	// ErrUnsupported means that the store lacks something that the request or the limit needs.
 	ErrUnsupported = store.ErrUnsupported
 	// ErrNever is returned by Wait when no waiting helps: the cost exceeds the quota.

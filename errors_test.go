@@ -64,7 +64,7 @@ func TestStoreFails(t *testing.T) {
 	}
 	settle := func(costs ...int64) func(context.Context, *slidegate.Limiter, string, int64) (decision, error) {
 		return func(ctx context.Context, l *slidegate.Limiter, _ string, _ int64) (decision, error) {
-			return decision{}, l.Settle(ctx, reservation, costs...)
+			return decision{}, trySettle(ctx, l, reservation, costs...)
 		}
 	}
 	verbs := append(keyVerbs(), claimVerbs(limits...)...)
@@ -155,10 +155,15 @@ func TestNoOtherErrorTellsTheKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	severalKeys := slidegate.Reservation{Charges: []slidegate.ReservedCharge{
+		{Limit: limit, Key: []byte(secret), Cost: 1}, {Limit: limit, Key: []byte(secret + "x"), Cost: 1},
+	}}
 	spoilt := slidegate.Reservation{Charges: []slidegate.ReservedCharge{{Key: []byte(secret), Cost: 1}}}
-	checkTellsNothing(t, "number of costs", limiter.Settle(ctx, reservation, 1, 2, 3))
-	checkTellsNothing(t, "negative cost", limiter.Settle(ctx, reservation, -1))
-	checkTellsNothing(t, "large cost", limiter.Settle(ctx, reservation, math.MaxInt64))
+	checkTellsNothing(t, "no such limit", limiter.Settle(ctx, reservation, slidegate.Used{Limit: "other"}))
+	checkTellsNothing(t, "no such key", limiter.Settle(ctx, reservation, slidegate.Used{Limit: "100/1h", Key: secret + "x"}))
+	checkTellsNothing(t, "several keys", limiter.Settle(ctx, severalKeys, slidegate.Used{Limit: "api"}))
+	checkTellsNothing(t, "negative cost", limiter.SettleAll(ctx, reservation, -1))
+	checkTellsNothing(t, "large cost", limiter.SettleAll(ctx, reservation, math.MaxInt64))
 	checkTellsNothing(t, "spoilt", limiter.Cancel(ctx, spoilt))
 	checkTellsNothing(t, "too many charges", newPerCall(t, lonely{store}).Cancel(ctx, reservation))
 

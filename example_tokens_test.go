@@ -48,7 +48,8 @@ func complete(ctx context.Context, limiter *slidegate.Limiter, prompt string) er
 	if err != nil {
 		return errors.Join(err, limiter.Cancel(ctx, reservation))
 	}
-	return limiter.Settle(ctx, reservation, tokens) // charges beyond the budget, if need be: they are used
+	// Beyond the budget, if need be: the tokens are used, also if the client has gone meanwhile.
+	return limiter.Settle(ctx, reservation, slidegate.Used{Limit: "tokens", Cost: tokens})
 }
 
 // askModel stands for a model, and returns how many tokens it used.

@@ -41,8 +41,13 @@ const (
 // Limit is a quota of units per window, and how it is counted. Quota and Window are required, the rest has defaults.
 // It is a plain value, comparable, and safe to share. New and Limiter.For check it.
 type Limit struct {
-	// Name tells limits apart that face the same key, in state, headers and metrics. Two limits of the same name, shape
-	// and key share their counts, so a limit per user and one per tenant want different names. It may be empty.
+	// Name distinguishes limits that face the same key, in state, headers and metrics. Two limits of the same name, shape
+	// (algorithm, window, segments, anchor) and key share their counts, so a limit per user and one per tenant need different
+	// names. It may be empty, but two limiters on one store need names, or namespaces, for limits of one shape: New returns
+	// an error if their quotas or bursts differ, and lets them share their counts if they are equal.
+	// Plans of one limiter (With, For, AllowLimit) share counts on purpose, and so do limits of the same name: that is how a
+	// key keeps what it has used when its quota changes. New cannot see limiters in another process, or over another Store
+	// value for the same server.
 	Name string
 	// Quota is how many units a window admits, 1 to 2^53-1 (10,000 for SlidingLog, which stores every one).
 	Quota int64

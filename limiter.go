@@ -46,13 +46,20 @@ func MustNew(store store.Store, limits ...Limit) *Limiter {
 }
 
 // NewWithOptions returns a limiter with options. A wrong limit, none at all, or one that the store cannot keep exactly, is
-// an error.
-func NewWithOptions(store store.Store, opts Options) (*Limiter, error) {
-	if store != nil && len(opts.Limits) == 0 {
+// an error. So is a limit without a name that would share the counts of another limiter's; see Limit.Name.
+func NewWithOptions(on store.Store, opts Options) (*Limiter, error) {
+	if on != nil && len(opts.Limits) == 0 {
 		return nil, fmt.Errorf("slidegate: %w: there is none; give at least one, or use NewPerCall for limits that are given per call",
 			ErrLimit)
 	}
-	return newLimiterOn(store, opts)
+	l, err := newLimiterOn(on, opts)
+	if err == nil {
+		err = l.Declare()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // NewPerCall returns a limiter without limits of its own, for limits that are given per call: to AllowLimit, For and With.
@@ -101,6 +108,15 @@ func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
 	opts := l.opts
 	opts.Limits = limits
 	return newLimiter(l.store, opts, l.bound)
+}
+
+// Declare tells the store the limits, and returns ErrConflict if one of them has no name and would share the counts of another
+// limiter's; see Limit.Name. New does so by itself. It is for adapters whose limiters come from With, which may share counts.
+func (l *Limiter) Declare() error {
+	if declarer, ok := store.As[store.Declarer](l.store); ok {
+		return declarer.Declare(l.limits...)
+	}
+	return nil
 }
 
 // Over returns a limiter of the same limits and namespace over the store that wrap returns. Wrap is given this limiter's
@@ -197,8 +213,20 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 	return l.keyCall(key, n).reserve(ctx)
 }
 
+// Charge charges n units to key without asking, beyond the quota if need be: they have been used already. There must be
+// at least one. The Decision is what Peek would say afterwards, but that Allowed is always true. Charge finishes even if ctx
+// has ended, as Settle does.
+func (l *Limiter) Charge(ctx context.Context, key string, n int64) (Decision, error) {
+	c := l.keyCall(key, n)
+	if n == 0 {
+		c.fail(fmt.Errorf("slidegate: %w: must be 1 to %d to charge it, not 0", ErrCost, int64(rule.MaxQuota)))
+	}
+	return c.decide(ctx, rule.Charge)
+}
+
 // Refund gives n units back to key, the oldest live ones first, whoever took them. What has left the window cannot be
-// given back. Use Reserve and Cancel to give back just what one request took.
+// given back. Use Reserve and Cancel to give back just what one request took. Refund finishes even if ctx has ended, as
+// Settle does.
 func (l *Limiter) Refund(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.keyCall(key, n).decide(ctx, rule.GiveBack)
 }

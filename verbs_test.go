@@ -45,6 +45,9 @@ func keyVerbs() []verb {
 			_, d, err := l.Reserve(ctx, key, n)
 			return d, err
 		}, false},
+		{"Charge", func(ctx context.Context, l limiter, key string, n int64) (decision, error) {
+			return l.Charge(ctx, key, n)
+		}, false},
 		{"Refund", func(ctx context.Context, l limiter, key string, n int64) (decision, error) {
 			return l.Refund(ctx, key, n)
 		}, false},
@@ -74,6 +77,7 @@ func claimVerbs(limits ...slidegate.Limit) []verb {
 			_, d, err := c.Reserve(ctx)
 			return d, err
 		}),
+		one("Charge", func(ctx context.Context, c slidegate.Claims) (decision, error) { return c.Charge(ctx) }),
 		one("Refund", func(ctx context.Context, c slidegate.Claims) (decision, error) { return c.Refund(ctx) }),
 		one("Reset", func(ctx context.Context, c slidegate.Claims) (decision, error) { return decision{}, c.Reset(ctx) }),
 	}

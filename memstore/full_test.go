@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/storetest"
@@ -127,7 +128,7 @@ func TestPlansShareAFullStore(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{MaxKeys: 1, Now: clock.Now})
 	free := newLimiter(t, store, slidegate.PerMinute(3))
-	pro := newLimiter(t, store, slidegate.PerMinute(1000))
+	pro := testkit.Must(free.With(slidegate.PerMinute(1000)))(t)
 	for i := range 50 {
 		allow(t, free, fmt.Sprint("free", i), 3)
 	}

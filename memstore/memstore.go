@@ -60,8 +60,11 @@ var (
 //
 // Keys are not stored, only a hash of 64 bits, made under a random key of 128 bits: among a million live keys, the chance
 // that any two of them share their counts is about 1 in 18 million, and nobody who does not know the random key can
-// choose keys that do. Apply and TakeSingle never block for long and do not look at their context.
+// choose keys that do. Apply and TakeSingle never block for long, and look at
+// their context only before they decide.
 type Store struct {
+	store.Registry // of the limits that limiters have over this store
+
 	opts     Options
 	key      hashKey
 	wallBase rule.Micros
@@ -154,6 +157,9 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 			store.ErrUnsupported, MaxCharges, len(r.Charges), len(r.Answers))
 	}
 	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" {
+		if err := ctx.Err(); err != nil {
+			return ended(err)
+		}
 		return s.applyLocked(r)
 	}
 	c, a := &r.Charges[0], &r.Answers[0]
@@ -164,6 +170,9 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 	}
 	return err
 }
+
+// ended is the error of a request whose context had ended before it came.
+func ended(err error) error { return fmt.Errorf("memstore: %w", err) }
 
 // plan is what the store works out once about a limit.
 type plan struct {

@@ -10,9 +10,12 @@ import (
 
 // TakeSingle decides the commonest request: without any lock if the key is there, its state fits one word and the case is a
 // common one. All it has goes through registers.
-func (s *Store) TakeSingle(_ context.Context, limit *store.Limit, key string, cost int64) (
+func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
 ) {
+	if err = ctx.Err(); err != nil {
+		return false, 0, 0, 0, 0, 0, ended(err)
+	}
 	p := s.plans[limit.ID()%uint64(len(s.plans))].Load()
 	if p == nil || p.bound != limit {
 		if p, err = s.newPlan(limit); err != nil {

@@ -45,6 +45,8 @@ type Options struct {
 
 // Store keeps state in PostgreSQL. It is safe for concurrent use. The zero value is not usable; New makes it.
 type Store struct {
+	store.Registry // of the limits that limiters have over this store
+
 	conn     Conn
 	opts     Options
 	take     string // statements

@@ -41,7 +41,8 @@ func (p *Part) cost() int64 {
 }
 
 // Ask decides one part by itself and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo, rule.Peek,
-// rule.GiveBack or rule.Reset; the last one also forgets what clients on a list have used.
+// rule.Charge, rule.GiveBack or rule.Reset; the last one also forgets what clients on a list have used. Charging and giving
+// back are done also if ctx has ended.
 func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
 	if op == rule.Take && p.bare && part.plain() {
@@ -98,6 +99,8 @@ func (p *compiled) askAlone(ctx context.Context, op rule.Op, r *rules, part *Par
 		v.Decision, err = r.limiter.PeekN(ctx, part.Key, cost)
 	case rule.GiveBack:
 		v.Decision, err = r.limiter.Refund(ctx, part.Key, cost)
+	case rule.Charge:
+		v.Decision, err = r.limiter.Charge(ctx, part.Key, cost)
 	default:
 		err = fmt.Errorf("policy: %w: %v is not a way to ask", slidegate.ErrUnsupported, op)
 	}

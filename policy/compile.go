@@ -121,7 +121,9 @@ func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (r *rules, 
 	case p.plain != nil: // which remembers the limits of plans
 		r.limiter, err = p.plain.limiter.With(limits...)
 	case p.set.limiter != nil:
-		r.limiter, err = p.set.limiterOf(p.mode, limits)
+		if r.limiter, err = p.set.limiterOf(p.mode, limits); err == nil {
+			err = r.limiter.Declare() // without a name, it could share the counts of another middleware on this store
+		}
 	default:
 		r.limiter, err = p.set.base(p.name, p.mode, limits)
 	}

@@ -26,7 +26,7 @@ func (s *Set) base(namespace string, mode Mode, limits []slidegate.Limit) (*slid
 	}
 	if base == nil {
 		var err error
-		if base, err = slidegate.NewWithOptions(s.stores[mode], slidegate.Options{Namespace: namespace, Limits: limits}); err != nil {
+		if base, err = slidegate.NewPerCall(s.stores[mode], namespace); err != nil { // a reload may change the quota
 			return nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // Request is a request that faces several policies, or that is settled afterwards: Add its parts, Decide, and End it. All
@@ -137,11 +138,21 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 			r.parts[0].policy.mistake(v, err)
 			return
 		}
-		r.batch.apply(ctx, r.Group, r.set.stores[r.mode])
+		r.apply(ctx, op)
 	}
 	r.judge(ctx, op, v)
 	r.asked = r.asked || op != rule.Peek
 	r.admitted = !v.Refused
+}
+
+// apply asks the store. What corrects a charge is done also if the client has gone.
+func (r *Request) apply(ctx context.Context, op rule.Op) {
+	if op == rule.GiveBack || op == rule.Charge {
+		var cancel context.CancelFunc
+		ctx, cancel = store.Detach(ctx, r.set.traits[r.mode])
+		defer cancel()
+	}
+	r.batch.apply(ctx, r.Group, r.set.stores[r.mode])
 }
 
 // decideAlone takes the shortest way if there is one part and nothing else.

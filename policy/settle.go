@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
@@ -82,9 +81,6 @@ func (r *Request) Reservation() (slidegate.Reservation, error) {
 	return held, nil
 }
 
-// settleTime bounds how long settling takes in a store with round trips; the client does not wait for it.
-const settleTime = 10 * time.Second
-
 // Settle charges what an admitted request actually cost in place of what its parts with Hold took: an excess is given back,
 // and a shortfall is charged, beyond the quota if need be. Actual is called once for each of these parts of which something
 // was taken, with what was; also for one in the shadow, and for one of which only the candidate took something. An error may
@@ -108,12 +104,8 @@ func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64
 	if len(r.owed.requests) == 0 {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
-	if r.set.traits[r.mode].RoundTrips > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, settleTime)
-		defer cancel()
-	}
+	ctx, cancel := store.Detach(ctx, r.set.traits[r.mode])
+	defer cancel()
 	r.owed.apply(ctx, r.Group, r.set.stores[r.mode])
 	for i := range r.owed.requests {
 		if err := r.owed.requests[i].Err; err != nil {

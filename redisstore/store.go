@@ -38,6 +38,8 @@ type Options struct {
 
 // Store keeps state in Redis. It is safe for concurrent use. The zero value is not usable; New makes it.
 type Store struct {
+	store.Registry // of the limits that limiters have over this store
+
 	conn     Conn
 	cluster  bool
 	opts     Options

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -9,6 +10,7 @@ var (
 	algorithmNames = []string{"sliding-window", "sliding-log", "fixed-window", "token-bucket"}
 	overlapNames   = []string{"up", "down", "whole"}
 	anchorNames    = []string{"clock", "first"}
+	opNames        = []string{"take", "take-up-to", "peek", "charge", "give-back", "reset"}
 )
 
 // String returns the algorithm's name, as flags and configurations spell it.
@@ -20,6 +22,12 @@ func (o Overlap) String() string { return nameOf(overlapNames, int(o)) }
 // String returns the anchor's name, as flags and configurations spell it.
 func (a Anchor) String() string { return nameOf(anchorNames, int(a)) }
 
+// String returns the operation's name, such as "take" or "give-back".
+func (o Op) String() string { return nameOf(opNames, int(o)) }
+
+// MarshalText makes an Op readable in JSON and logs.
+func (o Op) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
 // MarshalText makes an Algorithm readable in JSON, YAML and flags.
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
@@ -28,6 +36,16 @@ func (o Overlap) MarshalText() ([]byte, error) { return []byte(o.String()), nil 
 
 // MarshalText makes an Anchor readable in JSON, YAML and flags.
 func (a Anchor) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads the name of an operation.
+func (o *Op) UnmarshalText(text []byte) error {
+	i := slices.Index(opNames, string(text))
+	if i < 0 {
+		return fmt.Errorf("rule: op: must be one of %s, not %q", strings.Join(opNames, ", "), text)
+	}
+	*o = Op(i)
+	return nil
+}
 
 // UnmarshalText reads the name of an algorithm.
 func (a *Algorithm) UnmarshalText(text []byte) error {

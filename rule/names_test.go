@@ -3,6 +3,7 @@ package rule
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -94,4 +95,27 @@ func normalShape(t *testing.T, l Limit) Shape {
 	t.Helper()
 	l = normal(t, l)
 	return l.Shape()
+}
+
+// Operations and flags print as words, also within other values and in JSON.
+func TestOpsAndFlagsPrintAsWords(t *testing.T) {
+	for op, want := range map[Op]string{
+		Take: "take", TakeUpTo: "take-up-to", Peek: "peek", Charge: "charge", GiveBack: "give-back", Reset: "reset", 77: "unknown(77)",
+	} {
+		text, err := json.Marshal(op)
+		if got := fmt.Sprint(op); got != want || err != nil || string(text) != `"`+want+`"` {
+			t.Errorf("%d is %q and %s, %v, want %q", uint8(op), got, text, err, want)
+		}
+		var read Op
+		if err := json.Unmarshal(text, &read); op != 77 && (err != nil || read != op) || op == 77 && err == nil {
+			t.Errorf("%s is read as %v, %v", text, read, err)
+		}
+	}
+	told := struct {
+		Op    Op
+		Flags Flags
+	}{Take, FallbackOpen | Cached}
+	if got, want := fmt.Sprintf("%+v", told), "{Op:take Flags:cached|fallback-open}"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }

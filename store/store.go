@@ -46,8 +46,13 @@ type Store interface {
 	// of those errors, so a caller with one request need only look at what is returned.
 	//
 	// An error means that the answer is unknown: the request may or may not have been charged, and may still be charged
-	// later. It is never a refusal. When ctx ends, Apply returns soon, and what was not answered by then has ctx's error.
-	// Apply keeps no reference to the batch or anything in it after it returns.
+	// later. It is never a refusal. Apply keeps no reference to the batch or anything in it after it returns.
+	//
+	// If ctx has ended before Apply is called, nothing is charged and every request has ctx's error, also in a store that
+	// would not have to wait: nobody is there to use what it grants. (A layer may still return a refusal that it knows.) If
+	// ctx ends while Apply is at work, Apply returns soon, and what was not answered by then has ctx's error. What must be
+	// carried out although the caller has gone comes with a context that has not ended: a Limiter gives units back, and
+	// charges what has been used, with one from Detach.
 	Apply(ctx context.Context, batch []Request) error
 
 	// Check returns an error that wraps ErrUnsupported when the store cannot keep this limit exactly, else nil. It does no
@@ -59,9 +64,10 @@ type Store interface {
 }
 
 // SingleTaker is an optional interface for Stores that can decide the most common request directly, without a batch:
-// rule.Take with a single charge and no group. It answers as Apply would; what is granted is the cost, if allowed. A
-// Limiter uses it where it is implemented. The answer comes as plain numbers because those stay in registers: as a
-// rule.Answer it would be copied through memory at every step, which takes longer than the rest of a decision in memory.
+// rule.Take with a single charge and no group. It answers as Apply would, also when ctx has ended; what is granted is the
+// cost, if allowed. A Limiter uses it where it is implemented. The answer comes as plain numbers because those stay in
+// registers: as a rule.Answer it would be copied through memory at every step, which takes longer than the rest of a
+// decision in memory.
 type SingleTaker interface {
 	TakeSingle(ctx context.Context, limit *Limit, key string, cost int64) (
 		allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error)

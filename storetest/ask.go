@@ -36,7 +36,9 @@ func decide(
 	ctx context.Context, apply applyFunc, op rule.Op, group string, charges ...store.Charge,
 ) ([]rule.Answer, error) {
 	batch := []store.Request{newRequest(op, group, charges...)}
-	if err := apply(ctx, batch); err != nil {
+	err := apply(ctx, batch)
+	keep(ctx, op, group, charges, batch[0].Answers, err)
+	if err != nil {
 		return nil, err
 	}
 	return batch[0].Answers, answered(&batch[0])
@@ -76,6 +78,7 @@ func takeOne(ctx context.Context, taker store.SingleTaker, charge store.Charge) 
 	if a.Allowed {
 		a.Granted = charge.Cost
 	}
+	keep(ctx, rule.Take, "", []store.Charge{charge}, []rule.Answer{a}, err)
 	return a, err
 }
 

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"strings"
+	"testing"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
@@ -100,4 +101,36 @@ func sharingAnchors(r *Reference, request *store.Request) {
 	}
 	r.decideLocked(request, r.clock.Now())
 	r.states[other] = r.states[own]
+}
+
+// forgetful and strict are what a store may do wrong about the limits of its limiters.
+type (
+	forgetful struct{ *Reference }
+	strict    struct {
+		*Reference
+		known map[string]*store.Limit
+	}
+)
+
+func (forgetful) Declare(...*store.Limit) error { return nil }
+
+func (s strict) Declare(limits ...*store.Limit) error {
+	for _, limit := range limits {
+		if earlier := s.known[limit.Prefix()]; earlier != nil && *earlier.Rule() != *limit.Rule() {
+			return store.ErrConflict
+		}
+		s.known[limit.Prefix()] = limit
+	}
+	return nil
+}
+
+func declareBugs() []bug {
+	return []bug{
+		{"forgets the limits of its limiters", "declare", func(_ testing.TB, clock *Clock) store.Store {
+			return forgetful{NewReference(clock)}
+		}},
+		{"refuses a new quota for a name", "declare", func(_ testing.TB, clock *Clock) store.Store {
+			return strict{NewReference(clock), map[string]*store.Limit{}}
+		}},
+	}
 }

@@ -107,6 +107,22 @@ func errorBugs() []bug {
 			request.Err = errors.New("odd: ended")
 			return request.Err
 		})},
+		{"does not look at the context", "errors", plant(ignoringContext)},
+		{"does not look at the context of single takes", "errors", func(t testing.TB, clock *Clock) store.Store {
+			r := NewReference(clock)
+			return &planted{Reference: r, apply: r.Apply, takeOne: ignoringContext(r)}
+		}},
+		{"charges and then looks at the context", "errors", plant(func(r *Reference) applyFunc {
+			return func(ctx context.Context, batch []store.Request) error {
+				if err := r.Apply(context.Background(), batch); err != nil || ctx.Err() == nil {
+					return err
+				}
+				for i := range batch {
+					batch[i].Err = ctx.Err()
+				}
+				return ctx.Err()
+			}
+		})},
 		{"stuck when the context has ended", "errors", func(t testing.TB, clock *Clock) store.Store {
 			r, end := NewReference(clock), make(chan struct{})
 			t.Cleanup(func() { close(end) })
@@ -118,6 +134,11 @@ func errorBugs() []bug {
 			}}
 		}},
 	}...)
+}
+
+// ignoringContext decides whether anybody waits for the answer or not.
+func ignoringContext(r *Reference) applyFunc {
+	return func(_ context.Context, batch []store.Request) error { return r.Apply(context.Background(), batch) }
 }
 
 // borrowingBugs are about memory that belongs to the caller.

@@ -239,6 +239,27 @@ func readOnlyBugs() []bug {
 		{"writes when it gives nothing back", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.GiveBack && request.Answers[0].Granted == 0
 		})},
+		{"writes when it refuses a single take", "read-only", func(t testing.TB, clock *Clock) store.Store {
+			refusing := rolling(func(request *store.Request) bool { return !request.Answers[0].Allowed })(t, clock).(*planted)
+			return &planted{Reference: refusing.Reference, apply: refusing.Reference.Apply, takeOne: refusing.apply}
+		}},
+		{"writes what another limit refuses", "read-only", rolling(func(request *store.Request) bool {
+			return request.Op == rule.Take && len(request.Charges) > 1 && !allowed(request)
+		})},
+		{"begins a window when another limit refuses", "read-only", deciding(func(r *Reference, request *store.Request) {
+			r.decide(request)
+			if len(request.Charges) == 1 || request.Op != rule.TakeUpTo || allowed(request) {
+				return
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, charge := range request.Charges {
+				name := address(charge.Limit.Prefix(), request.Group, charge.Key)
+				if _, there := r.states[name]; !there {
+					roll(r, charge.Limit.Rule(), name, r.clock.Now())
+				}
+			}
+		})},
 		{"writes when it takes nothing", "read-only", rolling(func(request *store.Request) bool {
 			return request.Op == rule.Take && request.Charges[0].Cost == 0
 		})},

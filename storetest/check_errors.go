@@ -74,21 +74,27 @@ func checkBorrows(p *pair, limit *store.Limit) {
 	}
 }
 
-// checkEnded: with a context that has ended, each request has an answer or the context's error, and soon.
+// checkEnded: with a context that has ended, each request has the context's error, and soon, and nothing is charged.
 func checkEnded(p *pair, limit *store.Limit, ctx context.Context) {
 	p.t.Helper()
 	batch, key := secretBatch(limit)
 	var err error
 	p.soon("the context has ended", func() { err = p.store.Apply(ctx, batch) })
 	checkOutcome(p, ctx, err, batch, key)
-	if taker, ok := p.store.(store.SingleTaker); ok {
-		var answer rule.Answer
-		p.soon("the context has ended", func() { answer, err = takeOne(ctx, taker, batch[0].Charges[0]) })
-		if err != nil {
-			checkContextError(p, ctx, err, key)
-		} else if answer.At != p.clock.Now() {
-			p.fatalf("TakeSingle returned neither an error nor an answer: %+v", answer)
+	for i := range batch {
+		if batch[i].Err == nil {
+			p.fatalf("request %d of a batch, a %v, was answered although the context had ended before Apply was called", i+1, batch[i].Op)
 		}
+	}
+	if taker, ok := p.store.(store.SingleTaker); ok {
+		p.soon("the context has ended", func() { _, err = takeOne(ctx, taker, batch[0].Charges[0]) })
+		if err == nil {
+			p.fatalf("TakeSingle answered although the context had ended before it was called")
+		}
+		checkContextError(p, ctx, err, key)
+	}
+	for _, group := range []string{"", key} { // the reference was asked nothing
+		p.both(rule.Peek, group, store.Charge{Limit: limit, Key: key, Cost: 1})
 	}
 	checkUsable(p, limit, key)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// checkLimiter: a Limiter over the store does in every verb what a Limiter over the reference does.
+// checkLimiter: a Limiter over the store does in every verb what a Limiter over the reference does. What corrects a charge is
+// done for a caller that has gone, too.
 func checkLimiter(t testing.TB, s *suite) {
 	p := s.pair(t)
 	for i, limit := range small() {
@@ -35,6 +36,9 @@ func checkLimiter(t testing.TB, s *suite) {
 				p.fatalf("%s decides otherwise\n store:     %+v\n reference: %+v", step.name, got, want)
 			}
 		}
+		if _, err := ours.limiter.Allow(ours.gone, "gone"); !errors.Is(err, context.Canceled) {
+			p.fatalf("Allow with a context that has ended returned %v, not its error", err)
+		}
 		checkWait(p, ours.limiter, limit)
 	}
 }
@@ -42,14 +46,19 @@ func checkLimiter(t testing.TB, s *suite) {
 // limiterScript is a limiter and what a caller would remember of it.
 type limiterScript struct {
 	ctx         context.Context
+	gone        context.Context // of a caller that has gone
 	limiter     *slidegate.Limiter
 	elsewhere   *slidegate.Limiter // the limiter of another process, which settles what this one reserved
 	reservation slidegate.Reservation
+	limit       string // its name
 }
 
 func newLimiterScript(p *pair, store store.Store, limit slidegate.Limit) *limiterScript {
 	p.t.Helper()
-	s := &limiterScript{ctx: context.Background()}
+	s := &limiterScript{ctx: context.Background(), limit: limit.Name}
+	gone, cancel := context.WithCancel(s.ctx)
+	cancel()
+	s.gone = gone
 	for _, limiter := range []**slidegate.Limiter{&s.limiter, &s.elsewhere} {
 		made, err := slidegate.NewWithOptions(store, slidegate.Options{Namespace: p.namespace, Limits: []slidegate.Limit{limit}})
 		if err != nil {
@@ -88,24 +97,29 @@ func limiterSteps() []limiterStep {
 		{"Allow when full", 0, func(s *limiterScript) (decision, error) { return s.limiter.Allow(s.ctx, "user") }},
 		{"Never", 0, func(s *limiterScript) (decision, error) { return s.limiter.AllowN(s.ctx, "user", 11) }},
 		{"Reserve when full", 0, func(s *limiterScript) (decision, error) { return s.reserve(2) }},
-		{"Refund", time.Second, func(s *limiterScript) (decision, error) { return s.limiter.Refund(s.ctx, "user", 8) }},
+		{"Refund", time.Second, func(s *limiterScript) (decision, error) { return s.limiter.Refund(s.gone, "user", 8) }},
 		{"Peek", 0, func(s *limiterScript) (decision, error) { return s.limiter.PeekN(s.ctx, "user", 9) }},
 		{"Reset", 0, func(s *limiterScript) (decision, error) { return s.peek(s.limiter.Reset(s.ctx, "user")) }},
 		{"Allow and reserve", 0, func(s *limiterScript) (decision, error) { return s.limiter.AllowN(s.ctx, "user", 3) }},
 		{"Reserve", 20 * time.Second, func(s *limiterScript) (decision, error) { return s.reserve(6) }},
 		{"Settle for less", 15 * time.Second, func(s *limiterScript) (decision, error) {
-			return s.peek(s.elsewhere.Settle(s.ctx, s.reservation, 2))
+			return s.peek(s.elsewhere.Settle(s.gone, s.reservation, slidegate.Used{Limit: s.limit, Cost: 2}))
 		}},
 		{"Reserve again", time.Second, func(s *limiterScript) (decision, error) { return s.reserve(5) }},
 		{"Settle for more", time.Second, func(s *limiterScript) (decision, error) {
-			return s.peek(s.elsewhere.Settle(s.ctx, s.reservation, 14))
+			return s.peek(s.elsewhere.SettleAll(s.gone, s.reservation, 14))
 		}},
 		{"Reset an overdrawn key", time.Second, func(s *limiterScript) (decision, error) {
 			return s.peek(s.limiter.Reset(s.ctx, "user"))
 		}},
+		{"Charge", time.Second, func(s *limiterScript) (decision, error) { return s.limiter.Charge(s.gone, "user", 13) }},
+		{"Allow when overdrawn", time.Second, func(s *limiterScript) (decision, error) { return s.limiter.Allow(s.ctx, "user") }},
+		{"Reset what was charged", time.Second, func(s *limiterScript) (decision, error) {
+			return s.peek(s.limiter.Reset(s.ctx, "user"))
+		}},
 		{"Reserve all", time.Second, func(s *limiterScript) (decision, error) { return s.reserve(10) }},
 		{"Cancel", time.Second, func(s *limiterScript) (decision, error) {
-			return s.peek(s.elsewhere.Cancel(s.ctx, s.reservation))
+			return s.peek(s.elsewhere.Cancel(s.gone, s.reservation))
 		}},
 		{"Reserve and leave", time.Second, func(s *limiterScript) (decision, error) { return s.reserve(10) }},
 		{"Cancel too late", 3 * time.Minute, func(s *limiterScript) (decision, error) {

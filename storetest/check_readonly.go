@@ -3,7 +3,9 @@ package storetest
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -13,6 +15,7 @@ import (
 // at that moment.
 func checkReadOnly(t testing.TB, s *suite) {
 	p := s.pair(t)
+	full := p.bind(slidegate.Limit{Name: "read-only-full", Quota: 1, Window: 10_000 * time.Hour, Algorithm: slidegate.FixedWindow})
 	for i, limit := range append(catalogue(), small()...) {
 		limit.Name = fmt.Sprintf("read-only-%d", i)
 		bound := p.bind(limit)
@@ -24,6 +27,18 @@ func checkReadOnly(t testing.TB, s *suite) {
 		p.moveTo(epoch)
 		checkFreshUnwritten(p, bound)
 		checkUsedUnwritten(p, bound)
+		if full != nil && p.store.Traits().MaxCharges > 1 {
+			checkSparedUnwritten(p, bound, full)
+		}
+	}
+}
+
+// take asks for a single charge in all ways that there are, one after the other. It is for what changes nothing.
+func (p *pair) take(limit *store.Limit, key string, cost int64) {
+	p.t.Helper()
+	p.one(rule.Take, limit, key, cost)
+	if taker, ok := p.store.(store.SingleTaker); ok {
+		p.bothWith(applyOne(taker), rule.Take, "", store.Charge{Limit: limit, Key: key, Cost: cost})
 	}
 }
 
@@ -32,10 +47,10 @@ func checkFreshUnwritten(p *pair, limit *store.Limit) {
 	p.t.Helper()
 	l := limit.Rule()
 	p.one(rule.Peek, limit, "fresh", 1)
-	p.one(rule.Take, limit, "fresh", 0)
+	p.take(limit, "fresh", 0)
 	p.one(rule.TakeUpTo, limit, "fresh", 0)
 	if l.Capacity() < rule.MaxQuota {
-		p.one(rule.Take, limit, "fresh", l.Capacity()+1)
+		p.take(limit, "fresh", l.Capacity()+1)
 		p.one(rule.Peek, limit, "fresh", l.Capacity()+1)
 	}
 	p.giveBack(limit, "fresh", 1, rule.Oldest) // nothing is there
@@ -63,7 +78,11 @@ func checkUsedUnwritten(p *pair, limit *store.Limit) {
 		for _, cost := range []int64{l.Capacity(), min(l.Capacity()+1, rule.MaxQuota)} {
 			// What would be admitted is not asked for: an admission is to be written.
 			if a := p.one(rule.Peek, limit, "used", cost); !a.Allowed {
-				p.one(rule.Take, limit, "used", cost)
+				if l.CountDenied && cost <= l.Capacity() {
+					p.one(rule.Take, limit, "used", cost) // which is to be written
+				} else {
+					p.take(limit, "used", cost)
+				}
 			}
 		}
 		if a := p.one(rule.Peek, limit, "used", 1); !a.Allowed {
@@ -76,4 +95,38 @@ func checkUsedUnwritten(p *pair, limit *store.Limit) {
 		p.moveTo(filled + later - 1)
 		p.one(rule.Peek, limit, "used", l.Capacity())
 	}
+}
+
+// checkSparedUnwritten: a limit that would admit what another limit of the same request refuses is left alone, whether it has
+// begun to count or not.
+func checkSparedUnwritten(p *pair, limit, full *store.Limit) {
+	p.t.Helper()
+	const group = "spared"
+	ask := func(op rule.Op, limit *store.Limit, key string) rule.Answer {
+		p.t.Helper()
+		return p.both(op, group, store.Charge{Limit: limit, Key: key, Cost: 1})[0]
+	}
+	refused := store.Charge{Limit: full, Key: "full", Cost: 1}
+	ask(rule.Reset, full, "full")
+	ask(rule.Take, full, "full")
+	ask(rule.Take, limit, "begun")
+	began, part := p.clock.Now(), partOf(limit.Rule())
+	for _, later := range []rule.Micros{1, part / 2, part, part + part/2, limit.Rule().Window} {
+		p.moveTo(began + later)
+		if a := ask(rule.Peek, full, "full"); a.Allowed {
+			break // its window has passed
+		}
+		for _, op := range []rule.Op{rule.Take, rule.TakeUpTo} {
+			for _, key := range []string{"begun", "fresh"} {
+				p.both(op, group, store.Charge{Limit: limit, Key: key, Cost: 1}, refused)
+				p.both(op, group, refused, store.Charge{Limit: limit, Key: key, Cost: 1})
+			}
+		}
+		p.moveTo(began)
+		ask(rule.Peek, limit, "begun")
+		ask(rule.Peek, limit, "fresh")
+	}
+	p.moveTo(began + part/3 + 1)
+	ask(rule.Take, limit, "begun")
+	ask(rule.Take, limit, "fresh") // where its window begins now
 }

@@ -14,11 +14,7 @@ func checkSingleTaker(t testing.TB, s *suite) {
 	if !ok {
 		t.Skip("the store is no SingleTaker")
 	}
-	one := func(ctx context.Context, batch []store.Request) error {
-		request := &batch[0]
-		request.Answers[0], request.Err = takeOne(ctx, taker, request.Charges[0])
-		return request.Err
-	}
+	one := applyOne(taker)
 	for i, limit := range catalogue() {
 		q := p.sequence(i, onlyTake, limit)
 		if q == nil {
@@ -33,5 +29,14 @@ func checkSingleTaker(t testing.TB, s *suite) {
 			q.mix = everyOp // what Apply did in between shows in TakeSingle's answers, and the other way round
 			q.step(p.store.Apply)
 		}
+	}
+}
+
+// applyOne is Apply for a batch of one take, by TakeSingle.
+func applyOne(taker store.SingleTaker) applyFunc {
+	return func(ctx context.Context, batch []store.Request) error {
+		request := &batch[0]
+		request.Answers[0], request.Err = takeOne(ctx, taker, request.Charges[0])
+		return request.Err
 	}
 }

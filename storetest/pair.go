@@ -170,7 +170,7 @@ func (p *pair) turnPage() {
 
 // saw keeps the books that moveTo and fatalf need.
 func (p *pair) saw(op rule.Op, group string, charges []store.Charge) {
-	if len(p.recent) == 8 {
+	if len(p.recent) >= keptRequests {
 		p.recent = slices.Delete(p.recent, 0, 1)
 	}
 	p.recent = append(p.recent, fmt.Sprintf("%d: %s", p.clock.Now(), describe(op, group, charges)))
@@ -185,18 +185,16 @@ func (p *pair) saw(op rule.Op, group string, charges []store.Charge) {
 
 func (p *pair) fatalf(format string, args ...any) {
 	p.t.Helper()
-	p.t.Fatalf("%s (seed %d): %s\n last requests, by the clock:\n  %s", p.title, p.suite.seed,
-		fmt.Sprintf(format, args...), strings.Join(p.recent, "\n  "))
-}
-
-var opNames = map[rule.Op]string{
-	rule.Take: "take", rule.TakeUpTo: "take up to", rule.Peek: "peek",
-	rule.Charge: "charge", rule.GiveBack: "give back", rule.Reset: "reset",
+	recent := "none"
+	if len(p.recent) > 0 {
+		recent = strings.Join(p.recent, "\n  ")
+	}
+	p.t.Fatalf("%s (seed %d): %s\n last requests, by the clock:\n  %s", p.title, p.suite.seed, fmt.Sprintf(format, args...), recent)
 }
 
 func describe(op rule.Op, group string, charges []store.Charge) string {
 	var b strings.Builder
-	b.WriteString(opNames[op])
+	b.WriteString(op.String())
 	for _, charge := range charges {
 		fmt.Fprintf(&b, " [%d of %v, key %.40q", charge.Cost, slidegate.Unbind(charge.Limit), charge.Key)
 		if op == rule.GiveBack {

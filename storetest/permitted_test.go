@@ -26,9 +26,6 @@ func TestPermittedPasses(t *testing.T) {
 		{"refuses some limits", true, openPlain(store.Traits{Name: "some", MaxCharges: 3}, func(l *rule.Limit) bool {
 			return l.Algorithm != rule.SlidingLog && l.Quota < 1<<40 && l.Segments < 60
 		})},
-		{"does not look at the context", true, plant(func(r *Reference) applyFunc {
-			return func(_ context.Context, batch []store.Request) error { return r.Apply(context.Background(), batch) }
-		})},
 		{"reads the clock once a batch", true, plant(decidingAtOnce)},
 	} {
 		for _, c := range checks {
@@ -85,7 +82,10 @@ func decidingInPlace(r *Reference, request *store.Request) {
 
 // decidingAtOnce decides a whole batch under one lock, at one moment.
 func decidingAtOnce(r *Reference) applyFunc {
-	return func(_ context.Context, batch []store.Request) error {
+	return func(ctx context.Context, batch []store.Request) error {
+		if ctx.Err() != nil {
+			return r.Apply(ctx, batch)
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		now := r.clock.Now()

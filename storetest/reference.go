@@ -13,6 +13,8 @@ import (
 // Reference is the slowest obvious Store: one lock, one map, the rule. It never forgets anything, so it is for tests
 // only. It is safe for concurrent use. The zero value is not usable; NewReference makes it.
 type Reference struct {
+	store.Registry
+
 	clock *Clock
 
 	mu     sync.Mutex

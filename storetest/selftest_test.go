@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,9 @@ type bug struct {
 	open  Open
 }
 
+// workerLine is how a failure shows a request of a race.
+var workerLine = regexp.MustCompile(`(?m)^ +worker \d+: (take|take-up-to|peek|give-back) \[`)
+
 // TestBugsAreFound plants every bug and requires that its check fails: a check that cannot fail is a defect.
 func TestBugsAreFound(t *testing.T) {
 	for _, b := range allBugs() {
@@ -35,6 +39,9 @@ func TestBugsAreFound(t *testing.T) {
 				t.Fatalf("a store that %s passes the check %s", b.name, b.check)
 			}
 			t.Log(r.text())
+			if strings.HasPrefix(b.check, "race") && !strings.HasPrefix(b.name, "stuck") && !workerLine.MatchString(r.text()) {
+				t.Errorf("the failure does not show the last requests")
+			}
 		})
 	}
 }
@@ -49,7 +56,8 @@ func TestEveryCheckHasABug(t *testing.T) {
 
 func allBugs() []bug {
 	return slices.Concat(traitBugs(), ruleBugs(), clockBugs(), batchBugs(), oneTakerBugs(), severalBugs(), giveBackBugs(),
-		readOnlyBugs(), expiryBugs(), keyBugs(), stateBugs(), errorBugs(), raceBugs(), raceSeveralBugs(), limiterBugs())
+		readOnlyBugs(), expiryBugs(), keyBugs(), stateBugs(), errorBugs(), raceBugs(), raceSeveralBugs(), limiterBugs(),
+		declareBugs())
 }
 
 func checkNamed(name string) check {

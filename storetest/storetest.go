@@ -77,6 +77,7 @@ var checks = []check{
 	{"race", checkRace},
 	{"race-several-limits", checkRaceSeveralLimits},
 	{"limiter", checkLimiter},
+	{"declare", checkDeclare},
 }
 
 // times cuts a number of repetitions down for -short.

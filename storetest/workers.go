@@ -12,10 +12,13 @@ func (p *pair) race(workers int, work func(ctx context.Context, worker int) erro
 	ctx, cancel := context.WithTimeout(context.Background(), p.suite.patience)
 	defer cancel()
 	start, done := make(chan struct{}), make(chan error, workers)
+	logs := make([]workerLog, workers)
+	p.recent = []string{"of workers that have not come to an end, and are not known"}
 	for worker := range workers {
+		logs[worker].worker = worker
 		go func() {
 			<-start
-			done <- work(ctx, worker)
+			done <- work(logTo(ctx, &logs[worker]), worker)
 		}()
 	}
 	close(start)
@@ -32,6 +35,7 @@ func (p *pair) race(workers int, work func(ctx context.Context, worker int) erro
 			p.fatalf("the workers are stuck: the store neither answers nor heeds the context")
 		}
 	}
+	p.recent = lastOf(logs)
 	if first != nil {
 		p.fatalf("a worker failed: %v", first)
 	}

@@ -50,6 +50,21 @@ func (p *peekCommand) Run(ctx context.Context, c *console) error {
 	return p.askFlags.ask(ctx, c, "peek", p.Key, p.Cost)
 }
 
+// chargeCommand charges what has been used already.
+type chargeCommand struct {
+	Key  string `arg:"" help:"Who has used them."`
+	Cost int64  `default:"1" help:"How many units were used."`
+	askFlags
+}
+
+// Run charges, and tells what is left.
+func (a *chargeCommand) Run(ctx context.Context, c *console) error {
+	if a.Cost == 0 {
+		return fmt.Errorf("--cost: must be 1 to %d, not 0", int64(rule.MaxQuota))
+	}
+	return a.askFlags.ask(ctx, c, "charge", a.Key, a.Cost)
+}
+
 // resetCommand forgets what a key has used.
 type resetCommand struct {
 	Key string `arg:"" help:"Whose counts to forget."`

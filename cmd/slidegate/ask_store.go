@@ -60,8 +60,11 @@ func (d *direct) close() {
 
 func (d *direct) ask(ctx context.Context, verb, policy, key string, cost int64) (answer, error) {
 	ask := d.gate.Allow
-	if verb == "peek" {
+	switch verb {
+	case "peek":
 		ask = d.gate.Peek
+	case "charge":
+		ask = d.gate.Charge
 	}
 	v, err := ask(ctx, gate.Ask{Policy: policy, Key: key, Cost: cost})
 	if err == nil && v.Decision.Flags.FallbackClosed() {

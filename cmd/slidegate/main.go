@@ -42,6 +42,7 @@ type commands struct {
 	Proxy    proxyCommand     `cmd:"" help:"Put limits in front of an application that cannot be changed."`
 	Allow    allowCommand     `cmd:"" help:"Take units, from a running service or from a store."`
 	Peek     peekCommand      `cmd:"" help:"See what Allow would answer, and take nothing."`
+	Charge   chargeCommand    `cmd:"" help:"Charge units that have been used, beyond the quota if need be."`
 	Reset    resetCommand     `cmd:"" help:"Forget what a key has used."`
 	Top      topCommand       `cmd:"" help:"Show the keys that a running service refused the most."`
 	Config   configCommand    `cmd:"" help:"Check, print and describe files of policies."`

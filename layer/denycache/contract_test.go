@@ -95,7 +95,9 @@ func (s *truthful) TakeSingle(ctx context.Context, limit *store.Limit, key strin
 ) {
 	before := s.clock.Now()
 	a := make([]rule.Answer, 1)
-	if a[0], err = takeOne(s.Store, limit, key, cost); err == nil && a[0].Flags.Cached() {
+	got := &a[0]
+	got.Allowed, got.Flags, got.Remaining, got.RetryAfter, got.ResetAfter, got.At, err = s.Store.TakeSingle(ctx, limit, key, cost)
+	if err == nil && got.Flags.Cached() {
 		s.correct(before, "", []store.Charge{{Limit: limit, Key: key, Cost: cost}}, a)
 	}
 	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].RetryAfter, a[0].ResetAfter, a[0].At, err

@@ -73,7 +73,7 @@ func TestResetWhileOthersAsk(t *testing.T) {
 				if worker%2 == 0 {
 					charges = both
 				}
-				if _, err := ask(ctx, r.store, rule.Peek, "", charges...); err != nil {
+				if _, err := ask(context.Background(), r.store, rule.Peek, "", charges...); err != nil {
 					t.Error(err)
 				}
 			}

@@ -84,7 +84,7 @@ func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 				t.Errorf("what the store has was given back without it: %v", err)
 			}
 			check("nothing given back", 4, 6)
-			if err := limiter.Settle(t.Context(), first, 2); err != nil {
+			if err := limiter.SettleAll(t.Context(), first, 2); err != nil {
 				t.Error(err)
 			}
 			check("settled in the outage", 4, 3)

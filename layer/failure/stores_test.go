@@ -76,7 +76,7 @@ func (r *remote) hang() {
 func (r *remote) slow(by time.Duration) {
 	r.do(func(ctx context.Context, batch []store.Request) error {
 		time.Sleep(by)
-		return r.Store.Apply(ctx, batch)
+		return r.Store.Apply(context.WithoutCancel(ctx), batch)
 	})
 }
 

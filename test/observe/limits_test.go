@@ -213,7 +213,12 @@ func TestConcurrent(t *testing.T) {
 			for i := range each {
 				_, _ = limiter.Allow(context.Background(), "k")
 				limit := slidegate.Limit{Name: fmt.Sprint("cold ", (w+i)%9), Quota: 1, Window: time.Hour}
-				_, _ = limiter.For(slidegate.Claim{Limit: limit, Key: "k", Cost: 0}).Allow(context.Background())
+				cold, err := limiter.With(limit)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = cold.AllowN(context.Background(), "k", 0)
 			}
 		})
 	}

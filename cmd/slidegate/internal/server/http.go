@@ -44,7 +44,7 @@ func (s *Server) public() http.Handler {
 	})
 	api := s.tokens.require(s.api.Handler())
 	mux.Handle("/v1/", api) // which says what there is instead
-	for _, path := range []string{"allow", "cancel", "openapi.json", "peek", "refund", "reserve", "settle"} {
+	for _, path := range []string{"allow", "cancel", "charge", "openapi.json", "peek", "refund", "reserve", "settle"} {
 		mux.Handle("/v1/"+path, api) // for the names of spans
 	}
 	mux.Handle("/v1/check", s.forward) // see Options.Tokens

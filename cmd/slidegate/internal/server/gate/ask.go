@@ -36,6 +36,16 @@ func (g *Gate) Refund(ctx context.Context, ask Ask) (v Verdict, err error) {
 	return v, err
 }
 
+// Charge charges the ask's cost, which must be at least 1, without asking, beyond the quota if need be: also to the candidate. A
+// client that is on a list, or has no limit, is charged nothing.
+func (g *Gate) Charge(ctx context.Context, ask Ask) (v Verdict, err error) {
+	if ask.Cost == 0 {
+		return v, fmt.Errorf("gate: %w: must be 1 to %d to charge it, not 0", slidegate.ErrCost, int64(rule.MaxQuota))
+	}
+	err = g.ask(ctx, rule.Charge, &ask, 0, &v)
+	return v, err
+}
+
 // Reset forgets what the ask's key has used of the limits that it faces now, and of the candidate, whatever lists say.
 func (g *Gate) Reset(ctx context.Context, ask Ask) error {
 	ask.Cost = 0
@@ -139,54 +149,4 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 	}
 	g.sign(ctx, s.order[part.Policy].Name, &res)
 	return res, v, err
-}
-
-// Settle replaces the estimate of a reservation by the true cost: one number for all its charges, or one for each; see
-// slidegate.Limiter.Settle. The policy must be the one that the reservation was made under, and still have the limits that
-// were charged, by name and shape.
-func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservation, actual ...int64) error {
-	s := g.now.Load()
-	p, err := s.find(policy)
-	if err == nil {
-		err = g.verify(ctx, p.Name, r)
-	}
-	if err != nil {
-		return err
-	}
-	if len(r.Charges) == 0 && r.ID != "" {
-		for _, cost := range actual {
-			if err := checkCost(cost); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := s.checkReservation(p, &r); err != nil {
-		return err
-	}
-	return s.set.Limiter(p.place).Settle(ctx, r, actual...)
-}
-
-// checkReservation refuses charges to limits that the policy does not have: a reservation comes from a client, which could
-// otherwise have the store keep something for limits of its own making.
-func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation) error {
-	known := map[string]bool{}
-	for _, b := range s.set.Bound(p.place) {
-		known[b.Prefix()] = true
-	}
-	for i := range r.Charges {
-		b, err := slidegate.Bind(p.Name, r.Charges[i].Limit)
-		if err != nil {
-			return err
-		}
-		if !known[b.Prefix()] {
-			return fmt.Errorf("gate: %w: the policy %s has no limit like %s (any more)", slidegate.ErrReservation, p.Name, r.Charges[i].Limit)
-		}
-	}
-	return nil
-}
-
-// Cancel gives all of a reservation back. The policy must be the one that it was made under.
-func (g *Gate) Cancel(ctx context.Context, policy string, r slidegate.Reservation) error {
-	return g.Settle(ctx, policy, r, 0)
 }

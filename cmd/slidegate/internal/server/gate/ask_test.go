@@ -122,7 +122,7 @@ func TestShadow(t *testing.T) {
 	if err != nil || !v.Refused || !v.Decision.Allowed || r.ID == "" || len(r.Charges) != 0 {
 		t.Errorf("reserve: got %+v, %+v, %v; want allowed but refused, and an ID without charges", r, v, err)
 	}
-	if err := g.Settle(ctx, "", r, 7); err != nil {
+	if err := g.Settle(ctx, "", r, slidegate.Used{Limit: "2/1h", Cost: 7}); err != nil {
 		t.Errorf("settling what was not charged: got %v, want no error", err)
 	}
 }
@@ -174,15 +174,21 @@ func TestBadCosts(t *testing.T) {
 			_, _, d := g.Reserve(ctx, ask)
 			_, e := g.Refund(ctx, ask)
 			_, f := g.Explain(ctx, ask)
+			_, h := g.Charge(ctx, ask)
 			errs := make([]error, 1)
 			g.AllowBatch(ctx, []gate.Ask{ask}, make([]gate.Verdict, 1), errs)
-			for i, err := range []error{a, b, c, d, e, f, errs[0]} {
+			for i, err := range []error{a, b, c, d, e, f, h, errs[0]} {
 				if !errors.Is(err, slidegate.ErrCost) || strings.Contains(err.Error(), key) {
 					t.Errorf("verb %d, cost %d: got %v, want slidegate.ErrCost without the key", i, cost, err)
 				}
 			}
 		}
 	}
+}
+
+// usedFirst is what was used of the first limit of a reservation.
+func usedFirst(r slidegate.Reservation, cost int64) slidegate.Used {
+	return slidegate.Used{Limit: r.Charges[0].Limit.String(), Cost: cost}
 }
 
 func TestReservation(t *testing.T) {
@@ -195,16 +201,16 @@ func TestReservation(t *testing.T) {
 	if refusedRes, v, err := g.Reserve(ctx, ask); err != nil || v.Decision.Allowed || refusedRes.ID != "" {
 		t.Fatalf("a second reservation: got %+v, %+v, %v; want a denial without an ID", refusedRes, v, err)
 	}
-	if err := g.Settle(ctx, "api", r, 1); err != nil {
+	if err := g.Settle(ctx, "api", r, usedFirst(r, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if v, _ := g.Peek(ctx, gate.Ask{Policy: "api", Key: "ann", Cost: 1}); v.Decision.Remaining != 1 {
 		t.Errorf("settled to 1 of 2: got %+v, want 1 remaining", v)
 	}
-	if err := g.Settle(ctx, "nobody", r, 1); !errors.Is(err, gate.ErrPolicy) {
+	if err := g.Settle(ctx, "nobody", r, usedFirst(r, 1)); !errors.Is(err, gate.ErrPolicy) {
 		t.Errorf("settling under an unknown policy: got %v, want gate.ErrPolicy", err)
 	}
-	if err := g.Settle(ctx, "api", slidegate.Reservation{}, 1); !errors.Is(err, slidegate.ErrReservation) {
+	if err := g.Settle(ctx, "api", slidegate.Reservation{}, slidegate.Used{Cost: 1}); !errors.Is(err, slidegate.ErrReservation) {
 		t.Errorf("settling a refused reservation: got %v, want slidegate.ErrReservation", err)
 	}
 	free, v, err := g.Reserve(ctx, gate.Ask{Policy: "api", Key: "friend", Cost: 5})
@@ -214,7 +220,7 @@ func TestReservation(t *testing.T) {
 	if err := g.Cancel(ctx, "api", free); err != nil {
 		t.Error(err)
 	}
-	if err := g.Settle(ctx, "api", free, -1); !errors.Is(err, slidegate.ErrCost) {
+	if err := g.Settle(ctx, "api", free, slidegate.Used{Cost: -1}); !errors.Is(err, slidegate.ErrCost) {
 		t.Errorf("settling a negative cost: got %v, want slidegate.ErrCost", err)
 	}
 }

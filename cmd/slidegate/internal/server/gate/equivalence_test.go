@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -50,7 +51,7 @@ func TestSameAsLimiter(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			c.Advance(slidegate.Micros(rapid.IntRange(0, 4_000_000).Draw(t, "later")))
 			ask := gate.Ask{Policy: "p", Key: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), Cost: int64(rapid.IntRange(0, 5).Draw(t, "cost"))}
-			step(t, g, l, ask, rapid.SampledFrom([]string{"allow", "allow", "allow", "upto", "peek", "refund", "reset", "reserve"}).Draw(t, "verb"))
+			step(t, g, l, ask, rapid.SampledFrom([]string{"allow", "allow", "allow", "upto", "peek", "refund", "charge", "reset", "reserve"}).Draw(t, "verb"))
 		}
 	})
 }
@@ -83,6 +84,10 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, ask gate.Ask, verb str
 	case "refund":
 		v, mine = g.Refund(ctx, ask)
 		d, theirs = l.Refund(ctx, ask.Key, ask.Cost)
+	case "charge":
+		ask.Cost = max(1, ask.Cost)
+		v, mine = g.Charge(ctx, ask)
+		d, theirs = l.Charge(ctx, ask.Key, ask.Cost)
 	case "reset":
 		mine, theirs = g.Reset(ctx, ask), l.Reset(ctx, ask.Key)
 	case "reserve":
@@ -91,7 +96,11 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, ask gate.Ask, verb str
 		o, d, theirs = l.Reserve(ctx, ask.Key, ask.Cost)
 		if v.Decision.Allowed && mine == nil {
 			actual := int64(rapid.IntRange(0, 7).Draw(t, "actual"))
-			mine, theirs = g.Settle(ctx, "p", r, actual), l.Settle(ctx, o, actual)
+			used, err := gate.UsedInOrder(&r, slices.Repeat([]int64{actual}, len(r.Charges)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			mine, theirs = g.Settle(ctx, "p", r, used...), l.SettleAll(ctx, o, actual)
 		}
 	}
 	if mine != nil || theirs != nil {

@@ -175,3 +175,26 @@ func TestWhatNewRefuses(t *testing.T) {
 		t.Errorf("an invalid limit: got %v, want slidegate.ErrLimit", err)
 	}
 }
+
+// A policy's limits have no name of their own in its namespace. A new quota is a new quota also where the store is another
+// one for the new failure mode: the counts stay.
+func TestReloadChangesQuotaAndFailureMode(t *testing.T) {
+	p := policyOf("api", "5/1h")
+	p.Failure = config.FailOpen
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
+	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 3})
+	for _, failure := range []string{config.FailClosed, config.FailLocal, config.FailOpen} {
+		p = policyOf("api", "9/1h")
+		p.Failure, p.Candidate = failure, limits("7/1h")
+		if err := g.Reload(&config.File{Policies: []config.Policy{p}}); err != nil {
+			t.Fatal(err)
+		}
+		p.Candidate = limits("8/1h")
+		if err := g.Reload(&config.File{Policies: []config.Policy{p}}); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := g.Peek(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || v.Decision.Remaining != 6 {
+			t.Errorf("%v: %+v, %v, want 6 remaining", failure, v, err)
+		}
+	}
+}

@@ -60,7 +60,7 @@ func TestSignedReservations(t *testing.T) {
 		untouched := r
 		untouched.Charges = append([]slidegate.ReservedCharge{}, r.Charges...)
 		change(&r)
-		for verb, err := range map[string]error{"settle": g.Settle(t.Context(), "api", r, 9), "cancel": g.Cancel(t.Context(), "api", r)} {
+		for verb, err := range map[string]error{"settle": g.Settle(t.Context(), "api", r, slidegate.Used{Limit: "10/1h", Cost: 9}), "cancel": g.Cancel(t.Context(), "api", r)} {
 			if !errors.Is(err, slidegate.ErrReservation) {
 				t.Errorf("%s with another %s: got %v, want ErrReservation", verb, name, err)
 			}
@@ -74,7 +74,7 @@ func TestSignedReservations(t *testing.T) {
 	}
 	r := reserve("free") // nothing was charged
 	r.Charges = nil
-	if err := g.Settle(t.Context(), "free", r, 1); err != nil {
+	if err := g.Settle(t.Context(), "free", r, slidegate.Used{Limit: "1/1h", Cost: 1}); err != nil {
 		t.Errorf("one without charges: %v", err)
 	}
 }

@@ -55,6 +55,7 @@ var (
 		"/v1/reserve":      {http.MethodPost, (*API).reserve},
 		"/v1/settle":       {http.MethodPost, (*API).settle},
 		"/v1/cancel":       {http.MethodPost, (*API).cancel},
+		"/v1/charge":       {http.MethodPost, (*API).charge},
 		"/v1/refund":       {http.MethodPost, (*API).refund},
 		"/v1/openapi.json": {http.MethodGet, (*API).openapi},
 	}

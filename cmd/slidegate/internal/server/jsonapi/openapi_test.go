@@ -153,7 +153,8 @@ func TestEveryAnswerOfTheDocument(t *testing.T) {
 	reserved := reservationOf(t, s.post("/v1/reserve", `{"key":"r"}`).body)
 	asks := map[string]string{
 		"/v1/allow": `{"policy":"POLICY","key":"k"}`, "/v1/peek": `{"policy":"POLICY","key":"k"}`,
-		"/v1/reserve": `{"policy":"POLICY","key":"k"}`, "/v1/refund": `{"policy":"POLICY","key":"k"}`, "/v1/reset": `{"policy":"POLICY","key":"k"}`,
+		"/v1/reserve": `{"policy":"POLICY","key":"k"}`, "/v1/refund": `{"policy":"POLICY","key":"k"}`,
+		"/v1/charge": `{"policy":"POLICY","key":"k"}`, "/v1/reset": `{"policy":"POLICY","key":"k"}`,
 		"/v1/settle": `{"policy":"POLICY","reservation":` + reserved + `,"cost":2}`, "/v1/cancel": `{"policy":"POLICY","reservation":` + reserved + `}`,
 	}
 	for path, body := range asks {

@@ -56,6 +56,8 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, gate.ErrPolicy):
 		p.Field = "policy"
+	case errors.Is(err, slidegate.ErrCost):
+		p.Field = "cost"
 	case errors.Is(err, slidegate.ErrReservation), errors.Is(err, slidegate.ErrLimit), errors.Is(err, slidegate.ErrConflict):
 		p.Field = "reservation"
 	}

@@ -2,8 +2,10 @@ package jsonapi
 
 import (
 	"math"
+	"slices"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -11,7 +13,8 @@ import (
 type reservation struct {
 	policy string
 	made   slidegate.Reservation
-	costs  []int64
+	costs  []int64                  // in the order of the charges,
+	used   []slidegate.Used         // or by limit
 	charge slidegate.ReservedCharge // while it is read
 }
 
@@ -25,7 +28,7 @@ var (
 // maxCharges is how many charges a reservation may have here; stores decide fewer at once.
 const maxCharges = 1000
 
-// readSettle reads what settle and cancel take. The cost of cancelling is 0.
+// readSettle reads what settle and cancel take.
 func (c *call) readSettle(fields []string) bool {
 	s, into := &c.scan, &c.reservation
 	seen, ok := object(s, into, fields, readSettled)
@@ -37,11 +40,26 @@ func (c *call) readSettle(fields []string) bool {
 	case seen&12 == 12:
 		return s.wrong(0, "costs", "does not go together with cost; keep one")
 	case seen&12 == 0 && len(fields) > 2:
-		return s.wrong(0, "cost", "is missing; give the true cost, or costs with one for each charge")
-	case seen&12 == 0:
-		into.costs = []int64{0}
+		return s.wrong(0, "cost", "is missing; give what was used, or costs by limit")
 	}
-	return s.end()
+	return s.end() && c.nameCosts(seen)
+}
+
+// nameCosts says which limits costs without names belong to.
+func (c *call) nameCosts(seen uint) bool {
+	s, into := &c.scan, &c.reservation
+	if into.costs == nil {
+		return true
+	}
+	var err error
+	if into.used, err = gate.UsedInOrder(&into.made, into.costs); err != nil {
+		field := "cost"
+		if seen&8 != 0 {
+			field = "costs"
+		}
+		return s.wrong(0, field, `must be costs by limit, such as "costs": {"tokens": 700}, where a reservation has several: %v`, err)
+	}
+	return true
 }
 
 func readSettled(s *scanner, into *reservation, field int) (ok bool) {
@@ -55,6 +73,10 @@ func readSettled(s *scanner, into *reservation, field int) (ok bool) {
 		cost, ok = s.whole(0, rule.MaxQuota)
 		into.costs = append(into.costs, cost)
 	case 3:
+		if s.at < len(s.text) && s.text[s.at] == '{' {
+			return s.costsByLimit(into)
+		}
+		into.costs = []int64{} // also if it is empty
 		ok = s.each("costs", func() bool {
 			cost, ok := s.whole(0, rule.MaxQuota)
 			into.costs = append(into.costs, cost)
@@ -62,6 +84,43 @@ func readSettled(s *scanner, into *reservation, field int) (ok bool) {
 		})
 	}
 	return ok
+}
+
+// costsByLimit reads an object of numbers, with names or texts of limits as its fields.
+func (s *scanner) costsByLimit(into *reservation) bool {
+	s.at++
+	if s.next('}') {
+		return true
+	}
+	for len(into.used) < maxCharges {
+		s.space()
+		from := s.at
+		s.name = "costs"
+		limit, ok := s.str()
+		if !ok {
+			return false
+		}
+		if slices.ContainsFunc(into.used, func(u slidegate.Used) bool { return u.Limit == limit }) {
+			return s.wrong(from, "costs", "has a limit twice; keep one")
+		}
+		if !s.next(':') {
+			return s.expected("costs", "the names of limits, each followed by a colon and a number")
+		}
+		s.space()
+		cost, ok := s.whole(0, rule.MaxQuota)
+		if !ok {
+			return false
+		}
+		into.used = append(into.used, slidegate.Used{Limit: limit, Cost: cost})
+		switch {
+		case s.next(','):
+		case s.next('}'):
+			return true
+		default:
+			return s.expected("costs", "followed by a comma or a closing brace")
+		}
+	}
+	return s.wrong(s.at, "costs", "has more than %d entries", maxCharges)
 }
 
 // reservation reads a slidegate.Reservation as encoding/json writes it.

@@ -29,6 +29,9 @@ func (a *API) peek(w http.ResponseWriter, r *http.Request) { a.tellOnly(w, r, a.
 // refund serves POST /v1/refund. Granted is what was given back.
 func (a *API) refund(w http.ResponseWriter, r *http.Request) { a.tellOnly(w, r, a.gate.Refund) }
 
+// charge serves POST /v1/charge. What remains is what is left after the charge.
+func (a *API) charge(w http.ResponseWriter, r *http.Request) { a.tellOnly(w, r, a.gate.Charge) }
+
 func (a *API) tellOnly(w http.ResponseWriter, r *http.Request, ask func(context.Context, gate.Ask) (gate.Verdict, error)) {
 	c := a.beginAsk(w, r, costFields)
 	if c == nil {
@@ -86,13 +89,21 @@ func appendReservation(to []byte, made *slidegate.Reservation) []byte {
 }
 
 // settle serves POST /v1/settle.
-func (a *API) settle(w http.ResponseWriter, r *http.Request) { a.close(w, r, settleNames) }
+func (a *API) settle(w http.ResponseWriter, r *http.Request) {
+	a.close(w, r, settleNames, func(ctx context.Context, done *reservation) error {
+		return a.gate.Settle(ctx, done.policy, done.made, done.used...)
+	})
+}
 
-// cancel serves POST /v1/cancel, which is settling at no cost.
-func (a *API) cancel(w http.ResponseWriter, r *http.Request) { a.close(w, r, settleNames[:2]) }
+// cancel serves POST /v1/cancel.
+func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
+	a.close(w, r, settleNames[:2], func(ctx context.Context, done *reservation) error {
+		return a.gate.Cancel(ctx, done.policy, done.made)
+	})
+}
 
-// close ends a reservation.
-func (a *API) close(w http.ResponseWriter, r *http.Request, fields []string) {
+// close ends a reservation. That is done also if the client has gone.
+func (a *API) close(w http.ResponseWriter, r *http.Request, fields []string, end func(context.Context, *reservation) error) {
 	c := a.begin(w, r)
 	if c == nil {
 		return
@@ -102,8 +113,7 @@ func (a *API) close(w http.ResponseWriter, r *http.Request, fields []string) {
 		send(w, c.scan.problem)
 		return
 	}
-	done := &c.reservation
-	if err := a.gate.Settle(r.Context(), done.policy, done.made, done.costs...); err != nil {
+	if err := end(r.Context(), &c.reservation); err != nil {
 		a.fail(w, err)
 		return
 	}

@@ -1,8 +1,10 @@
 package jsonapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -47,7 +49,7 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	}
 	one := reserve(3)
 	left(1)
-	s.post("/v1/settle", `{"policy":"two","reservation":`+one+`,"cost":1}`).want(t, 204, "")
+	s.post("/v1/settle", `{"policy":"two","reservation":`+one+`,"costs":[1,1]}`).want(t, 204, "")
 	left(3)
 	two := reserve(1)
 	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2]}`).want(t, 204, "")
@@ -71,7 +73,83 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	free := reservationOf(t, s.post("/v1/reserve", `{"policy":"listed","key":"good"}`).body)
 	s.post("/v1/settle", `{"policy":"listed","reservation":`+free+`,"cost":7}`).want(t, 204, "")
 	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2,3]}`).
-		wantProblem(t, 400, "reservation", "3 true costs for 2 charges")
+		wantProblem(t, 400, "costs", "3 true costs for 2 charges")
+}
+
+// A number without a name goes to the only limit there is; where there are several, it would be charged to all of them.
+func TestSettleByLimit(t *testing.T) {
+	s := newService(t, Options{})
+	left := func(want ...int) {
+		t.Helper()
+		var got struct{ Limits []struct{ Remaining int } }
+		must(t, json.Unmarshal([]byte(s.post("/v1/peek", `{"policy":"two","key":"ann"}`).body), &got))
+		for i := range want {
+			if got.Limits[i].Remaining != want[i] {
+				t.Fatalf("%+v is left, want %v", got.Limits, want)
+			}
+		}
+	}
+	left(3, 4)
+	made := reservationOf(t, s.post("/v1/reserve", `{"policy":"two","key":"ann","cost":2}`).body)
+	left(1, 2)
+	settle := func(costs string) answer {
+		return s.post("/v1/settle", `{"policy":"two","reservation":`+made+`,`+costs+`}`)
+	}
+	for _, wrong := range []struct{ costs, field, detail string }{
+		{`"cost":1`, "cost", "costs by limit"},
+		{`"costs":[1]`, "costs", "costs by limit"},
+		{`"costs":{"hours":1}`, "reservation", `there are "burst", "hour"`},
+		{`"costs":{"":1}`, "reservation", `there are "burst", "hour"`},
+	} {
+		settle(wrong.costs).wantProblem(t, 400, wrong.field, wrong.detail)
+		left(1, 2)
+	}
+	settle(`"costs":{}`).want(t, 204, "")
+	left(1, 2)
+	settle(`"costs":{"hour":1}`).want(t, 204, "")
+	left(1, 3)
+	settle(`"costs":{"4/1h fixed-window name=hour":0, "burst":1}`).want(t, 204, "") // and again, which gives back again
+	left(2, 4)
+}
+
+// Charging asks nobody: it is done beyond the quota, and for a client that has gone.
+func TestCharge(t *testing.T) {
+	s := newService(t, Options{})
+	s.post("/v1/charge", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 120e6, start)).tells(t, "", "", "")
+	s.post("/v1/charge", `{"key":"ann","cost":5}`)
+	if got := s.post("/v1/peek", `{"key":"ann"}`).body; !strings.Contains(got, `"allowed":false`) {
+		t.Errorf("after 6 of 2 were charged: %s", got)
+	}
+}
+
+// What corrects a charge is done although the client has hung up.
+func TestCorrectionsFinish(t *testing.T) {
+	s := newService(t, Options{})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	made := reservationOf(t, s.post("/v1/reserve", `{"policy":"two","key":"ann","cost":3}`).body)
+	other := reservationOf(t, s.post("/v1/reserve", `{"policy":"two","key":"bob","cost":3}`).body)
+	for _, test := range []struct {
+		path, body, key string
+		left            int // of the hour's 4
+	}{
+		{"/v1/settle", `{"policy":"two","reservation":` + made + `,"costs":[1,1]}`, "ann", 3},
+		{"/v1/cancel", `{"policy":"two","reservation":` + other + `}`, "bob", 4},
+		{"/v1/charge", `{"policy":"two","key":"bob","cost":4}`, "bob", 0},
+		{"/v1/refund", `{"policy":"two","key":"bob","cost":2}`, "bob", 2},
+	} {
+		r := httptest.NewRequestWithContext(gone, "POST", test.path, strings.NewReader(test.body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.public.Config.Handler.ServeHTTP(w, r)
+		if w.Code >= 300 {
+			t.Errorf("%s: %d %s", test.path, w.Code, w.Body)
+		}
+		got := s.post("/v1/peek", `{"policy":"two","key":"`+test.key+`"}`).body
+		if !strings.Contains(got, fmt.Sprintf(`"quota":4,"window_us":3600000000,"remaining":%d`, test.left)) {
+			t.Errorf("%s: %d should be left of the hour: %s", test.path, test.left, got)
+		}
+	}
 }
 
 func TestExplain(t *testing.T) {

@@ -60,7 +60,7 @@ func TestRedisCli(t *testing.T) {
 			{"CL.THROTTLE user123 15 30 60", "0 16 15 -1 2"},
 			{"CL.THROTTLE user123 0 1 60 2", "1 1 0 -1 2"}, // a bucket of one unit a minute never has two
 			{"sg.policies", "default bucket lists"},
-			{"command count", "27"},
+			{"command count", "28"},
 		} {
 			got := w.run(t, "", "redis-cli", append([]string{protocol}, strings.Fields(c.command)...)...)
 			if strings.Join(strings.Fields(got), " ") != c.want {

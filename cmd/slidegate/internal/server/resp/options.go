@@ -19,9 +19,10 @@ type Policies interface {
 	AllowUpTo(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
 	Peek(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
 	Refund(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
+	Charge(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
 	Reset(ctx context.Context, ask gate.Ask) error
 	Reserve(ctx context.Context, ask gate.Ask) (slidegate.Reservation, gate.Verdict, error)
-	Settle(ctx context.Context, policy string, r slidegate.Reservation, actual ...int64) error
+	Settle(ctx context.Context, policy string, r slidegate.Reservation, used ...slidegate.Used) error
 	Cancel(ctx context.Context, policy string, r slidegate.Reservation) error
 	Policies() []string
 }

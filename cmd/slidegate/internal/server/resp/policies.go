@@ -1,8 +1,10 @@
 package resp
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -21,6 +23,8 @@ func policyCommands() []*command {
 			usage: "policy key cost", summary: "Takes as much of cost units as the limits admit now, at least one."},
 		{name: "sg.peek", arity: -3, most: 4, key: 2, own: true, run: (*conn).peek,
 			usage: "policy key [cost]", summary: "Tells what SG.ALLOW would answer, and takes nothing."},
+		{name: "sg.charge", arity: -3, most: 4, key: 2, own: true, run: (*conn).charge,
+			usage: "policy key [cost]", summary: "Charges cost units without asking, beyond the quota if need be."},
 		{name: "sg.refund", arity: -3, most: 4, key: 2, own: true, run: (*conn).refund,
 			usage: "policy key [cost]", summary: "Gives cost units back, the oldest first; granted tells how many."},
 		{name: "sg.reset", arity: 3, key: 2, own: true, run: (*conn).resetKey,
@@ -28,7 +32,7 @@ func policyCommands() []*command {
 		{name: "sg.reserve", arity: 4, key: 2, own: true, run: (*conn).reserve,
 			usage: "policy key cost", summary: "Takes an estimate, and answers a reservation besides, or null."},
 		{name: "sg.settle", arity: -4, own: true, run: (*conn).settle,
-			usage: "policy reservation cost [cost ...]", summary: "Replaces a reservation's estimate by the true cost."},
+			usage: "policy reservation cost|limit=cost [limit=cost ...]", summary: "Replaces a reservation's estimates by what was used."},
 		{name: "sg.cancel", arity: 3, own: true, run: (*conn).cancelReservation,
 			usage: "policy reservation", summary: "Gives all of a reservation back."},
 		{name: "sg.policies", arity: 1, own: true, run: (*conn).listPolicies,
@@ -165,6 +169,15 @@ func (c *conn) peek(args [][]byte) {
 	c.failCost()
 }
 
+func (c *conn) charge(args [][]byte) {
+	if ask, ok := c.readAsk(args); ok {
+		v, err := c.server.policies.Charge(c.ctx, ask)
+		c.verdict(&v, err)
+		return
+	}
+	c.failCost()
+}
+
 func (c *conn) refund(args [][]byte) {
 	if ask, ok := c.readAsk(args); ok {
 		v, err := c.server.policies.Refund(c.ctx, ask)
@@ -219,16 +232,47 @@ func (c *conn) settle(args [][]byte) {
 	if !ok {
 		return
 	}
-	actual := make([]int64, 0, len(args)-3)
-	for _, text := range args[3:] {
-		cost, ok := readCost(text)
-		if !ok {
-			c.failCost()
-			return
-		}
-		actual = append(actual, cost)
+	used, ok := c.readUsed(&r, args[3:])
+	if !ok {
+		return
 	}
-	c.done(c.server.policies.Settle(c.ctx, c.policyName(args[1]), r, actual...))
+	c.done(c.server.policies.Settle(c.ctx, c.policyName(args[1]), r, used...))
+}
+
+// readUsed reads what was used: limit=cost for some limits, or a number for each charge, in their order. A limit's text may
+// have an = in it as well, so the last one counts.
+func (c *conn) readUsed(r *slidegate.Reservation, args [][]byte) (used []slidegate.Used, ok bool) {
+	var costs []int64
+	for _, text := range args {
+		limit, number := "", text
+		at := bytes.LastIndexByte(text, '=')
+		if at >= 0 {
+			limit, number = string(text[:at]), text[at+1:]
+		}
+		cost, ok := readCost(number)
+		switch {
+		case !ok:
+			c.failCost()
+			return nil, false
+		case at >= 0:
+			used = append(used, slidegate.Used{Limit: limit, Cost: cost})
+		default:
+			costs = append(costs, cost)
+		}
+	}
+	switch {
+	case costs == nil:
+		return used, true
+	case used != nil:
+		c.fail("cost: give all as limit=cost, or all as numbers in the order of the reservation's charges")
+		return nil, false
+	}
+	used, err := gate.UsedInOrder(r, costs)
+	if err != nil {
+		c.failed(fmt.Errorf("%w: limit=cost", err))
+		return nil, false
+	}
+	return used, true
 }
 
 func (c *conn) cancelReservation(args [][]byte) {

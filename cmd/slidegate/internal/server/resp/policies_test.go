@@ -60,7 +60,7 @@ func TestPolicyErrors(t *testing.T) {
 		w := open(t, resp.Options{Batch: batch})
 		c := w.dial(t)
 		wrongCost := "-ERR cost: must be a whole number from 0 to 9007199254740991"
-		for _, command := range []string{"sg.allow", "sg.peek", "sg.refund", "sg.allowupto", "sg.reserve"} {
+		for _, command := range []string{"sg.allow", "sg.peek", "sg.refund", "sg.charge", "sg.allowupto", "sg.reserve"} {
 			for _, cost := range []string{"-1", "x", "1.5", "9007199254740992", "99999999999999999999"} {
 				c.ask(command+" default ann "+cost, wrongCost)
 			}
@@ -69,7 +69,7 @@ func TestPolicyErrors(t *testing.T) {
 			c.ask(command+" default ann 1 2", "-ERR wrong number of arguments for '"+command+"' command")
 		}
 		c.ask("sg.reset default ann 1", "-ERR wrong number of arguments for 'sg.reset' command")
-		for _, command := range []string{"sg.allow nobody ann", "sg.peek nobody ann", "sg.refund nobody ann", "sg.reset nobody ann",
+		for _, command := range []string{"sg.allow nobody ann", "sg.peek nobody ann", "sg.refund nobody ann", "sg.charge nobody ann", "sg.reset nobody ann",
 			"sg.allowupto nobody ann 1", "sg.reserve nobody ann 1", "sg.cancel nobody {}", "sg.settle nobody {} 1"} {
 			c.send(frame(strings.Fields(command)...))
 			line, err := c.in.ReadString('\n')
@@ -114,8 +114,39 @@ func TestReservations(t *testing.T) {
 	c.send(frame("SG.SETTLE", "default", first, "x"))
 	c.expect("-ERR cost: must be a whole number from 0 to 9007199254740991\r\n")
 	c.send(frame("SG.SETTLE", "default", first, "1", "2", "3")) // one true cost, or one for each charge
-	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR slidegate: invalid reservation") {
+	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR gate: invalid reservation") ||
+		!strings.Contains(line, "limit=cost") {
 		t.Errorf("three costs for one charge: %q, %v", line, err)
+	}
+	third := reserve(4, 5)
+	for _, costs := range []struct {
+		args []string
+		want string // how the answer begins
+	}{
+		{[]string{"other=1"}, "-ERR slidegate: invalid reservation"},
+		{[]string{"10/1h fixed-window anchor=first=x"}, "-ERR cost:"},
+		{[]string{"10/1h fixed-window anchor=first=1", "2"}, "-ERR cost: give all"},
+		{[]string{"10/1h fixed-window anchor=first=1", "10/1h fixed-window anchor=first=1"}, "-ERR slidegate: invalid reservation"},
+		{[]string{"10/1h fixed-window anchor=first=2"}, "+OK"},
+	} {
+		c.send(frame(append([]string{"SG.SETTLE", "default", third}, costs.args...)...))
+		if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, costs.want) {
+			t.Errorf("%v: %q, %v, want %s", costs.args, line, err, costs.want)
+		}
+	}
+	c.ask("SG.PEEK default ann", numbers(1, 10, 7, 0, hour, 0))
+}
+
+// Charging asks nobody: it is done beyond the quota.
+func TestChargeCommand(t *testing.T) {
+	w := open(t, resp.Options{})
+	c := w.dial(t)
+	c.ask("SG.CHARGE default ann", numbers(1, 10, 9, 0, hour, 1))
+	c.ask("sg.charge default ann 12", numbers(1, 10, 0, 0, hour, 12))
+	c.ask("SG.ALLOW default ann", numbers(0, 10, 0, hour, hour, 0))
+	c.send(frame("SG.CHARGE", "default", "ann", "0"))
+	if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "-ERR gate: invalid cost: must be 1") {
+		t.Errorf("charging nothing: %q, %v", line, err)
 	}
 }
 

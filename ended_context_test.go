@@ -1,0 +1,125 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// endings are the ways in which a context has ended when a verb is called.
+func endings(t testing.TB) map[string]context.Context {
+	canceled, cancel := context.WithCancel(context.WithValue(t.Context(), mark{}, "kept"))
+	cancel()
+	late, cancel := context.WithDeadline(context.WithValue(t.Context(), mark{}, "kept"), time.Unix(1, 0))
+	t.Cleanup(cancel)
+	return map[string]context.Context{"canceled": canceled, "past its deadline": late}
+}
+
+// mark is the key of a value in a context.
+type mark struct{}
+
+// away is a store with round trips. It remembers the last context.
+type away struct {
+	store.Store
+	ctx context.Context
+}
+
+func (a *away) Traits() store.Traits {
+	traits := a.Store.Traits()
+	traits.RoundTrips = 1
+	return traits
+}
+
+func (a *away) Apply(ctx context.Context, batch []store.Request) error {
+	a.ctx = ctx
+	return a.Store.Apply(ctx, batch)
+}
+
+// What corrects a charge is done although the caller has gone, with the values of its context and for a bounded time.
+func TestCorrectionsFinish(t *testing.T) {
+	limit := exact("tokens", 100, time.Minute)
+	for name, test := range map[string]struct {
+		correct func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error
+		want    int64 // used, of the 20 that are reserved
+	}{
+		"Settle down": {func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error {
+			return l.Settle(ctx, r, slidegate.Used{Limit: "tokens", Cost: 7})
+		}, 7},
+		"Settle up": {func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error {
+			return l.Settle(ctx, r, slidegate.Used{Limit: "tokens", Cost: 70})
+		}, 70},
+		"SettleAll": {func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error {
+			return l.SettleAll(ctx, r, 7)
+		}, 7},
+		"Cancel": {func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error {
+			return l.Cancel(ctx, r)
+		}, 0},
+		"Refund": {func(ctx context.Context, l *slidegate.Limiter, _ slidegate.Reservation) error {
+			_, err := l.Refund(ctx, "k", 5)
+			return err
+		}, 15},
+		"Charge": {func(ctx context.Context, l *slidegate.Limiter, _ slidegate.Reservation) error {
+			_, err := l.Charge(ctx, "k", 5)
+			return err
+		}, 25},
+		"For.Refund": {func(ctx context.Context, l *slidegate.Limiter, _ slidegate.Reservation) error {
+			_, err := l.For(claim(limit, "k", 5)).Refund(ctx)
+			return err
+		}, 15},
+		"For.Charge": {func(ctx context.Context, l *slidegate.Limiter, _ slidegate.Reservation) error {
+			_, err := l.For(claim(limit, "k", 5)).Charge(ctx)
+			return err
+		}, 25},
+	} {
+		for ending, ctx := range endings(t) {
+			t.Run(name+" "+ending, func(t *testing.T) {
+				overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
+					far := &away{Store: st}
+					limiter := newLimiter(t, far, limit)
+					r := reserve(t, limiter, 20)
+					if err := test.correct(ctx, limiter, r); err != nil {
+						t.Fatal(err)
+					}
+					seen := far.ctx
+					if end, ok := seen.Deadline(); !ok || time.Until(end) > store.FinishTime || seen.Value(mark{}) != "kept" {
+						t.Errorf("the store was asked until %v (%v), with the value %v", end, ok, seen.Value(mark{}))
+					}
+					if n := used(t, limiter, "k"); n != test.want {
+						t.Errorf("%d are used, want %d", n, test.want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Nothing is taken for a caller that has gone, on any store.
+func TestNothingIsTakenAfterTheEnd(t *testing.T) {
+	limit := exact("tokens", 100, time.Minute)
+	for ending, ctx := range endings(t) {
+		overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
+			limiter := newLimiter(t, store, limit)
+			allow(t, limiter, "k", 10)
+			for _, verb := range append(keyVerbs(), claimVerbs(limit)...) {
+				switch verb.name {
+				case "Charge", "Refund", "For.Charge", "For.Refund":
+					continue
+				}
+				if _, err := verb.ask(ctx, limiter, "k", 1); !errors.Is(err, ctx.Err()) {
+					t.Errorf("%s with a context that was %s: %v", verb.name, ending, err)
+				}
+			}
+			if _, err := limiter.AllowLimit(ctx, "k", limit); !errors.Is(err, ctx.Err()) {
+				t.Errorf("AllowLimit with a context that was %s: %v", ending, err)
+			}
+			if n := used(t, limiter, "k"); n != 10 {
+				t.Errorf("%d are used, want 10", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// distant is a store with round trips. What is below it is found through it.
+type distant struct{ store.Store }
+
+func (d distant) Unwrap() store.Store { return d.Store }
+
+func (d distant) Traits() store.Traits {
+	traits := d.Store.Traits()
+	traits.RoundTrips = 1
+	return traits
+}
+
+// Policies of two sets on one store that have no name share the namespace of their limiters, so their limits would share
+// counts, however the limiters were made.
+func TestUnnamedPoliciesDoNotShareCounts(t *testing.T) {
+	hundred, five := []slidegate.Limit{slidegate.PerMinute(100)}, []slidegate.Limit{slidegate.PerMinute(5)}
+	for name, test := range map[string]struct {
+		first, second Policy
+		both          bool
+	}{
+		"other quotas": {Policy{Limits: hundred}, Policy{Limits: five}, false},
+		"equal":        {Policy{Limits: five}, Policy{Limits: five}, true},
+		"a name":       {Policy{Limits: hundred}, Policy{Name: "login", Limits: five}, true},
+		"an override":  {Policy{Limits: five, Overrides: []Override{{Key: "vip", Limits: hundred}}}, Policy{Limits: five}, true},
+		"a candidate":  {Policy{Limits: five, Candidate: hundred}, Policy{Limits: five}, true},
+	} {
+		for _, opts := range []Options{{}, {Failure: Local}, {Failure: Local, Timeout: -1}} {
+			memory := newMemory(t)
+			for _, on := range []store.Store{memory, distant{memory}} {
+				limiter := testkit.Must(slidegate.NewPerCall(on, t.Name()))(t)
+				if _, err := New(limiter, []Policy{test.first}, opts); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				for way, limiter := range map[string]*slidegate.Limiter{
+					"one limiter": limiter, "two limiters": testkit.Must(slidegate.NewPerCall(memory, t.Name()))(t),
+				} {
+					_, err := New(limiter, []Policy{test.second}, opts)
+					told := errors.Is(err, slidegate.ErrConflict) && strings.Contains(err.Error(), `"100/1m"`) && strings.Contains(err.Error(), `"5/1m"`)
+					if test.both != (err == nil) || !test.both && !told {
+						t.Errorf("%s, %s: %v; both may be: %v", name, way, err, test.both)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Charging and giving back are done for a client that has gone, also where a candidate counts as well.
+func TestCorrectionsFinish(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	five, nine := []slidegate.Limit{slidegate.PerHour(5)}, []slidegate.Limit{slidegate.PerHour(9)}
+	set := newSet(t, newMemory(t), Options{}, Policy{Name: "plain", Limits: five}, Policy{Name: "tried", Limits: five, Candidate: nine})
+	for place := range 2 {
+		ask := func(ctx context.Context, op rule.Op, part Part) (v Verdict) {
+			part.Policy, part.Key = place, "k"
+			set.Ask(ctx, op, &part, &v)
+			if v.Err != nil {
+				t.Errorf("%v: %v", op, v.Err)
+			}
+			return v
+		}
+		ask(t.Context(), rule.Take, Part{Cost: 2})
+		ask(gone, rule.Charge, Part{Cost: 4})
+		ask(gone, rule.GiveBack, Part{Cost: 3})
+		if left := ask(t.Context(), rule.Peek, Part{Cost: 1}).Decision.Remaining; left != 2 {
+			t.Errorf("policy %d has %d left, want 2", place, left)
+		}
+		if place == 1 {
+			if left := ask(t.Context(), rule.Peek, Part{Cost: 1, Candidate: true}).Decision.Remaining; left != 6 {
+				t.Errorf("the candidate has %d left, want 6", left)
+			}
+		}
+	}
+}

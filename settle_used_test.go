@@ -1,0 +1,116 @@
+package slidegate_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// A limit on requests beside limits on tokens: what is said about tokens leaves requests alone.
+func TestSettleByLimit(t *testing.T) {
+	tpm, tpd, rpm := exact("tpm", 10_000, time.Minute), exact("tpd", 10_000, 24*time.Hour), exact("rpm", 5, time.Minute)
+	plain := exact("", 100, time.Hour)
+	type used = slidegate.Used
+	for name, test := range map[string]struct {
+		used []used
+		want []int64 // of tpm, tpd, rpm and plain
+	}{
+		"nothing":             {nil, []int64{2000, 2000, 1, 10}},
+		"one limit":           {[]used{{Limit: "tpm", Cost: 700}}, []int64{700, 2000, 1, 10}},
+		"some, in any order":  {[]used{{Limit: "tpd", Cost: 3000}, {Limit: "tpm", Cost: 700}}, []int64{700, 3000, 1, 10}},
+		"with a key":          {[]used{{Limit: "tpm", Key: "ann", Cost: 700}}, []int64{700, 2000, 1, 10}},
+		"to nothing":          {[]used{{Limit: "rpm"}}, []int64{2000, 2000, 0, 10}},
+		"by text":             {[]used{{Limit: "100/1h sliding-log", Cost: 3}}, []int64{2000, 2000, 1, 3}},
+		"by another spelling": {[]used{{Limit: "100 per 60m sliding-log", Cost: 3}}, []int64{2000, 2000, 1, 3}},
+		"by text with a name": {[]used{{Limit: tpm.String(), Cost: 3}}, []int64{3, 2000, 1, 10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overStores(t, func(t *testing.T, store store.Store, _ *storetest.Clock) {
+				limiter := newPerCall(t, store)
+				r, _, err := limiter.For(claim(tpm, "ann", 2000), claim(tpd, "ann", 2000), claim(rpm, "ann", 1), claim(plain, "ann", 10)).Reserve(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := limiter.Settle(t.Context(), r, test.used...); err != nil {
+					t.Fatal(err)
+				}
+				for i, limit := range []slidegate.Limit{tpm, tpd, rpm, plain} {
+					if got := usedOf(t, limiter, limit, "ann"); got != test.want[i] {
+						t.Errorf("%d are used of %v, want %d", got, limit, test.want[i])
+					}
+				}
+			})
+		})
+	}
+}
+
+// The same limit for a user and for a tenant: the key says which.
+func TestSettleByKey(t *testing.T) {
+	limit := exact("tokens", 100, time.Minute)
+	limiter := newPerCall(t, newReference())
+	r, _, err := limiter.For(claim(limit, "ann", 20), claim(limit, "acme", 20)).Reserve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := limiter.Settle(t.Context(), r, slidegate.Used{Limit: "tokens", Cost: 1}); !errors.Is(err, slidegate.ErrReservation) {
+		t.Errorf("either key: %v, want ErrReservation", err)
+	}
+	err = limiter.Settle(t.Context(), r, slidegate.Used{Limit: "tokens", Key: "acme", Cost: 50})
+	if ann, acme := usedOf(t, limiter, limit, "ann"), usedOf(t, limiter, limit, "acme"); err != nil || ann != 20 || acme != 50 {
+		t.Errorf("%d and %d are used, want 20 and 50: %v", ann, acme, err)
+	}
+	both := []slidegate.Used{{Limit: "tokens", Key: "acme", Cost: 5}, {Limit: "tokens", Key: "ann", Cost: 6}}
+	if err := limiter.Settle(t.Context(), r, both...); err != nil {
+		t.Error(err)
+	}
+}
+
+// What cannot be told which limit it means is refused, as a whole, with a list of the limits that there are.
+func TestSettleNamesTheLimits(t *testing.T) {
+	tpm, rpm := exact("tpm", 100, time.Minute), exact("", 50, time.Hour)
+	second, minute := exact("api", 10, time.Second), exact("api", 60, time.Minute)
+	type used = slidegate.Used
+	for name, test := range map[string]struct {
+		used []used
+		want []string // in the error
+	}{
+		"unknown":           {[]used{{Limit: "rpm", Cost: 7}}, []string{`"rpm"`, `"tpm"`, `"50/1h sliding-log"`}},
+		"no limit":          {[]used{{Cost: 7}}, []string{`"tpm"`, `"50/1h sliding-log"`}},
+		"one of two":        {[]used{{Limit: "tpm", Cost: 7}, {Limit: "other", Cost: 7}}, []string{`"other"`}},
+		"twice":             {[]used{{Limit: "tpm", Cost: 7}, {Limit: "tpm", Cost: 8}}, []string{`"tpm"`, "twice"}},
+		"the wrong key":     {[]used{{Limit: "tpm", Key: "bob", Cost: 7}}, []string{`"tpm"`, "Used.Key"}},
+		"the text of named": {[]used{{Limit: "100/1m sliding-log", Cost: 7}}, []string{`"tpm"`}},
+		"one name for two":  {[]used{{Limit: "api", Cost: 7}}, []string{"10/1s", "60/1m"}},
+	} {
+		limiter := newPerCall(t, newReference())
+		limits := []slidegate.Limit{tpm, rpm, second, minute}
+		var claims []slidegate.Claim
+		for _, limit := range limits {
+			claims = append(claims, claim(limit, "ann", 5))
+		}
+		r, _, err := limiter.For(claims...).Reserve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = limiter.Settle(t.Context(), r, test.used...)
+		if !errors.Is(err, slidegate.ErrReservation) {
+			t.Errorf("%s: %v, want ErrReservation", name, err)
+			continue
+		}
+		for _, want := range test.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q does not contain %s", name, err, want)
+			}
+		}
+		for _, limit := range limits {
+			if n := usedOf(t, limiter, limit, "ann"); n != 5 {
+				t.Errorf("%s: refused, and yet %d are used of %v", name, n, limit)
+			}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// bind makes a limit of a minute.
+func bind(namespace, name string, quota int64) *store.Limit {
+	limit := rule.Limit{Quota: quota, Window: 60_000_000, Segments: 1}
+	return store.Bind(namespace, name, fmt.Sprintf("%d/1m", quota), limit)
+}
+
+func TestRegistry(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, second *store.Limit
+		conflict      bool
+	}{
+		"other quotas":     {bind("", "", 5), bind("", "", 100), true},
+		"equal":            {bind("", "", 5), bind("", "", 5), false},
+		"named":            {bind("", "api", 5), bind("", "api", 100), false},
+		"one named":        {bind("", "", 5), bind("", "api", 100), false},
+		"other namespaces": {bind("a", "", 5), bind("b", "", 100), false},
+		"one namespace":    {bind("a", "", 5), bind("a", "", 100), true},
+	} {
+		var r store.Registry
+		if err := r.Declare(test.first); err != nil {
+			t.Errorf("%s: the first is refused: %v", name, err)
+		}
+		for range 2 { // what was refused is not remembered
+			err := r.Declare(test.second)
+			if errors.Is(err, store.ErrConflict) != test.conflict || err != nil && !test.conflict {
+				t.Errorf("%s: %v; a conflict: %v", name, err, test.conflict)
+			}
+			if err != nil && (!strings.Contains(err.Error(), `"5/1m"`) || !strings.Contains(err.Error(), `"100/1m"`)) {
+				t.Errorf("%s: %q does not name both limits", name, err)
+			}
+		}
+		if err := r.Declare(test.first); err != nil {
+			t.Errorf("%s: the first is refused later: %v", name, err)
+		}
+	}
+}
+
+// A program that makes a limiter for each of ever new namespaces does not fill the memory, nor is it refused.
+func TestRegistryIsBounded(t *testing.T) {
+	var r store.Registry
+	if err := r.Declare(bind("", "", 5)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20_000 {
+		if err := r.Declare(bind(fmt.Sprint("tenant ", i), "", 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Declare(bind("", "", 6)); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("what was declared first is forgotten: %v", err)
+	}
+	if err := r.Declare(bind("tenant 19999", "", 6)); err != nil {
+		t.Errorf("what was declared last is still remembered: %v", err)
+	}
+}
+
+// Of limits that conflict and are declared at once, all equal ones are accepted, and none of the others.
+func TestRegistryConcurrently(t *testing.T) {
+	var r store.Registry
+	var mu sync.Mutex
+	accepted := map[int64]int{}
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			quota := int64(1 + i%4)
+			if r.Declare(bind("", "", quota)) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				accepted[quota]++
+			}
+		})
+	}
+	wg.Wait()
+	if len(accepted) != 1 {
+		t.Errorf("accepted, by quota: %v, want one quota", accepted)
+	}
+	for quota, n := range accepted {
+		if n != 10 {
+			t.Errorf("%d of 10 limits of the quota %d were accepted", n, quota)
+		}
+	}
+}
