@@ -215,7 +215,8 @@ func (c *conn) reset([][]byte) {
 		c.authed, c.authBy = false, time.Now().Add(c.server.opts.AuthTimeout)
 		c.server.unadmitted(c)
 	}
-	c.resp3, c.name, c.transaction = false, "", nil
+	c.endTransaction()
+	c.resp3, c.name = false, ""
 	c.out = append(c.out, "+RESET\r\n"...)
 }
 
