@@ -10,9 +10,9 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
-// TestStrangers: connections to the port for Redis clients that never say a token, more than the listener holds, do not keep
+// TestGuests: connections to the port for Redis clients that never say a token, more than the listener holds, do not keep
 // out a client that says it.
-func TestStrangers(t *testing.T) {
+func TestGuests(t *testing.T) {
 	const token, most = "0123456789abcdef", 60
 	s := start(t, "policies: {default: {limits: [1000/1h]}}\n", func(o *server.Options) {
 		o.Tokens, o.MaxConnections = []string{token}, most
