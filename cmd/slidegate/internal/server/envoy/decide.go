@@ -156,7 +156,7 @@ func (s *Service) refuse(ctx context.Context, a *asked) {
 	s.metrics.errors.Add(ctx, 1, s.metrics.windows...)
 	if s.windows.warn(time.Now()) {
 		s.opts.Logger.Warn("envoy: descriptors bring limits with too many different windows; those with further ones are refused. "+
-			"Use units without a multiplier, or the windows of a file", "most", s.opts.MaxWindows)
+			"Use units without a multiplier, or fewer different multipliers", "most", s.opts.MaxWindows)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // The original reads YAML 1.1, in which yes and on are true, numbers may have underscores and other bases, and 010 is 8. Files
-// that are written for it keep their meaning here. What YAML 1.2 reads as another number is an error, not a surprise.
+// that were written for it mean the same here. A number that YAML 1.2 reads differently is an error.
 
 var (
 	trueWords  = []string{"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"}
@@ -38,7 +38,7 @@ func (r *reader) truth(f yamlfile.Field) bool {
 	return is
 }
 
-// ambiguous reports whether a number has a 0 in front of other digits: YAML 1.1 reads it with the base 8, and 1.2 with 10.
+// ambiguous reports whether a number has a leading 0: YAML 1.1 reads it as octal, and YAML 1.2 as decimal.
 func ambiguous(text string) bool {
 	digits := strings.ReplaceAll(strings.TrimLeft(text, "+-"), "_", "")
 	return len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9' && !strings.ContainsAny(digits, ".eE")
@@ -68,7 +68,7 @@ func (r *reader) whole(f yamlfile.Field, least, most int64) int64 {
 }
 
 func (r *reader) refuseAmbiguous(name string, node ast.Node) {
-	r.Problems.Addf(yamlfile.PositionOf(node), "%s: %s has the base 8 for some and 10 for others; write it without the 0 in front",
+	r.Problems.Addf(yamlfile.PositionOf(node), "%s: %s is octal in YAML 1.1 and decimal in YAML 1.2; write it without the leading 0",
 		name, yamlfile.NameOf(node))
 }
 
@@ -81,7 +81,7 @@ func number(text string) (float64, bool) {
 	return n, err == nil
 }
 
-// untag returns the text that the tag !!str says a value is; other values as they are.
+// untag returns a scalar with the tag !!str as a quoted text, and any other value as it is.
 func untag(node ast.Node) ast.Node {
 	tag, ok := node.(*ast.TagNode)
 	if !ok || tag.GetToken().Value != "!!str" {

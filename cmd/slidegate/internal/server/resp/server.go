@@ -35,6 +35,7 @@ type Server struct {
 	cancel   context.CancelFunc
 	draining atomic.Bool
 	lastID   atomic.Int64
+	queued   atomic.Int64  // bytes that transactions hold
 	goodbyes chan struct{} // as many as are being told that there are too many
 
 	mu        sync.Mutex
@@ -159,6 +160,7 @@ func (s *Server) attend(c *conn) {
 	defer s.running.Done()
 	why := c.serve()
 	_ = c.client.Close()
+	c.endTransaction()
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.forgetGuestLocked(c)

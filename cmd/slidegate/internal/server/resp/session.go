@@ -220,7 +220,8 @@ func (c *conn) reset([][]byte) {
 		c.server.unadmitted(c)
 	}
 	c.said.Store(nil)
-	c.resp3, c.name, c.transaction = false, "", nil
+	c.endTransaction()
+	c.resp3, c.name = false, ""
 	c.out = append(c.out, "+RESET\r\n"...)
 }
 

@@ -1,6 +1,9 @@
 package resp
 
-import "fmt"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 const execName = "exec"
 
@@ -22,6 +25,7 @@ func transactionCommands() []*command {
 const (
 	mostQueued      = 16 << 10 // commands
 	mostQueuedBytes = 1 << 20  // bytes of all their arguments, and of what says where they are
+	mostQueuedByAll = 64 << 20 // the same, of all connections
 	argumentBytes   = 8        // of an end in transaction.ends
 	queuedBytes     = 24       // of a queued
 )
@@ -48,7 +52,7 @@ func (c *conn) queue(args [][]byte) bool {
 	cmd := c.server.find(args[0])
 	switch {
 	case cmd == nil || !cmd.takes(len(args)):
-		t.abort()
+		c.abort()
 		if cmd != nil && cmd.name == execName { // it ends the transaction nevertheless, as in Redis
 			c.transaction = nil
 		}
@@ -56,8 +60,8 @@ func (c *conn) queue(args [][]byte) bool {
 	case cmd.atOnce:
 		return false
 	}
-	if err := t.add(cmd, args); err != nil {
-		t.abort()
+	if err := t.add(&c.server.queued, cmd, args); err != nil {
+		c.abort()
 		c.fail(err.Error())
 		return true
 	}
@@ -65,22 +69,27 @@ func (c *conn) queue(args [][]byte) bool {
 	return true
 }
 
-// add queues a command. The arguments are copied: those of the reader are gone after its next read.
-func (t *transaction) add(cmd *command, args [][]byte) error {
+// add queues a command. The arguments are copied: those of the reader are gone after its next read. All is how many bytes all
+// connections have queued.
+func (t *transaction) add(all *atomic.Int64, cmd *command, args [][]byte) error {
 	if t.aborted {
 		return nil // it will not be run
 	}
-	size := t.size + queuedBytes
+	more := queuedBytes
 	for _, arg := range args {
-		size += len(arg) + argumentBytes
+		more += len(arg) + argumentBytes
 	}
 	switch {
 	case len(t.commands) >= mostQueued:
 		return fmt.Errorf("a transaction has at most %d commands; send fewer, or a pipeline without MULTI", mostQueued)
-	case size > mostQueuedBytes:
+	case t.size+more > mostQueuedBytes:
 		return fmt.Errorf("the commands of a transaction have at most %d bytes; send fewer, or a pipeline without MULTI", mostQueuedBytes)
 	}
-	t.size = size
+	if all.Add(int64(more)) > mostQueuedByAll {
+		all.Add(int64(-more))
+		return fmt.Errorf("the transactions of all clients have at most %d bytes; send EXEC sooner, or a pipeline without MULTI", mostQueuedByAll)
+	}
+	t.size += more
 	t.commands = append(t.commands, queued{cmd, len(args)})
 	for _, arg := range args {
 		t.text = append(t.text, arg...)
@@ -89,8 +98,19 @@ func (t *transaction) add(cmd *command, args [][]byte) error {
 	return nil
 }
 
-// abort makes EXEC run nothing, and frees what was queued.
-func (t *transaction) abort() { *t = transaction{aborted: true} }
+// abort makes EXEC run nothing, and frees what was queued. A transaction must have begun.
+func (c *conn) abort() {
+	c.endTransaction()
+	c.transaction = &transaction{aborted: true}
+}
+
+// endTransaction frees what was queued, if anything was.
+func (c *conn) endTransaction() {
+	if c.transaction != nil {
+		c.server.queued.Add(int64(-c.transaction.size))
+		c.transaction = nil
+	}
+}
 
 func (c *conn) multi([][]byte) {
 	if c.transaction != nil {
@@ -106,7 +126,7 @@ func (c *conn) discard([][]byte) {
 		c.fail("DISCARD without MULTI")
 		return
 	}
-	c.transaction = nil
+	c.endTransaction()
 	c.ok()
 }
 
@@ -114,7 +134,7 @@ func (c *conn) discard([][]byte) {
 // In a transaction it makes EXEC run nothing, for the client counts on it.
 func (c *conn) watch([][]byte) {
 	if c.transaction != nil {
-		c.transaction.abort()
+		c.abort()
 		c.fail("WATCH inside MULTI is not allowed")
 		return
 	}
@@ -125,16 +145,15 @@ func (c *conn) unwatch([][]byte) { c.ok() }
 
 func (c *conn) exec([][]byte) {
 	t := c.transaction
-	switch {
-	case t == nil:
+	if t == nil {
 		c.fail("EXEC without MULTI")
 		return
-	case t.aborted:
-		c.transaction = nil
+	}
+	c.endTransaction()
+	if t.aborted {
 		c.out = appendError(c.out, "EXECABORT", "Transaction discarded because of previous errors.")
 		return
 	}
-	c.transaction = nil
 	c.out = appendArray(c.out, len(t.commands))
 	var args [][]byte
 	from, at := 0, 0

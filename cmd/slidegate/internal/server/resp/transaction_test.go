@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 // batches runs a test with SG.ALLOWs decided one by one and together.
@@ -203,6 +204,66 @@ func TestTransactionBounds(t *testing.T) {
 			t.Fatalf("%d bytes", len(got))
 		}
 	}
+}
+
+// All connections together hold no more than a bound either, and what one gives up is there for others.
+func TestTransactionsOfAll(t *testing.T) {
+	w := open(t, resp.Options{})
+	large := strings.Repeat(frame("SG.ALLOW", "default", strings.Repeat("k", 60_000)), 17)
+	queued := "+OK\r\n" + strings.Repeat("+QUEUED\r\n", 17)
+	var full []*client
+	for range 65 { // 1,020,952 bytes each
+		c := w.dial(t)
+		c.send(frame("MULTI") + large)
+		c.expect(queued)
+		full = append(full, c)
+	}
+	late := w.dial(t)
+	try := func(want string) {
+		t.Helper()
+		late.ask("MULTI", "+OK")
+		late.send(large)
+		got := ""
+		for range 17 {
+			if line := late.line(); line != "+QUEUED\r\n" {
+				got += line
+			}
+		}
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		late.ask("DISCARD", "+OK")
+	}
+	const told = "-ERR the transactions of all clients have at most 67108864 bytes; send EXEC sooner, or a pipeline without MULTI\r\n"
+	for i, end := range []func(c *client){
+		func(c *client) { c.ask("DISCARD", "+OK") },
+		func(c *client) { c.ask("RESET", "+RESET") },
+		func(c *client) { c.ask("NOSUCH", "-ERR unknown command 'NOSUCH'") },
+		func(c *client) { c.ask("EXEC now", "-ERR wrong number of arguments for 'exec' command") },
+		func(c *client) { c.ask("QUIT", "+OK"); c.ended() },
+		func(c *client) {
+			c.send(frame("EXEC") + frame("ECHO", "over"))
+			for c.line() != "over\r\n" {
+			}
+		},
+	} {
+		try(told)
+		end(full[i])
+		testkit.Eventually(t, "room for another", func() bool {
+			c := w.dial(t)
+			c.send(frame("MULTI") + large)
+			c.expect("+OK\r\n")
+			room := true
+			for range 17 {
+				room = c.line() == "+QUEUED\r\n" && room
+			}
+			if !room {
+				_ = c.Close()
+			}
+			return room
+		})
+	}
+	try(told)
 }
 
 // Over a store that is reached by a network, the SG.ALLOWs of a transaction are one call.

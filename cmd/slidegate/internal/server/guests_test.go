@@ -1,0 +1,43 @@
+package server_test
+
+import (
+	"bufio"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// TestGuests: connections to the port for Redis clients that never say a token, more than the listener holds, do not keep
+// out a client that says it.
+func TestGuests(t *testing.T) {
+	const token, most = "0123456789abcdef", 60
+	s := start(t, "policies: {default: {limits: [1000/1h]}}\n", func(o *server.Options) {
+		o.Tokens, o.MaxConnections = []string{token}, most
+	})
+	dial := func() net.Conn {
+		t.Helper()
+		conn, err := net.Dial("tcp", s.Address("resp"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	for range 3 {
+		for range most {
+			dial()
+		}
+		testkit.Eventually(t, "a client with the token is answered", func() bool {
+			conn := dial()
+			_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
+			if _, err := conn.Write([]byte("AUTH " + token + "\r\n")); err != nil {
+				return false
+			}
+			line, _ := bufio.NewReader(conn).ReadString('\n')
+			return line == "+OK\r\n"
+		})
+	}
+}
