@@ -89,7 +89,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
-	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{Logger: s.log, MeterProvider: meters, OnRefused: s.top.add}); err != nil {
+	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{Logger: s.log, MeterProvider: meters, Next: true, OnRefused: s.top.add}); err != nil {
 		return err
 	}
 	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
