@@ -44,6 +44,9 @@ type Decision struct {
 	RetryAfter time.Duration
 	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives.
 	ResetAfter time.Duration
+	// NextAfter is how long it takes until a unit is free again, where a middleware tells it after an admission that took the
+	// last one; else it is 0. Limiters do not set it.
+	NextAfter time.Duration
 	// At is the time that decided, by the store's clock.
 	At Micros
 	// Answers holds what each limit said, in the order of the limits, when there are several; else it is nil.

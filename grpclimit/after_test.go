@@ -145,7 +145,7 @@ func TestTellRemaining(t *testing.T) {
 	}{
 		{1, codes.OK, `"a";r=2;t=100, "a/long";r=99;t=6400, "b\"";r=8;t=3`},
 		{0, codes.OK, `"a";r=2;t=100, "a/long";r=99;t=6400, "b\"";r=8;t=3`},
-		{2, codes.OK, `"a";r=0, "a/long";r=97;t=6400, "b\"";r=6;t=3`},
+		{2, codes.OK, `"a";r=0;t=60, "a/long";r=97;t=6400, "b\"";r=6;t=3`},
 		{1, codes.ResourceExhausted, `"a";r=0;t=60, "a/long";r=97;t=6400, "b\"";r=6;t=3`},
 	} {
 		cost = step.cost

@@ -40,7 +40,7 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure pol
 		}
 		d.policies, rules = append(d.policies, p), append(rules, p.rules())
 	}
-	opts := policy.Options{Failure: failure, Timeout: timeout}
+	opts := policy.Options{Failure: failure, Timeout: timeout, Next: tells}
 	if tells {
 		d.items, opts.Prepare = new(httplimit.HeaderItems), checkNames
 	}

@@ -114,7 +114,7 @@ func ExampleHeaders_Write() {
 		}
 	}
 	// Output:
-	// map[Ratelimit:["api";r=0] Ratelimit-Policy:["api";q=1;w=3600]]
+	// map[Ratelimit:["api";r=0;t=7200] Ratelimit-Policy:["api";q=1;w=3600]]
 	// map[Ratelimit:["api";r=0;t=7200] Ratelimit-Policy:["api";q=1;w=3600] Retry-After:[7200]]
 	// 429 The quota is used up. Try again in 7200 seconds.
 }

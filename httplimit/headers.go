@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -45,6 +46,7 @@ type HeaderItem struct {
 	name   string // as a structured field writes it, with its quotes
 	policy string // its item of RateLimit-Policy
 	quota  string
+	whole  bool // all of the quota is free when a unit of it is
 }
 
 // NewHeaderItem prepares a limit under its name, or under its text if it has no name. The error is about a name that
@@ -62,7 +64,10 @@ func NewHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
 	if limit.Window%time.Second == 0 {
 		policy += ";w=" + strconv.FormatInt(int64(limit.Window/time.Second), 10)
 	}
-	return &HeaderItem{limit: limit, name: quoted, policy: policy, quota: strconv.FormatInt(limit.Quota, 10)}, nil
+	return &HeaderItem{
+		limit: limit, name: quoted, policy: policy, quota: strconv.FormatInt(limit.Quota, 10),
+		whole: limit.Algorithm == slidegate.FixedWindow || cmp.Or(limit.Burst, limit.Quota) == 1,
+	}, nil
 }
 
 // quote returns a text as a String of a structured field (RFC 9651), which is JSON too, and whether it can be one: only
@@ -130,7 +135,7 @@ func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 		v := newValues(2, itemBytes)
 		h["Ratelimit-Policy"] = v.line(items[0].policy)
 		from := len(v.text)
-		v.text = appendItem(v.text, items[0], d.Remaining, effective(d.Allowed, d.Remaining, d.RetryAfter, d.ResetAfter))
+		v.text = appendItem(v.text, items[0], d.Remaining, items[0].effective(d.Allowed, d.Remaining, max(d.RetryAfter, d.NextAfter), d.ResetAfter))
 		h["Ratelimit"] = v.line(v.cut(from))
 		v.giveBack()
 		return
@@ -150,7 +155,7 @@ func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 		if i > 0 {
 			v.text = append(v.text, ", "...)
 		}
-		v.text = appendItem(v.text, item, a.Remaining, effective(a.Allowed, a.Remaining, duration(a.RetryAfter), duration(a.ResetAfter)))
+		v.text = appendItem(v.text, item, a.Remaining, item.effective(a.Allowed, a.Remaining, duration(a.RetryAfter), duration(a.ResetAfter)))
 	}
 	h["Ratelimit"] = v.line(v.cut(from))
 	v.giveBack()
@@ -167,25 +172,30 @@ func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
 	return strconv.AppendInt(b, min(t, sfMax), 10)
 }
 
-// effective is how long, in seconds, what remains has to do: until the same cost is admitted again, or until all is free.
-// It is -1, and left out, if that never comes. It is left out too when an admission took the last of it: some comes back
-// long before all is free, and a client that obeyed would wait too long.
-func effective(allowed bool, remaining int64, retry, reset time.Duration) int64 {
+// effective is how long, in seconds, what remains has to do: until the same cost is admitted again after a refusal, until a unit is
+// free if an admission took the last one, or else until all is free. It is -1, and left out, if that never comes or is not
+// known.
+func (item *HeaderItem) effective(allowed bool, remaining int64, next, reset time.Duration) int64 {
 	switch {
 	case !allowed:
-		return seconds(retry)
-	case remaining == 0:
-		return -1
-	default:
+		return seconds(next)
+	case remaining > 0 || item.whole:
 		return seconds(reset)
+	case next > 0:
+		return seconds(next)
+	default:
+		return -1
 	}
 }
 
 // trio writes three fields, whose names differ by dialect.
 func (dialect Headers) trio(h http.Header, quota string, d *slidegate.Decision) {
 	wait := d.ResetAfter
-	if !d.Allowed && d.RetryAfter != slidegate.Never {
+	switch {
+	case !d.Allowed && d.RetryAfter != slidegate.Never:
 		wait = d.RetryAfter
+	case d.NextAfter > 0:
+		wait = d.NextAfter
 	}
 	reset := seconds(wait)
 	names := dialect.names()

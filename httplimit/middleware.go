@@ -83,7 +83,9 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Sample())
 	}
 	var err error
-	m.set, err = policy.New(limiter, rules, policy.Options{Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare})
+	m.set, err = policy.New(limiter, rules, policy.Options{
+		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, Next: opts.Headers != HeadersNone,
+	})
 	if err == nil {
 		err = m.set.CheckTogether(func(made, other int) bool {
 			p := m.policies[other]

@@ -118,9 +118,9 @@ func TestAloneAndTogether(t *testing.T) {
 	}{
 		{"/", 200, `"all/x";r=3;t=120, "all/y";r=8;t=120`},
 		{"/api/", 200, `"all/x";r=2;t=120, "all/y";r=7;t=120, "api";r=1;t=120`},
-		{"/api/", 200, `"all/x";r=1;t=120, "all/y";r=6;t=120, "api";r=0`},
+		{"/api/", 200, `"all/x";r=1;t=120, "all/y";r=6;t=120, "api";r=0;t=90`},
 		{"/api/", 429, `"all/x";r=1;t=120, "all/y";r=6;t=120, "api";r=0;t=90`}, // and nothing is taken from the others
-		{"/", 200, `"all/x";r=0, "all/y";r=5;t=120`},
+		{"/", 200, `"all/x";r=0;t=75, "all/y";r=5;t=120`},
 		{"/", 429, `"all/x";r=0;t=75, "all/y";r=5;t=120`}, // 4 fall to 3 when a quarter of the next minute has passed
 	} {
 		w := p.ask(httptest.NewRequest("GET", step.path, nil))

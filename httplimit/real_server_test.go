@@ -56,7 +56,7 @@ func TestWire(t *testing.T) {
 			body, limit, retry string
 		}{
 			{"GET", 200, "hello", `"2/1m";r=1;t=120`, ""}, // one unit, charged at the start of a minute, has left at the end of the next
-			{"HEAD", 200, "", `"2/1m";r=0`, ""},
+			{"HEAD", 200, "", `"2/1m";r=0;t=90`, ""},
 			{"GET", 429, problem, `"2/1m";r=0;t=90`, "90"}, // of 2, weighted and rounded up, 1 is left in the middle of that minute
 			{"HEAD", 429, "", `"2/1m";r=0;t=90`, "90"},
 		} {

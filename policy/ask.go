@@ -75,8 +75,9 @@ func (p *compiled) askPlain(ctx context.Context, part *Part, v *Verdict) {
 	}
 	var err error
 	v.Decision, err = p.plain.limiter.AllowN(ctx, part.Key, cost)
-	if err != nil || v.Decision.Flags != 0 || cost == 0 {
+	if err != nil || v.Decision.Flags != 0 || cost == 0 || v.Decision.Remaining == 0 && v.Decision.Allowed {
 		p.decided(ctx, rule.Take, p.plain, part, v, err)
+		p.tellNext(ctx, rule.Take, p.plain, part, v)
 		return
 	}
 	v.Policy, v.Shadow, v.Limits, v.note = p.name, p.shadow, p.plain.limits, p.plain.note
@@ -105,6 +106,7 @@ func (p *compiled) askAlone(ctx context.Context, op rule.Op, r *rules, part *Par
 		err = fmt.Errorf("policy: %w: %v is not a way to ask", slidegate.ErrUnsupported, op)
 	}
 	p.decided(ctx, op, r, part, v, err)
+	p.tellNext(ctx, op, r, part, v)
 }
 
 // reset forgets what a key has used of the limits that it faces, and of the candidate, whatever lists say.

@@ -316,6 +316,7 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, first int, v *Verdi
 		r.tryCandidate(op, &it.asked, it.Key, own)
 	}
 	v.Refused = v.refuses()
+	r.tellNext(ctx, op, v)
 }
 
 // addPeeked adds to a verdict what is left of the limits of a part that was peeked at beside those that decide.

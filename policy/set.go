@@ -25,6 +25,10 @@ type Options struct {
 	// together once for all their limits. What it returns is Verdict.Note: header fields, say. An error makes the limits
 	// invalid.
 	Prepare func(limits []slidegate.Limit) (note any, err error)
+	// Next makes Verdict.Decision.NextAfter say when the next unit is free, after an admission that took the last one of a limit;
+	// where there are several limits, RetryAfter of those of Decision.Answers that have nothing left. That is for header
+	// fields. It asks the store once more, after such an admission alone, unless the answer says it already.
+	Next bool
 	// Before is the Set that this one replaces: what stores remember about limits stays with those that are in
 	// both. It has a part in this only where both have the same store.
 	Before *Set

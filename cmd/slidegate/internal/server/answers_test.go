@@ -176,7 +176,7 @@ const quotaProblem = `{"type":"https://iana.org/assignments/http-problem-types#q
 
 var answerSteps = []answerStep{
 	{policy: "one", status: "OK", fields: [...]string{
-		"\nRatelimit-Policy: \"<1> a \\\"minute\\\"\";q=1;w=60\nRatelimit: \"<1> a \\\"minute\\\"\";r=0",
+		"\nRatelimit-Policy: \"<1> a \\\"minute\\\"\";q=1;w=60\nRatelimit: \"<1> a \\\"minute\\\"\";r=0;t=60",
 		"\nRatelimit-Limit: 1\nRatelimit-Remaining: 0\nRatelimit-Reset: 60",
 		"\nX-Ratelimit-Limit: 1\nX-Ratelimit-Remaining: 0\nX-Ratelimit-Reset: 1800000060",
 		"\nX-Ratelimit-Limit: 1\nX-Ratelimit-Remaining: 0\nX-Ratelimit-Reset: 60", ""}},

@@ -39,10 +39,10 @@ func TestTraefikAndCaddy(t *testing.T) {
 	const policy = ` RateLimit-Policy: "site";q=3;w=60`
 	expect(t, s.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...), `200 RateLimit: "site";r=2;t=60`+policy)
 	expect(t, s.ask(loopback, Path, traefik("POST", "/login?next=/", "203.0.113.7")...),
-		`200 RateLimit: "site";r=1;t=60, "login";r=0 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
+		`200 RateLimit: "site";r=1;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
 	expect(t, s.ask(loopback, Path, traefik("POST", "/login", "203.0.113.7")...),
 		`429 Retry-After: 3600 RateLimit: "site";r=1;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
-	expect(t, s.ask(loopback, Path, traefik("GET", "/login", "203.0.113.7")...), `200 RateLimit: "site";r=0`+policy)
+	expect(t, s.ask(loopback, Path, traefik("GET", "/login", "203.0.113.7")...), `200 RateLimit: "site";r=0;t=60`+policy)
 	s.add(1500 * time.Millisecond)
 	refused := s.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...)
 	expect(t, refused, `429 Retry-After: 59 RateLimit: "site";r=0;t=59`+policy)
@@ -65,7 +65,7 @@ func TestNginx(t *testing.T) {
 	}{{Options{}, Path + "?mode=nginx"}, {Options{Mode: Nginx}, Path}} {
 		s := newService(t, c.opts, false)
 		const policy = ` RateLimit-Policy: "site";q=3;w=60`
-		for _, left := range []string{"2;t=60", "1;t=60", "0"} {
+		for _, left := range []string{"2;t=60", "1;t=60", "0;t=60"} {
 			expect(t, s.ask(loopback, c.target, nginx("GET", "/", "203.0.113.7")...), `200 RateLimit: "site";r=`+left+policy)
 		}
 		expect(t, s.ask(loopback, c.target, nginx("GET", "/", "203.0.113.7")...),
@@ -244,7 +244,7 @@ func TestStoreAway(t *testing.T) {
 func TestOnePolicy(t *testing.T) {
 	s := newService(t, Options{}, false)
 	const policy = ` RateLimit-Policy: "login";q=1;w=3600`
-	expect(t, s.ask(loopback, Path+"?policy=login", traefik("GET", "/", "1.2.3.4")...), `200 RateLimit: "login";r=0`+policy)
+	expect(t, s.ask(loopback, Path+"?policy=login", traefik("GET", "/", "1.2.3.4")...), `200 RateLimit: "login";r=0;t=3600`+policy)
 	expect(t, s.ask(loopback, Path+"?policy=login&mode=nginx", nginx("GET", "/", "1.2.3.4")...),
 		`403 X-Slidegate-Status: 429 Retry-After: 3600 RateLimit: "login";r=0;t=3600`+policy)
 	expect(t, s.ask(loopback, Path+"?policy=logn", traefik("GET", "/", "1.2.3.4")...), "400")

@@ -56,7 +56,7 @@ func (s *site) limits() {
 	)
 	lies := []string{"X-Forwarded-For: 6.6.6.6", "X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /free",
 		"X-Forwarded-Host: free.example", "X-Original-Method: GET", "X-Original-URI: /free", "X-Slidegate-Status: 200", "X-Slidegate-Mode: nginx"}
-	for _, left := range []string{"2;t=60", "1;t=60", "0"} {
+	for _, left := range []string{"2;t=60", "1;t=60", "0;t=60"} {
 		expect(t, s.get(here, "GET", "/page?a=b"), `200 RateLimit: "site";r=`+left+policy)
 	}
 	refused := s.get(here, "GET", "/page")
@@ -66,11 +66,11 @@ func (s *site) limits() {
 	}
 	expect(t, s.get(here, "GET", "/page", lies...), `429 Retry-After: 60 RateLimit: "site";r=0;t=60`+policy)
 	expect(t, s.get(there, "POST", "/login", lies...),
-		`200 RateLimit: "site";r=2;t=60, "login";r=0 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
+		`200 RateLimit: "site";r=2;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
 	expect(t, s.get(there, "POST", "/login", lies...),
 		`429 Retry-After: 3600 RateLimit: "site";r=2;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
 	expect(t, s.get(there, "GET", "/own403"), `403 RateLimit: "site";r=1;t=60`+policy)              // what the application refuses is its own
-	expect(t, s.get(there, "GET", "/?policy=login&mode=nginx"), `200 RateLimit: "site";r=0`+policy) // which is nobody's business but the client's
+	expect(t, s.get(there, "GET", "/?policy=login&mode=nginx"), `200 RateLimit: "site";r=0;t=60`+policy) // which is nobody's business but the client's
 	expect(t, s.get(denied, "GET", "/"), `403`)
 	if n := s.reached.Load(); n != 6 {
 		t.Errorf("%d requests have reached the application", n)

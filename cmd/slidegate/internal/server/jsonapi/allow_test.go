@@ -60,7 +60,7 @@ func TestAllowSeveralLimits(t *testing.T) {
 	s.add(500 * time.Millisecond)
 	s.post("/v1/allow", ask).want(t, 200, with(plainDecision(true, "two", "hour", 4, 0, 2, 0, 3599e6, start+1e6),
 		limitSaid("burst", true, 3, 1e6, 1, "0", 1e6), limitSaid("hour", true, 4, 3600e6, 0, "0", 3599e6))).
-		tells(t, `"burst";r=1;t=1, "hour";r=0`, policy, "")
+		tells(t, `"burst";r=1;t=1, "hour";r=0;t=3599`, policy, "")
 	s.post("/v1/allow", `{"policy":"two","key":"ann"}`).tells(t, `"burst";r=1;t=1, "hour";r=0;t=3599`, policy, "3599")
 	never := s.post("/v1/allow", `{"policy":"two","key":"bob","cost":5}`)
 	never.tells(t, `"burst";r=3, "hour";r=4`, policy, "")
@@ -92,7 +92,7 @@ func TestHowItCameAbout(t *testing.T) {
 	s.post("/v1/allow", `{"policy":"watch","key":"w"}`).want(t, 200, `{"allowed":true,"policy":"watch","limit":"1/1h fixed-window","quota":1,`+
 		`"remaining":0,"granted":1,"retry_after_us":0,"reset_after_us":3600000000,"at_us":1800000000000000,"by":"limits","flags":[],`+
 		`"shadow":true,"refused":true}`).tells(t, "", "", "")
-	s.post("/v1/allow", `{"policy":"named","key":"n"}`).tells(t, `"1/1m fixed-window";r=0`, `"1/1m fixed-window";q=1;w=60`, "")
+	s.post("/v1/allow", `{"policy":"named","key":"n"}`).tells(t, `"1/1m fixed-window";r=0;t=60`, `"1/1m fixed-window";q=1;w=60`, "")
 
 	s.fail(errBroken)
 	open := s.post("/v1/allow", `{"policy":"open","key":"k"}`)

@@ -1,0 +1,103 @@
+package httplimit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
+)
+
+// The admission that takes the last unit says exactly when the next one is free, for every way to count.
+func TestNextAfterTheLastUnit(t *testing.T) {
+	for _, text := range []string{
+		"1/1s", "5/1m", "5/1m sliding-window", "5/1m sliding-window segments=6", "5/1m sliding-window overlap=whole", "5/1m sliding-window overlap=down",
+		"5/1m sliding-window anchor=first", "5/1m sliding-log", "1/1m sliding-log", "5/1m fixed-window", "5/1m fixed-window anchor=first",
+		"5/1m token-bucket", "5/1m token-bucket burst=1", "7/1m token-bucket burst=3", "5/1m sliding-log count-denied",
+	} {
+		limit := slidegate.MustParseLimit(text)
+		capacity := limit.Quota
+		if limit.Burst > 0 {
+			capacity = limit.Burst
+		}
+		for _, first := range []int64{1, capacity} { // one by one, and all at once
+			cost := first
+			p := newPlay(t, Options{Policies: []Policy{{Cost: func(*http.Request) int64 { return cost }}}}, nil, limit)
+			p.clock.Set(noon + 7_000_001)
+			w := p.from("192.0.2.1")
+			for cost = 1; w.Code == 200 && p.last().Decision.Remaining > 0; w = p.from("192.0.2.1") {
+				p.clock.Set(p.clock.Now() + 11_003)
+			}
+			p.checkNext(t, fmt.Sprintf("%s, first %d", text, first), w.Header())
+		}
+	}
+}
+
+// checkNext wants the last event to say when the next unit is free, and the header to say it in whole seconds.
+func (p *play) checkNext(t *testing.T, what string, header http.Header) {
+	t.Helper()
+	event := p.last()
+	next := event.Decision.NextAfter
+	if !event.Decision.Allowed || next <= 0 {
+		t.Errorf("%s: NextAfter is %v of %+v, want a time", what, next, event.Decision)
+		return
+	}
+	if value := header.Get("RateLimit"); !strings.HasSuffix(value, ";r=0;t="+itoa(seconds(next))) {
+		t.Errorf("%s: RateLimit is %s, want t=%d", what, value, seconds(next))
+	}
+	if event.Decision.RetryAfter != 0 {
+		t.Errorf("%s: RetryAfter of an admission is %v, want 0", what, event.Decision.RetryAfter)
+	}
+	at := event.Decision.At + slidegate.Micros(next.Microseconds())
+	for early, want := range map[slidegate.Micros]int64{1: 0, 0: 1} {
+		p.clock.Set(at - early)
+		peeked, err := p.limits.PeekRequest(httptest.NewRequest("GET", "/", nil))
+		if err != nil || min(1, peeked.Decision.Remaining) != want {
+			t.Errorf("%s: %d microseconds before, %d remain (%v), want %d", what, early, peeked.Decision.Remaining, err, want)
+		}
+	}
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// All dialects say it, and each of several limits.
+func TestNextInHeaders(t *testing.T) {
+	for headers, want := range map[Headers]string{
+		HeadersIETF: `Ratelimit-Policy: "1/1m";q=1;w=60, "3/1h";q=3;w=3600|Ratelimit: "1/1m";r=0;t=60, "3/1h";r=2`,
+		HeadersX:    `X-Ratelimit-Limit: 1|X-Ratelimit-Remaining: 0`,
+	} {
+		p := newPlay(t, Options{Headers: headers}, nil, slidegate.MustParseLimit("1/1m sliding-log"), slidegate.MustParseLimit("3/1h sliding-log"))
+		h := p.from("192.0.2.1").Header()
+		got := withoutTimes(h)
+		want = strings.ReplaceAll(strings.ReplaceAll(want, `1/1m`, `1/1m sliding-log`), `3/1h`, `3/1h sliding-log`)
+		if got != strings.ReplaceAll(want, ";t=60", "") {
+			t.Errorf("the fields are %s, want %s", got, want)
+		}
+		if headers == HeadersIETF && !strings.Contains(h.Get("RateLimit"), `r=0;t=60,`) {
+			t.Errorf("RateLimit is %s, want t=60", h.Get("RateLimit"))
+		}
+		if headers == HeadersX && h.Get("X-RateLimit-Reset") != itoa(ceil(int64(noon), 1e6)+60) {
+			t.Errorf("X-RateLimit-Reset is %s, want a minute from now", h.Get("X-RateLimit-Reset"))
+		}
+	}
+}
+
+// Only an admission that takes the last unit asks the store twice, and only if somebody is told.
+func TestNextIsAskedForTheLastUnitAlone(t *testing.T) {
+	for headers, want := range map[Headers][]int{HeadersIETF: {1, 1, 2, 1}, HeadersNone: {1, 1, 1, 1}} {
+		calls := 0
+		between := newBetween(t, func(context.Context, *store.Request) error { calls++; return nil })
+		p := (&play{t: t}).over(between, Options{Headers: headers}, nil, slidegate.MustParseLimit("3/1h sliding-log"))
+		for i, most := range want {
+			calls = 0
+			if p.from("192.0.2.1"); calls != most {
+				t.Errorf("headers %d: request %d asked the store %d times, want %d", headers, i+1, calls, most)
+			}
+		}
+	}
+}
