@@ -46,7 +46,7 @@ type serveCommand struct {
 	MaxPerAddr int           `option:"server.MaxConnectionsPerAddress" name:"max-connections-per-address" placeholder:"N" help:"How many of them one address may hold; trusted proxies may hold all. (default: a quarter)" group:"Running"`
 	LogFormat  string        `enum:"text,json" default:"text" help:"How to write the log: text, json." group:"Running"`
 	LogLevel   slog.Level    `placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. (default: info)" group:"Running"`
-	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
+	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces over HTTP to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
 
 	tlsFlags
 	AllowedHosts []string `option:"server.AllowedHosts" placeholder:"NAME" help:"Names under which a door on loopback without tokens answers besides localhost. A web page could have its own name point to this machine." group:"Security"`

@@ -42,8 +42,12 @@ func (s *Server) public() http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, "This is a Slidegate rate limiter. Ask it with POST /v1/allow; /v1/openapi.json says how, and what else there is.\n")
 	})
-	api := s.tokens.require(s.api.Handler())
-	mux.Handle("/v1/", api) // which says what there is instead
+	var more []string
+	if s.envoy != nil {
+		more = append(more, "envoy")
+	}
+	api := s.tokens.require(s.api.Handler(more...))
+	mux.Handle("/", api) // which says what there is instead
 	for _, path := range []string{"allow", "cancel", "charge", "openapi.json", "peek", "refund", "reserve", "settle"} {
 		mux.Handle("/v1/"+path, api) // for the names of spans
 	}
@@ -62,9 +66,9 @@ func (s *Server) admin() http.Handler {
 	mux := http.NewServeMux()
 	s.health(mux)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, POST /v1/reset.\n")
+		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, POST /v1/reset; /v1/openapi.json has all.\n")
 	})
-	mux.Handle("/v1/", s.tokens.require(s.api.AdminHandler()))
+	mux.Handle("/", s.tokens.require(s.api.AdminHandler()))
 	mux.Handle("GET /v1/top", s.tokens.require(http.HandlerFunc(s.listTop)))
 	mux.Handle("/metrics", s.tokens.require(s.telemetry.page()))
 	return mux

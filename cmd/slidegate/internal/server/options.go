@@ -66,7 +66,8 @@ type Options struct {
 
 	// Logger gets what happens; nil means nobody does. No key is ever in it.
 	Logger *slog.Logger
-	// OTLP sends metrics and traces to where the variables OTEL_EXPORTER_OTLP_... say.
+	// OTLP sends metrics and traces over HTTP to where the variables OTEL_EXPORTER_OTLP_... say. It is an error if they name no endpoint, or
+	// another protocol.
 	OTLP bool
 	// Version is what the service calls itself.
 	Version string

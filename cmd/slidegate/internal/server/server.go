@@ -193,6 +193,7 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	others.Go(func() { s.watch(ctx) })
+	others.Go(func() { s.telemetry.announce(ctx, s.log) })
 	if s.state != nil {
 		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type telemetry struct {
 	registry *prometheus.Registry
 	meters   *sdkmetric.MeterProvider
 	traces   *trace.TracerProvider // nil if nobody wants any
+	otlp     bool                  // something is sent to a collector
 }
 
 func newTelemetry(ctx context.Context, opts *Options) (*telemetry, error) {
@@ -44,19 +46,39 @@ func newTelemetry(ctx context.Context, opts *Options) (*telemetry, error) {
 		if from, err := resource.New(ctx, resource.WithFromEnv()); err == nil {
 			who, _ = resource.Merge(who, from) // neither has a schema, so they cannot disagree
 		}
+		reader, err := t.send(ctx, who)
+		if err != nil {
+			return nil, err
+		}
+		readers = append(readers, reader...)
+	}
+	t.meters = sdkmetric.NewMeterProvider(append(readers, sdkmetric.WithResource(who))...)
+	return t, nil
+}
+
+// send makes what sends metrics and traces to a collector, as the variables say.
+func (t *telemetry) send(ctx context.Context, who *resource.Resource) (readers []sdkmetric.Option, err error) {
+	metricsWanted, wrongMetrics := metricSignal.wanted()
+	tracesWanted, wrongTraces := traceSignal.wanted()
+	if err := cmp.Or(wrongMetrics, wrongTraces); err != nil {
+		return nil, err
+	}
+	t.otlp = metricsWanted || tracesWanted
+	if metricsWanted {
 		metrics, err := otlpmetrichttp.New(ctx)
 		if err != nil {
 			return nil, invalid("OTLP", "%w", err)
 		}
 		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics)))
+	}
+	if tracesWanted {
 		traces, err := otlptracehttp.New(ctx)
 		if err != nil {
 			return nil, invalid("OTLP", "%w", err)
 		}
 		t.traces = trace.NewTracerProvider(trace.WithBatcher(keyless{traces}), trace.WithResource(who))
 	}
-	t.meters = sdkmetric.NewMeterProvider(append(readers, sdkmetric.WithResource(who))...)
-	return t, nil
+	return readers, nil
 }
 
 // page is what /metrics shows.
@@ -111,7 +133,7 @@ const lastWords = time.Second
 // flush sends the metrics to the collector, if there is one. What is observed and not counted is gone once its owner is closed,
 // so that this comes before.
 func (t *telemetry) flush() {
-	if t.traces == nil {
+	if !t.otlp {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)

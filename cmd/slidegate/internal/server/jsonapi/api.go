@@ -3,6 +3,7 @@ package jsonapi
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 
@@ -50,14 +51,13 @@ type route struct {
 // public are the paths for clients, admin those for whoever runs the service: they show and change what others use.
 var (
 	public = map[string]route{
-		"/v1/allow":        {http.MethodPost, (*API).allow},
-		"/v1/peek":         {http.MethodPost, (*API).peek},
-		"/v1/reserve":      {http.MethodPost, (*API).reserve},
-		"/v1/settle":       {http.MethodPost, (*API).settle},
-		"/v1/cancel":       {http.MethodPost, (*API).cancel},
-		"/v1/charge":       {http.MethodPost, (*API).charge},
-		"/v1/refund":       {http.MethodPost, (*API).refund},
-		"/v1/openapi.json": {http.MethodGet, (*API).openapi},
+		"/v1/allow":   {http.MethodPost, (*API).allow},
+		"/v1/peek":    {http.MethodPost, (*API).peek},
+		"/v1/reserve": {http.MethodPost, (*API).reserve},
+		"/v1/settle":  {http.MethodPost, (*API).settle},
+		"/v1/cancel":  {http.MethodPost, (*API).cancel},
+		"/v1/charge":  {http.MethodPost, (*API).charge},
+		"/v1/refund":  {http.MethodPost, (*API).refund},
 	}
 	admin = map[string]route{
 		"/v1/reset":   {http.MethodPost, (*API).reset},
@@ -65,19 +65,26 @@ var (
 	}
 )
 
-// Handler serves clients.
-func (a *API) Handler() http.Handler { return a.handler(public) }
+// documentPath is where every listener has its own OpenAPI document.
+const documentPath = "/v1/openapi.json"
+
+// Handler serves clients. More are the tags of paths in the document that the listener has besides those for clients, such as envoy.
+func (a *API) Handler(more ...string) http.Handler {
+	return a.handler(public, pageOf(append(more, "client")...))
+}
 
 // AdminHandler serves whoever runs the service. It is for another listener than Handler, or behind a token: everybody who
 // reaches it can reset any key, and sees entries of the file that are keys.
-func (a *API) AdminHandler() http.Handler { return a.handler(admin) }
+func (a *API) AdminHandler() http.Handler { return a.handler(admin, pageOf("admin")) }
 
-func (a *API) handler(routes map[string]route) http.Handler {
+func (a *API) handler(some map[string]route, document *page) http.Handler {
+	routes := maps.Clone(some)
+	routes[documentPath] = route{http.MethodGet, document.serve}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, ok := routes[r.URL.Path]
 		switch {
 		case !ok:
-			send(w, noSuchPath(r.URL.Path, routes))
+			send(w, noSuchPath(r.URL.Path, document.paths))
 		case r.Method != at.method && (at.method != http.MethodGet || r.Method != http.MethodHead):
 			w.Header().Set("Allow", at.allow())
 			send(w, &problem{Status: http.StatusMethodNotAllowed, Detail: r.URL.Path + " takes " + at.allow() + " alone"})

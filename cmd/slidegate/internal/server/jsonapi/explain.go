@@ -1,7 +1,6 @@
 package jsonapi
 
 import (
-	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -14,19 +13,6 @@ import (
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/rule"
 )
-
-// document is the OpenAPI document.
-//
-//go:embed openapi.json
-var document []byte
-
-// openapi serves GET /v1/openapi.json.
-func (a *API) openapi(w http.ResponseWriter, _ *http.Request) {
-	h := w.Header()
-	h["Content-Type"] = jsonType
-	h["Content-Length"] = []string{strconv.Itoa(len(document))}
-	_, _ = w.Write(document) // a client that has gone away is not worth an error
-}
 
 // explain serves GET /v1/explain.
 func (a *API) explain(w http.ResponseWriter, r *http.Request) {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate"
@@ -42,8 +40,7 @@ func send(w http.ResponseWriter, p *problem) {
 }
 
 // noSuchPath says which path was probably meant, and which there are.
-func noSuchPath(path string, routes map[string]route) *problem {
-	paths := slices.Sorted(maps.Keys(routes))
+func noSuchPath(path string, paths []string) *problem {
 	p := &problem{Status: http.StatusNotFound, Detail: "there are " + strings.Join(paths, ", ")}
 	p.Meant, _ = wording.Nearest(path, paths)
 	return p

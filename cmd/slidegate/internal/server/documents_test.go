@@ -1,0 +1,94 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+)
+
+// documented returns the paths of a listener's document, with a method for each.
+func documented(t *testing.T, s *service, listener string) map[string]string {
+	t.Helper()
+	got := s.ask(t, listener, "GET", "/v1/openapi.json", "")
+	var document struct {
+		OpenAPI string
+		Paths   map[string]map[string]any
+	}
+	if err := json.Unmarshal([]byte(got.body), &document); err != nil || document.OpenAPI != "3.1.0" {
+		t.Fatalf("%s: the document is %q, %v: %d", listener, document.OpenAPI, err, got.status)
+	}
+	paths := map[string]string{}
+	for path, operations := range document.Paths {
+		for method := range operations {
+			paths[path] = strings.ToUpper(method)
+		}
+	}
+	return paths
+}
+
+// TestDocumentsOfListeners: each listener answers exactly what its document has, also with and without Envoy, and says what it has to
+// who asks for something else.
+func TestDocumentsOfListeners(t *testing.T) {
+	source, err := os.ReadFile("http.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"/v1/nosuch", "/debug/pprof/", "/v1/", "/favicon.ico"} // which nobody has
+	for _, found := range regexp.MustCompile(`mux\.Handle(?:Func)?\("(?:[A-Z]+ )?(/[a-z0-9/.]+)"`).FindAllStringSubmatch(string(source), -1) {
+		all = append(all, found[1])
+	}
+	for name, change := range map[string]func(*server.Options){
+		"with Envoy": func(o *server.Options) { o.Envoy = []string{domainFile(t)} }, "without": func(o *server.Options) { o.GRPC = "" },
+	} {
+		s := start(t, roomy, change)
+		has := map[string]map[string]string{"http": documented(t, s, "http"), "admin": documented(t, s, "admin")}
+		for _, paths := range has {
+			for path := range paths {
+				all = append(all, path)
+			}
+		}
+		slices.Sort(all)
+		all = slices.Compact(all)
+		if len(all) < 18 {
+			t.Errorf("only %q were found", all)
+		}
+		for listener, paths := range has {
+			for _, path := range all {
+				method, promised := paths[path]
+				if !promised {
+					method = http.MethodGet
+				}
+				body := ""
+				if method == http.MethodPost {
+					body = `{"key":"me"}`
+				}
+				got := s.ask(t, listener, method, path, body)
+				answered := got.status != http.StatusNotFound && got.status != http.StatusMethodNotAllowed
+				if answered != promised {
+					t.Errorf("%s: %s %s %s: %d, and in the document: %v\n%s", name, listener, method, path, got.status, promised, got.body)
+				}
+				if promised || got.status != http.StatusNotFound {
+					continue
+				}
+				for want := range paths {
+					if !strings.Contains(got.body, want) {
+						t.Errorf("%s: %s %s: %s does not tell of %s", name, listener, path, got.body, want)
+					}
+				}
+			}
+		}
+		for listener, want := range map[string][2]string{"http": {"/v1/check", "/v1/reset"}, "admin": {"/v1/top", "/v1/allow"}} {
+			_, own := has[listener][want[0]]
+			_, foreign := has[listener][want[1]]
+			if !own || foreign {
+				t.Errorf("%s: %s has %v", name, listener, has[listener])
+			}
+		}
+	}
+}
