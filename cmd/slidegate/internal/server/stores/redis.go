@@ -171,7 +171,7 @@ func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 		}
 		return nil
 	}
-	return &link{store: store, ping: ping, close: client.Close}, nil
+	return &link{store: store, ping: ping, close: client.Close, warnings: store.Warnings}, nil
 }
 
 func dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
