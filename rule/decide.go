@@ -28,7 +28,8 @@ type Answer struct {
 	// RetryAfter is how long after the caller's moment the same cost is admitted if nothing else arrives: exactly
 	// then, and not a microsecond earlier. It is 0 when allowed and Never when the cost exceeds the capacity.
 	RetryAfter Micros
-	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives.
+	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives. With ClockMoved and nothing
+	// changed, as by a peek, it and RetryAfter begin again at every answer, until a request is charged or refused.
 	ResetAfter Micros
 	// At is the moment that decided. A layer that answers in place of the store marks it by a minus sign, so that units are
 	// given back to where they were taken.

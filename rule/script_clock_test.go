@@ -110,6 +110,19 @@ func TestClockJumpedLog(t *testing.T) {
 	})
 }
 
+// A peek moves nothing back, so the times that it tells begin again at every peek, until a request is charged or refused.
+func TestClockJumpedPeekTellsTimesFromNow(t *testing.T) {
+	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second}, []step{
+		{at: 6000 * second, cost: 2, want: allowed(1)},
+		{at: 100 * second, op: Peek, cost: 2, want: denied(1).moved().retry(10 * second).reset(10 * second)},
+		{at: 105 * second, op: Peek, cost: 2, want: denied(1).moved().retry(10 * second).reset(10 * second)},
+		{at: 105 * second, cost: 2, want: denied(1).moved().retry(10 * second).reset(10 * second)},
+		{at: 106 * second, op: Peek, cost: 2, want: denied(1).retry(9 * second).reset(9 * second)},
+		{at: 115*second - 1, cost: 2, want: denied(1).retry(1).reset(1)},
+		{at: 115 * second, cost: 2, want: allowed(1)},
+	})
+}
+
 // Soon after the epoch, moving back reaches times before it. Virtual clocks that start at 0 get there.
 func TestClockJumpedLogNearTheEpoch(t *testing.T) {
 	play(t, Limit{Algorithm: SlidingLog, Quota: 3, Window: 10 * second}, []step{

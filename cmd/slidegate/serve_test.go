@@ -114,6 +114,34 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	}
 }
 
+// TestStateOfOneProcess: a second process with the same file ends at once and says who has it, however the path is written; when
+// the first one is gone, however it went, the next one starts.
+func TestStateOfOneProcess(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "state")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(folder, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []func(*serving){(*serving).kill, func(s *serving) { s.mustEnd(syscall.SIGTERM) }} {
+		s := startServe(t, "--limit", "3/1h", "--state", path)
+		s.allow("ann")
+		for _, other := range []string{path, folder + "/./state", filepath.Join(link, "state")} {
+			second := launch(t, nil, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--admin", "127.0.0.1:0", "--limit", "3/1h", "--state", other)
+			if code := second.status(); code != exitFailure {
+				t.Errorf("%s: exit status %d, want %d", other, code, exitFailure)
+			}
+			if want := "process " + strconv.Itoa(s.command.Process.Pid); !second.said(want) || !second.said("--state") {
+				t.Errorf("%s: it says\n%s\nwant --state and %q", other, second.text(), want)
+			}
+		}
+		s.allow("ann") // it is not disturbed
+		end(s)
+	}
+	s := startServe(t, "--limit", "3/1h", "--state", path)
+	s.mustEnd(syscall.SIGTERM)
+}
+
 // awaitSaves waits until a file has been put into its place n times.
 func awaitSaves(t *testing.T, path string, n int) {
 	t.Helper()

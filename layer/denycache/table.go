@@ -150,7 +150,7 @@ func (s *Store) learn(l *look, group string, charges []store.Charge, answers []r
 	if l.home == nil {
 		return
 	}
-	last, ok := s.lasts(answers)
+	last, ok := s.lasts(charges, answers)
 	if !ok {
 		return
 	}

@@ -29,6 +29,7 @@ type Server struct {
 	telemetry *telemetry
 	stores    *stores.Opened
 	state     *state // nil if nothing is kept
+	lock      *fileLock
 	gate      *gate.Gate
 	api       *jsonapi.API
 	forward   *forward.Handler
@@ -146,6 +147,9 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 		if kind, _, _ := strings.Cut(service.Store, ":"); kind != "" && !strings.EqualFold(kind, "memory") {
 			return invalid("State", "only a memory store is kept in a file; leave it out, for the store that is configured keeps its own state")
 		}
+		if s.lock, err = lockState(s.opts.State); err != nil {
+			return err
+		}
 		if o.Memory, err = restore(s.opts.State, maxKeys(service.Store)); err != nil {
 			return err
 		}
@@ -248,6 +252,7 @@ func (s *Server) close() error {
 	if s.state != nil {
 		all = append(all, s.state.save())
 	}
+	s.lock.release()
 	if s.gate != nil {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
@@ -64,6 +66,29 @@ func TestPasswordThatIsRepeated(t *testing.T) {
 		testkit.Eventually(t, "Redis to refuse", func() bool { err = o.Ping(ctx); return err != nil && strings.Contains(err.Error(), "unknown command") })
 		if !errors.Is(err, stores.ErrDown) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("protocol %s: %v", protocol, err)
+		}
+	}
+}
+
+// TestEvictionIsWarnedOf: once when the store is connected, and only where the server evicts.
+func TestEvictionIsWarnedOf(t *testing.T) {
+	for policy, want := range map[string]int{"volatile-lru": 1, "allkeys-random": 1, "noeviction": 0} {
+		node := redistest.Server(t, "maxmemory 64mb", "maxmemory-policy "+policy)
+		log := &servertest.Log{}
+		opts := patient()
+		opts.Logger = slog.New(slog.NewTextHandler(log, nil))
+		o := connected(t, "redis://"+node.Addr(), opts)
+		for range 3 {
+			allow(t, limiter(t, o.Open, fmt.Sprint("evict-", namespaces.Add(1))))
+		}
+		if want == 1 {
+			testkit.Eventually(t, "the warning", func() bool { return log.Has("maxmemory-policy to noeviction") })
+		}
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Count(log.String(), "level=WARN"); got != want {
+			t.Errorf("%s: got %d warnings, want %d:\n%s", policy, got, want, log)
 		}
 	}
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // Reload replaces the policies by those of file, all or nothing: on an error, everything stays as it was. Counts are
-// kept, but for limits whose shape (algorithm, window, segments, anchor) or name has changed, which start empty. The log
-// says what was added, removed and changed, which limits start empty, and when nothing changed at all. Where the store is
+// kept, but for limits whose shape (algorithm, window, segments, anchor) or name has changed: those have counts of their own,
+// which are empty unless such a limit was in force within its window. The log says what was added, removed and changed,
+// which limits do not go on with the counts of before, and when nothing changed at all. Where the store is
 // and how long it may take is not the gate's: such a change is warned about, since it takes a restart.
 //
 // An ask that is under way when a reload happens is decided by the policies that it began with.
@@ -45,7 +46,7 @@ func (g *Gate) tellChanges(old, made *snapshot) {
 			added = append(added, p.Name)
 		case !reflect.DeepEqual(before.Policy, p.Policy) || old.set.Mode(before.place) != made.set.Mode(p.place):
 			changed = append(changed, p.Name)
-			g.tellEmpty(p.Name, old.set.Bound(before.place), made.set.Bound(p.place))
+			g.tellOtherCounts(p.Name, old.set.Bound(before.place), made.set.Bound(p.place))
 		}
 	}
 	for _, p := range old.order {
@@ -61,15 +62,19 @@ func (g *Gate) tellChanges(old, made *snapshot) {
 	}
 }
 
-// tellEmpty logs which limits of a policy start empty.
-func (g *Gate) tellEmpty(policy string, before, now []*store.Limit) {
+// otherCounts is true too of a limit that comes back: what it counted before still counts until its window has passed.
+const otherCounts = "limit does not go on with the counts of before, as its name or shape is new: it starts empty, or with what " +
+	"it counted when it was last in force"
+
+// tellOtherCounts logs which limits of a policy do not go on with the counts of before.
+func (g *Gate) tellOtherCounts(policy string, before, now []*store.Limit) {
 	known := map[string]bool{}
 	for _, b := range before {
 		known[b.Prefix()] = true
 	}
 	for _, b := range now {
 		if !known[b.Prefix()] {
-			g.opts.Logger.Info("limit starts empty: its name or shape is new",
+			g.opts.Logger.Info(otherCounts,
 				slog.String("policy", policy), slog.String("limit", slidegate.Unbind(b).String()),
 				slog.Bool("candidate", b.Namespace() != policy))
 			known[b.Prefix()] = true

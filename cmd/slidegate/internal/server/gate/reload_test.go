@@ -54,8 +54,8 @@ func TestReloadTellsWhatChanged(t *testing.T) {
 	if v, _ := g.Peek(ctx, gate.Ask{Policy: "kept", Key: "new", Cost: 1}); v.Decision.Quota != 2 {
 		t.Errorf("after a bad file: got %+v, want the quota of before, 2", v)
 	}
-	want := `level=INFO msg="limit starts empty: its name or shape is new" policy=raised limit=7/1m candidate=false
-level=INFO msg="limit starts empty: its name or shape is new" policy=reshaped limit=2/2h candidate=false
+	want := `level=INFO msg="limit does not go on with the counts of before, as its name or shape is new: it starts empty, or with what it counted when it was last in force" policy=raised limit=7/1m candidate=false
+level=INFO msg="limit does not go on with the counts of before, as its name or shape is new: it starts empty, or with what it counted when it was last in force" policy=reshaped limit=2/2h candidate=false
 level=INFO msg="policies reloaded" added=[new] removed=[gone] changed="[raised reshaped]" policies=4
 level=WARN msg="store and store_timeout are not reloaded; restart to change them"
 level=INFO msg="policies reloaded: nothing changed" policies=4
@@ -63,6 +63,25 @@ level=ERROR msg="policies not reloaded; the old ones stay in force" error="gate:
 `
 	if text.String() != want {
 		t.Errorf("the log is\n%s\nwant\n%s", text.String(), want)
+	}
+}
+
+// TestReloadBringsALimitBack: a limit that comes back within its window goes on with its own counts, and the log does not say
+// otherwise.
+func TestReloadBringsALimitBack(t *testing.T) {
+	var text bytes.Buffer
+	g := newGate(t, all(memory(t, newClock())), gate.Options{Logger: slog.New(slog.NewTextHandler(&text, nil))}, policyOf("p", "100/1m"))
+	mustAllow(t, g, gate.Ask{Key: "ann", Cost: 60})
+	for _, limit := range []string{"100/2m", "100/1m"} {
+		if err := g.Reload(&config.File{Policies: []config.Policy{policyOf("p", limit)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v, err := g.Peek(ctx, gate.Ask{Key: "ann", Cost: 1}); err != nil || v.Decision.Remaining != 40 {
+		t.Errorf("got %+v, %v, want 40 remaining", v, err)
+	}
+	if got := text.String(); strings.Contains(got, "limit starts empty") || strings.Count(got, "it counted when it was last in force") != 2 {
+		t.Errorf("the log is\n%s\nwant it to say twice that the limit has other counts, and not that they are empty", got)
 	}
 }
 

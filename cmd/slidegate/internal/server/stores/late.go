@@ -27,6 +27,8 @@ type link struct {
 	ping    func(context.Context) error
 	keepKey func(ctx context.Context, proposed []byte) ([]byte, error)
 	close   func()
+	// warnings returns settings of the server under which limits do not hold; nil if there is nothing to ask.
+	warnings func(context.Context) ([]string, error)
 }
 
 // connector connects once, or says why not. What it returns outlives ctx.
@@ -105,6 +107,9 @@ func (o *Opened) connectLater(name string, sketch store.Store, connect connector
 			if attempt == 1 {
 				close(first)
 			}
+			if err == nil {
+				link.warn(ctx, log)
+			}
 			if err == nil || ctx.Err() != nil {
 				return
 			}
@@ -124,6 +129,25 @@ func (o *Opened) connectLater(name string, sketch store.Store, connect connector
 	case <-timer.C: // it goes on in the background
 	}
 	return l, nil
+}
+
+// warnPatience is how long the server may take to tell of its settings: nobody waits for it.
+const warnPatience = 10 * time.Second
+
+// warn logs settings of the server under which limits do not hold.
+func (l *link) warn(ctx context.Context, log *slog.Logger) {
+	if l.warnings == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, warnPatience)
+	defer cancel()
+	warnings, err := l.warnings(ctx)
+	for _, text := range warnings {
+		log.Warn("limits do not hold with a setting of the store: " + text)
+	}
+	if err != nil && ctx.Err() == nil {
+		log.Info("the settings of the store could not be read", slog.Any("error", err))
+	}
 }
 
 // firstAttempt is how long Open waits for a store that neither answers nor refuses: the service listens within a second.

@@ -172,7 +172,9 @@ func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 		}
 		return nil
 	}
-	return &link{store: store, ping: ping, keepKey: keepKeyInRedis(client, cmp.Or(t.store.Prefix, "slidegate")), close: client.Close}, nil
+	return &link{
+		store: store, ping: ping, keepKey: keepKeyInRedis(client, cmp.Or(t.store.Prefix, "slidegate")), close: client.Close, warnings: store.Warnings,
+	}, nil
 }
 
 func dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
