@@ -59,7 +59,12 @@ var badFiles = []struct{ name, text, want string }{
 	{"key", "policies:\n  a:\n    key: adress\n    limits: [1/s]\n", `3:10: key: "adress" is not a field; did you mean "address"? ` + fieldList},
 	{"key in braces", "policies:\n  a:\n    key: {address}\n    limits: [1/s]\n",
 		`3:10: key: must be a text, not a mapping; write quotes around a template that begins with a brace: "{address}"`},
-	{"key list", "policies:\n  a:\n    key: [user, path]\n    limits: [1/s]\n", `3:10: key: must be a text, not a list`},
+	{"key list", "policies:\n  a:\n    key: [user, [path]]\n    limits: [1/s]\n  b:\n    key: []\n    limits: [1/s]\n" +
+		"  c:\n    key: [address, user]\n    limits: [1/s]\n  d:\n    key: [user, X-Api-Key]\n    limits: [1/s]\n", `
+3:17: key: must be a text, not a list
+6:10: key: there must be at least one template, such as {address}
+9:20: key: {user} is never reached, since {address} before it counts wherever this does; put it first, or leave it out
+12:17: key: "X-Api-Key" is not a field; write header:X-Api-Key for a header (there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)`},
 	{"cost", "policies:\n  a:\n    cost: -1\n    limits: [1/s]\n  b:\n    cost: byte\n    limits: [1/s]\n  c:\n    cost: 1.5\n    limits: [1/s]\n", `
 3:11: cost: a cost must be 0 to 9007199254740991, not -1
 6:11: cost: "byte" is not a cost; did you mean "bytes"? (there are whole numbers in plain digits, bytes and field:PATH)

@@ -67,7 +67,7 @@ func (w *formatter) policy(p *Policy, failure string) {
 	} else {
 		w.linef(2, "# match: every request")
 	}
-	w.linef(2, "key: %s", strconv.Quote(p.Key.String()))
+	w.key(p.Key)
 	w.linef(2, "cost: %s", p.cost())
 	w.limits(2, "limits", p.Limits)
 	w.overrides(p.Overrides)
@@ -80,6 +80,19 @@ func (w *formatter) policy(p *Policy, failure string) {
 	} else {
 		w.linef(2, "# candidate: none")
 	}
+}
+
+// key writes a template, or those of which the first that is there counts.
+func (w *formatter) key(t Template) {
+	if len(t.others) == 0 {
+		w.linef(2, "key: %s", strconv.Quote(t.String()))
+		return
+	}
+	var texts []string
+	for _, one := range t.Alternatives() {
+		texts = append(texts, strconv.Quote(one.String()))
+	}
+	w.list(2, "key", texts)
 }
 
 // cost writes the cost of a policy, in quotes unless it is a number.

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
@@ -136,7 +138,32 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 	}
 }
 
+// key reads a template, or a list of them of which the first that is there counts.
 func (r *reader) key(e yamlfile.Field) Template {
+	if _, isList := e.Value.(*ast.SequenceNode); !isList {
+		return r.template(e)
+	}
+	var templates []Template
+	items := r.items(e, "templates")
+	before := len(r.Problems)
+	for _, item := range items {
+		templates = append(templates, r.template(item))
+	}
+	if len(r.Problems) > before {
+		return Template{}
+	}
+	t, wrong, err := firstOf(templates)
+	if err != nil {
+		at := e.ValueAt()
+		if wrong < len(items) {
+			at = items[wrong].At
+		}
+		r.Problems.Addf(at, "key: %w", err)
+	}
+	return t
+}
+
+func (r *reader) template(e yamlfile.Field) Template {
 	if yamlfile.IsMapping(e.Value) {
 		r.Problems.Addf(e.ValueAt(), "key: must be a text, not a mapping; "+
 			`write quotes around a template that begins with a brace: "{address}"`)
