@@ -11,7 +11,7 @@ import (
 
 const (
 	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, burst)"
-	fileList  = "(there are store, store_timeout, failure, trusted_proxies, default_policy, policies)"
+	fileList  = "(there are store, store_timeout, failure, trusted_proxies, address_groups, default_policy, policies)"
 	partList  = "(there are match, key, cost, limits, overrides, allow, deny, shadow, failure, candidate)"
 	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
 )

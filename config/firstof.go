@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/slidegate/slidegate/clientip"
 )
 
 // FirstOf returns the template that makes the key by the first of several templates whose fields are there: a key of the API,
@@ -155,4 +157,26 @@ func (t Template) appendChosen(dst []byte, values [][]byte, address []byte) []by
 		dst = slices.Insert(dst, from, '%')
 	}
 	return dst
+}
+
+// Canonical returns a key that was given for a policy with this template, and not made of a request, as requests have it: an
+// address by the group that it belongs to, however it is written. That is so where the template is the address alone, and for an
+// address that stands in for a name, after "address:". Every other key stays what it is, and so does the key of a group. It
+// allocates only if an address has to be written.
+func (t *Template) Canonical(key string, groups clientip.Grouping) string {
+	switch {
+	case len(t.others) == 0 && (len(t.fields) != 1 || t.literals[0] != "" || t.literals[1] != ""):
+		return key
+	case len(t.others) == 0 && t.fields[0].Kind == FieldAddress:
+		key, _ = groups.Key(key)
+		return key
+	case !t.standsIn():
+		return key
+	}
+	if address, marked := strings.CutPrefix(key, addressMark); marked {
+		if group, ok := groups.Key(address); ok && group != address {
+			return addressMark + group
+		}
+	}
+	return key
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config/wording"
 )
 
@@ -27,6 +28,9 @@ func Format(f *File) []byte {
 		proxies = append(proxies, strconv.Quote(addressText(prefix)))
 	}
 	w.list(0, "trusted_proxies", proxies)
+	groups := s.AddressGroups
+	w.linef(0, "address_groups: {ipv4: %d, ipv6: %d, embedded_ipv4: %t}",
+		cmp.Or(groups.V4, clientip.DefaultV4), cmp.Or(groups.V6, clientip.DefaultV6), !groups.KeepEmbedded)
 	if name := f.defaultName(); name != "" {
 		w.linef(0, "default_policy: %s", nameText(name))
 	} else {

@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// HTTP returns options for httplimit with the policies, the trusted proxies, the failure mode and the timeout of a file, so
+// HTTP returns options for httplimit with the policies, the trusted proxies, the groups of addresses, the failure mode and the timeout of a file, so
 // that a program decides HTTP requests as the service does. A key or a cost that only recorded traffic has is an error. The
 // store is the caller's: the file's URL is for the service alone.
 //
@@ -25,10 +25,15 @@ import (
 // the quota of another. Likewise key is what WithKey says. Where a user, a key or a header is missing, or empty, the address of the
 // client stands in its place, as Template.AppendKeyOr says.
 func HTTP(file *File) (opts httplimit.Options, err error) {
+	if err := file.Service.AddressGroups.Check(); err != nil {
+		return opts, invalid("address_groups", "%w", err)
+	}
+	client := clientip.Options{Grouping: file.Service.AddressGroups}
 	if proxies := file.Service.TrustedProxies; len(proxies) > 0 {
-		if opts.Client, err = clientip.New(clientip.Options{Trusted: proxies, Header: "X-Forwarded-For"}); err != nil {
-			return opts, &OptionError{Package: "config", Option: "trusted_proxies", Err: err}
-		}
+		client.Trusted, client.Header = proxies, "X-Forwarded-For"
+	}
+	if opts.Client, err = clientip.New(client); err != nil {
+		return opts, &OptionError{Package: "config", Option: "trusted_proxies", Err: err}
 	}
 	opts.Timeout = file.Service.StoreTimeout
 	if opts.Failure, err = modeOf(file.Service.Failure); err != nil {

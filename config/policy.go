@@ -11,7 +11,7 @@ import (
 
 var (
 	fileFields = []string{
-		"store", "store_timeout", "failure", "trusted_proxies", "default_policy", "policies",
+		"store", "store_timeout", "failure", "trusted_proxies", "address_groups", "default_policy", "policies",
 	}
 	policyFields = []string{
 		"match", "key", "cost", "limits", "overrides", "allow", "deny", "shadow", "failure", "candidate",
@@ -46,6 +46,7 @@ func (r *reader) read(text []byte) *File {
 	if len(file.Policies) == 0 && len(r.Problems) == before {
 		r.Problems.Addf(at, "there are no policies; write policies: and below it at least one policy with limits")
 	}
+	r.checkNamed(file.Service.AddressGroups)
 	if chosen.Value != nil {
 		file.Service.Default = r.defaultPolicy(chosen, file.Policies)
 	}
@@ -92,6 +93,7 @@ var defaultKey = func() Template {
 func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: defaultKey}
 	hasLimits := false
+	named := len(r.named)
 	var candidate yamlfile.Position
 	for _, e := range r.mapping(policy.Value, "a policy", policyFields) {
 		hasLimits = hasLimits || e.Name == "limits"
@@ -102,6 +104,9 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 			candidate = e.ValueAt()
 		}
 		r.policyField(&p, e)
+	}
+	for i := named; i < len(r.named); i++ {
+		r.named[i].template = &p.Key
 	}
 	if !hasLimits {
 		r.Problems.Addf(policy.At,

@@ -41,6 +41,15 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if rapid.Bool().Draw(t, "several keys") {
+		first, err := config.ParseTemplate("header:X-Other")
+		if err == nil {
+			key, err = config.FirstOf(first, key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	cost, err := config.ParseCost(rapid.SampledFrom([]string{"1", "0", "9007199254740991", "bytes", `field:a\.b."c`}).Draw(t, "cost"))
 	if err != nil {
 		t.Fatal(err)
@@ -122,6 +131,8 @@ func understood(f *config.File) *config.File {
 	said.Service.Store = wording.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
 	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
+	groups := &said.Service.AddressGroups
+	groups.V4, groups.V6 = cmp.Or(groups.V4, 32), cmp.Or(groups.V6, 64)
 	if len(f.Policies) == 1 {
 		said.Service.Default = f.Policies[0].Name
 	}
