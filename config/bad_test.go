@@ -59,6 +59,20 @@ var badFiles = []struct{ name, text, want string }{
 	{"key", "policies:\n  a:\n    key: adress\n    limits: [1/s]\n", `3:10: key: "adress" is not a field; did you mean "address"? ` + fieldList},
 	{"key in braces", "policies:\n  a:\n    key: {address}\n    limits: [1/s]\n",
 		`3:10: key: must be a text, not a mapping; write quotes around a template that begins with a brace: "{address}"`},
+	{"names of limits", "policies:\n  a:\n    limits:\n      - {name: \"täglich\", quota: 5, window: 1m}\n      - 5/1m name=\"a\\tb\"\n      - {name: " + strings.Repeat("x", 65) + ", quota: 5, window: 1m}\n" +
+		"      - 5/1m name=day\n      - 6/1m sliding-log name=day\n      - 7/1s\n      - 8/1h name=7/1s\n    candidate: [{name: ständig, quota: 1, window: 1m}]\n" +
+		"    overrides: [{key: k, limits: [1/1m name=é]}]\n  " + strings.Repeat("p", 65) + ": {limits: [1/1m]}\n", `
+4:9: name: "täglich" cannot stand in a header; write it in printable ASCII
+5:9: name: "a\tb" cannot stand in a header; write it in printable ASCII
+6:9: name: "` + strings.Repeat("x", 60) + `"... has 65 bytes; write 64 at most, since it stands in headers
+8:9: name: headers and metrics would call this limit and the one in line 7 "day"; give each its own name
+10:9: name: headers and metrics would call this limit and the one in line 9 "7/1s"; give each its own name
+11:17: name: "ständig" cannot stand in a header; write it in printable ASCII
+12:35: name: "é" cannot stand in a header; write it in printable ASCII
+13:3: "` + strings.Repeat("p", 60) + `"... has 65 bytes; write 64 at most, since the name of a policy stands in headers`},
+	{"cost that is never admitted", "policies:\n  a: {limits: [5/1m, 10/1h], cost: 6}\n  b: {limits: [5/1m token-bucket burst=9], cost: 10}\n  c: {limits: [5/1m token-bucket burst=9], cost: 9}\n", `
+2:36: cost: 6 is more than the limit "5/1m" ever admits, so that every request would be refused; write 5 at most, or raise the limit
+3:50: cost: 10 is more than the limit "5/1m token-bucket burst=9" ever admits, so that every request would be refused; write 9 at most, or raise the limit`},
 	{"key list", "policies:\n  a:\n    key: [user, [path]]\n    limits: [1/s]\n  b:\n    key: []\n    limits: [1/s]\n" +
 		"  c:\n    key: [address, user]\n    limits: [1/s]\n  d:\n    key: [user, X-Api-Key]\n    limits: [1/s]\n", `
 3:17: key: must be a text, not a list

@@ -61,6 +61,8 @@ func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 	for _, e := range r.mapping(e.Value, "", nil) {
 		if strings.ContainsFunc(e.Name, notInName) || e.Name == "" {
 			r.Problems.Addf(e.At, "%s is not a name for a policy; write letters, digits, - _ and . only", wording.Quote(e.Name))
+		} else if len(e.Name) > maxName {
+			r.Problems.Addf(e.At, "%s has %d bytes; write %d at most, since the name of a policy stands in headers", wording.Quote(e.Name), len(e.Name), maxName)
 		}
 		if e.Value == nil {
 			continue
@@ -94,14 +96,17 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: defaultKey}
 	hasLimits := false
 	named := len(r.named)
-	var candidate yamlfile.Position
+	var candidate, cost yamlfile.Position
 	for _, e := range r.mapping(policy.Value, "a policy", policyFields) {
 		hasLimits = hasLimits || e.Name == "limits"
 		if e.Value == nil {
 			continue
 		}
-		if e.Name == "candidate" {
+		switch e.Name {
+		case "candidate":
 			candidate = e.ValueAt()
+		case "cost":
+			cost = e.ValueAt()
 		}
 		r.policyField(&p, e)
 	}
@@ -112,6 +117,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		r.Problems.Addf(policy.At,
 			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", wording.Quote(p.Name))
 	}
+	r.checkAdmitted(&p, cost)
 	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
 		r.Problems.Addf(candidate, "candidate: these are the limits that the policy has; change one, or leave the candidate out")
 	}
