@@ -14,9 +14,16 @@ const (
 
 // Grouping is how many leading bits of an address tell clients apart: addresses that share them are one client. The zero
 // value is useful: every IPv4 address by itself, and IPv6 addresses by /64. It is a plain value and safe to share.
+//
+// An IPv6 address that is made of an IPv4 address counts as that, since whoever has the one has the other: those of NAT64
+// (64:ff9b::/96, but not the local prefixes of 64:ff9b:1::/48, whose form is up to the network), of stateless translation
+// (::ffff:0:0:0/96), of 6to4 (2002::/16) and of Teredo (2001::/32). Otherwise all clients behind a NAT64 would be one, and a
+// client of 6to4 would have 65,536 groups to choose from.
 type Grouping struct {
 	V4 int // 1 to 32; 0 means DefaultV4
 	V6 int // 1 to 128; 0 means DefaultV6
+	// KeepEmbedded has the addresses of NAT64, translation, 6to4 and Teredo count as IPv6.
+	KeepEmbedded bool
 }
 
 // Check returns an error that names the field and the fix, or nil if g can be used.
@@ -46,11 +53,35 @@ func (g Grouping) v6() int {
 	return g.V6
 }
 
+// embedded returns the IPv4 address that an IPv6 address is made of, if it counts as that.
+func (g Grouping) embedded(addr *[16]byte) (quad [4]byte, ok bool) {
+	if g.KeepEmbedded {
+		return quad, false
+	}
+	switch first := uint32(addr[0])<<24 | uint32(addr[1])<<16 | uint32(addr[2])<<8 | uint32(addr[3]); {
+	case first>>16 == 0x2002: // 6to4 (RFC 3056)
+		return [4]byte(addr[2:6]), true
+	case first == 0x20010000: // Teredo (RFC 4380), which has the address of the client inverted
+		return [4]byte{^addr[12], ^addr[13], ^addr[14], ^addr[15]}, true
+	case first == 0x0064ff9b && [8]byte(addr[4:12]) == [8]byte{}: // NAT64 (RFC 6052)
+		return [4]byte(addr[12:]), true
+	case first == 0 && [8]byte(addr[4:12]) == [8]byte{4: 0xff, 5: 0xff}: // stateless translation (RFC 2765)
+		return [4]byte(addr[12:]), true
+	}
+	return quad, false
+}
+
 // Of returns the group that addr belongs to. An IPv4 address that is written in IPv6 (::ffff:192.0.2.1) belongs where the
 // IPv4 address does, and a zone makes no difference: both are ways to write an address, and a client that could choose
 // between them would have more than one key. The zero Addr belongs to the zero Prefix.
 func (g Grouping) Of(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
+	if addr.Is6() {
+		bytes := addr.As16()
+		if quad, ok := g.embedded(&bytes); ok {
+			addr = netip.AddrFrom4(quad)
+		}
+	}
 	bits := g.v6()
 	if addr.Is4() {
 		bits = g.v4()
@@ -88,6 +119,9 @@ func (g Grouping) append4(dst []byte, addr netip.Addr) []byte {
 // append6 is Append for IPv6. It is written out because netip takes three times as long, which would be most of the
 // time that a key by IPv6 takes.
 func (g Grouping) append6(dst []byte, addr [16]byte) []byte {
+	if quad, ok := g.embedded(&addr); ok {
+		return g.append4(dst, netip.AddrFrom4(quad))
+	}
 	bits := g.v6()
 	if bits == 128 {
 		return appendAddr6(dst, &addr)
@@ -119,4 +153,26 @@ func (g Grouping) AppendText(dst, text []byte) ([]byte, bool) {
 		return g.append4(dst, addr.Unmap()), true
 	}
 	return g.append6(dst, bytes), true
+}
+
+// Key is Parse and Append in one for a key that somebody wrote: it returns the key of the address in text, so that all ways to
+// write an address are one key. Text that is not an address, such as the key of a group, is returned as it is, with false. It
+// allocates only if the key has to be written: not for IPv4 addresses that are their own group, nor for what is not an address.
+func (g Grouping) Key(text string) (key string, ok bool) {
+	if quad, end, ok := parse4(text); ok {
+		switch {
+		case !endsAfter4(text[end:]):
+			return text, false
+		case g.v4() == 32:
+			return text[:end], true
+		}
+		var room [64]byte
+		return string(g.append4(room[:0], netip.AddrFrom4(quad))), true
+	}
+	bytes, ok := parseDressed6(text)
+	if !ok {
+		return text, false
+	}
+	var room [64]byte
+	return string(g.Append(room[:0], netip.AddrFrom16(bytes))), true
 }

@@ -43,6 +43,38 @@ func (r *reader) proxies(e yamlfile.Field) []netip.Prefix {
 	return proxies
 }
 
+var groupFields = []string{"ipv4", "ipv6", "embedded_ipv4"}
+
+// addressGroups reads which addresses are one client.
+func (r *reader) addressGroups(e yamlfile.Field) (groups clientip.Grouping) {
+	if !yamlfile.IsMapping(e.Value) {
+		r.Problems.Addf(e.ValueAt(), "%s: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not %s", e.Name, yamlfile.NameOf(e.Value))
+		return groups
+	}
+	for _, field := range r.mapping(e.Value, e.Name, groupFields) {
+		switch {
+		case field.Value == nil:
+		case field.Name == "ipv4":
+			groups.V4 = r.prefixLength(field, 32)
+		case field.Name == "ipv6":
+			groups.V6 = r.prefixLength(field, 128)
+		case field.Name == "embedded_ipv4":
+			groups.KeepEmbedded = !r.Truth(field)
+		}
+	}
+	return groups
+}
+
+// prefixLength reads how many bits of an address tell clients apart.
+func (r *reader) prefixLength(e yamlfile.Field, most int64) int {
+	before := len(r.Problems)
+	n := r.whole(e)
+	if len(r.Problems) == before && (n < 1 || n > most) {
+		r.Problems.Addf(e.ValueAt(), "%s: must be a prefix length of 1 to %d, not %d", e.Name, most, n)
+	}
+	return int(min(max(n, 0), most))
+}
+
 // errNoAddress is about a text that is neither an address nor a prefix. It does not show it: it may be somebody's key.
 var errNoAddress = errors.New("this is neither an address nor a prefix such as 10.0.0.0/8")
 

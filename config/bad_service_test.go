@@ -78,6 +78,18 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"proxies text", top("trusted_proxies: 10.0.0.0/8"),
 		`1:18: trusted_proxies: must be a list of addresses, such as [10.0.0.0/8, 192.0.2.1], not "10.0.0.0/8"`},
 
+	{"address groups", top("address_groups: {ipv4: 33, ipv6: 0, ipv8: 1, embedded_ipv4: maybe}"), `
+1:24: ipv4: must be a prefix length of 1 to 32, not 33
+1:34: ipv6: must be a prefix length of 1 to 128, not 0
+1:37: "ipv8" is not a field of address_groups; did you mean "ipv4"? (there are ipv4, ipv6, embedded_ipv4)
+1:61: embedded_ipv4: must be true or false, not "maybe"`},
+	{"address groups text", top("address_groups: 64"),
+		`1:17: address_groups: must be a mapping with prefix lengths, such as {ipv4: 32, ipv6: 64}, not "64"`},
+	{"keys that no request has", "policies:\n  a:\n    limits: [1/s]\n    overrides: [{key: \"2001:db8::3\", unlimited: true}]\n    allow: [\"key:::ffff:192.0.2.1\"]\n" +
+		"  b:\n    key: header:X\n    limits: [1/s]\n    deny: [\"key:address:2001:db8::3\", \"key:2001:db8::3\", \"key:address:2001:db8::/56\"]\naddress_groups: {ipv6: 56}\n", `
+4:23: key: no request has this key, since addresses are counted in groups; write "2001:db8::/56"
+5:13: allow: no request has this key, since addresses are counted in groups; write "192.0.2.1"
+9:12: deny: no request has this key, since addresses are counted in groups; write "address:2001:db8::/56"`},
 	{"match", "policies:\n  a: {limits: [1/s], match: \"\"}\n  b: {limits: [1/s], match: get /x}\n  c: {limits: [1/s], match: POST}\n" +
 		"  d: {limits: [1/s], match: \"/{a}/{a}\"}\n  e: {limits: [1/s], match: /a//b}\n  f: {limits: [1/s], match: [/]}\n", `
 2:29: match: the pattern is empty; leave match out for every request

@@ -11,7 +11,7 @@ import (
 
 const (
 	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, burst)"
-	fileList  = "(there are store, store_timeout, failure, trusted_proxies, default_policy, policies)"
+	fileList  = "(there are store, store_timeout, failure, trusted_proxies, address_groups, default_policy, policies)"
 	partList  = "(there are match, key, cost, limits, overrides, allow, deny, shadow, failure, candidate)"
 	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
 )
@@ -59,7 +59,26 @@ var badFiles = []struct{ name, text, want string }{
 	{"key", "policies:\n  a:\n    key: adress\n    limits: [1/s]\n", `3:10: key: "adress" is not a field; did you mean "address"? ` + fieldList},
 	{"key in braces", "policies:\n  a:\n    key: {address}\n    limits: [1/s]\n",
 		`3:10: key: must be a text, not a mapping; write quotes around a template that begins with a brace: "{address}"`},
-	{"key list", "policies:\n  a:\n    key: [user, path]\n    limits: [1/s]\n", `3:10: key: must be a text, not a list`},
+	{"names of limits", "policies:\n  a:\n    limits:\n      - {name: \"täglich\", quota: 5, window: 1m}\n      - 5/1m name=\"a\\tb\"\n      - {name: " + strings.Repeat("x", 65) + ", quota: 5, window: 1m}\n" +
+		"      - 5/1m name=day\n      - 6/1m sliding-log name=day\n      - 7/1s\n      - 8/1h name=7/1s\n    candidate: [{name: ständig, quota: 1, window: 1m}]\n" +
+		"    overrides: [{key: k, limits: [1/1m name=é]}]\n  " + strings.Repeat("p", 65) + ": {limits: [1/1m]}\n", `
+4:9: name: "täglich" cannot stand in a header; write it in printable ASCII
+5:9: name: "a\tb" cannot stand in a header; write it in printable ASCII
+6:9: name: "` + strings.Repeat("x", 60) + `"... has 65 bytes; write 64 at most, since it stands in headers
+8:9: name: headers and metrics would call this limit and the one in line 7 "day"; give each its own name
+10:9: name: headers and metrics would call this limit and the one in line 9 "7/1s"; give each its own name
+11:17: name: "ständig" cannot stand in a header; write it in printable ASCII
+12:35: name: "é" cannot stand in a header; write it in printable ASCII
+13:3: "` + strings.Repeat("p", 60) + `"... has 65 bytes; write 64 at most, since the name of a policy stands in headers`},
+	{"cost that is never admitted", "policies:\n  a: {limits: [5/1m, 10/1h], cost: 6}\n  b: {limits: [5/1m token-bucket burst=9], cost: 10}\n  c: {limits: [5/1m token-bucket burst=9], cost: 9}\n", `
+2:36: cost: 6 is more than the limit "5/1m" ever admits, so that every request would be refused; write 5 at most, or raise the limit
+3:50: cost: 10 is more than the limit "5/1m token-bucket burst=9" ever admits, so that every request would be refused; write 9 at most, or raise the limit`},
+	{"key list", "policies:\n  a:\n    key: [user, [path]]\n    limits: [1/s]\n  b:\n    key: []\n    limits: [1/s]\n" +
+		"  c:\n    key: [address, user]\n    limits: [1/s]\n  d:\n    key: [user, X-Api-Key]\n    limits: [1/s]\n", `
+3:17: key: must be a text, not a list
+6:10: key: there must be at least one template, such as {address}
+9:20: key: {user} is never reached, since {address} before it counts wherever this does; put it first, or leave it out
+12:17: key: "X-Api-Key" is not a field; write header:X-Api-Key for a header (there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)`},
 	{"cost", "policies:\n  a:\n    cost: -1\n    limits: [1/s]\n  b:\n    cost: byte\n    limits: [1/s]\n  c:\n    cost: 1.5\n    limits: [1/s]\n", `
 3:11: cost: a cost must be 0 to 9007199254740991, not -1
 6:11: cost: "byte" is not a cost; did you mean "bytes"? (there are whole numbers in plain digits, bytes and field:PATH)

@@ -91,6 +91,9 @@ func parseField(text string) (Field, error) {
 		forms[i] = kindName
 	}
 	hint := wording.DidYouMean(word, kindNames[:keyKinds])
+	if hint == "" && strings.Contains(word, "-") && !named {
+		hint = fmt.Sprintf("; write header:%s for a header", word)
+	}
 	return Field{}, fmt.Errorf("%s is not a field%s (%s)", wording.Quote(word), hint, wording.ThereAre(forms))
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config/wording"
 )
 
@@ -31,6 +32,9 @@ func Format(f *File) []byte {
 	} else {
 		w.list(0, "trusted_proxies", proxies)
 	}
+	groups := s.AddressGroups
+	w.linef(0, "address_groups: {ipv4: %d, ipv6: %d, embedded_ipv4: %t}",
+		cmp.Or(groups.V4, clientip.DefaultV4), cmp.Or(groups.V6, clientip.DefaultV6), !groups.KeepEmbedded)
 	if name := f.defaultName(); name != "" {
 		w.linef(0, "default_policy: %s", nameText(name))
 	} else {
@@ -71,7 +75,7 @@ func (w *formatter) policy(p *Policy, failure string) {
 	} else {
 		w.linef(2, "# match: every request")
 	}
-	w.linef(2, "key: %s", strconv.Quote(p.Key.String()))
+	w.key(p.Key)
 	w.linef(2, "cost: %s", p.cost())
 	w.limits(2, "limits", p.Limits)
 	w.overrides(p.Overrides)
@@ -84,6 +88,19 @@ func (w *formatter) policy(p *Policy, failure string) {
 	} else {
 		w.linef(2, "# candidate: none")
 	}
+}
+
+// key writes a template, or those of which the first that is there counts.
+func (w *formatter) key(t Template) {
+	if len(t.others) == 0 {
+		w.linef(2, "key: %s", strconv.Quote(t.String()))
+		return
+	}
+	var texts []string
+	for _, one := range t.Alternatives() {
+		texts = append(texts, strconv.Quote(one.String()))
+	}
+	w.list(2, "key", texts)
 }
 
 // cost writes the cost of a policy, in quotes unless it is a number.

@@ -21,6 +21,7 @@ trusted_proxies:
   - "::1"
   - "192.0.2.1"
   - "198.51.100.0/24"
+address_groups: {ipv4: 32, ipv6: 56, embedded_ipv4: true}
 default_policy: api
 policies:
   api:
@@ -77,6 +78,7 @@ func TestFormatDefaults(t *testing.T) {
 store_timeout: 100ms
 failure: open
 # trusted_proxies: not given; only a proxy on this machine may ask /v1/check, and none if there are tokens
+address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
 # default_policy: none, so that a client must name its policy
 policies:
   a:

@@ -19,6 +19,8 @@ func understood(f *File) *File {
 	said.Service.Store = wording.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
 	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
+	groups := &said.Service.AddressGroups
+	groups.V4, groups.V6 = cmp.Or(groups.V4, 32), cmp.Or(groups.V6, 64)
 	if len(f.Policies) == 1 {
 		said.Service.Default = f.Policies[0].Name
 	}

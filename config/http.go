@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// HTTP returns options for httplimit with the policies, the trusted proxies, the failure mode and the timeout of a file, so
+// HTTP returns options for httplimit with the policies, the trusted proxies, the groups of addresses, the failure mode and the timeout of a file, so
 // that a program decides HTTP requests as the service does. A key or a cost that only recorded traffic has is an error. The
 // store is the caller's: the file's URL is for the service alone.
 //
@@ -22,12 +22,18 @@ import (
 // and without the port, as httplimit.CanonicalHost has it; path is cleaned as http.ServeMux does; a header that is there more than once is its first line. A user is known only
 // if the application has verified one and says so by WithUser: a name in an Authorization header proves
 // nothing until the password has been checked, and a client could otherwise choose a new key at every request, or use up
-// the quota of another. Likewise key is what WithKey says. Where they are missing, all requests share one key.
+// the quota of another. Likewise key is what WithKey says. Where a user, a key or a header is missing, or empty, the address of the
+// client stands in its place, as Template.AppendKeyOr says.
 func HTTP(file *File) (opts httplimit.Options, err error) {
+	if err := file.Service.AddressGroups.Check(); err != nil {
+		return opts, invalid("address_groups", "%w", err)
+	}
+	client := clientip.Options{Grouping: file.Service.AddressGroups}
 	if proxies := file.Service.TrustedProxies; len(proxies) > 0 {
-		if opts.Client, err = clientip.New(clientip.Options{Trusted: proxies, Header: "X-Forwarded-For"}); err != nil {
-			return opts, &OptionError{Package: "config", Option: "trusted_proxies", Err: err}
-		}
+		client.Trusted, client.Header = proxies, "X-Forwarded-For"
+	}
+	if opts.Client, err = clientip.New(client); err != nil {
+		return opts, &OptionError{Package: "config", Option: "trusted_proxies", Err: err}
 	}
 	opts.Timeout = file.Service.StoreTimeout
 	if opts.Failure, err = modeOf(file.Service.Failure); err != nil {
@@ -120,13 +126,29 @@ func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyKey{}, key)
 }
 
-// keyOf makes the key of a request by a template.
+// keyOf makes the key of a request by a template. It looks for the address only if that is part of the key.
 func keyOf(t Template, fields []Field, client *clientip.Source, r *http.Request) string {
 	var room [128]byte
 	var values [8][]byte
 	list := values[:0]
 	for _, field := range fields {
-		list = append(list, valueOf(field, client, r))
+		var value []byte
+		if field.Kind != FieldAddress || len(t.others) == 0 {
+			value = valueOf(field, client, r)
+		}
+		list = append(list, value)
+	}
+	if !t.standsIn() {
+		return string(t.AppendKey(room[:0], list))
+	}
+	_, start, ok := t.choose(list)
+	if !ok {
+		return string(t.AppendKeyOr(room[:0], list, []byte(client.Key(r))))
+	}
+	for i := start; i < len(fields); i++ {
+		if fields[i].Kind == FieldAddress {
+			list[i] = valueOf(fields[i], client, r)
+		}
 	}
 	return string(t.AppendKey(room[:0], list))
 }

@@ -1,5 +1,10 @@
 package config
 
+import (
+	"bytes"
+	"slices"
+)
+
 // missing is what stands in a key for a value that is missing. Logs write it so.
 const missing = "-"
 
@@ -16,14 +21,48 @@ const missing = "-"
 //     would share a key with a user "a" who asks for "b c", and each could use up the quota of the other. Missing is
 //     written as "-", and a value that is itself "-" as "%2D". Where "-" begins the text between two fields, missing is
 //     written as "%-".
+//
+// Where a name that the client gives itself is missing, and the address is not in the key anyway, AppendKeyOr has the address
+// stand in. So that no client can give itself the address of another for a name, a name that begins with "address:" is written
+// with a "%" before it, or with several fields with its first letter encoded.
 func (t Template) AppendKey(dst []byte, values [][]byte) []byte {
-	for i := range t.fields {
+	return t.AppendKeyOr(dst, values, nil)
+}
+
+// AppendKeyOr is AppendKey for requests whose client has an address: "address:" and the address stand in the place of a user, a
+// key, a header or a field of JSON that is missing or empty, unless the template has the address in it. Otherwise all clients
+// that leave out a header would share one key, and each could use up the quota of all others. If the template was made by
+// FirstOf, they are the whole key where no alternative counts; all alternatives but the first have the names of their fields
+// before their key, as in "user:alice". A nil address is one that is not known.
+func (t Template) AppendKeyOr(dst []byte, values [][]byte, address []byte) []byte {
+	if len(t.others) > 0 {
+		return t.appendChosen(dst, values, address)
+	}
+	if t.hasAddress() {
+		address = nil
+	}
+	from := len(dst)
+	dst = t.appendFields(dst, values, address)
+	if len(t.fields) == 1 && t.fields[0].Kind.namesClient() && len(values[0]) > 0 && t.isMarked(dst[from+len(t.literals[0]):]) {
+		dst = slices.Insert(dst, from+len(t.literals[0]), '%')
+	}
+	return dst
+}
+
+// appendFields appends the key without looking at others.
+func (t Template) appendFields(dst []byte, values [][]byte, address []byte) []byte {
+	for i, field := range t.fields {
 		dst = append(dst, t.literals[i]...)
 		value := values[i]
 		switch {
+		case address != nil && len(value) == 0 && field.Kind.namesClient():
+			dst = t.appendAddress(dst, address)
 		case value == nil:
 			dst = append(dst, t.missing...)
 		case len(t.fields) > 1:
+			if field.Kind.namesClient() && bytes.HasPrefix(value, []byte(addressMark)) {
+				dst, value = append(dst, "%61"...), value[1:]
+			}
 			dst = t.encoded.appendValue(dst, value)
 		default:
 			dst = appendOnlyValue(dst, value)
@@ -33,6 +72,14 @@ func (t Template) AppendKey(dst []byte, values [][]byte) []byte {
 		dst = append(dst, t.literals[len(t.fields)]...)
 	}
 	return dst
+}
+
+// appendAddress appends the address in the place of a name.
+func (t *Template) appendAddress(dst, address []byte) []byte {
+	if len(t.fields) == 1 {
+		return append(append(dst, addressMark...), address...)
+	}
+	return t.encoded.appendValue(t.encoded.appendValue(dst, []byte(addressMark)), address)
 }
 
 // appendOnlyValue appends the value of a template's only field. Since nothing has to be found again after it, only the

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -21,7 +24,8 @@ func (r *reader) limits(e yamlfile.Field) (limits []slidegate.Limit) {
 		r.Problems.Addf(e.ValueAt(), "%s: there must be at least one, such as 100/1m", e.Name)
 		return nil
 	}
-	lines := map[string]int{} // where the limit with this prefix is: limits with the same one share their state
+	lines := map[string]int{}  // where the limit with this prefix is: limits with the same one share their state
+	called := map[string]int{} // where the limit is that headers call so
 	for _, item := range list.Values {
 		if !r.Visit(item) {
 			break
@@ -41,10 +45,56 @@ func (r *reader) limits(e yamlfile.Field) (limits []slidegate.Limit) {
 				"give it another name", limit, line)
 			continue
 		}
-		lines[bound.Prefix()] = at.Line
+		if err := checkLimitName(limit.Name); err != nil {
+			r.Problems.Add(at, err)
+			continue
+		}
+		label := cmp.Or(limit.Name, limit.String())
+		if line, twice := called[label]; twice {
+			r.Problems.Addf(at, "name: headers and metrics would call this limit and the one in line %d %s; give each its own name", line, wording.Quote(label))
+			continue
+		}
+		lines[bound.Prefix()], called[label] = at.Line, at.Line
 		limits = append(limits, limit)
 	}
 	return limits
+}
+
+// maxName is how many bytes the name of a policy or a limit may have. Names stand in headers, of which proxies take a few
+// kilobytes in all.
+const maxName = 64
+
+// checkLimitName refuses a name that cannot stand in a header as it is.
+func checkLimitName(name string) error {
+	for _, c := range []byte(name) {
+		if c < ' ' || c > '~' {
+			return fmt.Errorf("name: %s cannot stand in a header; write it in printable ASCII", wording.Quote(name))
+		}
+	}
+	if len(name) > maxName {
+		return fmt.Errorf("name: %s has %d bytes; write %d at most, since it stands in headers", wording.Quote(name), len(name), maxName)
+	}
+	return nil
+}
+
+// most returns the largest cost that a limit ever admits.
+func most(limit slidegate.Limit) int64 {
+	if limit.Algorithm == slidegate.TokenBucket {
+		return cmp.Or(limit.Burst, limit.Quota)
+	}
+	return limit.Quota
+}
+
+// checkAdmitted reports a cost that a limit of the policy never admits, so that all requests would be refused.
+func (r *reader) checkAdmitted(p *Policy, at yamlfile.Position) {
+	cost, fixed := p.Cost.Fixed()
+	for _, limit := range p.Limits {
+		if fixed && cost > most(limit) {
+			r.Problems.Addf(at, "cost: %d is more than the limit %q ever admits, so that every request would be refused; "+
+				"write %d at most, or raise the limit", cost, limit, most(limit))
+			return
+		}
+	}
 }
 
 // sameRules tells whether two lists of limits decide alike, whatever their limits are called and in whichever order.

@@ -40,6 +40,7 @@ func (r *reader) list(e yamlfile.Field) (list List) {
 		if err := checkPattern(key, patterns); err != nil {
 			r.Problems.Addf(item.At, "%s: %w", e.Name, err)
 		}
+		r.named = append(r.named, namedKey{at: item.At, field: e.Name, key: key})
 		list.Keys = append(list.Keys, key)
 	}
 	return list

@@ -85,6 +85,7 @@ func (r *reader) override(item yamlfile.Field) (o Override) {
 func (r *reader) overrideKey(e yamlfile.Field) string {
 	text, ok := r.Text(e)
 	starred := strings.Contains(text, "*")
+	r.named = append(r.named, namedKey{at: e.ValueAt(), field: e.Name, key: text})
 	switch {
 	case !ok:
 	case e.Name == "key" && starred:

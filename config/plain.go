@@ -24,6 +24,9 @@ func Plain(name string, limits []slidegate.Limit, service Service) (*File, error
 			return nil, &OptionError{Package: "config", Option: "store", Err: err}
 		}
 	}
+	if err := service.AddressGroups.Check(); err != nil {
+		return nil, invalid("address_groups", "%w", err)
+	}
 	ways := []string{"", FailOpen, FailClosed, FailLocal}
 	if !slices.Contains(ways, service.Failure) {
 		return nil, &OptionError{Package: "config", Option: "failure", Err: wording.Unknown(service.Failure, "a way to fail", ways[1:])}

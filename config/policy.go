@@ -3,13 +3,15 @@ package config
 import (
 	"strings"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 var (
 	fileFields = []string{
-		"store", "store_timeout", "failure", "trusted_proxies", "default_policy", "policies",
+		"store", "store_timeout", "failure", "trusted_proxies", "address_groups", "default_policy", "policies",
 	}
 	policyFields = []string{
 		"match", "key", "cost", "limits", "overrides", "allow", "deny", "shadow", "failure", "candidate",
@@ -44,6 +46,7 @@ func (r *reader) read(text []byte) *File {
 	if len(file.Policies) == 0 && len(r.Problems) == before {
 		r.Problems.Addf(at, "there are no policies; write policies: and below it at least one policy with limits")
 	}
+	r.checkNamed(file.Service.AddressGroups)
 	if chosen.Value != nil {
 		file.Service.Default = r.defaultPolicy(chosen, file.Policies)
 	}
@@ -58,6 +61,8 @@ func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 	for _, e := range r.mapping(e.Value, "", nil) {
 		if strings.ContainsFunc(e.Name, notInName) || e.Name == "" {
 			r.Problems.Addf(e.At, "%s is not a name for a policy; write letters, digits, - _ and . only", wording.Quote(e.Name))
+		} else if len(e.Name) > maxName {
+			r.Problems.Addf(e.At, "%s has %d bytes; write %d at most, since the name of a policy stands in headers", wording.Quote(e.Name), len(e.Name), maxName)
 		}
 		if e.Value == nil {
 			continue
@@ -90,21 +95,29 @@ var defaultKey = func() Template {
 func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: defaultKey}
 	hasLimits := false
-	var candidate yamlfile.Position
+	named := len(r.named)
+	var candidate, cost yamlfile.Position
 	for _, e := range r.mapping(policy.Value, "a policy", policyFields) {
 		hasLimits = hasLimits || e.Name == "limits"
 		if e.Value == nil {
 			continue
 		}
-		if e.Name == "candidate" {
+		switch e.Name {
+		case "candidate":
 			candidate = e.ValueAt()
+		case "cost":
+			cost = e.ValueAt()
 		}
 		r.policyField(&p, e)
+	}
+	for i := named; i < len(r.named); i++ {
+		r.named[i].template = &p.Key
 	}
 	if !hasLimits {
 		r.Problems.Addf(policy.At,
 			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", wording.Quote(p.Name))
 	}
+	r.checkAdmitted(&p, cost)
 	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
 		r.Problems.Addf(candidate, "candidate: these are the limits that the policy has; change one, or leave the candidate out")
 	}
@@ -136,7 +149,32 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 	}
 }
 
+// key reads a template, or a list of them of which the first that is there counts.
 func (r *reader) key(e yamlfile.Field) Template {
+	if _, isList := e.Value.(*ast.SequenceNode); !isList {
+		return r.template(e)
+	}
+	var templates []Template
+	items := r.items(e, "templates")
+	before := len(r.Problems)
+	for _, item := range items {
+		templates = append(templates, r.template(item))
+	}
+	if len(r.Problems) > before {
+		return Template{}
+	}
+	t, wrong, err := firstOf(templates)
+	if err != nil {
+		at := e.ValueAt()
+		if wrong < len(items) {
+			at = items[wrong].At
+		}
+		r.Problems.Addf(at, "key: %w", err)
+	}
+	return t
+}
+
+func (r *reader) template(e yamlfile.Field) Template {
 	if yamlfile.IsMapping(e.Value) {
 		r.Problems.Addf(e.ValueAt(), "key: must be a text, not a mapping; "+
 			`write quotes around a template that begins with a brace: "{address}"`)

@@ -2,9 +2,11 @@ package config
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
@@ -12,8 +14,9 @@ import (
 // reader reads one file.
 type reader struct {
 	yamlfile.Reader
-	compared int  // how many bytes of overrides were held against one another
-	offline  bool // nobody connects to the store, so that variables need not be set
+	compared int        // how many bytes of overrides were held against one another
+	named    []namedKey // all that the file names
+	offline  bool       // nobody connects to the store, so that variables need not be set
 }
 
 // mapping returns the fields of a mapping in the order of the file. It reports fields that are given twice, those that
@@ -56,4 +59,26 @@ func (r *reader) whole(e yamlfile.Field) int64 {
 			e.Name, wording.Quote(text), int64(maxCost))
 	}
 	return n
+}
+
+// namedKey is a key that a file names, which may be an address in a form that no request has. Which form that is stands in another
+// part of the file, so that it is checked at the end.
+type namedKey struct {
+	at       yamlfile.Position
+	field    string
+	key      string
+	template *Template // nil until the policy has been read
+}
+
+// checkNamed reports keys that no request has. It does not show them: they may tell who somebody is. An address may be shown, for
+// the fix is another way to write it.
+func (r *reader) checkNamed(groups clientip.Grouping) {
+	for _, named := range r.named {
+		if named.template == nil || strings.Contains(named.key, "*") {
+			continue
+		}
+		if key := named.template.Canonical(named.key, groups); key != named.key {
+			r.Problems.Addf(named.at, "%s: no request has this key, since addresses are counted in groups; write %s", named.field, wording.Quote(key))
+		}
+	}
 }

@@ -29,6 +29,8 @@ func (r *reader) serviceField(s *Service, e yamlfile.Field) {
 		s.Failure = r.failure(e)
 	case "trusted_proxies":
 		s.TrustedProxies = r.proxies(e)
+	case "address_groups":
+		s.AddressGroups = r.addressGroups(e)
 	}
 }
 

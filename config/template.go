@@ -12,12 +12,16 @@ import (
 // Template makes the key of a request out of its fields. The zero value has no fields, makes empty keys, and stands for a
 // template that was not given; ParseTemplate makes all others. A Template does not change and is safe to share.
 //
-// Two requests have the same key only if all the fields of the template are the same in both: AppendKey says how.
+// Two requests have the same key only if all the fields of the template are the same in both: AppendKey says how. A template
+// may have others that count where the fields by which clients name themselves are missing; FirstOf makes such a one.
 type Template struct {
 	fields   []Field
 	literals []string // what stands before each field, and after the last one
 	encoded  byteSet  // what is percent-encoded in values; empty if there is only one field
 	missing  string   // what stands for a value that is missing
+
+	others []Template // what counts where a field of this one is missing, the first of them first
+	mark   string     // what keys begin with if this is one of the others
 }
 
 // ParseTemplate reads a template: a field by itself (address, header:X-Api-Key), or a text with fields in braces
@@ -116,16 +120,31 @@ func (t Template) complete() Template {
 	return t
 }
 
-// Fields returns the fields of the template in the order in which they appear.
-func (t Template) Fields() []Field { return slices.Clone(t.fields) }
+// Fields returns the fields of the template in the order in which they appear, and then those of the templates that count
+// where it does not.
+func (t Template) Fields() []Field {
+	fields := slices.Clone(t.fields)
+	for _, other := range t.others {
+		fields = append(fields, other.fields...)
+	}
+	return fields
+}
 
 // IsZero tells whether t is the zero value, and no template at all.
 func (t Template) IsZero() bool { return len(t.fields) == 0 }
 
-// String returns t as ParseTemplate reads it, with braces around a field even if it stands alone; "" for the zero value.
+// String returns t as ParseTemplate reads it, with braces around a field even if it stands alone; "" for the zero value. Of a
+// template that FirstOf made it returns all, with commas between them, which is for people to read.
 func (t Template) String() string {
 	if t.IsZero() {
 		return ""
+	}
+	if len(t.others) > 0 {
+		var texts []string
+		for _, one := range t.Alternatives() {
+			texts = append(texts, one.String())
+		}
+		return strings.Join(texts, ", ")
 	}
 	var b strings.Builder
 	double := strings.NewReplacer("{", "{{", "}", "}}")

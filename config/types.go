@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -45,7 +46,9 @@ type Service struct {
 	StoreTimeout   time.Duration  // how long a decision may take; 0 means DefaultStoreTimeout
 	Failure        string         // FailOpen, FailClosed or FailLocal; empty means FailOpen
 	TrustedProxies []netip.Prefix // the proxies whose word on a client's address is taken; nil if the file does not say
-	Default        string         // the policy when a client names none; empty means "default", or the only one
+	// AddressGroups is which addresses are one client; the zero value is every IPv4 address, and every /64 of IPv6.
+	AddressGroups clientip.Grouping
+	Default       string // the policy when a client names none; empty means "default", or the only one
 }
 
 // What happens when the store does not answer in time.

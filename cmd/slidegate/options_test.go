@@ -160,6 +160,8 @@ func wrongForServe(t *testing.T, taken, missing string) wrong {
 		serve + "--allowed-hosts http://x":                                              "--allowed-hosts",
 		serve + "--reservation-key-file " + missing:                                     "--reservation-key-file",
 		serve + "--reservation-key-file " + short:                                       "--reservation-key-file",
+		serve + "--ipv4-prefix 33":                                                      "--ipv4-prefix",
+		serve + "--ipv6-prefix 129":                                                     "--ipv6-prefix",
 	}
 }
 
@@ -184,6 +186,8 @@ func wrongForProxy(taken, missing string) wrong {
 		"proxy --to http://h --failure never":                  "--failure",
 		"proxy --to http://h --limit ten":                      "--limit",
 		"proxy --to http://h --config " + missing:              "--config",
+		"proxy --to http://h --ipv4-prefix 33":                 "--ipv4-prefix",
+		"proxy --to http://h --ipv6-prefix=-1":                 "--ipv6-prefix",
 	}
 }
 

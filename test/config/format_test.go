@@ -41,7 +41,16 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cost, err := config.ParseCost(rapid.SampledFrom([]string{"1", "0", "9007199254740991", "bytes", `field:a\.b."c`}).Draw(t, "cost"))
+	if rapid.Bool().Draw(t, "several keys") {
+		first, err := config.ParseTemplate("header:X-Other")
+		if err == nil {
+			key, err = config.FirstOf(first, key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cost, err := config.ParseCost(rapid.SampledFrom([]string{"1", "0", "bytes", `field:a\.b."c`}).Draw(t, "cost"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +88,10 @@ func covered(earlier []config.Override, o config.Override) bool {
 func drawLimits(t *rapid.T, label string, least int64) (limits []slidegate.Limit) {
 	windows := rapid.SliceOfNDistinct(rapid.SampledFrom([]time.Duration{time.Millisecond, 90 * time.Second, time.Hour, 36 * time.Hour}),
 		1, 3, rapid.ID).Draw(t, label)
-	for _, window := range windows {
+	names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"", "a", "b c", "\"#: ~", "- x"}), len(windows), len(windows), rapid.ID).Draw(t, "names")
+	for i, window := range windows {
 		limit := slidegate.Limit{
-			Name: rapid.SampledFrom([]string{"", "a", "b c", "\"#: é", "- x"}).Draw(t, "name"), Quota: rapid.Int64Range(least, least+90).Draw(t, "quota"),
+			Name: names[i], Quota: rapid.Int64Range(least, least+90).Draw(t, "quota"),
 			Window: window, Algorithm: slidegate.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")),
 			CountDenied: rapid.Bool().Draw(t, "count denied"),
 		}
@@ -122,6 +132,8 @@ func understood(f *config.File) *config.File {
 	said.Service.Store = wording.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
 	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
+	groups := &said.Service.AddressGroups
+	groups.V4, groups.V6 = cmp.Or(groups.V4, 32), cmp.Or(groups.V6, 64)
 	if len(f.Policies) == 1 {
 		said.Service.Default = f.Policies[0].Name
 	}

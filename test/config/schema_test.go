@@ -70,6 +70,7 @@ func below(lines string) string { return "policies:\n  a:\n    limits: [1/s]\n" 
 func TestSchemaTakesGoodFiles(t *testing.T) {
 	schema := compileSchema(t)
 	files := goodFiles(t)
+	files["keys"] = []byte(below("    key: [header:X-Api-Key, '{user} {path}', 'a{{b}}{address}']"))
 	files["aliases"] = []byte("policies:\n  a: &a\n    key: &k user\n    limits: &l [5/1m]\n  b: *a\n  c: {key: *k, limits: *l}\n")
 	for name, text := range files {
 		if _, err := config.Parse(name, text); err != nil {
@@ -160,6 +161,8 @@ func TestSchemaRefuses(t *testing.T) {
 	for _, text := range []string{
 		"{}", "policies: {}", "policies: {a: {}}", "policies: {a: {limits: []}}", "policies: {a b: {limits: [1/s]}}",
 		top("failure: maybe"), top("store: mysql://h"), top("store_timeout: 100"), top("trusted_proxies: [private]"),
+		below("    key: '{headers:X-Api-Key}'"), below("    key: X-Api-Key"), below("    key: 'all'"), below("    key: []"), below("    key: '{header:}'"),
+		below("    key: [user, '{adress}']"), below("    match: /api/*"),
 		below("    shadow: maybe"), below("    allow: [alice]"), below("    match: POST"), below("    cost: lots"),
 		below("    overrides: [{key: a}]"), below("    overrides: [{key: a, keys: b*, unlimited: true}]"),
 		below("    overrides: [{key: a, limits: [1/s], unlimited: true}]"), below("    overrides: [{keys: a, unlimited: true}]"),

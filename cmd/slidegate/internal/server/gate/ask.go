@@ -64,7 +64,8 @@ func (g *Gate) ask(ctx context.Context, op rule.Op, ask *Ask, granted int64, v *
 	return told(v, granted)
 }
 
-// part fills in an ask as the engine knows it.
+// part fills in an ask as the engine knows it. An address in its key is written as requests have it, so that an application that
+// asks by address, a proxy that has requests checked and whoever resets a key mean the same counts.
 func (g *Gate) part(ask *Ask, part *policy.Part) (*snapshot, error) {
 	s := g.now.Load()
 	p, err := s.find(ask.Policy)
@@ -74,7 +75,7 @@ func (g *Gate) part(ask *Ask, part *policy.Part) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	part.Policy, part.Key, part.Address, part.Cost = p.place, ask.Key, ask.Address, ask.Cost
+	part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
 	return s, nil
 }
 
@@ -110,7 +111,7 @@ func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, e
 			verdicts[i], part.Policy = Verdict{}, -1
 			continue
 		}
-		part.Policy, part.Key, part.Address, part.Cost = p.place, ask.Key, ask.Address, ask.Cost
+		part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
 	}
 	s.set.AskBatch(ctx, parts, verdicts)
 	for i := range asks {

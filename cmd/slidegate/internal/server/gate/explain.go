@@ -51,7 +51,7 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 			return Explanation{}, v.Err
 		}
 		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, sourceOf(v.Decision.Flags), explained(&v)
-		if s.set.HasCandidate(p.place, ask.Key) {
+		if s.set.HasCandidate(p.place, part.Key) {
 			part.Candidate = true
 			var tried Verdict
 			if s.set.Ask(ctx, rule.Peek, &part, &tried); tried.Err == nil {

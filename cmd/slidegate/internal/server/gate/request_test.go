@@ -252,6 +252,23 @@ func TestTooManyLimitsTogether(t *testing.T) {
 	}
 }
 
+// All spellings of a host that reach the same site are one key: otherwise each port would be a quota of its own.
+func TestSpellingsOfHostsAreOneKey(t *testing.T) {
+	for _, key := range []string{"{host}", "{address} {host}", "{header:Host}", "{header:host} {address}"} {
+		g := newGate(t, all(memory(t, newClock())), gate.Options{}, matching("p", "", key, "1/1h"))
+		for i, host := range []string{
+			"shop.example", "shop.example:1", "shop.example:300", "shop.example:65535", "shop.example:", "shop.example:080", "shop.example.",
+			"shop.example..", "shop.example...:80", "shop.example:99999999", "shop.example:-1", "shop.example:http", "SHOP.Example", "shop.example:80:81",
+		} {
+			r := request("GET", "/")
+			r.Host = host
+			if v := check(t, g, r); v.Decision.Allowed != (i == 0) {
+				t.Errorf("key %s: the request to %s is allowed: %t, want one quota for all spellings", key, host, v.Decision.Allowed)
+			}
+		}
+	}
+}
+
 // TestKeysOfRequests finds out a key by whom it shares its only unit with.
 func TestKeysOfRequests(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
@@ -272,11 +289,11 @@ func TestKeysOfRequests(t *testing.T) {
 		{"{host}", request("GET", "http://[2001:DB8::1]:8080/"), "[2001:db8::1]"},
 		{"{header:Host}", request("GET", "http://API.Example.:8080/"), "api.example"},
 		{"{header:X-Tenant}", request("GET", "/", "X-Tenant", "t1", "X-Tenant", "t2"), "t1"},
-		{"{header:X-Tenant}", request("GET", "/"), "-"},
+		{"{header:X-Tenant}", request("GET", "/"), "address:203.0.113.9"},
 		{"{header:Host}", request("GET", "http://Host.example/"), "host.example"},
-		{"u:{user}", request("GET", "/"), "u:-"},
-		{"u:{user}", request("GET", "/", "Authorization", "Basic YW5uOnB3"), "u:-"}, // ann:pw, which nobody has verified
-		{"{key}", request("GET", "/", "Key", "k"), "-"},
+		{"u:{user}", request("GET", "/"), "u:address:203.0.113.9"},
+		{"u:{user}", request("GET", "/", "Authorization", "Basic YW5uOnB3"), "u:address:203.0.113.9"}, // ann:pw, which nobody has verified
+		{"{key}", request("GET", "/", "Key", "k"), "address:203.0.113.9"},
 	} {
 		p := config.Policy{Name: "p", Key: template(c.template), Limits: limits("1/1h")}
 		g, err := gate.New(&config.File{Policies: []config.Policy{p}, Service: config.Service{TrustedProxies: proxies}},

@@ -32,6 +32,7 @@ type compiled struct {
 	matcher *httplimit.Matcher
 	key     httplimit.Key
 	fixed   int64 // Cost
+	groups  clientip.Grouping
 }
 
 // build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
@@ -50,7 +51,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
 	var rules []policy.Policy
 	for i, one := range options.Policies {
-		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key}
+		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, groups: file.Service.AddressGroups}
 		p.fixed, _ = p.Cost.Fixed()
 		if p.matcher, err = httplimit.NewMatcher(p.Match); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
