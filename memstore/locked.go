@@ -93,9 +93,13 @@ func (s *Store) applyLocked(r *store.Request) error {
 	return j.decide(r.Answers)
 }
 
+// mostReplans is how often a request asks for its tables again. A request whose shapes do not fit into MaxShapes together
+// would otherwise go on for ever: each table that it asks for takes the place of another one of its own that is still empty.
+const mostReplans = 16
+
 // decide tries until nothing stands in the way.
 func (j *job) decide(answers []rule.Answer) error {
-	for {
+	for replans := 0; ; {
 		j.lock()
 		what, c, now := j.open()
 		if what == ready {
@@ -106,6 +110,9 @@ func (j *job) decide(answers []rule.Answer) error {
 		case ready:
 			return nil
 		case stale:
+			if replans++; replans > mostReplans {
+				return tooManyShapes(j.store.opts.MaxShapes)
+			}
 			if err := j.replan(); err != nil {
 				return err
 			}

@@ -61,12 +61,16 @@ func (s *Store) tableOf(shape rule.Shape) (*table, error) {
 	t := s.tables[shape]
 	if t == nil {
 		if s.counted >= s.opts.MaxShapes && !s.dropIdle() {
-			return nil, fmt.Errorf("%w: there are %d already; use fewer different windows, or raise MaxShapes", ErrShapes, s.counted)
+			return nil, tooManyShapes(s.counted)
 		}
 		t = s.addTable(shape)
 	}
 	s.change(t, func(u *use) { u.asked = true })
 	return t, nil
+}
+
+func tooManyShapes(n int) error {
+	return fmt.Errorf("%w: there are %d already; use fewer different windows, or raise MaxShapes", ErrShapes, n)
 }
 
 // known returns the table of a shape, or nil if there is none.
