@@ -65,4 +65,3 @@ func TestOneStranger(t *testing.T) {
 		})
 	}
 }
-
