@@ -46,9 +46,11 @@ var floors = map[string]int{
 
 	"cmd/slidegate/internal/problemjson": 7, // leaves that the listeners use
 	"cmd/slidegate/internal/throttlelog": 5,
+	"cmd/slidegate/internal/connlimit":   5,
 	"cmd/slidegate/internal/proxy":       12, // a listener by itself, which only the command knows
 
 	"cmd/slidegate/internal/server":         15,
+	"cmd/slidegate/internal/server/seal":    9,  // the key that signs what the gate hands out
 	"cmd/slidegate/internal/server/gate":    10, // what all listeners of the server ask
 	"cmd/slidegate/internal/server/stores":  11, // opens the stores that the gate takes
 	"cmd/slidegate/internal/server/jsonapi": 12, // the listeners do not know one another

@@ -2,21 +2,30 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// progress draws a bar with the rate and the time left, where a person can see it.
+const (
+	barWidth  = 24                     // characters between the brackets
+	drawEvery = 100 * time.Millisecond // a person sees no more
+	eraseLine = "\r\x1b[K"
+)
+
+// progress draws a bar with the rate and the time left, where a person can see it. The zero value draws nothing.
 type progress struct {
-	bar    *progressbar.ProgressBar
-	done   func() int64 // how much of the total
-	begun  time.Time
-	closed bool
+	to    io.Writer // nil draws nothing
+	total int64     // negative if nobody knows it
+	done  func() int64
+	begun time.Time
+	drawn time.Time // the last time
+	turns int       // how often it was drawn
 }
 
 // newProgress returns a bar towards total, or one that only turns if that is negative. It draws nothing if w is not a
@@ -25,33 +34,42 @@ func newProgress(c *console, total int64, done func() int64) *progress {
 	if !c.terminal {
 		return &progress{}
 	}
-	bar := progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(c.err),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetWidth(24),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionSetElapsedTime(true),
-		progressbar.OptionClearOnFinish(),
-		progressbar.OptionSpinnerType(14),
-	)
-	return &progress{bar: bar, done: done, begun: time.Now()}
+	return &progress{to: c.err, total: total, done: done, begun: time.Now()}
 }
 
 // update shows how many requests have been decided.
 func (p *progress) update(requests int64) {
-	if p.bar == nil || p.closed {
+	now := time.Now()
+	if p.to == nil || now.Sub(p.drawn) < drawEvery {
 		return
 	}
-	rate := float64(requests) / max(time.Since(p.begun).Seconds(), 1e-3)
-	p.bar.Describe(fmt.Sprintf("%s requests, %s/s", short(float64(requests)), short(rate)))
-	_ = p.bar.Set64(p.done()) // what cannot be drawn is not worth an error
+	p.drawn = now
+	p.turns++
+	elapsed := now.Sub(p.begun)
+	rate := float64(requests) / max(elapsed.Seconds(), 1e-3)
+	fmt.Fprintf(p.to, "%s%s requests, %s/s %s", eraseLine, short(float64(requests)), short(rate), p.bar(elapsed)) // what cannot be drawn is not worth an error
+}
+
+// bar returns how much is done, and how long it has taken and will take.
+func (p *progress) bar(elapsed time.Duration) string {
+	spent := elapsed.Round(time.Second)
+	if p.total <= 0 {
+		return fmt.Sprintf("%c [%v]", `|/-\`[p.turns%4], spent)
+	}
+	part := min(1, float64(p.done())/float64(p.total))
+	filled := int(part * barWidth)
+	left := "?"
+	if part > 0 {
+		left = time.Duration(float64(elapsed) * (1 - part) / part).Round(time.Second).String()
+	}
+	return fmt.Sprintf("%3.0f%% |%s%s| [%v:%s]", 100*part, strings.Repeat("█", filled), strings.Repeat(" ", barWidth-filled), spent, left)
 }
 
 // close takes the bar away.
 func (p *progress) close() {
-	if p.bar != nil && !p.closed {
-		p.closed = true
-		_ = p.bar.Clear()
+	if p.to != nil {
+		fmt.Fprint(p.to, eraseLine)
+		p.to = nil
 	}
 }
 

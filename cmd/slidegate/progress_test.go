@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // A bar is drawn where a person looks, and nowhere else.
@@ -18,6 +19,38 @@ func TestProgress(t *testing.T) {
 		if got := strings.Contains(drawn.String(), "requests, "); got != terminal {
 			t.Errorf("terminal %v, and drew %q", terminal, drawn.String())
 		}
+	}
+}
+
+// TestProgressBar: the bar fills up, says how long it will take, and leaves the line empty.
+func TestProgressBar(t *testing.T) {
+	done := int64(0)
+	p := &progress{total: 200, done: func() int64 { return done }}
+	for _, test := range []struct {
+		done int64
+		want string
+	}{
+		{0, "  0% |                        | [10s:?]"},
+		{50, " 25% |██████                  | [10s:30s]"},
+		{200, "100% |████████████████████████| [10s:0s]"},
+		{300, "100% |████████████████████████| [10s:0s]"}, // a file that has grown meanwhile
+	} {
+		done = test.done
+		if got := p.bar(10 * time.Second); got != test.want {
+			t.Errorf("%d: got %q, want %q", test.done, got, test.want)
+		}
+	}
+	if got := (&progress{total: -1}).bar(10 * time.Second); got != "| [10s]" {
+		t.Errorf("without a total: got %q", got)
+	}
+	var drawn strings.Builder
+	bar := newProgress(&console{err: &drawn, terminal: true}, 1000, p.done)
+	bar.update(1)
+	bar.update(2) // too soon
+	bar.close()
+	bar.update(3)
+	if got := drawn.String(); strings.Count(got, eraseLine) != 2 || !strings.HasSuffix(got, eraseLine) {
+		t.Errorf("drew %q, want one line that is then erased", got)
 	}
 }
 

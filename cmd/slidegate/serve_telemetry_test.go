@@ -218,6 +218,32 @@ func TestServiceDoc(t *testing.T) {
 	}
 }
 
+// TestExposeDoc: so does docs/before-you-expose-it.md, which has flags of the proxy too.
+func TestExposeDoc(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "before-you-expose-it.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := map[string]bool{}
+	for _, command := range []any{serveCommand{}, proxyCommand{}} {
+		nameFlags(reflect.TypeOf(command), flags)
+	}
+	found := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1)
+	if len(found) < 10 {
+		t.Errorf("only %d flags were found", len(found))
+	}
+	for _, flag := range found {
+		if !flags[flag] {
+			t.Errorf("there is no %s", flag)
+		}
+	}
+	for _, linked := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllSubmatch(text, -1) {
+		if _, err := os.Stat(filepath.Join("..", "..", "docs", string(linked[1]))); err != nil {
+			t.Errorf("a link leads nowhere: %v", err)
+		}
+	}
+}
+
 // nameFlags collects the flags of a command, as kong names them.
 func nameFlags(command reflect.Type, flags map[string]bool) {
 	for i := range command.NumField() {

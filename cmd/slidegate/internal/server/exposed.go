@@ -25,7 +25,7 @@ func (s *Server) warnIfOpen(d *door) {
 		return
 	}
 	s.log.Warn("the listener can be reached from outside and asks for no token: whoever reaches it can use up and give back anybody's quota; "+
-		"set --tokens-file, or listen on 127.0.0.1", slog.String("door", d.name), slog.String("address", d.listener.Addr().String()))
+		"set --tokens-file, or listen on 127.0.0.1", slog.String("door", d.name))
 }
 
 // hostless are the paths that answer under any Host. Load balancers ask the first three. The last is asked by proxies, which pass

@@ -47,3 +47,25 @@ func TestReservationsOfInstances(t *testing.T) {
 		})
 	}
 }
+
+// TestKeyIsNotLogged: a Redis that keeps no key says so with the key in its words, which must not get into the log. The process then
+// has a key of its own.
+func TestKeyIsNotLogged(t *testing.T) {
+	for name, config := range map[string]string{
+		"renamed":   `rename-command SET ""`,
+		"forbidden": "user default on nopass ~* &* +@all -set",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := servertest.Start(t, "store: redis://"+redistest.Server(t, config).Addr()+"\nstore_timeout: 5s\npolicies:\n  default: {limits: [100/1h fixed-window]}\n", nil)
+			got := s.Ask(t, "http", "POST", "/v1/reserve", `{"key":"me","cost":5}`)
+			_, made, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(got.Body), "}"), `"reservation":`)
+			if got := s.Ask(t, "http", "POST", "/v1/settle", `{"cost":5,"reservation":`+made+`}`); got.Status != http.StatusNoContent {
+				t.Errorf("got %d %s, want 204", got.Status, got.Body)
+			}
+			log := s.Log.String()
+			if !strings.Contains(log, "--reservation-key-file") || strings.Contains(log, "with args") || strings.Contains(log, `\x`) || strings.Contains(log, "NX") {
+				t.Errorf("logged %s", log)
+			}
+		})
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,14 +19,28 @@ func keepKeyInRedis(client rueidis.Client, prefix string) func(context.Context, 
 	return func(ctx context.Context, proposed []byte) ([]byte, error) {
 		set := client.B().Set().Key(name).Value(rueidis.BinaryString(proposed)).Nx().Build()
 		if err := client.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) { // nil: there is one already
-			return nil, failed("redis", err)
+			return nil, failed("redis", withoutArguments("SET", err))
 		}
 		kept, err := client.Do(ctx, client.B().Get().Key(name).Build()).AsBytes()
 		if err != nil {
-			return nil, failed("redis", err)
+			return nil, failed("redis", withoutArguments("GET", err))
 		}
 		return kept, nil
 	}
+}
+
+// withoutArguments returns an error without what Redis says, but for its first word: it may repeat the arguments of the command, one of
+// which is the key.
+func withoutArguments(command string, err error) error {
+	said, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return err
+	}
+	word, _, _ := strings.Cut(said.Error(), " ")
+	if strings.ToUpper(word) != word {
+		word = "ERR" // rueidis leaves out the usual one
+	}
+	return fmt.Errorf("the key that signs reservations: Redis refuses %s (%s); allow it, or set --reservation-key-file", command, word)
 }
 
 // undefinedTable is what PostgreSQL calls a table that is not there.

@@ -1,0 +1,144 @@
+package attack_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// hostile are headers by which a client may try to be another client, or to ask for another path, at the proxy or at the service.
+var hostile = []string{
+	"X-Forwarded-For: 6.6.6.6", "X-Forwarded-For: 6.6.6.6, 7.7.7.7", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-For: ::1", "X-Forwarded-For:", "X-Forwarded-For: ,",
+	"X_Forwarded_For: 6.6.6.6", "X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6", "True-Client-IP: 6.6.6.6", "CF-Connecting-IP: 6.6.6.6", "Client-IP: 6.6.6.6",
+	"X-Original-Method: GET", "X-Original-URI: /free", "X-Original-URL: /free", "X-Rewrite-URL: /free", "X_Original_URI: /free", "X-Forwarded-Method: GET",
+	"X-Forwarded-Uri: /free", "X-Forwarded-Host: free.example", "X-Forwarded-Proto: https", "X-Slidegate-Status: 200", "X-Slidegate-Mode: forwarded",
+	"X-Slidegate-Token: guess", "Authorization: Bearer guess", "Connection: X-Forwarded-For", "Connection: close, X-Forwarded-For", "Connection: X-Original-URI, X-Original-Method",
+	"Connection: X-Forwarded-Uri, X-Forwarded-Method", "Connection: X-Slidegate-Token", "Connection: Host", "Connection: Authorization", "Connection: keep-alive, X-Real-IP",
+	"Proxy-Connection: X-Forwarded-For", "Keep-Alive: timeout=1", "TE: trailers", "Trailer: X-Forwarded-For", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA",
+	"Upgrade: websocket", "Cookie: a=" + strings.Repeat("x", 4000), "Range: bytes=0-0", "If-None-Match: *", "X-HTTP-Method-Override: GET", "Cache-Control: only-if-cached",
+	"Accept-Encoding: gzip", "Content-Type: multipart/form-data; boundary=x", "Referer: http://free.example/free", "Via: 1.1 x",
+}
+
+// guarded is an application behind something that limits its logins.
+type guarded struct {
+	port   string
+	logins atomic.Int64 // that have reached the application
+}
+
+// application starts the application, and returns where it is.
+func (g *guarded) application(t *testing.T) string {
+	t.Helper()
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == "/login" {
+			g.logins.Add(1)
+		}
+		fmt.Fprint(w, "hello")
+	}))
+	t.Cleanup(app.Close)
+	return strings.TrimPrefix(app.URL, "http://")
+}
+
+// guards are the ways to have logins limited to three an hour for each address.
+var guards = map[string]func(t *testing.T) *guarded{
+	"nginx": func(t *testing.T) *guarded {
+		g := &guarded{port: freePort(t)}
+		service := servertest.Start(t, loginOnly, nil).Address("http")
+		runNginx(t, example(t, "nginx/slidegate.conf", "listen 80;", "listen 127.0.0.1:"+g.port+";", "server 127.0.0.1:8080", "server "+service,
+			"http://127.0.0.1:3000", "http://"+g.application(t)), g.port)
+		return g
+	},
+	"caddy": func(t *testing.T) *guarded {
+		g := &guarded{port: freePort(t)}
+		service := servertest.Start(t, loginOnly, nil).Address("http")
+		runCaddy(t, example(t, "caddy/Caddyfile", ":80 {", "http://127.0.0.1:"+g.port+" {", "reverse_proxy 127.0.0.1:8080", "reverse_proxy "+service,
+			"reverse_proxy 127.0.0.1:3000", "reverse_proxy "+g.application(t)), g.port)
+		return g
+	},
+	"proxy": func(t *testing.T) *guarded {
+		g := &guarded{}
+		g.port = runProxy(t, loginOnly, g.application(t))
+		return g
+	},
+}
+
+// runProxy runs slidegate's own proxy before an application, and returns its port.
+func runProxy(t *testing.T, policies, app string) string {
+	t.Helper()
+	file, err := config.Parse("policies", []byte(policies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decides, err := gate.New(file, gate.Stores{Open: store, Closed: store, Local: store}, gate.Options{Requests: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes, err := proxy.New(decides, proxy.Options{To: &url.URL{Scheme: "http", Host: app}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- passes.Serve(ctx, listener, proxy.ServeOptions{}) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		passes.Close()
+		_ = decides.Close()
+	})
+	return portOf(listener.Addr().String())
+}
+
+// TestHostileHeaders: whatever headers a client sends, one or several together, no login beyond the limit reaches the application.
+func TestHostileHeaders(t *testing.T) {
+	for name, start := range guards {
+		t.Run(name, func(t *testing.T) {
+			g := start(t)
+			for i, want := range []int{200, 200, 200, 429} {
+				if got := send(t, "127.0.0.1", g.port, "POST", "/login", ""); got.status != want {
+					t.Fatalf("login %d: got %d %s, want %d", i+1, got.status, got.body, want)
+				}
+			}
+			const seed = 20261115
+			random := rand.New(rand.NewPCG(seed, seed))
+			for i := range 150 {
+				lines := []string{hostile[i%len(hostile)]}
+				for range i / len(hostile) { // first each by itself, then with others
+					lines = append(lines, hostile[random.IntN(len(hostile))])
+				}
+				got := send(t, "127.0.0.1", g.port, "POST", "/login", "", lines...)
+				if n := g.logins.Load(); n != 3 {
+					t.Fatalf("%q: got %d, and %d logins have reached the application, want 3", lines, got.status, n)
+				}
+				if got.status == 502 || got.status == 504 {
+					t.Errorf("%q: got %d, so that a client can have the service taken for dead", lines, got.status)
+				}
+			}
+			if got := send(t, "127.0.0.3", g.port, "POST", "/login", ""); got.status != 200 {
+				t.Errorf("somebody else: got %d %s, want 200", got.status, got.body)
+			}
+		})
+	}
+}
