@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -31,6 +30,7 @@ type console struct {
 	err      io.Writer
 	command  string     // how this was called, for reports
 	terminal bool       // err is a terminal that a person looks at
+	screen   bool       // out is one
 	node     *kong.Node // the command that runs, with its flags; nil before it is known
 }
 
@@ -45,6 +45,8 @@ type commands struct {
 	Config   configCommand    `cmd:"" help:"Check, print and describe files of policies."`
 	Replay   replayCommand    `cmd:"" help:"Show what a limit would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Make up traffic, as a log to replay."`
+	About    versionCommand   `cmd:"" name:"version" help:"Print the version, the commit and the version of Go."`
+	Help     helpCommand      `cmd:"" help:"Show the commands, or the flags of one."`
 	Version  kong.VersionFlag `help:"Print the version and exit."`
 }
 
@@ -52,7 +54,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
-	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr)}
+	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr), screen: isTerminal(os.Stdout)}
 	os.Exit(run(ctx, c, os.Args[1:]))
 }
 
@@ -72,10 +74,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 	if err != nil {
 		panic(err) // the flags of the program itself are wrong
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(withHelp(args))
 	if exited >= 0 {
 		return exited
 	}
@@ -118,16 +117,7 @@ func usageHint(err *kong.ParseError) string {
 }
 
 func helpVars() kong.Vars {
-	return kong.Vars{"version": "slidegate " + version(), "formats": formatsHelp(), "shapes": shapesHelp(), "shapeNames": shapeNames()}
-}
-
-// version is the module's version, or that of the checkout it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
+	return kong.Vars{"version": longVersion(), "formats": formatsHelp(), "shapes": shapesHelp(), "shapeNames": shapeNames()}
 }
 
 // commandLine writes arguments as a shell would read them.

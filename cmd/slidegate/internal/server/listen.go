@@ -7,11 +7,13 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+
+	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 )
 
 // listen opens the address of an option for at most so many connections at once.
 func listen(option, address string, most int) (*bounded, error) {
-	inner, err := net.Listen("tcp", address)
+	inner, err := addresses.Listen(address)
 	if err != nil {
 		return nil, invalid(option, "%w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
 )
@@ -23,7 +24,7 @@ type Options struct {
 	// EnvoyAnswers says how Envoy is answered. Its Logger, MeterProvider and ClosedIsError are the server's to set.
 	EnvoyAnswers envoy.Options
 
-	// Addresses to listen on, as host:port; a door whose address is empty stays shut. Admin has the metrics, explain, reset
+	// Addresses to listen on, as host:port or unix:/path; a door whose address is empty stays shut. Admin has the metrics, explain, reset
 	// and top: whoever can reach it can see keys. It must be on loopback, unless there are tokens.
 	HTTP, GRPC, RESP, Admin string
 
@@ -89,6 +90,11 @@ func (o Options) validate() (Options, error) {
 	if err := o.TLS.validate(); err != nil {
 		return o, err
 	}
+	for _, door := range []struct{ option, address string }{{"HTTP", o.HTTP}, {"GRPC", o.GRPC}, {"RESP", o.RESP}, {"Admin", o.Admin}} {
+		if err := addresses.Check(door.address); err != nil && door.address != "" {
+			return o, invalid(door.option, "%w", err)
+		}
+	}
 	for _, token := range o.Tokens {
 		if len(token) < minToken {
 			return o, invalid("Tokens", "one has %d bytes; write at least %d", len(token), minToken)
@@ -117,6 +123,9 @@ func (o Options) validate() (Options, error) {
 
 // isLoopback tells whether only this machine can reach an address.
 func isLoopback(address string) bool {
+	if addresses.IsUnix(address) {
+		return true
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -95,7 +96,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
 		return err
 	}
-	if s.forward, err = forward.New(s.gate, forward.Options{Trusted: s.opts.File.Service.TrustedProxies, Logger: s.log}); err != nil {
+	if s.forward, err = forward.New(s.gate, forward.Options{
+		Trusted: s.opts.File.Service.TrustedProxies, TrustUnix: addresses.IsUnix(s.opts.HTTP), Logger: s.log,
+	}); err != nil {
 		return err
 	}
 	domains, err := loadDomains(s.opts.Envoy)
@@ -145,7 +148,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 func (s *Server) Address(name string) string {
 	for _, d := range s.doors {
 		if d.name == name {
-			return d.listener.Addr().String()
+			return addresses.Text(d.listener.Addr())
 		}
 	}
 	return ""
