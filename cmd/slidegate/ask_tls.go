@@ -21,7 +21,7 @@ type serverTLS struct {
 	CA       string `name:"ca" placeholder:"FILE" help:"The authority that signed the service's certificate, in PEM form. SSL_CERT_FILE names one for all programs. (default: the system's)" group:"Whom to ask"`
 	CertFile string `name:"cert" placeholder:"FILE" help:"The certificate to show a service that asks for one (--tls-client-ca), in PEM form." group:"Whom to ask"`
 	KeyFile  string `name:"key" placeholder:"FILE" help:"Its key." group:"Whom to ask"`
-	Insecure bool   `help:"Do not check the service's certificate: whoever is on the way can read the token and answer." group:"Whom to ask"`
+	Insecure bool   `help:"Do not check the service's certificate: anyone on the way can read the token and answer." group:"Whom to ask"`
 }
 
 // config reads the files; nil means that nothing was said.

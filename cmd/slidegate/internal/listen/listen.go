@@ -14,7 +14,8 @@ import (
 // unixMark is what the address of a Unix socket begins with.
 const unixMark = "unix:"
 
-// socketMode lets the owner of a socket and its group connect: whoever connects may ask without an address to be told by.
+// socketMode lets the owner of a socket and its group connect, and no one else: connections to it have no
+// address to tell clients apart by.
 const socketMode = 0o660
 
 // IsUnix reports whether an address is that of a Unix socket, which other machines cannot reach.

@@ -111,7 +111,8 @@ func (p *pattern) matches(r Request, known Known) bool {
 	return p.matcher.Match(&http.Request{Method: made.method, Host: made.host, URL: target, RequestURI: made.path})
 }
 
-// Target reads what a request asks for as the service does: a fragment, which servers route without, is no part of it.
+// Target reads what a request asks for as the service does: without the fragment, which servers leave out when they
+// route.
 func Target(path string) (target *url.URL, ok bool) {
 	path, _, _ = strings.Cut(path, "#")
 	target, err := url.ParseRequestURI(path)

@@ -87,7 +87,7 @@ func leftOut(p config.Policy, err error) string {
 	return fmt.Sprintf("The policy %s was left out: %v.", p.Name, err)
 }
 
-// of returns the parts of a request, which are valid until the next call; none if it faces no policy. It also tells whether
+// of returns the parts of a request, which are valid until the next call; none if it faces no policy. It also reports whether
 // a field of a key was missing. If the entry cannot be a request, it says why.
 func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
 	facing := f.finder.Find(facing.Request{Method: e.values[fieldMethod], Host: e.values[fieldHost], Path: e.values[fieldPath]})
