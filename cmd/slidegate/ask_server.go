@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 )
 
 // client asks a running service.
@@ -16,6 +17,8 @@ type client struct {
 	root  string // what paths are added to
 	token string
 	http  http.Client
+
+	certificateWanted atomic.Bool // by the service, in a handshake
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }

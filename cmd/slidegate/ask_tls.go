@@ -66,9 +66,9 @@ func newClient(base, token string, secure serverTLS) (*client, error) {
 		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = config
 	c := &client{base: strings.TrimRight(base, "/"), token: token, http: http.Client{Timeout: answerTime, Transport: transport}}
 	c.root = c.base
+	transport.TLSClientConfig = c.noting(config)
 	if path := listen.Path(base); path != "" {
 		c.root = "http://localhost"
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -86,13 +86,31 @@ func newClient(base, token string, secure serverTLS) (*client, error) {
 	return c, nil
 }
 
+// noting returns a configuration that notes whether the service asks for a certificate. If it does not like the one that it gets,
+// it closes the connection, and its reason may be lost on the way.
+func (c *client) noting(given *tls.Config) *tls.Config {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if given != nil {
+		config = given.Clone()
+	}
+	own := &tls.Certificate{}
+	if len(config.Certificates) > 0 {
+		own = &config.Certificates[0]
+	}
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		c.certificateWanted.Store(true)
+		return own, nil
+	}
+	return config
+}
+
 // failed returns why the service could not be asked, and what to do about it.
 func (c *client) failed(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	advice := adviceOn(err, c.base)
+	advice := c.adviceOn(err)
 	if advice == "" {
 		return fmt.Errorf("--server: %s: %w", c.base, err)
 	}
@@ -100,7 +118,7 @@ func (c *client) failed(err error) error {
 }
 
 // adviceOn returns what to do about an error; empty if it is not known.
-func adviceOn(err error, base string) string {
+func (c *client) adviceOn(err error) string {
 	var (
 		network   *net.OpError
 		name      x509.HostnameError
@@ -112,13 +130,12 @@ func adviceOn(err error, base string) string {
 		return "ask for it by a name that is in its certificate, or with --insecure check nothing"
 	case errors.As(err, &unchecked):
 		return "--ca FILE names the authority that signed its certificate, and so does SSL_CERT_FILE; --insecure checks nothing"
-	case errors.As(err, &network) && network.Op == "remote error" && strings.Contains(err.Error(), "certificate"):
-		// The alerts of TLS have no type of their own; all that name a certificate mean the client's.
-		return "the service wants a client's certificate that its --tls-client-ca has signed: add --cert FILE and --key FILE"
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return "there is no TLS at that address: ask http" + strings.TrimPrefix(base, "https")
+		return "there is no TLS at that address: ask http" + strings.TrimPrefix(c.base, "https")
 	case errors.As(err, &network) && network.Op == "dial":
 		return "is the service running? slidegate serve starts one"
+	case c.certificateWanted.Load() && !os.IsTimeout(err):
+		return "the service wants a client's certificate that its --tls-client-ca has signed: add --cert FILE and --key FILE"
 	}
 	return ""
 }
