@@ -3,7 +3,7 @@
 // its line and column and the word that was probably meant. Replay and the service read the same files through it, and so
 // does the middleware: HTTP turns a file into options for package httplimit.
 //
-//	store: redis://:${REDIS_PASSWORD}@localhost:6379  # the service's alone; replay reads key, cost and limits
+//	store: redis://:${REDIS_PASSWORD}@localhost:6379  # the service's alone; replay reads the policies
 //	store_timeout: 100ms       # how long a decision may take
 //	failure: open              # what happens when the store does not answer: open, closed or local
 //	trusted_proxies: [10.0.0.0/8]

@@ -10,7 +10,7 @@ import (
 )
 
 // Policy is a named set of limits that a request faces all at once, and how to find the key and the cost of a request.
-// Whatever follows the limits is for the server; replay does not look at it.
+// Replay and the service decide by the same fields; replay does not look at Failure and Candidate.
 type Policy struct {
 	Name   string
 	Key    Template

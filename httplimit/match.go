@@ -8,8 +8,8 @@ import (
 
 // Matcher reports which requests a pattern of http.ServeMux is for. It is stricter than a router, so that another spelling
 // is not a way around a limit: hosts are compared without regard to case, a trailing dot and the port, and a path in which
-// slashes or dots are percent-encoded, which applications read in two ways, matches if either reading does. It is safe for
-// concurrent use. A nil Matcher matches every request.
+// slashes or dots are percent-encoded, or that has backslashes, which Node takes for slashes, matches if any reading of it does. It
+// is safe for concurrent use. A nil Matcher matches every request.
 type Matcher struct {
 	mux     *http.ServeMux
 	pattern string
@@ -70,6 +70,10 @@ func (m *Matcher) Match(r *http.Request) bool {
 		target.RawPath = ""
 		decoded.URL = &target
 		_, pattern = m.mux.Handler(&decoded)
+		if pattern == "" && strings.Contains(target.Path, `\`) {
+			target.Path = strings.ReplaceAll(target.Path, `\`, "/")
+			_, pattern = m.mux.Handler(&decoded)
+		}
 	}
 	return pattern != ""
 }

@@ -21,6 +21,10 @@ func TestSpellingsOfPaths(t *testing.T) {
 		{"/users/{id}/x", "/users/1%2Fx", true},
 		{"/users/{id}", "/users/1/x", false},
 		{"/login", "/log%2Fin", false},
+		{"/login", `/x\..\login`, true}, // as the URL of Node and of browsers is read
+		{"/login", `/.\login`, true},
+		{"/login", `/x%2f..\login`, true},
+		{"/login", `/x\login`, false},
 	} {
 		m, err := NewMatcher(test.match)
 		if err != nil {

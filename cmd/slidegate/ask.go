@@ -16,8 +16,9 @@ var errRefused = errors.New("refused")
 
 // askFlags say whom to ask: a running service, or a store directly.
 type askFlags struct {
-	Server string `placeholder:"URL" help:"The service to ask. (default: http://127.0.0.1:8080, and http://127.0.0.1:8082 to reset)" group:"Whom to ask"`
+	Server string `placeholder:"URL" help:"The service to ask, or unix:/path. (default: http://127.0.0.1:8080, and http://127.0.0.1:8082 to reset)" group:"Whom to ask"`
 	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service." group:"Whom to ask"`
+	serverTLS
 	Policy string `option:"config.policy" placeholder:"NAME" help:"The policy. (default: the service's or the file's)" group:"Whom to ask"`
 	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json." group:"Whom to ask"`
 
@@ -108,6 +109,8 @@ type answer struct {
 func (f *askFlags) open(ctx context.Context, admin bool) (asked, error) {
 	direct := f.Config != "" || f.Store != "" || len(f.Limit) > 0
 	switch {
+	case direct && f.serverTLS != serverTLS{}:
+		return nil, errors.New("--ca, --cert, --key and --insecure are for a service: leave them out to ask a store, whose URL says how")
 	case direct && f.Server != "":
 		return nil, errors.New("--server: ask the service, or with --config, --store or --limit a store itself, not both")
 	case direct && f.Config == "" && f.Store == "":
@@ -121,7 +124,7 @@ func (f *askFlags) open(ctx context.Context, admin bool) (asked, error) {
 	} else if at == "" {
 		at = publicURL
 	}
-	return newClient(at, f.Token)
+	return newClient(at, f.Token, f.serverTLS)
 }
 
 func (f *askFlags) ask(ctx context.Context, c *console, verb, key string, cost int64) error {

@@ -4,28 +4,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
-	"time"
+	"sync/atomic"
 )
 
 // client asks a running service.
 type client struct {
-	base  string
+	base  string // as it was given
+	root  string // what paths are added to
 	token string
 	http  http.Client
-}
 
-func newClient(base, token string) (*client, error) {
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("--server: %q is not the URL of a service, such as http://127.0.0.1:8080", base)
-	}
-	return &client{base: strings.TrimRight(base, "/"), token: token, http: http.Client{Timeout: 10 * time.Second}}, nil
+	certificateWanted atomic.Bool // by the service, in a handshake
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }
@@ -39,7 +32,7 @@ func (c *client) send(ctx context.Context, method, path string, body any) (int, 
 			return 0, nil, err
 		}
 	}
-	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(ctx, method, c.root+path, bytes.NewReader(text))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -51,11 +44,7 @@ func (c *client) send(ctx context.Context, method, path string, body any) (int, 
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
-			err = wrapped.Err
-		}
-		return 0, nil, fmt.Errorf("--server: %s: %w; is the service running? slidegate serve starts one", c.base, err)
+		return 0, nil, c.failed(err)
 	}
 	defer answer.Body.Close()
 	text, err = io.ReadAll(io.LimitReader(answer.Body, 1<<20))
@@ -66,6 +55,9 @@ func (c *client) send(ctx context.Context, method, path string, body any) (int, 
 func (c *client) problem(status int, text []byte) error {
 	if detail := problemOf(text).String(); detail != "" {
 		return fmt.Errorf("%s: %s", c.base, detail)
+	}
+	if status == http.StatusBadRequest && bytes.Contains(text, []byte("HTTPS server")) { // as net/http answers without TLS
+		return fmt.Errorf("--server: %s wants TLS: ask https%s", c.base, strings.TrimPrefix(c.base, "http"))
 	}
 	return fmt.Errorf("%s: answered %d %s", c.base, status, http.StatusText(status))
 }

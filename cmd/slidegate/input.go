@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/generate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
@@ -17,6 +18,7 @@ type input struct {
 	lines   traffic.Lines
 	readers []*traffic.Reader
 	made    string       // the shape of made-up traffic
+	notes   []string     // what it cannot say about the policies
 	total   int64        // of what done counts, -1 if nobody knows
 	done    func() int64 // bytes, or made-up requests
 }
@@ -66,9 +68,13 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 }
 
 // madeUp is traffic without a log.
-func madeUp(shape string, made *generate.Traffic, requests int64) *input {
+func madeUp(shape string, made *generate.Traffic, requests int64, policies *facing.Policies) *input {
 	counted := &counter{lines: made}
-	return &input{lines: counted, made: shape, total: requests, done: counted.n.Load}
+	in := &input{lines: counted, made: shape, total: requests, done: counted.n.Load}
+	if policies != nil {
+		in.lines, in.notes = traffic.Facing(counted, policies)
+	}
+	return in
 }
 
 // counter counts the lines that are read through it.
@@ -106,12 +112,17 @@ func (in *input) nothing(err error) error {
 	if err != nil {
 		return nil
 	}
-	var lines, filtered int64
+	var lines, filtered, unmatched int64
 	for _, s := range in.sources() {
 		lines += s.Lines
 		filtered += s.Filtered
+		unmatched += s.Unmatched
 	}
-	return fmt.Errorf("no request is left to replay: the filters left out %d of %d lines", filtered, lines)
+	why := fmt.Sprintf("no request is left to replay: the filters left out %d of %d lines", filtered, lines)
+	if unmatched > 0 {
+		why += fmt.Sprintf(", and %d are for no policy (see match)", unmatched)
+	}
+	return errors.New(why)
 }
 
 func (in *input) close() {

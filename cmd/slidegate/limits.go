@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -19,12 +20,12 @@ type limitFlags struct {
 	Anchor      *slidegate.Anchor    `placeholder:"WHERE" help:"Where windows start: clock, first." group:"Limits"`
 	CountDenied bool                 `help:"Refused requests use quota too." group:"Limits"`
 	Burst       *int64               `placeholder:"N" help:"How many units a token bucket holds." group:"Limits"`
-	Config      string               `placeholder:"FILE" help:"Take limits, key and cost from a policy of this file instead." group:"Limits"`
-	Policy      string               `option:"config.policy" placeholder:"NAME" help:"The policy, if the file has several." group:"Limits"`
+	Config      string               `placeholder:"FILE" help:"Replay the policies of this file instead, as the service decides by them: with their patterns, overrides and lists." group:"Limits"`
+	Policy      string               `option:"config.policy" placeholder:"NAME" help:"Replay this policy of the file alone." group:"Limits"`
 }
 
-// read returns the limits, and the policy that they are of, if there is one.
-func (f *limitFlags) read() ([]slidegate.Limit, *config.Policy, error) {
+// read returns the limits, or else the policies of the file.
+func (f *limitFlags) read() ([]slidegate.Limit, *facing.Policies, error) {
 	if f.Config == "" {
 		if f.Policy != "" {
 			return nil, nil, errors.New("--policy: a policy is part of a file: add --config FILE")
@@ -39,11 +40,8 @@ func (f *limitFlags) read() ([]slidegate.Limit, *config.Policy, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	policy, err := file.Policy(f.Policy)
-	if err != nil {
-		return nil, nil, err
-	}
-	return policy.Limits, policy, nil
+	policies, err := facing.New(file, f.Policy)
+	return nil, policies, err
 }
 
 // choices tells whether any choice was made by a flag.

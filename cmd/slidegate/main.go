@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -33,6 +32,7 @@ type console struct {
 	err      io.Writer
 	command  string     // how this was called, for reports
 	terminal bool       // err is a terminal that a person looks at
+	screen   bool       // out is one
 	node     *kong.Node // the command that runs, with its flags; nil before it is known
 }
 
@@ -49,6 +49,8 @@ type commands struct {
 	Replay   replayCommand    `cmd:"" help:"Show what a limit would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Make up traffic, as a log to replay."`
 	Migrate  migrateCommand   `cmd:"" name:"migrations" help:"Write the migrations of the PostgreSQL store, for psql, goose or golang-migrate."`
+	About    versionCommand   `cmd:"" name:"version" help:"Print the version, the commit and the version of Go."`
+	Help     helpCommand      `cmd:"" help:"Show the commands, or the flags of one."`
 	Version  kong.VersionFlag `help:"Print the version and exit."`
 }
 
@@ -56,7 +58,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
-	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr)}
+	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, command: commandLine(os.Args), terminal: isTerminal(os.Stderr), screen: isTerminal(os.Stdout)}
 	os.Exit(run(ctx, c, os.Args[1:]))
 }
 
@@ -76,10 +78,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 	if err != nil {
 		panic(err) // the flags of the program itself are wrong
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(withHelp(args))
 	if exited >= 0 {
 		return exited
 	}
@@ -130,16 +129,7 @@ func usageHint(err *kong.ParseError) string {
 }
 
 func helpVars() kong.Vars {
-	return kong.Vars{"version": "slidegate " + version(), "formats": formatsHelp(), "shapes": shapesHelp(), "shapeNames": shapeNames()}
-}
-
-// version is the module's version, or that of the checkout it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
+	return kong.Vars{"version": longVersion(), "formats": formatsHelp(), "shapes": shapesHelp(), "shapeNames": shapeNames()}
 }
 
 // commandLine writes arguments as a shell would read them.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
@@ -77,7 +78,10 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer passing.Close()
-	listener, err := net.Listen("tcp", p.HTTP)
+	if listen.IsUnix(p.HTTP) {
+		return errors.New("--http: the proxy tells clients apart by their addresses, which a Unix socket does not have; write host:port")
+	}
+	listener, err := listen.Listen(p.HTTP)
 	if err != nil {
 		return explainListen(inFlag("--http", err))
 	}

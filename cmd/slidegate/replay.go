@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/report"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 	"github.com/slidegate/slidegate/config"
@@ -51,15 +52,15 @@ type replayCommand struct {
 }
 
 func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
-	limits, policy, err := r.read()
+	limits, policies, err := r.read()
 	if err != nil {
 		return err
 	}
-	opts, err := r.questions(limits)
+	opts, err := r.questions(limits, policies)
 	if err != nil {
 		return err
 	}
-	in, err := r.open(ctx, c, policy)
+	in, err := r.open(ctx, c, policies)
 	if err != nil {
 		return err
 	}
@@ -79,20 +80,25 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 	if found == nil {
 		return errors.Join(err, in.nothing(err))
 	}
-	document := &report.Document{Title: in.title(), Command: c.command, Per: r.per(policy, in), Findings: found, Sources: in.sources()}
+	document := &report.Document{Title: in.title(), Command: c.command, Per: r.per(policies, in), Findings: found, Sources: in.sources(), Notes: in.notes}
 	return errors.Join(out.write(c, document, r.Format), err)
 }
 
 // questions turns flags into what the replay is asked.
-func (r *replayCommand) questions(limits []slidegate.Limit) (opts replay.Options, err error) {
+func (r *replayCommand) questions(limits []slidegate.Limit, policies *facing.Policies) (opts replay.Options, err error) {
 	opts = replay.Options{Limits: limits, Top: r.Top, Sort: r.Sort}
+	sweeps := true // a page has a sweep by default, which is about one policy
+	if policies != nil {
+		opts.Groups = policies.Groups()
+		limits, sweeps = opts.Groups[0].Limits, policies.Len() == 1
+	}
 	page := r.HTML != ""
 	opts.Compare = page && r.Compare == nil || r.Compare != nil && *r.Compare
 	if page {
 		opts.Trails = trailsDrawn
 	}
 	switch {
-	case r.Sweep == "" && page:
+	case r.Sweep == "" && page && sweeps:
 		opts.Sweep = sweepAround(limits[0])
 	case r.Sweep != "" && r.Sweep != "off":
 		if opts.Sweep, err = replay.ParseSweep(r.Sweep); err != nil {
@@ -118,11 +124,9 @@ func sweepAround(limit slidegate.Limit) []int64 {
 	return replay.SweepRange(max(1, limit.Quota/10), min(most, max(10, limit.Quota*10)))
 }
 
-// reading turns flags, and the policy if there is one, into how logs are read.
-func (r *replayCommand) reading(policy *config.Policy) (opts traffic.Options, err error) {
-	if policy != nil {
-		opts.Key, opts.Cost = policy.Key, policy.Cost
-	}
+// reading turns flags, and the policies if there are some, into how logs are read.
+func (r *replayCommand) reading(policies *facing.Policies) (opts traffic.Options, err error) {
+	opts.Policies = policies
 	if r.Key != "" {
 		if opts.Key, err = config.ParseTemplate(r.Key); err != nil {
 			return opts, err
@@ -146,7 +150,7 @@ func (r *replayCommand) reading(policy *config.Policy) (opts traffic.Options, er
 }
 
 // open opens what is to be replayed.
-func (r *replayCommand) open(ctx context.Context, c *console, policy *config.Policy) (*input, error) {
+func (r *replayCommand) open(ctx context.Context, c *console, policies *facing.Policies) (*input, error) {
 	if r.Made != "" {
 		if len(r.Files) > 0 {
 			return nil, errors.New("--generate replays made-up traffic: leave out the files, or --generate")
@@ -155,12 +159,12 @@ func (r *replayCommand) open(ctx context.Context, c *console, policy *config.Pol
 		if err != nil {
 			return nil, err
 		}
-		return madeUp(r.Made, made, r.Requests), nil
+		return madeUp(r.Made, made, r.Requests, policies), nil
 	}
 	if len(r.Files) == 0 {
 		return nil, errors.New("there is nothing to replay: name a log, - for standard input, or try --generate mixed")
 	}
-	opts, err := r.reading(policy)
+	opts, err := r.reading(policies)
 	if err != nil {
 		return nil, err
 	}
@@ -168,10 +172,13 @@ func (r *replayCommand) open(ctx context.Context, c *console, policy *config.Pol
 }
 
 // per says in words what the key was.
-func (r *replayCommand) per(policy *config.Policy, in *input) string {
+func (r *replayCommand) per(policies *facing.Policies, in *input) string {
 	template := r.Key
-	if template == "" && policy != nil {
-		template = policy.Key.String()
+	if template == "" && policies != nil {
+		if policies.Len() > 1 {
+			return "" // each has its own
+		}
+		template = policies.Policy(0).Key.String()
 	}
 	if template == "" && len(in.readers) > 0 && in.readers[0].Source().Format != "JSON lines" {
 		template = "address"

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
@@ -28,7 +29,7 @@ import (
 type serveCommand struct {
 	policyFlags
 
-	HTTP    string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
+	HTTP    string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. unix:/path is a Unix socket, and off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
 	GRPC    string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
 	RESP    string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
 	Admin   string `option:"server.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
@@ -251,7 +252,7 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 		web = "https"
 	}
 	if at := reachable(running.Address("http")); at != "" {
-		fmt.Fprintf(&b, "  http      %s://%s   JSON and forward-auth\n", web, at)
+		fmt.Fprintf(&b, "  http      %s   JSON and forward-auth\n", webAddress(web, at))
 	}
 	if at := reachable(running.Address("grpc")); at != "" {
 		fmt.Fprintf(&b, "  grpc      %s   Envoy's rate limit service\n", at)
@@ -260,7 +261,7 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 		fmt.Fprintf(&b, "  resp      %s   any Redis client\n", at)
 	}
 	if at := reachable(running.Address("admin")); at != "" {
-		fmt.Fprintf(&b, "  admin     %s://%s   /metrics, explain, reset, top\n", s.adminScheme(), at)
+		fmt.Fprintf(&b, "  admin     %s   /metrics, explain, reset, top\n", webAddress(s.adminScheme(), at))
 	}
 	if at := reachable(running.Address("metrics")); at != "" {
 		fmt.Fprintf(&b, "  metrics   http://%s   /metrics without a token\n", at)
@@ -270,12 +271,29 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 		if tokens {
 			token = "-H 'Authorization: Bearer TOKEN' "
 		}
-		fmt.Fprintf(&b, "Try it:\n  curl -i --json '%s' %s%s://%s/v1/allow\n", tryBody(policy.Name), token, web, at)
+		socket, base := "", webAddress(web, at)
+		if path := listen.Path(at); path != "" {
+			socket, base = "--unix-socket "+path+" ", web+"://localhost"
+		}
+		// Not --json, which curl has only since 7.82.
+		fmt.Fprintf(&b, "Try it:\n  curl -i %s-H 'Content-Type: application/json' -d '%s' %s%s/v1/allow\n", socket, tryBody(policy.Name), token, base)
 	} else if at := reachable(running.Address("resp")); at != "" && s.TLSCert == "" && !tokens {
 		host, port, _ := net.SplitHostPort(at)
-		fmt.Fprintf(&b, "Try it:\n  redis-cli -h %s -p %s SG.ALLOW %s me\n", host, port, policy.Name)
+		where := "-h " + host + " -p " + port
+		if path := listen.Path(at); path != "" {
+			where = "-s " + path
+		}
+		fmt.Fprintf(&b, "Try it:\n  redis-cli %s SG.ALLOW %s me\n", where, policy.Name)
 	}
 	fmt.Fprint(c.err, b.String())
+}
+
+// webAddress is a URL, or the address of a Unix socket, as --server takes it.
+func webAddress(scheme, at string) string {
+	if listen.IsUnix(at) {
+		return at
+	}
+	return scheme + "://" + at
 }
 
 // adminScheme is how to reach the admin door, which has no TLS if only this machine can.

@@ -56,10 +56,10 @@ func TestCensusCountsWhatMatters(t *testing.T) {
 		r := exactRun(t, limits)
 		requests, _ := numbered(asks)
 		for i := range requests {
-			r.decide(&requests[i])
+			r.decide(requests[i : i+1])
 		}
 		for i, own := range rulesOf(t, limits) {
-			c := r.measures[i].census
+			c := r.groups[0].measures[i].census
 			keys, bytes := crowd(t, &own, i, verdicts, 0)
 			mostKeys, mostBytes := crowd(t, &own, i, verdicts, c.width)
 			if c.most.keys < keys || c.most.keys > mostKeys || c.most.bytes < bytes || c.most.bytes > mostBytes {
@@ -73,7 +73,7 @@ func TestCensusCountsWhatMatters(t *testing.T) {
 
 func exactRun(t tb, limits []slidegate.Limit) *run {
 	t.Helper()
-	r, err := newRun("", limits, true)
+	r, err := newRun("", onlyGroup(limits), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,14 +103,14 @@ func TestCensusWithAnyClock(t *testing.T) {
 		requests, names := numbered(asks)
 		r := exactRun(t, limits)
 		for i := range requests {
-			r.decide(&requests[i])
-			for _, m := range r.measures {
+			r.decide(requests[i : i+1])
+			for _, m := range r.groups[0].measures {
 				if m.census.alive.keys < 0 || m.census.alive.keys > int64(len(names)) {
 					t.Fatalf("%v: %d keys of %d are alive\n%+v", limits, m.census.alive.keys, len(names), asks[:i+1])
 				}
 			}
 		}
-		for _, m := range r.measures {
+		for _, m := range r.groups[0].measures {
 			checkEmptied(t, m.census)
 		}
 	})
@@ -127,14 +127,14 @@ func TestCensusAtTheEndsOfTheRanges(t *testing.T) {
 		w := rule.Micros(limit.Window.Microseconds())
 		for _, start := range []rule.Micros{1, origin, rule.MaxNow - 3*w} {
 			r := exactRun(t, []slidegate.Limit{limit})
-			capacity := r.lanes[0].limit.Capacity()
+			capacity := r.groups[0].lanes[0].limit.Capacity()
 			now := start
 			for i, step := range []rule.Micros{0, 1, w - 1, -w, -w, w + 1, -2 * w, 2 * w, -10 * w, 10 * w, -rule.MaxNow, rule.MaxNow, -1} {
 				now = min(max(1, now+step), rule.MaxNow)
-				r.decide(&request{at: now, cost: capacity, key: uint32(i % 2)})
-				r.decide(&request{at: now, cost: 1, key: uint32(i % 3)})
+				r.decide([]request{{at: now, cost: capacity, key: uint32(i % 2)}})
+				r.decide([]request{{at: now, cost: 1, key: uint32(i % 3)}})
 			}
-			checkEmptied(t, r.measures[0].census)
+			checkEmptied(t, r.groups[0].measures[0].census)
 		}
 	}
 }

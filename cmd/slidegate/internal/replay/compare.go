@@ -1,7 +1,10 @@
 package replay
 
 import (
+	"slices"
+
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 )
 
 // rivals are the ways to count that a comparison puts side by side.
@@ -19,14 +22,17 @@ var rivals = []struct {
 	{"token-bucket", func(l *slidegate.Limit) { l.Algorithm, l.Anchor = slidegate.TokenBucket, slidegate.AnchorClock }},
 }
 
-// compared returns a run for every algorithm over the quotas and windows of limits, and why some cannot be.
-func compared(limits []slidegate.Limit) (runs []*run, omitted []Omission) {
+// compared returns a run for every algorithm over the quotas and windows of the limits, and why some cannot be.
+func compared(groups []facing.Group) (runs []*run, omitted []Omission) {
 	for _, rival := range rivals {
-		var those []slidegate.Limit
-		for _, l := range limits {
-			l = slidegate.Limit{Name: l.Name, Quota: l.Quota, Window: l.Window, Anchor: l.Anchor, CountDenied: l.CountDenied}
-			rival.apply(&l)
-			those = append(those, l)
+		those := slices.Clone(groups)
+		for i := range those {
+			those[i].Limits = slices.Clone(those[i].Limits)
+			for j, l := range those[i].Limits {
+				l = slidegate.Limit{Name: l.Name, Quota: l.Quota, Window: l.Window, Anchor: l.Anchor, CountDenied: l.CountDenied}
+				rival.apply(&l)
+				those[i].Limits[j] = l
+			}
 		}
 		r, err := newRun(rival.name, those, true)
 		if err != nil {

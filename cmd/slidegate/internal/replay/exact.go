@@ -8,9 +8,15 @@ const maxLimits = 32
 // exact is the exact log of the same limits on the same traffic, which the other ways to count are held against. It is
 // made of tallies and so takes quotas that no store would.
 type exact struct {
-	lanes  []exactLane
+	groups []exactGroup
 	chunks chunks
 	warm   int64 // keeps the compiler from leaving out what only warms the cache
+}
+
+// exactGroup is one group of keys.
+type exactGroup struct {
+	group *group
+	lanes []exactLane
 }
 
 type exactLane struct {
@@ -20,11 +26,15 @@ type exactLane struct {
 	charged     []tally
 }
 
-func newExact(lanes []lane) *exact {
-	e := &exact{}
-	for i := range lanes {
-		l := &lanes[i].limit
-		e.lanes = append(e.lanes, exactLane{quota: l.Quota, window: l.Window, countDenied: l.CountDenied})
+func newExact(groups []group) *exact {
+	e := &exact{groups: make([]exactGroup, len(groups))}
+	for i := range groups {
+		own := &e.groups[i]
+		own.group = &groups[i]
+		for j := range groups[i].lanes {
+			l := &groups[i].lanes[j].limit
+			own.lanes = append(own.lanes, exactLane{quota: l.Quota, window: l.Window, countDenied: l.CountDenied})
+		}
 	}
 	return e
 }
@@ -32,49 +42,90 @@ func newExact(lanes []lane) *exact {
 // each notes in every request what an exact log says of it.
 func (e *exact) each(requests []request) {
 	for len(requests) > 0 {
-		some := requests[:min(warmSize, len(requests))]
+		some := requests[:whole(requests, warmSize)]
 		requests = requests[len(some):]
 		e.warmUp(some)
-		for i := range some {
-			some[i].fits = e.decide(&some[i])
+		for len(some) > 0 {
+			parts := some[:chain(some)]
+			some = some[len(parts):]
+			e.decide(parts)
 		}
 	}
 }
 
 func (e *exact) warmUp(some []request) {
-	for i := range e.lanes {
-		charged := e.lanes[i].charged
-		for j := range some {
-			if key := some[j].key; int(key) < len(charged) {
+	for j := range some {
+		key, lanes := some[j].key, e.groups[some[j].group].lanes
+		for i := range lanes {
+			if charged := lanes[i].charged; int(key) < len(charged) {
 				e.warm += charged[key].sum
 			}
 		}
-		for j := range some {
-			if key := some[j].key; int(key) < len(charged) && charged[key].head != 0 {
+	}
+	for j := range some {
+		key, lanes := some[j].key, e.groups[some[j].group].lanes
+		for i := range lanes {
+			if charged := lanes[i].charged; int(key) < len(charged) && charged[key].head != 0 {
 				e.warm += int64(e.chunks.at(charged[key].head).used)
 			}
 		}
 	}
 }
 
-// decide returns which limits admit the request, the first in the lowest bit. If all do, it is charged to them.
-func (e *exact) decide(q *request) (fits uint32) {
-	if q.cost == 0 {
-		return 0 // it only looks, and is not judged
+// decide notes in the parts of a request which of their limits admit it. If all that have a say do, it is charged to them;
+// those in the shadow are charged each by itself. What costs nothing only looks, and is not judged.
+func (e *exact) decide(parts []request) {
+	all := true
+	for i := range parts {
+		q := &parts[i]
+		g := &e.groups[q.group]
+		if g.group.refuses() {
+			all = false
+		}
+		if q.fits = e.look(g, q); !g.group.Shadow && q.cost > 0 {
+			all = all && q.fits == 1<<len(g.lanes)-1
+		}
 	}
-	for i := range e.lanes {
-		l := &e.lanes[i]
+	for i := range parts {
+		q := &parts[i]
+		g := &e.groups[q.group]
+		if q.cost == 0 || e.refused(parts) {
+			continue
+		}
+		fits := all
+		if g.group.Shadow {
+			fits = q.fits == 1<<len(g.lanes)-1
+		}
+		for i := range g.lanes {
+			if l := &g.lanes[i]; fits || l.countDenied && q.fits>>i&1 == 0 && q.cost <= l.quota {
+				l.charge(&e.chunks, q)
+			}
+		}
+	}
+}
+
+// refused reports whether a deny list refuses the request.
+func (e *exact) refused(parts []request) bool {
+	for i := range parts {
+		if e.groups[parts[i].group].group.refuses() {
+			return true
+		}
+	}
+	return false
+}
+
+// look returns which limits of a group admit the request, the first in the lowest bit.
+func (e *exact) look(g *exactGroup, q *request) (fits uint32) {
+	if q.cost == 0 {
+		return 0
+	}
+	for i := range g.lanes {
+		l := &g.lanes[i]
 		l.charged = reach(l.charged, q.key)
 		t := &l.charged[q.key]
 		t.forget(&e.chunks, q.at, l.window)
 		if t.sum+q.cost <= l.quota {
 			fits |= 1 << i
-		}
-	}
-	all := fits == 1<<len(e.lanes)-1
-	for i := range e.lanes {
-		if l := &e.lanes[i]; all || l.countDenied && fits>>i&1 == 0 && q.cost <= l.quota {
-			l.charge(&e.chunks, q)
 		}
 	}
 	return fits

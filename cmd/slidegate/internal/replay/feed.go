@@ -24,7 +24,7 @@ type batch struct {
 // feed reads the traffic, numbers its keys and sorts it, in a goroutine of its own.
 type feed struct {
 	lines traffic.Lines
-	keys  *keys
+	keys  []*keys // by group
 	order *order
 	echo  bool // asked is wanted
 	full  chan *batch
@@ -32,14 +32,23 @@ type feed struct {
 	total Traffic
 	err   error // why the traffic ended, if not at its end; read it when full is closed
 
-	read []request // whose keys are still without numbers
-	list lookup    // of these
+	read  []request // whose keys are still without numbers
+	lists []keyList // of these, by group
 }
 
-func newFeed(lines traffic.Lines, distance rule.Micros, echo bool) *feed {
+// keyList is keys of one group that are looked up together, and where among those read they belong.
+type keyList struct {
+	lookup
+	places []int
+}
+
+func newFeed(lines traffic.Lines, groups int, distance rule.Micros, echo bool) *feed {
 	const batches = 3 // one being filled, one waiting, one being decided
-	f := &feed{lines: lines, keys: newKeys(), order: newOrder(distance), echo: echo,
+	f := &feed{lines: lines, keys: make([]*keys, groups), lists: make([]keyList, groups), order: newOrder(distance), echo: echo,
 		full: make(chan *batch, batches), spare: make(chan *batch, batches)}
+	for i := range f.keys {
+		f.keys[i] = newKeys()
+	}
 	for range batches {
 		f.spare <- &batch{requests: make([]request, 0, batchSize)}
 	}
@@ -60,14 +69,16 @@ func (f *feed) run(ctx context.Context) {
 			break
 		}
 		f.take(&line, b)
-		if len(f.read) == lookupSize {
+		if len(f.read) >= lookupSize {
 			b = f.hand(b, false)
 			f.err = ctx.Err()
 		}
 	}
 	f.hand(b, true)
 	f.total.Order = f.order.found
-	f.total.Keys = int64(f.keys.len())
+	for _, keys := range f.keys {
+		f.total.Keys += int64(keys.len())
+	}
 }
 
 // take notes a request. Its key gets its number later, together with others.
@@ -76,8 +87,14 @@ func (f *feed) take(line *traffic.Line, b *batch) {
 		f.total.From, f.total.To = line.At, line.At
 	}
 	f.total.From, f.total.To = min(f.total.From, line.At), max(f.total.To, line.At)
-	f.list.add(line.Key)
-	f.read = append(f.read, request{at: line.At, cost: line.Cost, seq: f.total.Requests})
+	if line.Parts == nil {
+		f.note(0, line.Key, request{at: line.At, cost: line.Cost, seq: f.total.Requests})
+	}
+	for i := range line.Parts {
+		part := &line.Parts[i]
+		more := i+1 < len(line.Parts)
+		f.note(part.Group, part.Key, request{at: line.At, cost: part.Cost, seq: f.total.Requests, more: more})
+	}
 	f.total.Requests++
 	f.total.Units += line.Cost
 	if f.echo {
@@ -85,14 +102,30 @@ func (f *feed) take(line *traffic.Line, b *batch) {
 	}
 }
 
+// note notes a request, or a part of one, whose key is of a group.
+func (f *feed) note(group int, key []byte, q request) {
+	own := &f.lists[group]
+	own.add(key)
+	own.places = append(own.places, len(f.read))
+	q.group = uint32(group)
+	f.read = append(f.read, q)
+}
+
 // number gives the keys of what has been read their numbers, and puts it in order.
 func (f *feed) number() {
-	f.keys.numbers(&f.list, func(i int, number uint32) {
-		f.read[i].key = number
+	for i := range f.read {
+		own := &f.lists[f.read[i].group]
+		if len(own.places) == 0 {
+			continue // its group's keys have their numbers
+		}
+		f.keys[f.read[i].group].numbers(&own.lookup, func(j int, number uint32) { f.read[own.places[j]].key = number })
+		own.places = own.places[:0]
+		own.reset()
+	}
+	for i := range f.read {
 		f.order.add(f.read[i])
-	})
+	}
 	f.read = f.read[:0]
-	f.list.reset()
 }
 
 // hand passes on what is ready, a batch at a time, and returns the batch to go on with. The last batch goes even if it is

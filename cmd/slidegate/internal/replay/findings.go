@@ -5,15 +5,16 @@ import "github.com/slidegate/slidegate/rule"
 // Findings are everything that a replay found out. They are plain values, made to be printed, drawn and written as JSON;
 // times are in microseconds, since the epoch or as lengths.
 type Findings struct {
-	Traffic     Traffic     `json:"traffic"`
-	Outcome     Outcome     `json:"outcome"`                // of the limits that were asked for
-	Timeline    Timeline    `json:"timeline"`               // of the same
-	Worst       []Trail     `json:"worst,omitempty"`        // the keys that were denied most, if trails were asked for
-	Compare     []Outcome   `json:"compare,omitempty"`      // one an algorithm, on the same traffic
-	NotCompared []Omission  `json:"not_compared,omitempty"` // algorithms that cannot count such limits, and why
-	Sweep       *Sweep      `json:"sweep,omitempty"`
-	Suggestion  *Suggestion `json:"suggestion,omitempty"`
-	Interrupted bool        `json:"interrupted,omitempty"` // the traffic was not read to its end
+	Traffic     Traffic         `json:"traffic"`
+	Outcome     Outcome         `json:"outcome"`                // of the limits that were asked for
+	Policies    []PolicyOutcome `json:"policies,omitempty"`     // what each policy did, where those of a file were replayed
+	Timeline    Timeline        `json:"timeline"`               // of the same
+	Worst       []Trail         `json:"worst,omitempty"`        // the keys that were denied most, if trails were asked for
+	Compare     []Outcome       `json:"compare,omitempty"`      // one an algorithm, on the same traffic
+	NotCompared []Omission      `json:"not_compared,omitempty"` // algorithms that cannot count such limits, and why
+	Sweep       *Sweep          `json:"sweep,omitempty"`
+	Suggestion  *Suggestion     `json:"suggestion,omitempty"`
+	Interrupted bool            `json:"interrupted,omitempty"` // the traffic was not read to its end
 }
 
 // Traffic is what the limits were held against.
@@ -47,13 +48,28 @@ type Outcome struct {
 	Lockout       Lockout      `json:"longest_lockout"`
 }
 
+// PolicyOutcome is what one policy of a file had to do with it. The counts are of requests.
+type PolicyOutcome struct {
+	Name       string `json:"name"`
+	Shadow     bool   `json:"shadow,omitempty"` // what it denies is counted here alone
+	Requests   int64  `json:"requests"`         // that face it
+	Denied     int64  `json:"denied"`           // by its limits or its deny list
+	DenyList   int64  `json:"deny_list"`
+	AllowList  int64  `json:"allow_list"`
+	Unlimited  int64  `json:"unlimited"`  // of keys whose override has no limits
+	Overridden int64  `json:"overridden"` // of keys whose override has other limits
+}
+
 // LimitOutcome is what one limit had to do with it.
 type LimitOutcome struct {
-	Limit   string      `json:"limit"` // as ParseLimit reads it
-	Quota   int64       `json:"quota"`
-	Window  rule.Micros `json:"window"`
-	Denied  int64       `json:"denied"`  // requests that this limit did not admit
-	Highest Highest     `json:"highest"` // the most units admitted in any window
+	Policy   string      `json:"policy,omitempty"`   // that it is of
+	Override string      `json:"override,omitempty"` // the key or pattern that it is for
+	Shadow   bool        `json:"shadow,omitempty"`
+	Limit    string      `json:"limit"` // as ParseLimit reads it
+	Quota    int64       `json:"quota"`
+	Window   rule.Micros `json:"window"`
+	Denied   int64       `json:"denied"`  // requests that this limit did not admit
+	Highest  Highest     `json:"highest"` // the most units admitted in any window
 	// WrongAdmitted and WrongDenied count the decisions that an exact log of the same quota and window made the other way
 	// on the same traffic.
 	WrongAdmitted int64 `json:"wrong_admitted"`
@@ -71,6 +87,7 @@ type Highest struct {
 
 // KeyOutcome is what happened to one key.
 type KeyOutcome struct {
+	Policy   string      `json:"policy,omitempty"`
 	Key      string      `json:"key"`
 	Requests int64       `json:"requests"`
 	Denied   int64       `json:"denied"`
@@ -80,6 +97,7 @@ type KeyOutcome struct {
 // Lockout is the longest time for which a key could not come in: from a refusal to its next admission, or to the moment at
 // which it would have been admitted if it did not ask so soon.
 type Lockout struct {
+	Policy string      `json:"policy,omitempty"`
 	Key    string      `json:"key"`
 	From   rule.Micros `json:"from"`
 	Length rule.Micros `json:"length"`

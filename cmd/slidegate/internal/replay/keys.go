@@ -15,6 +15,9 @@ type request struct {
 	seq  int64
 	key  uint32
 	fits uint32 // which limits of an exact log would admit it, the first in the lowest bit
+
+	group uint32 // what the key faces
+	more  bool   // the next one is a part of the same request
 }
 
 // keys gives every key a small number, so that all else is a slice indexed by it. It is a table by itself and not a map

@@ -80,18 +80,18 @@ func TestLanesDecideTogetherAsTheRule(t *testing.T) {
 		}
 		asks := drawTraffic(t, limits[0].Window, 60, jumping)
 		want := judge(t, limits, asks)
-		r, err := newRun("", limits, rapid.Bool().Draw(t, "exact"))
+		r, err := newRun("", onlyGroup(limits), rapid.Bool().Draw(t, "exact"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		requests, _ := numbered(asks)
 		for i := range requests {
-			if allowed := r.decide(&requests[i]); allowed != want[i].allowed || !slices.Equal(r.answers, want[i].answers) {
+			if allowed := r.decide(requests[i : i+1]); allowed != want[i].allowed || !slices.Equal(r.answers, want[i].answers) {
 				t.Fatalf("%v: request %d, %+v:\n%v %+v, want\n%v %+v",
 					limits, i, asks[i], allowed, r.answers, want[i].allowed, want[i].answers)
 			}
-			for n := range r.lanes {
-				checkLaneState(t, &r.lanes[n], requests[i].key, &want[i].states[n])
+			for n := range r.groups[0].lanes {
+				checkLaneState(t, &r.groups[0].lanes[n], requests[i].key, &want[i].states[n])
 			}
 		}
 	})
@@ -101,17 +101,17 @@ func TestLanesDecideTogetherAsTheRule(t *testing.T) {
 func TestWarmingUpChangesNothing(t *testing.T) {
 	for _, text := range []string{"3/1s", "3/1s segments=2", "3/1s sliding-log", "3/1s fixed-window", "3/1s token-bucket"} {
 		limits := []slidegate.Limit{slidegate.MustParseLimit(text)}
-		r, err := newRun("", limits, true)
+		r, err := newRun("", onlyGroup(limits), true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		some := []request{{at: origin, cost: 1, key: 3}, {at: origin, cost: 1, key: 1 << 30}}
 		r.warmUp(some)
-		if !r.decide(&some[0]) || r.answers[0].Remaining != 2 {
+		if !r.decide(some[:1]) || r.answers[0].Remaining != 2 {
 			t.Errorf("%s: %+v, want an admission that leaves 2", text, r.answers[0])
 		}
 		r.warmUp(some)
-		if !r.decide(&some[0]) || r.answers[0].Remaining != 1 {
+		if !r.decide(some[:1]) || r.answers[0].Remaining != 1 {
 			t.Errorf("%s: %+v, want an admission that leaves 1", text, r.answers[0])
 		}
 	}

@@ -100,14 +100,15 @@ func TestTheLogIsNeverWrong(t *testing.T) {
 	property(t, 400, func(t *rapid.T) {
 		limit := drawLimit(t, "")
 		limit = slidegate.Limit{Quota: limit.Quota, Window: limit.Window, CountDenied: limit.CountDenied, Algorithm: slidegate.SlidingLog}
-		r, err := newRun("", []slidegate.Limit{limit}, false)
+		r, err := newRun("", onlyGroup([]slidegate.Limit{limit}), false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := newExact(r.lanes)
+		log := newExact(r.groups)
 		for i, ask := range drawTraffic(t, limit.Window, 80, jumping) {
-			q := request{at: ask.at, cost: 1}
-			if fits, allowed := log.decide(&q) == 1, r.decide(&q); fits != allowed {
+			q := []request{{at: ask.at, cost: 1}}
+			log.decide(q)
+			if fits, allowed := q[0].fits == 1, r.decide(q); fits != allowed {
 				t.Fatalf("%v: request %d: the exact log says %v, the rule %v", limit, i, fits, allowed)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// maxPending bounds how many requests wait to be sorted, 32 bytes each.
+// maxPending bounds how many requests wait to be sorted, 40 bytes each.
 const maxPending = 1 << 20
 
 // order sorts traffic that is slightly out of order. Servers log a request when it ends and note when it began, so a slow
@@ -30,7 +30,8 @@ func newOrder(distance rule.Micros) *order {
 }
 
 func (o *order) add(r request) {
-	if r.at < o.latest {
+	further := len(o.pending) > 0 && o.pending[len(o.pending)-1].more // it is a further part of a request
+	if r.at < o.latest && !further {
 		o.found.OutOfOrder++
 		o.found.Furthest = max(o.found.Furthest, o.latest-r.at)
 		o.unsorted = true
@@ -45,11 +46,12 @@ func (o *order) add(r request) {
 // full tells whether it is time to call release.
 func (o *order) full() bool { return len(o.pending) >= o.enough }
 
-// release calls pass with the requests that waited long enough, or with all of them, in pieces of at most batchSize.
+// release calls pass with the requests that waited long enough, or with all of them, in pieces of about batchSize that do not end
+// within the parts of a request.
 func (o *order) release(all bool, pass func([]request)) {
 	if o.unsorted && o.distance > 0 {
 		slices.SortFunc(o.pending, func(a, b request) int {
-			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq))
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq), cmp.Compare(a.group, b.group))
 		})
 		o.unsorted = false
 	}
@@ -57,7 +59,9 @@ func (o *order) release(all bool, pass func([]request)) {
 	for _, r := range ready {
 		o.released = max(o.released, r.at)
 	}
-	for piece := range slices.Chunk(ready, batchSize) {
+	for rest := ready; len(rest) > 0; {
+		piece := rest[:whole(rest, batchSize)]
+		rest = rest[len(piece):]
 		pass(piece)
 	}
 	left := copy(o.pending, o.pending[len(ready):])
@@ -76,5 +80,5 @@ func (o *order) ready(all bool) int {
 	if len(o.pending) >= maxPending {
 		n = max(n, len(o.pending)-maxPending/2)
 	}
-	return n
+	return whole(o.pending, n)
 }

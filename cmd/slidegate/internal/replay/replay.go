@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 	"github.com/slidegate/slidegate/config"
 )
@@ -17,6 +18,8 @@ import (
 type Options struct {
 	// Limits are what every request faces, all at once.
 	Limits []slidegate.Limit
+	// Groups are, in place of Limits, what the keys of policies face; facing.Policies has them.
+	Groups []facing.Group
 	// Compare runs all algorithms on the same traffic, with the quotas and windows of Limits.
 	Compare bool
 	// Sweep holds the quotas that the first limit is tried with.
@@ -38,29 +41,23 @@ type Options struct {
 
 // Check returns an error that names what cannot be asked for, and the fix.
 func (o *Options) Check() error {
-	if len(o.Limits) == 0 {
+	groups := o.groups()
+	if len(groups[0].Limits) == 0 {
 		return invalid("Limits", "there is none; give at least one, such as 100/1m")
 	}
-	if len(o.Limits) > maxLimits {
-		return invalid("Limits", "%d at once are too many; the most is %d", len(o.Limits), maxLimits)
-	}
-	for i, limit := range o.Limits {
-		if err := limit.Check(); err != nil {
-			return invalid("Limits", "%w", reason(err))
-		}
-		for _, other := range o.Limits[:i] {
-			if limit == other {
-				return invalid("Limits", "%s is given twice; leave one out", limit)
-			}
-			if address(limit) == address(other) {
-				return invalid("Limits", "%s and %s would be charged to the same counts: give them different names", other, limit)
-			}
+	for _, group := range groups {
+		if err := checkLimits(group.Limits); err != nil {
+			return err
 		}
 	}
 	switch {
 	case o.Suggest && !(o.Percent >= 0 && o.Percent <= 100):
 		return invalid("Percent", "%v is not a percentage of keys from 0 to 100", o.Percent)
-	case o.Suggest && o.Limits[0].Algorithm == slidegate.TokenBucket && len(o.Sweep) == 0:
+	case o.Suggest && several(groups):
+		return invalid("Suggest", "a quota is suggested for one policy; choose one of the file, such as %s", groups[0].Policy)
+	case len(o.Sweep) > 0 && several(groups):
+		return invalid("Sweep", "other quotas are tried for one policy; choose one of the file, such as %s", groups[0].Policy)
+	case o.Suggest && groups[0].Limits[0].Algorithm == slidegate.TokenBucket && len(o.Sweep) == 0:
 		return invalid("Suggest", "a token bucket refills by its quota, so a quota can only be picked from tried ones: add a sweep, such as 10..1000")
 	case o.Top < 0:
 		return invalid("Top", "%d is not a number of keys", o.Top)
@@ -74,6 +71,35 @@ func (o *Options) Check() error {
 	return nil
 }
 
+// checkLimits returns an error if limits cannot be faced at once.
+func checkLimits(limits []slidegate.Limit) error {
+	if len(limits) > maxLimits {
+		return invalid("Limits", "%d at once are too many; the most is %d", len(limits), maxLimits)
+	}
+	for i, limit := range limits {
+		if err := limit.Check(); err != nil {
+			return invalid("Limits", "%w", reason(err))
+		}
+		for _, other := range limits[:i] {
+			if limit == other {
+				return invalid("Limits", "%s is given twice; leave one out", limit)
+			}
+			if address(limit) == address(other) {
+				return invalid("Limits", "%s and %s would be charged to the same counts: give them different names", other, limit)
+			}
+		}
+	}
+	return nil
+}
+
+// groups returns what keys face.
+func (o *Options) groups() []facing.Group {
+	if len(o.Groups) > 0 {
+		return o.Groups
+	}
+	return onlyGroup(o.Limits)
+}
+
 // address returns what a limit's counts belong to, of a limit that can be.
 func address(limit slidegate.Limit) string {
 	bound, _ := slidegate.Bind("", limit)
@@ -83,6 +109,7 @@ func address(limit slidegate.Limit) string {
 // replay is a replay under way.
 type replay struct {
 	opts   *Options
+	groups []facing.Group
 	feed   *feed
 	exact  *exact // nil if there is nothing to hold against it: it would be held against itself
 	main   *run
@@ -122,32 +149,38 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
 	}
-	r = &replay{opts: opts, feed: newFeed(lines, slidegate.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)}
-	if r.main, err = newRun("", opts.Limits, true); err != nil {
+	groups := opts.groups()
+	r = &replay{opts: opts, groups: groups}
+	r.feed = newFeed(lines, len(groups), slidegate.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)
+	if r.main, err = newRun("", groups, true); err != nil {
 		return nil, err
 	}
 	if opts.Compare || !r.main.itself {
-		r.exact = newExact(r.main.lanes)
+		r.exact = newExact(r.main.groups)
 	}
 	if opts.Compare {
-		r.rivals, r.found.NotCompared = compared(opts.Limits)
+		r.rivals, r.found.NotCompared = compared(groups)
 	}
-	if r.sweep, err = swept(opts.Limits, opts.Sweep); err != nil {
+	if r.sweep, err = swept(groups, opts.Sweep); err != nil {
 		return nil, err
 	}
+	first := groups[0].Limits[:1]
 	switch {
 	case !opts.Suggest:
-	case opts.Limits[0].Algorithm != slidegate.TokenBucket:
-		r.demand = newDemand(r.main.lanes[0].limit)
-	case len(opts.Limits) == 1:
+	case first[0].Algorithm != slidegate.TokenBucket:
+		r.demand = newDemand(r.main.groups[0].lanes[0].limit)
+	case len(groups[0].Limits) == 1 && len(groups) == 1:
 		r.alone = r.sweep
 	default:
-		if r.alone, err = swept(opts.Limits[:1], opts.Sweep); err != nil {
+		if r.alone, err = swept(onlyGroup(first), opts.Sweep); err != nil {
 			return nil, err
 		}
 	}
 	if opts.Decisions != nil {
 		r.out = newDecisions(opts.Decisions)
+	}
+	if several(groups) {
+		opts.Trails = 0 // a trail is of one key under one policy's limits
 	}
 	if opts.Suggest || opts.Trails > 0 {
 		r.spool, err = newSpool()
@@ -220,23 +253,31 @@ func (r *replay) decide(b *batch) error {
 
 // side returns what else the traffic goes through, each by itself.
 func (r *replay) side() (tasks []func([]request)) {
-	others := slices.Concat(r.rivals, r.sweep)
-	if len(r.opts.Limits) > 1 {
-		others = append(others, r.alone...)
-	}
-	for _, other := range others {
+	for _, other := range slices.Concat(r.rivals, r.sweep) {
 		tasks = append(tasks, func(requests []request) {
 			other.each(requests, func(*request, bool) {})
 		})
 	}
+	if len(r.alone) > 0 && r.alone[0] != r.sweep[0] {
+		for _, other := range r.alone {
+			tasks = append(tasks, ofFirstGroup(func(one []request) { other.decide(one) }))
+		}
+	}
 	if r.demand != nil {
-		tasks = append(tasks, func(requests []request) {
-			for i := range requests {
-				r.demand.add(&requests[i])
-			}
-		})
+		tasks = append(tasks, ofFirstGroup(func(one []request) { r.demand.add(&one[0]) }))
 	}
 	return tasks
+}
+
+// ofFirstGroup returns a task that has each request of the first group done, which other limits decide about as well.
+func ofFirstGroup(do func(one []request)) func([]request) {
+	return func(requests []request) {
+		for i := range requests {
+			if requests[i].group == 0 {
+				do(requests[i : i+1])
+			}
+		}
+	}
 }
 
 // collect puts together what one pass has found.
@@ -245,6 +286,7 @@ func (r *replay) collect() {
 	names := r.feed.keys
 	f.Traffic = r.feed.total
 	f.Outcome = r.main.outcome(names, r.opts.Top)
+	f.Policies = r.main.policies()
 	f.Timeline = r.line.findings()
 	for _, rival := range r.rivals {
 		f.Compare = append(f.Compare, rival.outcome(names, 0))
@@ -262,22 +304,23 @@ func (r *replay) again(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	worst := r.main.worst(r.opts.Trails)
-	followed, err := newTrails(r.opts.Limits, r.found.Timeline, worst)
+	worst := r.main.worstIn(1, r.opts.Trails)
+	followed, err := newTrails(r.groups[0].Limits, r.found.Timeline, worst)
 	if err != nil {
 		return err
 	}
 	trial, untried := r.trial()
 	var log *exact
 	if trial != nil {
-		log = newExact(trial.lanes)
+		log = newExact(trial.groups)
 	}
 	var read int64
 	err = r.spool.each(func(q *request) error {
 		followed.add(q)
 		if trial != nil {
-			q.fits = log.decide(q)
-			trial.decide(q)
+			one := [1]request{*q}
+			log.decide(one[:])
+			trial.decide(one[:])
 		}
 		if read++; read%batchSize == 0 {
 			return ctx.Err()
@@ -288,7 +331,7 @@ func (r *replay) again(ctx context.Context) error {
 		return err
 	}
 	names := r.feed.keys
-	r.found.Worst = followed.findings(worst, names, r.main)
+	r.found.Worst = followed.findings(worst, names[0], r.main)
 	if trial != nil {
 		r.found.Suggestion = &Suggestion{Percent: r.opts.Percent, Outcome: trial.outcome(names, r.opts.Top)}
 	}
@@ -301,7 +344,7 @@ func (r *replay) trial() (*run, error) {
 		return nil, nil
 	}
 	var quota int64
-	allowed := touchable(r.opts.Percent, r.feed.keys.len())
+	allowed := touchable(r.opts.Percent, r.feed.keys[0].len())
 	if r.demand != nil {
 		quota = r.demand.smallest(allowed)
 	} else {
@@ -310,8 +353,8 @@ func (r *replay) trial() (*run, error) {
 			return nil, err
 		}
 	}
-	limit := suggested(r.opts.Limits[0], quota)
-	trial, err := newRun("", []slidegate.Limit{limit}, true)
+	limit := suggested(r.groups[0].Limits[0], quota)
+	trial, err := newRun("", onlyGroup([]slidegate.Limit{limit}), true)
 	if err != nil {
 		return nil, invalid("Suggest", "the quota would be %d: %w", quota, reason(err))
 	}

@@ -4,17 +4,16 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
 // run is one set of limits that the traffic goes through.
 type run struct {
-	name     string
-	limits   []slidegate.Limit
-	lanes    []lane
-	measures []*measure // one a lane, or none if only the counts are asked for
-	itself   bool       // it is an exact log, which is never wrong
-	keys     []keyRun
+	name   string
+	groups []group
+	itself bool // it is an exact log, which is never wrong
 
 	admitted, denied           int64
 	unitsAdmitted, unitsDenied int64
@@ -24,6 +23,7 @@ type run struct {
 
 	answers []rule.Answer
 	items   []rule.Item
+	lent    []lent
 	warm    int64 // keeps the compiler from leaving out what only warms the cache
 }
 
@@ -38,27 +38,25 @@ type keyRun struct {
 
 // lockout is the longest of all.
 type lockout struct {
+	group  *group
 	key    uint32
 	from   rule.Micros
 	length rule.Micros
 	over   bool
 }
 
-// newRun makes a run over limits. With measured it finds out how well they do, for which requests are to go through an
-// exact log first.
-func newRun(name string, limits []slidegate.Limit, measured bool) (*run, error) {
-	r := &run{name: name, limits: limits, itself: true, answers: make([]rule.Answer, len(limits)), items: make([]rule.Item, len(limits))}
-	for _, limit := range limits {
-		bound, err := slidegate.Bind("", limit)
-		if err != nil {
+// newRun makes a run over the limits of groups. With measured it finds out how well they do, for which requests are to go
+// through an exact log first.
+func newRun(name string, groups []facing.Group, measured bool) (*run, error) {
+	r := &run{name: name, itself: true, groups: make([]group, len(groups))}
+	for i, given := range groups {
+		var err error
+		if r.groups[i], err = newGroup(given, measured); err != nil {
 			return nil, err
 		}
-		r.lanes = append(r.lanes, newLane(*bound.Rule()))
-		r.itself = r.itself && limit.Algorithm == slidegate.SlidingLog
-	}
-	for i := range r.lanes {
-		if measured {
-			r.measures = append(r.measures, &measure{census: newCensus(r.lanes[i].horizon())})
+		r.groups[i].place = i
+		for _, limit := range given.Limits {
+			r.itself = r.itself && limit.Algorithm == slidegate.SlidingLog
 		}
 	}
 	return r, nil
@@ -71,106 +69,107 @@ const warmSize = 16
 // processor's cache; it fetches those of several requests at once if it hears of them early.
 func (r *run) each(requests []request, decided func(q *request, allowed bool)) {
 	for len(requests) > 0 {
-		some := requests[:min(warmSize, len(requests))]
+		some := requests[:whole(requests, warmSize)]
 		requests = requests[len(some):]
 		r.warmUp(some)
-		for i := range some {
-			decided(&some[i], r.decide(&some[i]))
+		for len(some) > 0 {
+			parts := some[:chain(some)]
+			some = some[len(parts):]
+			decided(&parts[0], r.decide(parts))
 		}
 	}
 }
 
 func (r *run) warmUp(some []request) {
 	for i := range some {
-		key := some[i].key
-		if int(key) < len(r.keys) {
-			r.warm += r.keys[key].denied
+		key, g := some[i].key, &r.groups[some[i].group]
+		if int(key) < len(g.keys) {
+			r.warm += g.keys[key].denied
 		}
-		for l := range r.lanes {
-			r.warm += r.lanes[l].warmUp(key)
+		for l := range g.lanes {
+			r.warm += g.lanes[l].warmUp(key)
 		}
-		for _, m := range r.measures {
+		for _, m := range g.measures {
 			r.warm += m.warmUp(key)
 		}
 	}
 	for i := range some {
-		for _, m := range r.measures {
+		for _, m := range r.groups[some[i].group].measures {
 			r.warm += m.warmUpMore(some[i].key)
 		}
 	}
 }
 
 // decide lets one request through or refuses it, and leaves what each limit said in r.answers.
-func (r *run) decide(q *request) (allowed bool) {
-	for i, m := range r.measures {
-		m.begin(&r.lanes[i], q)
+func (r *run) decide(parts []request) (allowed bool) {
+	q := &parts[0]
+	g := &r.groups[q.group]
+	if len(parts) > 1 || len(g.lanes) == 0 || g.Shadow {
+		return r.decideParts(parts)
 	}
-	if len(r.lanes) == 1 {
-		r.answers[0] = r.lanes[0].take(q.key, q.at, q.cost)
+	g.begin(q)
+	if len(g.lanes) == 1 {
+		r.answers = append(r.answers[:0], g.lanes[0].take(q.key, q.at, q.cost))
 		allowed = r.answers[0].Allowed
 	} else {
-		allowed = r.decideAll(q)
+		r.answers, r.items = r.answers[:0], r.items[:0]
+		r.lend(g, q)
+		allowed = r.settle(q.at)
 	}
-	for i, m := range r.measures {
-		admits := r.answers[i].Allowed
-		fits := q.fits>>i&1 != 0
-		if r.itself {
-			fits = admits
-		}
-		m.end(&r.lanes[i], q, fits, admits, allowed)
+	g.end(q, r.answers, allowed, r.itself)
+	if q.cost == 0 && g.Policy != "" {
+		allowed = true // as the service has it: what costs nothing is never refused by a policy
 	}
 	r.count(q, allowed)
+	r.countKey(g, q, r.answers, allowed)
 	return allowed
 }
 
-// decideAll decides over several limits at once.
-func (r *run) decideAll(q *request) (allowed bool) {
-	for i := range r.lanes {
-		l := &r.lanes[i]
-		l.reach(q.key)
-		r.items[i] = rule.Item{Limit: &l.limit, State: l.borrow(q.key), Cost: q.cost}
-	}
-	rule.Decide(rule.Take, r.items, q.at, r.answers)
-	allowed = true
-	for i := range r.lanes {
-		r.lanes[i].restore(q.key)
-		allowed = allowed && r.answers[i].Allowed
-	}
-	return allowed
-}
-
+// count counts a request.
 func (r *run) count(q *request, allowed bool) {
-	r.keys = reach(r.keys, q.key)
 	r.latest = max(r.latest, q.at)
-	k := &r.keys[q.key]
-	k.requests++
 	if allowed {
 		r.admitted++
 		r.unitsAdmitted += q.cost
-		if k.opens != 0 && q.cost > 0 {
-			r.unlock(q.key, k, q.at, true)
-		}
 		return
 	}
 	r.denied++
 	r.unitsDenied += q.cost
-	if k.denied == 0 {
+}
+
+// countKey counts a request for its key in a group, of which the answers are. Where there are none, the group had no say.
+func (r *run) countKey(g *group, q *request, answers []rule.Answer, allowed bool) {
+	g.keys = reach(g.keys, q.key)
+	k := &g.keys[q.key]
+	k.requests++
+	g.requests++
+	if allowed || admitted(answers) {
+		if allowed && k.opens != 0 && q.cost > 0 {
+			r.unlock(g, q.key, q.at, true)
+		}
+		return
+	}
+	g.denied++
+	k.denied++
+	if g.Shadow {
+		return
+	}
+	if k.denied == 1 {
 		r.touched++
 	}
-	k.denied++
 	if k.opens != 0 && q.at > k.opens {
-		r.unlock(q.key, k, q.at, true) // it could have come in meanwhile, and did not try
+		r.unlock(g, q.key, q.at, true) // it could have come in meanwhile, and did not try
 	}
 	if k.opens == 0 {
 		k.lockedSince = q.at
 	}
-	k.opens = max(k.opens, q.at+r.wait())
+	k.opens = max(k.opens, q.at+wait(answers))
 }
 
-// wait returns how long the request that was just refused has to wait, 0 if no waiting helps.
-func (r *run) wait() (longest rule.Micros) {
-	for i := range r.answers {
-		if a := &r.answers[i]; !a.Allowed && a.RetryAfter != rule.Never {
+// wait returns how long a request that got these answers has to wait, 0 if no waiting helps.
+func wait(answers []rule.Answer) (longest rule.Micros) {
+	for i := range answers {
+		if a := &answers[i]; !a.Allowed && a.RetryAfter != rule.Never {
 			longest = max(longest, a.RetryAfter)
 		}
 	}
@@ -178,73 +177,128 @@ func (r *run) wait() (longest rule.Micros) {
 }
 
 // unlock ends the lock-out of a key: when it is admitted, or when it would have been.
-func (r *run) unlock(key uint32, k *keyRun, now rule.Micros, over bool) {
+func (r *run) unlock(g *group, key uint32, now rule.Micros, over bool) {
+	k := &g.keys[key]
 	length := min(now, k.opens) - k.lockedSince
 	k.lockout = max(k.lockout, length)
 	if l := &r.lockout; length > l.length {
-		*l = lockout{key: key, from: k.lockedSince, length: length, over: over}
+		*l = lockout{group: g, key: key, from: k.lockedSince, length: length, over: over}
 	}
 	k.opens = 0
 }
 
 // close ends the lock-outs that the traffic did not see the end of.
 func (r *run) close() {
-	for key := range r.keys {
-		if k := &r.keys[key]; k.opens != 0 {
-			r.unlock(uint32(key), k, k.opens, k.opens <= r.latest)
+	for i := range r.groups {
+		g := &r.groups[i]
+		for key := range g.keys {
+			if opens := g.keys[key].opens; opens != 0 {
+				r.unlock(g, uint32(key), opens, opens <= r.latest)
+			}
 		}
 	}
 }
 
-// outcome returns what the run did, with the keys that were denied most.
-func (r *run) outcome(names *keys, top int) Outcome {
+// outcome returns what the run did, with the keys that were denied most. Names has those of the keys, by group.
+func (r *run) outcome(names []*keys, top int) Outcome {
 	r.close()
 	o := Outcome{
 		Name: r.name, Admitted: r.admitted, Denied: r.denied,
 		UnitsAdmitted: r.unitsAdmitted, UnitsDenied: r.unitsDenied, KeysTouched: r.touched,
 		TopDenied: []KeyOutcome{},
 	}
-	for i, limit := range r.limits {
-		found := LimitOutcome{Limit: limit.String(), Quota: limit.Quota, Window: rule.Micros(limit.Window.Microseconds())}
-		if r.measures != nil {
-			m := r.measures[i]
+	for i := range r.groups {
+		o.Limits = append(o.Limits, r.groups[i].outcomes(names[i])...)
+	}
+	if l := r.lockout; l.length > 0 {
+		o.Lockout = Lockout{Policy: l.group.Policy, Key: names[l.group.place].name(l.key), From: l.from, Length: l.length, Ended: l.over}
+	}
+	for _, w := range r.worst(top) {
+		g := &r.groups[w.group]
+		k := &g.keys[w.key]
+		o.TopDenied = append(o.TopDenied, KeyOutcome{
+			Policy: g.Policy, Key: names[w.group].name(w.key), Requests: k.requests, Denied: k.denied, Lockout: k.lockout,
+		})
+	}
+	return o
+}
+
+// outcomes returns what the limits of a group did.
+func (g *group) outcomes(names *keys) (all []LimitOutcome) {
+	for i, limit := range g.Limits {
+		found := LimitOutcome{
+			Policy: g.Policy, Override: g.Override, Shadow: g.Shadow,
+			Limit: limit.String(), Quota: limit.Quota, Window: rule.Micros(limit.Window.Microseconds()),
+		}
+		if g.measures != nil {
+			m := g.measures[i]
 			found.Denied, found.WrongAdmitted, found.WrongDenied = m.denied, m.wrongAdmitted, m.wrongDenied
 			if m.highest > 0 {
 				found.Highest = Highest{Units: m.highest, Key: names.name(m.highestKey), At: m.highestAt}
 			}
 			found.LiveKeys, found.StateBytes = m.census.most.keys, m.census.most.bytes
 		}
-		o.Limits = append(o.Limits, found)
+		all = append(all, found)
 	}
-	if l := r.lockout; l.length > 0 {
-		o.Lockout = Lockout{Key: names.name(l.key), From: l.from, Length: l.length, Ended: l.over}
+	return all
+}
+
+// policies returns what each policy did, where the groups are of some.
+func (r *run) policies() (all []PolicyOutcome) {
+	for i := range r.groups {
+		g := &r.groups[i]
+		if g.Policy == "" {
+			continue
+		}
+		if len(all) == 0 || all[len(all)-1].Name != g.Policy {
+			all = append(all, PolicyOutcome{Name: g.Policy, Shadow: g.Shadow})
+		}
+		p := &all[len(all)-1]
+		p.Requests += g.requests
+		p.Denied += g.denied
+		switch {
+		case g.By == policy.ByAllowList:
+			p.AllowList = g.requests
+		case g.By == policy.ByDenyList:
+			p.DenyList = g.requests
+		case g.By == policy.ByUnlimited:
+			p.Unlimited = g.requests
+		case g.Override != "":
+			p.Overridden += g.requests
+		}
 	}
-	for _, key := range r.worst(top) {
-		k := &r.keys[key]
-		o.TopDenied = append(o.TopDenied, KeyOutcome{Key: names.name(key), Requests: k.requests, Denied: k.denied, Lockout: k.lockout})
-	}
-	return o
+	return all
+}
+
+// place is a key of a group.
+type place struct {
+	group int
+	key   uint32
 }
 
 // worst returns at most n keys that were denied, the most denied first; among equals, the one that came first.
-func (r *run) worst(n int) []uint32 {
-	var list []uint32
-	for key := range r.keys {
-		if r.keys[key].denied == 0 || n == 0 {
+func (r *run) worst(n int) []place { return r.worstIn(len(r.groups), n) }
+
+// worstIn is worst among the first groups.
+func (r *run) worstIn(groups, n int) (list []place) {
+	denied := func(p place) int64 { return r.groups[p.group].keys[p.key].denied }
+	for i := range groups {
+		if r.groups[i].Shadow {
 			continue
 		}
-		if len(list) == n && r.keys[key].denied <= r.keys[list[n-1]].denied {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(list, r.keys[key].denied, func(k uint32, denied int64) int {
-			if r.keys[k].denied >= denied {
-				return -1
+		for key := range r.groups[i].keys {
+			own := place{i, uint32(key)}
+			if denied(own) == 0 || n == 0 || len(list) == n && denied(own) <= denied(list[n-1]) {
+				continue
 			}
-			return 1
-		})
-		list = slices.Insert(list, at, uint32(key))
-		if len(list) > n {
-			list = list[:n]
+			at, _ := slices.BinarySearchFunc(list, denied(own), func(p place, count int64) int {
+				if denied(p) >= count {
+					return -1
+				}
+				return 1
+			})
+			list = slices.Insert(list, at, own)
+			list = list[:min(n, len(list))]
 		}
 	}
 	return list

@@ -147,23 +147,23 @@ func TestLockoutsByHand(t *testing.T) {
 		},
 		"to its next admission": {
 			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 30*second, "a", 1}, {origin + 60*second, "a", 1}},
-			Lockout{"a", origin + 10*second, 50 * second, true},
+			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
 		"to when it would have been admitted": {
 			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + hour, "a", 1}},
-			Lockout{"a", origin + 10*second, 50 * second, true},
+			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
 		"not over when the traffic is": {
 			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 20*second, "a", 1}},
-			Lockout{"a", origin + 10*second, 50 * second, false},
+			Lockout{"", "a", origin + 10*second, 50 * second, false},
 		},
 		"over, though it did not ask again": {
 			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + hour, "b", 1}},
-			Lockout{"a", origin + 10*second, 50 * second, true},
+			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
 		"a look does not end it": {
 			[]asked{{origin, "a", 1}, {origin + 10*second, "a", 1}, {origin + 20*second, "a", 0}, {origin + 60*second, "a", 1}},
-			Lockout{"a", origin + 10*second, 50 * second, true},
+			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
 		"what is never admitted locks nobody out": {
 			[]asked{{origin, "a", 2}, {origin + second, "a", 2}, {origin + hour, "a", 1}},
@@ -174,7 +174,7 @@ func TestLockoutsByHand(t *testing.T) {
 				{origin, "a", 1}, {origin, "b", 1}, {origin + 10*second, "b", 1}, {origin + 10*second, "a", 1},
 				{origin + 60*second, "a", 1}, {origin + 60*second, "b", 1}, {origin + 70*second, "a", 1}, {origin + 120*second, "a", 1},
 			},
-			Lockout{"a", origin + 10*second, 50 * second, true},
+			Lockout{"", "a", origin + 10*second, 50 * second, true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestLockoutsByHand(t *testing.T) {
 	// Refusals that count keep the door shut: each puts off the next admission.
 	asks := []asked{{origin, "a", 1}, {origin + 50*second, "a", 1}, {origin + 100*second, "a", 1}}
 	got := find(t, Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text + " count-denied")}}, asks).Outcome.Lockout
-	if want := (Lockout{"a", origin + 50*second, 110 * second, false}); got != want {
+	if want := (Lockout{"", "a", origin + 50*second, 110 * second, false}); got != want {
 		t.Errorf("with refusals that count: %+v, want %+v", got, want)
 	}
 }

@@ -30,6 +30,9 @@ func (s *spool) write(batch []request) error {
 	var entry [3 * binary.MaxVarintLen64]byte
 	for i := range batch {
 		q := &batch[i]
+		if q.group != 0 {
+			continue // what is asked later is about the first limit
+		}
 		n := binary.PutVarint(entry[:], int64(q.at-s.last.at))
 		n += binary.PutUvarint(entry[n:], uint64(q.key))
 		n += binary.PutUvarint(entry[n:], uint64(q.cost))

@@ -74,7 +74,7 @@ func suggested(limit slidegate.Limit, quota int64) slidegate.Limit {
 func fromSweep(runs []*run, allowed int64) (int64, error) {
 	for _, r := range runs {
 		if r.touched <= allowed {
-			return r.limits[0].Quota, nil
+			return r.groups[0].Limits[0].Quota, nil
 		}
 	}
 	return 0, invalid("Suggest", "every quota of the sweep touches more than %d keys: sweep further up", allowed)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -94,14 +94,16 @@ func rounded(x float64) int64 {
 }
 
 // swept returns a run for every quota of the first limit, the others left as they are.
-func swept(limits []slidegate.Limit, quotas []int64) ([]*run, error) {
+func swept(groups []facing.Group, quotas []int64) ([]*run, error) {
 	var runs []*run
 	for _, quota := range quotas {
-		those := slices.Clone(limits)
-		those[0].Quota = quota
-		if those[0].Burst == limits[0].Quota {
-			those[0].Burst = quota // a bucket as large as the quota stays so
+		those := slices.Clone(groups)
+		those[0].Limits = slices.Clone(those[0].Limits)
+		first := &those[0].Limits[0]
+		if first.Burst == first.Quota {
+			first.Burst = quota // a bucket as large as the quota stays so
 		}
+		first.Quota = quota
 		r, err := newRun("", those, false)
 		if err != nil {
 			return nil, invalid("Sweep", "quota %d: %w", quota, reason(err))
@@ -115,7 +117,7 @@ func sweepFindings(runs []*run) *Sweep {
 	s := &Sweep{}
 	for _, r := range runs {
 		s.Points = append(s.Points, SweepPoint{
-			Quota: r.limits[0].Quota, Admitted: r.admitted, Denied: r.denied, KeysTouched: r.touched,
+			Quota: r.groups[0].Limits[0].Quota, Admitted: r.admitted, Denied: r.denied, KeysTouched: r.touched,
 		})
 	}
 	s.Knee = knee(s.Points)

@@ -5,7 +5,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// trails follows a few keys through the traffic again and notes their exact counts over time.
+// trails follows a few keys of the first group through the traffic again and notes their exact counts over time.
 type trails struct {
 	run     *run
 	limit   rule.Limit // the first one, which the counts are held against
@@ -26,14 +26,14 @@ type curve struct {
 	points []int64
 }
 
-func newTrails(limits []slidegate.Limit, line Timeline, keys []uint32) (*trails, error) {
-	r, err := newRun("", limits, false)
+func newTrails(limits []slidegate.Limit, line Timeline, keys []place) (*trails, error) {
+	r, err := newRun("", onlyGroup(limits), false)
 	if err != nil {
 		return nil, err
 	}
-	t := &trails{run: r, limit: r.lanes[0].limit, line: line, numbers: map[uint32]uint32{}, of: make([]trail, len(keys))}
+	t := &trails{run: r, limit: r.groups[0].lanes[0].limit, line: line, numbers: map[uint32]uint32{}, of: make([]trail, len(keys))}
 	for i, key := range keys {
-		t.numbers[key] = uint32(i)
+		t.numbers[key.key] = uint32(i)
 	}
 	return t, nil
 }
@@ -43,9 +43,9 @@ func (t *trails) add(q *request) {
 	if !followed {
 		return
 	}
-	own := *q
-	own.key = number
-	allowed := t.run.decide(&own)
+	own := [1]request{*q}
+	own[0].key = number
+	allowed := t.run.decide(own[:])
 	key := &t.of[number]
 	t.note(&key.asked, q.at, q.cost)
 	if allowed {
@@ -75,14 +75,15 @@ func (t *trails) reach(c *curve, to int) {
 	}
 }
 
-func (t *trails) findings(keys []uint32, names *keys, r *run) []Trail {
+func (t *trails) findings(keys []place, names *keys, r *run) []Trail {
 	var found []Trail
 	for i, key := range keys {
 		own := &t.of[i]
 		t.reach(&own.asked, len(t.line.Buckets)-1)
 		t.reach(&own.admitted, len(t.line.Buckets)-1)
+		k := &r.groups[key.group].keys[key.key]
 		found = append(found, Trail{
-			Key: names.name(key), Requests: r.keys[key].requests, Denied: r.keys[key].denied,
+			Key: names.name(key.key), Requests: k.requests, Denied: k.denied,
 			Asked: own.asked.points, Admitted: own.admitted.points,
 		})
 	}

@@ -3,16 +3,16 @@ package server
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"net/netip"
 	"os"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
+	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 )
 
 // listen opens the address of an option, within the bounds of connections.
 func (s *Server) listen(option, address string) (*connlimit.Listener, error) {
-	inner, err := net.Listen("tcp", address)
+	inner, err := addresses.Listen(address)
 	if err != nil {
 		return nil, invalid(option, "%w", err)
 	}

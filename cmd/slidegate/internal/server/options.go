@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
+	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/config"
@@ -26,7 +27,7 @@ type Options struct {
 	// EnvoyAnswers says how Envoy is answered. Its Logger, MeterProvider and ClosedIsError are the server's to set.
 	EnvoyAnswers envoy.Options
 
-	// Addresses to listen on, as host:port; a door whose address is empty stays shut. Admin has the metrics, explain, reset
+	// Addresses to listen on, as host:port or unix:/path; a door whose address is empty stays shut. Admin has the metrics, explain, reset
 	// and top: whoever can reach it can see keys. It must be on loopback, unless there are tokens.
 	HTTP, GRPC, RESP, Admin string
 	// Metrics is an address for /metrics and /healthz alone, without a token and without TLS, for collectors that cannot show one. No
@@ -112,6 +113,13 @@ func (o Options) validate() (Options, error) {
 	if err := o.TLS.validate(); err != nil {
 		return o, err
 	}
+	for _, door := range []struct{ option, address string }{
+		{"HTTP", o.HTTP}, {"GRPC", o.GRPC}, {"RESP", o.RESP}, {"Admin", o.Admin}, {"Metrics", o.Metrics},
+	} {
+		if err := addresses.Check(door.address); err != nil && door.address != "" {
+			return o, invalid(door.option, "%w", err)
+		}
+	}
 	for _, host := range o.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, "/*: ") {
 			return o, invalid("AllowedHosts", "%q is not the name of a host; write it without a scheme, a port or a pattern, such as slidegate.internal", host)
@@ -151,6 +159,9 @@ func (s *Server) checkAdmin() error {
 
 // isLoopback tells whether only this machine can reach an address.
 func isLoopback(address string) bool {
+	if addresses.IsUnix(address) {
+		return true
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
+	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -111,7 +112,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
 		return err
 	}
-	checks := forward.Options{Trusted: s.opts.File.Service.TrustedProxies, Logger: s.log}
+	checks := forward.Options{Trusted: s.opts.File.Service.TrustedProxies, TrustUnix: addresses.IsUnix(s.opts.HTTP), Logger: s.log}
 	if s.NeedsToken() {
 		checks.ValidToken = func(token string) bool { return s.tokens.has(token) }
 	}
@@ -177,7 +178,7 @@ func (s *Server) Domains() []*envoy.Domain {
 func (s *Server) Address(name string) string {
 	for _, d := range s.doors {
 		if d.name == name {
-			return d.listener.Addr().String()
+			return addresses.Text(d.listener.Addr())
 		}
 	}
 	return ""

@@ -27,6 +27,7 @@ type refusedKey struct {
 	Refused int64     `json:"refused"`
 	TooMany int64     `json:"too_many"`
 	Last    time.Time `json:"last"`
+	Limits  []string  `json:"limits"` // that the key faces now; empty if it faces none any more
 }
 
 // topKeys remembers which keys were refused the most, in bounded memory, for an operator who asks which clients are
@@ -125,5 +126,12 @@ func (s *Server) listTop(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(map[string]any{"keys": s.top.list(n)}) // the client may be gone
+	keys := s.top.list(n)
+	for i := range keys {
+		keys[i].Limits = []string{}
+		for _, limit := range s.gate.LimitsOf(keys[i].Policy, keys[i].Key) {
+			keys[i].Limits = append(keys[i].Limits, limit.String())
+		}
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"keys": keys}) // the client may be gone
 }

@@ -13,6 +13,7 @@ import (
 var csvColumns = []string{
 	"kind", "name", "limit", "quota", "window_us", "requests", "keys", "admitted", "denied", "keys_touched", "highest",
 	"wrong_admitted", "wrong_denied", "longest_lockout_us", "live_keys", "state_bytes",
+	"policy", "override",
 }
 
 // CSV writes d as a table with a header: a row for every limit of the outcome, of the comparison and of the suggestion,
@@ -69,6 +70,10 @@ func (c *csvTable) outcome(kind string, o *replay.Outcome) {
 		cells["wrong_denied"] = decimal(l.WrongDenied)
 		cells["live_keys"] = decimal(l.LiveKeys)
 		cells["state_bytes"] = decimal(l.StateBytes)
+		if len(c.findings.Policies) > 1 {
+			cells["policy"] = inert(l.Policy)
+		}
+		cells["override"] = inert(l.Override)
 		c.row(cells)
 	}
 }

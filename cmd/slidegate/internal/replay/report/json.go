@@ -24,6 +24,7 @@ func JSON(w io.Writer, d *Document) error {
 		Title   string           `json:"title"`
 		Command string           `json:"command"`
 		Sources []traffic.Source `json:"sources"`
+		Notes   []string         `json:"notes,omitempty"`
 		*replay.Findings
-	}{d.Title, d.Command, sources, d.Findings})
+	}{d.Title, d.Command, sources, d.notes(), d.Findings})
 }

@@ -3,6 +3,8 @@ package report
 import (
 	"cmp"
 	"html/template"
+	"slices"
+	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
@@ -31,6 +33,15 @@ type page struct {
 	HasTrail bool
 
 	Interruption string
+
+	Of         string   // the only policy in words, if there is one
+	Unmatched  string   // how many requests face no policy
+	Notices    []string // what the traffic cannot say about the policies
+	LimitNames []string // if the limits need names
+	Lists      bool     // lists or overrides decided about something
+	Shadows    string
+
+	Top, TopSuggested []topKey
 }
 
 // figure is one of the large numbers at the top.
@@ -50,7 +61,7 @@ func newPage(d *Document) *page {
 		Document: d, F: f, Noun: noun(f), Verdict: verdict(f), Order: orderWords(f.Traffic.Order), Read: sumOfSources(d.Sources),
 		Requests: requestsOf(&f.Outcome), Figures: figures(f), Rows: compareRows(f), Quotas: quotaRows(f),
 		HasTrail: len(f.Worst) > 0 && len(f.Outcome.Limits) > 0,
-		Each:     cmp.Or(d.Per, "key"),
+		Each:     cmp.Or(d.Per, "key"), Notices: d.notes(), Lists: listsMatter(f), Top: topKeys(f, f.Outcome.TopDenied),
 	}
 	if f.Traffic.Requests > 0 {
 		p.Period = between(f.Traffic.From, f.Traffic.To) + " (" + span(f.Traffic.To-f.Traffic.From) + ")"
@@ -58,17 +69,32 @@ func newPage(d *Document) *page {
 	if f.Interrupted {
 		p.Interruption = interruptedWords
 	}
-	for i := range f.Outcome.Limits {
+	own := ownLimits(&f.Outcome)
+	for i := range own {
 		if i > 0 {
 			p.Headline += ", and "
 		}
-		p.Headline += rateWords(&f.Outcome.Limits[i], p.Noun)
+		p.Headline += rateWords(&own[i], p.Noun)
+	}
+	if len(f.Policies) > 1 {
+		p.Headline, p.Each = "T"+strings.TrimPrefix(policyNames(f), "t"), ""
+	} else if len(f.Policies) == 1 {
+		p.Of = policyNames(f)
+	}
+	if len(f.Outcome.Limits) > 1 || len(f.Policies) > 0 {
+		p.LimitNames = limitNames(f)
+	}
+	if slices.ContainsFunc(f.Policies, func(one replay.PolicyOutcome) bool { return one.Shadow }) {
+		p.Shadows = shadowWords
+	}
+	if p.Read.Unmatched > 0 {
+		p.Unmatched = unmatchedWords(p.Read.Unmatched)
 	}
 	if len(f.Outcome.Limits) == 1 {
 		p.Choices = choiceWords(f.Outcome.Limits[0].Limit)
 	}
 	if f.Suggestion != nil {
-		p.Advice = suggested(f)
+		p.Advice, p.TopSuggested = suggested(f), topKeys(f, f.Suggestion.Outcome.TopDenied)
 	}
 	return p
 }
@@ -242,3 +268,20 @@ func (p *page) drawing() drawing {
 }
 
 func milliseconds(t rule.Micros) float64 { return float64(t) / 1000 }
+
+// topKey is one of the keys that were denied most, with the policy that it is limited by if there are several.
+type topKey struct {
+	replay.KeyOutcome
+	Of string
+}
+
+func topKeys(f *replay.Findings, keys []replay.KeyOutcome) (top []topKey) {
+	for _, k := range keys {
+		of := ""
+		if len(f.Policies) > 1 {
+			of = visible(k.Policy, keyWidth)
+		}
+		top = append(top, topKey{k, of})
+	}
+	return top
+}

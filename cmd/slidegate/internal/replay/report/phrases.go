@@ -115,7 +115,12 @@ func requestsOf(o *replay.Outcome) int64 { return o.Admitted + o.Denied }
 func verdict(f *replay.Findings) string {
 	o := &f.Outcome
 	subject := "This limit"
-	if len(o.Limits) > 1 {
+	switch {
+	case len(f.Policies) == 1:
+		subject = "This policy"
+	case len(f.Policies) > 1:
+		subject = "These policies"
+	case len(o.Limits) > 1:
 		subject = "These limits"
 	}
 	if requestsOf(o) == 0 {

@@ -19,9 +19,13 @@ func Text(w io.Writer, d *Document) error {
 	f := d.Findings
 	textHead(&b, d)
 	textSources(&b, d.Sources, f.Traffic.Order)
+	for _, note := range d.notes() {
+		wrap(&b, "  ! "+visible(note, 4*hintWidth))
+	}
 	textTraffic(&b, f)
 	textOutcome(&b, f)
-	textTop(&b, "Denied most", f.Outcome.TopDenied)
+	textPolicies(&b, f)
+	textTop(&b, "Denied most", f, f.Outcome.TopDenied)
 	textCompare(&b, f)
 	textSweep(&b, f)
 	textSuggestion(&b, f)
@@ -65,7 +69,7 @@ func textTraffic(b *strings.Builder, f *replay.Findings) {
 
 func textOutcome(b *strings.Builder, f *replay.Findings) {
 	o := &f.Outcome
-	heading(b, "What "+limitTexts(o)+" would have done")
+	heading(b, "What "+subject(f)+" would have done")
 	t := table{left: 1}
 	t.add("admitted", number(o.Admitted), percent(o.Admitted, requestsOf(o)))
 	t.add("denied", number(o.Denied), percent(o.Denied, requestsOf(o)))
@@ -77,19 +81,23 @@ func textOutcome(b *strings.Builder, f *replay.Findings) {
 		facts.add("units", number(o.UnitsAdmitted)+" admitted, "+number(o.UnitsDenied)+" denied")
 	}
 	if o.Lockout.Length > 0 || o.Lockout.Key != "" {
-		facts.add("longest lock-out", span(o.Lockout.Length)+" ("+key(o.Lockout.Key)+" from "+moment(o.Lockout.From)+
+		facts.add("longest lock-out", span(o.Lockout.Length)+" ("+keyName(f, o.Lockout.Policy, o.Lockout.Key)+" from "+moment(o.Lockout.From)+
 			lockoutEnd(o.Lockout)+")")
 	}
 	for i := range o.Limits {
-		limitFacts(&facts, &o.Limits[i], requestsOf(o), len(o.Limits) > 1)
+		name := ""
+		if len(o.Limits) > 1 || len(f.Policies) > 0 {
+			name = limitName(f, &o.Limits[i])
+		}
+		limitFacts(&facts, &o.Limits[i], requestsOf(o), name)
 	}
 	facts.write(b)
 }
 
-// limitFacts adds what is known of one limit. Among several, it says which one and what was denied by it.
-func limitFacts(t *table, l *replay.LimitOutcome, requests int64, several bool) {
-	if several {
-		t.add(visible(l.Limit, keyWidth), "denied "+number(l.Denied)+" ("+percent(l.Denied, requests)+")")
+// limitFacts adds what is known of one limit. If it has a name, it says which one and what was denied by it.
+func limitFacts(t *table, l *replay.LimitOutcome, requests int64, name string) {
+	if name != "" {
+		t.add(name, "denied "+number(l.Denied)+" ("+percent(l.Denied, requests)+")")
 	}
 	highest := number(l.Highest.Units) + " of " + number(l.Quota)
 	if l.Highest.Units > 0 {
@@ -102,7 +110,7 @@ func limitFacts(t *table, l *replay.LimitOutcome, requests int64, several bool) 
 }
 
 // textTop prints the keys that were denied most.
-func textTop(b *strings.Builder, title string, keys []replay.KeyOutcome) {
+func textTop(b *strings.Builder, title string, f *replay.Findings, keys []replay.KeyOutcome) {
 	if len(keys) == 0 {
 		return
 	}
@@ -110,7 +118,7 @@ func textTop(b *strings.Builder, title string, keys []replay.KeyOutcome) {
 	t := table{left: 1}
 	t.add("key", "requests", "denied", "%", "longest lock-out")
 	for _, k := range keys {
-		t.add(key(k.Key), number(k.Requests), number(k.Denied), percent(k.Denied, k.Requests), span(k.Lockout))
+		t.add(keyName(f, k.Policy, k.Key), number(k.Requests), number(k.Denied), percent(k.Denied, k.Requests), span(k.Lockout))
 	}
 	t.write(b)
 }
@@ -201,5 +209,5 @@ func textSuggestion(b *strings.Builder, f *replay.Findings) {
 	}
 	heading(b, "Suggestion")
 	wrap(b, "  "+suggested(f))
-	textTop(b, "Denied most under the suggestion", f.Suggestion.Outcome.TopDenied)
+	textTop(b, "Denied most under the suggestion", f, f.Suggestion.Outcome.TopDenied)
 }

@@ -43,6 +43,9 @@ func oneSource(b *strings.Builder, s *traffic.Source) {
 	if s.Filtered > 0 {
 		t.add("filtered", number(s.Filtered))
 	}
+	if s.Unmatched > 0 {
+		t.add("for no policy", number(s.Unmatched)+" (no figure counts them)")
+	}
 	if s.Unreadable > 0 {
 		t.add("unreadable", number(s.Unreadable)+" ("+percent(s.Unreadable, s.Lines)+")")
 	}
@@ -64,6 +67,9 @@ func manySources(b *strings.Builder, sources []traffic.Source) {
 	t.add("all "+number(int64(len(sources))), "", number(s.Lines), number(s.Requests), number(s.Filtered), number(s.Unreadable),
 		number(s.KeyMissing))
 	t.write(b)
+	if s.Unmatched > 0 {
+		wrap(b, "  "+unmatchedWords(s.Unmatched))
+	}
 }
 
 // sumOfSources adds up what was read from all sources.
@@ -72,6 +78,7 @@ func sumOfSources(sources []traffic.Source) (sum traffic.Source) {
 		sum.Lines += sources[i].Lines
 		sum.Requests += sources[i].Requests
 		sum.Filtered += sources[i].Filtered
+		sum.Unmatched += sources[i].Unmatched
 		sum.Unreadable += sources[i].Unreadable
 		sum.KeyMissing += sources[i].KeyMissing
 	}

@@ -10,9 +10,11 @@ import (
 //
 //	127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b=c HTTP/1.0" 200 2326 "http://example.com/" "Mozilla/4.08"
 //
-// What follows is left alone: many servers and settings add fields of their own there.
+// What follows is left alone: many servers and settings add fields of their own there. A line that was cut short after
+// its status, as a full disk or a syslog with short lines leaves it, is still a request: what is cut off is missing.
 type clfParser struct {
 	combined bool
+	whole    bool // a line that is cut short is not taken
 	wants    wants
 	clock    clock
 	time     []byte
@@ -51,14 +53,17 @@ func (p *clfParser) parse(line []byte, e *entry) (why string) {
 	}
 	p.setRequest(request, e)
 	code, rest := word(rest)
-	if !isCount(code, 3) {
+	if !isCount(code, 3) || rest == nil && len(code) < 3 {
 		return "status: it is not a number after the request"
 	}
+	e.values[fieldStatus], e.values[fieldBytes] = present(code), nil
 	size, rest := word(rest)
-	if !isCount(size, 19) {
+	if !isCount(size, 19) && (len(size) > 0 || rest != nil || p.whole) {
 		return "bytes: it is not a number after the status"
 	}
-	e.values[fieldStatus], e.values[fieldBytes] = present(code), size
+	if len(size) > 0 && (rest != nil || !p.combined) {
+		e.values[fieldBytes] = size // of a combined log, the last number of a line may have lost digits
+	}
 	if p.combined {
 		return p.parseHeaders(rest, e)
 	}
@@ -119,12 +124,12 @@ func (p *clfParser) setRequest(request []byte, e *entry) {
 }
 
 func (p *clfParser) parseHeaders(rest []byte, e *entry) (why string) {
-	referer, rest, ok := quoted(rest)
-	if !ok {
+	referer, after, ok := quoted(rest)
+	if !ok && (p.whole || !isCut(rest)) {
 		return "referer: it is not in quotes after the bytes"
 	}
-	agent, _, ok := quoted(rest)
-	if !ok {
+	agent, _, ok := quoted(after)
+	if !ok && (p.whole || !isCut(after)) {
 		return "user agent: it is not in quotes after the referer"
 	}
 	for _, i := range p.referer {
@@ -135,6 +140,9 @@ func (p *clfParser) parseHeaders(rest []byte, e *entry) (why string) {
 	}
 	return ""
 }
+
+// isCut reports whether the line ends here, or within the quotes that text begins with.
+func isCut(text []byte) bool { return len(text) == 0 || text[0] == '"' && closingQuote(text) < 0 }
 
 // word returns what stands before the next space, and what after it.
 func word(text []byte) (first, rest []byte) {
@@ -150,20 +158,27 @@ func quoted(text []byte) (inside, rest []byte, ok bool) {
 	if len(text) == 0 || text[0] != '"' {
 		return nil, nil, false
 	}
+	end := closingQuote(text)
+	if end < 0 {
+		return nil, nil, false
+	}
+	inside, rest = text[1:end], text[end+1:]
+	if len(rest) == 0 {
+		return inside, nil, true
+	}
+	return inside, rest[1:], rest[0] == ' '
+}
+
+// closingQuote returns where the quote is that ends what text begins with, or -1.
+func closingQuote(text []byte) int {
 	for end := 1; ; end++ {
 		i := bytes.IndexByte(text[end:], '"')
 		if i < 0 {
-			return nil, nil, false
+			return -1
 		}
-		end += i
-		if isEscaped(text, end) {
-			continue
+		if end += i; !isEscaped(text, end) {
+			return end
 		}
-		inside, rest = text[1:end], text[end+1:]
-		if len(rest) == 0 {
-			return inside, nil, true
-		}
-		return inside, rest[1:], rest[0] == ' '
 	}
 }
 

@@ -12,12 +12,12 @@ func TestCLFThatCannotBeRead(t *testing.T) {
 		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x\\"`:               "",
 		`1.1.1.1 - - ` + time + ` "" 400 0 "-" "-"`:                               "",
 		`1.1.1.1 - "" ` + time + ` "GET /" 200 5 "" ""`:                           "",
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5`:                         "referer: it is not in quotes after the bytes",
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x`:                  "user agent: it is not in quotes after the referer",
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x\"`:                "user agent: it is not in quotes after the referer",
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-"`:                     "user agent: it is not in quotes after the referer",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5`:                         "", // cut short
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x`:                  "", // cut short
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-" "x\"`:                "", // cut short
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 5 "-"`:                     "", // cut short
 		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200 x "-" "-"`:                 "bytes: it is not a number after the status",
-		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200`:                           "bytes: it is not a number after the status",
+		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 200`:                           "", // cut short
 		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1" 2000 5 "-" "-"`:                "status: it is not a number after the request",
 		`1.1.1.1 - - ` + time + ` "GET / HTTP/1.1"200 5 "-" "-"`:                  "request: it is not in quotes after the time",
 		`1.1.1.1 - - ` + time + ` GET / HTTP/1.1 200 5 "-" "-"`:                   "request: it is not in quotes after the time",
@@ -77,5 +77,42 @@ func TestRequestsInCLF(t *testing.T) {
 		if strings.Join(got, "|") != want {
 			t.Errorf("%s: %q, want %q", request, strings.Join(got, "|"), want)
 		}
+	}
+}
+
+// A line that was cut short after its status is still a request.
+func TestLinesCutShort(t *testing.T) {
+	const whole = `203.0.113.7 - frank [10/Oct/2026:13:55:36 +0000] "POST /login HTTP/1.1" 200 2326 "http://example.com/" "Mozilla/4.08"`
+	status := strings.Index(whole, " 2326")
+	for _, format := range []Format{FormatCommon, FormatCombined, FormatAuto} {
+		for end := status; end < len(whole); end++ {
+			text := strings.Repeat(whole+"\n", 3) + whole[:end] + "\n"
+			r, err := NewReader("cut.log", strings.NewReader(text), Options{Format: format, Key: template(t, "{address} {path} {status}")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var line Line
+			for range 4 {
+				if err := r.Next(&line); err != nil {
+					t.Fatalf("%v: a log with the line %q: %v", format, whole[:end], err)
+				}
+			}
+			if want := "203.0.113.7 /login 200"; string(line.Key) != want {
+				t.Errorf("%v: the key of %q is %q, want %q", format, whole[:end], line.Key, want)
+			}
+			if format == FormatAuto && r.format != FormatCombined {
+				t.Errorf("a combined log with the line %q is taken for %v", whole[:end], r.format)
+			}
+		}
+	}
+	r, err := NewReader("cut.log", strings.NewReader(whole+"\n"+whole[:status-1]+"\n"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var line Line
+	for r.Next(&line) == nil {
+	}
+	if got := r.Source(); got.Requests != 1 || got.Unreadable != 1 {
+		t.Errorf("a line that was cut within its status: %+v, want 1 request and 1 unreadable line", got)
 	}
 }

@@ -26,8 +26,11 @@ func detect(lines [][]byte, opts *Options) (Format, error) {
 			best, most = format, n
 		}
 	}
-	if most == 0 {
+	switch {
+	case most == 0:
 		return FormatAuto, noFormat(lines)
+	case best == FormatCommon && 2*readable(lines, FormatCombined, opts) >= most:
+		return FormatCombined, nil // of which some lines were cut short
 	}
 	return best, nil
 }
@@ -50,6 +53,9 @@ func readable(lines [][]byte, format Format, opts *Options) int {
 	parser, err := s.newParser(p)
 	if err != nil {
 		return 0
+	}
+	if text, ok := parser.(*clfParser); ok {
+		text.whole = text.combined // a common log is not a combined one that was cut short
 	}
 	n, e := 0, newEntry(p.wants)
 	for _, line := range lines {

@@ -172,7 +172,7 @@ func (s shape) newParser(p *plan) (parser, error) {
 	return &linesParser{
 		jsonParser: general,
 		needKey:    p.wants.fields.has(fieldKey),
-		ownCost:    p.cost.source == costOwn,
+		ownCost:    p.wants.fields.has(fieldCost),
 		plain: len(p.wants.extras) == 0 && p.wants.fields&^setOf(fieldKey, fieldCost) == 0 &&
 			own.time[0] == s.table.time[0] && own.names[fieldKey][0] == s.table.names[fieldKey][0] &&
 			own.names[fieldCost][0] == s.table.names[fieldCost][0],

@@ -2,7 +2,9 @@ package traffic
 
 import (
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/httplimit"
 )
 
 // keyer makes the key of each request.
@@ -24,10 +26,13 @@ func (k *keyer) of(e *entry) (name []byte, missing bool) {
 	k.grouped = k.grouped[:0]
 	for i, slot := range k.slots {
 		value := e.values[slot]
-		if value == nil {
+		switch {
+		case value == nil:
 			missing = true
-		} else if slot == int(fieldAddress) {
+		case slot == int(fieldAddress):
 			value = k.group(value)
+		case slot == int(fieldHost) || slot == int(fieldPath):
+			value = canonical(field(slot), value)
 		}
 		k.values[i] = value
 	}
@@ -39,6 +44,24 @@ func (k *keyer) of(e *entry) (name []byte, missing bool) {
 	}
 	k.buf = k.template.AppendKey(k.buf[:0], k.values)
 	return k.buf, missing
+}
+
+// canonical returns a host or a path as the keys of live requests have it, so that all its spellings are one key here too.
+func canonical(f field, value []byte) []byte {
+	if f == fieldHost {
+		if host := httplimit.CanonicalHost(string(value)); host != string(value) {
+			return []byte(host)
+		}
+		return value
+	}
+	target, ok := facing.Target(string(value))
+	if !ok {
+		return value
+	}
+	if cleaned := config.CleanPath(target.Path); cleaned != string(value) {
+		return []byte(cleaned)
+	}
+	return value
 }
 
 // group returns the key of an address. What is no address, such as the name of a host, is taken as it is.

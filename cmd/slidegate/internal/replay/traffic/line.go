@@ -9,6 +9,16 @@ type Line struct {
 	Key  []byte      // who is limited
 	Cost int64       // units, 0 or more
 	Time []byte      // At as a JSON value, in the words of the input: 1767643391854 or "2026-11-15T06:48:34Z"
+	// Parts are what the request has to do with each policy that it faces, where policies are replayed; Key and Cost are then
+	// those of the first.
+	Parts []Part
+}
+
+// Part is one policy's part in a request.
+type Part struct {
+	Group int // of the groups of the policies
+	Key   []byte
+	Cost  int64
 }
 
 // Lines is traffic that can be read once, from its beginning to io.EOF.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/jsonscan"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/wording"
 )
@@ -38,6 +39,10 @@ type Options struct {
 	// status, bytes, key and cost. FormatJSON needs at least the time; in the other JSON formats it takes the place of
 	// what they usually have.
 	Fields map[string]string
+	// Policies are what requests face, and what makes their keys and costs where Key and Cost do not say; nil if there are
+	// none. A request that faces none of them is not taken. Of several, those whose key or cost a log does not have are
+	// left out, and Source.Notes says so.
+	Policies *facing.Policies
 }
 
 // check refuses what no log could be read by.
@@ -152,7 +157,7 @@ func (r *Reader) begin(opts *Options) error {
 		r.filter = &opts.Filter
 	}
 	r.format = format
-	r.source.Format, r.source.Packing = s.title(), r.in.packing
+	r.source.Format, r.source.Packing, r.source.Notes = s.title(), r.in.packing, r.plan.notes
 	return nil
 }
 

@@ -121,7 +121,8 @@ func TestDetection(t *testing.T) {
 	for text, want := range map[string]string{
 		combinedLine:                                "combined log",
 		common:                                      "common log",
-		combinedLine + combinedLine + common:        "common log", // which reads them all
+		combinedLine + combinedLine + common:        "combined log", // of which a line was cut short
+		combinedLine + common + common:              "common log",   // which reads them all
 		"server started\n\n\n" + combinedLine:       "combined log",
 		"\xEF\xBB\xBF" + line:                       "JSON lines",
 		"\x00\x00\x00\n" + line:                     "JSON lines", // as copying and truncating leaves it

@@ -3,7 +3,9 @@ package traffic
 import (
 	"net/textproto"
 	"slices"
+	"strings"
 
+	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -12,6 +14,8 @@ type plan struct {
 	wants wants
 	key   keyer
 	cost  coster
+	faces *faces // in place of key and cost, where policies are replayed
+	notes []string
 }
 
 // planFor works out what opts want of a log, and refuses what it cannot have.
@@ -24,17 +28,21 @@ func planFor(s shape, opts *Options) (*plan, error) {
 		}
 	}
 	p.wants.fields = filtered
-	if err := p.planKey(s, opts); err != nil {
+	if opts.Policies != nil {
+		return p, p.planFaces(s, opts)
+	}
+	var err error
+	if p.key, err = p.planKey(s, opts.Key, opts.Grouping); err != nil {
 		return nil, err
 	}
-	return p, p.planCost(s, opts)
+	p.cost, err = p.planCost(s, opts.Cost, opts.IgnoreOwnCost)
+	return p, err
 }
 
-func (p *plan) planKey(s shape, opts *Options) error {
-	p.key.grouping = opts.Grouping
-	p.key.template = opts.Key
-	parts := opts.Key.Fields()
-	if opts.Key.IsZero() {
+func (p *plan) planKey(s shape, template config.Template, grouping clientip.Grouping) (k keyer, err error) {
+	k = keyer{template: template, grouping: grouping}
+	parts := template.Fields()
+	if template.IsZero() {
 		parts = []config.Field{{Kind: config.FieldAddress}}
 		if s.format == FormatLines {
 			parts = []config.Field{{Kind: config.FieldKey}}
@@ -43,34 +51,33 @@ func (p *plan) planKey(s shape, opts *Options) error {
 	for _, part := range parts {
 		slot, ok := p.want(s, part)
 		if !ok {
-			return s.lacks("Key", part.String())
+			return k, s.lacks("Key", part.String())
 		}
-		p.key.slots = append(p.key.slots, slot)
+		k.slots = append(k.slots, slot)
 	}
-	p.key.values = make([][]byte, len(parts))
-	return nil
+	k.values = make([][]byte, len(parts))
+	return k, nil
 }
 
-func (p *plan) planCost(s shape, opts *Options) error {
-	if opts.Cost.IsZero() && s.format == FormatLines && !opts.IgnoreOwnCost {
-		p.cost.source = costOwn
+func (p *plan) planCost(s shape, cost config.Cost, ignoreOwn bool) (c coster, err error) {
+	if cost.IsZero() && s.format == FormatLines && !ignoreOwn {
 		p.wants.fields |= setOf(fieldCost)
-		return nil
+		return coster{source: costOwn}, nil
 	}
-	from, named := opts.Cost.Field()
+	from, named := cost.Field()
 	if !named {
-		p.cost.fixed, _ = opts.Cost.Fixed()
-		return nil
+		c.fixed, _ = cost.Fixed()
+		return c, nil
 	}
 	slot, ok := p.want(s, from)
 	if !ok {
-		return s.lacks("Cost", from.String())
+		return c, s.lacks("Cost", from.String())
 	}
-	p.cost = coster{source: costValue, value: slot, name: from.String()}
+	c = coster{source: costValue, value: slot, name: from.String()}
 	if from.Kind == config.FieldBytes {
-		p.cost.source = costBytes
+		c.source = costBytes
 	}
-	return nil
+	return c, nil
 }
 
 // kinds are the fields by the kinds that keys and costs know them by.
@@ -89,6 +96,9 @@ var kinds = map[config.FieldKind]field{
 // want asks for a field, and returns its place in the values of an entry, or false if the format cannot have it.
 func (p *plan) want(s shape, part config.Field) (slot int, ok bool) {
 	f, known := kinds[part.Kind]
+	if part.Kind == config.FieldHeader && strings.EqualFold(part.Name, "Host") {
+		f, known = fieldHost, true // as the keys of live requests have it
+	}
 	switch {
 	case known:
 		p.wants.fields |= setOf(f)

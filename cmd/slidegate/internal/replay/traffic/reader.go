@@ -61,6 +61,9 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 		r.source.Filtered++
 		return false, ""
 	}
+	if r.plan.faces != nil {
+		return r.face(line)
+	}
 	units, why := r.plan.cost.of(r.entry)
 	if why != "" {
 		return false, why
@@ -71,6 +74,23 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	}
 	r.source.Requests++
 	line.At, line.Time, line.Key, line.Cost = r.entry.at, r.entry.time, name, units
+	return true, ""
+}
+
+// face makes a request of the entry that has a part for each policy that it faces.
+func (r *Reader) face(line *Line) (taken bool, why string) {
+	parts, missing, why := r.plan.faces.of(r.entry)
+	switch {
+	case why != "":
+		return false, why
+	case len(parts) == 0:
+		r.source.Unmatched++
+		return false, ""
+	case missing:
+		r.source.KeyMissing++
+	}
+	r.source.Requests++
+	line.At, line.Time, line.Key, line.Cost, line.Parts = r.entry.at, r.entry.time, parts[0].Key, parts[0].Cost, parts
 	return true, ""
 }
 

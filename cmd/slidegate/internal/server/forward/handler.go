@@ -48,7 +48,7 @@ type Options struct {
 	// may ask from any address: in Authorization, in X-Slidegate-Token, or in the query as ?token=TOKEN, for proxies whose
 	// configuration sets no headers.
 	ValidToken func(token string) bool
-	// TrustUnix lets everybody ask who connects over a Unix socket.
+	// TrustUnix treats those who connect over a Unix socket as if they came from 127.0.0.1.
 	TrustUnix bool
 	// Logger gets why a question could not be answered, and warnings of requests from untrusted proxies, once a second at most;
 	// nil means nobody does. Keys are never in it.

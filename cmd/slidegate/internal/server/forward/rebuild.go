@@ -47,11 +47,17 @@ func passedOn(r *http.Request) bool {
 	return false
 }
 
+// onThisMachine is the address of those who have none because they connect over a Unix socket.
+var onThisMachine = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
 // trusts reports whether a peer may say whom it asks for because of its address. Everybody else could invent the headers.
 func (h *Handler) trusts(peer string) bool {
 	addr, ok := clientip.Parse(peer)
 	if !ok {
-		return h.opts.TrustUnix && (peer == "" || peer[0] == '@' || peer[0] == '/')
+		if !h.opts.TrustUnix || peer != "" && peer[0] != '@' && peer[0] != '/' {
+			return false
+		}
+		addr = onThisMachine
 	}
 	named := *h.trusted.Load()
 	if named == nil {

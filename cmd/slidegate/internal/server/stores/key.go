@@ -19,19 +19,19 @@ func keepKeyInRedis(client rueidis.Client, prefix string) func(context.Context, 
 	return func(ctx context.Context, proposed []byte) ([]byte, error) {
 		set := client.B().Set().Key(name).Value(rueidis.BinaryString(proposed)).Nx().Build()
 		if err := client.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) { // nil: there is one already
-			return nil, failed("redis", withoutArguments("SET", err))
+			return nil, failed("redis", refusedKeyCommand("SET", err))
 		}
 		kept, err := client.Do(ctx, client.B().Get().Key(name).Build()).AsBytes()
 		if err != nil {
-			return nil, failed("redis", withoutArguments("GET", err))
+			return nil, failed("redis", refusedKeyCommand("GET", err))
 		}
 		return kept, nil
 	}
 }
 
-// withoutArguments returns an error without what Redis says, but for its first word: it may repeat the arguments of the command, one of
+// refusedKeyCommand returns an error without what Redis says, but for its first word: it may repeat the arguments of the command, one of
 // which is the key.
-func withoutArguments(command string, err error) error {
+func refusedKeyCommand(command string, err error) error {
 	said, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return err

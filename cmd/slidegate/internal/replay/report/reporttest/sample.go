@@ -244,6 +244,7 @@ type Document struct {
 	Per      string
 	Findings *replay.Findings
 	Sources  []traffic.Source
+	Notes    []string
 }
 
 // Sample returns a new document every time, so that a test may change it; the simulation runs once.

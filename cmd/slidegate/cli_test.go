@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Version and help can be asked for as commands too.
+func TestVersionAndHelp(t *testing.T) {
+	version := regexp.MustCompile(`^slidegate \S+ \(commit \S+.*, ` + regexp.QuoteMeta(runtime.Version()) + `, ` + runtime.GOOS + `/` + runtime.GOARCH + `\)\n$`)
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		if got := mustCall(t, args...); !version.MatchString(got) {
+			t.Errorf("%v says %q, want it to match %s", args, got, version)
+		}
+	}
+	for _, pair := range [][2][]string{
+		{{"help"}, {"--help"}}, {{"help", "serve"}, {"serve", "--help"}}, {{"help", "config", "check"}, {"config", "check", "--help"}},
+	} {
+		if got, want := mustCall(t, pair[0]...), mustCall(t, pair[1]...); got != want || !strings.HasPrefix(got, "Usage: slidegate") {
+			t.Errorf("%v says\n%swant\n%s", pair[0], got, want)
+		}
+	}
+	if r := call(t, "help", "nosuch"); r.status != exitFailure || !strings.Contains(r.err, "nosuch") {
+		t.Errorf("help for a command that is not there: status %d: %s", r.status, r.err)
+	}
+	for want, settings := range map[string][]debug.BuildSetting{
+		"commit unknown":           nil,
+		"commit 0a1b":              {{Key: "vcs.revision", Value: "0a1b"}, {Key: "vcs.modified", Value: "false"}},
+		"commit 0a1b with changes": {{Key: "vcs.revision", Value: "0a1b"}, {Key: "vcs.modified", Value: "true"}},
+	} {
+		if got := commitOf(&debug.BuildInfo{Settings: settings}); got != want {
+			t.Errorf("%v: %q, want %q", settings, got, want)
+		}
+	}
+}
+
+// An address that cannot be one is refused with the fix, by every flag that takes one.
+func TestAddressesNameTheFix(t *testing.T) {
+	for _, door := range []string{"http", "grpc", "resp", "admin"} {
+		r := call(t, "serve", "--"+door, "18080")
+		if want := "--" + door + `: "18080" is a port without a host; write 127.0.0.1:18080`; r.status != exitFailure || !strings.Contains(r.err, want) {
+			t.Errorf("serve --%s 18080: status %d: %s, want %s", door, r.status, r.err, want)
+		}
+	}
+	for address, want := range map[string]string{"18080": ":18080 for all its addresses", "unix:/x": "host:port"} {
+		if r := call(t, "proxy", "--to", "http://localhost:1", "--http", address); r.status != exitFailure || !strings.Contains(r.err, want) {
+			t.Errorf("proxy --http %s: status %d: %s, want %s", address, r.status, r.err, want)
+		}
+	}
+}
+
+// All listeners can be Unix sockets, and the commands that ask can ask there.
+func TestUnixSockets(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	dir := t.TempDir()
+	at := func(name string) string { return "unix:" + filepath.Join(dir, name) }
+	s := launch(t, nil, "serve", "--limit", "1/1h sliding-log", "--http", at("http"), "--grpc", at("grpc"), "--resp", at("resp"), "--admin", at("admin"))
+	if !s.await("admin     unix:", "--unix-socket "+filepath.Join(dir, "http")) {
+		t.Fatalf("the service says\n%s", s.text())
+	}
+	asks{
+		{[]string{"allow", "me"}, exitOK, "allowed: 0 of 1 left"},
+		{[]string{"allow", "me"}, exitRefused, "refused"},
+	}.play(t, "--server", at("http"))
+	asks{
+		{[]string{"top"}, exitOK, `1/1h sliding-log  default "me"`},
+		{[]string{"reset", "me"}, exitOK, "reset"},
+	}.play(t, "--server", at("admin"))
+	asks{{[]string{"allow", "me"}, exitOK, "allowed"}}.play(t, "--server", at("http"))
+	resp, err := net.Dial("unix", filepath.Join(dir, "resp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Close()
+	var answer [7]byte
+	if _, err := resp.Write([]byte("PING\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := resp.Read(answer[:]); err != nil || string(answer[:]) != "+PONG\r\n" {
+		t.Errorf("PING is answered by %q, %v", answer, err)
+	}
+	asks{{[]string{"allow", "me"}, exitFailure, "is the service running?"}}.play(t, "--server", at("gone"))
+}
+
+// identity is a certificate with its key, in files.
+type identity struct{ cert, key string }
+
+// issue makes a certificate, signed by another or by itself.
+func issue(t *testing.T, name string, by *x509.Certificate, byKey *ecdsa.PrivateKey) (identity, *x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: by == nil, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if by == nil {
+		by, byKey = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, byKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity{
+		cert: write(t, name+".pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		key:  write(t, name+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
+	}, c, key
+}
+
+// The commands that ask can ask a service over TLS, with a certificate of their own if it wants one, and what goes wrong is
+// said with what to do about it.
+func TestAskOverTLS(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	authority, ca, caKey := issue(t, "authority", nil, nil)
+	server, _, _ := issue(t, "server", ca, caKey)
+	me, _, _ := issue(t, "me", ca, caKey)
+	stranger, _, _ := issue(t, "stranger", nil, nil)
+	secure := []string{"--tls-cert", server.cert, "--tls-key", server.key}
+	s := startSecure(t, secure...)
+	web := "https://" + s.door["http"]
+	asks{
+		{[]string{"allow", "me", "--ca", authority.cert}, exitOK, "allowed"},
+		{[]string{"allow", "me", "--insecure"}, exitOK, "allowed"},
+		{[]string{"allow", "me"}, exitFailure, "--ca FILE"},
+		{[]string{"allow", "me", "--ca", stranger.cert}, exitFailure, "--ca FILE"},
+		{[]string{"allow", "me", "--ca", me.key}, exitFailure, "no certificates"},
+		{[]string{"allow", "me", "--cert", me.cert}, exitFailure, "--key"},
+		{[]string{"allow", "me", "--key", me.key}, exitFailure, "--cert"},
+		{[]string{"allow", "me", "--ca", authority.cert, "--insecure"}, exitFailure, "leave one out"},
+	}.play(t, "--server", web)
+	asks{
+		{[]string{"allow", "me", "--server", "http://" + s.door["http"]}, exitFailure, "wants TLS: ask https://"},
+		{[]string{"allow", "me", "--ca", authority.cert, "--server", "https://localhost:" + portOf(s.door["http"])}, exitFailure, "a name that is in its certificate"},
+		{[]string{"allow", "me", "--insecure", "--server", "https://" + s.door["admin"]}, exitFailure, "there is no TLS at that address: ask http://"},
+		{[]string{"allow", "me", "--insecure", "--server", "http://127.0.0.1:1"}, exitFailure, "write https://"},
+		{[]string{"allow", "me", "--insecure", "--store", "redis://127.0.0.1:1"}, exitFailure, "leave them out"},
+		{[]string{"allow", "me", "--server", "http://127.0.0.1:1"}, exitFailure, "is the service running?"},
+	}.play(t)
+	if r := call(t, "allow", "me", "--server", web); strings.Contains(r.err, "is the service running?") {
+		t.Errorf("an untrusted certificate: %s, want no doubt that the service runs", r.err)
+	}
+	t.Run("client certificates", func(t *testing.T) {
+		s := startSecure(t, append(secure, "--tls-client-ca", authority.cert)...)
+		asks{
+			{[]string{"allow", "me", "--cert", me.cert, "--key", me.key}, exitOK, "allowed"},
+			{[]string{"allow", "me"}, exitFailure, "add --cert FILE and --key FILE"},
+			{[]string{"allow", "me", "--cert", stranger.cert, "--key", stranger.key}, exitFailure, "add --cert FILE and --key FILE"},
+		}.play(t, "--ca", authority.cert, "--server", "https://"+s.door["http"])
+	})
+}
+
+// startSecure is startServe with TLS, of which the service does not say how to try it.
+func startSecure(t *testing.T, args ...string) *serving {
+	t.Helper()
+	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "127.0.0.1:0"}
+	s := launch(t, nil, append(free, args...)...)
+	if !s.await("  admin  ") {
+		t.Fatalf("it does not run:\n%s", s.text())
+	}
+	for _, found := range regexp.MustCompile(`(?m)^  (http|admin) +https?://(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(s.text(), -1) {
+		s.door[found[1]] = found[2]
+	}
+	return s
+}
+
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return port
+}
+
+// A watch on a terminal draws over what it showed before, with the rate since then.
+func TestTopWatchRedraws(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	refused := 0
+	fake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if refused += 1000; refused == 3000 {
+			cancel()
+		}
+		_, _ = w.Write([]byte(`{"keys":[{"policy":"login","key":"k","refused":` + big.NewInt(int64(refused)).String() +
+			`,"last":"2026-11-15T12:00:00Z","limits":["3/1h"]}]}`))
+	}))
+	defer fake.Close()
+	var out, errs bytes.Buffer
+	status := run(ctx, &console{in: os.Stdin, out: &out, err: &errs, screen: true}, []string{"top", "--watch", "1ms", "--server", fake.URL})
+	if status != exitOK || errs.Len() > 0 {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	screens := strings.Split(out.String(), toCorner)[1:]
+	if len(screens) < 2 {
+		t.Fatalf("%d screens, want at least 2:\n%q", len(screens), out.String())
+	}
+	for i, want := range []string{` 1000 +- .* 3/1h +login "k"`, ` 2000 +[1-9][0-9.]* .* 3/1h +login "k"`} {
+		if !regexp.MustCompile(want).MatchString(screens[i]) || !strings.HasSuffix(screens[i], clearLine+"\n"+clearRest) ||
+			strings.Count(screens[i], "\n") != strings.Count(screens[i], clearLine+"\n") {
+			t.Errorf("screen %d is %q, want it to match %s, and to clear what was there", i, screens[i], want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package proxies_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// soon is how long a request may take while the service hangs: the examples wait for 250 ms, and this machine may be busy.
+const soon = 5 * time.Second
+
+// While the service hangs, or is gone, requests through the proxies of the documentation pass or are refused, as the example
+// says, and do not wait.
+func TestServiceAway(t *testing.T) {
+	for name, test := range map[string]struct {
+		front         func(t *testing.T, service, app string) string
+		hanging, gone int
+	}{
+		"nginx":      {func(t *testing.T, service, app string) string { return nginx(t, service, app) }, 200, 200},
+		"caddy":      {func(t *testing.T, service, app string) string { return caddy(t, "Caddyfile", service, app) }, 504, 502},
+		"caddy open": {func(t *testing.T, service, app string) string { return caddy(t, "open.Caddyfile", service, app) }, 200, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := startApplication(t)
+			service, process := serve(t)
+			address := test.front(t, service, app.address())
+			for i, want := range []int{200, 200, 200, 429} {
+				if got := send(t, address, "POST /login", "a body"); got != want {
+					t.Fatalf("login %d: status %d, want %d", i+1, got, want)
+				}
+			}
+			stop(t, process)
+			for range 3 {
+				began := time.Now()
+				if got := send(t, address, "POST /login", "a body"); got != test.hanging {
+					t.Errorf("the service hangs: status %d, want %d", got, test.hanging)
+				}
+				if took := time.Since(began); took > soon {
+					t.Errorf("the service hangs: a request took %v", took)
+				}
+			}
+			testkit.NoError(t, process.Signal(syscall.SIGCONT))
+			testkit.Eventually(t, "the limit to hold again", func() bool { return send(t, address, "POST /login", "a body") == 429 })
+			testkit.NoError(t, process.Kill())
+			testkit.Eventually(t, "the service to be gone", func() bool { return send(t, address, "POST /login", "a body") == test.gone })
+			app.mu.Lock()
+			defer app.mu.Unlock()
+			for i, body := range app.bodies {
+				if body != "a body" {
+					t.Errorf("request %d reached the application with the body %q, want %q", i+1, body, "a body")
+				}
+			}
+		})
+	}
+}
+
+// An error of the application is its own: it is not asked a second time because the service is thought to be away.
+func TestApplicationAway(t *testing.T) {
+	app := startApplication(t)
+	service, _ := serve(t)
+	address := caddy(t, "open.Caddyfile", service, app.address())
+	if got := send(t, address, "POST /other", ""); got != 200 {
+		t.Fatalf("status %d, want 200", got)
+	}
+	app.Close()
+	if got := send(t, address, "POST /other", ""); got != 502 {
+		t.Errorf("the application is gone: status %d, want 502", got)
+	}
+}
+
+// What nginx itself forbids stays a 403, whether or not the service was asked before, and refusals are 429.
+func TestForbiddenByNginx(t *testing.T) {
+	app := startApplication(t)
+	service, _ := serve(t)
+	folder := t.TempDir()
+	testkit.NoError(t, os.Mkdir(filepath.Join(folder, "private"), 0o700))
+	const inside = "        auth_request /slidegate;\n"
+	for name, test := range map[string]struct {
+		pairs []string
+		line  string
+		want  int
+	}{
+		"deny":   {[]string{inside, inside + "        deny all;\n"}, "POST /other", 403},
+		"folder": {[]string{"        proxy_pass http://127.0.0.1:3000;\n", "        root " + folder + ";\n"}, "GET /private/", 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := nginx(t, service, app.address(), test.pairs...)
+			if got := send(t, address, test.line, ""); got != test.want {
+				t.Errorf("status %d, want %d", got, test.want)
+			}
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		address := nginx(t, service, app.address())
+		for i, want := range []int{200, 200, 200, 429} {
+			if got := send(t, address, "POST /login", ""); got != want {
+				t.Errorf("login %d: status %d, want %d", i+1, got, want)
+			}
+		}
+	})
+}
+
+// stop stops a process, and returns when all its threads stand still.
+func stop(t *testing.T, process *os.Process) {
+	t.Helper()
+	testkit.NoError(t, process.Signal(syscall.SIGSTOP))
+	t.Cleanup(func() { _ = process.Signal(syscall.SIGCONT) })
+	testkit.Eventually(t, "the process to stop", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", process.Pid))
+		if err != nil || len(threads) == 0 {
+			return false
+		}
+		for _, thread := range threads {
+			text, err := os.ReadFile(thread)
+			// The state follows the name, which is in parentheses.
+			if err != nil || !strings.HasPrefix(string(text[bytes.LastIndexByte(text, ')')+1:]), " T") {
+				return false
+			}
+		}
+		return true
+	})
+}

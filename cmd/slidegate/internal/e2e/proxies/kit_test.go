@@ -1,0 +1,274 @@
+// Package proxies_test runs the program behind the proxies of the documentation, with an application behind them.
+package proxies_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// slidegate is the real binary, built once.
+var slidegate string
+
+func TestMain(m *testing.M) { testkit.MainWithProgram(m, filepath.Join("..", "..", ".."), &slidegate) }
+
+// program finds a program that tools/deps installs.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
+		if path, err := exec.LookPath(at); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("there is no %s: make test installs it", name)
+	return ""
+}
+
+// application answers every request, and remembers what it was asked for.
+type application struct {
+	*httptest.Server
+	mu     sync.Mutex
+	logins []string // the targets that it takes for /login
+	bodies []string
+	count  int
+}
+
+func startApplication(t *testing.T) *application {
+	a := &application{}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.count++
+		a.bodies = append(a.bodies, string(body))
+		if isLogin(r.RequestURI) {
+			a.logins = append(a.logins, r.RequestURI)
+		}
+		fmt.Fprint(w, "hello")
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// isLogin reads a target in the ways of servers in many languages: without query and fragment, with backslashes for slashes, as
+// the URL of browsers and Node has it, percent-decoded once, and with dots and empty segments resolved.
+func isLogin(target string) bool {
+	target, _, _ = strings.Cut(target, "#")
+	target, _, _ = strings.Cut(target, "?")
+	if _, rest, absolute := strings.Cut(target, "://"); absolute {
+		_, rest, _ = strings.Cut(rest, "/")
+		target = "/" + rest
+	}
+	for _, read := range []func(string) string{
+		func(s string) string { return s },
+		func(s string) string { return strings.ReplaceAll(s, `\`, "/") },
+	} {
+		text := read(target)
+		if decoded, err := url.PathUnescape(text); err == nil {
+			text = decoded
+		}
+		if strings.HasSuffix(text, "/") {
+			continue // a path of its own, which the documentation names
+		}
+		if path.Clean(text) == "/login" {
+			return true
+		}
+	}
+	return false
+}
+
+// reached returns how many requests came through, and the last target that was taken for /login.
+func (a *application) reached() (count int, logins []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count, slices.Clone(a.logins)
+}
+
+// address is where the application listens.
+func (a *application) address() string { return strings.TrimPrefix(a.URL, "http://") }
+
+// run starts a program, which ends with the test.
+func run(t *testing.T, cmd *exec.Cmd) (output *lockedBuffer, ended chan struct{}) {
+	t.Helper()
+	output = &lockedBuffer{}
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended = make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	return output, ended
+}
+
+// lockedBuffer is what a program says.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write takes more of it.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// String returns it.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// startSlidegate starts the program, and returns where it listens and the process.
+func startSlidegate(t *testing.T, args ...string) (address string, process *os.Process) {
+	t.Helper()
+	cmd := exec.Command(slidegate, args...)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLIDEGATE_") || strings.HasPrefix(v, "OTEL_") })
+	output, ended := run(t, cmd)
+	at := regexp.MustCompile(`(?m)^  (?:http|listens) +http://(127\.0\.0\.1:\d+)`)
+	testkit.Eventually(t, "an address to listen on", func() bool {
+		select {
+		case <-ended:
+			t.Fatalf("it has ended: %s", output)
+		default:
+		}
+		return at.MatchString(output.String())
+	})
+	return at.FindStringSubmatch(output.String())[1], cmd.Process
+}
+
+const loginPolicy = "policies:\n  login: {match: POST /login, limits: [3/1h fixed-window]}\n"
+
+// serve starts the service with a limit of 3 logins.
+func serve(t *testing.T) (address string, process *os.Process) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "slidegate.yaml")
+	testkit.NoError(t, os.WriteFile(file, []byte(loginPolicy), 0o600))
+	return startSlidegate(t, "serve", "--config", file, "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off")
+}
+
+// example reads a file of the documentation with other addresses.
+func example(t *testing.T, name string, pairs ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", name))
+	testkit.NoError(t, err)
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(string(text), pairs[i]) {
+			t.Fatalf("%s: there is no %q to replace", name, pairs[i])
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace(string(text))
+}
+
+// start runs a proxy on a free port, and returns where it listens. Another process may take the port first.
+func start(t *testing.T, configure func(dir, port string) *exec.Cmd) (address string) {
+	t.Helper()
+	for range 5 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		testkit.NoError(t, err)
+		address = listener.Addr().String()
+		testkit.NoError(t, listener.Close())
+		_, port, _ := net.SplitHostPort(address)
+		output, ended := run(t, configure(t.TempDir(), port))
+		gone := false
+		testkit.Eventually(t, "the proxy to listen", func() bool {
+			select {
+			case <-ended:
+				gone = true
+				return true
+			default:
+			}
+			conn, err := net.DialTimeout("tcp", address, time.Second)
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err == nil
+		})
+		if !gone {
+			return address
+		}
+		t.Logf("the proxy has ended: %s", output)
+	}
+	t.Fatal("the proxy does not start")
+	return ""
+}
+
+// nginxMain is what a configuration of nginx needs around the example, to run as one process in a folder.
+const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
+events { worker_connections 256; }
+http {
+  access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
+  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
+  include %[1]s/slidegate.conf;
+}
+`
+
+// nginx runs the example for nginx, with some of its text replaced.
+func nginx(t *testing.T, service, app string, pairs ...string) (address string) {
+	t.Helper()
+	return start(t, func(dir, port string) *exec.Cmd {
+		text := example(t, "nginx/slidegate.conf", slices.Concat(pairs, []string{
+			"    listen 80;", "    listen 127.0.0.1:" + port + ";", "server 127.0.0.1:8080;", "server " + service + ";", "http://127.0.0.1:3000;", "http://" + app + ";"})...)
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(text), 0o600))
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
+		return exec.Command(program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+	})
+}
+
+// caddy runs an example for Caddy.
+func caddy(t *testing.T, file, service, app string) (address string) {
+	t.Helper()
+	return start(t, func(dir, port string) *exec.Cmd {
+		text := example(t, "caddy/"+file, "\n:80 {", "\nhttp://127.0.0.1:"+port+" {", " 127.0.0.1:8080 {\n\t\t\tmethod", " "+service+" {\n\t\t\tmethod",
+			" 127.0.0.1:3000\n", " "+app+"\n")
+		at := filepath.Join(dir, "Caddyfile")
+		testkit.NoError(t, os.WriteFile(at, []byte("{\n\tadmin off\n\tauto_https off\n}\n"+text), 0o600))
+		cmd := exec.Command(program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", at)
+		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+		return cmd
+	})
+}
+
+// send sends a request line as it is, which net/http would not write, and returns the status of the answer.
+func send(t *testing.T, address, line, body string) int {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", address, testkit.Patience)
+	testkit.NoError(t, err)
+	defer conn.Close()
+	testkit.NoError(t, conn.SetDeadline(time.Now().Add(testkit.Patience)))
+	_, err = fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", line, address, len(body), body)
+	testkit.NoError(t, err)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("no answer to %q: %v", line, err)
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}

@@ -1,0 +1,106 @@
+// Package listen opens the addresses that flags name: host:port, or unix:/path for a Unix socket.
+package listen
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// unixMark is what the address of a Unix socket begins with.
+const unixMark = "unix:"
+
+// socketMode lets the owner of a socket and its group connect, and no one else: connections to it have no
+// address to tell clients apart by.
+const socketMode = 0o660
+
+// IsUnix reports whether an address is that of a Unix socket, which other machines cannot reach.
+func IsUnix(address string) bool { return strings.HasPrefix(address, unixMark) }
+
+// Path returns the path of a Unix socket; empty if the address is not one.
+func Path(address string) string {
+	path, isUnix := strings.CutPrefix(address, unixMark)
+	if !isUnix {
+		return ""
+	}
+	return strings.TrimPrefix(path, "//") // unix:///run/x, as URLs write it
+}
+
+// Text returns the address of a listener as Listen takes it.
+func Text(addr net.Addr) string {
+	if addr.Network() == "unix" {
+		return unixMark + addr.String()
+	}
+	return addr.String()
+}
+
+// Check returns an error that names the fix if an address cannot be one.
+func Check(address string) error {
+	if IsUnix(address) {
+		if Path(address) == "" {
+			return fmt.Errorf("%q has no path; write unix:/run/slidegate.sock, say", address)
+		}
+		return nil
+	}
+	if address != "" && strings.Trim(address, "0123456789") == "" {
+		return fmt.Errorf("%q is a port without a host; write 127.0.0.1:%s for this machine alone, or :%s for all its addresses",
+			address, address, address)
+	}
+	if strings.HasPrefix(address, "/") || strings.HasPrefix(address, ".") {
+		return fmt.Errorf("%q is a path; write unix:%s for a Unix socket", address, address)
+	}
+	host, port, err := net.SplitHostPort(address)
+	switch {
+	case strings.Contains(address, "://"):
+		return fmt.Errorf("%q is a URL; write host:port, such as 127.0.0.1:8080, or unix:/path", address)
+	case err != nil && strings.Count(address, ":") > 1:
+		return fmt.Errorf("%q is not host:port; write an IPv6 address in brackets, such as [::1]:8080", address)
+	case err != nil:
+		return fmt.Errorf("%q: missing port; write %s:8080, say, or unix:/path", address, strings.TrimSuffix(address, ":"))
+	case port == "":
+		return fmt.Errorf("%q: missing port after the colon; write %s:8080, say, or 0 for any that is free", address, host)
+	}
+	return nil
+}
+
+// Listen opens an address. A socket that a process left behind when it ended is replaced; one that somebody listens on is
+// not.
+func Listen(address string) (net.Listener, error) {
+	if err := Check(address); err != nil {
+		return nil, err
+	}
+	if !IsUnix(address) {
+		return net.Listen("tcp", address)
+	}
+	path := Path(address)
+	listener, err := net.Listen("unix", path)
+	if errors.Is(err, syscall.EADDRINUSE) && isLeftOver(path) {
+		if err = os.Remove(path); err == nil {
+			listener, err = net.Listen("unix", path)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, socketMode); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+// isLeftOver reports whether path is a socket on which nobody listens.
+func isLeftOver(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return false
+	}
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}

@@ -1,0 +1,60 @@
+package listen
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// An address that cannot be one is refused with what to write instead.
+func TestCheck(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:8080": "", ":8080": "", "localhost:0": "", "[::1]:80": "", "unix:/run/x.sock": "", "unix:x.sock": "", "unix:///run/x": "",
+		"18080":          "write 127.0.0.1:18080 for this machine alone, or :18080",
+		"localhost":      "write localhost:8080",
+		"127.0.0.1:":     "write 127.0.0.1:8080",
+		"::1":            "in brackets",
+		"::1:8080":       "in brackets",
+		"http://x:80":    "is a URL",
+		"/run/x.sock":    "write unix:/run/x.sock",
+		"./x.sock":       "write unix:./x.sock",
+		"unix:":          "has no path",
+		"127.0.0.1 8080": "missing port",
+	} {
+		if err := Check(address); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("Check(%q) = %v, want %q in it", address, err, want)
+		}
+	}
+}
+
+// A socket that was left behind is replaced; one that is in use, or is another file, is not.
+func TestUnixSockets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	first, err := Listen("unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != socketMode {
+		t.Errorf("the socket's mode is %v, %v, want %o", info.Mode(), err, socketMode)
+	}
+	if _, err := Listen("unix:" + path); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a second listener on a socket in use: %v, want EADDRINUSE", err)
+	}
+	first.(*net.UnixListener).SetUnlinkOnClose(false) // as a process that was killed
+	first.Close()
+	second, err := Listen("unix:" + path)
+	if err != nil {
+		t.Fatalf("a socket that was left behind: %v", err)
+	}
+	second.Close()
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen("unix:" + path); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a listener in place of a file: %v, want EADDRINUSE", err)
+	}
+}

@@ -1,0 +1,216 @@
+package replay_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// visit is a request that a log tells of.
+type visit struct {
+	at                              time.Time
+	address, method, host, uri, key string
+}
+
+// The same requests through the gate of the service and through a replay of their log are admitted and refused alike, each
+// of them, whatever the policies of the file have in them.
+func TestReplayDecidesAsTheGate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := drawFile(t)
+		file, err := config.Parse("slidegate.yaml", []byte(text))
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		visits := drawVisits(t)
+		live, faced := askGate(t, file, visits)
+		found, source, replayed := replayLog(t, file, visits)
+		var admitted, denied int64
+		for i, allowed := range live {
+			switch {
+			case !faced[i]:
+			case allowed:
+				admitted++
+			default:
+				denied++
+			}
+		}
+		if source.Unreadable > 0 || found.Outcome.Admitted != admitted || found.Outcome.Denied != denied {
+			t.Fatalf("the replay admits %d and denies %d, the gate admits %d and denies %d; unreadable: %v\n%s",
+				found.Outcome.Admitted, found.Outcome.Denied, admitted, denied, source.Examples, text)
+		}
+		next := 0
+		for i, allowed := range live {
+			if !faced[i] {
+				continue
+			}
+			if replayed[next] != allowed {
+				t.Fatalf("request %d, %+v: the replay says %v, the gate %v\n%s", i, visits[i], replayed[next], allowed, text)
+			}
+			next++
+		}
+		if int64(len(visits)-next) != source.Unmatched {
+			t.Fatalf("%d requests face no policy by the replay, %d by the gate\n%s", source.Unmatched, len(visits)-next, text)
+		}
+	})
+}
+
+// askGate has the service's gate decide, and reports which requests are allowed, and which face a policy.
+func askGate(t *rapid.T, file *config.File, visits []visit) (allowed, faced []bool) {
+	var now time.Time
+	store, err := memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(now.UnixMicro()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gate.New(file, gate.Stores{Open: store, Closed: store, Local: store}, gate.Options{Requests: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for _, v := range visits {
+		target, err := url.ParseRequestURI(v.uri)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &http.Request{Method: v.method, URL: target, Host: v.host, RemoteAddr: v.address + ":1234", Header: http.Header{}}
+		if strings.Contains(v.address, ":") {
+			r.RemoteAddr = "[" + v.address + "]:1234"
+		}
+		if v.key != "" {
+			r.Header.Set("X-Api-Key", v.key)
+		}
+		now = v.at
+		verdict, err := g.CheckRequest(context.Background(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed = append(allowed, verdict.Decision.Allowed)
+		faced = append(faced, verdict.Policy != "")
+	}
+	return allowed, faced
+}
+
+// replayLog writes a log of the requests and replays it.
+func replayLog(t *rapid.T, file *config.File, visits []visit) (*replay.Findings, traffic.Source, []bool) {
+	var log bytes.Buffer
+	for _, v := range visits {
+		headers := map[string][]string{}
+		if v.key != "" {
+			headers["X-Api-Key"] = []string{v.key}
+		}
+		line, err := json.Marshal(map[string]any{"ts": json.Number(fmt.Sprintf("%d.%06d", v.at.Unix(), v.at.Nanosecond()/1000)), "status": 200,
+			"request": map[string]any{"client_ip": v.address, "method": v.method, "host": v.host, "uri": v.uri, "headers": headers}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Write(append(line, '\n'))
+	}
+	policies, err := facing.New(file, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := traffic.NewReader("access.log", &log, traffic.Options{Format: traffic.FormatCaddy, Policies: policies})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decisions bytes.Buffer
+	compare := rapid.Bool().Draw(t, "compare")
+	found, err := replay.Run(context.Background(), reader, replay.Options{
+		Groups: policies.Groups(), Top: 5, Sort: 10 * time.Second, Decisions: &decisions, Compare: compare,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found == nil {
+		found = &replay.Findings{}
+	}
+	var replayed []bool
+	for text := range strings.Lines(decisions.String()) {
+		var decision struct{ Allowed bool }
+		if err := json.Unmarshal([]byte(text), &decision); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		replayed = append(replayed, decision.Allowed)
+	}
+	return found, reader.Source(), replayed
+}
+
+func drawVisits(t *rapid.T) (visits []visit) {
+	at := time.UnixMicro(1767571200_000000)
+	for range rapid.IntRange(1, 60).Draw(t, "requests") {
+		at = at.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 900, 7_000, 25_000, 61_000}).Draw(t, "ms")) * time.Millisecond)
+		visits = append(visits, visit{
+			at: at,
+			address: rapid.SampledFrom([]string{"203.0.113.7", "203.0.113.8", "10.0.0.9", "2001:db8::1", "2001:db8::2", "::ffff:203.0.113.7"}).
+				Draw(t, "address"),
+			method: rapid.SampledFrom([]string{"GET", "POST"}).Draw(t, "method"),
+			host:   rapid.SampledFrom([]string{"shop.example", "SHOP.example.:8080", "api.example", "api.example:80"}).Draw(t, "host"),
+			uri: rapid.SampledFrom([]string{"/", "/login", "//login", "/%6cogin?next=1", "/api/users", "/api/../login", "/api/a%2Fb", "/other"}).
+				Draw(t, "uri"),
+			key: rapid.SampledFrom([]string{"alice", "bob", "team-1", ""}).Draw(t, "key"),
+		})
+	}
+	return visits
+}
+
+// drawFile draws policies with all that a policy can have.
+func drawFile(t *rapid.T) string {
+	var b strings.Builder
+	b.WriteString("policies:\n")
+	several := rapid.IntRange(1, 3).Draw(t, "policies")
+	for i := range several {
+		fmt.Fprintf(&b, "  p%d:\n", i)
+		if match := rapid.SampledFrom([]string{"", "/login", "POST /login", "/api/", "shop.example/", "GET api.example/api/{name}"}).Draw(t, "match"); match != "" {
+			fmt.Fprintf(&b, "    match: %q\n", match)
+		}
+		fmt.Fprintf(&b, "    key: %q\n", rapid.SampledFrom([]string{
+			"{address}", "{header:X-Api-Key}", "{address} {path}", "{host}", "{method} {header:X-Api-Key}", "{path}"}).Draw(t, "key"))
+		fmt.Fprintf(&b, "    cost: %d\n", rapid.SampledFrom([]int{1, 1, 1, 2, 0}).Draw(t, "cost"))
+		fmt.Fprintf(&b, "    limits: [%s]\n", drawLimits(t))
+		var overrides []string
+		if rapid.Bool().Draw(t, "override") {
+			overrides = append(overrides, fmt.Sprintf("{key: alice, limits: [%s]}", drawLimits(t)))
+		}
+		if rapid.Bool().Draw(t, "pattern") {
+			overrides = append(overrides, rapid.SampledFrom([]string{
+				"{keys: team-*, unlimited: true}", fmt.Sprintf("{keys: '203.*', limits: [%s]}", drawLimits(t))}).Draw(t, "of pattern"))
+		}
+		if len(overrides) > 0 {
+			fmt.Fprintf(&b, "    overrides: [%s]\n", strings.Join(overrides, ", "))
+		}
+		for _, list := range []string{"allow", "deny"} {
+			if entry := rapid.SampledFrom([]string{"", "", "10.0.0.0/8", "'key:bob'", "'2001:db8::/32'", "'key:team-*'"}).Draw(t, list); entry != "" {
+				fmt.Fprintf(&b, "    %s: [%s]\n", list, entry)
+			}
+		}
+		if several > 1 && rapid.IntRange(0, 3).Draw(t, "shadow") == 0 {
+			b.WriteString("    shadow: true\n")
+		}
+	}
+	return b.String()
+}
+
+func drawLimits(t *rapid.T) string {
+	first := rapid.SampledFrom([]string{
+		"2/1m", "3/1m fixed-window", "1/10s sliding-log", "4/1m token-bucket", "3/1m count-denied", "2/30s segments=3", "3/1m sliding-log count-denied",
+	}).Draw(t, "limit")
+	if rapid.Bool().Draw(t, "two") {
+		return first + ", 5/1h"
+	}
+	return first
+}

@@ -1,0 +1,215 @@
+package replay
+
+import (
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// group is the keys that face the same limits, with their states. Keys have numbers of their own in every group, so that
+// one of few keys takes little memory.
+type group struct {
+	facing.Group
+	place    int // among the groups
+	lanes    []lane
+	measures []*measure // one per lane, or none if only the counts are asked for
+	keys     []keyRun
+
+	requests int64
+	denied   int64 // by what is decided here, and not by another policy of the same request
+}
+
+// onlyGroup returns limits that every key faces as the only group.
+func onlyGroup(limits []slidegate.Limit) []facing.Group { return []facing.Group{{Limits: limits}} }
+
+func newGroup(given facing.Group, measured bool) (group, error) {
+	g := group{Group: given}
+	for _, limit := range given.Limits {
+		bound, err := slidegate.Bind(given.Policy, limit)
+		if err != nil {
+			return g, err
+		}
+		g.lanes = append(g.lanes, newLane(*bound.Rule()))
+	}
+	for i := range g.lanes {
+		if measured {
+			g.measures = append(g.measures, &measure{census: newCensus(g.lanes[i].horizon())})
+		}
+	}
+	return g, nil
+}
+
+// decides reports whether the limits of the group have a say in whether a request of this cost passes: what costs nothing
+// is only looked at where several policies decide.
+func (g *group) decides(cost int64) bool { return g.By == policy.ByLimits && !g.Shadow && cost > 0 }
+
+// refuses reports whether the group's keys are refused without asking any limit.
+func (g *group) refuses() bool { return g.By == policy.ByDenyList && !g.Shadow }
+
+// several reports whether groups are of more than one policy.
+func several(groups []facing.Group) bool {
+	for _, g := range groups {
+		if g.Policy != groups[0].Policy {
+			return true
+		}
+	}
+	return false
+}
+
+// chain returns how many of requests, which begin with the first part of one, are its parts.
+func chain(requests []request) int {
+	n := 1
+	for requests[n-1].more {
+		n++
+	}
+	return n
+}
+
+// whole returns how many requests are at least n, so that they do not end within the parts of one.
+func whole(requests []request, n int) int {
+	n = min(n, len(requests))
+	for n > 0 && n < len(requests) && requests[n-1].more {
+		n++
+	}
+	return n
+}
+
+// decideParts decides a request that faces several policies, or one that a list decides about. All limits that have a say
+// admit it and are charged, or none is; those in the shadow are asked each by itself.
+func (r *run) decideParts(parts []request) (allowed bool) {
+	r.answers, r.items = r.answers[:0], r.items[:0]
+	for i := range parts {
+		if r.groups[parts[i].group].refuses() {
+			return r.refuseListed(parts)
+		}
+	}
+	for i := range parts {
+		q := &parts[i]
+		if g := &r.groups[q.group]; g.decides(q.cost) {
+			g.begin(q)
+			r.lend(g, q)
+		}
+	}
+	allowed = r.settle(parts[0].at)
+	live := len(r.answers)
+	from := 0
+	for i := range parts {
+		q := &parts[i]
+		g := &r.groups[q.group]
+		switch {
+		case g.decides(q.cost):
+			own := r.answers[from : from+len(g.lanes)]
+			from += len(g.lanes)
+			g.end(q, own, allowed, r.itself)
+			r.countKey(g, q, own, allowed)
+		case g.By == policy.ByLimits && g.Shadow && q.cost > 0:
+			r.decideShadow(g, q)
+			r.answers = r.answers[:live]
+		default:
+			r.countKey(g, q, nil, allowed)
+		}
+	}
+	r.count(&parts[0], allowed)
+	if live == 0 {
+		r.answers = append(r.answers, rule.Answer{Allowed: true})
+	}
+	return allowed
+}
+
+// refuseListed counts a request that a deny list refuses: no limit is asked, and nothing is charged.
+func (r *run) refuseListed(parts []request) (allowed bool) {
+	r.answers = append(r.answers, rule.Answer{RetryAfter: rule.Never})
+	for i := range parts {
+		q := &parts[i]
+		if g := &r.groups[q.group]; g.refuses() {
+			r.countKey(g, q, r.answers, false)
+		} else {
+			r.countKey(g, q, nil, false)
+		}
+	}
+	r.count(&parts[0], false)
+	return false
+}
+
+// decideShadow has a policy in the shadow decide by itself.
+func (r *run) decideShadow(g *group, q *request) {
+	r.items = r.items[:0]
+	live := len(r.answers)
+	g.begin(q)
+	r.lend(g, q)
+	r.answers = append(r.answers, make([]rule.Answer, len(g.lanes))...)
+	own := r.answers[live:]
+	rule.Decide(rule.Take, r.items, q.at, own)
+	g.restore(q)
+	g.end(q, own, admitted(own), r.itself)
+	r.countKey(g, q, own, false)
+}
+
+// lend adds what the limits of a group have for the key of q to what is decided together.
+func (r *run) lend(g *group, q *request) {
+	for i := range g.lanes {
+		l := &g.lanes[i]
+		l.reach(q.key)
+		r.items = append(r.items, rule.Item{Limit: &l.limit, State: l.borrow(q.key), Cost: q.cost})
+	}
+	r.lent = append(r.lent, lent{g, q.key})
+}
+
+// lent is a key whose states a decision has borrowed.
+type lent struct {
+	group *group
+	key   uint32
+}
+
+// settle decides what was lent, all of it or nothing.
+func (r *run) settle(at rule.Micros) (allowed bool) {
+	for range r.items {
+		r.answers = append(r.answers, rule.Answer{})
+	}
+	if len(r.items) > 0 {
+		rule.Decide(rule.Take, r.items, at, r.answers)
+	}
+	for _, l := range r.lent {
+		l.group.restoreKey(l.key)
+	}
+	r.lent = r.lent[:0]
+	return admitted(r.answers)
+}
+
+func admitted(answers []rule.Answer) bool {
+	for i := range answers {
+		if !answers[i].Allowed {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *group) restore(q *request) { g.restoreKey(q.key) }
+
+func (g *group) restoreKey(key uint32) {
+	for i := range g.lanes {
+		g.lanes[i].restore(key)
+	}
+}
+
+// begin is to be called before a request is decided, and end after it.
+func (g *group) begin(q *request) {
+	for i, m := range g.measures {
+		m.begin(&g.lanes[i], q)
+	}
+}
+
+// end tells the measures what the limits said, and whether all together admitted the request. A run that is an exact log
+// itself is never wrong.
+func (g *group) end(q *request, answers []rule.Answer, allowed, itself bool) {
+	for i, m := range g.measures {
+		admits := answers[i].Allowed
+		fits := q.fits>>i&1 != 0
+		if itself {
+			fits = admits
+		}
+		m.end(&g.lanes[i], q, fits, admits, allowed)
+	}
+}

@@ -1,0 +1,136 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+)
+
+// notes returns what the traffic cannot say about the policies, each sentence once.
+func (d *Document) notes() (all []string) {
+	all = slices.Clone(d.Notes)
+	for i := range d.Sources {
+		for _, note := range d.Sources[i].Notes {
+			if !slices.Contains(all, note) {
+				all = append(all, note)
+			}
+		}
+	}
+	return all
+}
+
+// unmatchedWords says how many requests face no policy.
+func unmatchedWords(n int64) string {
+	return count(n, "request") + " faced no policy that was replayed; no figure counts them."
+}
+
+// policyNames names the policies: "the policy login", "the policies api, login and search".
+func policyNames(f *replay.Findings) string {
+	names := make([]string, len(f.Policies))
+	for i := range f.Policies {
+		names[i] = visible(f.Policies[i].Name, keyWidth)
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return "the policy " + names[0]
+	}
+	return "the policies " + strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// subject is what a report is about: "10/1s and 1000/1h", or the policies by their names.
+func subject(f *replay.Findings) string {
+	if len(f.Policies) > 0 {
+		return policyNames(f)
+	}
+	return limitTexts(&f.Outcome)
+}
+
+// limitName names a limit among several: "100/1m", "login: 3/1h", "api (override team-*): 500/1m".
+func limitName(f *replay.Findings, l *replay.LimitOutcome) string {
+	var name string
+	if len(f.Policies) > 1 {
+		name = visible(l.Policy, keyWidth)
+	}
+	switch {
+	case l.Override != "" && name == "":
+		name = "override " + key(l.Override)
+	case l.Override != "":
+		name += " (override " + key(l.Override) + ")"
+	}
+	if l.Shadow {
+		name += " (shadow)"
+	}
+	if name != "" {
+		name += ": "
+	}
+	return name + visible(l.Limit, keyWidth)
+}
+
+// ownLimits returns the limits that keys without an override face.
+func ownLimits(o *replay.Outcome) (own []replay.LimitOutcome) {
+	for _, l := range o.Limits {
+		if l.Override == "" {
+			own = append(own, l)
+		}
+	}
+	return own
+}
+
+// listsMatter reports whether lists or overrides decided about anything, so that their counts are worth a column.
+func listsMatter(f *replay.Findings) bool {
+	return slices.ContainsFunc(f.Policies, func(p replay.PolicyOutcome) bool {
+		return p.AllowList+p.DenyList+p.Unlimited+p.Overridden > 0
+	})
+}
+
+// textPolicies prints what each policy did, if there is more to say than for all together.
+func textPolicies(b *strings.Builder, f *replay.Findings) {
+	lists := listsMatter(f)
+	if len(f.Policies) < 2 && !lists {
+		return
+	}
+	heading(b, "By policy")
+	t := table{left: 1}
+	cells := []string{"", "requests", "denied", "%"}
+	if lists {
+		cells = append(cells, "deny list", "allow list", "unlimited", "other limits")
+	}
+	t.add(cells...)
+	shadow := false
+	for i := range f.Policies {
+		p := &f.Policies[i]
+		name := visible(p.Name, keyWidth)
+		if p.Shadow {
+			name, shadow = name+" (shadow)", true
+		}
+		cells := []string{name, number(p.Requests), number(p.Denied), percent(p.Denied, p.Requests)}
+		if lists {
+			cells = append(cells, number(p.DenyList), number(p.AllowList), number(p.Unlimited), number(p.Overridden))
+		}
+		t.add(cells...)
+	}
+	t.write(b)
+	if shadow {
+		wrap(b, "  "+shadowWords)
+	}
+}
+
+// shadowWords explains the counts of a policy in the shadow.
+const shadowWords = "A policy in the shadow refuses no request: what it would have denied is counted here alone."
+
+// limitNames are what the limits of a page are called, in their order.
+func limitNames(f *replay.Findings) (names []string) {
+	for i := range f.Outcome.Limits {
+		names = append(names, limitName(f, &f.Outcome.Limits[i]))
+	}
+	return names
+}
+
+// keyName names a key among those of several policies.
+func keyName(f *replay.Findings, policy, name string) string {
+	if len(f.Policies) > 1 && policy != "" {
+		return visible(policy, keyWidth) + ": " + key(name)
+	}
+	return key(name)
+}

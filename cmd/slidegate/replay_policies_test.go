@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+)
+
+// accessLog writes a log in the common format with one request per second.
+func accessLog(t *testing.T, requests ...string) string {
+	t.Helper()
+	var b strings.Builder
+	for i, request := range requests {
+		address, target, _ := strings.Cut(request, " ")
+		fmt.Fprintf(&b, "%s - - [10/Oct/2026:13:%02d:%02d +0000] \"%s HTTP/1.1\" 200 5\n", address, i/60, i%60, target)
+	}
+	return write(t, "access.log", []byte(b.String()))
+}
+
+func times(n int, request string) (all []string) {
+	for range n {
+		all = append(all, request)
+	}
+	return all
+}
+
+// findings replays and returns what the JSON of the report says.
+func findings(t *testing.T, args ...string) (found struct {
+	replay.Findings
+	Sources []traffic.Source
+	Notes   []string
+}) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(mustCall(t, append([]string{"replay", "--format", "json"}, args...)...)), &found); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+const sitePolicies = `
+policies:
+  login:
+    match: POST /login
+    limits: [3/1h fixed-window]
+    deny: [203.0.113.66]
+  api:
+    match: /api/
+    limits: [2/1h fixed-window]
+    allow: [10.0.0.0/8]
+    overrides:
+      - {key: 203.0.113.9, limits: [5/1h fixed-window]}
+      - {keys: "2001:*", unlimited: true}
+`
+
+// A policy counts the requests that its match, its overrides and its lists make it count, and no others.
+func TestReplayOfPolicies(t *testing.T) {
+	file := write(t, "slidegate.yaml", []byte(sitePolicies))
+	var log []string
+	log = append(log, times(20, "203.0.113.7 GET /")...)
+	log = append(log, times(20, "203.0.113.7 GET /login")...)
+	log = append(log, times(5, "203.0.113.7 POST /login")...)    // 2 denied
+	log = append(log, times(2, "203.0.113.66 POST //login")...)  // on the deny list
+	log = append(log, times(5, "203.0.113.7 GET /api/users")...) // 3 denied
+	log = append(log, times(6, "10.0.0.1 GET /api/users")...)    // on the allow list
+	log = append(log, times(7, "203.0.113.9 GET /api/users")...) // 2 denied by the override
+	log = append(log, times(9, "2001:db8::1 GET /api/users")...) // unlimited
+	access := accessLog(t, log...)
+	for _, test := range []struct {
+		policy           []string
+		admitted, denied int64
+		unmatched        int64
+		byPolicy         string
+	}{
+		{nil, 25, 9, 40, "[{login false 7 4 2 0 0 0} {api false 27 5 0 6 9 7}]"},
+		{[]string{"--policy", "login"}, 3, 4, 67, "[{login false 7 4 2 0 0 0}]"},
+		{[]string{"--policy", "api"}, 22, 5, 47, "[{api false 27 5 0 6 9 7}]"},
+	} {
+		found := findings(t, append(test.policy, "--config", file, access)...)
+		if o := found.Outcome; o.Admitted != test.admitted || o.Denied != test.denied || found.Sources[0].Unmatched != test.unmatched {
+			t.Errorf("%v: admitted %d, denied %d, for no policy %d; want %d, %d and %d", test.policy, o.Admitted, o.Denied,
+				found.Sources[0].Unmatched, test.admitted, test.denied, test.unmatched)
+		}
+		if got := fmt.Sprint(found.Policies); got != test.byPolicy {
+			t.Errorf("%v: the policies are %s, want %s", test.policy, got, test.byPolicy)
+		}
+		if len(found.Notes) > 0 {
+			t.Errorf("%v: notes %q, want none: the log has all that the policies ask for", test.policy, found.Notes)
+		}
+	}
+}
+
+// What a log cannot tell is said in the text, on the page and in the JSON.
+func TestReplaySaysWhatALogCannotTell(t *testing.T) {
+	file := write(t, "slidegate.yaml", []byte(`
+policies:
+  shop: {match: shop.example/, limits: [2/1h]}
+  partners: {key: "{header:X-Api-Key}", limits: [2/1h]}
+  tried: {limits: [2/1h], shadow: true, candidate: [1/1h]}
+`))
+	access := accessLog(t, times(5, "203.0.113.7 GET /")...)
+	page := filepath.Join(t.TempDir(), "page.html")
+	text := strings.Join(strings.Fields(mustCall(t, "replay", "--config", file, "--html", page, access)), " ")
+	html, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := findings(t, "--config", file, access)
+	for _, want := range []string{
+		"The log has no host, so shop.example/ of the policy shop was matched without it",
+		"The policy partners was left out: the format common has no header:X-Api-Key",
+		"The candidate of the policy tried was not replayed",
+	} {
+		for where, said := range map[string]string{"text": text, "page": string(html), "JSON": strings.Join(found.Notes, "\n")} {
+			if !strings.Contains(said, want) {
+				t.Errorf("the %s does not say %q:\n%s", where, want, said[:min(len(said), 3000)])
+			}
+		}
+	}
+	if o := found.Outcome; o.Admitted != 2 || o.Denied != 3 {
+		t.Errorf("admitted %d and denied %d, want 2 and 3: the shop's limit decides, and the shadow refuses nobody", o.Admitted, o.Denied)
+	}
+	alone := findings(t, "--config", file, "--policy", "tried", access)
+	if alone.Outcome.Denied != 3 || !strings.Contains(strings.Join(alone.Notes, "\n"), "tried is in the shadow") {
+		t.Errorf("a shadow by itself denies %d, and the notes are %q; want 3 and a note", alone.Outcome.Denied, alone.Notes)
+	}
+	if wrong := call(t, "replay", "--config", file, "--policy", "partners", access); wrong.status != exitFailure || !strings.Contains(wrong.err, "X-Api-Key") {
+		t.Errorf("status %d for a policy whose key the log does not have: %s", wrong.status, wrong.err)
+	}
+	if wrong := call(t, "replay", "--config", file, "--sweep", "1..9", access); wrong.status != exitFailure || !strings.Contains(wrong.err, "shop") {
+		t.Errorf("status %d for a sweep over several policies: %s", wrong.status, wrong.err)
+	}
+}
+
+// Keys of hosts and paths are those of live requests: a port, capitals and a dot at the end make no other key, nor do two
+// slashes or a percent-encoded letter.
+func TestReplayKeysAreCanonical(t *testing.T) {
+	var b strings.Builder
+	for i, host := range []string{"shop.example", "SHOP.example", "shop.example.", "shop.example:1", "shop.example:99999", "shop.example..:80"} {
+		path := []string{"/login", "//login", "/%6cogin", "/./login", "/a/../login", "/login#x"}[i]
+		fmt.Fprintf(&b, `{"ts":%d,"request":{"client_ip":"203.0.113.7","method":"GET","host":%q,"uri":%q},"status":200}`+"\n", 1767600000+i, host, path)
+	}
+	access := write(t, "caddy.log", []byte(b.String()))
+	for _, key := range []string{"{host}", "{header:Host}", "{path}", "{host} {path}"} {
+		if found := findings(t, "--key", key, "--limit", "1/1h", access); found.Traffic.Keys != 1 {
+			t.Errorf("%s: %d keys, want 1", key, found.Traffic.Keys)
+		}
+	}
+}
