@@ -75,7 +75,7 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 		return c, nil
 	}
 	var err error
-	if c.decider, err = newDecider(limiter, opts.Policies, nil, opts.Failure, opts.Timeout, false); err != nil {
+	if c.decider, err = newDecider(limiter, opts.Policies, nil, opts.Failure, opts.Timeout, false, 0); err != nil {
 		return nil, err
 	}
 	c.decider.group, c.decider.onDecision = opts.Group, opts.OnDecision

@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -27,20 +28,21 @@ type decider struct {
 }
 
 // newDecider compiles policies. Those without a key get the one given.
-func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure policy.Mode, timeout time.Duration, tells bool) (*decider, error) {
+func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure policy.Mode, timeout time.Duration, tells bool, localKeys int) (*decider, error) {
 	d := &decider{}
 	if len(given) == 0 {
 		given = []Policy{{}}
 	}
 	var rules []policy.Policy
+	var wrong error // all that is, at once
 	for i, one := range given {
 		p, err := newPolicy(one, i, key)
 		if err != nil {
-			return nil, fmt.Errorf("grpclimit: policy %q: %w", one.Name, err)
+			wrong = errors.Join(wrong, fmt.Errorf("grpclimit: policy %q: %w", one.Name, err))
 		}
 		d.policies, rules = append(d.policies, p), append(rules, p.rules())
 	}
-	opts := policy.Options{Failure: failure, Timeout: timeout, Next: tells}
+	opts := policy.Options{Failure: failure, Timeout: timeout, Next: tells, LocalKeys: localKeys}
 	if tells {
 		d.items, opts.Prepare = new(httplimit.HeaderItems), checkNames
 	}
@@ -53,7 +55,10 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure pol
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("grpclimit: %w", err)
+		wrong = errors.Join(wrong, fmt.Errorf("grpclimit: %w", err))
+	}
+	if wrong != nil {
+		return nil, wrong
 	}
 	return d, nil
 }
@@ -152,6 +157,7 @@ func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy
 			r.End()
 		}
 	}
+	c.policy = event.Policy
 	d.tell(ctx, &event)
 	left = d.remaining(&event.Verdict)
 	if event.Refused {
@@ -172,6 +178,6 @@ func (d *decider) settle(ctx context.Context, c *call, held *policy.Request, res
 	})
 	held.End()
 	if err != nil && d.onDecision != nil {
-		d.onDecision(ctx, Event{Method: c.method, Verdict: policy.Verdict{Err: err}})
+		d.onDecision(ctx, Event{Method: c.method, Verdict: policy.Verdict{Policy: c.policy, Err: err}})
 	}
 }

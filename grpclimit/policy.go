@@ -137,6 +137,7 @@ type call struct {
 	key     string // a client's, for policies without a key of their own
 	stage   stage
 	message any
+	policy  string // that decided
 	// followed is the context for the handler, with what the call has been charged; nil if nobody needs to know.
 	followed context.Context
 }

@@ -40,20 +40,20 @@ func CostIfStatus(counts func(status int) bool) CostAfter {
 type saidKey struct{}
 
 // SetCost lets a handler set the actual cost of the request that it serves, for policies with a CostAfter. It reports whether
-// there is such a policy. With several middlewares around the handler it sets the cost for all of them, as far as writers
-// between them have the Unwrap that http.ResponseController uses. The last call counts. It is safe for concurrent use, and
-// too late once the handler has returned.
+// there is such a policy. With several middlewares around the handler it sets the cost for all of them. The last call counts.
+// It is safe for concurrent use, and too late once the handler has returned.
 func SetCost(r *http.Request, cost int64) bool {
-	inner, ok := r.Context().Value(saidKey{}).(*recorder)
-	if !ok {
-		return false
+	inner := recorderOf(r)
+	for c := inner; c != nil; c = c.outer {
+		c.said.Store(&cost)
 	}
-	for to := http.ResponseWriter(inner); to != nil; to = unwrapped(to) {
-		if c, ok := to.(*recorder); ok {
-			c.said.Store(&cost)
-		}
-	}
-	return true
+	return inner != nil
+}
+
+// recorderOf returns the recorder of the innermost middleware that the request has passed, or nil.
+func recorderOf(r *http.Request) *recorder {
+	c, _ := r.Context().Value(saidKey{}).(*recorder)
+	return c
 }
 
 // unwrapped returns the writer below w, or nil.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -56,16 +57,19 @@ func NewHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
 	if name == "" {
 		name = limit.String()
 	}
+	if len(name) > 2*policy.MaxName+1 { // of a policy and of its limit
+		return nil, fmt.Errorf("httplimit: the name %q... has %d bytes; use at most %d", name[:32], len(name), policy.MaxName)
+	}
 	quoted, ok := quote(name)
 	if !ok {
 		return nil, fmt.Errorf("httplimit: the name %q cannot stand in a header: use printable ASCII", name)
 	}
-	policy := quoted + ";q=" + strconv.FormatInt(min(limit.Quota, sfMax), 10)
+	item := quoted + ";q=" + strconv.FormatInt(min(limit.Quota, sfMax), 10)
 	if limit.Window%time.Second == 0 {
-		policy += ";w=" + strconv.FormatInt(int64(limit.Window/time.Second), 10)
+		item += ";w=" + strconv.FormatInt(int64(limit.Window/time.Second), 10)
 	}
 	return &HeaderItem{
-		limit: limit, name: quoted, policy: policy, quota: strconv.FormatInt(limit.Quota, 10),
+		limit: limit, name: quoted, policy: item, quota: strconv.FormatInt(limit.Quota, 10),
 		whole: limit.Algorithm == slidegate.FixedWindow || cmp.Or(limit.Burst, limit.Quota) == 1,
 	}, nil
 }

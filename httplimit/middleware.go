@@ -39,6 +39,8 @@ type Options struct {
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
 	// store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
+	// LocalKeys is how many keys policy.Local keeps in this process at most; 0 means what memstore.Options do.
+	LocalKeys int
 	// Group names the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
 	// OnDecision is called with every decision, before the handler: with those of policies in the shadow and of candidates
@@ -75,16 +77,15 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	}
 	var rules []policy.Policy
 	var samples []*http.Request
+	var wrong error // all that is, at once
 	for i, one := range given {
 		p, err := newPolicy(one, i, &m.opts)
-		if err != nil {
-			return nil, err
-		}
+		wrong = errors.Join(wrong, err)
 		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Sample())
 	}
 	var err error
 	m.set, err = policy.New(limiter, rules, policy.Options{
-		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, Next: opts.Headers != HeadersNone,
+		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, Next: opts.Headers != HeadersNone, LocalKeys: opts.LocalKeys,
 	})
 	if err == nil {
 		err = m.set.CheckTogether(func(made, other int) bool {
@@ -93,7 +94,10 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("httplimit: %w", err)
+		wrong = errors.Join(wrong, fmt.Errorf("httplimit: %w", err))
+	}
+	if wrong != nil {
+		return nil, wrong
 	}
 	if only := m.policies[0]; len(m.policies) == 1 && only.matcher == nil && only.Skip == nil && only.alone(&m.opts) {
 		m.simple = only
@@ -232,7 +236,7 @@ var (
 
 // serveAndSettle serves an admitted request and then charges its actual cost.
 func (m *Middleware) serveAndSettle(w http.ResponseWriter, r *http.Request, next http.Handler, q *policy.Request, name string) {
-	record := &recorder{ResponseWriter: w}
+	record := &recorder{ResponseWriter: w, outer: recorderOf(r)}
 	finished := false
 	defer func() {
 		if !finished && record.status == 0 {
@@ -250,6 +254,6 @@ func (m *Middleware) serveAndSettle(w http.ResponseWriter, r *http.Request, next
 			m.opts.OnDecision(r, Event{Policy: name, Err: err})
 		}
 	}()
-	next.ServeHTTP(record, r.WithContext(context.WithValue(r.Context(), saidKey{}, record)))
+	next.ServeHTTP(record.shown(), r.WithContext(context.WithValue(r.Context(), saidKey{}, record)))
 	finished = true
 }

@@ -55,7 +55,7 @@ type compiled struct {
 	listed  bool // the client's address is needed for a list
 }
 
-// newPolicy compiles a policy, or says what is wrong with it.
+// newPolicy compiles a policy. Of one with an error, the rest can be checked all the same.
 func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 	p := &compiled{Policy: given, place: place, listed: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
 	if p.Key == nil {
@@ -63,9 +63,9 @@ func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 	}
 	var err error
 	if p.matcher, err = NewMatcher(p.Match); err != nil {
-		return nil, fmt.Errorf("httplimit: policy %q: %w", given.Name, err)
+		err = fmt.Errorf("httplimit: policy %q: %w", given.Name, err)
 	}
-	return p, nil
+	return p, err
 }
 
 // Rules returns what the policy engine needs to know about the policy: everything that is not about HTTP.

@@ -9,12 +9,87 @@ import (
 )
 
 // recorder sees what is written to a response. What the http.ResponseWriter below it can do still works, by
-// http.ResponseController and by the older type assertions; only http.CloseNotifier, long deprecated, is gone.
+// http.ResponseController and by the older type assertions, for which there is shown; only http.CloseNotifier, long
+// deprecated, is gone.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
 	said   atomic.Pointer[int64] // by SetCost; atomic because http.TimeoutHandler lets a handler run on
+	outer  *recorder             // of a middleware around this one; nil if there is none
+}
+
+// shown returns the recorder as the handler gets it: with the optional interfaces that the writer below has, itself or by
+// Unwrap, and no others, since handlers choose by what a writer claims.
+func (c *recorder) shown() http.ResponseWriter {
+	_, flushes := below[http.Flusher](c.ResponseWriter)
+	_, hijacks := below[http.Hijacker](c.ResponseWriter)
+	_, pushes := below[http.Pusher](c.ResponseWriter)
+	b := bare{c}
+	switch {
+	case flushes && hijacks && pushes:
+		return struct {
+			bare
+			http.Flusher
+			http.Hijacker
+			http.Pusher
+		}{b, c, c, c}
+	case flushes && hijacks:
+		return struct {
+			bare
+			http.Flusher
+			http.Hijacker
+		}{b, c, c}
+	case flushes && pushes:
+		return struct {
+			bare
+			http.Flusher
+			http.Pusher
+		}{b, c, c}
+	case hijacks && pushes:
+		return struct {
+			bare
+			http.Hijacker
+			http.Pusher
+		}{b, c, c}
+	case flushes:
+		return struct {
+			bare
+			http.Flusher
+		}{b, c}
+	case hijacks:
+		return struct {
+			bare
+			http.Hijacker
+		}{b, c}
+	case pushes:
+		return struct {
+			bare
+			http.Pusher
+		}{b, c}
+	}
+	return b
+}
+
+// bare is a recorder that claims no optional interface, but for what is always there.
+type bare struct{ c *recorder }
+
+func (b bare) Header() http.Header                    { return b.c.Header() }
+func (b bare) Write(p []byte) (int, error)            { return b.c.Write(p) }
+func (b bare) WriteHeader(status int)                 { b.c.WriteHeader(status) }
+func (b bare) ReadFrom(from io.Reader) (int64, error) { return b.c.ReadFrom(from) }
+func (b bare) FlushError() error                      { return b.c.FlushError() }
+func (b bare) Unwrap() http.ResponseWriter            { return b.c.Unwrap() }
+
+// below returns the first writer that implements T, beginning at w and going down by Unwrap.
+func below[T any](w http.ResponseWriter) (found T, ok bool) {
+	for w != nil {
+		if found, ok = w.(T); ok {
+			return found, true
+		}
+		w = unwrapped(w)
+	}
+	return found, false
 }
 
 // response returns what became of a request that was let in for cost.
@@ -53,19 +128,19 @@ func (c *recorder) ReadFrom(from io.Reader) (int64, error) {
 	return n, err
 }
 
-// Flush sends what has been written, if the server can.
-func (c *recorder) Flush() { _ = c.FlushError() } // a ResponseController returns the error
-
 // FlushError is how http.ResponseController flushes.
 func (c *recorder) FlushError() error {
 	c.begin()
 	return http.NewResponseController(c.ResponseWriter).Flush()
 }
 
+// Flush sends what has been written.
+func (c *recorder) Flush() { _ = c.FlushError() } // a ResponseController returns the error
+
 // Push starts an HTTP/2 push, if the server can.
 func (c *recorder) Push(target string, opts *http.PushOptions) error {
-	if pusher, ok := c.ResponseWriter.(http.Pusher); ok {
-		return pusher.Push(target, opts)
+	if to, ok := below[http.Pusher](c.ResponseWriter); ok {
+		return to.Push(target, opts)
 	}
 	return http.ErrNotSupported
 }

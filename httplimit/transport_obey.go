@@ -30,7 +30,8 @@ func heldFor(response *http.Response, now time.Time) (hold time.Duration, limit 
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden: // the last is GitHub's way
 		if hold, ok := retryAfter(h, now); ok {
-			return hold, ""
+			_, limit := rateLimitHold(h) // which one refused
+			return hold, limit
 		}
 	}
 	hold, limit = rateLimitHold(h)

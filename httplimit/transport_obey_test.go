@@ -175,12 +175,13 @@ func TestTransportRefusesForServer(t *testing.T) {
 	for _, test := range []struct{ field, limit string }{
 		{"Retry-After: 30", ""},
 		{`RateLimit: "day";r=0;t=30, "hour";r=0;t=5`, "day"},
+		{"Retry-After: 30|RateLimit: \"hour\";r=3;t=9, \"day\";r=0;t=30", "day"},
 		{`RateLimit: day;r=0;t=30`, "day"},
 		{`RateLimit: "` + long[1:] + `";r=0;t=30`, long[1:]},
 		{`RateLimit: "` + long + `";r=0;t=30`, long[1:]},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			next := newOrigin(inTurn(answering(429, test.field)))
+			next := newOrigin(inTurn(answering(429, strings.Split(test.field, "|")...)))
 			transport := newTransport(t, next, httplimit.TransportOptions{})
 			mustSend(t, transport, "https://secret.test/", 0)
 			time.Sleep(10 * time.Second)

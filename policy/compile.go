@@ -73,6 +73,9 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		}
 	}
 	if len(given.Candidate) > 0 {
+		if err = checkNames(given.Candidate); err != nil {
+			return nil, &Error{Option: "candidate", Err: err}
+		}
 		if p.candidate, err = p.prepare(p.named(given.Candidate), true); err != nil {
 			return nil, &Error{Option: "candidate", Err: err}
 		}
@@ -109,6 +112,9 @@ func (p *compiled) rules(limits []slidegate.Limit) (*rules, error) {
 	if len(limits) == 0 {
 		return nil, fmt.Errorf("%w: there is no limit; give at least one", slidegate.ErrLimit)
 	}
+	if err := checkNames(limits); err != nil {
+		return nil, err
+	}
 	return p.prepare(p.named(limits), false)
 }
 
@@ -138,12 +144,14 @@ func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (r *rules, 
 }
 
 // named returns limits with the policy's name before their own, so that policies that share a namespace do not share counts
-// by accident.
+// by accident. A limit that has the policy's name already keeps it, unless another one without a name gets it.
 func (p *compiled) named(limits []slidegate.Limit) []slidegate.Limit {
 	named := slices.Clone(limits)
+	taken := slices.ContainsFunc(limits, func(l slidegate.Limit) bool { return l.Name == "" })
 	for i := range named {
 		switch own := &named[i].Name; {
 		case p.set.limiter == nil || p.name == "":
+		case *own == p.name && !taken:
 		case *own == "":
 			*own = p.name
 		default:

@@ -71,9 +71,9 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 	case Closed:
 		policy = failure.Closed()
 	case Local:
-		local, err := memstore.New(memstore.Options{})
+		local, err := memstore.New(memstore.Options{MaxKeys: s.opts.LocalKeys})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("policy: local keys: %w", err)
 		}
 		policy = failure.Local(local)
 	}

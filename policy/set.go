@@ -21,6 +21,8 @@ type Options struct {
 	// store in process is asked without a deadline. Negative means no deadline, and then every request asks the store, also
 	// during an outage.
 	Timeout time.Duration
+	// LocalKeys is how many keys the memstore of Local keeps at most; 0 means what memstore.Options do.
+	LocalKeys int
 	// Prepare is called once for each set of limits that a policy, an override or a plan has, and for policies that decide
 	// together once for all their limits. What it returns is Verdict.Note: header fields, say. An error makes the limits
 	// invalid.
@@ -128,6 +130,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // between the names of a policy and of its limit, so a limit x of the policy api is called what the policy api/x is.
 func checkName(policies []Policy, i int) error {
 	name := policies[i].Name
+	if err := CheckName(name); err != nil {
+		return fmt.Errorf("policy: name: %w", err)
+	}
 	if name == "" && len(policies) > 1 {
 		return errors.New("policy: name: is missing, and there are several policies; give each its own")
 	}

@@ -1,0 +1,170 @@
+package httplimit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/store"
+)
+
+// claims is what a writer says that it can do.
+func claims(w http.ResponseWriter) string {
+	_, flushes := w.(http.Flusher)
+	_, hijacks := w.(http.Hijacker)
+	_, pushes := w.(http.Pusher)
+	return fmt.Sprintf("flushes %t, hijacks %t, pushes %t", flushes, hijacks, pushes)
+}
+
+// A handler behind a CostAfter finds a writer that claims what the server's own does, over HTTP/1 and HTTP/2.
+func TestWriterClaimsWhatTheServerCan(t *testing.T) {
+	for _, two := range []bool{false, true} {
+		var plain, limited string
+		p := afterPlay(t, CostFromHandler(), func(w http.ResponseWriter, _ *http.Request) { limited = claims(w) })
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			plain = claims(w)
+			p.handler.ServeHTTP(w, r)
+		}))
+		server.EnableHTTP2 = two
+		server.StartTLS()
+		response, err := server.Client().Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		server.Close()
+		if plain != limited || plain == "" || two != strings.HasSuffix(plain, "pushes true") {
+			t.Errorf("HTTP/2 %t: the server %s, the middleware %s; want the same", two, plain, limited)
+		}
+	}
+}
+
+// The same holds for every writer that a middleware in between may have made.
+func TestWriterClaimsWhatTheWriterBelowCan(t *testing.T) {
+	all := &able{ResponseRecorder: httptest.NewRecorder()}
+	for name, w := range map[string]http.ResponseWriter{
+		"all":     all,
+		"none":    plain{httptest.NewRecorder()},
+		"flushes": httptest.NewRecorder(),
+		"hijacks": struct {
+			http.ResponseWriter
+			http.Hijacker
+		}{plain{all}, all},
+		"pushes": struct {
+			http.ResponseWriter
+			http.Pusher
+		}{plain{all}, all},
+		"two": struct {
+			http.ResponseWriter
+			http.Hijacker
+			http.Pusher
+		}{plain{all}, all, all},
+		"no hijack": struct {
+			http.ResponseWriter
+			http.Flusher
+			http.Pusher
+		}{plain{all}, all, all},
+		"no push": struct {
+			http.ResponseWriter
+			http.Flusher
+			http.Hijacker
+		}{plain{all}, all, all},
+	} {
+		if got, want := claims((&recorder{ResponseWriter: w}).shown()), claims(w); got != want {
+			t.Errorf("%s: the recorder %s, want %s", name, got, want)
+		}
+	}
+}
+
+// SetCost reaches all middlewares, also over a writer between them that has no Unwrap.
+func TestSetCostOverAWriterWithoutUnwrap(t *testing.T) {
+	inner := afterPlay(t, CostFromHandler(), func(_ http.ResponseWriter, r *http.Request) { SetCost(r, 4) })
+	outer := afterPlay(t, CostFromHandler(), func(w http.ResponseWriter, r *http.Request) { inner.handler.ServeHTTP(plain{w}, r) })
+	outer.ask(httptest.NewRequest("GET", "/", nil))
+	if in, out := inner.left(), outer.left(); in != 6 || out != 6 {
+		t.Errorf("%d and %d are left of 10 inside and outside, want 6 and 6", in, out)
+	}
+}
+
+// All that is wrong with policies is said at once.
+func TestMatchAndLimitsAreBothWrong(t *testing.T) {
+	limiter := testkit.Must(slidegate.NewPerCall(testkit.Must(memstore.New(memstore.Options{}))(t), ""))(t)
+	_, err := New(limiter, Options{Policies: []Policy{{Name: "a", Match: "login"}, {Name: "b", Match: "/{x"}}})
+	for _, want := range []string{`policy "a"`, `"login"`, `policy "b"`, `"/{x"`, "there is no limit"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %s in it", err, want)
+		}
+	}
+}
+
+// A limit that is called what its policy is called shows once.
+func TestALimitOfThePolicysName(t *testing.T) {
+	for want, limits := range map[string][]slidegate.Limit{
+		`"api";r=4`:                 {named("api", 5)},
+		`"api/api";r=4, "api";r=6`:  {named("api", 5), named("", 7)}, // which is the policy's own
+		`"api";r=4, "api/hour";r=6`: {named("api", 5), named("hour", 7)},
+	} {
+		p := newPlay(t, Options{Policies: []Policy{{Name: "api", Limits: limits}}}, nil)
+		if got := timesOf.ReplaceAllString(p.from("192.0.2.1").Header().Get("RateLimit"), ""); got != want {
+			t.Errorf("RateLimit is %s, want %s", got, want)
+		}
+	}
+}
+
+// Names that cannot stand in header fields, or make them too long, are refused wherever a name can be.
+func TestNamesInHeaders(t *testing.T) {
+	limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), slidegate.PerMinute(1)))(t)
+	long := strings.Repeat("n", policy.MaxName+1)
+	for name, fix := range map[string]string{long: "use at most 128", "täglich": "use printable ASCII", "a\nb": "use printable ASCII"} {
+		bad := []slidegate.Limit{named(name, 1)}
+		for where, given := range map[string]Policy{
+			"policy": {Name: name}, "limit": {Name: "p", Limits: bad}, "candidate": {Name: "p", Candidate: bad},
+			"override": {Name: "p", Overrides: []policy.Override{{Key: "k", Limits: bad}}},
+		} {
+			if _, err := New(limiter, Options{Policies: []Policy{given}}); err == nil || !strings.Contains(err.Error(), fix) || len(err.Error()) > 200 {
+				t.Errorf("%s: %v, want an error that says: %s", where, err, fix)
+			}
+		}
+		p := newPlay(t, Options{Policies: []Policy{{Plan: func(*http.Request) policy.Plan { return policy.Limits(bad...) }}}}, nil, slidegate.PerMinute(1))
+		if w := p.from("192.0.2.1"); w.Code != 500 || !strings.Contains(p.last().Err.Error(), fix) {
+			t.Errorf("a plan: status %d, %v; want 500 and an error that says: %s", w.Code, p.last().Err, fix)
+		}
+	}
+	if _, err := New(limiter, Options{Policies: []Policy{{Name: long[1:], Limits: []slidegate.Limit{named(long[1:], 1), named("x"+long[2:], 1)}}}}); err != nil {
+		t.Errorf("names of %d bytes are refused: %v", policy.MaxName, err)
+	}
+	if _, err := NewHeaderItem(named(strings.Repeat("n", 5000), 1)); err == nil || !strings.Contains(err.Error(), "use at most 128") {
+		t.Errorf("a header item of 5000 bytes: %v, want an error", err)
+	}
+}
+
+// What policy.Local keeps in this process is bounded by LocalKeys.
+func TestLocalKeys(t *testing.T) {
+	for _, keys := range []int{0, 1} {
+		opts := Options{Failure: policy.Local, LocalKeys: keys, Headers: HeadersNone, Policies: []Policy{{Key: ByHeader("X-User")}}}
+		store := newBetween(t, func(context.Context, *store.Request) error { return errBroken })
+		store.trips = 1
+		p := (&play{t: t}).over(store, opts, nil, slidegate.PerHour(1))
+		const users = 2000
+		again := 0
+		for i := range 2 * users {
+			if p.ask(request(fmt.Sprintf("X-User: %d", i%users))).Code == 200 {
+				again++
+			}
+		}
+		if again -= users; (keys == 0) != (again == 0) {
+			t.Errorf("room for %d keys: %d of %d users are admitted again; want none, unless there is room for 1 only", keys, again, users)
+		}
+	}
+	limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), slidegate.PerMinute(1)))(t)
+	if _, err := New(limiter, Options{Failure: policy.Local, LocalKeys: -1}); err == nil || !strings.Contains(err.Error(), "local keys") {
+		t.Errorf("LocalKeys -1: %v, want an error that names local keys", err)
+	}
+}

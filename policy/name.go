@@ -1,0 +1,35 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/slidegate/slidegate"
+)
+
+// MaxName is how long the name of a policy or of a limit may be, in bytes: header fields carry both at each response, and
+// proxies refuse headers of a few kilobytes.
+const MaxName = 128
+
+// CheckName returns an error if the name of a policy or of a limit cannot stand in header fields: it is printable ASCII of at
+// most MaxName bytes. An empty name is fine.
+func CheckName(name string) error {
+	if len(name) > MaxName {
+		return fmt.Errorf("the name %q... has %d bytes; use at most %d", name[:32], len(name), MaxName)
+	}
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c > '~' {
+			return fmt.Errorf("the name %q cannot stand in a header; use printable ASCII", name)
+		}
+	}
+	return nil
+}
+
+// checkNames returns an error if the name of a limit is wrong.
+func checkNames(limits []slidegate.Limit) error {
+	for _, limit := range limits {
+		if err := CheckName(limit.Name); err != nil {
+			return fmt.Errorf("%w: %w", slidegate.ErrLimit, err)
+		}
+	}
+	return nil
+}
