@@ -58,11 +58,11 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	secure, err := p.tlsFlags.read().Config()
+	log := slog.New(slog.NewTextHandler(c.err, nil))
+	secure, err := p.tlsFlags.read().Live(log)
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(c.err, nil))
 	opened, err := stores.Open(ctx, file.Service.Store, stores.Options{Timeout: file.Service.StoreTimeout, Logger: log})
 	if err != nil {
 		return p.located(err)

@@ -64,12 +64,7 @@ func (s *Server) reloadSecrets() (changed bool, err error) {
 		s.log.Info("tokens reloaded", slog.Int("tokens", len(s.tokens.texts())))
 	}
 	newCertificates, wrongCertificates := s.certificates.reload()
-	switch {
-	case wrongCertificates != nil:
-		s.log.Error("certificates not reloaded; the old ones stay in use", slog.Any("error", wrongCertificates))
-	case newCertificates:
-		s.log.Info("certificates reloaded", slog.Time("expires", s.certificates.now.Load().Certificates[0].Leaf.NotAfter))
-	}
+	s.certificates.tell(s.log, newCertificates, wrongCertificates)
 	return newTokens || newCertificates, errors.Join(wrongTokens, wrongCertificates)
 }
 

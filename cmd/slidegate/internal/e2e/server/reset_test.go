@@ -1,0 +1,55 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// TestResetElsewhere: a reset holds at once where it was made; another instance may refuse for up to a second more, by what it
+// remembers, and says so. docs/service.md and docs/api.md promise both.
+func TestResetElsewhere(t *testing.T) {
+	text := fmt.Sprintf("store: redis://%s\nstore_timeout: 2s\npolicies: {default: {limits: [1/1h]}}\n", redistest.Server(t).Addr())
+	one, other := servertest.Start(t, text, nil), servertest.Start(t, text, nil)
+	if got, _ := flagsOf(t, one, "default", "me"); got != http.StatusOK {
+		t.Fatalf("the first: %d", got)
+	}
+	for _, s := range []*servertest.Service{one, other} {
+		if got, _ := flagsOf(t, s, "default", "me"); got != http.StatusTooManyRequests {
+			t.Fatalf("the second: %d", got)
+		}
+	}
+	remembered := time.Now() // or a little earlier
+	if got := one.Ask(t, "admin", "POST", "/v1/reset", `{"key":"me"}`); got.Status != http.StatusNoContent {
+		t.Fatalf("reset: %+v", got)
+	}
+	refused := 0
+	testkit.Eventually(t, "the other instance admits the key", func() bool {
+		asked := time.Now()
+		got, flags := flagsOf(t, other, "default", "me")
+		if got == http.StatusOK {
+			return true
+		}
+		if refused++; len(flags) != 1 || flags[0] != "cached" {
+			t.Errorf("refused after a reset with the flags %v, want cached", flags)
+		}
+		if late := asked.Sub(remembered); late > time.Second {
+			t.Errorf("refused %v after the store was last asked", late)
+		}
+		return false
+	})
+	if refused == 0 {
+		t.Log("the other instance had forgotten the refusal already")
+	}
+	if got := one.Ask(t, "admin", "POST", "/v1/reset", `{"key":"me"}`); got.Status != http.StatusNoContent {
+		t.Fatalf("reset: %+v", got)
+	}
+	if got, flags := flagsOf(t, one, "default", "me"); got != http.StatusOK {
+		t.Errorf("where it was reset: %d %v", got, flags)
+	}
+}
