@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak postgres-versions bench-replay replay-big screenshots fuzz guarantees cover
+.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak postgres-versions bench-replay replay-big screenshots fuzz guarantees cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test: deps ## all tests, with the race detector where memory is shared; INSTALL=
 	$(TEST) ./bench
 	cd tools && GOWORK=off $(GO) test ./...
 	$(MAKE) modules
+
+test-valkey: deps ## the tests of the Redis store over Valkey, which is fetched from Debian's backports if it is not installed
+	server=$$(tools/valkey bin/valkey) && SLIDEGATE_REDIS_SERVER=$$server $(TEST) -count 1 ./test/redistest ./test/redisstore ./test/goredis
 
 race: deps ## all tests with the race detector
 	$(GO) test -race work

@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate/redisstore/goredis"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/kit"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -23,6 +24,39 @@ func TestStore(t *testing.T) {
 		}
 		return store
 	})
+}
+
+// A client that asks sentinels where the master is goes on with the replica's counts when that has taken over.
+func TestFailover(t *testing.T) {
+	watched := redistest.Sentinel(t)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterSet, SentinelAddrs: watched.Options().InitAddress})
+	t.Cleanup(func() { client.Close() })
+	store, err := goredis.New(client, redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.PerHour(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := limiter.AllowN(t.Context(), "key", 3); err != nil || !d.Allowed {
+		t.Fatalf("got %+v, %v, want it allowed", d, err)
+	}
+	replica := watched.Replica.Client(t)
+	kit.Eventually(t, "the replica to have it", func() bool {
+		n, err := replica.Do(t.Context(), replica.B().Arbitrary("DBSIZE").Build()).AsInt64()
+		return err == nil && n == 1
+	})
+	watched.Master.Kill()
+	watched.AwaitFailover()
+	var d slidegate.Decision
+	kit.Eventually(t, "the store to work again", func() bool {
+		d, err = limiter.PeekN(t.Context(), "key", 3)
+		return err == nil
+	})
+	if d.Allowed || d.Remaining != 2 {
+		t.Errorf("got %+v, want 3 refused with 2 remaining", d)
+	}
 }
 
 // A server that does not know the script is sent it, for all calls of a batch that need it.

@@ -8,9 +8,13 @@ import (
 	"testing"
 )
 
-// program returns the path of the server's program. Without one the test is skipped, unless SLIDEGATE_REQUIRE names redis-server.
+// program returns the path of the server's program: that which SLIDEGATE_REDIS_SERVER names, or else the installed one. Without
+// one the test is skipped, unless SLIDEGATE_REQUIRE names redis-server.
 func program(t testing.TB) string {
 	t.Helper()
+	if path := os.Getenv("SLIDEGATE_REDIS_SERVER"); path != "" {
+		return path
+	}
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
