@@ -78,7 +78,8 @@ func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error
 	made = httplimit.Policy{
 		Name: p.Name, Match: p.Match, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Failure: mode,
-		Key: func(r *http.Request) string { return keyOf(p.Key, fields, client, r) },
+		Key:           func(r *http.Request) string { return keyOf(p.Key, fields, client, r) },
+		ShareEmptyKey: true, // keyOf says what stands for a name that is missing
 	}
 	if cost != 1 {
 		made.Cost = func(*http.Request) int64 { return cost }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // Key identifies the client that a request belongs to. Requests with the same key share their quota. A request for which it
-// returns "" is not exempt: all of these share the empty key, or else leaving out a header would be a way around the limit.
+// returns "" is not exempt, or else leaving out a header would be a way around the limit: its address counts instead, since
+// otherwise one client without the header could use up the quota of all. FirstOf and Policy.ShareEmptyKey are other choices.
 type Key func(*http.Request) string
 
 // ByAddress is the client's address, grouped, as from says. A nil from trusts no proxy: it is the address of the
@@ -81,7 +83,31 @@ func hashed(secret string) string {
 }
 
 // Global is one key for all requests.
-func Global() Key { return func(*http.Request) string { return "" } }
+func Global() Key { return global }
+
+func global(*http.Request) string { return "" }
+
+// isGlobal reports whether a key is that of Global, whose empty key is meant.
+func isGlobal(key Key) bool {
+	return reflect.ValueOf(key).Pointer() == reflect.ValueOf(global).Pointer()
+}
+
+// addressMark is what stands before an address that counts because a client has no name.
+const addressMark = "address:"
+
+// nameOrAddress returns the name that a client gives itself, or its address where that is empty. A name that looks like such an
+// address gets a % before it, so that no client can have the key of another.
+func nameOrAddress(name string, r *http.Request, client *clientip.Source) string {
+	switch {
+	case name == "":
+		return addressMark + client.Key(r)
+	case name[0] != addressMark[0] && name[0] != '%':
+		return name
+	case strings.HasPrefix(strings.TrimLeft(name, "%"), addressMark):
+		return "%" + name
+	}
+	return name
+}
 
 // Each is several keys together: requests share their quota if they agree in all of them. Different values never run into
 // one another: "a" and "bc" are another key than "ab" and "c". It panics if a key is nil.

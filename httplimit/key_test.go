@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/slidegate/slidegate"
 )
 
 // request returns a request with header fields given as "Name: value".
@@ -145,4 +147,47 @@ func TestNilKeys(t *testing.T) {
 			call()
 		}()
 	}
+}
+
+// Clients without the header that they are counted by do not share a key, and none can name another's address.
+func TestEmptyKeyIsAddress(t *testing.T) {
+	one := []slidegate.Limit{slidegate.PerMinute(1)}
+	for name, key := range map[string]Key{
+		"header": ByHeader("X-User"), "API key": ByAPIKey("X-User"), "cookie": ByCookie("user"), "bearer": ByBearerToken(), "path": ByPathValue("id"),
+		"first of": FirstOf(ByHeader("X-User"), ByCookie("user")),
+	} {
+		p := newPlay(t, Options{Policies: []Policy{{Name: "a", Key: key, Limits: one}}}, nil)
+		for i, want := range []int{200, 429} {
+			for _, address := range []string{"203.0.113.7:1", "203.0.113.8:1", "[2001:db8::1]:1"} {
+				if got := p.serveFrom(address, ""); got != want {
+					t.Errorf("%s: request %d from %s without a name is answered %d, want %d", name, i+1, address, got, want)
+				}
+			}
+		}
+	}
+	p := newPlay(t, Options{Policies: []Policy{{Name: "a", Key: ByHeader("X-User"), Limits: one}}}, nil)
+	for _, user := range []string{"203.0.113.7", "address:203.0.113.7", "%address:203.0.113.7", "%%address:203.0.113.7", ""} {
+		if got := p.serveFrom("203.0.113.7:1", user); got != 200 {
+			t.Errorf("the first request of %q is answered %d, want 200: nobody else has this key", user, got)
+		}
+	}
+	for name, policy := range map[string]Policy{"global": {Key: Global()}, "shared": {Key: ByHeader("X-User"), ShareEmptyKey: true}} {
+		policy.Name, policy.Limits = "a", one
+		p := newPlay(t, Options{Policies: []Policy{policy}}, nil)
+		if first, second := p.serveFrom("203.0.113.7:1", ""), p.serveFrom("203.0.113.8:1", ""); first != 200 || second != 429 {
+			t.Errorf("%s: two clients are answered %d and %d, want one key for both", name, first, second)
+		}
+	}
+}
+
+// serveFrom answers a request of an address, with a name unless it is empty, and returns the status.
+func (p *play) serveFrom(address, user string) int {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = address
+	if user != "" {
+		r.Header.Set("X-User", user)
+	}
+	w := httptest.NewRecorder()
+	p.handler.ServeHTTP(w, r)
+	return w.Code
 }

@@ -19,8 +19,12 @@ type Policy struct {
 	Match string
 	// Skip exempts a request; nil exempts none.
 	Skip func(*http.Request) bool
-	// Key identifies the client that a request belongs to; nil means ByAddress(Options.Client).
+	// Key identifies the client that a request belongs to; nil means ByAddress(Options.Client). Where it is empty, as that of
+	// ByHeader is if the header is missing, the client's address counts instead, as "address:203.0.113.7".
 	Key Key
+	// ShareEmptyKey has all requests with an empty Key share it, instead of counting them by address, and takes keys that
+	// begin with "address:" as they are. Global needs no such word.
+	ShareEmptyKey bool
 	// Limits are what every key faces, all at once; if empty, the limiter's own.
 	Limits []slidegate.Limit
 	// Plan returns the limits of one request, for clients with different plans: policy.Limits, policy.Unlimited or
@@ -53,11 +57,13 @@ type compiled struct {
 	place   int // among the policies
 	matcher *Matcher
 	listed  bool // the client's address is needed for a list
+	named   bool // clients name themselves, and may leave that out
 }
 
 // newPolicy compiles a policy. Of one with an error, the rest can be checked all the same.
 func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 	p := &compiled{Policy: given, place: place, listed: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
+	p.named = p.Key != nil && !p.ShareEmptyKey && !isGlobal(p.Key)
 	if p.Key == nil {
 		p.Key = ByAddress(opts.Client)
 	}
@@ -89,6 +95,9 @@ func (p *compiled) alone(opts *Options) bool {
 // part fills in the policy's part in a request. The application's functions are called here, once.
 func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
 	part.Policy, part.Key, part.Cost = p.place, p.Key(r), 1
+	if p.named {
+		part.Key = nameOrAddress(part.Key, r, opts.Client)
+	}
 	if p.Cost != nil {
 		part.Cost = p.Cost(r)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ type allowCommand struct {
 
 // Run asks, and tells.
 func (a *allowCommand) Run(ctx context.Context, c *console) error {
-	return a.askFlags.ask(ctx, c, "allow", a.Key, a.Cost)
+	return a.askFlags.ask(ctx, c, "allow", asPrinted(a.Key), a.Cost)
 }
 
 // peekCommand looks without taking.
@@ -48,7 +49,7 @@ type peekCommand struct {
 
 // Run asks, and tells.
 func (p *peekCommand) Run(ctx context.Context, c *console) error {
-	return p.askFlags.ask(ctx, c, "peek", p.Key, p.Cost)
+	return p.askFlags.ask(ctx, c, "peek", asPrinted(p.Key), p.Cost)
 }
 
 // chargeCommand charges what has been used already.
@@ -68,7 +69,7 @@ func (a *chargeCommand) Run(ctx context.Context, c *console) error {
 
 // resetCommand forgets what a key has used.
 type resetCommand struct {
-	Key string `arg:"" help:"Whose counts to forget."`
+	Key string `arg:"" help:"Whose counts to forget, also as top prints it."`
 	askFlags
 }
 
@@ -79,11 +80,23 @@ func (r *resetCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer asked.close()
-	if err := asked.reset(ctx, r.Policy, r.Key); err != nil {
+	if err := asked.reset(ctx, r.Policy, asPrinted(r.Key)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(c.out, "reset")
 	return err
+}
+
+// asPrinted returns the key that was meant by one that is written as top prints it: in quotes, with what is not printable escaped.
+// Any other key is itself.
+func asPrinted(key string) string {
+	if !strings.HasPrefix(key, `"`) {
+		return key
+	}
+	if meant, err := strconv.Unquote(key); err == nil {
+		return meant
+	}
+	return key
 }
 
 // asked is whom a command asks.

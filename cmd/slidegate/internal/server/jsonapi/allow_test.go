@@ -92,7 +92,7 @@ func TestHowItCameAbout(t *testing.T) {
 	s.post("/v1/allow", `{"policy":"watch","key":"w"}`).want(t, 200, `{"allowed":true,"policy":"watch","limit":"1/1h fixed-window","quota":1,`+
 		`"remaining":0,"granted":1,"retry_after_us":0,"reset_after_us":3600000000,"at_us":1800000000000000,"by":"limits","flags":[],`+
 		`"shadow":true,"refused":true}`).tells(t, "", "", "")
-	s.post("/v1/allow", `{"policy":"named","key":"n"}`).tells(t, `"1/1m fixed-window";r=0;t=60`, `"1/1m fixed-window";q=1;w=60`, "")
+	s.post("/v1/allow", `{"policy":"named","key":"n"}`).tells(t, `"gruen\"";r=0;t=60`, `"gruen\"";q=1;w=60`, "")
 
 	s.fail(errBroken)
 	open := s.post("/v1/allow", `{"policy":"open","key":"k"}`)

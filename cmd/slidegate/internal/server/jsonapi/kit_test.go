@@ -31,7 +31,7 @@ default_policy: login
 policies:
   login:  {key: "{address}", limits: [2/1m]}
   two:    {key: "{address}", limits: [3/1s fixed-window name=burst, 4/1h fixed-window name=hour]}
-  named:  {key: "{address}", limits: [1/1m fixed-window name="grün\""]}
+  named:  {key: "{address}", limits: [1/1m fixed-window name="gruen\""]}
   watch:  {key: "{address}", limits: [1/1h fixed-window], shadow: true}
   open:   {key: "{address}", limits: [1/1h fixed-window], failure: open}
   closed: {key: "{address}", limits: [1/1h fixed-window], failure: closed}
