@@ -39,10 +39,12 @@ var floors = map[string]int{
 	"config/yamlfile": 1, // how config and the Envoy listener read files
 
 	"cmd/slidegate/internal/jsonscan":        0, // finds members of JSON lines
-	"cmd/slidegate/internal/replay":          9,
-	"cmd/slidegate/internal/replay/traffic":  8, // what replay, generate and report have in common
-	"cmd/slidegate/internal/replay/generate": 9,
-	"cmd/slidegate/internal/replay/report":   10, // prints what replay found
+	"cmd/slidegate/internal/listen":          0, // opens the addresses that flags name
+	"cmd/slidegate/internal/replay":          10,
+	"cmd/slidegate/internal/replay/facing":   8, // which policies of a file recorded requests face
+	"cmd/slidegate/internal/replay/traffic":  9, // what replay, generate and report have in common
+	"cmd/slidegate/internal/replay/generate": 10,
+	"cmd/slidegate/internal/replay/report":   11, // prints what replay found
 
 	"cmd/slidegate/internal/problemjson": 7, // leaves that the listeners use
 	"cmd/slidegate/internal/throttlelog": 5,
