@@ -29,8 +29,8 @@ type replayCommand struct {
 	Key    string            `option:"traffic.Key config.key" file:"key" placeholder:"FIELD" help:"Who is limited: address, user, path, method, host, header:NAME, field:PATH, key, or a template such as '{address} {path}'. (default: address, for JSON lines key)" group:"Input"`
 	Cost   string            `option:"traffic.Cost config.cost" file:"cost" placeholder:"N" help:"What a request costs: a number, bytes, or field:PATH. (default: 1, for JSON lines their cost)" group:"Input"`
 	Field  map[string]string `option:"traffic.Fields" placeholder:"NAME=PATH" help:"Where other JSON logs have time, address, user, method, path, host, status, bytes, key, cost." group:"Input"`
-	V4     int               `option:"traffic.Grouping.V4" name:"ipv4-prefix" default:"32" help:"Addresses that share this many bits are one key." group:"Input"`
-	V6     int               `option:"traffic.Grouping.V6" name:"ipv6-prefix" default:"64" help:"The same for IPv6." group:"Input"`
+	V4     int               `option:"traffic.Grouping.V4" name:"ipv4-prefix" placeholder:"BITS" help:"Addresses that share this many bits are one key. (default: 32, or what the file says)" group:"Input"`
+	V6     int               `option:"traffic.Grouping.V6" name:"ipv6-prefix" placeholder:"BITS" help:"The same for IPv6. (default: 64, or what the file says)" group:"Input"`
 	Method []string          `option:"traffic.Filter.Method" placeholder:"GET" help:"Only these methods; !GET leaves one out." group:"Input"`
 	Path   []string          `option:"traffic.Filter.Path" sep:"none" placeholder:"/api/*" help:"Only these paths; * is anything; !/static/* leaves some out." group:"Input"`
 	Status []string          `option:"traffic.Filter.Status" placeholder:"2xx" help:"Only these statuses: 404, 2xx, 400-499; !429 leaves one out." group:"Input"`

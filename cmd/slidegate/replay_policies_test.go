@@ -152,3 +152,11 @@ func TestReplayKeysAreCanonical(t *testing.T) {
 		}
 	}
 }
+
+// A replay connects to nothing, so that it needs no password.
+func TestReplayNeedsNoPassword(t *testing.T) {
+	file := write(t, "slidegate.yaml", []byte("store: redis://:${SLIDEGATE_TEST_UNSET}@localhost:6379\n"+sitePolicies))
+	if found := findings(t, "--config", file, accessLog(t, times(5, "203.0.113.7 POST /login")...)); found.Outcome.Denied != 2 {
+		t.Errorf("%d denied, want 2", found.Outcome.Denied)
+	}
+}

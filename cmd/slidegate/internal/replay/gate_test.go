@@ -156,7 +156,7 @@ func drawVisits(t *rapid.T) (visits []visit) {
 		at = at.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 900, 7_000, 25_000, 61_000}).Draw(t, "ms")) * time.Millisecond)
 		visits = append(visits, visit{
 			at: at,
-			address: rapid.SampledFrom([]string{"203.0.113.7", "203.0.113.8", "10.0.0.9", "2001:db8::1", "2001:db8::2", "::ffff:203.0.113.7"}).
+			address: rapid.SampledFrom([]string{"203.0.113.7", "203.0.113.8", "10.0.0.9", "2001:db8::1", "2001:db8::2", "::ffff:203.0.113.7", "64:ff9b::203.0.113.7", "2002:cb00:7107::1"}).
 				Draw(t, "address"),
 			method: rapid.SampledFrom([]string{"GET", "POST"}).Draw(t, "method"),
 			host:   rapid.SampledFrom([]string{"shop.example", "SHOP.example.:8080", "api.example", "api.example:80"}).Draw(t, "host"),
@@ -171,6 +171,7 @@ func drawVisits(t *rapid.T) (visits []visit) {
 // drawFile draws policies with all that a policy can have.
 func drawFile(t *rapid.T) string {
 	var b strings.Builder
+	b.WriteString(rapid.SampledFrom([]string{"", "address_groups: {ipv4: 24, ipv6: 128}\n"}).Draw(t, "groups"))
 	b.WriteString("policies:\n")
 	several := rapid.IntRange(1, 3).Draw(t, "policies")
 	for i := range several {

@@ -4,10 +4,12 @@
 package facing
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
@@ -30,6 +32,14 @@ type Policies struct {
 	list   []*facedPolicy
 	set    *policy.Set
 	groups []Group
+	known  clientip.Grouping // the file's groups of addresses
+}
+
+// Grouping returns which addresses are one client: as given, and where that says nothing, as the file says.
+func (p *Policies) Grouping(given clientip.Grouping) clientip.Grouping {
+	return clientip.Grouping{
+		V4: cmp.Or(given.V4, p.known.V4), V6: cmp.Or(given.V6, p.known.V6), KeepEmbedded: given.KeepEmbedded || p.known.KeepEmbedded,
+	}
 }
 
 // facedPolicy is one of the policies.
@@ -56,7 +66,7 @@ func New(file *config.File, name string) (*Policies, error) {
 		}
 		chosen.Policies = []config.Policy{*one}
 	}
-	p := &Policies{}
+	p := &Policies{known: file.Service.AddressGroups}
 	var rules []policy.Policy
 	for i := range chosen.Policies {
 		one := chosen.Policies[i]

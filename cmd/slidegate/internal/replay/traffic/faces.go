@@ -68,7 +68,7 @@ func (p *plan) planPolicy(s shape, opts *Options, own config.Policy) (m maker, e
 	if !opts.Cost.IsZero() || opts.IgnoreOwnCost {
 		cost = opts.Cost
 	}
-	if m.key, err = trial.planKey(s, template, opts.Grouping); err != nil {
+	if m.key, err = trial.planKey(s, template, opts.Policies.Grouping(opts.Grouping)); err != nil {
 		return m, err
 	}
 	if m.cost, err = trial.planCost(s, cost, opts.IgnoreOwnCost); err != nil {

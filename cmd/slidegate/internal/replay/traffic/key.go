@@ -42,7 +42,11 @@ func (k *keyer) of(e *entry) (name []byte, missing bool) {
 		}
 		return k.values[0], false
 	}
-	k.buf = k.template.AppendKey(k.buf[:0], k.values)
+	var address []byte // which stands in for a name that is missing, as in live requests
+	if text := e.values[fieldAddress]; text != nil && missing {
+		address = k.group(text)
+	}
+	k.buf = k.template.AppendKeyOr(k.buf[:0], k.values, address)
 	return k.buf, missing
 }
 

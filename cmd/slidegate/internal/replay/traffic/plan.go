@@ -48,6 +48,7 @@ func (p *plan) planKey(s shape, template config.Template, grouping clientip.Grou
 			parts = []config.Field{{Kind: config.FieldKey}}
 		}
 	}
+	p.wants.fields |= s.fields() & setOf(fieldAddress)
 	for _, part := range parts {
 		slot, ok := p.want(s, part)
 		if !ok {
