@@ -73,7 +73,7 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		}
 	}
 	if len(given.Candidate) > 0 {
-		if err = checkNames(given.Candidate); err != nil {
+		if err = p.set.checkNames(given.Candidate); err != nil {
 			return nil, &Error{Option: "candidate", Err: err}
 		}
 		if p.candidate, err = p.prepare(p.named(given.Candidate), true); err != nil {
@@ -112,7 +112,7 @@ func (p *compiled) rules(limits []slidegate.Limit) (*rules, error) {
 	if len(limits) == 0 {
 		return nil, fmt.Errorf("%w: there is no limit; give at least one", slidegate.ErrLimit)
 	}
-	if err := checkNames(limits); err != nil {
+	if err := p.set.checkNames(limits); err != nil {
 		return nil, err
 	}
 	return p.prepare(p.named(limits), false)

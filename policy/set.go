@@ -93,7 +93,10 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 	s.bases, s.sharer = map[baseID]*slidegate.Limiter{}, new(sharer)
 	s.requests.New = func() any { return new(Request) }
 	for i, given := range policies {
-		if err := checkName(policies, i); err != nil {
+		if err := s.checkName(given.Name); err != nil {
+			return nil, fmt.Errorf("policy: name: %w", err)
+		}
+		if err := checkNameApart(policies, i); err != nil {
 			return nil, err
 		}
 		p, err := s.policy(given)
@@ -126,13 +129,10 @@ func (e *Error) Error() string { return fmt.Sprintf("policy %q: %s: %v", e.Polic
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// checkName returns an error if the counts of a policy and of one before it could have the same name. A slash stands
+// checkNameApart returns an error if the counts of a policy and of one before it could have the same name. A slash stands
 // between the names of a policy and of its limit, so a limit x of the policy api is called what the policy api/x is.
-func checkName(policies []Policy, i int) error {
+func checkNameApart(policies []Policy, i int) error {
 	name := policies[i].Name
-	if err := CheckName(name); err != nil {
-		return fmt.Errorf("policy: name: %w", err)
-	}
 	if name == "" && len(policies) > 1 {
 		return errors.New("policy: name: is missing, and there are several policies; give each its own")
 	}
