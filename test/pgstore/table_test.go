@@ -99,7 +99,7 @@ func TestLayout(t *testing.T) {
 	}
 	hot, all := int64(0), int64(0)
 	kit.Eventually(t, "the server to have counted 199 updates", func() bool {
-		pool.Reset() // a connection tells what it did when it ends
+		pool.Reset()                // a connection tells what it did when it ends
 		counted := bloatOf(t, pool) // both at once: they may be counted in between
 		hot, all = counted.hot, counted.updates
 		return all >= 199
