@@ -91,7 +91,7 @@ history: deps ## a minute each of Redis and PostgreSQL with kills and cuts, chec
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
 
-postgres-versions: deps ## the tests of the PostgreSQL store on 13 to 18, each installed from npm into a folder in /tmp
+postgres-versions: deps ## the tests of the PostgreSQL store on 13 to 18, each installed from npm into a temporary folder
 	@tools/deps node
 	@tools/postgres-versions
 

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// How long a sign of life of the store may take, and for how long it is believed. Whoever asks whether the service is ready gives it a
-// second or so, and may ask as often as it likes.
+// How long a sign of life of the store may take, and for how long it is believed. Probes wait a
+// second or so, and may come as often as they like.
 const (
 	pingTimeout = 200 * time.Millisecond
 	pingFresh   = 500 * time.Millisecond
