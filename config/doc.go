@@ -7,7 +7,7 @@
 //	store_timeout: 100ms       # how long a decision may take
 //	failure: open              # what happens when the store does not answer: open, closed or local
 //	trusted_proxies: [10.0.0.0/8]
-//	address_groups: {ipv6: 56}
+//	address_groups: {ipv6: 64} # addresses that share so many bits are one client
 //	default_policy: api        # when a client names none
 //	policies:
 //	  api:

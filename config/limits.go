@@ -77,26 +77,6 @@ func checkLimitName(name string) error {
 	return nil
 }
 
-// most returns the largest cost that a limit ever admits.
-func most(limit slidegate.Limit) int64 {
-	if limit.Algorithm == slidegate.TokenBucket {
-		return cmp.Or(limit.Burst, limit.Quota)
-	}
-	return limit.Quota
-}
-
-// checkAdmitted reports a cost that a limit of the policy never admits, so that all requests would be refused.
-func (r *reader) checkAdmitted(p *Policy, at yamlfile.Position) {
-	cost, fixed := p.Cost.Fixed()
-	for _, limit := range p.Limits {
-		if fixed && cost > most(limit) {
-			r.Problems.Addf(at, "cost: %d is more than the limit %q ever admits, so that every request would be refused; "+
-				"write %d at most, or raise the limit", cost, limit, most(limit))
-			return
-		}
-	}
-}
-
 // sameRules tells whether two lists of limits decide alike, whatever their limits are called and in whichever order.
 func sameRules(a, b []slidegate.Limit) bool {
 	if len(a) != len(b) {

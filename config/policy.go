@@ -96,17 +96,14 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: defaultKey}
 	hasLimits := false
 	named := len(r.named)
-	var candidate, cost yamlfile.Position
+	var candidate yamlfile.Position
 	for _, e := range r.mapping(policy.Value, "a policy", policyFields) {
 		hasLimits = hasLimits || e.Name == "limits"
 		if e.Value == nil {
 			continue
 		}
-		switch e.Name {
-		case "candidate":
+		if e.Name == "candidate" {
 			candidate = e.ValueAt()
-		case "cost":
-			cost = e.ValueAt()
 		}
 		r.policyField(&p, e)
 	}
@@ -117,7 +114,6 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		r.Problems.Addf(policy.At,
 			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", wording.Quote(p.Name))
 	}
-	r.checkAdmitted(&p, cost)
 	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
 		r.Problems.Addf(candidate, "candidate: these are the limits that the policy has; change one, or leave the candidate out")
 	}

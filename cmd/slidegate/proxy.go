@@ -33,7 +33,7 @@ type proxyCommand struct {
 
 	policyFlags
 	Route          []string `option:"config.match gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"A limit for some requests: a pattern of net/http, =, and the limit. Together with --limit, both hold; alone, all other requests pass. Repeat it for several." group:"Policies"`
-	Key            string   `option:"config.key" placeholder:"TEMPLATE" help:"Who is limited, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. (default: {address})" group:"Policies"`
+	Key            []string `option:"config.key" placeholder:"TEMPLATE" sep:"none" help:"Who is limited, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. Repeat it for several, of which the first that is there counts. (default: {address})" group:"Policies"`
 	TrustedProxies []string `option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies before this one, whose X-Forwarded-For is believed, without a file: addresses, prefixes, loopback, private." group:"Policies"`
 
 	RewriteHost bool          `help:"Send the application its own host, and not the one that the client asked for." group:"Running"`
@@ -108,7 +108,7 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 // file returns the file, or what the flags say as if they were one.
 func (p *proxyCommand) file() (*config.File, error) {
 	if p.Config != "" {
-		if len(p.Route) > 0 || p.Key != "" || len(p.TrustedProxies) > 0 {
+		if len(p.Route) > 0 || len(p.Key) > 0 || len(p.TrustedProxies) > 0 {
 			return nil, errors.New("--config: the file says which requests have which limits, who is limited and who is trusted: " +
 				"leave out --route, --key and --trusted-proxies, or --config")
 		}
@@ -118,8 +118,8 @@ func (p *proxyCommand) file() (*config.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Key != "" {
-		if file.Policies[0].Key, err = config.ParseTemplate(p.Key); err != nil {
+	if len(p.Key) > 0 {
+		if file.Policies[0].Key, err = templateOf(p.Key); err != nil {
 			return nil, err
 		}
 	}
@@ -135,6 +135,18 @@ func (p *proxyCommand) file() (*config.File, error) {
 		file.Policies = file.Policies[1:] // nobody asked for the default limit
 	}
 	return file, nil
+}
+
+// templateOf returns the template that makes the key by the first of several whose fields are there.
+func templateOf(texts []string) (config.Template, error) {
+	templates := make([]config.Template, len(texts))
+	for i, text := range texts {
+		var err error
+		if templates[i], err = config.ParseTemplate(text); err != nil {
+			return config.Template{}, err
+		}
+	}
+	return config.FirstOf(templates...)
 }
 
 // addRoute adds a limit to the policy of its route, which is made if there is none yet.

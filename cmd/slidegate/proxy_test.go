@@ -178,6 +178,7 @@ func TestProxyWrongFlags(t *testing.T) {
 		{"--to http://h --route https://h/login=1/1m", `write "h/login"`},
 		{"--to http://h --route /login?x=1/1m", `write "/login"`},
 		{"--to http://h --key {nobody}", "--key: "},
+		{"--to http://h --key {address} --key {user}", "--key: {user} is never reached"},
 		{"--to http://h --key {status}", "slidegate: --key: {status} is known in recorded traffic only"},
 		{"--to http://h --config " + status, status + `:1:23: key: {status} is known in recorded traffic only`},
 		{"--to http://h --store ftp://x", "ftp"},

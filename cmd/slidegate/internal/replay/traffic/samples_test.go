@@ -78,22 +78,22 @@ var samples = []struct {
 		"06:48:39 10.0.0.9 1",
 	}},
 	{file: "combined.log", title: "combined log", key: "{user}|{method}|{path}|{query}|{status}", cost: "bytes", gone: 7, want: []string{
-		"06:48:34 -|GET|/api/v1/items|page=2|200 1532",
+		"06:48:34 address:203.0.113.7|GET|/api/v1/items|page=2|200 1532",
 		"06:48:34 frank|POST|/login|-|401 89",
-		`06:48:35 -|GET|/a"b"c|-|404 0`,
-		"06:48:36 -|-|-|-|400 226",
-		"06:48:37 -|-|-|-|408 0",
+		`06:48:35 address:2001:db8:1:2::/64|GET|/a"b"c|-|404 0`,
+		"06:48:36 address:198.51.100.23|-|-|-|400 226",
+		"06:48:37 address:198.51.100.23|-|-|-|408 0",
 		"06:48:38 John Doe|HEAD|/health|-|304 0",
-		"06:48:39 -|GET|/dashboard/|-|200 415",
+		"06:48:39 address:10.0.0.9|GET|/dashboard/|-|200 415",
 	}},
 	{file: "combined.log", title: "combined log", key: "{header:referer}|{header:User-Agent}", cost: "7", gone: 6, want: []string{
 		"06:48:34 https://shop.example.com/|Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0 7",
-		"06:48:34 -|curl/8.5.0 7",
-		`06:48:35 -|agent "quoted" \ end 7`,
-		"06:48:36 -|- 7",
-		"06:48:37 -|- 7",
-		"06:48:38 -|probe/1.0 7",
-		"06:48:39 -|- 7",
+		"06:48:34 address:203.0.113.7|curl/8.5.0 7",
+		`06:48:35 address:2001:db8:1:2::/64|agent "quoted" \ end 7`,
+		"06:48:36 address:198.51.100.23|address:198.51.100.23 7",
+		"06:48:37 address:198.51.100.23|address:198.51.100.23 7",
+		"06:48:38 address:client.example.net|probe/1.0 7",
+		"06:48:39 address:10.0.0.9|address:10.0.0.9 7",
 	}},
 	{file: "common.log", title: "common log", gone: 1, want: []string{
 		"20:55:36 127.0.0.1 1",
@@ -109,9 +109,9 @@ var samples = []struct {
 	{
 		file: "caddy.log", title: "Caddy log", bad: 1, gone: 3, cost: "bytes",
 		key: "{user}|{method}|{path}|{query}|{host}|{status}|{header:x-api-key}|{field:request.tls.version}", want: []string{
-			"06:48:34.524102 -|GET|/api/items|page=2|shop.example.com|200|k-1|772 10900",
-			"06:48:35.25 alice|POST|/login|-|shop.example.com|401|-|- 12",
-			"06:48:36.0015 -|GET|/old|-|example.com|200|-|- 4",
+			"06:48:34.524102 address:203.0.113.7|GET|/api/items|page=2|shop.example.com|200|k-1|772 10900",
+			"06:48:35.25 alice|POST|/login|-|shop.example.com|401|address:2001:db8::/64|address:2001:db8::/64 12",
+			"06:48:36.0015 address:198.51.100.4|GET|/old|-|example.com|200|address:198.51.100.4|address:198.51.100.4 4",
 		},
 	},
 	{file: "traefik.log", title: "Traefik log", bad: 1, want: []string{
@@ -121,7 +121,7 @@ var samples = []struct {
 	{
 		file: "traefik.log", title: "Traefik log", bad: 1, gone: 2, cost: "bytes",
 		key: "{user}|{method}|{path}|{query}|{host}|{status}|{header:User-Agent}", want: []string{
-			"06:48:34.123456 -|GET|/api/items|page=2|shop.example.com|200|curl/8.5.0 1234",
+			"06:48:34.123456 address:203.0.113.7|GET|/api/items|page=2|shop.example.com|200|curl/8.5.0 1234",
 			"06:48:35 alice|POST|/login|-|shop.example.com|404|Mozilla/5.0 0",
 		},
 	},
@@ -134,7 +134,7 @@ var samples = []struct {
 		file: "envoy.log", title: "Envoy log", gone: 2, cost: "bytes",
 		key: "{header:X-Forwarded-For}|{method}|{path}|{query}|{host}|{status}|{header:User-Agent}|{header:X-Request-Id}", want: []string{
 			"06:48:34.409 203.0.113.7,10.0.0.1|GET|/reviews/0|full=1|reviews|200|curl/8.5.0|0a4f3a36-9d2e-9f3a-8a54-000000000001 379",
-			"06:48:35 -|POST|/login|-|shop.example.com|401|-|- 12",
+			"06:48:35 address:2001:db8:1:2::/64|POST|/login|-|shop.example.com|401|address:2001:db8:1:2::/64|address:2001:db8:1:2::/64 12",
 			"06:48:36.5 192.0.2.9|GET|/get|-|shop.example.com|200|curl/8.5.0|7 5",
 		},
 	},
