@@ -69,7 +69,7 @@ func (s *site) limits() {
 		`200 RateLimit: "site";r=2;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
 	expect(t, s.get(there, "POST", "/login", lies...),
 		`429 Retry-After: 3600 RateLimit: "site";r=2;t=60, "login";r=0;t=3600 RateLimit-Policy: "site";q=3;w=60, "login";q=1;w=3600`)
-	expect(t, s.get(there, "GET", "/own403"), `403 RateLimit: "site";r=1;t=60`+policy)              // what the application refuses is its own
+	expect(t, s.get(there, "GET", "/own403"), `403 RateLimit: "site";r=1;t=60`+policy)                   // what the application refuses is its own
 	expect(t, s.get(there, "GET", "/?policy=login&mode=nginx"), `200 RateLimit: "site";r=0;t=60`+policy) // which is nobody's business but the client's
 	expect(t, s.get(denied, "GET", "/"), `403`)
 	if n := s.reached.Load(); n != 6 {
