@@ -12,10 +12,6 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// breakAfter is how many calls in a row must fail until a store is left alone for a while. One slow answer is not an
-// outage.
-const breakAfter = 3
-
 // base returns a limiter of these limits in a namespace. It is made of an earlier one if there is one, which remembers
 // limits.
 func (s *Set) base(namespace string, mode Mode, limits []slidegate.Limit) (*slidegate.Limiter, error) {
@@ -81,7 +77,7 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 		st = near{st}
 	}
 	layered, err := failure.New(st, policy, failure.Options{
-		Timeout: max(0, s.opts.Timeout), Failures: breakAfter,
+		Timeout: max(0, s.opts.Timeout),
 		OnFallback: func(_ context.Context, _ rule.Op, err error) { s.why[mode].Store(&err) },
 	})
 	if err != nil {

@@ -102,8 +102,8 @@ func surfaces(t testing.TB, st store.Store) map[string]func(ctx context.Context)
 	}
 }
 
-// A Redis that does not answer costs a request its deadline at most, whatever client it is asked through, and after three of
-// these nothing.
+// A Redis that does not answer costs a request its deadline at most, whatever client it is asked through, and the
+// requests after it nothing.
 func TestRedisDoesNotAnswer(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) store.Store{
 		"hung, go-redis": func(t *testing.T) store.Store { return overGoRedis(t, &redis.Options{Addr: silent(t)}) },
@@ -133,7 +133,7 @@ func TestRedisDoesNotAnswer(t *testing.T) {
 					start := time.Now()
 					flags := decide(ctx)
 					took, most := time.Since(start), 100*time.Millisecond
-					if i >= 3 {
+					if i >= 1 {
 						most = 0
 					}
 					if flags != rule.FallbackOpen || took > most+300*time.Millisecond { // other tests run too
