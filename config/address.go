@@ -116,3 +116,14 @@ func addressText(prefix netip.Prefix) string {
 	}
 	return prefix.String()
 }
+
+// checkGroups checks prefix lengths that come from a program, and says which one is wrong.
+func checkGroups(groups clientip.Grouping) error {
+	if err := (clientip.Grouping{V4: groups.V4}).Check(); err != nil {
+		return invalid("address_groups.ipv4", "%w", err)
+	}
+	if err := groups.Check(); err != nil {
+		return invalid("address_groups.ipv6", "%w", err)
+	}
+	return nil
+}

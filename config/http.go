@@ -25,8 +25,8 @@ import (
 // the quota of another. Likewise key is what WithKey says. Where a user, a key or a header is missing, or empty, the address of the
 // client stands in its place, as Template.AppendKeyOr says.
 func HTTP(file *File) (opts httplimit.Options, err error) {
-	if err := file.Service.AddressGroups.Check(); err != nil {
-		return opts, invalid("address_groups", "%w", err)
+	if err := checkGroups(file.Service.AddressGroups); err != nil {
+		return opts, err
 	}
 	client := clientip.Options{Grouping: file.Service.AddressGroups}
 	if proxies := file.Service.TrustedProxies; len(proxies) > 0 {

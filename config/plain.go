@@ -24,8 +24,8 @@ func Plain(name string, limits []slidegate.Limit, service Service) (*File, error
 			return nil, &OptionError{Package: "config", Option: "store", Err: err}
 		}
 	}
-	if err := service.AddressGroups.Check(); err != nil {
-		return nil, invalid("address_groups", "%w", err)
+	if err := checkGroups(service.AddressGroups); err != nil {
+		return nil, err
 	}
 	ways := []string{"", FailOpen, FailClosed, FailLocal}
 	if !slices.Contains(ways, service.Failure) {

@@ -95,7 +95,8 @@ func checkHost(method, host, path string) error {
 	case strings.ContainsAny(host, "*{}") || host[0] == '.' && canonical != "":
 		return fmt.Errorf("%s: a host has no wildcards; write one host, or leave it out for every host: %s", quoted(host), quoted(method+path))
 	case host[0] == '[':
-		if addr, err := netip.ParseAddr(strings.Trim(canonical, "[]")); err != nil || !addr.Is6() {
+		_, after, _ := strings.Cut(host, "]")
+		if addr, err := netip.ParseAddr(strings.Trim(canonical, "[]")); err != nil || !addr.Is6() || after != "" && after[0] != ':' {
 			return notHostError(host)
 		}
 	case strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789.-_:") != "" || canonical == "":

@@ -77,6 +77,7 @@ var wrongPatterns = []struct{ pattern, want string }{
 	{"POST login/", `write "POST /login/" for a path`},
 	{"shop.example:8080/login", `hosts are compared without their port; write "shop.example/login"`},
 	{"[::1]:80/login", `write "[::1]/login"`},
+	{"[::1]a/login", `is not a host`},
 	{"shop.example:/login", `hosts are compared without their port`},
 	{"bücher.example/", `xn--`},
 	{"user@shop.example/", `is not a host`},

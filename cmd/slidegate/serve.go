@@ -72,8 +72,8 @@ type policyFlags struct {
 	Limit   []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"What every key faces, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Policies"`
 	Store   string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Where counts are kept, without a file: memory:, redis://HOST:PORT, postgres://... (default: memory:)" group:"Policies"`
 	Failure string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"What happens when the store cannot answer, without a file: open, closed, local. (default: open)" group:"Policies"`
-	V4      int      `option:"config.address_groups" name:"ipv4-prefix" default:"0" placeholder:"32" help:"Addresses that share this many bits are one client, without a file. (default: 32)" group:"Policies"`
-	V6      int      `option:"config.address_groups" name:"ipv6-prefix" default:"0" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
+	V4      int      `option:"config.address_groups.ipv4" name:"ipv4-prefix" default:"0" placeholder:"32" help:"Addresses that share this many bits are one client, without a file. (default: 32)" group:"Policies"`
+	V6      int      `option:"config.address_groups.ipv6" name:"ipv6-prefix" default:"0" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
 	Config  string   `placeholder:"FILE" help:"A file of policies, which also says where the store is. It is read again when it changes, and on SIGHUP." group:"Policies"`
 }
 

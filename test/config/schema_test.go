@@ -160,7 +160,7 @@ func TestSchemaRefuses(t *testing.T) {
 	schema := compileSchema(t)
 	for _, text := range []string{
 		"{}", "policies: {}", "policies: {a: {}}", "policies: {a: {limits: []}}", "policies: {a b: {limits: [1/s]}}",
-		top("failure: maybe"), top("store: mysql://h"), top("store_timeout: 100"), top("trusted_proxies: [private]"),
+		top("failure: maybe"), top("store: mysql://h"), top("store_timeout: 100"), top("trusted_proxies: [public]"),
 		below("    key: '{headers:X-Api-Key}'"), below("    key: X-Api-Key"), below("    key: 'all'"), below("    key: []"), below("    key: '{header:}'"),
 		below("    key: [user, '{adress}']"), below("    match: /api/*"),
 		below("    shadow: maybe"), below("    allow: [alice]"), below("    match: POST"), below("    cost: lots"),

@@ -75,11 +75,11 @@ func TestFields(t *testing.T) {
 			}
 			item := httpsfv.NewItem(policies[i].(httpsfv.Item).Value)
 			item.Params.Add("r", min(a.Remaining, 999_999_999_999_999))
-			wait := a.ResetAfter
-			if !a.Allowed {
-				wait = a.RetryAfter
+			wait, known := a.ResetAfter, true
+			if !a.Allowed || a.Remaining == 0 && limits[i].Quota > 1 { // of a quota of 1, all comes back with the next unit
+				wait, known = a.RetryAfter, !a.Allowed || a.RetryAfter > 0
 			}
-			if wait < 1<<53+1 && (!a.Allowed || a.Remaining > 0) { // of when some of it comes back nothing is said
+			if known && wait < 1<<53+1 {
 				item.Params.Add("t", int64((wait+1e6-1)/1e6))
 			}
 			left, d.Answers = append(left, item), append(d.Answers, a)
