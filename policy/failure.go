@@ -77,7 +77,7 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 		st = near{st}
 	}
 	layered, err := failure.New(st, policy, failure.Options{
-		Timeout: max(0, s.opts.Timeout),
+		Timeout:    max(0, s.opts.Timeout),
 		OnFallback: func(_ context.Context, _ rule.Op, err error) { s.why[mode].Store(&err) },
 	})
 	if err != nil {
