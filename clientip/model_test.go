@@ -87,7 +87,7 @@ const (
 
 var (
 	elementGrammar = regexp.MustCompile("^" + pairGrammar + "(?:;" + pairGrammar + ")*$")
-	eachPair       = regexp.MustCompile("(?:^|;)" + pairGrammar)
+	eachPair       = regexp.MustCompile(";" + pairGrammar) // of an element with a semicolon before it
 	escaped        = regexp.MustCompile(`\\((?s:.))`)
 )
 
@@ -115,7 +115,7 @@ func latin(text string) string {
 func modelElement(element string) modelHop {
 	var hop modelHop
 	found := 0
-	for _, pair := range eachPair.FindAllStringSubmatch(latin(element), -1) {
+	for _, pair := range eachPair.FindAllStringSubmatch(latin(";"+element), -1) {
 		if !strings.EqualFold(pair[1], "for") {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -60,10 +61,6 @@ func (r *reader) limits(e yamlfile.Field) (limits []slidegate.Limit) {
 	return limits
 }
 
-// maxName is how many bytes the name of a policy or a limit may have. Names stand in headers, of which proxies take a few
-// kilobytes in all.
-const maxName = 64
-
 // checkLimitName refuses a name that cannot stand in a header as it is.
 func checkLimitName(name string) error {
 	for _, c := range []byte(name) {
@@ -71,8 +68,8 @@ func checkLimitName(name string) error {
 			return fmt.Errorf("name: %s cannot stand in a header; write it in printable ASCII", wording.Quote(name))
 		}
 	}
-	if len(name) > maxName {
-		return fmt.Errorf("name: %s has %d bytes; write %d at most, since it stands in headers", wording.Quote(name), len(name), maxName)
+	if len(name) > policy.MaxName {
+		return fmt.Errorf("name: %s has %d bytes; write %d at most, since it stands in headers", wording.Quote(name), len(name), policy.MaxName)
 	}
 	return nil
 }

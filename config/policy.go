@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/policy"
 )
 
 var (
@@ -61,8 +62,8 @@ func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 	for _, e := range r.mapping(e.Value, "", nil) {
 		if strings.ContainsFunc(e.Name, notInName) || e.Name == "" {
 			r.Problems.Addf(e.At, "%s is not a name for a policy; write letters, digits, - _ and . only", wording.Quote(e.Name))
-		} else if len(e.Name) > maxName {
-			r.Problems.Addf(e.At, "%s has %d bytes; write %d at most, since the name of a policy stands in headers", wording.Quote(e.Name), len(e.Name), maxName)
+		} else if len(e.Name) > policy.MaxName {
+			r.Problems.Addf(e.At, "%s has %d bytes; write %d at most, since the name of a policy stands in headers", wording.Quote(e.Name), len(e.Name), policy.MaxName)
 		}
 		if e.Value == nil {
 			continue

@@ -10,9 +10,10 @@ import (
 )
 
 // Peek returns what the next call of a client would be answered under a policy, if it cost one unit, and charges nothing. The
-// name is "" if the only policy has none, and the key is what the policy's Key returns. It is an error if there is no such
-// policy, if the store does not answer, and if what decides depends on more than the key: a Plan, unless an override has the
-// key, or Options.Group. Use PeekCall then. Lists of addresses are not looked at.
+// name is "" if the only policy has none. The key is what the policy's Key returns, or "address:203.0.113.7" for a client of
+// that address for which it returns nothing. It is an error if there is no such policy, if the store does not answer, and if
+// what decides depends on more than the key: a Plan, unless an override has the key, or Options.Group. Use PeekCall then. Lists
+// of addresses are not looked at.
 func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Verdict, error) {
 	d := i.decider
 	place, err := d.find(name)

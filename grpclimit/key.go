@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"net"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -15,9 +16,11 @@ import (
 	"github.com/slidegate/slidegate/clientip"
 )
 
-// Key identifies the client of a call. Calls with the same key share their quota. A call with the key "" is not exempt: all
-// of these share the empty key, or else leaving out metadata would be a way around the limit. The method is the full name,
-// such as "/package.Service/Method".
+// Key identifies the client of a call. Calls with the same key share their quota. A call for which it returns "" is not
+// exempt, or else leaving out metadata would be a way around the limit: on a server, its address counts instead, since
+// otherwise one client without the metadata could use up the quota of all. FirstOf and Policy.ShareEmptyKey are other
+// choices. On a client, all calls with an empty key share it. The method is the full name, such as
+// "/package.Service/Method".
 //
 // The keys of this package look at the call that is being served. On a client that is the call on whose behalf it calls, if
 // its context comes from one.
@@ -116,10 +119,38 @@ func hashed(secret string) string {
 func ByMethod() Key { return func(_ context.Context, method string) string { return method } }
 
 // Global is one key for all calls.
-func Global() Key { return func(context.Context, string) string { return "" } }
+func Global() Key { return global }
+
+func global(context.Context, string) string { return "" }
+
+// isGlobal reports whether a key is that of Global, whose empty key is meant.
+func isGlobal(key Key) bool {
+	return reflect.ValueOf(key).Pointer() == reflect.ValueOf(global).Pointer()
+}
+
+// addressMark is what stands before an address that counts because a client has no name. It is that of httplimit, so that a
+// service with both can share a quota between them.
+const addressMark = "address:"
+
+// nameOrAddress returns the name that a client gives itself, or its address where that is empty. A name that looks like such an
+// address gets a % before it, so that no client can have the key of another.
+func nameOrAddress(ctx context.Context, method, name string, address Key) string {
+	switch {
+	case name == "":
+		return addressMark + address(ctx, method)
+	case name[0] != addressMark[0] && name[0] != '%':
+		return name
+	case strings.HasPrefix(strings.TrimLeft(name, "%"), addressMark):
+		return "%" + name
+	}
+	return name
+}
 
 // Each is several keys together: calls share their quota if they agree in all of them. Different values never run into one
 // another: "a" and "bc" are another key than "ab" and "c". It panics if a key is nil.
+//
+// An empty part is a part like any other, and calls that lack it share the key if they agree in the rest. To count those by
+// address, write Each(FirstOf(ByMetadata("x-user"), ByAddress(nil)), ByMethod()).
 func Each(keys ...Key) Key {
 	mustHaveKeys("Each", keys)
 	return func(ctx context.Context, method string) string {

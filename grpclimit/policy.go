@@ -20,8 +20,12 @@ type Policy struct {
 	// Skip exempts a call; nil exempts none.
 	Skip func(ctx context.Context, method string) bool
 	// Key identifies the client that a call belongs to; nil means ByAddress(nil) on a server, and on a client what
-	// ClientOptions.Key says.
+	// ClientOptions.Key says. Where it is empty, as that of ByMetadata is if the field is missing, a server counts the client's
+	// address instead, as "address:203.0.113.7".
 	Key Key
+	// ShareEmptyKey has all calls with an empty Key share it, instead of counting them by address, and takes keys that begin
+	// with "address:" as they are. Global needs no such word, and clients share the empty key anyway.
+	ShareEmptyKey bool
 	// Limits are what every key faces, all at once; if empty, the limiter's own.
 	Limits []slidegate.Limit
 	// Plan returns the limits of one call, for clients with different plans: policy.Limits, policy.Unlimited or
@@ -67,13 +71,18 @@ type compiled struct {
 	place   int    // among the policies
 	service string // "/package.Service/" if Match means all of its methods
 	listed  bool   // the client's address is needed for a list
+	address Key    // counts where a client has no name; nil if clients need none
 }
 
-// newPolicy compiles a policy, or says what is wrong with it.
+// newPolicy compiles a policy, or says what is wrong with it. The key is a server's for clients without a name, and nil on a
+// client.
 func newPolicy(given Policy, place int, key Key) (*compiled, error) {
 	p := &compiled{Policy: given, place: place, listed: len(given.Allow.Addresses)+len(given.Deny.Addresses) > 0}
-	if p.Key == nil {
+	switch {
+	case p.Key == nil:
 		p.Key = key
+	case !p.ShareEmptyKey && !isGlobal(p.Key):
+		p.address = key
 	}
 	if service, all := strings.CutSuffix(p.Match, "*"); all {
 		p.service = service
@@ -150,6 +159,9 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.P
 	}
 	if p.Key != nil {
 		part.Key = p.Key(ctx, c.method)
+	}
+	if p.address != nil {
+		part.Key = nameOrAddress(ctx, c.method, part.Key, p.address)
 	}
 	if p.Plan != nil {
 		part.Plan = p.Plan(ctx, c.method)

@@ -33,7 +33,7 @@ type Options struct {
 	Timeout time.Duration
 	// LocalKeys is how many keys policy.Local keeps in this process at most; 0 means what memstore.Options do.
 	LocalKeys int
-	// Client finds the client's address, for lists of addresses. nil trusts no proxy: it is the address of the connection.
+	// Client finds the client's address, for policies without a Key, where a Key is empty, and for lists of addresses. nil trusts no proxy: it is the address of the connection.
 	Client *clientip.Source
 	// TellRemaining writes what is left into the header metadata of calls, and into the trailer of those that are refused: the
 	// fields ratelimit and ratelimit-policy, as the HTTP header fields RateLimit and RateLimit-Policy.

@@ -12,9 +12,10 @@ import (
 
 // Peek returns what the next request of a client would be answered under a policy, if it cost one unit, and charges nothing.
 // The name is "" if the only policy has none. The key is what the policy's Key returns: "ann" for a ByHeader that finds ann, an
-// address for ByAddress, and "1:ann" if the second key of a FirstOf does. It is an error if there is no such policy, if the
-// store does not answer, and if what decides depends on more than the key: a Plan, unless an override has the key, or
-// Options.Group. Use PeekRequest then. Lists of addresses are not looked at.
+// address for ByAddress, "1:ann" if the second key of a FirstOf does, and "address:203.0.113.7" for a client of that address for
+// which Key returns nothing. It is an error if there is no such policy, if the store does not answer, and if what decides depends
+// on more than the key: a Plan, unless an override has the key, or Options.Group. Use PeekRequest then. Lists of addresses are
+// not looked at.
 func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) {
 	place, err := m.find(name)
 	if err != nil {

@@ -122,7 +122,7 @@ func TestALimitOfThePolicysName(t *testing.T) {
 func TestNamesInHeaders(t *testing.T) {
 	limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), slidegate.PerMinute(1)))(t)
 	long := strings.Repeat("n", policy.MaxName+1)
-	for name, fix := range map[string]string{long: "use at most 128", "täglich": "use printable ASCII", "a\nb": "use printable ASCII"} {
+	for name, fix := range map[string]string{long: "use at most 64", "täglich": "use printable ASCII", "a\nb": "use printable ASCII"} {
 		bad := []slidegate.Limit{named(name, 1)}
 		for where, given := range map[string]Policy{
 			"policy": {Name: name}, "limit": {Name: "p", Limits: bad}, "candidate": {Name: "p", Candidate: bad},
@@ -140,7 +140,7 @@ func TestNamesInHeaders(t *testing.T) {
 	if _, err := New(limiter, Options{Policies: []Policy{{Name: long[1:], Limits: []slidegate.Limit{named(long[1:], 1), named("x"+long[2:], 1)}}}}); err != nil {
 		t.Errorf("names of %d bytes are refused: %v", policy.MaxName, err)
 	}
-	if _, err := NewHeaderItem(named(strings.Repeat("n", 5000), 1)); err == nil || !strings.Contains(err.Error(), "use at most 128") {
+	if _, err := NewHeaderItem(named(strings.Repeat("n", 5000), 1)); err == nil || !strings.Contains(err.Error(), "use at most 64") {
 		t.Errorf("a header item of 5000 bytes: %v, want an error", err)
 	}
 }

@@ -53,16 +53,25 @@ type HeaderItem struct {
 // NewHeaderItem prepares a limit under its name, or under its text if it has no name. The error is about a name that
 // cannot stand in a header.
 func NewHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
+	item, err := newHeaderItem(limit)
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	return item, nil
+}
+
+// newHeaderItem is NewHeaderItem with an error that does not name the package, for callers whose own errors do.
+func newHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
 	name := limit.Name
 	if name == "" {
 		name = limit.String()
 	}
 	if len(name) > 2*policy.MaxName+1 { // of a policy and of its limit
-		return nil, fmt.Errorf("httplimit: the name %q... has %d bytes; use at most %d", name[:32], len(name), policy.MaxName)
+		return nil, fmt.Errorf("the name %q... has %d bytes; use at most %d", name[:32], len(name), policy.MaxName)
 	}
 	quoted, ok := quote(name)
 	if !ok {
-		return nil, fmt.Errorf("httplimit: the name %q cannot stand in a header: use printable ASCII", name)
+		return nil, fmt.Errorf("the name %q cannot stand in a header: use printable ASCII", name)
 	}
 	item := quoted + ";q=" + strconv.FormatInt(min(limit.Quota, sfMax), 10)
 	if limit.Window%time.Second == 0 {

@@ -111,6 +111,9 @@ func nameOrAddress(name string, r *http.Request, client *clientip.Source) string
 
 // Each is several keys together: requests share their quota if they agree in all of them. Different values never run into
 // one another: "a" and "bc" are another key than "ab" and "c". It panics if a key is nil.
+//
+// An empty part is a part like any other, and requests that lack it share the key if they agree in the rest. To count those by
+// address, write Each(FirstOf(ByHeader("X-User"), ByAddress(nil)), ByPathValue("id")).
 func Each(keys ...Key) Key {
 	mustHaveKeys("Each", keys)
 	return func(r *http.Request) string {

@@ -16,10 +16,12 @@ type PatternError struct {
 	Pattern string
 	// Err is what is wrong with it, and what to write instead, without the name of the package.
 	Err error
+
+	policy string // that has the pattern, as the text names it
 }
 
-// Error returns the package, the option and what is wrong.
-func (e *PatternError) Error() string { return "httplimit: match: " + e.Err.Error() }
+// Error returns the package, the policy if the pattern came with one, the option and what is wrong.
+func (e *PatternError) Error() string { return "httplimit: " + e.policy + "match: " + e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *PatternError) Unwrap() error { return e.Err }

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -68,8 +69,9 @@ func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 		p.Key = ByAddress(opts.Client)
 	}
 	var err error
-	if p.matcher, err = NewMatcher(p.Match); err != nil {
-		err = fmt.Errorf("httplimit: policy %q: %w", given.Name, err)
+	p.matcher, err = NewMatcher(p.Match)
+	if wrong, ok := errors.AsType[*PatternError](err); ok {
+		wrong.policy = fmt.Sprintf("policy %q: ", given.Name)
 	}
 	return p, err
 }
@@ -113,7 +115,7 @@ func (p *compiled) part(r *http.Request, opts *Options, part *policy.Part) {
 func prepare(limits []slidegate.Limit) (any, error) {
 	items := make([]*HeaderItem, 0, len(limits))
 	for _, limit := range limits {
-		item, err := NewHeaderItem(limit)
+		item, err := newHeaderItem(limit)
 		if err != nil {
 			return nil, err
 		}

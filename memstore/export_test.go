@@ -5,9 +5,24 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"sync"
 
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
+
+// Freeze makes the segment that a limit's first keys lie in look as if it had just been split, and nothing stood in its place
+// yet. It returns its lock, and what undoes it.
+func (s *Store) Freeze(limit *store.Limit) (lock sync.Locker, thaw func()) {
+	head := s.known(limit.Rule().Shape()).segment(0).header()
+	set := func(dead bool) {
+		head.mu.Lock()
+		defer head.mu.Unlock()
+		head.dead = dead
+	}
+	set(true)
+	return &head.mu, func() { set(false) }
+}
 
 // EmptyShapes returns a snapshot of n shapes without a key, which Snapshot does not write.
 func EmptyShapes(n int) ([]byte, error) {

@@ -110,11 +110,15 @@ func (j *job) decide(answers []rule.Answer) error {
 		case ready:
 			return nil
 		case stale:
-			if replans++; replans > mostReplans {
-				return tooManyShapes(j.store.opts.MaxShapes)
-			}
-			if err := j.replan(); err != nil {
+			again, err := j.replan()
+			if err != nil {
 				return err
+			}
+			if again { // and not just a segment that was split, which happens as often as it has to
+				replans++
+			}
+			if replans > mostReplans {
+				return tooManyShapes(j.store.opts.MaxShapes)
 			}
 		case full:
 			return ErrFull
@@ -126,8 +130,8 @@ func (j *job) decide(answers []rule.Answer) error {
 	}
 }
 
-// replan finds the tables of claims again whose own were dropped.
-func (j *job) replan() error {
+// replan finds the tables of claims again whose own were dropped, and reports whether there were any.
+func (j *job) replan() (again bool, err error) {
 	for i := range j.claims {
 		c := &j.claims[i]
 		if !c.plan.table.dropped.Load() {
@@ -135,11 +139,11 @@ func (j *job) replan() error {
 		}
 		p, err := j.store.newPlan(c.plan.bound)
 		if err != nil {
-			return err
+			return false, err
 		}
-		c.plan = p
+		c.plan, again = p, true
 	}
-	return nil
+	return again, nil
 }
 
 // lock finds the segments of all claims and locks them, in the order in which everybody does.

@@ -7,8 +7,8 @@ import (
 )
 
 // MaxName is how long the name of a policy or of a limit may be, in bytes: header fields carry both at each response, and
-// proxies refuse headers of a few kilobytes.
-const MaxName = 128
+// proxies refuse headers of a few kilobytes. Files of package config have the same bound.
+const MaxName = 64
 
 // CheckName returns an error if the name of a policy or of a limit cannot stand in header fields: it is printable ASCII of at
 // most MaxName bytes. An empty name is fine.

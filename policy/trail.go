@@ -185,7 +185,7 @@ func (s *Set) follow(ctx context.Context, group string, parts []Part) *trail {
 		}
 	}
 	for before := next.outer; before != nil; before = before.outer {
-		if before.group == group && before.set.bottom == s.bottom {
+		if before.group == group && sameStore(before.set.bottom, s.bottom) {
 			next.meet(before)
 		}
 	}

@@ -1,11 +1,34 @@
 package policy
 
 import (
+	"context"
 	"runtime"
 	"testing"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
+
+// listed is a store that cannot be compared with another.
+type listed struct {
+	store.Store
+	_ []string
+}
+
+// A store may be of any type, also where a middleware finds itself inside of another.
+func TestNestedOverIncomparableStore(t *testing.T) {
+	on := listed{Store: newMemory(t)}
+	outer := newSet(t, on, Options{}, Policy{Limits: []slidegate.Limit{named("api", 5)}})
+	inner := newSet(t, on, Options{}, Policy{Limits: []slidegate.Limit{named("api", 5)}})
+	outer.Nested()
+	inner.Nested()
+	part := Part{Key: "k", Cost: 1}
+	var v Verdict
+	ctx := outer.Follow(context.Background(), "", &v, part)
+	if inner.Follow(ctx, "", &v, part); v.Twice {
+		t.Error("stores that cannot be compared are one, want them apart")
+	}
+}
 
 // Sets that have limits of the same name in the same store know of each other for as long as both are in use.
 func TestShared(t *testing.T) {

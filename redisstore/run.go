@@ -11,14 +11,18 @@ import (
 // longestRun bounds how long a client works on a trip that nobody waits for any more.
 const longestRun = 5 * time.Second
 
-// patient is the context of a client's work on a trip. Its deadline is later than the caller's: a client that reads with a
-// deadline takes an answer for missing that came while this process did not run. When the caller gives up, it is done.
-type patient struct {
-	context.Context
-	until time.Time
-}
+// patient is the context of a client's work on a trip. Its deadline, if the caller has one, is later than that: a client that
+// reads with a deadline takes an answer for missing that came while this process did not run. When the caller gives up, it is
+// done.
+type patient struct{ context.Context }
 
-func (p patient) Deadline() (time.Time, bool) { return p.until, true }
+func (p patient) Deadline() (time.Time, bool) {
+	until, ok := p.Context.Deadline()
+	if ok {
+		until = until.Add(longestRun)
+	}
+	return until, ok
+}
 
 // run has the client send a trip, and returns an error if ctx ends before the answer has come. The trip then belongs to the
 // client. It is sent by a goroutine of its own if ctx can end, because clients do not return when it does: go-redis ignores a
@@ -28,7 +32,7 @@ func (s *Store) run(ctx context.Context, t *trip) error {
 		s.send(ctx, t)
 		return nil
 	}
-	go s.carry(patient{ctx, time.Now().Add(longestRun)}, t)
+	go s.carry(patient{ctx}, t)
 	var panicked any
 	select {
 	case panicked = <-t.done:

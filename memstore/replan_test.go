@@ -1,0 +1,31 @@
+package memstore_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// A request that finds a segment gone looks for it again until it is there: that says nothing about the number of shapes.
+func TestSplitsAreNotShapes(t *testing.T) {
+	st := open(t, memstore.Options{})
+	l := newLimiter(t, st, slidegate.PerMinute(5))
+	allow(t, l, "key", 1)
+	lock, thaw := st.Freeze(l.Bound()[0])
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Allow(context.Background(), "new")
+		done <- err
+	}()
+	for turns := 0; turns < 100_000; { // each lets the request try again
+		lock.Lock()
+		turns++
+		lock.Unlock()
+	}
+	thaw()
+	if err := <-done; err != nil {
+		t.Errorf("got %v, want the request to wait for the segment", err)
+	}
+}
