@@ -171,23 +171,36 @@ func (r *replayCommand) open(ctx context.Context, c *console, policies *facing.P
 	return openFiles(ctx, r.Files, c.in, opts)
 }
 
-// per says in words what the key was.
+// per says in words what the key was, such as "address and path"; empty where each policy has its own.
 func (r *replayCommand) per(policies *facing.Policies, in *input) string {
-	template := r.Key
-	if template == "" && policies != nil {
-		if policies.Len() > 1 {
-			return "" // each has its own
+	switch {
+	case r.Key != "":
+		template, err := config.ParseTemplate(r.Key)
+		if err != nil {
+			return "" // reading the traffic has refused it
 		}
-		template = policies.Policy(0).Key.String()
+		return inWords(template)
+	case policies != nil && policies.Len() > 1:
+		return ""
+	case policies != nil && !policies.Policy(0).Key.IsZero():
+		return inWords(policies.Policy(0).Key)
+	case len(in.readers) > 0 && in.readers[0].Source().Format != "JSON lines":
+		return "address"
 	}
-	if template == "" && len(in.readers) > 0 && in.readers[0].Source().Format != "JSON lines" {
-		template = "address"
+	return ""
+}
+
+// inWords names the fields of a key, and those of its alternatives.
+func inWords(key config.Template) string {
+	var choices []string
+	for _, choice := range key.Alternatives() {
+		var fields []string
+		for _, field := range choice.Fields() {
+			fields = append(fields, field.String())
+		}
+		choices = append(choices, strings.Join(fields, " and "))
 	}
-	var words []string
-	for field := range strings.FieldsFuncSeq(template, func(r rune) bool { return strings.ContainsRune("{} ", r) }) {
-		words = append(words, field)
-	}
-	return strings.Join(words, " and ")
+	return strings.Join(choices, ", or else ")
 }
 
 func formatsHelp() string {

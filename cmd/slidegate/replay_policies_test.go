@@ -160,3 +160,36 @@ func TestReplayNeedsNoPassword(t *testing.T) {
 		t.Errorf("%d denied, want 2", found.Outcome.Denied)
 	}
 }
+
+// The page says who was limited, by the fields of the key alone, whatever stands between them.
+func TestReplayNamesTheKey(t *testing.T) {
+	log := write(t, "access.log", []byte(`203.0.113.7 - ann [10/Oct/2026:13:00:00 +0000] "GET / HTTP/1.1" 200 5 "http://shop.example/" "curl/8"`+"\n"))
+	each := func(args ...string) string {
+		path := filepath.Join(t.TempDir(), "page.html")
+		mustCall(t, append([]string{"replay", "--html", path, log}, args...)...)
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, found, _ := strings.Cut(string(page), "for each ")
+		found, _, _ = strings.Cut(found, "<")
+		return found
+	}
+	for key, want := range map[string]string{
+		`address`:                               "address",
+		`"{address} {path}"`:                    "address and path",
+		`"{address}:{path}"`:                    "address and path",
+		`"tenant {{x}} {user}"`:                 "user",
+		`[header:User-Agent, "{user}"]`:         "header:User-Agent, or else user",
+		`["{user} {path}", "{address}"]`:        "user and path, or else address",
+		`["{user}", "{header:Referer}-{path}"]`: "user, or else header:Referer and path",
+	} {
+		file := write(t, "slidegate.yaml", []byte("policies:\n  api:\n    key: "+key+"\n    limits: [2/1m]\n"))
+		if got := each("--config", file); got != want {
+			t.Errorf("%s: got %q, want %q", key, got, want)
+		}
+	}
+	if got := each("--key", "{address}/{method}"); got != "address and method" {
+		t.Errorf("--key: got %q", got)
+	}
+}

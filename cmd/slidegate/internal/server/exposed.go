@@ -34,9 +34,9 @@ var hostless = map[string]bool{"/healthz": true, "/readyz": true, "/healthcheck"
 
 // checkHost has a listener on loopback answer only under names of this machine, unless it asks for tokens. A web page can have the
 // name of its own server point to 127.0.0.1, and its browser then takes our answers for those of that server: the Host is what gives
-// it away.
+// it away. No name points to a Unix socket, and those who connect to one write any Host.
 func (s *Server) checkHost(at net.Addr, next http.Handler) http.Handler {
-	if s.NeedsToken() || !onLoopback(at) {
+	if s.NeedsToken() || at.Network() == "unix" || !onLoopback(at) {
 		return next
 	}
 	allowed := map[string]bool{"localhost": true}
@@ -55,7 +55,8 @@ func (s *Server) checkHost(at net.Addr, next http.Handler) http.Handler {
 	})
 }
 
-// plainHost returns a host without its port, without the brackets of IPv6 and without a dot at its end, in lower case.
+// plainHost returns a host without its port, without the brackets of IPv6 and without a dot at its end, in lower case. It is
+// stricter than httplimit.CanonicalHost: what only begins like a name of this machine, such as localhost:evil.example, stays as it is.
 func plainHost(host string) string {
 	if name, port, err := net.SplitHostPort(host); err == nil {
 		if _, err := strconv.ParseUint(port, 10, 16); err == nil {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -133,6 +134,28 @@ func TestHostsElsewhere(t *testing.T) {
 		}
 		if got := secured.askAs(t, ask.listener, "slidegate:8080", ask.method, ask.path, ask.body, "Authorization", "Bearer "+someToken); got.status == http.StatusUnauthorized || got.status == http.StatusMisdirectedRequest {
 			t.Errorf("%s %s with a token: got %d", ask.method, ask.path, got.status)
+		}
+	}
+}
+
+// TestHostsOfUnixSockets: no name can be made to point to a Unix socket, and who connects to one writes any Host.
+func TestHostsOfUnixSockets(t *testing.T) {
+	folder := t.TempDir()
+	public, admin := filepath.Join(folder, "http"), filepath.Join(folder, "admin")
+	start(t, roomy, func(o *server.Options) { o.HTTP, o.Admin = "unix:"+public, "unix:"+admin })
+	for _, host := range []string{"localhost", "slidegate", "shop.example:8080", "unix"} {
+		for path, ask := range map[string]string{public: "/v1/openapi.json", admin: "/v1/top"} {
+			transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, "unix", path)
+			}}
+			got, err := (&http.Client{Transport: transport}).Get("http://" + host + ask)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Body.Close()
+			if got.StatusCode != http.StatusOK {
+				t.Errorf("%s as %s: got %d, want 200", ask, host, got.StatusCode)
+			}
 		}
 	}
 }

@@ -86,7 +86,6 @@ func (s *Server) reload() (changed bool, err error) {
 		if err := s.gate.Reload(file); err != nil {
 			return false, s.located(err)
 		}
-		s.forward.Trust(file.Service.TrustedProxies)
 	}
 	if s.envoy != nil {
 		if err := s.envoy.Reload(domains); err != nil {
@@ -101,6 +100,7 @@ func (s *Server) reload() (changed bool, err error) {
 	if file != nil {
 		changed = changed || !reflect.DeepEqual(s.file, file)
 		s.file = file
+		s.forward.Trust(file.Service.TrustedProxies)
 	}
 	return changed, nil
 }

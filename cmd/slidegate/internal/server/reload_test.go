@@ -129,9 +129,15 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	write(t, other, "domain: other\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n")
 	s := start(t, plain, func(o *server.Options) { o.Envoy, path = []string{domainFile(t), other}, o.Path })
 	write(t, other, "domain: web\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n")
-	write(t, path, "policies:\n  default:\n    limits: [9/1h]\n  new:\n    limits: [9/1h]\n")
+	write(t, path, "trusted_proxies: []\npolicies:\n  default:\n    limits: [9/1h]\n  new:\n    limits: [9/1h]\n")
 	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), "a domain has one file") {
 		t.Fatalf("two files of one domain: %v", err)
+	}
+	trusted := func() int {
+		return s.ask(t, "http", "GET", "/v1/check", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "192.0.2.1").status
+	}
+	if got := trusted(); got != http.StatusOK {
+		t.Errorf("a proxy that only the refused file does not trust: %d", got)
 	}
 	for i, want := range []int{200, 200, 429} {
 		if got := s.allow(t, "default", "me"); got != want {
@@ -147,6 +153,9 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	}
 	if got := s.allow(t, "new", "me"); got != http.StatusOK {
 		t.Errorf("the new policy, when all is right: %d", got)
+	}
+	if got := trusted(); got != http.StatusForbidden {
+		t.Errorf("a proxy that is no longer trusted: %d", got)
 	}
 }
 
