@@ -21,14 +21,14 @@ type patient struct {
 func (p patient) Deadline() (time.Time, bool) { return p.until, true }
 
 // run has the client send a trip, and returns an error if ctx ends before the answer has come. The trip then belongs to the
-// client. It is sent by a goroutine of its own if ctx can end, because clients do not return when it does: go-redis ignores a
+// client. It is sent by a courier if ctx can end, because clients do not return when it does: go-redis ignores a
 // context by default, and rueidis does while it connects.
 func (s *Store) run(ctx context.Context, t *trip) error {
 	if ctx.Done() == nil {
-		s.send(ctx, t)
+		t.send(ctx, s.conn)
 		return nil
 	}
-	go s.carry(patient{ctx, time.Now().Add(longestRun)}, t)
+	s.couriers.send(patient{ctx, time.Now().Add(longestRun)}, t)
 	var panicked any
 	select {
 	case panicked = <-t.done:
@@ -45,19 +45,13 @@ func (s *Store) run(ctx context.Context, t *trip) error {
 	return nil
 }
 
-// carry runs a trip for a caller that waits for it. What the client panics with is the caller's to recover from.
-func (s *Store) carry(ctx context.Context, t *trip) {
-	defer func() { t.done <- recover() }()
-	s.send(ctx, t)
-}
-
 // send has the client run the trip's calls, one after the other where they share a key.
-func (s *Store) send(ctx context.Context, t *trip) {
+func (t *trip) send(ctx context.Context, conn Conn) {
 	if t.split {
-		t.runInOrder(ctx, s.conn)
+		t.runInOrder(ctx, conn)
 		return
 	}
-	s.conn.Run(ctx, &script, t.calls)
+	conn.Run(ctx, &script, t.calls)
 }
 
 // failAll gives all requests of a batch the same error.
