@@ -26,6 +26,10 @@ func keyVerbs() []verb {
 		{"AllowN", func(ctx context.Context, l limiter, key string, n int64) (decision, error) {
 			return l.AllowN(ctx, key, n)
 		}, false},
+		{"AllowInto", func(ctx context.Context, l limiter, key string, n int64) (d decision, err error) {
+			err = l.AllowInto(ctx, key, n, &d)
+			return d, err
+		}, false},
 		{"AllowUpTo", func(ctx context.Context, l limiter, key string, n int64) (decision, error) {
 			return l.AllowUpTo(ctx, key, n)
 		}, false},

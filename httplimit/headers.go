@@ -113,18 +113,13 @@ func (dialect Headers) Write(h http.Header, items []*HeaderItem, d *slidegate.De
 // write is Write for a request that need not be refused although the limits have nothing left for it: one that costs nothing. It
 // reports whether the fields of the same limits were there already.
 func (dialect Headers) write(h http.Header, items []*HeaderItem, d *slidegate.Decision, refused bool) (again bool) {
-	if len(h) > 0 {
-		if outer := outerFields(h, dialect); outer != nil {
-			dialect.set(h, items, d, refused)
-			return outer.join(h, dialect, refused)
-		}
+	if dialect == HeadersNone && !refused {
+		return false
 	}
-	dialect.set(h, items, d, refused)
-	return false
-}
-
-// set is write where no other fields matter.
-func (dialect Headers) set(h http.Header, items []*HeaderItem, d *slidegate.Decision, refused bool) {
+	var outer *fields
+	if len(h) > 0 {
+		outer = outerFields(h, dialect)
+	}
 	if d.Flags&undecided == 0 && len(items) > 0 {
 		switch dialect {
 		case HeadersNone:
@@ -137,6 +132,7 @@ func (dialect Headers) set(h http.Header, items []*HeaderItem, d *slidegate.Deci
 	if refused {
 		setRetryAfter(h, d)
 	}
+	return outer != nil && outer.join(h, dialect, refused)
 }
 
 // itemBytes is about how long an item of RateLimit or of RateLimit-Policy is.

@@ -107,13 +107,10 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 
 // Wrap returns a handler that limits the requests to next.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m.simple != nil {
-			m.serveAlone(w, r, next, m.simple)
-		} else {
-			m.serveAny(w, r, next)
-		}
-	})
+	if p := m.simple; p != nil {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serveAlone(w, r, next, p) })
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serveAny(w, r, next) })
 }
 
 // serveAny serves a request whatever the policies ask for.

@@ -45,10 +45,31 @@ func (p *Part) cost() int64 {
 // back are done also if ctx has ended.
 func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
-	if op == rule.Take && p.bare && part.plain() {
-		p.askPlain(ctx, part, v)
+	if op != rule.Take || !p.bare || !part.plain() {
+		p.askAny(ctx, op, part, v)
 		return
 	}
+	// Most requests come here, so it must be fast: it is not a function of its own.
+	cost := part.Cost
+	if uint64(cost) > rule.MaxQuota {
+		cost = part.cost()
+	}
+	d := &v.Decision
+	err := p.plain.limiter.AllowInto(ctx, part.Key, cost, d)
+	if err != nil || d.Flags != 0 || cost == 0 || d.Remaining == 0 && d.Allowed {
+		p.decided(ctx, rule.Take, p.plain, part, v, err)
+		p.tellNext(ctx, rule.Take, p.plain, part, v)
+		return
+	}
+	v.Policy, v.Shadow, v.Limits, v.note = p.name, p.shadow, p.plain.limits, p.plain.note
+	v.Refused = !d.Allowed && !p.shadow
+	if p.counter != nil {
+		p.counter(part.Key, Outcome{Shadow: p.shadow, Refused: !d.Allowed})
+	}
+}
+
+// askAny decides a part whatever it and its policy ask for.
+func (p *compiled) askAny(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	r, by, err := p.route(part)
 	switch {
 	case err != nil:
@@ -58,32 +79,12 @@ func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	case by != ByLimits:
 		p.listed(op, by, part, v)
 	case p.tries(op, r, part):
-		request := s.Begin()
+		request := p.set.Begin()
 		request.Add(*part)
 		request.Decide(ctx, op, v)
 		request.End()
 	default:
 		p.askAlone(ctx, op, r, part, v)
-	}
-}
-
-// askPlain has the limiter of the policy's own limits decide. Most requests take this path, so it must be fast.
-func (p *compiled) askPlain(ctx context.Context, part *Part, v *Verdict) {
-	cost := part.Cost
-	if uint64(cost) > rule.MaxQuota {
-		cost = part.cost()
-	}
-	var err error
-	v.Decision, err = p.plain.limiter.AllowN(ctx, part.Key, cost)
-	if err != nil || v.Decision.Flags != 0 || cost == 0 || v.Decision.Remaining == 0 && v.Decision.Allowed {
-		p.decided(ctx, rule.Take, p.plain, part, v, err)
-		p.tellNext(ctx, rule.Take, p.plain, part, v)
-		return
-	}
-	v.Policy, v.Shadow, v.Limits, v.note = p.name, p.shadow, p.plain.limits, p.plain.note
-	v.Refused = !v.Decision.Allowed && !p.shadow
-	if p.counter != nil {
-		p.counter(part.Key, Outcome{Shadow: p.shadow, Refused: !v.Decision.Allowed})
 	}
 }
 

@@ -25,14 +25,14 @@ func (p patient) Deadline() (time.Time, bool) {
 }
 
 // run has the client send a trip, and returns an error if ctx ends before the answer has come. The trip then belongs to the
-// client. It is sent by a goroutine of its own if ctx can end, because clients do not return when it does: go-redis ignores a
+// client. It is sent by a courier if ctx can end, because clients do not return when it does: go-redis ignores a
 // context by default, and rueidis does while it connects.
 func (s *Store) run(ctx context.Context, t *trip) error {
 	if ctx.Done() == nil {
-		s.send(ctx, t)
+		t.send(ctx, s.conn)
 		return nil
 	}
-	go s.carry(patient{ctx}, t)
+	s.couriers.send(patient{ctx}, t)
 	var panicked any
 	select {
 	case panicked = <-t.done:
@@ -49,19 +49,13 @@ func (s *Store) run(ctx context.Context, t *trip) error {
 	return nil
 }
 
-// carry runs a trip for a caller that waits for it. What the client panics with is the caller's to recover from.
-func (s *Store) carry(ctx context.Context, t *trip) {
-	defer func() { t.done <- recover() }()
-	s.send(ctx, t)
-}
-
 // send has the client run the trip's calls, one after the other where they share a key.
-func (s *Store) send(ctx context.Context, t *trip) {
+func (t *trip) send(ctx context.Context, conn Conn) {
 	if t.split {
-		t.runInOrder(ctx, s.conn)
+		t.runInOrder(ctx, conn)
 		return
 	}
-	s.conn.Run(ctx, &script, t.calls)
+	conn.Run(ctx, &script, t.calls)
 }
 
 // failAll gives all requests of a batch the same error.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ type Store struct {
 	store.Registry // of the limits that limiters have over this store
 
 	conn     Conn
+	couriers *couriers
 	cluster  bool
 	opts     Options
 	grace    int64    // in milliseconds, -1 for ever
@@ -79,10 +81,11 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	if opts.Grace == 0 {
 		opts.Grace = time.Second
 	}
-	s := &Store{conn: conn, cluster: conn.Cluster(), opts: opts, grace: -1}
+	s := &Store{conn: conn, couriers: &couriers{conn: conn}, cluster: conn.Cluster(), opts: opts, grace: -1}
 	if opts.Now == nil {
 		s.grace = (opts.Grace + time.Millisecond - 1).Milliseconds()
 	}
+	runtime.AddCleanup(s, (*couriers).end, s.couriers)
 	return s, nil
 }
 

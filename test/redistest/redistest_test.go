@@ -108,6 +108,7 @@ func (o *outcome) Fatal(args ...any) {
 
 func TestWithoutProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
+	t.Setenv("SLIDEGATE_REDIS_SERVER", "") // make test-valkey sets it
 	ask := func() (said string) {
 		o := &outcome{TB: t}
 		defer func() { said = o.said; _ = recover() }()
