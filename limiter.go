@@ -216,11 +216,11 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation
 // at least one. The Decision is what Peek would say afterwards, but that Allowed is always true. Charge finishes even if ctx
 // has ended, as Settle does.
 func (l *Limiter) Charge(ctx context.Context, key string, n int64) (Decision, error) {
-	c := l.keyCall(key, n)
-	if n == 0 {
-		c.fail(fmt.Errorf("slidegate: %w: must be 1 to %d to charge it, not 0", ErrCost, int64(rule.MaxQuota)))
+	if n < 1 {
+		return Decision{}, fmt.Errorf("slidegate: %w: must be 1 to %d to charge it, not %d; to give units back use Refund",
+			ErrCost, int64(rule.MaxQuota), n)
 	}
-	return c.decide(ctx, rule.Charge)
+	return l.keyCall(key, n).decide(ctx, rule.Charge)
 }
 
 // Refund gives n units back to key, the oldest live ones first, whoever took them. What has left the window cannot be

@@ -177,8 +177,8 @@ func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) err
 		switch {
 		case err != nil:
 			back.fail(err)
-		case cost < 0:
-			back.fail(fmt.Errorf("slidegate: %w: the true cost must not be negative, it is %d", ErrCost, cost))
+		case cost < 0 || cost > rule.MaxQuota:
+			back.fail(fmt.Errorf("slidegate: %w: what was used must be 0 to %d, not %d", ErrCost, int64(rule.MaxQuota), cost))
 		case cost < charge.Cost:
 			back.add(store.Charge{Limit: limit, Key: string(charge.Key), Cost: charge.Cost - cost, At: charge.At})
 		case cost > charge.Cost:

@@ -2,11 +2,14 @@ package slidegate_test
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
@@ -111,6 +114,34 @@ func TestSettleNamesTheLimits(t *testing.T) {
 			if n := usedOf(t, limiter, limit, "ann"); n != 5 {
 				t.Errorf("%s: refused, and yet %d are used of %v", name, n, limit)
 			}
+		}
+	}
+}
+
+// An error about a cost has the cost that was given, and not what it differs by from the estimate.
+func TestSettledCostsOutOfRange(t *testing.T) {
+	limiter := newPerCall(t, newReference())
+	r, _, err := limiter.For(slidegate.Claim{Limit: slidegate.PerMinute(5), Key: "ann", Cost: 3}).Reserve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cost := range []int64{-1, rule.MaxQuota + 1, math.MaxInt64, math.MinInt64} {
+		for name, err := range map[string]error{
+			"Settle":    limiter.Settle(t.Context(), r, slidegate.Used{Limit: "5/1m", Cost: cost}),
+			"SettleAll": limiter.SettleAll(t.Context(), r, cost),
+		} {
+			if !errors.Is(err, slidegate.ErrCost) || !strings.Contains(err.Error(), fmt.Sprintf("not %d", cost)) {
+				t.Errorf("%s of %d: %v, want an ErrCost that has the number", name, cost, err)
+			}
+		}
+	}
+	own, err := slidegate.New(newReference(), slidegate.PerMinute(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cost := range []int64{0, -1} {
+		if _, err := own.Charge(t.Context(), "ann", cost); !errors.Is(err, slidegate.ErrCost) || !strings.Contains(err.Error(), "must be 1 to") {
+			t.Errorf("Charge of %d: %v, want an ErrCost that says what can be charged", cost, err)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // of addresses are not looked at.
 func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Verdict, error) {
 	d := i.decider
-	place, err := d.find(name)
+	place, err := d.find(name, key)
 	if err != nil {
 		return policy.Verdict{}, err
 	}
@@ -31,7 +31,7 @@ func (i *Interceptors) Peek(ctx context.Context, name, key string) (policy.Verdi
 // a Plan, the limits of all plans that these interceptors have seen are reset. It is an error if there is no such policy, if
 // the store does not answer, and with Options.Group, for which there is ResetCall.
 func (i *Interceptors) Reset(ctx context.Context, name, key string) error {
-	place, err := i.decider.find(name)
+	place, err := i.decider.find(name, key)
 	if err != nil {
 		return err
 	}
@@ -60,10 +60,14 @@ func (i *Interceptors) ResetCall(ctx context.Context, method string) error {
 }
 
 // find returns the place of a policy whose state the key alone addresses.
-func (d *decider) find(name string) (int, error) {
+func (d *decider) find(name, key string) (int, error) {
 	place, err := d.set.Find(name)
-	if err == nil && d.group != nil {
+	switch {
+	case err != nil:
+	case d.group != nil:
 		err = fmt.Errorf("%w: what a key has used depends on the call, by Options.Group; use PeekCall or ResetCall", slidegate.ErrUnsupported)
+	case key == "" && d.policies[place].address != nil:
+		err = fmt.Errorf("policy %q: no client has the empty key; one without a name has a key such as %q", name, addressMark+"203.0.113.7")
 	}
 	return place, prefixed(err)
 }

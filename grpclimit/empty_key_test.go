@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -55,6 +56,12 @@ func TestEmptyKeyIsAddress(t *testing.T) {
 	if v, err := limits.Peek(t.Context(), "a", "address:203.0.113.7"); err != nil || v.Decision.Remaining != 0 {
 		t.Errorf("the address has %d units left, %v; want 0", v.Decision.Remaining, err)
 	}
+	if _, err := limits.Peek(t.Context(), "a", ""); err == nil || !strings.Contains(err.Error(), "address:") {
+		t.Errorf("a look at the empty key, which nobody has: %v, want an error", err)
+	}
+	if err := limits.Reset(t.Context(), "a", ""); err == nil {
+		t.Error("a reset of the empty key, which nobody has, is no error")
+	}
 	ctx := from(tcp("203.0.113.7:1"))
 	if v, err := limits.PeekCall(ctx, say); err != nil || v.Decision.Remaining != 0 {
 		t.Errorf("a call without a name has %d units left, %v; want 0", v.Decision.Remaining, err)
@@ -84,6 +91,9 @@ func TestSharedEmptyKey(t *testing.T) {
 		first, second := answer(from(tcp("203.0.113.7:1")), limits), answer(from(tcp("203.0.113.8:1")), limits)
 		if first != codes.OK || second != codes.ResourceExhausted {
 			t.Errorf("%s: two clients are answered %v and %v, want one key for both", name, first, second)
+		}
+		if v, err := limits.Peek(t.Context(), "a", ""); err != nil || v.Decision.Remaining != 0 {
+			t.Errorf("%s: the empty key has %d units left, %v; want 0", name, v.Decision.Remaining, err)
 		}
 	}
 }

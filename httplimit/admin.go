@@ -17,7 +17,7 @@ import (
 // on more than the key: a Plan, unless an override has the key, or Options.Group. Use PeekRequest then. Lists of addresses are
 // not looked at.
 func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) {
-	place, err := m.find(name)
+	place, err := m.find(name, key)
 	if err != nil {
 		return Event{}, err
 	}
@@ -31,7 +31,7 @@ func (m *Middleware) Peek(ctx context.Context, name, key string) (Event, error) 
 // a Plan, the limits of all plans that this middleware has seen are reset. It is an error if there is no such policy, if the
 // store does not answer, and with Options.Group, for which there is ResetRequest.
 func (m *Middleware) Reset(ctx context.Context, name, key string) error {
-	place, err := m.find(name)
+	place, err := m.find(name, key)
 	if err != nil {
 		return err
 	}
@@ -59,10 +59,14 @@ func (m *Middleware) ResetRequest(r *http.Request) error {
 }
 
 // find returns the place of a policy whose state the key alone addresses.
-func (m *Middleware) find(name string) (int, error) {
+func (m *Middleware) find(name, key string) (int, error) {
 	place, err := m.set.Find(name)
-	if err == nil && m.opts.Group != nil {
+	switch {
+	case err != nil:
+	case m.opts.Group != nil:
 		err = fmt.Errorf("%w: what a key has used depends on the request, by Options.Group; use PeekRequest or ResetRequest", slidegate.ErrUnsupported)
+	case key == "" && m.policies[place].named:
+		err = fmt.Errorf("policy %q: no client has the empty key; one without a name has a key such as %q", name, addressMark+"203.0.113.7")
 	}
 	return place, prefixed(err)
 }

@@ -172,3 +172,19 @@ func TestPeekOfAListedClient(t *testing.T) {
 		}
 	}
 }
+
+// Nobody has the empty key where clients without a name are counted by address: a look at it would show a whole quota.
+func TestAdminOfEmptyKey(t *testing.T) {
+	one := []slidegate.Limit{slidegate.PerMinute(1)}
+	for _, shared := range []bool{false, true} {
+		p := newPlay(t, Options{Policies: []Policy{{Name: "a", Key: ByHeader("X-User"), ShareEmptyKey: shared, Limits: one}}}, nil)
+		p.serveFrom("203.0.113.7:1", "")
+		event, err := p.limits.Peek(t.Context(), "a", "")
+		if shared != (err == nil) || shared && event.Decision.Remaining != 0 {
+			t.Errorf("shared is %t: Peek returns %d units, %v", shared, event.Decision.Remaining, err)
+		}
+		if err := p.limits.Reset(t.Context(), "a", ""); shared != (err == nil) {
+			t.Errorf("shared is %t: Reset returns %v", shared, err)
+		}
+	}
+}

@@ -26,6 +26,12 @@ func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *sli
 	return testkit.Must(slidegate.New(store, limits...))(t)
 }
 
+// newPlan returns a limiter of one limit that may share the counts of others.
+func newPlan(t testing.TB, store store.Store, limit slidegate.Limit) *slidegate.Limiter {
+	t.Helper()
+	return testkit.Must(testkit.Must(slidegate.NewPerCall(store, ""))(t).With(limit))(t)
+}
+
 func allow(t testing.TB, l *slidegate.Limiter, key string, n int64) slidegate.Decision {
 	t.Helper()
 	d, err := l.AllowN(context.Background(), key, n)

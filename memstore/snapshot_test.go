@@ -125,7 +125,7 @@ func TestRestoreRefusesDamage(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{Now: clock.Now})
 	for _, limit := range limitsOfAllForms(5) {
-		limiter := newLimiter(t, store, limit)
+		limiter := newPlan(t, store, limit)
 		for i := range 5 {
 			allow(t, limiter, fmt.Sprint(i), 1)
 		}
@@ -216,7 +216,7 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		for _, limit := range limitsOfAllForms(5) {
-			allow(t, newLimiter(t, store, limit), "key", 1)
+			allow(t, newPlan(t, store, limit), "key", 1)
 		}
 	})
 }

@@ -14,8 +14,9 @@ var ErrConflict = errors.New("one address with two different limits")
 // embedding a Registry.
 type Declarer interface {
 	// Declare remembers limits. It returns an error that wraps ErrConflict, and remembers none of them, if one has no name,
-	// and another without a name was declared that has the same namespace and shape but another quota or burst. Limits with a
-	// name may change: the name says that they are the same limit.
+	// and another without a name was declared that has the same namespace and shape but is not equal: it has another quota or
+	// burst, say, or only one of them counts refused requests. Limits with a name may change: the name says that they are the
+	// same limit.
 	Declare(limits ...*Limit) error
 }
 
@@ -35,7 +36,7 @@ func (r *Registry) Declare(limits ...*Limit) error {
 	defer r.mu.Unlock()
 	for _, limit := range limits {
 		earlier := r.unnamed[limit.prefix]
-		if limit.name == "" && earlier != nil && (earlier.rule.Quota != limit.rule.Quota || earlier.rule.Burst != limit.rule.Burst) {
+		if limit.name == "" && earlier != nil && earlier.rule != limit.rule {
 			return fmt.Errorf("store: %w: %q and %q of two limiters on one store have no name and would share their counts; "+
 				"set Name in each limit, or Namespace in the options of a limiter, or make plans of one limiter using With",
 				ErrConflict, earlier.label, limit.label)

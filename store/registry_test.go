@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,6 +18,12 @@ func bind(namespace, name string, quota int64) *store.Limit {
 	return store.Bind(namespace, name, fmt.Sprintf("%d/1m", quota), limit)
 }
 
+// other makes a limit of the quota 5 that is not that of bind, and is called otherwise.
+func other(limit rule.Limit) *store.Limit {
+	limit.Quota, limit.Window, limit.Segments = 5, cmp.Or(limit.Window, 60_000_000), 1
+	return store.Bind("", "", "100/1m", limit)
+}
+
 func TestRegistry(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, second *store.Limit
@@ -28,6 +35,9 @@ func TestRegistry(t *testing.T) {
 		"one named":        {bind("", "", 5), bind("", "api", 100), false},
 		"other namespaces": {bind("a", "", 5), bind("b", "", 100), false},
 		"one namespace":    {bind("a", "", 5), bind("a", "", 100), true},
+		"refusals count":   {bind("", "", 5), other(rule.Limit{CountDenied: true}), true},
+		"other overlap":    {bind("", "", 5), other(rule.Limit{Overlap: rule.Whole}), true},
+		"other window":     {bind("", "", 5), other(rule.Limit{Window: 1_000_000}), false},
 	} {
 		var r store.Registry
 		if err := r.Declare(test.first); err != nil {

@@ -87,7 +87,22 @@ func (s *Store) call(ctx context.Context, batch []store.Request) (late, starved 
 		err = s.inner.Apply(limited, batch)
 	}
 	late, starved = count.end()
+	if err != nil && (late || starved) {
+		for i := range batch {
+			batch[i].Err = s.timedOut(ctx, batch[i].Err)
+		}
+		err = s.timedOut(ctx, err)
+	}
 	return late && ctx.Err() == nil, starved, err
+}
+
+// timedOut returns the error of a call that was ended by the countdown. A store that made a context of the one that it was given
+// reports that this was canceled, which would read as if the caller had gone.
+func (s *Store) timedOut(ctx context.Context, err error) error {
+	if ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		return fmt.Errorf("failure: the store did not answer within %v: %w", s.opts.Timeout, context.DeadlineExceeded)
+	}
+	return err
 }
 
 // callOne is call for a single charge.
@@ -105,6 +120,9 @@ func (s *Store) callOne(ctx context.Context, limit *store.Limit, key string, cos
 	limited, count := s.withDeadline(ctx)
 	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(limited, limit, key, cost)
 	late, starved = count.end()
+	if err != nil && (late || starved) {
+		err = s.timedOut(ctx, err)
+	}
 	return allowed, flags, remaining, retryAfter, resetAfter, at, late && ctx.Err() == nil, starved, err
 }
 

@@ -60,9 +60,9 @@ func (p Policy) String() string {
 // Options are the choices of a Store besides its policy. The zero value is useful.
 type Options struct {
 	// Timeout is how long a request may take. 0 means 100ms; at most 24 hours. A time in which this process does not run, because
-	// it is stopped or starved of CPU, does not count: the store may have answered in it, and nobody was there to see. If the caller's context ends earlier, that
-	// is the caller's error: the policy does not answer, and the store is not held to have failed. So Timeout should be
-	// shorter than the callers' own deadlines.
+	// it is stopped or starved of CPU, does not count: the store may have answered in it, and nobody was there to see. If the
+	// caller's context ends earlier, that is the caller's error: the policy does not answer, and the store is not held to have
+	// failed. So Timeout should be shorter than the callers' own deadlines.
 	Timeout time.Duration
 	// Failures is how many calls in a row must fail until the store is not asked any more. 0 means 1: then a dead store
 	// costs nobody anything after the first, and a single answer that was slow means one ProbeEvery of fallback. A call

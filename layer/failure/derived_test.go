@@ -1,0 +1,76 @@
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// deriving is a store that does not answer, and waits in a context of its own, as clients with their own timeouts do.
+type deriving struct{ store.Store }
+
+func (d deriving) Traits() store.Traits {
+	traits := d.Store.Traits()
+	traits.RoundTrips = 1
+	return traits
+}
+
+func (d deriving) Apply(ctx context.Context, batch []store.Request) error {
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	<-own.Done()
+	for i := range batch {
+		batch[i].Err = own.Err()
+	}
+	return own.Err()
+}
+
+// derivingOne is deriving for single charges.
+type derivingOne struct{ deriving }
+
+func (d derivingOne) TakeSingle(ctx context.Context, _ *store.Limit, _ string, _ int64) (
+	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+) {
+	return false, 0, 0, 0, 0, 0, d.Apply(ctx, nil)
+}
+
+// A store that took too long has not been canceled by its caller, whatever it says.
+func TestTimeoutOfDerivedContexts(t *testing.T) {
+	for name, wrap := range map[string]func(store.Store) store.Store{
+		"batch":  func(st store.Store) store.Store { return deriving{st} },
+		"single": func(st store.Store) store.Store { return derivingOne{deriving{st}} },
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testDerived(t, wrap) }) })
+	}
+}
+
+func testDerived(t *testing.T, wrap func(store.Store) store.Store) {
+	memory, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var why error
+	st, err := failure.New(wrap(memory), failure.Open(), failure.Options{
+		OnFallback: func(_ context.Context, _ rule.Op, err error) { why = err },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := slidegate.New(st, slidegate.PerMinute(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := limiter.Allow(t.Context(), "key"); err != nil || !d.Allowed {
+		t.Errorf("allowed is %t, %v; want the fallback", d.Allowed, err)
+	}
+	if !errors.Is(why, context.DeadlineExceeded) || errors.Is(why, context.Canceled) {
+		t.Errorf("the reason is %v, want that the time was over", why)
+	}
+}
