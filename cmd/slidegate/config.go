@@ -40,6 +40,9 @@ func (cmd *configCheckCommand) Run(c *console) error {
 		}
 		all = append(all, plain(err))
 	}
+	for _, path := range cmd.Files {
+		all = append(all, checkFolder(path))
+	}
 	if len(cmd.Envoy) > 0 {
 		all = append(all, cmd.checkRules(c, cmd.Envoy))
 	}
@@ -71,6 +74,27 @@ func (cmd *configCheckCommand) check(c *console, path string) (said string, err 
 		limits += len(p.Limits)
 	}
 	return howMany(len(file.Policies), "policy", "policies") + ", " + howMany(limits, "limit", "limits"), err
+}
+
+// checkFolder checks the rules of a folder together, as serve reads them, where each file is right by itself.
+func checkFolder(path string) error {
+	files, err := server.RuleFiles(path)
+	if err != nil || len(files) < 2 {
+		return nil // which Run has reported, or has checked all there is
+	}
+	var domains []*envoy.Domain
+	for _, file := range files {
+		text, err := yamlfile.Read(file)
+		if err != nil || !isRules(text) {
+			continue
+		}
+		domain, err := envoy.Parse(file, text)
+		if err != nil {
+			return nil
+		}
+		domains = append(domains, domain)
+	}
+	return server.CheckDomains(domains...)
 }
 
 // checkRules checks files of rules together.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -70,6 +72,30 @@ func TestConfigCheck(t *testing.T) {
 	}
 	if r := callConfig(t, "check"); r.status != exitFailure || !strings.Contains(r.err, "file") {
 		t.Errorf("nothing to check: status %d, %q", r.status, r.err)
+	}
+}
+
+// TestConfigCheckOfFolders: the rules of a folder are checked together, since serve refuses two files of one domain.
+func TestConfigCheckOfFolders(t *testing.T) {
+	folder := t.TempDir()
+	rules := func(name, domain string) {
+		text := "domain: " + domain + "\ndescriptors:\n  - {key: user, rate_limit: {unit: day, requests_per_unit: 3}}\n"
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules("1.yaml", "web")
+	rules("2.yaml", "shop")
+	for _, args := range [][]string{{"check", folder}, {"check", "--envoy", folder}} {
+		if r := callConfig(t, args...); r.status != exitOK {
+			t.Errorf("%q: two domains: status %d, %q", args, r.status, r.err)
+		}
+	}
+	rules("2.yaml", "web")
+	for _, args := range [][]string{{"check", folder}, {"check", "--envoy", folder}} {
+		if r := callConfig(t, args...); r.status != exitFailure || strings.Count(r.err, "a domain has one file") != 1 {
+			t.Errorf("%q: two files of one domain: status %d, %q", args, r.status, r.err)
+		}
 	}
 }
 

@@ -174,6 +174,7 @@ func wrongForProxy(taken, missing string) wrong {
 		"proxy --to http://h --key {nobody}":                   "--key",
 		"proxy --to http://h --key {status}":                   "--key",
 		"proxy --to http://h --trusted-proxies all":            "--trusted-proxies",
+		"proxy --to http://h --trusted-proxies 10.0.0.1/8":     "--trusted-proxies",
 		"proxy --to http://h --timeout 0s":                     "--timeout",
 		"proxy --to http://h --drain 0s":                       "--drain",
 		"proxy --to http://h --max-connections 0":              "--max-connections",

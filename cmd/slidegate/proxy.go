@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
@@ -105,6 +106,17 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 	return err
 }
 
+// trustedProxies reads the flag as a file's trusted_proxies are read: 10.0.0.1/8 may be meant as one address or as all of 10.0.0.0/8,
+// and must not be taken for the latter.
+func trustedProxies(texts []string) ([]netip.Prefix, error) {
+	for _, text := range texts {
+		if prefix, err := netip.ParsePrefix(text); err == nil && prefix != prefix.Masked() {
+			return nil, fmt.Errorf("%q has bits beyond its length; write %s", text, prefix.Masked())
+		}
+	}
+	return clientip.ParseProxies(texts...)
+}
+
 // file returns the file, or what the flags say as if they were one.
 func (p *proxyCommand) file() (*config.File, error) {
 	if p.Config != "" {
@@ -123,7 +135,7 @@ func (p *proxyCommand) file() (*config.File, error) {
 			return nil, err
 		}
 	}
-	if file.Service.TrustedProxies, err = clientip.ParseProxies(p.TrustedProxies...); err != nil {
+	if file.Service.TrustedProxies, err = trustedProxies(p.TrustedProxies); err != nil {
 		return nil, inFlag("--trusted-proxies", err)
 	}
 	for _, text := range p.Route {

@@ -17,13 +17,15 @@ var (
 		[]byte("client-ip"), []byte("clientip"), []byte("client-addr"), []byte("client-address"), []byte("client-connection-ip"),
 		[]byte("connecting-ip"), []byte("connecting-ipv6"), []byte("forwarded-for"), []byte("originating-ip"),
 		[]byte("real-ip"), []byte("remote-addr"), []byte("remote-ip"), []byte("socketip"), []byte("src-ip"), []byte("user-ip"),
+		[]byte("source-ip"), []byte("sourceip"), []byte("peer-ip"), []byte("caller-ip"), []byte("trusted-ip"), []byte("remote-host"),
+		[]byte("viewer-address"), []byte("ip-authorization"),
 	}
 	untoldNames = map[string]bool{
 		"forwarded": true, "x-forwarded": true, "x-cluster-client": true, "cf-pseudo-ipv4": true, "cf-visitor": true, "x-envoy-external-address": true,
 		"x-envoy-original-path": true, "x-envoy-original-host": true, "x-envoy-internal": true, "x-vercel-proxied-for": true,
-		"cloudfront-viewer-address": true, "cloudfront-forwarded-proto": true, "x-coming-from": true, "x-host": true,
+		"cloudfront-forwarded-proto": true, "x-coming-from": true, "x-host": true,
 		"x-http-host-override": true, "x-scheme": true, "x-url-scheme": true, "front-end-https": true, "x-arr-ssl": true, "x-script-name": true,
-		"x-rewrite-url": true, "x-rewrite-uri": true, "x-http-destinationurl": true, "x-proxy-url": true,
+		"x-rewrite-url": true, "x-rewrite-uri": true, "x-http-destinationurl": true, "x-proxy-url": true, "request-uri": true, "x-request-uri": true,
 	}
 )
 

@@ -18,6 +18,8 @@ var lying = []string{
 	"WL-Proxy-Client-IP", "Proxy-Client-IP", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Originating-IP", "X-Remote-IP", "X-Remote-Addr",
 	"X-ProxyUser-IP", "X-NF-Client-Connection-IP", "X-Vercel-Forwarded-For", "Incap-Client-IP", "Ali-Cdn-Real-Ip", "Cdn-Src-Ip",
 	"CloudFront-Viewer-Address", "X-Original-URL", "X-Rewrite-URL", "X-Original-URI", "X-Original-Host", "X-Host", "X-Script-Name",
+	"X-Source-IP", "X-SourceIP", "X-Peer-IP", "X-Caller-IP", "X-Trusted-IP", "X-Remote-Host", "X-Viewer-Address", "X-Custom-IP-Authorization",
+	"Request-URI", "X-Request-URI",
 }
 
 // spellings are ways to write a name that applications take for the same one.

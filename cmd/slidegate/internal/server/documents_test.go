@@ -45,6 +45,7 @@ func TestDocumentsOfListeners(t *testing.T) {
 	}
 	for name, change := range map[string]func(*server.Options){
 		"with Envoy": func(o *server.Options) { o.Envoy = []string{domainFile(t)} }, "without": func(o *server.Options) { o.GRPC = "" },
+		"without rules": nil, // which is the default
 	} {
 		s := start(t, roomy, change)
 		has := map[string]map[string]string{"http": documented(t, s, "http"), "admin": documented(t, s, "admin")}

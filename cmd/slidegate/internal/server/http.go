@@ -46,6 +46,9 @@ func (s *Server) public() http.Handler {
 	if s.envoy != nil {
 		more = append(more, "envoy")
 	}
+	if s.hasRules() {
+		more = append(more, "rules")
+	}
 	api := s.tokens.require(s.api.Handler(more...))
 	mux.Handle("/", api) // which says what there is instead
 	for _, path := range []string{"allow", "cancel", "charge", "openapi.json", "peek", "refund", "reserve", "settle"} {
@@ -53,13 +56,16 @@ func (s *Server) public() http.Handler {
 	}
 	mux.Handle("/v1/check", s.forward) // see Options.Tokens
 	if s.envoy != nil {
-		if len(s.opts.Envoy) > 0 { // otherwise it would say OK to everything
+		if s.hasRules() {
 			mux.Handle("/json", s.tokens.require(s.envoy.Handler()))
 		}
 		mux.Handle("/healthcheck", s.envoy.Handler())
 	}
 	return s.telemetry.traced(mux)
 }
+
+// hasRules reports whether /json is there. Without rules it would say OK to everything.
+func (s *Server) hasRules() bool { return s.envoy != nil && len(s.opts.Envoy) > 0 }
 
 // admin is what operators ask. It may show keys.
 func (s *Server) admin() http.Handler {

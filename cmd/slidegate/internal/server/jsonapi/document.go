@@ -10,7 +10,8 @@ import (
 )
 
 // document is the OpenAPI document of all that an API serves, and others the paths that listeners of the service have besides. A tag
-// says which listener has a path: client, admin, or envoy for the client's where Envoy's rate limit service is.
+// says which listener has a path: client, admin, or for the client's where Envoy's rate limit service is, envoy, and rules where
+// that has rules.
 var (
 	//go:embed openapi.json
 	document []byte

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -46,6 +47,7 @@ type Key struct {
 	mu     sync.Mutex
 	keys   [][]byte // the one in use first; the last is this process's own
 	loaded bool     // whether keys[0] is the keeper's
+	warned bool     // whether it was logged that it is not
 	next   time.Time
 }
 
@@ -102,9 +104,13 @@ func (k *Key) current(ctx context.Context, age time.Duration) [][]byte {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
 	kept, err := k.keeper(ctx, k.keys[0])
-	if err != nil || len(kept) != KeyBytes {
-		if !k.loaded {
-			k.log.Warn("reservations are signed by a key that only this process has, because the store keeps none; only this process can settle them", slog.Any("error", err))
+	if err == nil && len(kept) != KeyBytes {
+		err = fmt.Errorf("seal: the key that is kept has %d bytes, not %d; remove it to have another made", len(kept), KeyBytes)
+	}
+	if err != nil {
+		if !k.loaded && !k.warned { // once, and not as often as it is tried again
+			k.warned = true
+			k.log.Warn("reservations are signed by a key that only this process has, because none is kept; only this process can settle them", slog.Any("error", err))
 		}
 		return k.keys
 	}

@@ -120,3 +120,21 @@ func TestKeyLost(t *testing.T) {
 		}
 	})
 }
+
+// TestUnkeptIsLoggedOnce: the log says why there is no key to share, also if the one that is kept cannot be one, and does not say it
+// again at every attempt.
+func TestUnkeptIsLoggedOnce(t *testing.T) {
+	for want, s := range map[string]*shelf{"error=down": {down: true}, "has 5 bytes, not 32": {key: []byte("short")}} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			key := New(s.keep, slog.New(slog.NewTextHandler(&log, nil)))
+			for range 5 {
+				key.Sign(t.Context(), text)
+				time.Sleep(retryAfter)
+			}
+			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) || s.asked != 5 {
+				t.Errorf("asked %d times, and logged\n%s, want one line with %q", s.asked, got, want)
+			}
+		})
+	}
+}
