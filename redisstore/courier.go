@@ -2,20 +2,27 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 )
 
-// maxIdleCouriers bounds how many couriers wait for trips. Further ones end with their trip.
-const maxIdleCouriers = 64
+const (
+	// maxIdleCouriers bounds how many couriers wait for trips. Further ones end with their trip.
+	maxIdleCouriers = 64
+	// maxIdleTime is how long more couriers wait than were needed: a Store has no Close, and leaves no goroutine behind.
+	maxIdleTime = 100 * time.Millisecond
+)
 
 // couriers send trips for callers whose context can end. They are goroutines that stay for further trips: clients call
-// deeply, so a new goroutine per trip would spend much of its time on a larger stack. They do not refer to the Store, whose
-// cleanup ends them.
+// deeply, so a new goroutine per trip would spend much of its time on a larger stack. Those that are not needed for a while
+// end.
 type couriers struct {
-	conn  Conn
-	mu    sync.Mutex
-	idle  []courier // the last one has been idle for the shortest time
-	ended bool
+	conn     Conn
+	mu       sync.Mutex
+	idle     []courier // the last one has been idle for the shortest time
+	unneeded int       // how many of them have been idle since thin last looked
+	thinning bool      // thin will look
 }
 
 // courier is where a goroutine that sends one trip at a time gets them. It has room for one, so that giving it a trip never
@@ -48,6 +55,7 @@ func (cs *couriers) hire() courier {
 	}
 	c := cs.idle[last]
 	cs.idle = cs.idle[:last]
+	cs.unneeded = min(cs.unneeded, last)
 	return c
 }
 
@@ -79,20 +87,28 @@ func (cs *couriers) carry(c courier, e errand) (stays bool) {
 func (cs *couriers) rest(c courier) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if cs.ended || len(cs.idle) == maxIdleCouriers {
+	if len(cs.idle) == maxIdleCouriers {
 		return false
 	}
 	cs.idle = append(cs.idle, c)
+	if !cs.thinning {
+		cs.thinning = true
+		time.AfterFunc(maxIdleTime, cs.thin)
+	}
 	return true
 }
 
-// end ends the couriers: the idle ones now, and the busy ones after their trips.
-func (cs *couriers) end() {
+// thin ends the couriers that have been idle since it last looked, and looks again while there are others.
+func (cs *couriers) thin() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	cs.ended = true
-	for _, c := range cs.idle {
+	for _, c := range cs.idle[:cs.unneeded] {
 		close(c)
 	}
-	cs.idle = nil
+	cs.idle = slices.Delete(cs.idle, 0, cs.unneeded)
+	cs.unneeded = len(cs.idle)
+	cs.thinning = len(cs.idle) > 0
+	if cs.thinning {
+		time.AfterFunc(maxIdleTime, cs.thin)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // scripted is a Conn that does what a test says in place of a round trip.
@@ -21,9 +22,8 @@ func newTrip() *trip { return &trip{done: make(chan any, 1)} }
 func inBubble(t *testing.T, do scripted, test func(t *testing.T, cs *couriers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cs := &couriers{conn: do}
-		defer cs.end()
-		test(t, cs)
+		test(t, &couriers{conn: do})
+		time.Sleep(3 * maxIdleTime) // the last ones end
 	})
 }
 
@@ -64,17 +64,31 @@ func TestIdleCouriersAreBounded(t *testing.T) {
 	})
 }
 
-func TestBusyCourierEndsAfterItsTrip(t *testing.T) {
+// Couriers that are not needed end, and the others stay: a Store has no Close.
+func TestIdleCouriersEnd(t *testing.T) {
 	inBubble(t, func(ctx context.Context) { <-ctx.Done() }, func(t *testing.T, cs *couriers) {
-		ctx, cancel := context.WithCancel(t.Context())
-		trip := newTrip()
-		cs.send(ctx, trip)
-		synctest.Wait()
-		cs.end()
-		cancel()
-		<-trip.done
-		if n := cs.idleNow(); n != 0 {
-			t.Errorf("%d couriers are idle after the end", n)
+		send := func(n int) {
+			ctx, cancel := context.WithCancel(t.Context())
+			for range n {
+				cs.send(ctx, newTrip())
+			}
+			synctest.Wait()
+			cancel()
+		}
+		send(10)
+		if n := cs.idleNow(); n != 10 {
+			t.Fatalf("%d couriers are idle, want 10", n)
+		}
+		for range 5 { // each time between two looks
+			time.Sleep(maxIdleTime)
+			send(3)
+		}
+		if n := cs.idleNow(); n != 3 {
+			t.Errorf("%d couriers are idle where 3 are needed", n)
+		}
+		time.Sleep(2 * maxIdleTime)
+		if n := cs.idleNow(); n != 0 || cs.thinning {
+			t.Errorf("%d couriers are idle where none is needed, and it is %t that this is looked at again", n, cs.thinning)
 		}
 	})
 }
@@ -105,28 +119,4 @@ func TestClientThatEndsItsGoroutine(t *testing.T) {
 			t.Errorf("%d couriers are idle, whose goroutines have ended", n)
 		}
 	})
-}
-
-// A store has no Close: its couriers end when it is garbage.
-func TestCouriersEndWithTheStore(t *testing.T) {
-	s, err := NewWithConn(scripted(func(context.Context) {}), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	trip := newTrip()
-	if err := s.run(t.Context(), trip); err != nil {
-		t.Fatal(err)
-	}
-	cs := s.couriers
-	runtime.KeepAlive(s)
-	for range 1000 {
-		runtime.GC()
-		cs.mu.Lock()
-		ended := cs.ended
-		cs.mu.Unlock()
-		if ended {
-			return
-		}
-	}
-	t.Error("the couriers of a store that is garbage have not ended")
 }

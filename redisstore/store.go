@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,7 +84,6 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	if opts.Now == nil {
 		s.grace = (opts.Grace + time.Millisecond - 1).Milliseconds()
 	}
-	runtime.AddCleanup(s, (*couriers).end, s.couriers)
 	return s, nil
 }
 
