@@ -86,7 +86,7 @@ func (c *console) place(e *config.OptionError) (names []string) {
 	case file != "" && flags.field != "":
 		names = []string{file, within, flags.field}
 	case len(flags.all) > 0:
-		names = []string{flags.all[0], within}
+		names = []string{strings.Join(flags.all, ", "), within}
 	default:
 		names = []string{within, e.Option}
 	}

@@ -161,6 +161,9 @@ func wrongForServe(t *testing.T, taken, missing string) wrong {
 		serve + "--reservation-key-file " + missing:                                     "--reservation-key-file",
 		serve + "--reservation-key-file " + short:                                       "--reservation-key-file",
 		serve + "--ipv4-prefix 33":                                                      "--ipv4-prefix",
+		serve + "--ipv6-prefix 0":                                                       "--ipv6-prefix",
+		serve + "--ipv4-prefix 0":                                                       "--ipv4-prefix",
+		serve + "--ipv4-prefix 24 --ipv6-prefix 129":                                    "--ipv6-prefix",
 		serve + "--ipv6-prefix 129":                                                     "--ipv6-prefix",
 	}
 }

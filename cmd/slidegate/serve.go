@@ -17,7 +17,6 @@ import (
 
 	"go.opentelemetry.io/otel"
 
-	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
@@ -72,8 +71,8 @@ type policyFlags struct {
 	Limit   []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"What every key faces, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Policies"`
 	Store   string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Where counts are kept, without a file: memory:, redis://HOST:PORT, postgres://... (default: memory:)" group:"Policies"`
 	Failure string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"What happens when the store cannot answer, without a file: open, closed, local. (default: open)" group:"Policies"`
-	V4      int      `option:"config.address_groups.ipv4" name:"ipv4-prefix" default:"0" placeholder:"32" help:"Addresses that share this many bits are one client, without a file. (default: 32)" group:"Policies"`
-	V6      int      `option:"config.address_groups.ipv6" name:"ipv6-prefix" default:"0" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
+	V4      *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many bits are one client, without a file. (default: 32)" group:"Policies"`
+	V6      *int     `option:"config.address_groups.ipv6" name:"ipv6-prefix" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
 	Config  string   `placeholder:"FILE" help:"A file of policies, which also says where the store is. It is read again when it changes, and on SIGHUP." group:"Policies"`
 }
 
@@ -83,7 +82,7 @@ const defaultPolicy = "default"
 // read returns the file, or what the flags say as if they were one.
 func (f *policyFlags) read() (*config.File, error) {
 	if f.Config != "" {
-		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.V4 != 0 || f.V6 != 0 {
+		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.V4 != nil || f.V6 != nil {
 			return nil, errors.New("--config: the file says what the limits are, where the store is, what happens when it fails and which addresses are one client: leave out --limit, --store, --failure, --ipv4-prefix and --ipv6-prefix, or --config")
 		}
 		return loadConfig(f.Config, config.Load)
@@ -92,9 +91,25 @@ func (f *policyFlags) read() (*config.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config.Plain(defaultPolicy, limits, config.Service{
-		Store: f.Store, Failure: f.Failure, AddressGroups: clientip.Grouping{V4: f.V4, V6: f.V6},
-	})
+	service := config.Service{Store: f.Store, Failure: f.Failure}
+	if service.AddressGroups.V4, err = prefixLength("--ipv4-prefix", f.V4, 32); err != nil {
+		return nil, err
+	}
+	if service.AddressGroups.V6, err = prefixLength("--ipv6-prefix", f.V6, 128); err != nil {
+		return nil, err
+	}
+	return config.Plain(defaultPolicy, limits, service)
+}
+
+// prefixLength returns what a flag says, or 0 if it was not given, which stands for the default. To write 0 is an error, as in a file.
+func prefixLength(flag string, given *int, most int) (int, error) {
+	if given == nil {
+		return 0, nil
+	}
+	if *given < 1 || *given > most {
+		return 0, inFlag(flag, fmt.Errorf("must be a prefix length of 1 to %d, not %d", most, *given))
+	}
+	return *given, nil
 }
 
 // located returns an error about the file with its line and column, if there is a file and it can be read.
