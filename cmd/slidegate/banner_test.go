@@ -38,17 +38,20 @@ func TestJSONLogIsAllJSON(t *testing.T) {
 	s := startServe(t, "--log-format", "json", "--metrics", "127.0.0.1:0", "--envoy", rules, "--store", "redis://127.0.0.1:1")
 	s.allow("me")
 	s.mustEnd(syscall.SIGTERM)
-	within := ""
+	within, listening := "", map[any]bool{}
 	for _, line := range lines(s.text()) {
-		if line["msg"] == "draining" {
+		switch line["msg"] {
+		case "draining":
 			within, _ = line["within"].(string)
+		case "listening":
+			listening[line["listener"]] = line["address"] != ""
 		}
 	}
 	if within != "10s" {
 		t.Errorf("draining within %q:\n%s", within, s.text())
 	}
-	if len(s.door) != len(listeners) {
-		t.Errorf("it says that it listens at %v:\n%s", s.door, s.text())
+	if len(listening) != len(listeners) {
+		t.Errorf("it says that it listens as %v, want %v:\n%s", listening, listeners, s.text())
 	}
 	for _, wrong := range [][]string{{"--http", taken.Addr().String()}, {"--limit", "ten"}, {"--drain", "0s"}, {"--config", "missing"}} {
 		failed := launch(t, nil, append([]string{"serve", "--log-format", "json", "--grpc", "off", "--resp", "off", "--admin", "off"}, wrong...)...)
