@@ -24,6 +24,6 @@ func Combine(r *store.Request) Decision {
 func (d *Decision) combine(charges []store.Charge, answers []Answer) {
 	index, allowed := rule.Deciding(answers)
 	a := &answers[index]
-	d.fill(charges[index].Limit, allowed, a.Flags, a.Granted, a.Remaining, a.RetryAfter, a.ResetAfter, a.At)
+	d.fill(charges[index].Limit, allowed, a.Flags, a.Granted, a.Remaining, a.After(), a.ResetAfter, a.At)
 	d.Index = int32(index)
 }

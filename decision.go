@@ -44,8 +44,8 @@ type Decision struct {
 	RetryAfter time.Duration
 	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives.
 	ResetAfter time.Duration
-	// NextAfter is how long it takes until a unit is free again, where a middleware tells it after an admission that took the
-	// last one; else it is 0. Limiters do not set it.
+	// NextAfter is how long it takes until a unit is free again if nothing else arrives, after an admission that left none;
+	// else it is 0.
 	NextAfter time.Duration
 	// At is the time that decided, by the store's clock.
 	At Micros
@@ -76,12 +76,15 @@ func (d Decision) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// fill makes d of one limit's answer, in place: a Decision is too large to be copied without need.
-func (d *Decision) fill(limit *store.Limit, allowed bool, flags Flags, granted, remaining int64, retryAfter, resetAfter, at Micros) {
+// fill makes d of one limit's answer, in place; after is as store.SingleTaker has it. In place, because a Decision is
+// too large to be copied without need.
+func (d *Decision) fill(limit *store.Limit, allowed bool, flags Flags, granted, remaining int64, after, resetAfter, at Micros) {
 	d.Allowed, d.Flags = allowed, flags
 	d.LimitName, d.Quota, d.Remaining = limit.Label(), limit.Rule().Quota, remaining
 	if allowed {
-		d.Granted = granted
+		d.Granted, d.NextAfter = granted, after.Duration()
+	} else {
+		d.RetryAfter = after.Duration()
 	}
-	d.RetryAfter, d.ResetAfter, d.At = retryAfter.Duration(), resetAfter.Duration(), max(at, -at)
+	d.ResetAfter, d.At = resetAfter.Duration(), max(at, -at)
 }

@@ -156,9 +156,9 @@ func (l *Limiter) AllowInto(ctx context.Context, key string, n int64, d *Decisio
 		return err
 	}
 	limit := l.only
-	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.one.TakeSingle(ctx, limit, key, n)
+	allowed, flags, remaining, after, resetAfter, at, err := l.one.TakeSingle(ctx, limit, key, n)
 	if err == nil {
-		d.fill(limit, allowed, flags, n, remaining, retryAfter, resetAfter, at)
+		d.fill(limit, allowed, flags, n, remaining, after, resetAfter, at)
 	}
 	return err
 }
@@ -175,11 +175,11 @@ func (l *Limiter) AllowLimit(ctx context.Context, key string, limit Limit) (d De
 		c.add(store.Charge{Limit: bound, Key: key, Cost: 1})
 		return c.decide(ctx, rule.Take)
 	}
-	allowed, flags, remaining, retryAfter, resetAfter, at, err := l.taker.TakeSingle(ctx, bound, key, 1)
+	allowed, flags, remaining, after, resetAfter, at, err := l.taker.TakeSingle(ctx, bound, key, 1)
 	if err != nil {
 		return d, err
 	}
-	d.fill(bound, allowed, flags, 1, remaining, retryAfter, resetAfter, at)
+	d.fill(bound, allowed, flags, 1, remaining, after, resetAfter, at)
 	return d, nil
 }
 

@@ -109,7 +109,7 @@ func (b broken) Apply(_ context.Context, batch []store.Request) error {
 }
 
 func (b broken) TakeSingle(context.Context, *store.Limit, string, int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	return true, 0, 7, 0, 0, noon, b.err
 }

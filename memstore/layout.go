@@ -35,7 +35,7 @@ const (
 // packable tells whether states of this shape can be packed: two counts at most, and windows that start at multiples
 // of their length.
 func packable(shape rule.Shape) bool {
-	return shape.Anchor == rule.Clock &&
+	return shape.Anchor == rule.Clock && shape.Calendar == rule.NoPeriod &&
 		(shape.Algorithm == rule.FixedWindow || shape.Algorithm == rule.SlidingWindow && shape.Segments == 1)
 }
 

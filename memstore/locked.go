@@ -68,7 +68,7 @@ func (j *job) end() {
 
 // takeOneLocked is TakeSingle for what is not common, such as a key that is not there yet.
 func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	j := s.newJob(rule.Take, 1)
 	defer j.end()
@@ -76,7 +76,7 @@ func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
 	c.plan, c.h, c.cost = p, h, cost
 	err = j.decide(j.answer[:])
 	a := &j.answer[0]
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }
 
 func (s *Store) applyLocked(r *store.Request) error {

@@ -163,10 +163,12 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 		return s.applyLocked(r)
 	}
 	c, a := &r.Charges[0], &r.Answers[0]
-	var err error
-	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err = s.TakeSingle(ctx, c.Limit, c.Key, c.Cost)
-	if a.Granted = 0; a.Allowed {
-		a.Granted = c.Cost
+	allowed, flags, remaining, after, resetAfter, at, err := s.TakeSingle(ctx, c.Limit, c.Key, c.Cost)
+	a.Allowed, a.Flags, a.Remaining, a.ResetAfter, a.At = allowed, flags, remaining, resetAfter, at
+	if allowed {
+		a.Granted, a.RetryAfter, a.NextAfter = c.Cost, 0, after
+	} else {
+		a.Granted, a.RetryAfter, a.NextAfter = 0, after, 0
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 // TakeSingle decides the commonest request: without any lock if the key is there, its state fits one word and the case is a
 // common one. All it has goes through registers.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	if err = ctx.Err(); err != nil {
 		return false, 0, 0, 0, 0, 0, ended(err)
@@ -55,17 +55,17 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 		} else {
 			now = s.now()
 		}
-		verdict, shift, current, previous, remaining, retryAfter, resetAfter := p.limit.TakePair(
+		verdict, shift, current, previous, remaining, after, resetAfter := p.limit.TakePair(
 			rule.Micros(y.first+int64(index))*y.window, int64(word)&y.maxCount, int64(word>>(y.countBits&63))&y.maxCount, now, cost)
 		switch {
 		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
-			return verdict == rule.Admitted, 0, remaining, retryAfter, resetAfter, now, nil
+			return verdict == rule.Admitted, 0, remaining, after, resetAfter, now, nil
 		case verdict == rule.Uncommon || current > y.maxCount || index+shift > y.maxIndex:
 			return s.takeOneLocked(p, h, cost)
 		}
 		next := (index+shift)<<(y.indexAt&63) | word&y.owner | uint64(previous)<<(y.countBits&63) | uint64(current)
 		if slot.word.CompareAndSwap(word, next) {
-			return true, 0, remaining, 0, resetAfter, now, nil
+			return true, 0, remaining, after, resetAfter, now, nil
 		}
 		stepBack()
 	}

@@ -111,7 +111,7 @@ func describeTable(s *Store, shape rule.Shape) *table {
 	t := &table{store: s, shape: shape, limit: shape.Limit()}
 	t.stride = 1 + t.limit.Parts()
 	if shape.Algorithm == rule.TokenBucket {
-		t.stride = 2
+		t.stride = 4
 	}
 	t.sets = max(1, min(packedSets, segmentBytes/(setSlots*8*(t.stride+1))))
 	if packable(shape) {

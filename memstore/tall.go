@@ -53,7 +53,7 @@ func (g *tallSegment) find(h uint64) *tallSlot {
 
 // takeTall is TakeSingle over a tall segment.
 func (s *Store) takeTall(g *tallSegment, p *plan, h uint64, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	slot := g.find(h)
 	if slot == nil {
@@ -66,16 +66,16 @@ func (s *Store) takeTall(g *tallSegment, p *plan, h uint64, cost int64) (
 			return s.takeOneLocked(p, h, cost)
 		}
 		now := s.now()
-		verdict, shift, current, _, remaining, retryAfter, resetAfter := p.limit.TakePair(
+		verdict, shift, current, _, remaining, after, resetAfter := p.limit.TakePair(
 			rule.Micros(start), int64(word&tallCount), int64(previous), now, cost)
 		switch {
 		case verdict == rule.Refused || verdict == rule.Admitted && cost == 0:
-			return verdict == rule.Admitted, 0, remaining, retryAfter, resetAfter, now, nil
+			return verdict == rule.Admitted, 0, remaining, after, resetAfter, now, nil
 		case verdict == rule.Uncommon || shift > 0 || current > rule.MaxQuota:
 			return s.takeOneLocked(p, h, cost)
 		}
 		if slot.word.CompareAndSwap(word, word&^tallCount|uint64(current)) {
-			return true, 0, remaining, 0, resetAfter, now, nil
+			return true, 0, remaining, after, resetAfter, now, nil
 		}
 		stepBack()
 	}

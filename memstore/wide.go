@@ -9,9 +9,10 @@ import (
 type wideSegment struct {
 	segmentHeader
 	hashes  []uint64
-	words   []int64  // stride of them for each slot
-	rings   []*byte  // sliding-log only
-	claimed []uint32 // for each set, which slots are claimed
+	words   []int64       // stride of them for each slot
+	rings   []*byte       // sliding-log only
+	held    [][]rule.Slot // in-flight only
+	claimed []uint32      // for each set, which slots are claimed
 }
 
 func newWideSegment(t *table, depth uint8) *wideSegment {
@@ -21,6 +22,9 @@ func newWideSegment(t *table, depth uint8) *wideSegment {
 	}
 	if t.shape.Algorithm == rule.SlidingLog {
 		w.rings = make([]*byte, slots)
+	}
+	if t.shape.Algorithm == rule.InFlight {
+		w.held = make([][]rule.Slot, slots)
 	}
 	w.depth, w.order = depth, segmentOrder.Add(1)
 	return w
@@ -33,7 +37,9 @@ func (w *wideSegment) load(t *table, i int, s *rule.State) {
 	case rule.SlidingLog:
 		*s = rule.State{Log: rule.LogFrom(rule.Micros(words[0]), w.rings[i])}
 	case rule.TokenBucket:
-		*s = rule.State{Start: rule.Micros(words[0]), Rest: words[1]}
+		*s = rule.State{Start: rule.Micros(words[0]), Until: rule.Micros(words[1]), Missing: words[2], Rest: words[3]}
+	case rule.InFlight:
+		*s = rule.State{Slots: w.held[i]}
 	default:
 		*s = rule.State{Start: rule.Micros(words[0]), Counts: words[1:]}
 	}
@@ -47,7 +53,9 @@ func (w *wideSegment) store(t *table, i int, s *rule.State) {
 		last, ring := s.Log.Words()
 		words[0], w.rings[i] = int64(last), ring
 	case rule.TokenBucket:
-		words[0], words[1] = int64(s.Start), s.Rest
+		words[0], words[1], words[2], words[3] = int64(s.Start), int64(s.Until), s.Missing, s.Rest
+	case rule.InFlight:
+		w.held[i] = s.Slots
 	default:
 		words[0] = int64(s.Start)
 		copy(words[1:], s.Counts)
@@ -72,7 +80,7 @@ func (w *wideSegment) find(t *table, h uint64) int {
 
 // takeWide is TakeOne over a wide segment.
 func (s *Store) takeWide(w *wideSegment, p *plan, h uint64, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	t := p.table
 	w.mu.Lock()
@@ -88,7 +96,7 @@ func (s *Store) takeWide(w *wideSegment, p *plan, h uint64, cost int64) (
 		w.store(t, i, &state)
 	}
 	w.mu.Unlock()
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
 }
 
 func (w *wideSegment) header() *segmentHeader { return &w.segmentHeader }

@@ -1,24 +1,66 @@
 package rule
 
-// The token bucket, as GCRA: one arrival time says when the bucket will be full again. What is missing from a full
-// bucket is its debt, here always in 1/quota microseconds, in which a unit costs exactly Window and a microsecond
-// refills exactly Quota. So no rate is ever rounded.
+// The token bucket: what is missing from a full bucket, and as of when. What is missing is its debt, here always in
+// 1/Window of a unit: a unit is exactly Window, and a microsecond refills exactly Quota. So no rate is ever rounded, and what
+// was used stays used when the quota or the burst change: the debt is in units, and only refills at another rate.
+//
+// A state has an end, Until, at which it counts as full whatever the limit is by then, so that all stores forget it at the same
+// moment: a window after it was last charged, or when it is full by the limit that charged it, if that is later.
+
+// legacyBucket is the Missing of a state that an older version wrote: Start is when the bucket is full, with Rest left over
+// in 1/quota microseconds. It becomes a state of this version when it is next charged.
+const legacyBucket = -1
+
+// LegacyBucket returns the state of a token bucket as versions before 2 kept it: full at the moment full, and rest/quota
+// microseconds later.
+func LegacyBucket(full Micros, rest int64) State {
+	return State{Start: full, Missing: legacyBucket, Rest: rest}
+}
 
 func (l *Limit) emptyDebt() wide { return product(l.Burst, l.Window) }
 
-// deepestDebt is how far a bucket can be overdrawn by charges that must not be refused: one window beyond empty.
+// deepestDebt is how far a bucket can be overdrawn, by charges that must not be refused or by a burst that became smaller:
+// one window's refill beyond empty.
 func (l *Limit) deepestDebt() wide { return l.emptyDebt().plus(product(l.Quota, l.Window)) }
 
+func (s *State) fullBucket() bool { return s.Missing == 0 && s.Rest == 0 }
+
+// debt returns what is missing as of s.Start.
+func (l *Limit) debt(s *State) wide {
+	return product(s.Missing, l.Window).plus(wide{0, uint64(s.Rest)})
+}
+
 func (l *Limit) lookBucket(s *State, now Micros) View {
+	v := View{Now: now, At: now}
+	switch ahead := s.Start - now; {
+	case s.Missing == legacyBucket:
+		v = l.lookLegacy(s, now)
+	case s.fullBucket():
+	case ahead > l.Window: // the clock had jumped ahead: what is missing stays, as of now
+		v.debt, v.until, v.Moved = l.debt(s), s.Until-ahead, true
+	case ahead > 0: // an older moment than the state's own is taken as that
+		v.debt, v.until, v.At = l.debt(s), s.Until, s.Start
+	case now < s.Until:
+		v.until = s.Until
+		if debt, refilled := l.debt(s), product(l.Quota, -ahead); debt.above(refilled) {
+			v.debt = debt.minus(refilled)
+		}
+	}
+	if deepest := l.deepestDebt(); v.debt.above(deepest) {
+		v.debt = deepest
+	}
+	v.Room = l.roomBucket(v.debt)
+	return v
+}
+
+// lookLegacy sees a state that tells only when the bucket is full.
+func (l *Limit) lookLegacy(s *State, now Micros) View {
 	v := View{Now: now, At: now}
 	if s.Start >= now {
 		// A rest beyond the quota was left by a larger one; either way it is less than a microsecond.
 		v.debt = product(l.Quota, s.Start-now).plus(wide{0, uint64(min(s.Rest, l.Quota-1))})
+		v.until = s.Start + 1
 	}
-	if v.debt.above(l.deepestDebt().plus(product(l.Quota, l.Window))) {
-		v.debt, v.Moved = l.emptyDebt(), true // the clock had jumped ahead
-	}
-	v.Room = l.roomBucket(v.debt)
 	return v
 }
 
@@ -35,9 +77,6 @@ func (l *Limit) chargeBucket(s *State, v *View, n int64) {
 	debt := v.debt.plus(product(n, l.Window))
 	if deepest := l.deepestDebt(); debt.above(deepest) {
 		debt = deepest
-		if v.debt.above(deepest) { // by a clock that stepped back or a limit that changed: a charge never makes it less
-			debt = v.debt
-		}
 	}
 	l.setDebt(s, v, debt)
 }
@@ -52,33 +91,64 @@ func (l *Limit) drainBucket(s *State, v *View) {
 }
 
 func (l *Limit) setDebt(s *State, v *View, debt wide) {
-	after, rest := debt.over(l.Quota)
-	s.Start, s.Rest = v.Now+Micros(after), rest
-	v.debt, v.Room = debt, l.roomBucket(debt)
+	s.Start = v.At
+	s.Missing, s.Rest = debt.over(int64(l.Window))
+	s.Until = v.At + max(l.Window, Micros(debt.overUp(l.Quota)))
+	v.debt, v.until, v.Room = debt, s.Until, l.roomBucket(debt)
 }
 
+// waitBucket finds the moment at which n fit: when enough is refilled, or when the state ends.
 func (l *Limit) waitBucket(v *View, n int64) Micros {
 	target := product(l.Burst-n, l.Window)
 	if !v.debt.above(target) {
 		return 0
 	}
-	return Micros(v.debt.minus(target).overUp(l.Quota))
+	return min(v.At+Micros(v.debt.minus(target).overUp(l.Quota)), v.until) - v.Now
 }
 
-// giveBackBucket undoes the charge of n units made at at. After the time that an empty bucket needs to fill, whatever
-// was taken at at has been refilled.
+// giveBackBucket undoes the charge of n units made at at, as far as it has not been refilled since: that much is there
+// already, and giving it back would add units that nobody has taken.
 func (l *Limit) giveBackBucket(s *State, v *View, n int64, at Micros) int64 {
-	if at != Oldest && v.Now-at >= Micros(l.emptyDebt().overUp(l.Quota)) {
+	back := product(n, l.Window)
+	if at != Oldest && at < v.At {
+		refilled := product(l.Quota, v.At-at)
+		if !back.above(refilled) {
+			return 0
+		}
+		back = back.minus(refilled)
+	}
+	if back.above(v.debt) {
+		back = v.debt
+	}
+	if back == (wide{}) {
 		return 0
 	}
-	given := min(n, v.debt.overUp(int64(l.Window)))
-	if given == 0 {
-		return 0
+	l.setDebt(s, v, v.debt.minus(back))
+	return back.overUp(int64(l.Window))
+}
+
+// coverBucket takes the larger debt, as of the later moment, until the later end.
+func (l *Limit) coverBucket(s, other *State) {
+	theirs := other.asBucket()
+	if theirs.fullBucket() {
+		return
 	}
-	if back := product(given, l.Window); v.debt.above(back) {
-		l.setDebt(s, v, v.debt.minus(back))
+	ours := s.asBucket()
+	if ours.Missing < theirs.Missing || ours.Missing == theirs.Missing && ours.Rest < theirs.Rest {
+		s.Missing, s.Rest = theirs.Missing, theirs.Rest
 	} else {
-		l.setDebt(s, v, wide{})
+		s.Missing, s.Rest = ours.Missing, ours.Rest
 	}
-	return given
+	s.Start, s.Until = max(ours.Start, theirs.Start), max(ours.Until, theirs.Until)
+}
+
+// asBucket returns s as a state of this version. A legacy one does not say how much is missing, but until when: all of it is.
+func (s *State) asBucket() State {
+	switch {
+	case s.Missing == legacyBucket:
+		return State{Start: s.Start, Missing: MaxQuota, Until: s.Start + 1}
+	case s.fullBucket():
+		return State{}
+	}
+	return *s
 }

@@ -115,7 +115,7 @@ func resetAfter(l *Limit, s *State, now Micros) Micros {
 
 func settle(l *Limit, s *State, now Micros) {
 	if v := l.Look(s, now); v.Moved {
-		l.settle(s, &v)
+		l.writeBack(s, &v)
 	}
 }
 

@@ -10,18 +10,20 @@ type View struct {
 
 	start  Micros // window algorithms: where the current part starts,
 	shift  int    // and by how many parts the counts are behind it
-	debt   wide   // token-bucket: what is missing from a full bucket, in 1/quota microseconds
-	live   int64  // sliding-log: how many units count,
+	debt   wide   // token-bucket: what is missing from a full bucket at At, in 1/Window of a unit,
+	until  Micros // and from when on nothing is
+	live   int64  // sliding-log, in-flight: how many units count,
 	behind Micros // and by how much their times are to be moved back
 }
 
 // Answer is what one limit says to one request. A Store returns one for each charge. It is small enough to be returned in
-// registers, with an error beside it.
+// registers.
 type Answer struct {
 	// Allowed tells whether this limit admits. When another limit of the same request refused, nothing was charged.
 	Allowed bool
 	Flags   Flags
-	// Granted is how many units were charged by an admission or taken back by giving back.
+	// Granted is how many units were charged by an admission or taken back by giving back. A settlement takes back Granted
+	// units, or charges -Granted more.
 	Granted int64
 	// Remaining is how many units were left right after.
 	Remaining int64
@@ -31,9 +33,20 @@ type Answer struct {
 	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives. With ClockMoved and nothing
 	// changed, as by a peek, it and RetryAfter begin again at every answer, until a request is charged or refused.
 	ResetAfter Micros
+	// NextAfter is how long it takes until a unit is free if nothing else arrives, where the request was allowed and left none;
+	// else it is 0.
+	NextAfter Micros
 	// At is the moment that decided. A layer that answers in place of the store marks it by a minus sign, so that units are
 	// given back to where they were taken.
 	At Micros
+}
+
+// After returns NextAfter of an admission and RetryAfter of a refusal.
+func (a *Answer) After() Micros {
+	if a.Allowed {
+		return a.NextAfter
+	}
+	return a.RetryAfter
 }
 
 // Op is what a request does with its charges.
@@ -47,6 +60,8 @@ const (
 	Charge             // charge the cost whatever the limits say
 	GiveBack           // take the cost back from the moment At, or from the oldest units
 	Reset              // forget the key
+	Settle             // replace the cost of a reservation by what was used and release its slots, once; see DecideSettle
+	Renew              // renew the slots of a reservation that are still held
 )
 
 // Oldest is the At of a GiveBack that takes the oldest live units, whenever they were charged.
@@ -56,8 +71,10 @@ const Oldest = Micros(0)
 type Item struct {
 	Limit *Limit
 	State *State
-	Cost  int64  // 0 to MaxQuota
-	At    Micros // GiveBack only
+	Cost  int64  // 0 to MaxQuota; an in-flight limit takes one slot whatever it is, and none for 0
+	Used  int64  // Settle only: what was used of Cost
+	At    Micros // GiveBack and Settle only: when Cost was charged
+	ID    ID     // in-flight and Settle only
 
 	Changed bool // set by Decide: State differs from what was loaded and must be stored
 
@@ -71,6 +88,8 @@ func (l *Limit) Look(s *State, now Micros) View {
 		return l.lookLog(s, now)
 	case TokenBucket:
 		return l.lookBucket(s, now)
+	case InFlight:
+		return l.lookSlots(s, now)
 	default:
 		return l.lookWindow(s, now)
 	}
@@ -79,13 +98,19 @@ func (l *Limit) Look(s *State, now Micros) View {
 // admits reports whether cost passes.
 func (l *Limit) admits(v *View, cost int64) bool { return cost <= v.Room && cost <= l.Capacity() }
 
-// Charge adds cost to s as of v, whether it fits or not, and keeps v up to date.
-func (l *Limit) Charge(s *State, v *View, cost int64) {
+// Charge adds cost to s as of v, whether it fits or not, and keeps v up to date. It is not for in-flight limits, whose slots
+// have an ID.
+func (l *Limit) Charge(s *State, v *View, cost int64) { l.charge(s, v, cost, 0) }
+
+// charge adds cost to s as of v, whether it fits or not, and keeps v up to date.
+func (l *Limit) charge(s *State, v *View, cost int64, id ID) {
 	switch l.Algorithm {
 	case SlidingLog:
 		l.chargeLog(s, v, cost)
 	case TokenBucket:
 		l.chargeBucket(s, v, cost)
+	case InFlight:
+		l.holdSlot(s, v, id)
 	default:
 		l.chargeWindow(s, v, cost)
 	}
@@ -98,6 +123,8 @@ func (l *Limit) wait(s *State, v *View, cost int64) Micros {
 		return l.waitLog(s, v, cost)
 	case TokenBucket:
 		return l.waitBucket(v, cost)
+	case InFlight:
+		return l.waitSlots(s, v, cost)
 	default:
 		return l.waitWindow(s, v, cost)
 	}
@@ -128,6 +155,8 @@ func (l *Limit) Answer(s *State, v *View, cost, granted int64, allowed bool) Ans
 	}
 	if !allowed {
 		a.RetryAfter = l.retryAfter(s, v, cost)
+	} else if a.Remaining == 0 {
+		a.NextAfter = l.wait(s, v, 1)
 	}
 	if v.Moved {
 		a.Flags |= ClockMoved
@@ -147,7 +176,7 @@ func (l *Limit) TakeOne(s *State, now Micros, cost int64) (a Answer, changed boo
 	v := l.Look(s, now)
 	if l.admits(&v, cost) {
 		if cost > 0 {
-			l.Charge(s, &v, cost)
+			l.charge(s, &v, cost, 0)
 		}
 		return l.Answer(s, &v, cost, cost, true), cost > 0
 	}
@@ -163,31 +192,38 @@ func (l *Limit) refuse(s *State, v *View, cost int64) (changed bool) {
 		if l.Algorithm == TokenBucket {
 			l.drainBucket(s, v)
 		} else {
-			l.Charge(s, v, cost)
+			l.charge(s, v, cost, 0)
 		}
 		return true
 	case v.Moved:
-		l.settle(s, v)
+		l.writeBack(s, v)
 		return true
 	}
 	return false
 }
 
-// settle writes to s what v saw, and charges nothing.
-func (l *Limit) settle(s *State, v *View) {
+// writeBack writes to s what v saw, and charges nothing.
+func (l *Limit) writeBack(s *State, v *View) {
 	switch l.Algorithm {
 	case SlidingLog:
 		l.settleLog(s, v)
 	case TokenBucket:
 		l.setDebt(s, v, v.debt)
+	case InFlight:
+		l.writeSlots(s, v)
 	default:
 		l.rollWindow(s, v)
 	}
 }
 
-// giveBack takes cost back and returns how much there was to take.
-func (l *Limit) giveBack(s *State, v *View, cost int64, at Micros) int64 {
+// giveBack takes cost back and returns how much there was to take. A slot is found by its id and not by the moment.
+func (l *Limit) giveBack(s *State, v *View, cost int64, at Micros, id ID) int64 {
 	switch l.Algorithm {
+	case InFlight:
+		if at == Oldest {
+			return l.releaseOldest(s, v, cost)
+		}
+		return l.releaseSlot(s, v, id)
 	case SlidingLog:
 		return l.giveBackLog(s, v, cost, at)
 	case TokenBucket:
@@ -214,6 +250,8 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 			it := &items[i]
 			answers[i] = it.answer(0, it.Limit.admits(&it.view, it.Cost))
 		}
+	case Settle:
+		DecideSettle(items, &Memo{}, now, answers)
 	default:
 		for i := range items {
 			answers[i] = items[i].apply(op)
@@ -234,7 +272,7 @@ func take(items []Item, answers []Answer) {
 			answers[i] = it.answer(0, false)
 		case all:
 			if it.Cost > 0 {
-				it.Limit.Charge(it.State, &it.view, it.Cost)
+				it.Limit.charge(it.State, &it.view, it.Cost, it.ID)
 				it.Changed = true
 			}
 			answers[i] = it.answer(it.Cost, true)
@@ -260,23 +298,44 @@ func (it *Item) apply(op Op) Answer {
 	l, s := it.Limit, it.State
 	var units int64
 	switch op {
+	case Renew:
+		return it.renew()
 	case Charge:
 		units = it.Cost
 		it.Changed = units > 0
 		if it.Changed {
-			l.Charge(s, &it.view, units)
+			l.charge(s, &it.view, units, it.ID)
 		}
 	case GiveBack:
-		units = l.giveBack(s, &it.view, it.Cost, it.At)
+		units = l.giveBack(s, &it.view, it.Cost, it.At, it.ID)
 		it.Changed = units > 0
 	case Reset:
 		it.Changed = true
 		s.Clear()
 	}
-	moved := it.view.Moved && op != Reset // writing moved it back, which the answer must still tell
-	it.view = l.Look(s, it.view.Now)
-	it.view.Moved = it.view.Moved || moved
+	it.lookAgain(op != Reset)
 	return it.answer(units, true)
+}
+
+// lookAgain sees the state after it changed. If writing moved it back, the answer must still tell.
+func (it *Item) lookAgain(keepMoved bool) {
+	moved := it.view.Moved && keepMoved
+	it.view = it.Limit.Look(it.State, it.view.Now)
+	it.view.Moved = it.view.Moved || moved
+}
+
+// renew renews the slot of the item's id, which is refused if it is not held any more. Other limits have nothing to renew.
+func (it *Item) renew() Answer {
+	l := it.Limit
+	if l.Algorithm != InFlight {
+		return it.answer(0, true)
+	}
+	if !l.holdsSlot(it.State, &it.view, it.ID) {
+		return it.answer(0, false)
+	}
+	l.holdSlot(it.State, &it.view, it.ID)
+	it.Changed = true
+	return it.answer(1, true)
 }
 
 func (it *Item) answer(granted int64, allowed bool) Answer {

@@ -7,7 +7,7 @@ import (
 )
 
 // Flags tell how an answer came about, where it was not the plain way. The zero value has none set.
-type Flags uint8
+type Flags uint16
 
 // The flags.
 const (
@@ -22,11 +22,16 @@ const (
 	FallbackOpen
 	FallbackClosed
 	FallbackLocal
+	// Repeated: the reservation had been settled before. Nothing changed, and Granted is what was done then.
+	Repeated
+	// Unsettled: the store remembers as many settlements of this key as it can, so it changed nothing, lest it be done twice.
+	Unsettled
 )
 
 const noFlags = "none"
 
-var flagNames = []string{"inherited", "clock-moved", "cached", "fallback-open", "fallback-closed", "fallback-local"}
+var flagNames = []string{"inherited", "clock-moved", "cached", "fallback-open", "fallback-closed", "fallback-local",
+	"repeated", "unsettled"}
 
 // Inherited reports whether the store was full of live keys, so that this key took over counts that may not be its own.
 func (f Flags) Inherited() bool { return f&Inherited != 0 }
@@ -49,6 +54,12 @@ func (f Flags) FallbackClosed() bool { return f&FallbackClosed != 0 }
 // FallbackLocal reports whether a local store decided because the store did not answer in time.
 func (f Flags) FallbackLocal() bool { return f&FallbackLocal != 0 }
 
+// Repeated reports whether the reservation had been settled before, so that nothing changed.
+func (f Flags) Repeated() bool { return f&Repeated != 0 }
+
+// Unsettled reports whether a settlement changed nothing because the store cannot remember it.
+func (f Flags) Unsettled() bool { return f&Unsettled != 0 }
+
 // String returns the names of the flags that are set, such as "cached" or "clock-moved|fallback-local", or "none".
 func (f Flags) String() string {
 	if f == 0 {
@@ -61,7 +72,7 @@ func (f Flags) String() string {
 		}
 	}
 	if unknown := f >> len(flagNames) << len(flagNames); unknown != 0 {
-		names = append(names, fmt.Sprintf("unknown(%d)", uint8(unknown)))
+		names = append(names, fmt.Sprintf("unknown(%d)", uint16(unknown)))
 	}
 	return strings.Join(names, "|")
 }

@@ -38,7 +38,8 @@ func (m Micros) Time() time.Time { return time.UnixMicro(int64(m)) }
 // the rule is exact.
 const (
 	MaxQuota    = 1<<53 - 1                         // the largest quota, burst and cost, and where counts saturate
-	MaxLogQuota = 10_000                            // the largest quota of a sliding log, which stores every unit
+	MaxLogQuota = 10_000                            // the largest quota of a sliding log or an in-flight limit, which store every unit
+	DefaultLog  = 100                               // the largest quota for which a limit that names no algorithm is a sliding log
 	MinWindow   = Micros(1_000)                     // one millisecond
 	MaxWindow   = Micros(5 * 366 * 86_400 * 1e6)    // five years
 	MaxSegments = 64                                // the most parts that a sliding window is cut into
@@ -50,16 +51,39 @@ const (
 // ErrLimit is wrapped by every error about a limit that cannot be.
 var ErrLimit = errors.New("invalid limit")
 
-// Algorithm is how a limit counts.
+// Algorithm is how a limit counts. The zero value is DefaultAlgorithm, which Normalize resolves.
 type Algorithm uint8
 
-// The algorithms.
+// The algorithms. Their numbers are those of this process; what is saved or sent carries Code.
 const (
-	SlidingWindow Algorithm = iota // a weighted counter over the window's parts; the default
-	SlidingLog                     // every unit's time is kept: exact
-	FixedWindow                    // one counter that starts afresh; doubles at the edge by design
-	TokenBucket                    // a bucket that refills continuously, for traffic that may burst
+	DefaultAlgorithm Algorithm = iota // not named: SlidingLog up to a quota of DefaultLog, SlidingWindow above it
+	SlidingLog                        // every unit's time is kept: exact
+	FixedWindow                       // one counter that starts afresh; doubles at the edge by design
+	TokenBucket                       // a bucket that refills continuously, for traffic that may burst
+	SlidingWindow                     // a weighted counter over the window's parts
+	InFlight                          // slots that are held and released: at most a quota of them at once
 )
+
+// codes has the algorithms in the order of their codes. The order is part of every saved format: append to it only.
+var codes = [...]Algorithm{SlidingWindow, SlidingLog, FixedWindow, TokenBucket, InFlight}
+
+// Code returns the number that stands for a in what is saved or sent. DefaultAlgorithm has none: it is resolved before.
+func (a Algorithm) Code() int {
+	for code, algorithm := range codes {
+		if algorithm == a {
+			return code
+		}
+	}
+	panic(fmt.Sprintf("rule: %v has no code", a))
+}
+
+// AlgorithmOf returns the algorithm with a code, and whether there is one.
+func AlgorithmOf(code int64) (a Algorithm, ok bool) {
+	if code < 0 || code >= int64(len(codes)) {
+		return 0, false
+	}
+	return codes[code], true
+}
 
 // Overlap is how the oldest part of a sliding window counts, which the window covers only partly.
 type Overlap uint8
@@ -87,10 +111,12 @@ type Limit struct {
 	Overlap     Overlap // sliding-window only
 	Anchor      Anchor  // sliding-window and fixed-window only
 	CountDenied bool    // whether a refused request uses quota
+	Calendar    Period  // fixed-window only: windows are days, weeks, months or years in Zone instead of a length of time
 	Segments    int     // sliding-window only: 1 to MaxSegments; 0 means 1
-	Quota       int64   // units per window
+	Quota       int64   // units per window; in-flight: slots
 	Burst       int64   // token-bucket only: how many units the bucket holds; 0 means Quota
-	Window      Micros
+	Window      Micros  // in-flight: how long a slot is held that nobody renews; with Calendar, 0 or the longest period
+	Zone        string  // with Calendar only: an IANA time zone; empty means UTC
 }
 
 // Shape is the part of a limit that decides what its state looks like. State belongs to a shape: a changed quota,
@@ -98,13 +124,17 @@ type Limit struct {
 type Shape struct {
 	Algorithm Algorithm
 	Anchor    Anchor
+	Calendar  Period
 	Segments  int
 	Window    Micros
+	Zone      string
 }
 
 // Shape returns the shape of l.
 func (l *Limit) Shape() Shape {
-	return Shape{Algorithm: l.Algorithm, Anchor: l.Anchor, Segments: l.Segments, Window: l.Window}
+	return Shape{
+		Algorithm: l.Algorithm, Anchor: l.Anchor, Calendar: l.Calendar, Segments: l.Segments, Window: l.Window, Zone: l.Zone,
+	}
 }
 
 // String names the shape in a fixed, unambiguous way that stores may build addresses from.
@@ -113,6 +143,9 @@ func (s Shape) String() string {
 	case SlidingWindow:
 		return fmt.Sprintf("%s-%d-%d-%s", s.Algorithm, s.Window, s.Segments, s.Anchor)
 	case FixedWindow:
+		if s.Calendar != 0 {
+			return fmt.Sprintf("%s-%s-%s", s.Algorithm, s.Calendar, s.Zone)
+		}
 		return fmt.Sprintf("%s-%d-%s", s.Algorithm, s.Window, s.Anchor)
 	default:
 		return fmt.Sprintf("%s-%d", s.Algorithm, s.Window)
@@ -121,7 +154,9 @@ func (s Shape) String() string {
 
 // Limit returns the shape as a limit of quota 1: enough to read a state of that shape whose limit is not at hand.
 func (s Shape) Limit() Limit {
-	l := Limit{Algorithm: s.Algorithm, Anchor: s.Anchor, Segments: s.Segments, Window: s.Window, Quota: 1}
+	l := Limit{
+		Algorithm: s.Algorithm, Anchor: s.Anchor, Calendar: s.Calendar, Segments: s.Segments, Window: s.Window, Zone: s.Zone, Quota: 1,
+	}
 	if s.Algorithm == TokenBucket {
 		l.Burst = 1
 	}
@@ -148,8 +183,31 @@ func (l *Limit) Parts() int {
 	}
 }
 
+// IsPair reports whether TakePair can decide by l: a window in one part whose length does not change.
+func (l *Limit) IsPair() bool {
+	return (l.Algorithm == SlidingWindow && l.Segments == 1 || l.Algorithm == FixedWindow) && l.Calendar == 0
+}
+
+// resolve returns the algorithm that l counts by.
+func (l *Limit) resolve() Algorithm {
+	switch {
+	case l.Algorithm != DefaultAlgorithm:
+		return l.Algorithm
+	case l.Calendar != 0:
+		return FixedWindow
+	case l.Segments != 0 || l.Overlap != Up || l.Anchor != Clock || l.Quota > DefaultLog:
+		return SlidingWindow
+	default:
+		return SlidingLog
+	}
+}
+
 // Normalize returns l with its defaults filled in, or an error that names the field and what would be accepted.
 func (l Limit) Normalize() (Limit, error) {
+	l.Algorithm = l.resolve()
+	if err := l.normalizeCalendar(); err != nil {
+		return Limit{}, fmt.Errorf("%w: %w", ErrLimit, err)
+	}
 	if l.Algorithm == SlidingWindow && l.Segments == 0 {
 		l.Segments = 1
 	}
@@ -167,7 +225,7 @@ func (l Limit) Normalize() (Limit, error) {
 
 func (l *Limit) check() error {
 	switch {
-	case l.Algorithm > TokenBucket:
+	case l.Algorithm > InFlight:
 		return fmt.Errorf("algorithm: unknown value %d", l.Algorithm)
 	case l.Overlap > Whole:
 		return fmt.Errorf("overlap: unknown value %d", l.Overlap)
@@ -175,8 +233,12 @@ func (l *Limit) check() error {
 		return fmt.Errorf("anchor: unknown value %d", l.Anchor)
 	case l.Quota < 1 || l.Quota > MaxQuota:
 		return fmt.Errorf("quota: must be 1 to %d, not %d", int64(MaxQuota), l.Quota)
+	case l.Algorithm == InFlight && (l.Window < MinWindow || l.Window > MaxWindow):
+		return fmt.Errorf("ttl: must be 1ms to 5 years (43920h), not %dus", l.Window)
 	case l.Window < MinWindow || l.Window > MaxWindow:
 		return fmt.Errorf("window: must be 1ms to 5 years (43920h), not %dus", l.Window)
+	case l.Algorithm == InFlight && l.Quota > MaxLogQuota:
+		return fmt.Errorf("quota: an in-flight limit keeps every slot and takes at most %d, not %d", MaxLogQuota, l.Quota)
 	case l.Algorithm == SlidingLog && l.Quota > MaxLogQuota:
 		return fmt.Errorf("quota: a sliding-log keeps every unit and takes at most %d, not %d; "+
 			"sliding-window with overlap whole gives the same hard cap in constant memory", MaxLogQuota, l.Quota)
@@ -204,7 +266,9 @@ func (l *Limit) checkUnused() error {
 		return fmt.Errorf("anchor: %s applies to sliding-window and fixed-window only, not to %s; leave it out",
 			l.Anchor, l.Algorithm)
 	case l.Burst != 0 && l.Algorithm != TokenBucket:
-		return fmt.Errorf("burst: %d applies to token-bucket only, not to %s; leave it out", l.Burst, l.Algorithm)
+		return fmt.Errorf("burst: %d applies to token-bucket only, not to %s; leave it out, or name token-bucket", l.Burst, l.Algorithm)
+	case l.CountDenied && l.Algorithm == InFlight:
+		return fmt.Errorf("count_denied: a refused request holds no slot, so it does not apply to %s; leave it out", l.Algorithm)
 	}
 	return nil
 }

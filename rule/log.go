@@ -66,15 +66,18 @@ func (l *Limit) giveBackLog(s *State, v *View, n int64, at Micros) int64 {
 	return given
 }
 
-// AnswerLog is Answer for a port that keeps the log elsewhere. It is told how many units count after the decision, the
-// time of the newest one, and blocking, that of the unit which must expire before cost fits; and at, the moment that
-// decided, and whether times were moved back with the clock.
+// AnswerLog is Answer for a port that keeps the log, or the slots of an in-flight limit, elsewhere. It is told how many units
+// count after the decision, the time of the newest one, and blocking, that of the unit which must expire before cost fits, or
+// before one unit does if the request was allowed; and at, the moment that decided, and whether times were moved back with
+// the clock.
 func (l *Limit) AnswerLog(live int64, newest, blocking, now, at Micros, moved bool, cost, granted int64, allowed bool) Answer {
 	a := Answer{Allowed: allowed, Granted: granted, Remaining: max(0, l.Quota-live), At: at}
 	if live > 0 {
 		a.ResetAfter = newest + l.Window - now
 	}
 	switch {
+	case allowed && a.Remaining == 0:
+		a.NextAfter = blocking + l.Window - now
 	case allowed:
 	case cost > l.Quota:
 		a.RetryAfter = Never

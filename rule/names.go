@@ -7,10 +7,11 @@ import (
 )
 
 var (
-	algorithmNames = []string{"sliding-window", "sliding-log", "fixed-window", "token-bucket"}
+	algorithmNames = []string{"default", "sliding-log", "fixed-window", "token-bucket", "sliding-window", "in-flight"}
 	overlapNames   = []string{"up", "down", "whole"}
 	anchorNames    = []string{"clock", "first"}
-	opNames        = []string{"take", "take-up-to", "peek", "charge", "give-back", "reset"}
+	opNames        = []string{"take", "take-up-to", "peek", "charge", "give-back", "reset", "settle", "renew"}
+	periodNames    = []string{"none", "day", "week", "month", "year"}
 )
 
 // String returns the algorithm's name, as flags and configurations spell it.
@@ -21,6 +22,9 @@ func (o Overlap) String() string { return nameOf(overlapNames, int(o)) }
 
 // String returns the anchor's name, as flags and configurations spell it.
 func (a Anchor) String() string { return nameOf(anchorNames, int(a)) }
+
+// String returns the period's name, such as "month".
+func (p Period) String() string { return nameOf(periodNames, int(p)) }
 
 // String returns the operation's name, such as "take" or "give-back".
 func (o Op) String() string { return nameOf(opNames, int(o)) }
@@ -52,6 +56,18 @@ func (a *Algorithm) UnmarshalText(text []byte) error {
 	i, err := indexOf("algorithm", algorithmNames, string(text))
 	if err == nil {
 		*a = Algorithm(i)
+	}
+	return err
+}
+
+// MarshalText makes a Period readable in JSON, YAML and flags.
+func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads the name of a period.
+func (p *Period) UnmarshalText(text []byte) error {
+	i, err := indexOf("calendar", periodNames, string(text))
+	if err == nil {
+		*p = Period(i)
 	}
 	return err
 }

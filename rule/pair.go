@@ -20,9 +20,10 @@ const (
 // a test holds the two together. The new state is shift windows further on, 0 or 1, and is to be stored when admitted.
 //
 // It leaves to TakeOne what is not common: a state that is not of this window or the one before, a refusal that counts,
-// a cost above the quota. Numbers in, numbers out: a struct of more than four fields would go through memory here.
+// a cost above the quota. After is when the same cost fits if it was refused, and when a unit is free if the last one was taken.
+// Numbers in, numbers out: a struct of more than four fields would go through memory here.
 func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost int64) (
-	verdict Verdict, shift uint64, newCurrent, newPrevious, remaining int64, retryAfter, resetAfter Micros,
+	verdict Verdict, shift uint64, newCurrent, newPrevious, remaining int64, after, resetAfter Micros,
 ) {
 	window := l.Window
 	since := now - start
@@ -50,15 +51,18 @@ func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost
 		current += cost
 		room -= cost
 		verdict = Admitted
+		if room == 0 {
+			after = l.waitPair(start, current, previous, 1) - now
+		}
 	case cost > l.Quota || l.CountDenied:
 		return Uncommon, 0, 0, 0, 0, 0, 0
 	default:
 		verdict = Refused
 		target := l.Quota - cost
 		if hi, lo := bits.Mul64(uint64(target), uint64(window)); hi == 0 && current > target && l.Overlap == Up && l.Algorithm == SlidingWindow {
-			retryAfter = start + 2*window - Micros(lo/uint64(current)) - now // waitPair and widest, without the calls
+			after = start + 2*window - Micros(lo/uint64(current)) - now // waitPair and widest, without the calls
 		} else {
-			retryAfter = l.waitPair(start, current, previous, cost) - now
+			after = l.waitPair(start, current, previous, cost) - now
 		}
 	}
 	if room < l.Quota {
@@ -66,7 +70,7 @@ func (l *Limit) TakePair(start Micros, current, previous int64, now Micros, cost
 			resetAfter = l.waitPair(start, current, previous, l.Quota) - now
 		}
 	}
-	return verdict, shift, current, previous, max(0, room), retryAfter, resetAfter
+	return verdict, shift, current, previous, max(0, room), after, resetAfter
 }
 
 // waitPair returns the first moment at which cost fits that does not fit now.

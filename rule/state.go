@@ -6,23 +6,27 @@ import "slices"
 // follows from the limit's shape; the others stay zero. The functions of this package change a State in place, and its
 // Counts in the slice that is there, so a store can lend them its own memory; Clone first where the old one is needed.
 type State struct {
-	Start  Micros  // window algorithms: the start of the current part, or Absent; token-bucket: the arrival time
-	Rest   int64   // token-bucket: what the arrival time leaves over, in 1/quota microseconds
-	Counts []int64 // window algorithms: Parts() of them, the current part first
-	Log    Log     // sliding-log
+	Start   Micros  // window algorithms: the start of the current part, or Absent; token-bucket: as of when Missing is
+	Until   Micros  // token-bucket: from when on nothing is missing any more
+	Missing int64   // token-bucket: whole units that are missing
+	Rest    int64   // token-bucket: what is missing besides, in 1/Window of a unit
+	Counts  []int64 // window algorithms: Parts() of them, the current part first
+	Log     Log     // sliding-log
+	Slots   []Slot  // in-flight: the slots that are held, the least recently renewed first
 }
 
 // Clone returns a State that shares no memory with s.
 func (s State) Clone() State {
 	s.Counts = slices.Clone(s.Counts)
 	s.Log = s.Log.clone()
+	s.Slots = slices.Clone(s.Slots)
 	return s
 }
 
 // Clear makes s the state of a key never seen, keeping the memory of its counts.
 func (s *State) Clear() {
 	clear(s.Counts)
-	*s = State{Start: Absent, Counts: s.Counts}
+	*s = State{Start: Absent, Counts: s.Counts, Slots: s.Slots[:0]}
 }
 
 // absentWindow reports that a window state was never charged.
@@ -38,13 +42,25 @@ func (l *Limit) Expires(s *State) Micros {
 		}
 		return s.Log.newest() + l.Window
 	case TokenBucket:
-		if s.Rest > 0 {
-			return s.Start + 1
+		switch {
+		case s.Missing == legacyBucket:
+			return max(0, s.Start+1)
+		case s.fullBucket():
+			return 0
 		}
-		return max(0, s.Start)
+		return s.Until
+	case InFlight:
+		if len(s.Slots) == 0 {
+			return 0
+		}
+		return s.Slots[len(s.Slots)-1].Renewed + l.Window
 	default:
 		if s.absentWindow() {
 			return 0
+		}
+		if l.Calendar != NoPeriod {
+			_, end := l.Bounds(s.Start)
+			return end
 		}
 		return s.Start + Micros(l.Parts())*l.part()
 	}
@@ -63,11 +79,9 @@ func (l *Limit) Cover(s, other *State, now Micros) {
 	case SlidingLog:
 		s.Log.cover(&other.Log, l.Window, now)
 	case TokenBucket:
-		if other.Start > s.Start {
-			s.Start, s.Rest = other.Start, other.Rest
-		} else if other.Start == s.Start {
-			s.Rest = max(s.Rest, other.Rest)
-		}
+		l.coverBucket(s, other)
+	case InFlight:
+		l.coverSlots(s, other, now)
 	default:
 		l.coverWindow(s, other, now)
 	}

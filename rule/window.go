@@ -22,6 +22,9 @@ func (l *Limit) startAt(now Micros) Micros {
 // lookWindow places a state at now: where the current part starts, and by how many parts the counts have shifted.
 // It changes nothing, because a refusal must not.
 func (l *Limit) lookWindow(s *State, now Micros) View {
+	if l.Calendar != NoPeriod {
+		return l.lookCalendar(s, now)
+	}
 	v := View{Now: now, At: now, start: s.Start}
 	ahead := s.Start - now
 	switch part := l.part(); {
@@ -95,6 +98,10 @@ func (l *Limit) rollWindow(s *State, v *View) {
 // waitWindow solves for the first moment at which n fits. As time goes on, whole parts become the oldest part one
 // after the other and the oldest one fades, so what is used only falls: the first part in which n fits holds the answer.
 func (l *Limit) waitWindow(s *State, v *View, n int64) Micros {
+	if l.Calendar != NoPeriod {
+		_, end := l.Bounds(v.At)
+		return end - v.Now
+	}
 	part := l.part()
 	if l.Algorithm == FixedWindow {
 		return v.start + part - v.Now
@@ -147,6 +154,9 @@ func (l *Limit) giveBackWindow(s *State, v *View, n int64, at Micros) int64 {
 	}
 	newest, oldest := 0, l.Parts()-1 // the parts to take from, as they are after the roll
 	if at != Oldest {
+		if at < v.start && l.Calendar != NoPeriod {
+			return 0
+		}
 		if at < v.start {
 			newest = int(min((v.start-at-1)/l.part()+1, Micros(l.Parts())))
 		}

@@ -33,6 +33,11 @@ var ErrUnsupported = errors.New("not supported by this store")
 //     section. Time never goes backwards for a key, as rule defines it.
 //   - A refusal writes nothing, unless the limit counts refusals or the state was left ahead by a clock that jumped
 //     (rule.ClockMoved). A peek writes nothing.
+//   - A rule.Settle is carried out once for each ID and address of the first charge: rule.DecideSettle says how. The store
+//     remembers it for at least the longest rule.Limit.Memory of its charges, and up to Settlements of them, in the same atomic
+//     step in which it changes the states. It need not where Memory is 0 for all charges. Reset forgets no settlement.
+//   - A state carries the version of its format. A store reads what older versions wrote, and refuses with an error what a newer
+//     one wrote.
 //   - A store may forget a state once rule's Expires has come, never before; if the clock then steps back, it does not
 //     matter whether the state is still there. When a store must forget a live state to stay within its bounds, the key
 //     that takes the place inherits what was forgotten, and its answers carry rule.Inherited.
@@ -67,10 +72,11 @@ type Store interface {
 // rule.Take with a single charge and no group. It answers as Apply would, also when ctx has ended; what is granted is the
 // cost, if allowed. A Limiter uses it where it is implemented. The answer comes as plain numbers because those stay in
 // registers: as a rule.Answer it would be copied through memory at every step, which takes longer than the rest of a
-// decision in memory.
+// decision in memory. For the same reason one number is two fields of an Answer: after is its NextAfter if the request was
+// allowed, else its RetryAfter.
 type SingleTaker interface {
 	TakeSingle(ctx context.Context, limit *Limit, key string, cost int64) (
-		allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error)
+		allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error)
 }
 
 // Preparer is an optional interface for Stores that have bounded room for different kinds of limits. Those who know their
@@ -110,6 +116,9 @@ type Request struct {
 	// Group is part of the address of every charge. Stores made of several nodes keep a group on one node, so that
 	// several charges are decided in one round trip. It may be empty.
 	Group string
+	// ID names the reservation that the request makes, settles or renews: the slots of in-flight limits belong to it, and
+	// that it was settled is remembered by it. It is 0 if there is none.
+	ID rule.ID
 	// Charges are at least one and at most Traits.MaxCharges. No two of them have the same address: Limiter adds up the
 	// costs of those that do.
 	Charges []Charge
@@ -123,8 +132,11 @@ type Request struct {
 type Charge struct {
 	Limit *Limit
 	Key   string
-	Cost  int64       // 0 to rule.MaxQuota
-	At    rule.Micros // rule.GiveBack only: the At of the answer that charged the units, or rule.Oldest for the oldest ones
+	Cost  int64 // 0 to rule.MaxQuota
+	// At is the At of the answer that charged the units, for rule.GiveBack and rule.Settle. A GiveBack of rule.Oldest takes
+	// the oldest ones.
+	At   rule.Micros
+	Used int64 // rule.Settle only: how many units of Cost were used, or how many instead
 }
 
 // Traits describe what a Store can do.

@@ -30,7 +30,7 @@ func (yes) Apply(_ context.Context, batch []store.Request) error {
 }
 
 func (yes) TakeSingle(context.Context, *store.Limit, string, int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	return true, 0, 0, 0, 0, 0, nil
 }

@@ -91,7 +91,7 @@ func (s *truthful) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (s *truthful) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	before := s.clock.Now()
 	a := make([]rule.Answer, 1)

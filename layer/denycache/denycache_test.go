@@ -220,7 +220,7 @@ func (f failing) Apply(ctx context.Context, batch []store.Request) error {
 type quickFailing struct{ failing }
 
 func (f quickFailing) TakeSingle(context.Context, *store.Limit, string, int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	return false, 0, 0, second, second, epoch, f.err
 }

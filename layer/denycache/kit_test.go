@@ -74,7 +74,7 @@ func (s *spy) Apply(ctx context.Context, batch []store.Request) error {
 type quickSpy struct{ *spy }
 
 func (s quickSpy) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	a, err := ask(ctx, s.spy, rule.Take, "", store.Charge{Limit: limit, Key: key, Cost: cost})
 	if err != nil {
@@ -106,7 +106,7 @@ func ask(
 func takeOne(
 	taker store.SingleTaker, limit *store.Limit, key string, cost int64,
 ) (a rule.Answer, err error) {
-	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err =
+	a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err =
 		taker.TakeSingle(context.Background(), limit, key, cost)
 	if a.Allowed {
 		a.Granted = cost

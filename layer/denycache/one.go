@@ -11,7 +11,7 @@ import (
 // TakeSingle refuses by itself, or asks the store below. What is admitted takes the shortest way through it: a hash, a line of
 // the cache, the clock.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	if limit.Rule().CountDenied || uint64(cost) > rule.MaxQuota || len(key) > maxBytes { // not rememberable
 		return s.askUncached(ctx, limit, key, cost)
@@ -25,22 +25,22 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 			s.count(hash).hits.Add(1)
 			var a rule.Answer
 			e.fill(&a, 0, cost, now)
-			return false, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
+			return false, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
 		}
 	}
 	s.count(hash).misses.Add(1)
 	if s.one != nil {
-		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
+		allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	} else {
-		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.ask(ctx, limit, key, cost)
+		allowed, flags, remaining, after, resetAfter, at, err = s.ask(ctx, limit, key, cost)
 	}
 	if err == nil && (!allowed || flags != 0) {
 		l := look{now: now, hash: hash, turn: turn, home: quiet(b, turn)}
 		s.hearOne(&l, store.Charge{Limit: limit, Key: key, Cost: cost}, rule.Answer{
-			Allowed: allowed, Flags: flags, Remaining: remaining, RetryAfter: retryAfter, ResetAfter: resetAfter, At: at,
+			Allowed: allowed, Flags: flags, Remaining: remaining, RetryAfter: after, ResetAfter: resetAfter, At: at,
 		})
 	}
-	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
 // findOne is find for a single charge.
@@ -58,21 +58,21 @@ func (s *Store) hearOne(l *look, charge store.Charge, answer rule.Answer) {
 
 // askUncached is TakeSingle for what is neither answered from memory nor remembered.
 func (s *Store) askUncached(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	charges := [1]store.Charge{{Limit: limit, Key: key, Cost: cost}}
 	if lowers(rule.Take, limit.Rule()) {
 		s.begin("", charges[:])
 		defer s.end("", charges[:])
 	}
-	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.ask(ctx, limit, key, cost)
+	allowed, flags, remaining, after, resetAfter, at, err = s.ask(ctx, limit, key, cost)
 	s.heed(flags, "", charges[:])
-	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
 // ask asks the store below for a single charge, in the quick way if it has one.
 func (s *Store) ask(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	if s.one != nil {
 		return s.one.TakeSingle(ctx, limit, key, cost)
@@ -85,5 +85,5 @@ func (s *Store) ask(ctx context.Context, limit *store.Limit, key string, cost in
 		return false, 0, 0, 0, 0, 0, err
 	}
 	a := &j.answer[0]
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
 }

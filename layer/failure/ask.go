@@ -47,20 +47,20 @@ func (s *Store) ask(ctx context.Context, batch []store.Request) error {
 
 // askOne is ask for a single charge.
 func (s *Store) askOne(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	st := s.state.Load()
 	if err = s.admit(ctx, st); err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}
-	allowed, flags, remaining, retryAfter, resetAfter, at, late, starved, err := s.callOne(ctx, limit, key, cost)
+	allowed, flags, remaining, after, resetAfter, at, late, starved, err := s.callOne(ctx, limit, key, cost)
 	var why *unavailable
 	if err != nil {
 		err = s.failure(ctx, err)
 		why, _ = err.(*unavailable)
 	}
 	s.judge(st, err == nil && !flags.Cached(), late, starved, why)
-	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
 // admit returns why the store must not be asked, or nil if it may be.
@@ -107,7 +107,7 @@ func (s *Store) timedOut(ctx context.Context, err error) error {
 
 // callOne is call for a single charge.
 func (s *Store) callOne(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, late, starved bool, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, late, starved bool, err error,
 ) {
 	if s.opts.MaxDetached > 0 {
 		r := []store.Request{{
@@ -115,15 +115,15 @@ func (s *Store) callOne(ctx context.Context, limit *store.Limit, key string, cos
 		}}
 		late, starved, err = s.call(ctx, r)
 		a := &r[0].Answers[0]
-		return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, late, starved, err
+		return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, late, starved, err
 	}
 	limited, count := s.withDeadline(ctx)
-	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(limited, limit, key, cost)
+	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(limited, limit, key, cost)
 	late, starved = count.end()
 	if err != nil && (late || starved) {
 		err = s.timedOut(ctx, err)
 	}
-	return allowed, flags, remaining, retryAfter, resetAfter, at, late && ctx.Err() == nil, starved, err
+	return allowed, flags, remaining, after, resetAfter, at, late && ctx.Err() == nil, starved, err
 }
 
 // withDeadline returns the context for the store, and what counts it down. If the caller's own ends earlier, it is that, and

@@ -36,7 +36,7 @@ func (d deriving) Apply(ctx context.Context, batch []store.Request) error {
 type derivingOne struct{ deriving }
 
 func (d derivingOne) TakeSingle(ctx context.Context, _ *store.Limit, _ string, _ int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	return false, 0, 0, 0, 0, 0, d.Apply(ctx, nil)
 }

@@ -103,20 +103,20 @@ func (s *Store) Stats() Stats {
 
 // TakeSingle decides a request of a single charge.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	if s.direct {
-		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
+		allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 		if err != nil {
 			err = s.failure(ctx, err)
 		}
 	} else {
-		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.askOne(ctx, limit, key, cost)
+		allowed, flags, remaining, after, resetAfter, at, err = s.askOne(ctx, limit, key, cost)
 	}
 	if why, ok := err.(*unavailable); ok {
 		return s.insteadOne(ctx, limit, key, cost, why)
 	}
-	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
 // Apply decides a batch of requests: the store first, then the policy whatever the store did not answer, in order.

@@ -61,7 +61,7 @@ func (p patiently) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (p patiently) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	defer p.wait()
 	return p.Store.TakeSingle(ctx, limit, key, cost)
@@ -130,13 +130,13 @@ func (n *neverUp) apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (n *neverUp) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
-	allowed, flags, remaining, retryAfter, resetAfter, at, err = n.Store.TakeSingle(ctx, limit, key, cost)
+	allowed, flags, remaining, after, resetAfter, at, err = n.Store.TakeSingle(ctx, limit, key, cost)
 	if err == nil {
 		n.plain(&flags, &at)
 	}
-	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
 func (n *neverUp) plain(flags *rule.Flags, at *rule.Micros) {

@@ -72,27 +72,27 @@ func (s *Store) tell(ctx context.Context, op rule.Op, why *unavailable) {
 
 // insteadOne is instead for a single charge.
 func (s *Store) insteadOne(ctx context.Context, limit *store.Limit, key string, cost int64, why *unavailable) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	possible := cost <= limit.Rule().Capacity()
 	if s.local == nil {
 		allowed, at = possible && s.policy.flag == rule.FallbackOpen, -s.moment()
 		if !allowed {
-			retryAfter = s.retryAfter(possible)
+			after = s.retryAfter(possible)
 		}
 		s.tell(ctx, rule.Take, why)
-		return allowed, s.policy.flag, 0, retryAfter, 0, at, nil
+		return allowed, s.policy.flag, 0, after, 0, at, nil
 	}
-	allowed, flags, remaining, retryAfter, resetAfter, at, err = s.local.takeOne(ctx, limit, key, cost)
+	allowed, flags, remaining, after, resetAfter, at, err = s.local.takeOne(ctx, limit, key, cost)
 	if err != nil {
 		s.undone.Add(1)
 		return false, 0, 0, 0, 0, 0, both(why, err)
 	}
-	if retryAfter == rule.Never {
-		retryAfter = s.retryAfter(possible)
+	if after == rule.Never {
+		after = s.retryAfter(possible)
 	}
 	s.tell(ctx, rule.Take, why)
-	return allowed, flags | rule.FallbackLocal, remaining, retryAfter, resetAfter, elsewhere(at), nil
+	return allowed, flags | rule.FallbackLocal, remaining, after, resetAfter, elsewhere(at), nil
 }
 
 // retryAfter is when a cost that the policy refused may pass: whenever the store is back, if it can pass at all.

@@ -63,7 +63,7 @@ func (l *local) share(limit *store.Limit) (*store.Limit, error) {
 func (l *local) divide(n int64) int64 { return n/l.instances + min(1, n%l.instances) }
 
 func (l *local) takeOne(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	if limit, err = l.share(limit); err != nil {
 		return false, 0, 0, 0, 0, 0, err
@@ -135,7 +135,7 @@ type single struct {
 var singles = sync.Pool{New: func() any { return new(single) }}
 
 func (b byApply) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	q := singles.Get().(*single)
 	q.charge[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
@@ -144,5 +144,5 @@ func (b byApply) TakeSingle(ctx context.Context, limit *store.Limit, key string,
 	a := q.answer[0]
 	*q = single{}
 	singles.Put(q)
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }

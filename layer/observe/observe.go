@@ -161,7 +161,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 
 // TakeSingle has the inner store decide, in its own quick way if it has one, and counts what it answered.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	if s.one == nil || s.opts.OnDecision != nil {
 		return s.takeByApply(ctx, limit, key, cost)
@@ -169,14 +169,14 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	l := s.lanes.Get().(*lane)
 	if s.due(ctx, l) {
 		start := time.Now()
-		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
+		allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 		s.record(ctx, time.Since(start), err)
 	} else {
-		allowed, flags, remaining, retryAfter, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
+		allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	}
 	s.tally.one(limit, l.index, allowed, flags, cost, err)
 	s.lanes.Put(l)
-	return allowed, flags, remaining, retryAfter, resetAfter, at, err
+	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
 // lane is what one processor has for itself while it decides: those who decide at the same time count in different places,
@@ -213,7 +213,7 @@ var oneRequests = sync.Pool{New: func() any { return new(oneRequest) }}
 
 // takeByApply is TakeSingle where there is no quick way, or where somebody wants to be told of the request.
 func (s *Store) takeByApply(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	r := oneRequests.Get().(*oneRequest)
 	r.charges[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
@@ -225,5 +225,5 @@ func (s *Store) takeByApply(ctx context.Context, limit *store.Limit, key string,
 	}
 	*r = oneRequest{} // whoever uses the memory next does not find a key in it
 	oneRequests.Put(r)
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }

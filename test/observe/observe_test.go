@@ -90,13 +90,13 @@ func (s scripted) Traits() store.Traits {
 type scriptedOne struct{ scripted }
 
 func (s scriptedOne) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	var answers [1]rule.Answer
 	charges := []store.Charge{{Limit: limit, Key: key, Cost: cost}}
 	err = s.Apply(ctx, []store.Request{{Op: rule.Take, Charges: charges, Answers: answers[:]}})
 	a := answers[0]
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }
 
 // meter is a provider and what reads it.

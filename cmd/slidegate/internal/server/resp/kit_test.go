@@ -77,7 +77,7 @@ func (s *counted) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (s *counted) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error) {
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error) {
 	s.ones.Add(1)
 	if s.failing.Load() {
 		err = errBroken
