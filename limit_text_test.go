@@ -55,6 +55,19 @@ func TestLimitString(t *testing.T) {
 	}
 }
 
+// A day or a week of the calendar that leaves the zone to the default names it in its text, which would else mean 24 or 168 hours.
+func TestCalendarWithoutZone(t *testing.T) {
+	for period, want := range map[slidegate.Period]string{
+		slidegate.CalendarDay: "5/day zone=UTC", slidegate.CalendarWeek: "5/week zone=UTC", slidegate.CalendarMonth: "5/month", slidegate.CalendarYear: "5/year",
+	} {
+		limit := slidegate.Limit{Quota: 5, Calendar: period}
+		read, err := slidegate.ParseLimit(limit.String())
+		if err != nil || limit.String() != want || read.Calendar != period {
+			t.Errorf("%v prints as %q, which is %+v, %v; want %q", period, limit, read, err, want)
+		}
+	}
+}
+
 // Whatever limit there is, its text means that limit: in configurations, in JSON, and in reservations that go through
 // another process.
 func TestEveryLimitSurvivesItsText(t *testing.T) {

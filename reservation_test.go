@@ -68,6 +68,21 @@ func TestReservationVersions(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"version":1,`+unnamed), &r); err != nil || r.Charges[0].Limit.Algorithm != slidegate.SlidingWindow {
 		t.Errorf("read %+v, %v", r, err)
 	}
+	// The same holds without JSON, for whoever keeps the parts of a reservation in columns of a table.
+	by := slidegate.Reservation{ID: "y", Charges: []slidegate.ReservedCharge{{Limit: slidegate.PerMinute(10), Key: []byte("k"), Cost: 4, At: 1}}}
+	asked := &recorder{Store: newReference()}
+	for version, want := range map[int]slidegate.Algorithm{0: slidegate.SlidingWindow, 2: slidegate.SlidingLog} {
+		by.Version = version
+		if _, err := newPerCall(t, asked).Settle(t.Context(), by, slidegate.Used{Limit: "10/1m", Cost: 4}); err != nil {
+			t.Error(err)
+		}
+		if request := asked.take()[0]; request.Charges[0].Limit.Rule().Algorithm != want {
+			t.Errorf("version %d is settled as %v, want %v", version, slidegate.Unbind(request.Charges[0].Limit), want)
+		}
+	}
+	if encoded, err := json.Marshal(slidegate.Reservation{Charges: by.Charges}); err != nil || !strings.Contains(string(encoded), `"10/1m sliding-window"`) {
+		t.Errorf("written as %s, %v", encoded, err)
+	}
 	before := r
 	err := json.Unmarshal([]byte(`{"version":3,"charges":"in a format of the future"}`), &r)
 	if !errors.Is(err, slidegate.ErrReservation) || !strings.Contains(err.Error(), "version 3") || !strings.Contains(err.Error(), "upgrade") {
