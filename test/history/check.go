@@ -30,7 +30,7 @@ func Check(events []Event) error {
 	}
 	var undecided error
 	for at, history := range operations(events) {
-		switch porcupine.CheckOperationsTimeout(model(limits[at.limit].Rule()), history, mostTime) {
+		switch porcupine.CheckOperationsTimeout(modelOf(limits[at.limit].Rule()), history, mostTime) {
 		case porcupine.Illegal:
 			return fmt.Errorf("the %d requests for key %d under %s are in no order that the rule explains", len(history), at.key, Limits[at.limit].Name)
 		case porcupine.Unknown:
@@ -96,7 +96,7 @@ func operationsOf(events []Event) (ops []porcupine.Operation) {
 		e := &events[i]
 		op := porcupine.Operation{
 			ClientId: e.Client, Call: e.Call, Return: e.Return,
-			Input: input{op: e.Op, cost: e.Cost, called: rule.Micros(e.Call) / 1_000, end: rule.Micros(end) / 1_000, forget: e.Forget}, Output: output{},
+			Input: input{op: e.Op, cost: e.Cost, id: e.ID, called: rule.Micros(e.Call) / 1_000, end: rule.Micros(end) / 1_000, forget: e.Forget}, Output: output{},
 		}
 		switch {
 		case e.Known:
@@ -162,24 +162,45 @@ func checkLogs(events []Event) error {
 // planted are changes of an answer that Check has to find. Each returns false where it changes nothing.
 var planted = map[string]func(e *Event) bool{
 	"an admission instead of a refusal": func(e *Event) bool {
-		if e.Op != rule.Take || e.Answer.Allowed || isLog(e.Limit) {
+		if e.Op != rule.Take || e.Answer.Allowed || isLog(e.Limit) || isSlots(e.Limit) {
 			return false
 		}
 		e.Answer.Allowed, e.Answer.Granted, e.Answer.RetryAfter = true, e.Cost, 0
 		return true
 	},
 	"one unit less": func(e *Event) bool {
-		if isLog(e.Limit) || e.Answer.Remaining == 0 {
+		if isLog(e.Limit) || isSlots(e.Limit) || e.Answer.Remaining == 0 {
 			return false
 		}
 		e.Answer.Remaining--
 		return true
 	},
 	"a later time to retry": func(e *Event) bool {
-		if isLog(e.Limit) || e.Answer.RetryAfter == 0 {
+		if isLog(e.Limit) || isSlots(e.Limit) || e.Answer.RetryAfter == 0 {
 			return false
 		}
 		e.Answer.RetryAfter++
+		return true
+	},
+	"a slot too many": func(e *Event) bool {
+		if !isSlots(e.Limit) || e.Op != rule.Take || e.Answer.Allowed {
+			return false
+		}
+		e.Answer.Allowed = true
+		return true
+	},
+	"a slot that is renewed though it is gone": func(e *Event) bool {
+		if !isSlots(e.Limit) || e.Op != rule.Renew || e.Answer.Allowed {
+			return false
+		}
+		e.Answer.Allowed = true
+		return true
+	},
+	"a slot that is released twice": func(e *Event) bool {
+		if !isSlots(e.Limit) || e.Op != rule.Settle && e.Op != rule.GiveBack || e.Answer.Granted > 0 {
+			return false
+		}
+		e.Answer.Granted = 1
 		return true
 	},
 	"a log's quota once more": func(e *Event) bool {

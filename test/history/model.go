@@ -21,12 +21,21 @@ type state struct {
 type input struct {
 	op          rule.Op
 	cost        int64
+	id          rule.ID
 	called, end rule.Micros
 	forget      bool
 }
 
 // output is nil for a request that was not answered.
 type output struct{ answer *rule.Answer }
+
+// modelOf returns the model for a limit.
+func modelOf(l *rule.Limit) porcupine.Model {
+	if l.Algorithm == rule.InFlight {
+		return slotsModel(l)
+	}
+	return model(l)
+}
 
 // model is the rule for one limit in the words of the checker.
 func model(l *rule.Limit) porcupine.Model {

@@ -12,15 +12,19 @@ import (
 )
 
 // Limits are those that histories are of: windows in several parts and in one, which some stores decide in ways of their own,
-// and a log. Their windows pass several times in a history.
+// a log, and slots. Their windows pass several times in a history.
 var Limits = []slidegate.Limit{
 	{Name: "parts", Quota: 12, Window: time.Second, Segments: 4},
 	{Name: "pair", Quota: 8, Window: time.Second, Segments: 1},
 	{Name: "log", Quota: 6, Window: time.Second, Algorithm: slidegate.SlidingLog},
+	{Name: "slots", Quota: 2, Window: time.Second, Algorithm: rule.InFlight},
 }
 
 // isLog tells whether a limit is checked by the times of its admissions instead of by the model.
 func isLog(limit int) bool { return Limits[limit].Algorithm == slidegate.SlidingLog }
+
+// isSlots reports whether a limit is checked by the model of slots.
+func isSlots(limit int) bool { return Limits[limit].Algorithm == rule.InFlight }
 
 // bound returns the limits as stores take them.
 func bound() (all []*store.Limit, err error) {
@@ -52,8 +56,9 @@ type Event struct {
 	Limit, Key   int // the place of the limit in Limits
 	Op           rule.Op
 	Cost         int64
-	Call, Return int64 // nanoseconds since the epoch
-	Known        bool  // whether it was answered; if not, it may have been carried out or not
+	ID           rule.ID // of a slot
+	Call, Return int64   // nanoseconds since the epoch
+	Known        bool    // whether it was answered; if not, it may have been carried out or not
 	Answer       rule.Answer
 	Forget       bool // no request: all that is known of all keys is forgotten between Call and Return
 }
@@ -71,7 +76,7 @@ func Record(store store.Store, alive func(context.Context) error, order Order) (
 		events []Event
 	)
 	for i := range askers {
-		a := &asker{store, alive, order, rand.New(rand.NewPCG(order.Seed, uint64(i))), limits}
+		a := &asker{store: store, alive: alive, order: order, random: rand.New(rand.NewPCG(order.Seed, uint64(i))), limits: limits}
 		wait.Go(func() {
 			seen := a.askUntilEnd()
 			mu.Lock()
@@ -89,6 +94,7 @@ type asker struct {
 	order  Order
 	random *rand.Rand
 	limits []*store.Limit
+	slots  []Event // the slots that it last asked for
 }
 
 func (a *asker) ended() bool { return time.Now().UnixNano() >= a.order.Until }
@@ -107,6 +113,9 @@ func (a *asker) askUntilEnd() (events []Event) {
 
 func (a *asker) draw() Event {
 	e := Event{Key: a.random.IntN(a.order.Keys), Limit: a.random.IntN(len(Limits)), Cost: 1 + a.random.Int64N(3)}
+	if isSlots(e.Limit) {
+		return a.drawSlot(e)
+	}
 	if isLog(e.Limit) {
 		return e // takes only: so that what was admitted can be counted by its times
 	}
@@ -121,13 +130,38 @@ func (a *asker) draw() Event {
 	return e
 }
 
+// drawSlot asks for a slot, or does something to one of those that were asked for, whether it is still held or not.
+func (a *asker) drawSlot(e Event) Event {
+	e.Cost = 1
+	if len(a.slots) == 0 || a.random.IntN(2) == 0 {
+		e.ID = rule.ID(a.random.Uint64())
+		a.slots = append(a.slots, e)
+		a.slots = a.slots[max(0, len(a.slots)-8):]
+		return e
+	}
+	e = a.slots[a.random.IntN(len(a.slots))]
+	switch a.random.IntN(10) {
+	case 0: // once more, as who did not hear the answer does
+	case 1, 2, 3, 4, 5:
+		e.Op = rule.Renew
+	case 6, 7:
+		e.Op = rule.Settle
+	default:
+		e.Op = rule.GiveBack
+	}
+	return e
+}
+
 func (a *asker) ask(e *Event) {
 	ctx, cancel := context.WithTimeout(context.Background(), patient)
 	defer cancel()
 	var answers [1]rule.Answer
 	charge := store.Charge{Limit: a.limits[e.Limit], Key: string(rune('a' + e.Key)), Cost: e.Cost, At: rule.Oldest}
+	if isSlots(e.Limit) {
+		charge.At = 1 // a slot is found by its ID
+	}
 	e.Call = time.Now().UnixNano()
-	err := a.store.Apply(ctx, []store.Request{{Op: e.Op, Charges: []store.Charge{charge}, Answers: answers[:]}})
+	err := a.store.Apply(ctx, []store.Request{{Op: e.Op, ID: e.ID, Charges: []store.Charge{charge}, Answers: answers[:]}})
 	e.Return = time.Now().UnixNano()
 	if err == nil {
 		e.Known, e.Answer = true, answers[0]

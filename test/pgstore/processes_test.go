@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -77,6 +78,7 @@ var raceLimits = []slidegate.Limit{
 	{Name: "log", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 	{Name: "fixed", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
 	{Name: "parts", Quota: raceQuota, Window: time.Hour, Segments: 60, Anchor: slidegate.AnchorFirst},
+	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
 	{Name: "denied", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true},
 }
 
@@ -177,7 +179,8 @@ func take(st store.Store, charges ...store.Charge) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
 	answers := make([]rule.Answer, len(charges))
-	err := st.Apply(ctx, []store.Request{{Op: rule.Take, Charges: charges, Answers: answers}})
+	id := rule.ID(rand.Uint64()) // of the slot, if it takes one
+	err := st.Apply(ctx, []store.Request{{Op: rule.Take, ID: id, Charges: charges, Answers: answers}})
 	return answers[0].Granted, err
 }
 

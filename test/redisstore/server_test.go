@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -101,7 +102,8 @@ func try(ctx context.Context, s *redisstore.Store, op rule.Op, charge store.Char
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var answers [1]rule.Answer
-	err := s.Apply(ctx, []store.Request{{Op: op, Charges: []store.Charge{charge}, Answers: answers[:]}})
+	id := rule.ID(rand.Uint64()) // of the slot, if it takes one
+	err := s.Apply(ctx, []store.Request{{Op: op, ID: id, Charges: []store.Charge{charge}, Answers: answers[:]}})
 	return answers[0], err
 }
 
