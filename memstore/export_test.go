@@ -42,3 +42,13 @@ func Sign(snapshot []byte) []byte {
 	body := snapshot[:len(snapshot)-4]
 	return binary.LittleEndian.AppendUint32(body, crc32.Checksum(body, checksums))
 }
+
+// HeldSlots returns how many slots of an in-flight limit are held by all keys in the limit's first segment, and for how many
+// there is memory.
+func HeldSlots(s *Store, limit *store.Limit) (held, room int) {
+	for _, slots := range s.known(limit.Rule().Shape()).segment(0).(*wideSegment).held {
+		held += len(slots)
+		room += cap(slots)
+	}
+	return held, room
+}
