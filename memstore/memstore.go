@@ -1,6 +1,6 @@
 // Package memstore keeps the state of limits in the memory of the process: no server, no allocation per decision, a
-// bounded number of keys, and nothing per key for the garbage collector to look at, except in sliding logs. It is the
-// store to begin with, and the one that others fall back to.
+// bounded number of keys, and nothing per key for the garbage collector to look at, except in sliding logs and in-flight
+// limits. It is the store to begin with, and the one that others fall back to.
 package memstore
 
 import (
@@ -22,8 +22,13 @@ type Options struct {
 	// the most is 2^30.
 	//
 	// Memory grows with the keys that are there, from 16 KB up to 40 bytes times MaxKeys for sliding windows of one segment
-	// and for fixed windows, 80 where their counts are too large to be packed, 60 for token buckets, 20 times (segments + 3)
-	// for windows of more segments, and for sliding logs 60 and 4 to 8 for each unit in use.
+	// and for fixed windows, 80 where their counts are too large to be packed, 60 for windows of the calendar, 100 for token
+	// buckets, 20 times (segments + 3) for windows of more segments, for sliding logs 60 and 4 to 8 for each unit in use, and
+	// for in-flight limits 80 and 16 to 64 for each slot that is held.
+	//
+	// MaxKeys is also how many settlements of reservations are remembered at once, at least 4,096; each takes 100 to 150 bytes,
+	// and 8 more for each limit. One is remembered for one to two times as long as the units of its limits count. When they are
+	// that many, another one changes nothing, and its answer says Unsettled.
 	//
 	// When all places for a new key are held by live ones, it takes the place of the least-used one and begins with the
 	// counts of what was forgotten, so a flood of new keys can only ever cause refusals, and the answer says Inherited.
@@ -76,6 +81,8 @@ type Store struct {
 	counted int       // tables that count towards MaxShapes
 	work    sync.Pool // of *job
 
+	settlements *settlements
+
 	slots     atomic.Int64 // allocated, in all tables
 	evictions atomic.Int64 // live keys that lost their place to new ones
 }
@@ -112,7 +119,10 @@ func newStore(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("memstore: MaxShapes: must be 1 to %d, or 0 for the default, not %d", mostShapes, opts.MaxShapes)
 	}
 	base := time.Now()
-	s := &Store{opts: opts, wallBase: rule.Micros(base.UnixMicro()), base: base, tables: map[rule.Shape]*table{}}
+	s := &Store{
+		opts: opts, wallBase: rule.Micros(base.UnixMicro()), base: base,
+		tables: map[rule.Shape]*table{}, settlements: newSettlements(opts.MaxKeys),
+	}
 	s.work.New = func() any { return new(job) }
 	return s, nil
 }
@@ -156,7 +166,7 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 		return fmt.Errorf("memstore: %w: a request has 1 to %d charges and an answer for each, not %d and %d",
 			store.ErrUnsupported, MaxCharges, len(r.Charges), len(r.Answers))
 	}
-	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" {
+	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" || r.Charges[0].Limit.Rule().Algorithm == rule.InFlight {
 		if err := ctx.Err(); err != nil {
 			return ended(err)
 		}
