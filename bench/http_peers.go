@@ -34,7 +34,7 @@ func openSlidegateMiddleware(s spec, headers httplimit.Headers) (opened, error) 
 	if err != nil {
 		return opened{}, err
 	}
-	limiter, err := slidegate.New(store, slidegate.Limit{Name: "api", Quota: s.quota, Window: s.window})
+	limiter, err := slidegate.New(store, slidegate.Limit{Name: "api", Quota: s.quota, Window: s.window, Algorithm: slidegate.SlidingWindow})
 	if err != nil {
 		return opened{}, err
 	}

@@ -15,13 +15,14 @@ type slidegateLimiter struct {
 	quota   int64
 }
 
-// slidegateRows are the ways to count that are worth a row each. The first one is the default.
+// slidegateRows are the ways to count that are worth a row each. The first one is the default for quotas above 100; it is
+// named, because the loads that are refused have a smaller one.
 func slidegateRows() []library {
 	row := func(name, algorithm string, limits func(spec) []slidegate.Limit) library {
 		return library{name: name, family: own, algorithm: algorithm, open: slidegateOpener(limits)}
 	}
 	plain := row("slidegate", "sliding window", func(s spec) []slidegate.Limit {
-		return []slidegate.Limit{{Quota: s.quota, Window: s.window}}
+		return []slidegate.Limit{{Quota: s.quota, Window: s.window, Algorithm: slidegate.SlidingWindow}}
 	})
 	plain.expires = true
 	log := row("slidegate, sliding-log", "exact log", slidingLog)
@@ -42,8 +43,8 @@ func slidegateRows() []library {
 		}),
 		row("slidegate, two limits", "sliding window", func(s spec) []slidegate.Limit {
 			return []slidegate.Limit{
-				{Name: "short", Quota: s.quota, Window: s.window},
-				{Name: "long", Quota: 10 * s.quota, Window: 10 * s.window},
+				{Name: "short", Quota: s.quota, Window: s.window, Algorithm: slidegate.SlidingWindow},
+				{Name: "long", Quota: 10 * s.quota, Window: 10 * s.window, Algorithm: slidegate.SlidingWindow},
 			}
 		}),
 	}

@@ -58,7 +58,7 @@ func slidegatePGOpener(inFlight int) func(*pgServer, spec, bool) (remoteAllow, e
 		if err != nil {
 			return nil, err
 		}
-		l, err := slidegate.New(store, slidegate.Limit{Quota: s.quota, Window: s.window})
+		l, err := slidegate.New(store, slidegate.Limit{Quota: s.quota, Window: s.window, Algorithm: slidegate.SlidingWindow})
 		if err != nil {
 			return nil, err
 		}

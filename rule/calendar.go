@@ -2,7 +2,9 @@ package rule
 
 import (
 	"fmt"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 	_ "time/tzdata" // so that a limit works in containers that have no zone data of their own
 )
@@ -19,9 +21,9 @@ const (
 	Year
 )
 
-// longest is an upper bound of each period's length, changes to and from daylight saving included. A zone that gives up its
-// time for that of another continent may exceed it once, by hours; nothing depends on that being exact.
-var longest = [...]Micros{0, 26 * 3600e6, (7*24 + 2) * 3600e6, (31*24 + 2) * 3600e6, (366*24 + 2) * 3600e6}
+// longest is an upper bound of each period's length. The largest step back of a clock since 1970 is 7 hours (Antarctica/Vostok,
+// 1994).
+var longest = [...]Micros{0, 32 * 3600e6, (7*24 + 8) * 3600e6, (31*24 + 8) * 3600e6, (366*24 + 8) * 3600e6}
 
 func (l *Limit) normalizeCalendar() error {
 	switch {
@@ -42,76 +44,115 @@ func (l *Limit) normalizeCalendar() error {
 	if l.Zone == "" {
 		l.Zone = "UTC"
 	}
-	_, err := zone(l.Zone)
+	_, err := calendarOf(l.Zone)
 	return err
 }
 
-var zones sync.Map // by name, *time.Location
+// calendar is what is known of one time zone.
+type calendar struct {
+	location *time.Location
+	rows     [Year + 1]atomic.Pointer[row] // by Period: the boundaries that were asked for last
+}
 
-// zone returns a time zone by its name. Names are few: each was accepted by Normalize.
-func zone(name string) (*time.Location, error) {
-	if known, ok := zones.Load(name); ok {
-		return known.(*time.Location), nil
+// row has consecutive starts of periods. It holds more than the current period because a decision also asks for those around
+// it: the one that a state was written in, and what is sent to ports.
+type row [8]Micros
+
+var (
+	calendars    atomic.Pointer[map[string]*calendar] // by zone; copied when one is added, so that readers need no lock
+	addCalendars sync.Mutex
+)
+
+// calendarOf returns the calendar of a time zone. Zones are few, so they are kept for good.
+func calendarOf(zone string) (*calendar, error) {
+	if known := calendars.Load(); known != nil {
+		if c := (*known)[zone]; c != nil {
+			return c, nil
+		}
 	}
-	if name == "Local" {
-		return nil, fmt.Errorf("zone: Local is another one on every machine; name it, such as Europe/Berlin")
+	if zone == "Local" {
+		return nil, fmt.Errorf("zone: Local differs between machines; name it, such as Europe/Berlin")
 	}
-	location, err := time.LoadLocation(name)
+	location, err := time.LoadLocation(zone)
 	if err != nil {
-		return nil, fmt.Errorf("zone: %q is not a time zone such as Europe/Berlin or UTC", name)
+		return nil, fmt.Errorf("zone: %q is not a time zone such as Europe/Berlin or UTC", zone)
 	}
-	known, _ := zones.LoadOrStore(name, location)
-	return known.(*time.Location), nil
+	addCalendars.Lock()
+	defer addCalendars.Unlock()
+	all := map[string]*calendar{}
+	if known := calendars.Load(); known != nil {
+		if c := (*known)[zone]; c != nil {
+			return c, nil
+		}
+		maps.Copy(all, *known)
+	}
+	all[zone] = &calendar{location: location}
+	calendars.Store(&all)
+	return all[zone], nil
 }
 
 // Bounds returns the period of the calendar that now lies in: where it starts and where the next one does. Ports are sent
 // them, because only Go knows the time zones.
+//
+// A day starts when clocks in the zone first show its date: after midnight if they are set forward over midnight. If they are
+// set back over midnight, the hour that is then shown again belongs to the day that has begun. A date that a zone left out
+// has no period.
 func (l *Limit) Bounds(now Micros) (start, end Micros) {
-	in, err := zone(l.Zone)
+	c, err := calendarOf(l.Zone)
 	if err != nil {
 		panic(err) // Normalize accepted it
 	}
-	return l.Calendar.bounds(now.Time().In(in))
+	r := c.rows[l.Calendar].Load()
+	if r == nil || now < r[0] || now >= r[len(r)-1] {
+		r = l.Calendar.rowAround(now, c.location)
+		c.rows[l.Calendar].Store(r)
+	}
+	i := 1
+	for now >= r[i] {
+		i++
+	}
+	return r[i-1], r[i]
 }
 
-func (p Period) bounds(t time.Time) (start, end Micros) {
+// rowAround returns consecutive starts of periods: that of the date which clocks show at now, two before it, and those that follow.
+// If clocks were set back over midnight, now lies in the one that follows.
+func (p Period) rowAround(now Micros, in *time.Location) *row {
+	var r row
+	r[2], r[3] = p.startsAt(now.Time().In(in))
+	for i := 1; i >= 0; i-- {
+		r[i], _ = p.startsAt((r[i+1] - 1).Time().In(in))
+	}
+	for i := 4; i < len(r); i++ {
+		_, r[i] = p.startsAt(r[i-1].Time().In(in))
+	}
+	return &r
+}
+
+// startsAt returns where the period of t's date starts and where the next one does.
+func (p Period) startsAt(t time.Time) (this, next Micros) {
 	year, month, day := t.Date()
+	in := t.Location()
 	switch p {
 	case Week:
 		day -= (int(t.Weekday()) + 6) % 7
+		return midnight(year, month, day, in), midnight(year, month, day+7, in)
 	case Month:
-		day = 1
+		return midnight(year, month, 1, in), midnight(year, month+1, 1, in)
 	case Year:
-		month, day = time.January, 1
+		return midnight(year, time.January, 1, in), midnight(year+1, time.January, 1, in)
+	default:
+		return midnight(year, month, day, in), midnight(year, month, day+1, in)
 	}
-	at := func(n int) Micros {
-		switch p {
-		case Day:
-			return midnight(year, month, day+n, t.Location())
-		case Week:
-			return midnight(year, month, day+7*n, t.Location())
-		case Month:
-			return midnight(year, month+time.Month(n), day, t.Location())
-		default:
-			return midnight(year+n, month, day, t.Location())
-		}
-	}
-	start = at(0)
-	n := 1
-	for end = at(n); end <= Micros(t.UnixMicro()); end = at(n) { // a day that a zone left out
-		start = end
-		n++
-	}
-	return start, end
 }
 
 // midnight returns the first moment of a day: the earliest at which clocks in the zone show that date or a later one.
 func midnight(year int, month time.Month, day int, in *time.Location) Micros {
 	utc := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
-	for t := utc.Add(-26 * time.Hour).In(in); ; {
+	for t := utc.Add(-26 * time.Hour).In(in); ; { // no zone is that far east
 		from, until := t.ZoneBounds()
-		if !until.IsZero() && !until.After(t) { // so it is on the 31st of December of leap years after 2037
-			until = t.Add(time.Hour)
+		if !until.IsZero() && !until.After(t) {
+			// Beyond the zone's table, Go ends every year after 365 days: on the last day of a leap year that is over.
+			until = t.Truncate(24 * time.Hour).Add(24 * time.Hour)
 		}
 		_, offset := t.Zone()
 		at := utc.Add(-time.Duration(offset) * time.Second)

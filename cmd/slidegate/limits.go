@@ -13,8 +13,8 @@ const defaultLimit = "100/1m"
 
 // limitFlags say which limits are meant.
 type limitFlags struct {
-	Limit       []string             `option:"replay.Limits" file:"limits" placeholder:"100/1m" sep:"none" help:"A quota per window, which choices may follow: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Limits"`
-	Algorithm   *slidegate.Algorithm `placeholder:"NAME" help:"How to count, for limits that do not say: sliding-window, sliding-log, fixed-window, token-bucket." group:"Limits"`
+	Limit       []string             `option:"replay.Limits" file:"limits" placeholder:"100/1m" sep:"none" help:"A quota per window, which choices may follow: '100/1m', '20/1s token-bucket burst=40', '1000/month zone=Europe/Berlin'. Repeat it for several at once. (default: 100/1m)" group:"Limits"`
+	Algorithm   *slidegate.Algorithm `placeholder:"NAME" help:"How to count, for limits that do not say: sliding-log, sliding-window, fixed-window, token-bucket, or default: a sliding-log up to a quota of 100, a sliding-window above. Slots (in-flight) cannot be replayed." group:"Limits"`
 	Segments    *int                 `placeholder:"N" help:"Parts that a sliding window is cut into, 1 to 64." group:"Limits"`
 	Overlap     *slidegate.Overlap   `placeholder:"HOW" help:"How the partly covered oldest part counts: up, down, whole." group:"Limits"`
 	Anchor      *slidegate.Anchor    `placeholder:"WHERE" help:"Where windows start: clock, first." group:"Limits"`
@@ -71,7 +71,12 @@ func (f *limitFlags) limits() ([]slidegate.Limit, error) {
 
 // choose makes the choices of the flags that a limit has not made itself.
 func (f *limitFlags) choose(l *slidegate.Limit) {
-	pick(&l.Algorithm, f.Algorithm)
+	if l.Calendar == 0 { // which says how to count
+		pick(&l.Algorithm, f.Algorithm)
+	}
+	if l.Calendar == 0 && l.Algorithm == slidegate.DefaultAlgorithm && (f.Segments != nil || f.Overlap != nil || f.Anchor != nil) {
+		l.Algorithm = slidegate.SlidingWindow // as in the text of a limit, choices of a sliding window name it
+	}
 	pick(&l.Segments, f.Segments)
 	pick(&l.Overlap, f.Overlap)
 	pick(&l.Anchor, f.Anchor)

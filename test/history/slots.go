@@ -91,7 +91,7 @@ func (h holders) answered(l *rule.Limit, in input, answer *rule.Answer) (after h
 	after = h
 	switch in.op {
 	case rule.Take:
-		agrees = answer.Allowed == (int64(h.count) < l.Quota)
+		agrees = answer.Allowed == (held || int64(h.count) < l.Quota)
 		if answer.Allowed {
 			after = h.hold(holder{in.id, answer.At, answer.At})
 		}

@@ -27,6 +27,8 @@ func crowd(t tb, r *rule.Limit, place int, verdicts []verdict, extra rule.Micros
 		switch r.Algorithm {
 		case rule.SlidingLog:
 			s.bytes = 8 * int64(len(v.states[place].Log.Times()))
+		case rule.TokenBucket:
+			s.bytes = 32
 		case rule.SlidingWindow:
 			s.bytes = 8 * int64(r.Segments+2)
 		}

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"slices"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
@@ -22,13 +23,22 @@ var rivals = []struct {
 	{"token-bucket", func(l *slidegate.Limit) { l.Algorithm, l.Anchor = slidegate.TokenBucket, slidegate.AnchorClock }},
 }
 
-// compared returns a run for every algorithm over the quotas and windows of the limits, and why some cannot be.
+// compared returns a run for every algorithm over the quotas and windows of the limits, and why some cannot be. Windows of the
+// calendar are the same in all of them: only a fixed window has periods.
 func compared(groups []facing.Group) (runs []*run, omitted []Omission) {
+	if first, all := calendarOnly(groups); all {
+		length := slidegate.Limit{Quota: first.Quota, Window: lengths[first.Calendar]}
+		return nil, []Omission{{Name: "other algorithms", Why: first.String() + " is counted by the calendar, which only fixed-window does; " +
+			"to compare, write a length of time such as " + length.String()}}
+	}
 	for _, rival := range rivals {
 		those := slices.Clone(groups)
 		for i := range those {
 			those[i].Limits = slices.Clone(those[i].Limits)
 			for j, l := range those[i].Limits {
+				if l.Calendar != 0 {
+					continue
+				}
 				l = slidegate.Limit{Name: l.Name, Quota: l.Quota, Window: l.Window, Anchor: l.Anchor, CountDenied: l.CountDenied}
 				rival.apply(&l)
 				those[i].Limits[j] = l
@@ -42,4 +52,25 @@ func compared(groups []facing.Group) (runs []*run, omitted []Omission) {
 		runs = append(runs, r)
 	}
 	return runs, omitted
+}
+
+// lengths are about how long the periods of the calendar are.
+var lengths = map[slidegate.Period]time.Duration{
+	slidegate.CalendarDay: 24 * time.Hour, slidegate.CalendarWeek: 7 * 24 * time.Hour,
+	slidegate.CalendarMonth: 30 * 24 * time.Hour, slidegate.CalendarYear: 365 * 24 * time.Hour,
+}
+
+// calendarOnly reports whether all limits are windows of the calendar, and returns the first one.
+func calendarOnly(groups []facing.Group) (first slidegate.Limit, all bool) {
+	for _, group := range groups {
+		for _, limit := range group.Limits {
+			if limit.Calendar == 0 {
+				return first, false
+			}
+			if first.Quota == 0 {
+				first = limit
+			}
+		}
+	}
+	return first, true
 }

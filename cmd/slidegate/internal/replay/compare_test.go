@@ -13,9 +13,9 @@ import (
 
 // rows are the choices of each, written out once more.
 var rows = map[string]slidegate.Limit{
-	"sliding-window":               {},
-	"sliding-window segments=10":   {Segments: 10},
-	"sliding-window overlap=whole": {Overlap: slidegate.OverlapWhole},
+	"sliding-window":               {Algorithm: slidegate.SlidingWindow},
+	"sliding-window segments=10":   {Algorithm: slidegate.SlidingWindow, Segments: 10},
+	"sliding-window overlap=whole": {Algorithm: slidegate.SlidingWindow, Overlap: slidegate.OverlapWhole},
 	"sliding-log":                  {Algorithm: slidegate.SlidingLog},
 	"fixed-window":                 {Algorithm: slidegate.FixedWindow},
 	"token-bucket":                 {Algorithm: slidegate.TokenBucket},

@@ -42,7 +42,7 @@ func decisionLines(t tb, opts Options, lines traffic.Lines) string {
 }
 
 func TestDecisionsByHand(t *testing.T) {
-	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1m"), slidegate.MustParseLimit("3/1h")}, Sort: time.Minute}
+	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1m sliding-window"), slidegate.MustParseLimit("3/1h sliding-window")}, Sort: time.Minute}
 	asks := []asked{
 		{origin + 20*second, "a", 1},     // decided third: 2 are used of each limit; the first has none left
 		{origin, "a", 1},                 // decided first: 1 of 2 remains, and 2 of 3

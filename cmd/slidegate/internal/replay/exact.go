@@ -6,7 +6,7 @@ import "github.com/slidegate/slidegate/rule"
 const maxLimits = 32
 
 // exact is the exact log of the same limits on the same traffic, which the other ways to count are held against. It is
-// made of tallies and so takes quotas that no store would.
+// made of tallies and so takes quotas that no store would. Under windows of the calendar it holds the units of the period.
 type exact struct {
 	groups []exactGroup
 	chunks chunks
@@ -20,10 +20,8 @@ type exactGroup struct {
 }
 
 type exactLane struct {
-	quota       int64
-	window      rule.Micros
-	countDenied bool
-	charged     []tally
+	limit   *rule.Limit
+	charged []tally
 }
 
 func newExact(groups []group) *exact {
@@ -33,7 +31,7 @@ func newExact(groups []group) *exact {
 		own.group = &groups[i]
 		for j := range groups[i].lanes {
 			l := &groups[i].lanes[j].limit
-			own.lanes = append(own.lanes, exactLane{quota: l.Quota, window: l.Window, countDenied: l.CountDenied})
+			own.lanes = append(own.lanes, exactLane{limit: l})
 		}
 	}
 	return e
@@ -97,7 +95,7 @@ func (e *exact) decide(parts []request) {
 			fits = q.fits == 1<<len(g.lanes)-1
 		}
 		for i := range g.lanes {
-			if l := &g.lanes[i]; fits || l.countDenied && q.fits>>i&1 == 0 && q.cost <= l.quota {
+			if l := &g.lanes[i]; fits || l.limit.CountDenied && q.fits>>i&1 == 0 && q.cost <= l.limit.Quota {
 				l.charge(&e.chunks, q)
 			}
 		}
@@ -123,8 +121,8 @@ func (e *exact) look(g *exactGroup, q *request) (fits uint32) {
 		l := &g.lanes[i]
 		l.charged = reach(l.charged, q.key)
 		t := &l.charged[q.key]
-		t.forget(&e.chunks, q.at, l.window)
-		if t.sum+q.cost <= l.quota {
+		t.forgetFor(&e.chunks, q.at, l.limit)
+		if t.sum+q.cost <= l.limit.Quota {
 			fits |= 1 << i
 		}
 	}
@@ -135,7 +133,7 @@ func (e *exact) look(g *exactGroup, q *request) (fits uint32) {
 func (l *exactLane) charge(c *chunks, q *request) {
 	t := &l.charged[q.key]
 	t.add(c, q.at, q.cost)
-	for t.sum-t.units >= l.quota {
+	for t.sum-t.units >= l.limit.Quota {
 		t.drop(c)
 	}
 }

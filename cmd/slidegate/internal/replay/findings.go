@@ -67,9 +67,11 @@ type LimitOutcome struct {
 	Shadow   bool        `json:"shadow,omitempty"`
 	Limit    string      `json:"limit"` // as ParseLimit reads it
 	Quota    int64       `json:"quota"`
-	Window   rule.Micros `json:"window"`
-	Denied   int64       `json:"denied"`  // requests that this limit did not admit
-	Highest  Highest     `json:"highest"` // the most units admitted in any window
+	Window   rule.Micros `json:"window"`             // 0 with Calendar
+	Calendar string      `json:"calendar,omitempty"` // the period in place of Window: day, week, month or year
+	Zone     string      `json:"zone,omitempty"`     // of Calendar
+	Denied   int64       `json:"denied"`             // requests that this limit did not admit
+	Highest  Highest     `json:"highest"`            // the most units admitted in any window
 	// WrongAdmitted and WrongDenied count the decisions that an exact log of the same quota and window made the other way
 	// on the same traffic.
 	WrongAdmitted int64 `json:"wrong_admitted"`

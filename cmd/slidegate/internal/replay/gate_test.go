@@ -153,7 +153,7 @@ func replayLog(t *rapid.T, file *config.File, visits []visit) (*replay.Findings,
 func drawVisits(t *rapid.T) (visits []visit) {
 	at := time.UnixMicro(1767571200_000000)
 	for range rapid.IntRange(1, 60).Draw(t, "requests") {
-		at = at.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 900, 7_000, 25_000, 61_000}).Draw(t, "ms")) * time.Millisecond)
+		at = at.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 900, 7_000, 25_000, 61_000, 36_000_000}).Draw(t, "ms")) * time.Millisecond)
 		visits = append(visits, visit{
 			at: at,
 			address: rapid.SampledFrom([]string{"203.0.113.7", "203.0.113.8", "10.0.0.9", "2001:db8::1", "2001:db8::2", "::ffff:203.0.113.7", "64:ff9b::203.0.113.7", "2002:cb00:7107::1"}).
@@ -208,7 +208,7 @@ func drawFile(t *rapid.T) string {
 
 func drawLimits(t *rapid.T) string {
 	first := rapid.SampledFrom([]string{
-		"2/1m", "3/1m fixed-window", "1/10s sliding-log", "4/1m token-bucket", "3/1m count-denied", "2/30s segments=3", "3/1m sliding-log count-denied",
+		"2/1m", "2/1m sliding-window", "3/day zone=Europe/Berlin", "4/month zone=America/St_Johns", "2/1m overlap=up", "3/1m fixed-window", "1/10s sliding-log", "4/1m token-bucket", "3/1m count-denied", "2/30s segments=3", "3/1m sliding-log count-denied",
 	}).Draw(t, "limit")
 	if rapid.Bool().Draw(t, "two") {
 		return first + ", 5/1h"

@@ -5,9 +5,10 @@ import "github.com/slidegate/slidegate/rule"
 // lane is one limit with the states of all keys under it.
 type lane struct {
 	limit rule.Limit
-	pairs []pair       // the states of windows in one part, which nearly all limits are
+	pairs []pair       // the states of windows in one part
+	logs  []rule.Log   // the states of logs
 	other []rule.State // the states of all other shapes
-	lent  rule.State   // a pair in the form that the rule takes
+	lent  rule.State   // a pair or a log in the form that the rule takes
 }
 
 // pair is the state of a window in one part: a rule.State without pointers.
@@ -18,12 +19,17 @@ type pair struct {
 
 func newLane(limit rule.Limit) lane { return lane{limit: limit} }
 
-// paired tells whether the states of this lane are pairs.
+// paired reports whether the states of this lane are pairs.
 func (l *lane) paired() bool { n := l.limit.Parts(); return n == 1 || n == 2 }
+
+// logged reports whether the states of this lane are logs.
+func (l *lane) logged() bool { return l.limit.Algorithm == rule.SlidingLog }
 
 // reach makes room for a key.
 func (l *lane) reach(key uint32) {
 	switch {
+	case l.logged():
+		l.logs = reach(l.logs, key)
 	case !l.paired():
 		l.other = reach(l.other, key)
 	case int(key) >= len(l.pairs):
@@ -40,6 +46,8 @@ func (l *lane) warmUp(key uint32) int64 {
 	switch {
 	case int(key) < len(l.pairs):
 		return int64(l.pairs[key].start)
+	case int(key) < len(l.logs):
+		return int64(l.logs[key].Len())
 	case int(key) < len(l.other):
 		return int64(l.other[key].Start)
 	}
@@ -49,20 +57,16 @@ func (l *lane) warmUp(key uint32) int64 {
 // take decides one request that faces this limit alone.
 func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 	l.reach(key)
-	if !l.paired() {
-		answer, _ := l.limit.TakeOne(&l.other[key], now, cost)
-		return answer
-	}
-	p := &l.pairs[key]
-	if cost > 0 && p.start != rule.Absent && !l.restarts() {
-		verdict, shift, current, previous, remaining, retry, reset := l.limit.TakePair(p.start, p.counts[0], p.counts[1], now, cost)
+	if cost > 0 && l.isShort() && l.pairs[key].start != rule.Absent {
+		p := &l.pairs[key]
+		verdict, shift, current, previous, remaining, after, reset := l.limit.TakePair(p.start, p.counts[0], p.counts[1], now, cost)
 		if verdict == rule.Admitted {
 			p.start += rule.Micros(shift) * l.limit.Window
 			p.counts[0], p.counts[1] = current, previous
-			return rule.Answer{Allowed: true, Granted: cost, Remaining: remaining, ResetAfter: reset, At: now}
+			return rule.Answer{Allowed: true, Granted: cost, Remaining: remaining, ResetAfter: reset, NextAfter: after, At: now}
 		}
 		if verdict == rule.Refused {
-			return rule.Answer{Remaining: remaining, RetryAfter: retry, ResetAfter: reset, At: now}
+			return rule.Answer{Remaining: remaining, RetryAfter: after, ResetAfter: reset, At: now}
 		}
 	}
 	answer, _ := l.limit.TakeOne(l.borrow(key), now, cost)
@@ -70,41 +74,54 @@ func (l *lane) take(key uint32, now rule.Micros, cost int64) rule.Answer {
 	return answer
 }
 
-// restarts tells whether a window starts with the request that finds the last one over, and not where that ended. The short
-// way knows only the latter.
-func (l *lane) restarts() bool {
-	return l.limit.Algorithm == rule.FixedWindow && l.limit.Anchor == rule.First
+// isShort reports whether TakePair may decide. It does not know windows that start with the request that finds the last one
+// over, and not where that ended.
+func (l *lane) isShort() bool {
+	return l.limit.IsPair() && (l.limit.Algorithm != rule.FixedWindow || l.limit.Anchor != rule.First)
 }
 
 // borrow returns the state of a key for the rule to change. Call restore after that.
 func (l *lane) borrow(key uint32) *rule.State {
-	if !l.paired() {
+	switch {
+	case l.paired():
+		p := &l.pairs[key]
+		l.lent = rule.State{Start: p.start, Counts: p.counts[:l.limit.Parts()]}
+	case l.logged():
+		l.lent = rule.State{Log: l.logs[key]}
+	default:
 		return &l.other[key]
 	}
-	p := &l.pairs[key]
-	l.lent = rule.State{Start: p.start, Counts: p.counts[:l.limit.Parts()]}
 	return &l.lent
 }
 
 func (l *lane) restore(key uint32) {
-	if l.paired() {
+	switch {
+	case l.paired():
 		p := &l.pairs[key]
 		p.start = l.lent.Start
 		if len(l.lent.Counts) > 0 && &l.lent.Counts[0] != &p.counts[0] {
 			copy(p.counts[:], l.lent.Counts)
 		}
+	case l.logged():
+		l.logs[key] = l.lent.Log
 	}
 }
 
 // expires returns when the state of a key stops to matter, 0 if there is none.
 func (l *lane) expires(key uint32) rule.Micros {
-	if l.paired() {
+	switch {
+	case l.limit.IsPair():
 		if p := &l.pairs[key]; p.start != rule.Absent {
 			return p.start + rule.Micros(l.limit.Parts())*l.limit.Window
 		}
 		return 0
+	case l.logged():
+		return l.limit.Expires(&rule.State{Log: l.logs[key]})
+	case l.paired():
+		return l.limit.Expires(&rule.State{Start: l.pairs[key].start, Counts: l.pairs[key].counts[:1]})
+	default:
+		return l.limit.Expires(&l.other[key])
 	}
-	return l.limit.Expires(&l.other[key])
 }
 
 // horizon is how long after the latest moment seen a state can matter. A state is at most a window ahead of a request.
@@ -115,15 +132,15 @@ func (l *lane) horizon() rule.Micros {
 	return 4 * l.limit.Window
 }
 
-// stay returns the state of a key for the census: a time and the counts, or the times of all units.
+// stay returns the state of a key for the census: its times and counts, or the times of all units.
 func (l *lane) stay(key uint32) stay {
 	s := stay{until: l.expires(key)}
 	switch {
 	case s.until == 0:
 	case l.limit.Algorithm == rule.SlidingLog:
-		s.bytes = 8 * int64(l.other[key].Log.Len())
+		s.bytes = 8 * int64(l.logs[key].Len())
 	case l.limit.Algorithm == rule.TokenBucket:
-		s.bytes = 16
+		s.bytes = 32
 	default:
 		s.bytes = 8 + 8*int64(l.limit.Parts())
 	}

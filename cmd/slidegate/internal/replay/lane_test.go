@@ -65,7 +65,7 @@ func checkLaneState(t *rapid.T, l *lane, key uint32, want *rule.State) {
 		if len(got.Counts) > 0 && got.Start != rule.Absent {
 			t.Fatalf("%+v: the state is %+v, want none", l.limit, got)
 		}
-	case got.Start != want.Start || got.Rest != want.Rest || !slices.Equal(got.Counts, want.Counts) ||
+	case got.Start != want.Start || got.Rest != want.Rest || got.Missing != want.Missing || got.Until != want.Until || !slices.Equal(got.Counts, want.Counts) ||
 		!slices.Equal(got.Log.Times(), want.Log.Times()):
 		t.Fatalf("%+v: the state is %+v, want %+v", l.limit, got, want)
 	}
@@ -99,7 +99,7 @@ func TestLanesDecideTogetherAsTheRule(t *testing.T) {
 
 // A lane warms up for keys that it may not have met.
 func TestWarmingUpChangesNothing(t *testing.T) {
-	for _, text := range []string{"3/1s", "3/1s segments=2", "3/1s sliding-log", "3/1s fixed-window", "3/1s token-bucket"} {
+	for _, text := range []string{"3/1s", "3/1s sliding-window", "3/1s segments=2", "3/month", "3/1s sliding-log", "3/1s fixed-window", "3/1s token-bucket"} {
 		limits := []slidegate.Limit{slidegate.MustParseLimit(text)}
 		r, err := newRun("", onlyGroup(limits), true)
 		if err != nil {

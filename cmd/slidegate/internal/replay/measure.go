@@ -54,7 +54,7 @@ func (m *measure) end(l *lane, q *request, fits, admits, admitted bool) {
 	if admitted && !looks {
 		m.admitted = reach(m.admitted, q.key)
 		t := &m.admitted[q.key]
-		t.forget(&m.chunks, q.at, l.limit.Window)
+		t.forgetFor(&m.chunks, q.at, &l.limit)
 		t.add(&m.chunks, q.at, q.cost)
 		if t.sum > m.highest {
 			m.highest, m.highestKey, m.highestAt = t.sum, q.key, t.newest

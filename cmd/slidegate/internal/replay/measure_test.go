@@ -159,7 +159,7 @@ func TestMeasuresByHand(t *testing.T) {
 	}
 
 	// Half a window after 4 units, a weighted counter still counts 2 of them where the log has none.
-	limit = slidegate.MustParseLimit("4/1m")
+	limit = slidegate.MustParseLimit("4/1m sliding-window")
 	asks = []asked{
 		{origin, "a", 4},
 		{origin + 90*second, "a", 3}, // 2 + 3: refused, though all 4 units are gone
@@ -167,7 +167,7 @@ func TestMeasuresByHand(t *testing.T) {
 	}
 	got = find(t, Options{Limits: []slidegate.Limit{limit}}, asks).Outcome.Limits[0]
 	want = LimitOutcome{
-		Limit: "4/1m", Quota: 4, Window: minute, Denied: 1,
+		Limit: "4/1m sliding-window", Quota: 4, Window: minute, Denied: 1,
 		Highest: Highest{Units: 4, Key: "a", At: origin}, WrongAdmitted: 1, WrongDenied: 1,
 		LiveKeys: 1, StateBytes: 24,
 	}

@@ -150,7 +150,9 @@ func numbered(asks []asked) ([]request, []string) {
 func drawLimit(t *rapid.T, name string) slidegate.Limit {
 	l := slidegate.Limit{
 		Name: name, Quota: rapid.Int64Range(1, 12).Draw(t, "quota"),
-		Algorithm:   slidegate.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")),
+		Algorithm: rapid.SampledFrom([]slidegate.Algorithm{
+			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket, slidegate.DefaultAlgorithm,
+		}).Draw(t, "algorithm"),
 		CountDenied: rapid.Bool().Draw(t, "count denied"),
 	}
 	l.Window = time.Duration(rapid.Int64Range(1, 50).Draw(t, "window")) * 60 * time.Millisecond // 60 divides by all segments below

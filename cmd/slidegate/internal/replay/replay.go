@@ -80,6 +80,9 @@ func checkLimits(limits []slidegate.Limit) error {
 		if err := limit.Check(); err != nil {
 			return invalid("Limits", "%w", reason(err))
 		}
+		if limit.Algorithm == slidegate.InFlight {
+			return invalid("Limits", "%s: slots cannot be replayed, because a log does not say how long requests took; leave it out", limit)
+		}
 		for _, other := range limits[:i] {
 			if limit == other {
 				return invalid("Limits", "%s is given twice; leave one out", limit)
@@ -353,10 +356,10 @@ func (r *replay) trial() (*run, error) {
 			return nil, err
 		}
 	}
-	limit := suggested(r.groups[0].Limits[0], quota)
+	limit := withQuota(r.groups[0].Limits[0], quota)
 	trial, err := newRun("", onlyGroup([]slidegate.Limit{limit}), true)
 	if err != nil {
-		return nil, invalid("Suggest", "the quota would be %d: %w", quota, reason(err))
+		return nil, invalid("Suggest", "the quota would be %d: %w", quota, otherQuota(r.groups[0].Limits[0], err))
 	}
 	return trial, nil
 }

@@ -3,7 +3,6 @@ package replay
 import (
 	"slices"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -13,7 +12,7 @@ import (
 type run struct {
 	name   string
 	groups []group
-	itself bool // it is an exact log, which is never wrong
+	itself bool // it counts exactly, and is never wrong
 
 	admitted, denied           int64
 	unitsAdmitted, unitsDenied int64
@@ -55,11 +54,16 @@ func newRun(name string, groups []facing.Group, measured bool) (*run, error) {
 			return nil, err
 		}
 		r.groups[i].place = i
-		for _, limit := range given.Limits {
-			r.itself = r.itself && limit.Algorithm == slidegate.SlidingLog
+		for j := range r.groups[i].lanes {
+			r.itself = r.itself && isExact(&r.groups[i].lanes[j].limit)
 		}
 	}
 	return r, nil
+}
+
+// isExact reports whether a limit counts exactly what lies in its window.
+func isExact(l *rule.Limit) bool {
+	return l.Algorithm == rule.SlidingLog || l.Calendar != rule.NoPeriod
 }
 
 // warmSize is how many requests' states are fetched from memory together.
@@ -229,6 +233,9 @@ func (g *group) outcomes(names *keys) (all []LimitOutcome) {
 		found := LimitOutcome{
 			Policy: g.Policy, Override: g.Override, Shadow: g.Shadow,
 			Limit: limit.String(), Quota: limit.Quota, Window: rule.Micros(limit.Window.Microseconds()),
+		}
+		if limit.Calendar != 0 {
+			found.Calendar, found.Zone = limit.Calendar.String(), g.lanes[i].limit.Zone
 		}
 		if g.measures != nil {
 			m := g.measures[i]

@@ -40,7 +40,7 @@ func (d *drawn) Next(line *traffic.Line) error {
 
 // BenchmarkRun is the replay without the reading of a log: 100,000 keys, one request an iteration.
 func BenchmarkRun(b *testing.B) {
-	for _, limit := range []string{"5/1m", "5/1m sliding-log", "5/1m token-bucket", "60/1h segments=10"} {
+	for _, limit := range []string{"5/1m sliding-window", "5/1m sliding-log", "50/day zone=Europe/Berlin", "5/1m token-bucket", "60/1h segments=10"} {
 		b.Run(limit, func(b *testing.B) {
 			b.ReportAllocs()
 			opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(limit)}, Top: 10, Sort: 10 * time.Second}

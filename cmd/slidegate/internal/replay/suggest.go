@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -59,15 +58,6 @@ func (d *demand) smallest(allowed int) int64 {
 // touchable is how many of keys are at most percent of them.
 func touchable(percent float64, keys int) int {
 	return int(math.Floor(percent / 100 * float64(keys) * (1 + 1e-12)))
-}
-
-// suggested returns the limit with another quota.
-func suggested(limit slidegate.Limit, quota int64) slidegate.Limit {
-	if limit.Burst == limit.Quota {
-		limit.Burst = 0
-	}
-	limit.Quota = quota
-	return limit
 }
 
 // fromSweep returns the smallest quota of a sweep that touches at most allowed keys.

@@ -45,7 +45,13 @@ func TestSuggestedQuotaIsTheSmallest(t *testing.T) {
 
 		allowed := mayTouch(percent, asks)
 		want := limits[0]
+		if want.Algorithm == slidegate.DefaultAlgorithm {
+			want.Algorithm = slidegate.SlidingLog // which stays what it is, also above a quota of 100
+		}
 		for want.Quota = 1; touches(t, want, asks) > allowed; want.Quota++ {
+		}
+		if limits[0].Algorithm == slidegate.DefaultAlgorithm && want.Quota <= 100 {
+			want.Algorithm = slidegate.DefaultAlgorithm // it need not be said
 		}
 		got := found.Suggestion
 		if got.Percent != float64(percent) || len(got.Outcome.Limits) != 1 || got.Outcome.Limits[0].Limit != want.String() {
@@ -127,13 +133,14 @@ func TestSuggestedByHand(t *testing.T) {
 	ownTemp(t)
 	asks := []asked{{origin, "a", 4}, {origin + 90*second, "a", 3}, {origin, "b", 1}, {origin + 61*second, "c", 0}}
 	for text, want := range map[string]string{
-		"1/1m":                                "5/1m", // 4/2 + 3
+		"1/1m":                                "4/1m",
+		"1/1m sliding-window":                 "5/1m sliding-window", // 4/2 + 3
 		"1/1m overlap=whole":                  "7/1m overlap=whole",
 		"1/1m segments=2":                     "4/1m segments=2", // the first half minute is gone
 		"1/1m sliding-log":                    "4/1m sliding-log",
 		"1/1m fixed-window":                   "4/1m fixed-window",
 		"1/1m fixed-window count-denied":      "4/1m fixed-window count-denied",
-		"9007199254740991/1m count-denied":    "5/1m count-denied",
+		"9007199254740991/1m count-denied":    "5/1m sliding-window count-denied", // as it counted, though a smaller one is a log
 		"1/1m anchor=first name=\"per user\"": "5/1m anchor=first name=\"per user\"",
 	} {
 		opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}, Suggest: true}
@@ -156,10 +163,10 @@ func TestSuggestedForALateLook(t *testing.T) {
 		{origin + 119*second, "a", 60}, // a sixtieth of the first 60 still counts: 61
 		{origin + 60*second, "a", 0},   // all of them do: 120
 	}
-	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("1/1m")}, Suggest: true}
+	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("1/1m sliding-window")}, Suggest: true}
 	got := find(t, opts, asks).Suggestion.Outcome
-	if got.Limits[0].Limit != "120/1m" || got.KeysTouched != 0 {
-		t.Errorf("%s is suggested, which touches %d keys; want 120/1m, which touches none", got.Limits[0].Limit, got.KeysTouched)
+	if got.Limits[0].Limit != "120/1m sliding-window" || got.KeysTouched != 0 {
+		t.Errorf("%s is suggested, which touches %d keys; want 120/1m sliding-window, which touches none", got.Limits[0].Limit, got.KeysTouched)
 	}
 }
 

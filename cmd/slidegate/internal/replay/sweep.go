@@ -1,11 +1,13 @@
 package replay
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -99,18 +101,37 @@ func swept(groups []facing.Group, quotas []int64) ([]*run, error) {
 	for _, quota := range quotas {
 		those := slices.Clone(groups)
 		those[0].Limits = slices.Clone(those[0].Limits)
-		first := &those[0].Limits[0]
-		if first.Burst == first.Quota {
-			first.Burst = quota // a bucket as large as the quota stays so
-		}
-		first.Quota = quota
+		those[0].Limits[0] = withQuota(those[0].Limits[0], quota)
 		r, err := newRun("", those, false)
 		if err != nil {
-			return nil, invalid("Sweep", "quota %d: %w", quota, reason(err))
+			return nil, invalid("Sweep", "quota %d: %w", quota, otherQuota(groups[0].Limits[0], err))
 		}
 		runs = append(runs, r)
 	}
 	return runs, nil
+}
+
+// withQuota returns a limit with another quota, counted as before: a default that depends on the quota stays what it was, so
+// that quotas are compared and not algorithms.
+func withQuota(limit slidegate.Limit, quota int64) slidegate.Limit {
+	other := limit
+	if other.Burst == other.Quota {
+		other.Burst = 0 // a bucket as large as the quota stays so
+	}
+	other.Quota = quota
+	return facing.Like(other, limit)
+}
+
+// otherQuota explains why a limit cannot have another quota.
+func otherQuota(limit slidegate.Limit, err error) error {
+	bound, _ := slidegate.Bind("", limit) // it was checked
+	if limit.Algorithm == slidegate.DefaultAlgorithm && bound.Rule().Algorithm == rule.SlidingLog {
+		named := limit
+		named.Algorithm = slidegate.SlidingWindow
+		return fmt.Errorf("%s is a sliding-log, and so are the quotas it is compared with, at most %d; name the algorithm: %s",
+			limit, rule.MaxLogQuota, named)
+	}
+	return reason(err)
 }
 
 func sweepFindings(runs []*run) *Sweep {

@@ -70,6 +70,25 @@ func (t *tally) forget(c *chunks, now, window rule.Micros) {
 	}
 }
 
+// forgetFor drops the entries that do not count any more under a limit at now: those that have left its window, or that are of
+// an earlier period of its calendar.
+func (t *tally) forgetFor(c *chunks, now rule.Micros, limit *rule.Limit) {
+	if limit.Calendar == rule.NoPeriod {
+		t.forget(c, now, limit.Window)
+		return
+	}
+	if t.newest-now > limit.Window {
+		t.forget(c, now, limit.Window)
+	}
+	if t.units == 0 {
+		return
+	}
+	start, _ := limit.Bounds(max(now, t.newest))
+	for t.units != 0 && t.oldest < start {
+		t.drop(c)
+	}
+}
+
 // drop takes the oldest entry away.
 func (t *tally) drop(c *chunks) {
 	t.sum -= t.units

@@ -56,7 +56,7 @@ func (t *trails) add(q *request) {
 // note adds units to a curve.
 func (t *trails) note(c *curve, at rule.Micros, units int64) {
 	t.reach(c, t.bucket(at))
-	c.tally.forget(&t.chunks, at, t.limit.Window)
+	c.tally.forgetFor(&t.chunks, at, &t.limit)
 	c.tally.add(&t.chunks, at, units)
 	last := len(c.points) - 1
 	c.points[last] = max(c.points[last], c.tally.sum)
@@ -70,7 +70,7 @@ func (t *trails) bucket(at rule.Micros) int {
 func (t *trails) reach(c *curve, to int) {
 	for len(c.points) <= to {
 		begins := t.line.From + rule.Micros(len(c.points))*t.line.Width
-		c.tally.forget(&t.chunks, begins, t.limit.Window)
+		c.tally.forgetFor(&t.chunks, begins, &t.limit)
 		c.points = append(c.points, c.tally.sum)
 	}
 }

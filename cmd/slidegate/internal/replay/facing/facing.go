@@ -51,6 +51,7 @@ type facedPolicy struct {
 	listed    [byCount]int   // the groups of keys that limits do not decide about, by what does
 	bare      bool           // every key is of the group own
 	revealed  bool           // it is in the shadow, and refuses here all the same
+	slots     bool           // it has in-flight limits, which are left out
 }
 
 const byCount = policy.ByUnlimited + 1
@@ -78,6 +79,7 @@ func New(file *config.File, name string) (*Policies, error) {
 		}
 		faced.revealed = revealed
 		p.list = append(p.list, faced)
+		one = faced.Policy
 		rules = append(rules, policy.Policy{
 			Name: one.Name, Limits: one.Limits, Overrides: one.Overrides, Allow: one.Allow, Deny: one.Deny, Shadow: one.Shadow,
 		})
@@ -97,13 +99,17 @@ func (p *Policies) add(given config.Policy) (faced *facedPolicy, err error) {
 	if faced.pattern, err = newPattern(given.Match); err != nil {
 		return nil, fmt.Errorf("facing: policy %q: %w", given.Name, err)
 	}
+	if err := faced.leaveOutSlots(); err != nil {
+		return nil, fmt.Errorf("facing: policy %q: %w", given.Name, err)
+	}
+	given = faced.Policy
 	group := Group{Policy: given.Name, Shadow: given.Shadow, Limits: given.Limits}
 	faced.own = p.group(group)
 	for _, override := range given.Overrides {
 		if override.Unlimited {
 			continue
 		}
-		group.Override, group.Limits = override.Key, override.Limits
+		group.Override, group.Limits = override.Key, likeAll(override.Limits, given.Limits)
 		faced.overrides[override.Key] = p.group(group)
 	}
 	for by := policy.ByLimits + 1; by < byCount; by++ {

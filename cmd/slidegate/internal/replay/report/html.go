@@ -11,6 +11,8 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
 //go:embed page/page.html page/page.css page/page.js page/echarts.common.min.js
@@ -65,9 +67,10 @@ var pageWords = template.FuncMap{
 	"line":     func(text string) string { return visible(text, 2*lineWidth) },
 	"percent":  func(part, whole int64) string { return together(percent(part, whole)) },
 	"together": together, "escape": escape,
-	"bar":      barLength,
-	"quantity": func(n int, noun string) string { return count(int64(n), noun) },
-	"more":     func(n int64, shown int) bool { return n > int64(shown) },
+	"bar":         barLength,
+	"quantity":    func(n int, noun string) string { return count(int64(n), noun) },
+	"windowWords": func(l replay.LimitOutcome) string { return windowWords(&l) },
+	"more":        func(n int64, shown int) bool { return n > int64(shown) },
 }
 
 // together keeps a number and its percent sign on one line.

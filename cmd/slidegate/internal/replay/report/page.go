@@ -112,8 +112,8 @@ func figures(f *replay.Findings) []figure {
 			Note: percent(o.KeysTouched, f.Traffic.Keys) + " of keys, denied at least once"},
 	}
 	if l := worstLimit(o); l != nil {
-		note := "the most that one key got in any " + span(l.Window)
-		all = append(all, figure{Name: "highest", Label: "Highest in any " + span(l.Window), Raw: l.Highest.Units,
+		note := "the most that one key got in any " + windowWords(l)
+		all = append(all, figure{Name: "highest", Label: "Highest in any " + windowWords(l), Raw: l.Highest.Units,
 			Value: number(l.Highest.Units), Of: "of " + number(l.Quota), Note: note, Alarm: l.Highest.Units > l.Quota})
 	}
 	lockout := figure{Name: "longest_lockout", Label: "Longest lock-out", Raw: int64(o.Lockout.Length), Value: span(o.Lockout.Length),
@@ -225,6 +225,7 @@ type drawing struct {
 	Noun     string         `json:"noun"`
 	Quota    int64          `json:"quota"`
 	Window   string         `json:"window"`
+	Calendar bool           `json:"calendar,omitempty"` // the window is a period of the calendar
 	Timeline drawnTimeline  `json:"timeline"`
 	Trails   []replay.Trail `json:"trails,omitempty"`
 	Sweep    *drawnSweep    `json:"sweep,omitempty"`
@@ -253,7 +254,8 @@ func (p *page) drawing() drawing {
 		d.Timeline.Denied = append(d.Timeline.Denied, b.Denied)
 	}
 	if len(f.Outcome.Limits) > 0 {
-		d.Quota, d.Window = f.Outcome.Limits[0].Quota, span(f.Outcome.Limits[0].Window)
+		first := &f.Outcome.Limits[0]
+		d.Quota, d.Window, d.Calendar = first.Quota, windowWords(first), first.Calendar != ""
 	}
 	for _, trail := range f.Worst {
 		trail.Key = key(trail.Key)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -22,9 +23,12 @@ func noun(f *replay.Findings) string {
 	return "request"
 }
 
-// perWindow says a window after a number: "per minute", "per 90s".
-func perWindow(window rule.Micros) string {
-	switch window {
+// perWindow says a window after a number: "per minute", "per 90s", "per calendar month".
+func perWindow(l *replay.LimitOutcome) string {
+	if l.Calendar != "" {
+		return "per " + windowWords(l)
+	}
+	switch l.Window {
 	case 1e6:
 		return "per second"
 	case 60e6:
@@ -36,12 +40,20 @@ func perWindow(window rule.Micros) string {
 	case 7 * 24 * 3600e6:
 		return "per week"
 	}
-	return "per " + span(window)
+	return "per " + span(l.Window)
+}
+
+// windowWords says the window of a limit: "1m", "calendar month".
+func windowWords(l *replay.LimitOutcome) string {
+	if l.Calendar != "" {
+		return "calendar " + l.Calendar
+	}
+	return span(l.Window)
 }
 
 // rateWords says a limit's quota and window: "100 requests per minute".
 func rateWords(l *replay.LimitOutcome, noun string) string {
-	return count(l.Quota, noun) + " " + perWindow(l.Window)
+	return count(l.Quota, noun) + " " + perWindow(l)
 }
 
 // choiceWords says how a limit counts: "sliding window of 6 segments, overlap whole". It is empty for a text that is
@@ -51,12 +63,19 @@ func choiceWords(text string) string {
 	if err != nil {
 		return ""
 	}
-	words := strings.ReplaceAll(l.Algorithm.String(), "-", " ")
+	bound, err := slidegate.Bind("", l)
+	if err != nil {
+		return ""
+	}
+	words := strings.ReplaceAll(bound.Rule().Algorithm.String(), "-", " ")
 	if l.Segments > 1 {
 		words += " of " + count(int64(l.Segments), "segment")
 	}
 	if l.Burst != 0 {
 		words += " with bursts of " + number(l.Burst)
+	}
+	if l.Calendar != 0 {
+		words += " by the calendar in " + bound.Rule().Zone
 	}
 	if l.Overlap != slidegate.OverlapUp {
 		words += ", overlap " + l.Overlap.String()
@@ -70,14 +89,15 @@ func choiceWords(text string) string {
 	return words
 }
 
-// withQuota returns the limit text with another quota, or "" if it is not a limit.
+// withQuota returns the limit text with another quota, counted as before, or "" if it is not a limit.
 func withQuota(text string, quota int64) string {
 	l, err := slidegate.ParseLimit(text)
 	if err != nil {
 		return ""
 	}
-	l.Quota = quota
-	return l.String()
+	other := l
+	other.Quota = quota
+	return facing.Like(other, l).String()
 }
 
 // limitTexts names the limits of an outcome: "10/1s and 1000/1h".
@@ -144,7 +164,7 @@ func excess(o *replay.Outcome) string {
 	if l.Highest.Units <= l.Quota {
 		return "No key ever got more than its quota in any window."
 	}
-	return "At worst one key got " + number(l.Highest.Units) + " through within " + span(l.Window) + ", " +
+	return "At worst one key got " + number(l.Highest.Units) + " through within " + windowWords(l) + ", " +
 		times(l.Highest.Units, l.Quota) + " the quota of " + number(l.Quota) + "."
 }
 

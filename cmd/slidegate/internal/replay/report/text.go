@@ -103,7 +103,7 @@ func limitFacts(t *table, l *replay.LimitOutcome, requests int64, name string) {
 	if l.Highest.Units > 0 {
 		highest += " (" + key(l.Highest.Key) + " at " + moment(l.Highest.At) + ")"
 	}
-	t.add("highest in any "+span(l.Window), highest)
+	t.add("highest in any "+windowWords(l), highest)
 	t.add("against an exact log", "admitted too much "+number(l.WrongAdmitted)+" ("+percent(l.WrongAdmitted, requests)+
 		"), refused too much "+number(l.WrongDenied)+" ("+percent(l.WrongDenied, requests)+")")
 	t.add("memory of the state", size(l.StateBytes)+" for "+count(l.LiveKeys, "live key"))
@@ -167,7 +167,7 @@ func textSweep(b *strings.Builder, f *replay.Findings) {
 	}
 	title := "Other quotas"
 	if len(f.Outcome.Limits) > 0 {
-		title += " " + perWindow(f.Outcome.Limits[0].Window)
+		title += " " + perWindow(&f.Outcome.Limits[0])
 	}
 	heading(b, title)
 	var most int64

@@ -144,7 +144,11 @@ func checkInert(t interface{ Fatalf(string, ...any) }, text string) {
 
 func TestChoiceWords(t *testing.T) {
 	for text, want := range map[string]string{
-		"100/1m":                                   "sliding window",
+		"100/1m":                                   "sliding log",
+		"101/1m":                                   "sliding window",
+		"100/1m sliding-window":                    "sliding window",
+		"1000/month zone=Europe/Berlin":            "fixed window by the calendar in Europe/Berlin",
+		"1000/year":                                "fixed window by the calendar in UTC",
 		"100/1m segments=6 overlap=whole":          "sliding window of 6 segments, overlap whole",
 		"20/1s token-bucket burst=40":              "token bucket with bursts of 40",
 		"5/1h fixed-window anchor=first":           "fixed window, anchor first",

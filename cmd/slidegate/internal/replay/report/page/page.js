@@ -243,7 +243,7 @@
     var at = function (n, i) { return [t.from + (i + .5) * t.width, n]; };
     var option = base(c, "Lines over time: what the chosen key asked for and what it got within one window, against the quota of " + number(data.quota) + ".");
     option.xAxis = timeAxis(c);
-    option.yAxis = valueAxis(c, data.noun + "s in the last " + data.window, short);
+    option.yAxis = valueAxis(c, data.noun + "s in the " + (data.calendar ? "" : "last ") + data.window, short);
     // The zoom is the one of the chart above.
     option.dataZoom = [{ type: "inside", start: shown.start, end: shown.end, zoomOnMouseWheel: false, moveOnMouseMove: false, moveOnMouseWheel: false, disabled: true }];
     option.series = [

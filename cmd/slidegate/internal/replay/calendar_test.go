@@ -1,0 +1,116 @@
+package replay
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"pgregory.net/rapid"
+)
+
+// Do windows of the calendar count as the rule has it, and are they measured by their periods?
+
+func drawCalendar(t *rapid.T, name string) slidegate.Limit {
+	return slidegate.Limit{
+		Name: name, Quota: rapid.Int64Range(1, 12).Draw(t, "quota"), CountDenied: rapid.Bool().Draw(t, "count denied"),
+		Calendar: rapid.SampledFrom([]slidegate.Period{
+			slidegate.CalendarDay, slidegate.CalendarWeek, slidegate.CalendarMonth, slidegate.CalendarYear,
+		}).Draw(t, "calendar"),
+		Zone: rapid.SampledFrom([]string{"", "Europe/Berlin", "America/St_Johns", "Asia/Beirut", "Pacific/Apia"}).Draw(t, "zone"),
+	}
+}
+
+const wholeDay = 24 * time.Hour
+
+func TestCalendarLaneDecidesAsTheRule(t *testing.T) {
+	property(t, 500, func(t *rapid.T) {
+		limit := drawCalendar(t, "")
+		asks := drawTraffic(t, rapid.SampledFrom([]time.Duration{wholeDay, 7 * wholeDay, 31 * wholeDay}).Draw(t, "steps of"), 60, jumping)
+		want := judge(t, []slidegate.Limit{limit}, asks)
+		requests, _ := numbered(asks)
+		l := newLane(rulesOf(t, []slidegate.Limit{limit})[0])
+		for i, q := range requests {
+			if got := l.take(q.key, q.at, q.cost); got != want[i].answers[0] {
+				t.Fatalf("%v: request %d, %+v:\n%+v, want\n%+v", limit, i, asks[i], got, want[i].answers[0])
+			}
+			checkLaneState(t, &l, q.key, &want[i].states[0])
+		}
+	})
+}
+
+// The most that a key got is that of a period, and nothing is held against a log of some length.
+func TestCalendarIsMeasuredByItsPeriods(t *testing.T) {
+	property(t, 200, func(t *rapid.T) {
+		limit := drawCalendar(t, "")
+		asks := drawTraffic(t, 7*wholeDay, 80, forward)
+		found := find(t, Options{Limits: []slidegate.Limit{limit}, Compare: true}, asks)
+		r := rulesOf(t, []slidegate.Limit{limit})[0]
+		type period struct {
+			key   string
+			start rule.Micros
+		}
+		admitted := map[period]int64{}
+		want := Highest{}
+		for _, v := range judge(t, []slidegate.Limit{limit}, asks) {
+			start, _ := r.Bounds(v.at)
+			if v.allowed {
+				own := period{v.key, start}
+				admitted[own] += v.cost
+				if v.cost > 0 && admitted[own] > want.Units {
+					want = Highest{Units: admitted[own], Key: v.key, At: v.at}
+				}
+			}
+		}
+		got := found.Outcome.Limits[0]
+		if got.Highest != want || got.WrongAdmitted != 0 || got.WrongDenied != 0 {
+			t.Fatalf("%v: %+v, want the highest %+v and nothing wrong", limit, got, want)
+		}
+		if got.Window != 0 || got.Calendar != limit.Calendar.String() || got.Zone != r.Zone {
+			t.Fatalf("%v: window %d, calendar %s in %s", limit, got.Window, got.Calendar, got.Zone)
+		}
+		if len(found.Compare) != 0 || len(found.NotCompared) != 1 || !strings.Contains(found.NotCompared[0].Why, limit.String()) {
+			t.Fatalf("%v: compared %d, left out %v", limit, len(found.Compare), found.NotCompared)
+		}
+	})
+}
+
+// Beside a limit of another kind, the exact log that decisions are held against counts the calendar's units by the period, and
+// so does a comparison.
+func TestCalendarBesideAnotherLimit(t *testing.T) {
+	month := slidegate.MustParseLimit("3/month zone=Europe/Berlin")
+	limits := []slidegate.Limit{month, slidegate.MustParseLimit("9/1m fixed-window")}
+	last := rule.Micros(time.Date(2024, 3, 31, 21, 59, 0, 0, time.UTC).UnixMicro()) // a minute before April in Berlin
+	asks := []asked{
+		{last, "a", 1}, {last, "a", 2}, {last, "a", 1}, // full
+		{last + minute - 1, "a", 1},
+		{last + minute, "a", 3}, // April
+		{last + 2*minute, "a", 1},
+	}
+	found := find(t, Options{Limits: limits, Compare: true, Sweep: []int64{2, 6}, Suggest: true, Trails: 1}, asks)
+	got := found.Outcome.Limits[0]
+	want := LimitOutcome{
+		Limit: "3/month zone=Europe/Berlin", Quota: 3, Calendar: "month", Zone: "Europe/Berlin", Denied: 3,
+		Highest: Highest{Units: 3, Key: "a", At: last}, LiveKeys: 1, StateBytes: 16,
+	}
+	if got != want {
+		t.Errorf("%+v, want\n%+v", got, want)
+	}
+	if len(found.Compare) != 6 || found.Compare[0].Limits[0].Limit != month.String() || found.Compare[0].Limits[0].Denied != 3 {
+		t.Errorf("compared %+v, want six, with the same month in each", found.Compare)
+	}
+	if got := found.Suggestion.Outcome.Limits[0].Limit; got != "5/month zone=Europe/Berlin" {
+		t.Errorf("%s is suggested, want 5/month zone=Europe/Berlin", got)
+	}
+	if points := found.Sweep.Points; points[0].Denied != 3 || points[1].Denied != 0 {
+		t.Errorf("the sweep is %+v, want 3 denied at 2 and none at 6", points)
+	}
+	for _, trail := range found.Worst {
+		for i := range trail.Admitted {
+			if trail.Admitted[i] > 3 {
+				t.Errorf("the trail of admissions goes up to %d in bucket %d", trail.Admitted[i], i)
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package facing
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/slidegate/slidegate"
+)
+
+// leaveOutSlots takes the in-flight limits out of a policy: a log does not say how long requests took.
+func (f *facedPolicy) leaveOutSlots() error {
+	f.Limits = f.rates(f.Limits)
+	f.Overrides = slices.Clone(f.Overrides)
+	none := len(f.Limits) == 0
+	for i := range f.Overrides {
+		override := &f.Overrides[i]
+		override.Limits = f.rates(override.Limits)
+		none = none || !override.Unlimited && len(override.Limits) == 0
+	}
+	if f.slots && none {
+		return errors.New("in-flight limits cannot be replayed, because a log does not say how long requests took, " +
+			"and there are no others; replay another policy of the file with --policy")
+	}
+	return nil
+}
+
+// rates returns limits without those that are in-flight.
+func (f *facedPolicy) rates(limits []slidegate.Limit) []slidegate.Limit {
+	var kept []slidegate.Limit
+	for _, limit := range limits {
+		if limit.Algorithm == slidegate.InFlight {
+			f.slots = true
+			continue
+		}
+		kept = append(kept, limit)
+	}
+	return kept
+}
+
+// Like returns limit as it counts beside one of bases with the same name: as the service has it for overrides and plans, it
+// keeps the algorithm of that one if it names none. It is returned as it was written if that makes no difference.
+func Like(limit slidegate.Limit, bases ...slidegate.Limit) slidegate.Limit {
+	alone, err := slidegate.Bind("", limit)
+	if err != nil {
+		return limit
+	}
+	for _, base := range bases {
+		like := limit.Like(base)
+		if base.Name == limit.Name && like != limit && like.Algorithm != alone.Rule().Algorithm {
+			return like
+		}
+	}
+	return limit
+}
+
+func likeAll(limits, bases []slidegate.Limit) []slidegate.Limit {
+	all := slices.Clone(limits)
+	for i := range all {
+		all[i] = Like(all[i], bases...)
+	}
+	return all
+}

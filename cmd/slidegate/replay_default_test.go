@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+)
+
+// Made-up traffic of every shape: no minute ever holds more than 60 under the default of 60/1m.
+func TestReplayDefaultNeverShowsMoreThanItsQuota(t *testing.T) {
+	for _, shape := range []string{"mixed", "edges", "scraper"} {
+		var found replay.Findings
+		args := []string{"replay", "--generate", shape, "--requests", "30000", "--limit", "60/1m", "--format", "json"}
+		if err := json.Unmarshal([]byte(mustCall(t, args...)), &found); err != nil {
+			t.Fatal(err)
+		}
+		if highest := found.Outcome.Limits[0].Highest.Units; highest > 60 || found.Outcome.Denied == 0 {
+			t.Errorf("%s: the highest in any minute is %d of 60, with %d denied", shape, highest, found.Outcome.Denied)
+		}
+	}
+}
+
+// Flags choose for limits that do not say how they count.
+func TestFlagsChooseForLimits(t *testing.T) {
+	log, window, unnamed, slots := slidegate.SlidingLog, slidegate.SlidingWindow, slidegate.DefaultAlgorithm, slidegate.InFlight
+	one, up, clock := 1, slidegate.OverlapUp, slidegate.AnchorClock
+	for _, tt := range []struct {
+		flags limitFlags
+		limit string
+		want  string
+	}{
+		{limitFlags{}, "60/1m", "60/1m"},
+		{limitFlags{Algorithm: &unnamed}, "60/1m", "60/1m"},
+		{limitFlags{Algorithm: &window}, "60/1m", "60/1m sliding-window"},
+		{limitFlags{Algorithm: &log}, "60/1m sliding-window", "60/1m sliding-window"},
+		{limitFlags{Algorithm: &log}, "600/1m", "600/1m sliding-log"},
+		{limitFlags{Algorithm: &log}, "1000/month", "1000/month zone=UTC"},
+		{limitFlags{Algorithm: &slots}, "50/30s", "50 in-flight ttl=30s"},
+		{limitFlags{Overlap: &up}, "60/1m", "60/1m sliding-window"},
+		{limitFlags{Anchor: &clock}, "60/1m", "60/1m sliding-window"},
+		{limitFlags{Segments: &one}, "60/1m", "60/1m segments=1"},
+	} {
+		tt.flags.Limit = []string{tt.limit}
+		limits, err := tt.flags.limits()
+		if err != nil || len(limits) != 1 {
+			t.Fatalf("%s: %v, %v", tt.limit, limits, err)
+		}
+		got, want := limits[0], slidegate.MustParseLimit(tt.want)
+		bound, _ := slidegate.Bind("", got)
+		wanted, _ := slidegate.Bind("", want)
+		if *bound.Rule() != *wanted.Rule() {
+			t.Errorf("%s with %+v: %v, want %v", tt.limit, tt.flags, got, want)
+		}
+	}
+}
+
+// A sweep and a page say what a default is, and what cannot be.
+func TestReplayOfNewKindsOfLimits(t *testing.T) {
+	made := []string{"replay", "--generate", "mixed", "--requests", "5000"}
+	text := mustCall(t, append(made, "--limit", "200/day zone=Europe/Berlin", "--compare", "--sweep", "100,300")...)
+	for _, want := range []string{"highest in any calendar day", "Other quotas per calendar day", "Not compared: other algorithms"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not say %q:\n%s", want, text)
+		}
+	}
+	for _, args := range [][]string{{"--limit", "50 in-flight ttl=30s"}, {"--limit", "60/1m", "--sweep", "50,20000"}} {
+		got := call(t, append(made, args...)...)
+		if got.status == 0 || !strings.Contains(got.err, "leave it out") && !strings.Contains(got.err, "60/1m sliding-window") {
+			t.Errorf("%v: exit %d, %s; want an error with the fix", args, got.status, got.err)
+		}
+	}
+}
