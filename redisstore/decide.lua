@@ -426,39 +426,52 @@ local function refilled(it, micros)
   return mulDivAny(micros, it.quota, it.window)
 end
 
--- legacyDebt is the debt at now of a state of version 1.
-local function legacyDebt(it, now)
+-- deepest returns a debt, or the deepest one that there is: one window's refill beyond empty.
+local function deepest(it, debt, rest)
+  local most = min(it.burst + it.quota, MOST)
+  if above(debt, rest, most, 0) then
+    return most, 0
+  end
+  return debt, rest
+end
+
+-- lookLegacy returns the debt at now of a state of version 1. A deeper one than there is was left by a clock that jumped ahead.
+local function lookLegacy(it, now)
   if it.full < now then
     return 0, 0
   end
   local debt, rest = refilled(it, it.full - now)
   rest = rest + min(it.fraction, it.quota - 1)
   local more = floor(rest / it.window)
-  return debt + more, rest - more * it.window
+  debt, rest = debt + more, rest - more * it.window
+  local cut, cutRest = deepest(it, debt, rest)
+  it.moved = above(debt, rest, cut, cutRest)
+  return cut, cutRest
+end
+
+-- lookDebt returns the debt at now.
+local function lookDebt(it, now)
+  local debt, rest = deepest(it, it.missing, it.rest)
+  local ahead = it.start - now
+  if ahead > 0 then
+    it.moved = ahead > it.window
+    it.at = it.moved and now or it.start
+    return debt, rest
+  end
+  local back, backRest = refilled(it, -ahead)
+  if now >= it.ends or not above(debt, rest, back, backRest) then
+    return 0, 0
+  end
+  return minus(it, debt, rest, back, backRest)
 end
 
 function bucket.look(it, now)
   it.at, it.moved = now, false
   local debt, rest = 0, 0
-  if not it.start then
-    if it.full then
-      debt, rest = legacyDebt(it, now)
-    end
-  elseif it.missing > 0 or it.rest > 0 then
-    local ahead = it.start - now
-    if ahead > 0 then
-      debt, rest = it.missing, it.rest
-      it.moved = ahead > it.window
-      it.at = it.moved and now or it.start
-    elseif now < it.ends then
-      local back, backRest = refilled(it, -ahead)
-      if above(it.missing, it.rest, back, backRest) then
-        debt, rest = minus(it, it.missing, it.rest, back, backRest)
-      end
-    end
-  end
-  if above(debt, rest, it.burst + it.quota, 0) then
-    debt, rest = it.burst + it.quota, 0
+  if it.start and (it.missing > 0 or it.rest > 0) then
+    debt, rest = lookDebt(it, now)
+  elseif it.full and not it.start then
+    debt, rest = lookLegacy(it, now)
   end
   it.debt, it.debtRest = debt, rest
   if above(debt, rest, it.burst, 0) then
@@ -479,11 +492,7 @@ local function setDebt(it, debt, rest)
 end
 
 function bucket.charge(it, n)
-  local debt, rest = it.debt + n, it.debtRest
-  if above(debt, rest, it.burst + it.quota, 0) then
-    debt, rest = it.burst + it.quota, 0
-  end
-  setDebt(it, debt, rest)
+  setDebt(it, deepest(it, it.debt + n, it.debtRest))
 end
 
 function bucket.refuse(it)
@@ -971,8 +980,9 @@ local function capacity(it)
   return it.algorithm == BUCKET and it.burst or it.quota
 end
 
+-- admits reports whether a cost passes. A slot that its ID holds already is no other one.
 local function admits(it)
-  return it.cost <= it.room and it.cost <= capacity(it)
+  return it.cost <= it.room and it.cost <= capacity(it) or it.algorithm == IN_FLIGHT and held(it) and true or false
 end
 
 local function take(items)

@@ -93,23 +93,14 @@ func (s *Store) Traits() store.Traits {
 	return store.Traits{Name: "redis", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
 }
 
-// Up to these the script's products and sums stay exact for a token bucket.
-const (
-	maxBucketQuota = 1<<48 - 1
-	maxBucketDebt  = rule.MaxQuota // of the quota and the burst together, which is what can be missing at most
-)
+// maxBucketQuota is up to where the script's products stay exact for a token bucket.
+const maxBucketQuota = 1<<48 - 1
 
 // Check refuses a limit for which the script would not be exact.
 func (s *Store) Check(limit *store.Limit) error {
-	switch l := limit.Rule(); {
-	case l.Algorithm != rule.TokenBucket:
-		return nil
-	case l.Quota > maxBucketQuota:
+	if l := limit.Rule(); l.Algorithm == rule.TokenBucket && l.Quota > maxBucketQuota {
 		return fmt.Errorf("redisstore: %w: quota: a token bucket in Redis takes at most %d, not %d",
 			store.ErrUnsupported, int64(maxBucketQuota), l.Quota)
-	case l.Burst > maxBucketDebt-l.Quota:
-		return fmt.Errorf("redisstore: %w: burst: a token bucket in Redis that refills %d takes at most %d, not %d",
-			store.ErrUnsupported, l.Quota, maxBucketDebt-l.Quota, l.Burst)
 	}
 	return nil
 }
