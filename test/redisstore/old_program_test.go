@@ -2,8 +2,8 @@ package redisstore_test
 
 import (
 	"context"
-	"encoding/binary"
 	_ "embed"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
