@@ -12,12 +12,19 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Explain says in words what a key of this package and its value, as GET returns it, mean: for whoever looks at a server with
-// redis-cli.
+// Explain describes what a key of this package and its value mean, for people who look at a server with redis-cli. The value is
+// what GET returns; it is ignored for the hashes in which settlements are remembered.
 func Explain(name, value string) (string, error) {
+	name, settled, err := cutSettled(name)
+	if err != nil {
+		return "", err
+	}
 	n, err := readName(name)
 	if err != nil {
 		return "", err
+	}
+	if settled != "" {
+		return fmt.Sprintf("%s: %s", n, settled), nil
 	}
 	state, err := n.explain(value)
 	if err != nil {
@@ -43,10 +50,33 @@ func (n named) String() string {
 	if n.namespace != "" {
 		text += fmt.Sprintf(", namespace %q", n.namespace)
 	}
-	return fmt.Sprintf("%s, %s over %v", text, n.shape.Algorithm, duration(n.shape.Window))
+	switch s := n.shape; {
+	case s.Calendar != rule.NoPeriod:
+		return fmt.Sprintf("%s, %s by the %s in %s", text, s.Algorithm, s.Calendar, s.Zone)
+	case s.Algorithm == rule.InFlight:
+		return fmt.Sprintf("%s, %s for %v", text, s.Algorithm, duration(s.Window))
+	default:
+		return fmt.Sprintf("%s, %s over %v", text, s.Algorithm, duration(s.Window))
+	}
 }
 
 var errName = errors.New("redisstore: not the name of a key of this package")
+
+// cutSettled takes the end off the name of a hash of settlements, and describes it; the description of other names is empty.
+func cutSettled(name string) (first, settled string, err error) {
+	brace := strings.LastIndexByte(name, '}')
+	at := strings.LastIndex(name, settledMark)
+	if brace < 0 || at <= brace+1 { // where a key of a group begins
+		return name, "", nil
+	}
+	var memory int64
+	var generation int
+	if _, err := fmt.Sscanf(name[at+len(settledMark):], "%d-%d", &memory, &generation); err != nil || generation < 0 || generation > 1 {
+		return "", "", errName
+	}
+	return strings.TrimSuffix(name[:at], ":"), fmt.Sprintf("reservations settled in %s generations of %v, a hash: HLEN less one of them",
+		[]string{"even", "odd"}[generation], duration(rule.Micros(memory))), nil
+}
 
 func readName(name string) (n named, err error) {
 	before, rest, ok := strings.Cut(name, ":{")
@@ -82,10 +112,16 @@ func readName(name string) (n named, err error) {
 
 // readShape reads what rule.Shape.String writes.
 func readShape(text string) (s rule.Shape, err error) {
-	for _, s.Algorithm = range []rule.Algorithm{rule.SlidingWindow, rule.SlidingLog, rule.FixedWindow, rule.TokenBucket} {
+	if text, err = url.PathUnescape(text); err != nil {
+		return s, errName
+	}
+	for _, s.Algorithm = range []rule.Algorithm{rule.SlidingWindow, rule.SlidingLog, rule.FixedWindow, rule.TokenBucket, rule.InFlight} {
 		fields, ok := strings.CutPrefix(text, s.Algorithm.String()+"-")
 		if !ok {
 			continue
+		}
+		if s, ok := readCalendar(s, fields); ok {
+			return s, nil
 		}
 		words := strings.Split(fields, "-")
 		window, err := strconv.ParseInt(words[0], 10, 64)
@@ -107,8 +143,30 @@ func readShape(text string) (s rule.Shape, err error) {
 	return s, errName
 }
 
-// explain says what a value holds.
+// readCalendar reads the rest of the shape of a window of the calendar, and reports whether it is one.
+func readCalendar(s rule.Shape, fields string) (rule.Shape, bool) {
+	period, zone, _ := strings.Cut(fields, "-")
+	for s.Calendar = rule.Day; s.Calendar <= rule.Year; s.Calendar++ {
+		if s.Algorithm == rule.FixedWindow && s.Calendar.String() == period {
+			s.Zone = zone
+			return s, true
+		}
+	}
+	return s, false
+}
+
+// version is that of the values which decide.lua writes.
+const version = 2
+
+// explain describes what a value holds.
 func (n named) explain(value string) (string, error) {
+	if len(value)%8 != 0 { // it ends with its version
+		last := len(value) - 1
+		if value[last] > version {
+			return "", errNewer
+		}
+		value = value[:last]
+	}
 	r := &reader{text: value}
 	var text string
 	switch n.shape.Algorithm {
@@ -116,14 +174,18 @@ func (n named) explain(value string) (string, error) {
 		_, _, count := r.number(), r.number(), r.number()
 		return fmt.Sprintf("%d units", count), r.problem()
 	case rule.TokenBucket:
-		at, rest := r.number(), r.number()
-		text = fmt.Sprintf("full again at %s", moment(rule.Micros(at)))
-		if rest > 0 {
-			text += " and a fraction of a microsecond"
+		text = r.explainBucket(n.shape.Window)
+	case rule.InFlight:
+		text = fmt.Sprintf("%d slots", len(value)/16)
+		for first := true; r.text != "" && !r.bad; first = false {
+			_ = r.word() // the ID, a hash of what the caller chose
+			if at := r.micros(); first {
+				text += fmt.Sprintf(", the least recently renewed one at %s", moment(at))
+			}
 		}
 	default:
 		limit := n.shape.Limit()
-		text = fmt.Sprintf("since %s", moment(rule.Micros(r.number())))
+		text = fmt.Sprintf("since %s", moment(r.micros()))
 		for i := range limit.Parts() {
 			text += fmt.Sprintf("%s %d", []string{":", ","}[min(i, 1)], r.number())
 		}
@@ -133,6 +195,19 @@ func (n named) explain(value string) (string, error) {
 		return "", errReply
 	}
 	return text, r.problem()
+}
+
+// explainBucket describes a token bucket's state.
+func (r *reader) explainBucket(window rule.Micros) string {
+	text := fmt.Sprintf("full again at %s", moment(r.micros()))
+	if r.number() > 0 {
+		text += " and a fraction of a microsecond"
+	}
+	if r.text == "" { // as version 1 wrote it
+		return text
+	}
+	at, missing, rest := r.micros(), r.number(), r.number()
+	return fmt.Sprintf("%.6g units missing at %s, %s", float64(missing)+float64(rest)/float64(max(1, window)), moment(at), text)
 }
 
 func (r *reader) problem() error {

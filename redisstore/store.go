@@ -47,6 +47,7 @@ type Store struct {
 	grace    int64    // in milliseconds, -1 for ever
 	prefixes sync.Map // by the IDs of limits
 	known    atomic.Int64
+	calendar calendar
 }
 
 const (
@@ -87,7 +88,7 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Traits tells what the store can do.
+// Traits reports what the store can do.
 func (s *Store) Traits() store.Traits {
 	return store.Traits{Name: "redis", ServerClock: true, MaxCharges: maxCharges, RoundTrips: 1}
 }
@@ -107,23 +108,58 @@ func (s *Store) Check(limit *store.Limit) error {
 // Apply decides a batch of requests in one call of the script; in a cluster, in one call for every hash slot, all sent
 // together. A batch of more than 512 keys takes several calls, of which those with a key in common are sent one after the
 // other.
+//
+// If the server's time lies outside of the periods of a calendar that were sent with a call, nothing is decided, and the call
+// is sent once more with others.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if err := ctx.Err(); err != nil {
 		return failAll(batch, err)
 	}
-	t := trips.Get().(*trip)
-	t.plan(s, batch)
-	if err := s.run(ctx, t); err != nil {
+	serverTime, err := s.decide(ctx, batch)
+	if err != nil {
 		return failAll(batch, err)
 	}
-	t.answer(batch)
-	t.recycle()
+	if serverTime != 0 {
+		s.calendar.ahead.Store(int64(serverTime - s.clock()))
+		s.decideAgain(ctx, batch)
+	}
 	for i := range batch {
 		if batch[i].Err != nil {
 			return batch[i].Err
 		}
 	}
 	return nil
+}
+
+// decide sends a batch once. It returns the server's time if that lies outside of what was sent of a calendar: some requests
+// then have errOutside. An error is that of all requests.
+func (s *Store) decide(ctx context.Context, batch []store.Request) (serverTime rule.Micros, err error) {
+	t := trips.Get().(*trip)
+	t.plan(s, batch)
+	if err := s.run(ctx, t); err != nil {
+		return 0, err
+	}
+	t.answer(batch)
+	serverTime = t.serverTime
+	t.recycle()
+	return serverTime, nil
+}
+
+// decideAgain sends those requests again that have errOutside.
+func (s *Store) decideAgain(ctx context.Context, batch []store.Request) {
+	var places []int
+	var again []store.Request
+	for i := range batch {
+		if errors.Is(batch[i].Err, errOutside) {
+			places, again = append(places, i), append(again, batch[i])
+		}
+	}
+	if _, err := s.decide(ctx, again); err != nil {
+		_ = failAll(again, err) // it is the same error
+	}
+	for i, place := range places {
+		batch[place].Err = again[i].Err
+	}
 }
 
 // prefix returns the part of a key's name that belongs to a limit.
@@ -136,6 +172,14 @@ func (s *Store) prefix(limit *store.Limit) string {
 		s.prefixes.Store(limit.ID(), made)
 	}
 	return made
+}
+
+// clock returns the time by which the periods of a calendar are chosen.
+func (s *Store) clock() rule.Micros {
+	if s.opts.Now == nil {
+		return rule.Micros(time.Now().UnixMicro())
+	}
+	return s.opts.Now()
 }
 
 // now returns the time for the script, -1 for the server's own.

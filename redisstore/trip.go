@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -21,6 +20,8 @@ type trip struct {
 	done   chan any // has room for the word that the client is done with it: what it panicked with, or nil
 	split  bool     // two calls may have a key in common
 	pairs  bool     // each request is a take of one charge over a window in one part, for which the script has short ways
+
+	serverTime rule.Micros // of a reply that it lies outside of the boundaries that were sent; else 0
 }
 
 // draft is what belongs to one call.
@@ -49,8 +50,11 @@ func (t *trip) plan(s *Store, batch []store.Request) {
 			continue
 		}
 		for j := range r.Charges {
-			t.text = appendCharge(t.text[:0], r, &r.Charges[j])
+			t.text = s.appendCharge(t.text[:0], r, j)
 			call.Args = append(call.Args, string(t.text))
+		}
+		if len(t.names) > len(r.Charges) {
+			call.Args = append(call.Args, string(appendMemory(t.text[:0], r)), "")
 		}
 	}
 	t.head(s)
@@ -73,14 +77,14 @@ func (t *trip) head(s *Store) {
 	}
 }
 
-// arePairs tells whether the script has a short way for all requests of a batch.
+// arePairs reports whether the script has a short way for all requests of a batch.
 func arePairs(batch []store.Request) bool {
 	for i := range batch {
 		r := &batch[i]
 		if r.Op != rule.Take || len(r.Charges) != 1 {
 			return false
 		}
-		if n := r.Charges[0].Limit.Rule().Parts(); n != 1 && n != 2 {
+		if !r.Charges[0].Limit.Rule().IsPair() {
 			return false
 		}
 	}
@@ -123,6 +127,12 @@ func (t *trip) name(s *Store, r *store.Request) error {
 			return fmt.Errorf("redisstore: %w: the keys of the request lie on several nodes of the cluster: give them a group", store.ErrUnsupported)
 		}
 	}
+	if memory := memoryOf(r); memory > 0 {
+		for generation := range 2 {
+			t.text = appendSettledName(t.text[:0], t.names[0], r.Group, memory, generation)
+			t.names = append(t.names, string(t.text))
+		}
+	}
 	return nil
 }
 
@@ -163,6 +173,9 @@ func (t *trip) answer(batch []store.Request) {
 		} else {
 			err = t.read(call.Reply, batch, t.drafts[i].of)
 		}
+		if err == nil {
+			continue
+		}
 		for _, at := range t.drafts[i].of {
 			batch[at].Err = err
 		}
@@ -181,22 +194,8 @@ func (t *trip) recycle() {
 	}
 	clear(t.names)
 	clear(t.slots)
-	t.calls, t.drafts, t.names, t.split = t.calls[:0], t.drafts[:0], t.names[:0], false
+	t.calls, t.drafts, t.names, t.split, t.serverTime = t.calls[:0], t.drafts[:0], t.names[:0], false, 0
 	trips.Put(t)
-}
-
-// appendCharge packs a charge as decide.lua unpacks it.
-func appendCharge(to []byte, r *store.Request, charge *store.Charge) []byte {
-	l := charge.Limit.Rule()
-	part := l.Window
-	if l.Algorithm == rule.SlidingWindow {
-		part /= rule.Micros(l.Segments)
-	}
-	to = append(to, byte(r.Op), byte(len(r.Charges)), byte(l.Algorithm), byte(l.Overlap), bit(l.Anchor == rule.First), bit(l.CountDenied))
-	for _, n := range [...]int64{int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At)} {
-		to = appendNumber(to, n)
-	}
-	return to
 }
 
 func bit(b bool) byte {
@@ -204,110 +203,4 @@ func bit(b bool) byte {
 		return 1
 	}
 	return 0
-}
-
-var errReply = errors.New("redisstore: the script's reply cannot be read")
-
-// reader reads what the script packed.
-type reader struct {
-	text string
-	bad  bool
-}
-
-func (r *reader) bytes(n int) string {
-	if r.bad || len(r.text) < n {
-		r.bad = true
-		return "\x00\x00\x00\x00\x00\x00\x00\x00"[:min(n, 8)]
-	}
-	b := r.text[:n]
-	r.text = r.text[n:]
-	return b
-}
-
-func (r *reader) byte() byte { return r.bytes(1)[0] }
-
-func (r *reader) short() int { b := r.bytes(2); return int(b[0]) | int(b[1])<<8 }
-
-func (r *reader) number() int64 {
-	b := r.bytes(8)
-	var bits uint64
-	for i := range 8 {
-		bits |= uint64(b[i]) << (8 * i)
-	}
-	return int64(math.Float64frombits(bits))
-}
-
-// read reads the answers to those requests of a batch that a call was for.
-func (t *trip) read(reply string, batch []store.Request, of []int) error {
-	r := &reader{text: reply}
-	now := r.number()
-	var counts [rule.MaxSegments + 1]int64
-	for _, at := range of {
-		request := &batch[at]
-		if t.pairs {
-			request.Answers[0] = r.pair(request.Charges[0].Limit.Rule(), rule.Micros(now), request.Charges[0].Cost, counts[:])
-			continue
-		}
-		for j := range request.Charges {
-			request.Answers[j] = r.answer(request.Charges[j].Limit.Rule(), rule.Micros(now), counts[:])
-		}
-	}
-	if r.bad || r.text != "" {
-		return errReply
-	}
-	return nil
-}
-
-// pair reads what the short way decided.
-func (r *reader) pair(l *rule.Limit, now rule.Micros, cost int64, counts []int64) rule.Answer {
-	flags := r.byte()
-	s := rule.State{Start: rule.Micros(r.number()), Counts: counts[:l.Parts()]}
-	counts[0], counts[1] = r.number(), r.number()
-	allowed, moved, absent := flags&1 != 0, flags&2 != 0, flags&4 != 0
-	if absent {
-		s = rule.State{Start: rule.Absent}
-	}
-	var granted int64
-	if allowed {
-		granted = cost
-	}
-	return derive(l, &s, now, cost, granted, allowed, moved)
-}
-
-// derive makes an answer of a state after the decision.
-func derive(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
-	v := l.Look(s, now)
-	a := l.Answer(s, &v, cost, granted, allowed)
-	if moved {
-		a.Flags |= rule.ClockMoved
-	}
-	return a
-}
-
-func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) rule.Answer {
-	flags := r.byte()
-	length := r.short()
-	granted, cost, at := r.number(), r.number(), r.number()
-	allowed, moved := flags&1 != 0, flags&2 != 0
-	if l.Algorithm == rule.SlidingLog {
-		live, newest, blocking := r.number(), r.number(), r.number()
-		return l.AnswerLog(live, rule.Micros(newest), rule.Micros(blocking), now, rule.Micros(at), moved, cost, granted, allowed)
-	}
-	var s rule.State
-	switch {
-	case length == 0:
-		s.Start = rule.Absent
-		if l.Algorithm == rule.TokenBucket {
-			s.Start = 0
-		}
-	case l.Algorithm == rule.TokenBucket:
-		s.Start, s.Rest = rule.Micros(r.number()), r.number()
-	default:
-		s.Start = rule.Micros(r.number())
-		s.Counts = counts[:l.Parts()]
-		for i := range s.Counts {
-			s.Counts[i] = r.number()
-		}
-	}
-	return derive(l, &s, now, cost, granted, allowed, moved)
 }

@@ -1,0 +1,166 @@
+package redisstore
+
+import (
+	"errors"
+	"math"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+var (
+	errReply = errors.New("redisstore: the script's reply cannot be read")
+	errNewer = errors.New("redisstore: a newer version of Slidegate wrote the state of this key: upgrade this program, or delete the key to begin afresh")
+
+	// errOutside is the error of a request whose calendar's boundaries do not have the server's time.
+	errOutside = errors.New("redisstore: the clocks of this program and of the server differ too much for a window of the calendar: set them")
+)
+
+// What the script replies of a charge, as flags.
+const (
+	replyAllowed = 1 << iota
+	replyMoved
+	replyRepeated
+	replyUnsettled
+	replyNewer
+)
+
+// The flags of the short ways that mean something else.
+const (
+	replyAbsent    = 4
+	replyNewerPair = 8
+)
+
+// reader reads what the script packed.
+type reader struct {
+	text string
+	bad  bool
+}
+
+func (r *reader) bytes(n int) string {
+	if r.bad || len(r.text) < n {
+		r.bad = true
+		return "\x00\x00\x00\x00\x00\x00\x00\x00"[:min(n, 8)]
+	}
+	b := r.text[:n]
+	r.text = r.text[n:]
+	return b
+}
+
+func (r *reader) byte() byte { return r.bytes(1)[0] }
+
+func (r *reader) short() int { b := r.bytes(2); return int(b[0]) | int(b[1])<<8 }
+
+func (r *reader) number() int64 { return int64(math.Float64frombits(r.word())) }
+
+func (r *reader) word() (bits uint64) {
+	b := r.bytes(8)
+	for i := range 8 {
+		bits |= uint64(b[i]) << (8 * i)
+	}
+	return bits
+}
+
+func (r *reader) micros() rule.Micros { return rule.Micros(r.number()) }
+
+// read reads the answers to those requests of a batch that a call was for.
+func (t *trip) read(reply string, batch []store.Request, of []int) error {
+	r := &reader{text: reply}
+	now := r.micros()
+	if r.text == "" && !r.bad && !t.pairs {
+		t.serverTime = now
+		return errOutside
+	}
+	var counts [rule.MaxSegments + 1]int64
+	for _, at := range of {
+		request := &batch[at]
+		if t.pairs {
+			request.Answers[0], request.Err = r.pair(request.Charges[0].Limit.Rule(), now, request.Charges[0].Cost, counts[:])
+			continue
+		}
+		for j := range request.Charges {
+			request.Answers[j], request.Err = r.answer(request.Charges[j].Limit.Rule(), now, counts[:])
+		}
+	}
+	if r.bad || r.text != "" {
+		return errReply
+	}
+	return nil
+}
+
+// pair reads what a short way decided.
+func (r *reader) pair(l *rule.Limit, now rule.Micros, cost int64, counts []int64) (rule.Answer, error) {
+	flags := r.byte()
+	s := rule.State{Start: r.micros(), Counts: counts[:l.Parts()]}
+	counts[0], counts[1] = r.number(), r.number()
+	if flags&replyNewerPair != 0 {
+		return rule.Answer{}, errNewer
+	}
+	allowed, moved := flags&replyAllowed != 0, flags&replyMoved != 0
+	if flags&replyAbsent != 0 {
+		s = rule.State{Start: rule.Absent}
+	}
+	var granted int64
+	if allowed {
+		granted = cost
+	}
+	return derive(l, &s, now, cost, granted, allowed, moved), nil
+}
+
+// derive makes an answer of a state after the decision.
+func derive(l *rule.Limit, s *rule.State, now rule.Micros, cost, granted int64, allowed, moved bool) rule.Answer {
+	v := l.Look(s, now)
+	a := l.Answer(s, &v, cost, granted, allowed)
+	if moved {
+		a.Flags |= rule.ClockMoved
+	}
+	return a
+}
+
+// answer reads what the script decided about a charge.
+func (r *reader) answer(l *rule.Limit, now rule.Micros, counts []int64) (a rule.Answer, err error) {
+	flags := r.byte()
+	length := r.short()
+	granted, cost, at := r.number(), r.number(), r.micros()
+	allowed, moved := flags&replyAllowed != 0, flags&replyMoved != 0
+	switch {
+	case flags&replyNewer != 0:
+		return a, errNewer
+	case l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight:
+		live, newest, blocking := r.number(), r.micros(), r.micros()
+		a = l.AnswerLog(live, newest, blocking, now, at, moved, cost, granted, allowed)
+	default:
+		s := r.state(l, length, counts)
+		a = derive(l, &s, now, cost, granted, allowed, moved)
+	}
+	if flags&replyRepeated != 0 {
+		a.Flags |= rule.Repeated
+	}
+	if flags&replyUnsettled != 0 {
+		a.Flags |= rule.Unsettled
+	}
+	return a, nil
+}
+
+// legacyBucket is the length of a bucket's state as version 1 wrote it.
+const legacyBucket = 16
+
+// state reads a state of some length: none if it is 0.
+func (r *reader) state(l *rule.Limit, length int, counts []int64) (s rule.State) {
+	switch {
+	case length == 0 && l.Algorithm == rule.TokenBucket:
+	case length == 0:
+		s.Start = rule.Absent
+	case l.Algorithm == rule.TokenBucket && length == legacyBucket:
+		return rule.LegacyBucket(r.micros(), r.number())
+	case l.Algorithm == rule.TokenBucket:
+		s.Start, s.Missing, s.Rest, s.Until = r.micros(), r.number(), r.number(), r.micros()
+	default:
+		s.Start = r.micros()
+		s.Counts = counts[:l.Parts()]
+		for i := range s.Counts {
+			s.Counts[i] = r.number()
+		}
+	}
+	return s
+}

@@ -1,0 +1,145 @@
+package redisstore_test
+
+import (
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// Programs of version 1 and of this version run side by side during an upgrade: each reads what the other wrote.
+
+//go:embed testdata/decide-1.lua
+var oldScript string
+
+// oldProgram asks as version 1 did, with its script.
+type oldProgram struct{ client rueidis.Client }
+
+func numbers(to []byte, all ...int64) []byte {
+	for _, n := range all {
+		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(float64(n)))
+	}
+	return to
+}
+
+func bit(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// take takes from one limit. A reply that version 1 could not read is an error.
+func (p oldProgram) take(limit *store.Limit, key string, now rule.Micros, cost int64, shortWay bool) (allowed bool, err error) {
+	l := limit.Rule()
+	head := numbers(nil, int64(now), -1)
+	var args []string
+	if shortWay && l.IsPair() {
+		head = append(head, bit(l.Algorithm == rule.FixedWindow), bit(l.Anchor == rule.First), bit(l.CountDenied), byte(l.Overlap))
+		args = []string{string(numbers(head, l.Quota, int64(l.Window), cost))}
+	} else {
+		part := l.Window / rule.Micros(max(1, l.Segments))
+		text := []byte{byte(rule.Take), 1, byte(l.Algorithm.Code()), byte(l.Overlap), bit(l.Anchor == rule.First), bit(l.CountDenied)}
+		text = numbers(text, int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), cost, 0)
+		args = []string{string(head), string(text)}
+	}
+	command := p.client.B().Eval().Script(oldScript).Numkeys(1).Key(nameOf(limit, key)).Arg(args...).Build()
+	reply, err := p.client.Do(context.Background(), command).ToString()
+	if err != nil {
+		return false, err
+	}
+	want := 33 // the time, flags, three numbers
+	if len(args) == 2 {
+		want = 8 + 27 + int(reply[9]) + int(reply[10])<<8
+	}
+	if len(reply) != want {
+		return false, fmt.Errorf("the reply has %d bytes, and version 1 reads %d", len(reply), want)
+	}
+	return reply[8]&1 != 0, nil
+}
+
+// bindRule binds a limit of the rule that is right.
+func bindRule(t testing.TB, namespace, name string, l rule.Limit) *store.Limit {
+	t.Helper()
+	l, err := l.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store.Bind(namespace, name, name, l)
+}
+
+const (
+	hour   = rule.Micros(3600e6)
+	minute = rule.Micros(60e6)
+)
+
+// oldKinds are limits that version 1 knows, with all their ways to keep state.
+func oldKinds() map[string]rule.Limit {
+	return map[string]rule.Limit{
+		"window":       {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute},
+		"first":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Anchor: rule.First},
+		"parts":        {Algorithm: rule.SlidingWindow, Quota: 10, Window: minute, Segments: 6, Overlap: rule.Whole},
+		"fixed":        {Algorithm: rule.FixedWindow, Quota: 10, Window: minute, CountDenied: true},
+		"log":          {Algorithm: rule.SlidingLog, Quota: 10, Window: minute},
+		"long-log":     {Algorithm: rule.SlidingLog, Quota: 600, Window: minute},
+		"bucket":       {Algorithm: rule.TokenBucket, Quota: 7, Burst: 11, Window: minute},
+		"large-bucket": {Algorithm: rule.TokenBucket, Quota: 1_000_003, Burst: 77, Window: hour},
+	}
+}
+
+// Whoever of the two decides, what they admit is what the rule admits of all requests: neither sees a fresh quota where the
+// other has charged, and neither refuses what is free.
+func TestOldAndNewProgramsShareCounts(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for name, l := range oldKinds() {
+		for game := range 5 {
+			random := rand.New(rand.NewPCG(seed, uint64(game)))
+			limit := bindRule(t, fmt.Sprint("sides-", game), name, l)
+			now := rule.Micros(1_767_000_000e6)
+			s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
+			var state rule.State
+			denied := 0
+			for step := range 300 {
+				now += rule.Micros(random.Int64N(int64(l.Window) / max(1, int64(l.Quota)) * 2))
+				cost := 1 + random.Int64N(3)
+				if random.IntN(20) == 0 {
+					cost = limit.Rule().Capacity()
+				}
+				want, _ := limit.Rule().TakeOne(&state, now, cost)
+				by, got := "new", false
+				if random.IntN(2) == 0 {
+					var err error
+					by = "old"
+					if got, err = (oldProgram{client}).take(limit, "key", now, cost, random.IntN(2) == 0); err != nil {
+						t.Fatalf("%s, step %d: the old program cannot read: %v", name, step, err)
+					}
+				} else {
+					a := ask(t, s, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: cost})
+					if got = a.Allowed; a != want {
+						t.Fatalf("%s, step %d: the new program answers %+v, want %+v", name, step, a, want)
+					}
+				}
+				if got != want.Allowed {
+					t.Fatalf("%s, step %d: the %s program answers %v to %d, want %v", name, step, by, got, cost, want.Allowed)
+				}
+				denied += int(bit(!got))
+			}
+			if denied < 10 || denied > 290 {
+				t.Errorf("%s: %d of 300 were refused: the test shows little", name, denied)
+			}
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// settleOf makes a request that settles a reservation of one charge.
+func settleOf(limit *store.Limit, key string, id rule.ID, cost, used int64, at rule.Micros) store.Request {
+	r := request(rule.Settle, limit, key, id, cost)
+	r.Charges[0].Used, r.Charges[0].At = used, at
+	return r
+}
+
+// settledName is the name of the hash that remembers settlements under one limit, of even generations (0) or odd ones (1).
+func settledName(limit *store.Limit, key string, generation int) string {
+	return fmt.Sprintf("%s::settled-%d-%d", nameOf(limit, key), limit.Rule().Memory(), generation)
+}
+
+// A reservation is settled once under every kind of limit: what is sent again changes nothing and is answered the same.
+func TestSettledOnce(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	for name, l := range allKinds() {
+		limit := bindRule(t, "once", name, l)
+		a := answerTo(t, s, request(rule.Take, limit, "key", 7, 1))
+		first := answerTo(t, s, settleOf(limit, "key", 7, 1, 0, a.At))
+		if first.Granted != 1 || first.Flags.Repeated() {
+			t.Errorf("%s: settled %+v", name, first)
+		}
+		left := answerTo(t, s, request(rule.Peek, limit, "key", 0, 0)).Remaining
+		for _, used := range []int64{0, 0, 1, 5} { // whatever it says now
+			again := answerTo(t, s, settleOf(limit, "key", 7, 1, used, a.At))
+			slot := l.Algorithm == rule.InFlight
+			if again.Flags.Repeated() == slot || !slot && again.Granted != 1 || again.Remaining != left {
+				t.Errorf("%s: settled again, %d used: %+v", name, used, again)
+			}
+		}
+		if n := number(t, client, "EXISTS", settledName(limit, "key", 0), settledName(limit, "key", 1)); (n == 0) != (l.Algorithm == rule.InFlight) {
+			t.Errorf("%s: %d hashes of settlements", name, n)
+		}
+	}
+}
+
+// What is remembered is bounded, is there for at least the time that it must, and expires by itself.
+func TestSettlementsAreBounded(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	now := rule.Micros(1_767_000_000e6)
+	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
+	limit := bindRule(t, "bounded", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 100, Window: minute})
+	most := limit.Rule().Settlements()
+	at := answerTo(t, s, request(rule.Take, limit, "key", 1, 50)).At
+	for id := range rule.ID(most) {
+		if a := answerTo(t, s, settleOf(limit, "key", id+1, 1, 1, at)); a.Flags != 0 {
+			t.Fatalf("settlement %d: %+v", id, a)
+		}
+	}
+	if a := answerTo(t, s, settleOf(limit, "key", 9999, 5, 0, at)); !a.Flags.Unsettled() || a.Granted != 0 || a.Remaining != 50 {
+		t.Errorf("a settlement too many: %+v", a)
+	}
+	hash := settledName(limit, "key", int(now/minute%2))
+	if n := number(t, client, "HLEN", hash); n != most+1 {
+		t.Errorf("%d fields are kept, want %d", n, most+1)
+	}
+	now += minute // the next generation has room, and knows those of this one
+	if a := answerTo(t, s, settleOf(limit, "key", 9999, 5, 0, at)); a.Flags != 0 {
+		t.Errorf("in the next generation: %+v", a)
+	}
+	if a := answerTo(t, s, settleOf(limit, "key", 1, 1, 0, at)); !a.Flags.Repeated() || a.Granted != 0 {
+		t.Errorf("what was settled a generation ago: %+v", a)
+	}
+	now += minute // the first generation is dropped whole
+	if a := answerTo(t, s, settleOf(limit, "key", 1, 1, 0, at)); a.Flags != 0 {
+		t.Errorf("two generations later: %+v", a)
+	}
+	if n := number(t, client, "HLEN", hash); n != 2 {
+		t.Errorf("%d fields are kept of the generation that began, want 2", n)
+	}
+}
+
+// The hashes expire when nobody needs them.
+func TestSettlementsExpire(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{Grace: 5 * time.Second})
+	limit := bindRule(t, "expire", "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 100, Window: hour})
+	a := answerTo(t, s, settleOf(limit, "key", 1, 1, 0, serverTime(t, client)))
+	memory := limit.Rule().Memory()
+	generation := a.At / memory
+	want := ((generation+2)*memory)/1_000 + 5_000
+	got := rule.Micros(number(t, client, "PEXPIRETIME", settledName(limit, "key", int(generation%2))))
+	if took := (serverTime(t, client) - a.At) / 1_000; got < want-1 || got > want+1+took {
+		t.Errorf("it expires at %d, want %d", got, want)
+	}
+}
+
+// In a cluster the hashes lie where the first charge does, alone and in a group, over several limits.
+func TestSettleInACluster(t *testing.T) {
+	t.Parallel()
+	client := redistest.Cluster(t).Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	var batch []store.Request
+	for i := range 40 {
+		r := store.Request{Op: rule.Settle, ID: rule.ID(i/2 + 1), Group: []string{"", fmt.Sprint("group-", i/2)}[i/2%2]}
+		for name, l := range allKinds() {
+			limit := bindRule(t, "cluster", name, l)
+			r.Charges = append(r.Charges, store.Charge{Limit: limit, Key: fmt.Sprint("key-", i/2), Cost: 1, Used: 4, At: 1})
+		}
+		if i%2 == 1 {
+			r.Charges = batch[i-1].Charges // the same once more
+		}
+		r.Answers = make([]rule.Answer, len(r.Charges))
+		batch = append(batch, r)
+	}
+	if err := s.Apply(context.Background(), batch); err != nil {
+		t.Fatal(err)
+	}
+	for i := range batch {
+		for j, a := range batch[i].Answers {
+			slot := batch[i].Charges[j].Limit.Rule().Algorithm == rule.InFlight
+			if !slot && (a.Granted != -3 || a.Flags.Repeated() != (i%2 == 1)) {
+				t.Errorf("request %d, charge %d: %+v", i, j, a)
+			}
+		}
+	}
+}
+
+// A user who may not remember settlements may not settle: nothing changes, however often it is tried.
+func TestSettleWithoutRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Server(t, "appendonly no", "user app on >word ~* +@all -hset")
+	s := newStore(t, redistest.Client(t, rueidis.ClientOption{
+		InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true, Username: "app", Password: "word",
+	}), redisstore.Options{})
+	for name, l := range allKinds() {
+		if l.Algorithm == rule.InFlight {
+			continue
+		}
+		limit := bindRule(t, "rights", name, l)
+		a := answerTo(t, s, request(rule.Take, limit, "key", 1, 3))
+		for _, used := range []int64{0, 5} {
+			err := s.Apply(context.Background(), []store.Request{settleOf(limit, "key", 1, 3, used, a.At)})
+			if err == nil || !strings.HasPrefix(err.Error(), "redisstore: ") {
+				t.Errorf("%s: settled without the right to remember it: %v", name, err)
+			}
+		}
+		if after := answerTo(t, s, request(rule.Peek, limit, "key", 1, 0)); after.Remaining != a.Remaining {
+			t.Errorf("%s: %d remain instead of %d", name, after.Remaining, a.Remaining)
+		}
+	}
+}
+
+// To settle is one call of the script, as to take.
+func TestSettleIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	limit := bindRule(t, "trips", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 100, Window: hour})
+	a := answerTo(t, s, request(rule.Take, limit, "key", 1, 50))
+	do(t, client, "CONFIG", "RESETSTAT")
+	for i := range 30 {
+		answerTo(t, s, settleOf(limit, "key", rule.ID(i/3+1), 5, 4, a.At))
+	}
+	if sha, text := calls(t, client, "evalsha"), calls(t, client, "eval"); sha != 30 || text != 0 {
+		t.Errorf("30 settlements took %d EVALSHA and %d EVAL", sha, text)
+	}
+}
