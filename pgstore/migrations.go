@@ -92,7 +92,7 @@ func expand(text string, formatted bool) (string, error) {
 	for _, alias := range []string{"s", "t"} {
 		condition := ""
 		if formatted {
-			condition = fmt.Sprintf(" AND (%[1]s.format IS NULL OR {schema}.{prefix}readable(%[1]s.format))", alias)
+			condition = fmt.Sprintf(" AND (%[1]s.format IS NULL OR %[1]s.format <= 2 OR {schema}.{prefix}readable(%[1]s.format))", alias)
 		}
 		text = strings.ReplaceAll(text, "{readable "+alias+"}", condition)
 	}

@@ -136,8 +136,7 @@ BEGIN
                 FROM unnest(addresses, kinds, quotas, spans, costs, counts)
                   WITH ORDINALITY u(address, kind, quota, span, cost, times, i)
                 LEFT JOIN LATERAL (
-                  SELECT s.version, s.start, s.current, s.previous FROM {schema}.{prefix}state s
-                  WHERE s.address = u.address{readable s} LIMIT 1
+                  SELECT s.version, s.start, s.current, s.previous FROM {schema}.{prefix}state s WHERE s.address = u.address{readable s} LIMIT 1
                 ) t ON true
                 OFFSET 0
               ) f OFFSET 0

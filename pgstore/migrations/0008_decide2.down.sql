@@ -2,7 +2,6 @@ DROP FUNCTION IF EXISTS {schema}.{prefix}decide2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}outside2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}remember2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}recall2;
-DROP FUNCTION IF EXISTS {schema}.{prefix}memo2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}tell2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}save2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}load2;

@@ -244,14 +244,9 @@ BEGIN
 END
 $tell2$;
 
--- The names of the rows that remember settlements of an address in a generation, each as long as a settlement must be remembered: that
--- of one reservation, and that of their number. No address begins with a percent sign before a small letter.
-CREATE OR REPLACE FUNCTION {schema}.{prefix}memo2(place text, id bigint, memory bigint, generation bigint) RETURNS text[]
-LANGUAGE sql IMMUTABLE
-AS $memo2$
-  SELECT ARRAY['%settled:' || memory || ':' || generation || ':' || to_hex(id) || ':' || place,
-    '%settled:' || memory || ':' || generation || '::' || place]
-$memo2$;
+-- Settlements are rows too: one for each reservation, named by how long it must be remembered, the generation of that length in which
+-- it was settled, the reservation and the address of its first charge; and one for their number, without a reservation. No other
+-- address begins with a percent sign and a small letter s, but for %sha256.
 
 -- What is remembered of a settlement: 4 with what it gave back if it was made in this generation or the one before, 8 if no more can be
 -- remembered, else 0.
@@ -261,33 +256,31 @@ CREATE OR REPLACE FUNCTION {schema}.{prefix}recall2(
 LANGUAGE plpgsql VOLATILE -- called by decide2, with its settings
 AS $recall2$
 DECLARE
-  generation CONSTANT bigint := now / memory;
-  names CONSTANT text[] := {schema}.{prefix}memo2(place, id, memory, generation);
-  before CONSTANT text := ({schema}.{prefix}memo2(place, id, memory, generation - 1))[1];
+  own CONSTANT text := ':' || to_hex(id) || ':' || place;
+  latest CONSTANT text := '%settled:' || memory || ':' || now / memory;
+  before CONSTANT text := '%settled:' || memory || ':' || now / memory - 1;
 BEGIN
-  flags := 0;
-  SELECT t.more INTO back FROM {schema}.{prefix}state t WHERE t.address = names[1] AND {schema}.{prefix}readable(t.format);
-  IF NOT FOUND THEN
-    SELECT t.more INTO back FROM {schema}.{prefix}state t WHERE t.address = before AND {schema}.{prefix}readable(t.format);
-  END IF;
-  IF FOUND THEN
+  SELECT coalesce(max(t.more) FILTER (WHERE t.address = latest || own), max(t.more) FILTER (WHERE t.address = before || own)),
+    CASE WHEN max(t.current) >= most THEN 8 ELSE 0 END
+  INTO back, flags
+  FROM {schema}.{prefix}state t
+  WHERE t.address IN (latest || own, before || own, latest || '::' || place){readable t};
+  IF back IS NOT NULL THEN
     flags := 4;
-  ELSIF EXISTS (SELECT FROM {schema}.{prefix}state t WHERE t.address = names[2] AND t.current >= most) THEN
-    flags := 8;
   END IF;
 END
 $recall2$;
 
--- Remembers a settlement. Whoever calls it has locked the row of the address.
+-- Remembers a settlement. The caller has locked the row of the address.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}remember2(place text, id bigint, memory bigint, now bigint, back bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE -- called by decide2, with its settings
 AS $remember2$
 DECLARE
-  generation CONSTANT bigint := now / memory;
-  names CONSTANT text[] := {schema}.{prefix}memo2(place, id, memory, generation);
+  latest CONSTANT text := '%settled:' || memory || ':' || now / memory || ':';
+  until CONSTANT bigint := (now / memory + 2) * memory;
 BEGIN
   INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address, more, format)
-  VALUES (0, (generation + 2) * memory, NULL, 0, 0, names[1], back, 2), (0, (generation + 2) * memory, NULL, 1, 0, names[2], NULL, 2)
+  VALUES (0, until, NULL, 0, 0, latest || to_hex(id) || ':' || place, back, 2), (0, until, NULL, 1, 0, latest || ':' || place, NULL, 2)
   ON CONFLICT (address) DO UPDATE SET version = t.version + 1, current = t.current + excluded.current;
 END
 $remember2$;
