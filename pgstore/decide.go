@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The long way: any operations over any limits, decided by the function decide2.
+// The long way: any operations over any limits, decided by the function decide2, or by single2 where there is one charge only.
 
 const (
 	header      = 5  // numbers before those of the charges
@@ -21,15 +21,15 @@ const (
 
 var errOutside = errors.New("pgstore: the server's clock jumped to another period of a calendar between two calls: try again")
 
-// plan writes a batch as decide2 reads it.
-func (t *trip) plan(s *Store, batch []store.Request) {
+// plan writes a batch as decide2 reads it, or as single2 does if it is for that.
+func (t *trip) plan(s *Store, batch []store.Request) (single bool) {
 	locked, stride := int64(0), plainStride
 	for i := range t.parts {
 		a := &t.parts[i]
 		r := &batch[a.request]
 		t.addresses = append(t.addresses, a.address)
 		l := r.Charges[a.of].Limit.Rule()
-		if a.of > 0 || r.Op == rule.Settle {
+		if memory, _ := memoOf(r); a.of > 0 || memory > 0 {
 			locked = 1
 		}
 		if r.Op == rule.Settle || l.Algorithm == rule.InFlight || l.Calendar != rule.NoPeriod {
@@ -52,7 +52,12 @@ func (t *trip) plan(s *Store, batch []store.Request) {
 		}
 		t.planBounds(batch, now)
 	}
+	if len(t.parts) == 1 && locked == 0 {
+		t.args = append(t.args, t.addresses[0], t.numbers)
+		return true
+	}
 	t.args = append(t.args, t.addresses, t.numbers)
+	return false
 }
 
 func (t *trip) planCharge(batch []store.Request, a *part) {
@@ -69,17 +74,21 @@ func (t *trip) planCharge(batch []store.Request, a *part) {
 		bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
 }
 
-// planReservation writes what a charge of a reservation has besides, and leaves room for a calendar. How long a settlement is
-// remembered, and how many are, goes by all charges of the request.
-func (t *trip) planReservation(r *store.Request, of int) {
-	var memory rule.Micros
-	var most int64
+// memoOf returns how long a settlement is remembered, and how many are: as long and as many as any of its charges wants. It is 0 for
+// other requests, and for those that only release slots.
+func memoOf(r *store.Request) (memory rule.Micros, most int64) {
 	if r.Op == rule.Settle {
 		for i := range r.Charges {
 			l := r.Charges[i].Limit.Rule()
 			memory, most = max(memory, l.Memory()), max(most, l.Settlements())
 		}
 	}
+	return memory, most
+}
+
+// planReservation writes what a charge of a reservation has besides, and leaves room for a calendar.
+func (t *trip) planReservation(r *store.Request, of int) {
+	memory, most := memoOf(r)
 	t.numbers = append(t.numbers, r.Charges[of].Used, int64(r.ID), int64(memory), most, 0, 0, 0, 0)
 }
 

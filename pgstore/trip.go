@@ -57,9 +57,10 @@ func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 	short := arePairs(batch, t.parts) && t.planRuns(batch)
 	var statement string
 	switch {
+	case !short && t.plan(s, batch):
+		statement = s.single
 	case !short:
 		statement = s.decide
-		t.plan(s, batch)
 	case len(t.entries) == 1:
 		statement = s.take
 		t.planTake(s, batch)
