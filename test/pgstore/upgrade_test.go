@@ -237,3 +237,43 @@ func TestNewerFormat(t *testing.T) {
 		t.Errorf("the rows were\n%s\nand are\n%s", before, after)
 	}
 }
+
+// Undoing the steps down to those of the version before keeps every count for it, and taking them again keeps what it counted.
+func TestDownToOldProgram(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	now := rule.Micros(1_767_000_000e6)
+	st := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }})
+	var limits []*store.Limit
+	for i, l := range oldLimits {
+		limits = append(limits, bindRule(t, "shop", fmt.Sprint(i), l))
+		ask(t, st, rule.Take, store.Charge{Limit: limits[i], Key: "key", Cost: l.Capacity() / 2})
+	}
+	steps := kit.Must(pgstore.Migrations(pgstore.Options{}))(t)
+	for i := len(steps) - 1; i >= firstEdition; i-- {
+		if _, err := pool.Exec(t.Context(), steps[i].Down, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatalf("undoing step %d: %v", steps[i].Version, err)
+		}
+	}
+	for i, limit := range limits {
+		l := limit.Rule()
+		address := "shop:" + fmt.Sprint(i) + ":" + l.Shape().String() + "::key"
+		half := l.Capacity() / 2
+		allowed, _, err := oldProgram{pool}.decide(rule.Take, limit, address, l.Capacity()-half+1, now)
+		if allowed || err != nil {
+			t.Errorf("%+v: the old program admits more than is left, %v", *l, err)
+		}
+		if l.CountDenied { // that was counted
+			continue
+		}
+		if allowed, _, err = (oldProgram{pool}).decide(rule.Take, limit, address, l.Capacity()-half, now); !allowed || err != nil {
+			t.Errorf("%+v: the old program refuses what is left, %v", *l, err)
+		}
+	}
+	noError(t, pgstore.Migrate(t.Context(), pool, pgstore.Options{}))
+	for _, limit := range limits {
+		if a := ask(t, st, rule.Peek, store.Charge{Limit: limit, Key: "key", Cost: 1}); a.Remaining != 0 {
+			t.Errorf("%+v: %d remain in the end, want none", *limit.Rule(), a.Remaining)
+		}
+	}
+}
