@@ -8,7 +8,7 @@ import (
 // States live in the memory that a store lends them, and decisions allocate none.
 
 func TestCountsStayInLentMemory(t *testing.T) {
-	l := normal(t, Limit{Quota: 10, Window: minute, Segments: 3})
+	l := normal(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Segments: 3})
 	lent := []int64{7, 7, 7, 7} // what an earlier key left there is not looked at while the state is absent
 	s := State{Start: Absent, Counts: lent}
 	if a, changed := l.TakeOne(&s, 60*second, 4); !changed || a.Remaining != 6 {
@@ -27,7 +27,9 @@ func TestCountsStayInLentMemory(t *testing.T) {
 func TestDecisionsDoNotAllocate(t *testing.T) {
 	for _, choice := range everyChoice() {
 		l := choice
-		l.Quota, l.Window = 100, Micros(max(1, l.Segments))*second
+		if l.Quota = 100; l.Calendar == NoPeriod {
+			l.Window = Micros(max(1, l.Segments)) * second
+		}
 		l = normal(t, l)
 		var s State
 		now := 1_000 * second

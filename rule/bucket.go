@@ -20,14 +20,22 @@ func LegacyBucket(full Micros, rest int64) State {
 func (l *Limit) emptyDebt() wide { return product(l.Burst, l.Window) }
 
 // deepestDebt is how far a bucket can be overdrawn, by charges that must not be refused or by a burst that became smaller:
-// one window's refill beyond empty.
-func (l *Limit) deepestDebt() wide { return l.emptyDebt().plus(product(l.Quota, l.Window)) }
+// one window's refill beyond empty, and no more units than a port can hold exactly.
+func (l *Limit) deepestDebt() wide { return product(min(l.Burst+l.Quota, MaxQuota), l.Window) }
 
 func (s *State) fullBucket() bool { return s.Missing == 0 && s.Rest == 0 }
 
-// debt returns what is missing as of s.Start.
+// debt returns what is missing as of s.Start. It is cut to the deepest debt as of then and not as of now, for else a debt
+// from times of a larger burst would stay the deepest one for as long as the rest of it takes to refill.
 func (l *Limit) debt(s *State) wide {
-	return product(s.Missing, l.Window).plus(wide{0, uint64(s.Rest)})
+	return l.cut(product(s.Missing, l.Window).plus(wide{0, uint64(s.Rest)}))
+}
+
+func (l *Limit) cut(debt wide) wide {
+	if deepest := l.deepestDebt(); debt.above(deepest) {
+		return deepest
+	}
+	return debt
 }
 
 func (l *Limit) lookBucket(s *State, now Micros) View {
@@ -46,20 +54,19 @@ func (l *Limit) lookBucket(s *State, now Micros) View {
 			v.debt = debt.minus(refilled)
 		}
 	}
-	if deepest := l.deepestDebt(); v.debt.above(deepest) {
-		v.debt = deepest
-	}
 	v.Room = l.roomBucket(v.debt)
 	return v
 }
 
-// lookLegacy sees a state that tells only when the bucket is full.
+// lookLegacy sees a state that tells only when the bucket is full. If that is farther away than a bucket can be overdrawn, the
+// clock had jumped ahead: a refusal must then write the state, for else its debt would be the deepest one again and again.
 func (l *Limit) lookLegacy(s *State, now Micros) View {
 	v := View{Now: now, At: now}
 	if s.Start >= now {
 		// A rest beyond the quota was left by a larger one; either way it is less than a microsecond.
-		v.debt = product(l.Quota, s.Start-now).plus(wide{0, uint64(min(s.Rest, l.Quota-1))})
-		v.until = s.Start + 1
+		debt := product(l.Quota, s.Start-now).plus(wide{0, uint64(min(s.Rest, l.Quota-1))})
+		v.debt, v.until = l.cut(debt), s.Start+1
+		v.Moved = debt.above(v.debt)
 	}
 	return v
 }
@@ -74,11 +81,7 @@ func (l *Limit) roomBucket(debt wide) int64 {
 }
 
 func (l *Limit) chargeBucket(s *State, v *View, n int64) {
-	debt := v.debt.plus(product(n, l.Window))
-	if deepest := l.deepestDebt(); debt.above(deepest) {
-		debt = deepest
-	}
-	l.setDebt(s, v, debt)
+	l.setDebt(s, v, l.cut(v.debt.plus(product(n, l.Window))))
 }
 
 // drainBucket is what a refusal does that counts: it empties the bucket, never below empty.
@@ -128,27 +131,30 @@ func (l *Limit) giveBackBucket(s *State, v *View, n int64, at Micros) int64 {
 }
 
 // coverBucket takes the larger debt, as of the later moment, until the later end.
-func (l *Limit) coverBucket(s, other *State) {
-	theirs := other.asBucket()
+func (l *Limit) coverBucket(s, other *State, now Micros) {
+	theirs := l.bucketAt(other, now)
 	if theirs.fullBucket() {
 		return
 	}
-	ours := s.asBucket()
+	ours := l.bucketAt(s, now)
+	s.Missing, s.Rest = ours.Missing, ours.Rest
 	if ours.Missing < theirs.Missing || ours.Missing == theirs.Missing && ours.Rest < theirs.Rest {
 		s.Missing, s.Rest = theirs.Missing, theirs.Rest
-	} else {
-		s.Missing, s.Rest = ours.Missing, ours.Rest
 	}
 	s.Start, s.Until = max(ours.Start, theirs.Start), max(ours.Until, theirs.Until)
 }
 
-// asBucket returns s as a state of this version. A legacy one does not say how much is missing, but until when: all of it is.
-func (s *State) asBucket() State {
+// bucketAt returns s as a state of this version that is not ahead of now by more than a window. It does not know the quota. A
+// legacy one does not say how much is missing, but until when: all of it is.
+func (l *Limit) bucketAt(s *State, now Micros) State {
+	ahead := s.Start - now
 	switch {
-	case s.Missing == legacyBucket:
-		return State{Start: s.Start, Missing: MaxQuota, Until: s.Start + 1}
-	case s.fullBucket():
+	case s.Missing == legacyBucket && ahead >= 0:
+		return State{Start: now, Missing: MaxQuota, Until: s.Start + 1}
+	case s.Missing == legacyBucket, s.fullBucket(), ahead <= 0 && now >= s.Until:
 		return State{}
+	case ahead > l.Window:
+		return State{Start: now, Missing: s.Missing, Rest: s.Rest, Until: s.Until - ahead}
 	}
 	return *s
 }

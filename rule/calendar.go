@@ -19,7 +19,8 @@ const (
 	Year
 )
 
-// longest is an upper bound of each period's length, changes to and from daylight saving included.
+// longest is an upper bound of each period's length, changes to and from daylight saving included. A zone that gives up its
+// time for that of another continent may exceed it once, by hours; nothing depends on that being exact.
 var longest = [...]Micros{0, 26 * 3600e6, (7*24 + 2) * 3600e6, (31*24 + 2) * 3600e6, (366*24 + 2) * 3600e6}
 
 func (l *Limit) normalizeCalendar() error {
@@ -109,6 +110,9 @@ func midnight(year int, month time.Month, day int, in *time.Location) Micros {
 	utc := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 	for t := utc.Add(-26 * time.Hour).In(in); ; {
 		from, until := t.ZoneBounds()
+		if !until.IsZero() && !until.After(t) { // so it is on the 31st of December of leap years after 2037
+			until = t.Add(time.Hour)
+		}
 		_, offset := t.Zone()
 		at := utc.Add(-time.Duration(offset) * time.Second)
 		if at.Before(from) { // the clocks were set forward over midnight

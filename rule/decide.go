@@ -71,7 +71,7 @@ const Oldest = Micros(0)
 type Item struct {
 	Limit *Limit
 	State *State
-	Cost  int64  // 0 to MaxQuota; an in-flight limit takes one slot whatever it is, and none for 0
+	Cost  int64  // 0 to MaxQuota; in-flight: 0 or 1
 	Used  int64  // Settle only: what was used of Cost
 	At    Micros // GiveBack and Settle only: when Cost was charged
 	ID    ID     // in-flight and Settle only
@@ -248,7 +248,7 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 	case Peek:
 		for i := range items {
 			it := &items[i]
-			answers[i] = it.answer(0, it.Limit.admits(&it.view, it.Cost))
+			answers[i] = it.answer(0, it.admits())
 		}
 	case Settle:
 		DecideSettle(items, &Memo{}, now, answers)
@@ -259,14 +259,20 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 	}
 }
 
+// admits reports whether the item's cost passes. A slot that its id holds already is no other one: a caller that did not hear
+// the answer can ask again also when it has taken the last one.
+func (it *Item) admits() bool {
+	return it.Limit.admits(&it.view, it.Cost) || it.Limit.Algorithm == InFlight && it.Limit.holdsSlot(it.State, &it.view, it.ID)
+}
+
 func take(items []Item, answers []Answer) {
 	all := true
 	for i := range items {
-		all = all && items[i].Limit.admits(&items[i].view, items[i].Cost)
+		all = all && items[i].admits()
 	}
 	for i := range items {
 		it := &items[i]
-		switch allowed := it.Limit.admits(&it.view, it.Cost); {
+		switch allowed := it.admits(); {
 		case !allowed:
 			it.Changed = it.Limit.refuse(it.State, &it.view, it.Cost)
 			answers[i] = it.answer(0, false)

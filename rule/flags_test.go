@@ -15,9 +15,10 @@ func TestFlagsOneByOne(t *testing.T) {
 	}{
 		{Inherited, Flags.Inherited, "inherited"}, {ClockMoved, Flags.ClockMoved, "clock-moved"}, {Cached, Flags.Cached, "cached"},
 		{FallbackOpen, Flags.FallbackOpen, "fallback-open"}, {FallbackClosed, Flags.FallbackClosed, "fallback-closed"},
-		{FallbackLocal, Flags.FallbackLocal, "fallback-local"},
+		{FallbackLocal, Flags.FallbackLocal, "fallback-local"}, {Repeated, Flags.Repeated, "repeated"},
+		{Unsettled, Flags.Unsettled, "unsettled"},
 	} {
-		for i := range 8 {
+		for i := range 16 {
 			if c.is(1<<i) != (i == want) {
 				t.Errorf("%s: %v for the flag %d", c.name, c.is(1<<i), i)
 			}
@@ -31,10 +32,10 @@ func TestFlagsOneByOne(t *testing.T) {
 func TestFlagsAsText(t *testing.T) {
 	for flags, want := range map[Flags]string{
 		0: "none", Cached | FallbackLocal: "cached|fallback-local", Inherited | ClockMoved | Cached: "inherited|clock-moved|cached",
-		Cached | 1<<7: "cached|unknown(128)",
+		Cached | 1<<8: "cached|unknown(256)", Repeated | Unsettled: "repeated|unsettled",
 	} {
 		if got := flags.String(); got != want {
-			t.Errorf("%d: %q, want %q", uint8(flags), got, want)
+			t.Errorf("%d: %q, want %q", uint16(flags), got, want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // FuzzDecide reads a limit and a script from bytes, plays it and checks what must hold for all of them.
 func FuzzDecide(f *testing.F) {
-	for algorithm := range byte(4) {
+	for algorithm := range byte(5) {
 		for choices := range byte(12) {
 			f.Add(append([]byte{algorithm, choices, choices * 5, 2, choices, 1, 0, 2, 9}, seedScript(algorithm+choices)...))
 		}
@@ -50,7 +50,7 @@ func fuzzScript(t *testing.T, l *Limit, r *source) {
 			t.Fatalf("%d units in the log of quota %d", s.Log.Len(), l.Quota)
 		}
 		switch {
-		case st.op == Reset, st.op == GiveBack, a.Flags&ClockMoved != 0:
+		case st.op == Reset, st.op == GiveBack, st.op == Settle, a.Flags&ClockMoved != 0:
 			list = nil // from here on it may admit again what it admitted before
 		case (st.op == Take || st.op == TakeUpTo) && a.Granted > 0:
 			list.add(a.At, a.Granted)
@@ -92,9 +92,9 @@ func (r *source) number(least, most int64) int64 {
 }
 
 func (r *source) limit() (l Limit, ok bool) {
-	l.Algorithm = Algorithm(r.byte() % 4)
+	l.Algorithm = SlidingLog + Algorithm(r.byte()%5)
 	choices := r.byte()
-	l.CountDenied = choices&1 == 1
+	l.CountDenied = choices&1 == 1 && l.Algorithm != InFlight
 	parts := Micros(1)
 	switch l.Algorithm {
 	case SlidingWindow:
@@ -103,10 +103,15 @@ func (r *source) limit() (l Limit, ok bool) {
 		parts = Micros(l.Segments)
 	case FixedWindow:
 		l.Anchor = Anchor(choices >> 3 & 1)
+		if period := choices >> 4; period > 0 && period <= byte(Year) && l.Anchor == Clock {
+			l.Calendar, l.Zone = Period(period), someZones[int(choices&7)%len(someZones)]
+			l, err := Limit{Calendar: l.Calendar, Zone: l.Zone, CountDenied: l.CountDenied, Quota: r.number(1, MaxQuota)}.Normalize()
+			return l, err == nil
+		}
 	}
 	l.Window = parts * Micros(r.number(int64((MinWindow+parts-1)/parts), int64(MaxWindow/parts)))
 	l.Quota = r.number(1, MaxQuota)
-	if l.Algorithm == SlidingLog {
+	if l.Algorithm == SlidingLog || l.Algorithm == InFlight {
 		l.Quota = 1 + l.Quota%100
 	}
 	if l.Algorithm == TokenBucket {
@@ -119,6 +124,9 @@ func (r *source) limit() (l Limit, ok bool) {
 func (r *source) step(l *Limit, s *State, now Micros, last *Answer) step {
 	how := r.byte()
 	st := step{at: now, op: [8]Op{Take, Take, Take, TakeUpTo, Peek, Charge, GiveBack, Reset}[how&7]}
+	if st.op == Reset {
+		st.op = [4]Op{Reset, Settle, Settle, Renew}[r.byte()&3]
+	}
 	beside := Micros(r.byte()%3) - 1
 	switch how >> 3 & 7 {
 	case 0:
@@ -149,7 +157,13 @@ func (r *source) step(l *Limit, s *State, now Micros, last *Answer) step {
 	default:
 		st.cost = r.number(0, MaxQuota)
 	}
-	if st.op == GiveBack {
+	if l.Algorithm == InFlight {
+		st.cost, st.id = min(1, st.cost), 1+ID(r.byte()%10)
+	}
+	if st.op == Settle {
+		st.used = min(r.number(0, MaxQuota), 1+2*st.cost)
+	}
+	if st.op == GiveBack || st.op == Settle {
 		st.back = [3]Micros{Oldest, last.At, ownTime(l, s, now)}[r.byte()%3]
 	}
 	return st

@@ -36,7 +36,7 @@ func checkAnswer(t tb, l *Limit, a *Answer) {
 	if a.Remaining < 0 || a.Remaining > l.Capacity() {
 		t.Fatalf("remaining %d is not in 0 to %d: %+v", a.Remaining, l.Capacity(), a)
 	}
-	if a.Granted < 0 || a.Granted > MaxQuota || a.ResetAfter < 0 {
+	if a.Granted < -MaxQuota || a.Granted > MaxQuota || a.ResetAfter < 0 {
 		t.Fatalf("the answer makes no sense for %+v: %+v", l, a)
 	}
 	if l.Algorithm != TokenBucket && (a.ResetAfter == 0) != (a.Remaining == l.Capacity()) {
@@ -55,10 +55,22 @@ func checkState(t tb, l *Limit, s *State) {
 			t.Fatalf("a count out of range: %v", s.Counts)
 		}
 	}
-	if s.Start != Absent && (s.Start < 0 || s.Start > MaxQuota) || s.Rest < 0 || s.Rest > MaxQuota {
-		t.Fatalf("a start or rest that a port cannot hold exactly: %d, %d", s.Start, s.Rest)
+	least := Micros(0)
+	if l.Calendar != NoPeriod {
+		least = -l.Window // a period that began before the epoch
 	}
-	if l.Parts() > 0 && l.Anchor == Clock && !s.absentWindow() && s.Start%l.part() != 0 {
+	if s.Start != Absent && (s.Start < least || s.Start > MaxQuota) {
+		t.Fatalf("a start that a port cannot hold exactly: %d", s.Start)
+	}
+	if s.Missing < legacyBucket || s.Missing > MaxQuota || s.Rest < 0 || s.Rest > MaxQuota || s.Until > MaxQuota {
+		t.Fatalf("a bucket that a port cannot hold exactly: %+v", s)
+	}
+	for i, slot := range s.Slots {
+		if i > 0 && slot.Renewed < s.Slots[i-1].Renewed {
+			t.Fatalf("slots out of order: %v", s.Slots)
+		}
+	}
+	if l.Parts() > 0 && l.Calendar == NoPeriod && l.Anchor == Clock && !s.absentWindow() && s.Start%l.part() != 0 {
 		t.Fatalf("start %d is not a multiple of the part %d", s.Start, l.part())
 	}
 	if n := s.Log.Len(); n > MaxLogQuota {
@@ -67,7 +79,7 @@ func checkState(t tb, l *Limit, s *State) {
 }
 
 // checkTimes demands of an answer, given s right after it, that its times are true to the microsecond: the cost passes
-// after RetryAfter and not before, and so does the whole capacity after ResetAfter.
+// after RetryAfter and not before, one unit after NextAfter, and the whole capacity after ResetAfter.
 func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 	t.Helper()
 	view := l.Look(s, now)
@@ -82,12 +94,19 @@ func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 		if a.RetryAfter != Never {
 			t.Fatalf("cost %d exceeds the capacity %d, but may be retried after %d", cost, l.Capacity(), a.RetryAfter)
 		}
+	case a.RetryAfter == 0 && l.Algorithm == InFlight && admitted(l, s, now, cost): // a slot to renew is gone, but others are free
 	case a.RetryAfter <= 0 || a.RetryAfter == Never:
 		t.Fatalf("cost %d refused at %d, to be retried after %d", cost, now, a.RetryAfter)
 	case !admitted(l, s, now+a.RetryAfter, cost):
 		t.Fatalf("cost %d refused at %d is still refused after %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
 	case admitted(l, s, now+a.RetryAfter-1, cost):
 		t.Fatalf("cost %d refused at %d is admitted before %d: %+v, %+v", cost, now, a.RetryAfter, l, s)
+	}
+	switch {
+	case (a.NextAfter != 0) != (a.Allowed && a.Remaining == 0) || a.NextAfter < 0:
+		t.Fatalf("the next unit is free after %d: %+v", a.NextAfter, a)
+	case a.NextAfter > 0 && (!admitted(l, s, now+a.NextAfter, 1) || admitted(l, s, now+a.NextAfter-1, 1)):
+		t.Fatalf("at %d, a unit does not begin to be free after %d: %+v, %+v", now, a.NextAfter, l, s)
 	}
 	if !admitted(l, s, now+a.ResetAfter, l.Capacity()) {
 		t.Fatalf("at %d, after %d not everything is free: %+v, %+v", now, a.ResetAfter, l, s)
@@ -100,6 +119,10 @@ func checkTimes(t tb, l *Limit, s *State, now Micros, cost int64, a *Answer) {
 // admitted asks for cost at now, on a copy of s. Peek and Take must agree on it.
 func admitted(l *Limit, s *State, now Micros, cost int64) bool {
 	taken, peeked := s.Clone(), s.Clone()
+	if l.Algorithm == InFlight && cost > 1 {
+		v := l.Look(s, now)
+		return cost <= v.Room // nobody takes more than one slot
+	}
 	a, _ := l.TakeOne(&taken, now, cost)
 	answers := make([]Answer, 1)
 	Decide(Peek, []Item{{Limit: l, State: &peeked, Cost: cost}}, now, answers)

@@ -2,87 +2,107 @@ package rule
 
 import "math/big"
 
-// bucketModel remembers when a token bucket will be full: in whole microseconds, and in 1/quota of one what is over.
+// bucketModel remembers how many units are missing from a full bucket as of a moment, which need not be a whole number, and
+// the moment at which that is forgotten.
 type bucketModel struct {
-	full Micros
-	rest int64
-	now  Micros // the moment it was last placed at
+	missing *big.Rat
+	as      Micros
+	until   Micros
 }
 
-func (m *bucketModel) copy() model { c := *m; return &c }
-
-// missing returns how many units of a full bucket are missing, which need not be a whole number.
-func (m *bucketModel) missing(l *Limit) *big.Rat {
-	if m.full < m.now {
-		return new(big.Rat)
-	}
-	left := new(big.Rat).SetInt64(int64(m.full - m.now))
-	left.Add(left, big.NewRat(min(m.rest, l.Quota-1), l.Quota))
-	return left.Mul(left, big.NewRat(l.Quota, int64(l.Window)))
-}
-
-func (m *bucketModel) set(l *Limit, missing *big.Rat) {
-	left := new(big.Rat).Mul(missing, big.NewRat(int64(l.Window), l.Quota))
-	micros := ratFloor(left)
-	rest := left.Sub(left, new(big.Rat).SetInt64(micros))
-	m.full = m.now + Micros(micros)
-	m.rest = ratFloor(rest.Mul(rest, new(big.Rat).SetInt64(l.Quota)))
+func (m *bucketModel) copy() model {
+	c := *m
+	c.missing = new(big.Rat).Set(m.missing)
+	return &c
 }
 
 func (m *bucketModel) place(l *Limit, now Micros) (at Micros, moved bool) {
-	m.now = now
-	jumped := new(big.Rat).SetInt64(l.Burst)
-	jumped.Add(jumped, big.NewRat(2*l.Quota, 1))
-	if m.missing(l).Cmp(jumped) > 0 {
-		m.set(l, new(big.Rat).SetInt64(l.Burst))
+	ahead := m.as - now
+	switch {
+	case m.missing.Sign() == 0:
+		return now, false
+	case ahead > l.Window:
+		m.as, m.until = now, m.until-ahead
 		return now, true
+	case ahead > 0:
+		return m.as, false
 	}
 	return now, false
 }
 
-func (m *bucketModel) room(l *Limit, _ Micros) int64 {
-	burst := new(big.Rat).SetInt64(l.Burst)
-	return ratFloor(burst.Sub(burst, m.missing(l)))
+// deepest returns how many units can be missing at most: a bucket full and a quota, and no more than a count can be.
+func (m *bucketModel) deepest(l *Limit) *big.Rat {
+	return new(big.Rat).SetInt64(min(l.Burst+l.Quota, MaxQuota))
 }
 
-// charge overdraws by at most a quota beyond empty, unless it is overdrawn by more already.
-func (m *bucketModel) charge(l *Limit, _ Micros, n int64) {
-	missing := m.missing(l)
-	deepest := new(big.Rat).Add(new(big.Rat).SetInt64(l.Burst), new(big.Rat).SetInt64(l.Quota))
-	if missing.Cmp(deepest) < 0 {
-		missing.Add(missing, new(big.Rat).SetInt64(n))
-		if missing.Cmp(deepest) > 0 {
-			missing = deepest
-		}
+// owed returns what is missing at a moment. What exceeds the deepest debt does not exist, from the beginning.
+func (m *bucketModel) owed(l *Limit, at Micros) *big.Rat {
+	if m.missing.Sign() == 0 || at >= m.until {
+		return new(big.Rat)
 	}
-	m.set(l, missing)
+	owed := m.deepest(l)
+	if m.missing.Cmp(owed) < 0 {
+		owed.Set(m.missing)
+	}
+	owed.Sub(owed, refilled(l, at-m.as))
+	if owed.Sign() < 0 {
+		owed.SetInt64(0)
+	}
+	return owed
 }
 
-func (m *bucketModel) deny(l *Limit, _ Micros, _ int64) {
-	missing := m.missing(l)
+// refilled returns how many units come back in a stretch of time.
+func refilled(l *Limit, stretch Micros) *big.Rat {
+	units := new(big.Rat).SetFrac(big.NewInt(l.Quota), big.NewInt(int64(l.Window)))
+	return units.Mul(units, new(big.Rat).SetInt64(int64(stretch)))
+}
+
+// set writes what is missing at a moment: until it is refilled, and for a window at least.
+func (m *bucketModel) set(l *Limit, at Micros, missing *big.Rat) {
+	if deepest := m.deepest(l); missing.Cmp(deepest) > 0 {
+		missing = deepest
+	}
+	fills := new(big.Rat).Quo(missing, refilled(l, 1))
+	m.missing, m.as, m.until = missing, at, at+max(l.Window, Micros(ratCeil(fills)))
+}
+
+func (m *bucketModel) room(l *Limit, at Micros) int64 {
+	burst := new(big.Rat).SetInt64(l.Burst)
+	return ratFloor(burst.Sub(burst, m.owed(l, at)))
+}
+
+func (m *bucketModel) charge(l *Limit, at Micros, n int64, _ ID) {
+	m.set(l, at, new(big.Rat).Add(m.owed(l, at), new(big.Rat).SetInt64(n)))
+}
+
+// deny empties the bucket, and takes no more than that.
+func (m *bucketModel) deny(l *Limit, at Micros, _ int64) {
+	missing := m.owed(l, at)
 	if empty := new(big.Rat).SetInt64(l.Burst); missing.Cmp(empty) < 0 {
 		missing = empty
 	}
-	m.set(l, missing)
+	m.set(l, at, missing)
 }
 
-func (m *bucketModel) back(l *Limit, _ Micros, n int64, moment Micros) int64 {
-	fills := new(big.Rat).Mul(big.NewRat(l.Burst, l.Quota), new(big.Rat).SetInt64(int64(l.Window)))
-	if moment != Oldest && new(big.Rat).SetInt64(int64(m.now-moment)).Cmp(fills) >= 0 {
+// back gives units back less what has been refilled since they were taken: that much is there already.
+func (m *bucketModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) int64 {
+	units := new(big.Rat).SetInt64(n)
+	if moment != Oldest && moment < at {
+		units.Sub(units, refilled(l, at-moment))
+	}
+	owed := m.owed(l, at)
+	if units.Cmp(owed) > 0 {
+		units.Set(owed)
+	}
+	if units.Sign() <= 0 {
 		return 0
 	}
-	missing := m.missing(l)
-	given := min(n, -ratFloor(new(big.Rat).Neg(missing)))
-	missing.Sub(missing, new(big.Rat).SetInt64(given))
-	if missing.Sign() < 0 {
-		missing = new(big.Rat)
-	}
-	m.set(l, missing)
-	return given
+	m.set(l, at, owed.Sub(owed, units))
+	return ratCeil(units)
 }
 
-func (m *bucketModel) written(*Limit, Micros) {}
+// written: the limit that writes a state says when it ends.
+func (m *bucketModel) written(l *Limit, at Micros) { m.set(l, at, m.owed(l, at)) }
 
-func ratFloor(x *big.Rat) int64 {
-	return new(big.Int).Div(x.Num(), x.Denom()).Int64()
-}
+func ratFloor(x *big.Rat) int64 { return new(big.Int).Div(x.Num(), x.Denom()).Int64() }
+func ratCeil(x *big.Rat) int64  { return -ratFloor(new(big.Rat).Neg(x)) }

@@ -41,11 +41,11 @@ func (m *logModel) room(l *Limit, at Micros) int64 {
 	return l.Quota - units
 }
 
-func (m *logModel) charge(_ *Limit, at Micros, n int64) { m.all = append(m.all, charged{at, n}) }
-func (m *logModel) deny(l *Limit, at Micros, n int64)   { m.charge(l, at, n) }
-func (m *logModel) written(l *Limit, at Micros)         { m.all, _ = m.live(l, at) }
+func (m *logModel) charge(_ *Limit, at Micros, n int64, _ ID) { m.all = append(m.all, charged{at, n}) }
+func (m *logModel) deny(l *Limit, at Micros, n int64)         { m.charge(l, at, n, 0) }
+func (m *logModel) written(l *Limit, at Micros)               { m.all, _ = m.live(l, at) }
 
-func (m *logModel) back(l *Limit, at Micros, n int64, moment Micros) (given int64) {
+func (m *logModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) (given int64) {
 	live, _ := m.live(l, at)
 	for i, c := range live {
 		if moment == Oldest || moment == c.at {

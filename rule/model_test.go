@@ -1,5 +1,7 @@
 package rule
 
+import "math/big"
+
 // The model: the same rule once more, slow and obvious, and sharing nothing with the implementation but its types. It
 // keeps plain lists of what was charged when, works everything out from them each time, and calculates in math/big.
 
@@ -19,10 +21,10 @@ type model interface {
 	// room returns what is free at the moment that decides; less than 0 when overdrawn.
 	room(l *Limit, at Micros) int64
 	// charge adds n units, deny does what a refusal of n units does that counts.
-	charge(l *Limit, at Micros, n int64)
+	charge(l *Limit, at Micros, n int64, id ID)
 	deny(l *Limit, at Micros, n int64)
 	// back takes up to n units out that were charged at moment, or the oldest, and returns how many there were.
-	back(l *Limit, at Micros, n int64, moment Micros) int64
+	back(l *Limit, at Micros, n int64, moment Micros, id ID) int64
 	// written is called after a decision that stores the model, of which it may then forget what no longer counts.
 	written(l *Limit, at Micros)
 }
@@ -32,10 +34,14 @@ func newModel(l *Limit) model {
 	case SlidingLog:
 		return &logModel{}
 	case TokenBucket:
-		return &bucketModel{}
-	default:
-		return &windowModel{}
+		return &bucketModel{missing: new(big.Rat)}
+	case InFlight:
+		return &slotsModel{}
 	}
+	if l.Calendar != NoPeriod {
+		return &calendarModel{}
+	}
+	return &windowModel{}
 }
 
 // asked is one limit's part in a request to models.
@@ -43,7 +49,9 @@ type asked struct {
 	limit  *Limit
 	model  model
 	cost   int64
-	moment Micros // GiveBack only
+	used   int64  // Settle only
+	moment Micros // GiveBack and Settle only
+	id     ID
 
 	now    Micros // of the request
 	at     Micros
@@ -52,8 +60,12 @@ type asked struct {
 	placed model // the model as it is at now; it becomes model when the decision stores it
 }
 
-// decideModels is Decide for models. The answers have no RetryAfter and ResetAfter: checkModelTimes is for those.
-func decideModels(op Op, asks []asked, now Micros) []Answer {
+// settled is what a model of a store remembers of one reservation: nil if it was not settled.
+type settled []int64
+
+// decideModels is Decide for models. The answers have no times: checkModelTimes is for those. What a Settle did is
+// remembered in before, unless there is no room for it.
+func decideModels(op Op, asks []asked, now Micros, before *settled, full bool) []Answer {
 	answers := make([]Answer, len(asks))
 	all := true
 	upTo := int64(MaxQuota)
@@ -70,6 +82,9 @@ func decideModels(op Op, asks []asked, now Micros) []Answer {
 		}
 		all = all && asks[i].admits()
 	}
+	if op == Settle {
+		return settleModels(asks, before, full)
+	}
 	for i := range asks {
 		k := &asks[i]
 		switch op {
@@ -79,12 +94,12 @@ func decideModels(op Op, asks []asked, now Micros) []Answer {
 			answers[i] = k.answer(k.admits(), 0)
 		case Charge:
 			if k.cost > 0 {
-				k.placed.charge(k.limit, k.at, k.cost)
+				k.placed.charge(k.limit, k.at, k.cost, k.id)
 				k.store()
 			}
 			answers[i] = k.answer(true, k.cost)
 		case GiveBack:
-			given := k.placed.back(k.limit, k.at, k.cost, k.moment)
+			given := k.placed.back(k.limit, k.at, k.cost, k.moment, k.id)
 			if given > 0 {
 				k.store()
 			}
@@ -93,12 +108,69 @@ func decideModels(op Op, asks []asked, now Micros) []Answer {
 			k.placed, k.moved = newModel(k.limit), false
 			k.store()
 			answers[i] = k.answer(true, 0)
+		case Renew:
+			answers[i] = k.renew()
 		}
 	}
 	return answers
 }
 
-func (k *asked) admits() bool { return k.cost <= k.room && k.cost <= k.limit.Capacity() }
+// settleModels replaces what was reserved by what was used, once.
+func settleModels(asks []asked, before *settled, full bool) (answers []Answer) {
+	known := *before != nil
+	var now settled
+	for i := range asks {
+		k := &asks[i]
+		var back int64
+		slot := k.limit.Algorithm == InFlight
+		switch {
+		case known:
+			back = (*before)[i]
+		case slot:
+			back = k.placed.back(k.limit, k.at, 1, 1, k.id)
+		case full:
+		case k.used < k.cost:
+			back = k.placed.back(k.limit, k.at, k.cost-k.used, k.moment, k.id)
+		case k.used > k.cost:
+			back = k.cost - k.used
+			k.placed.charge(k.limit, k.at, -back, k.id)
+		}
+		if back != 0 && !known {
+			k.store()
+		}
+		a := k.answer(true, back)
+		if !slot && known {
+			a.Flags |= Repeated
+		} else if !slot && full {
+			a.Flags |= Unsettled
+		}
+		answers, now = append(answers, a), append(now, back)
+	}
+	if !known && !full {
+		*before = now
+	}
+	return answers
+}
+
+// holds reports whether the asker has a slot, which it then keeps however many there are.
+func (k *asked) holds() bool {
+	slots, ok := k.placed.(*slotsModel)
+	return ok && slots.held(k.limit, k.at, k.id)
+}
+
+func (k *asked) renew() Answer {
+	if k.limit.Algorithm != InFlight {
+		return k.answer(true, 0)
+	}
+	if !k.holds() {
+		return k.answer(false, 0)
+	}
+	k.placed.charge(k.limit, k.at, 1, k.id)
+	k.store()
+	return k.answer(true, 1)
+}
+
+func (k *asked) admits() bool { return k.cost <= k.room && k.cost <= k.limit.Capacity() || k.holds() }
 
 func (k *asked) take(all bool) Answer {
 	switch {
@@ -113,7 +185,7 @@ func (k *asked) take(all bool) Answer {
 	case !all:
 		return k.answer(true, 0)
 	case k.cost > 0:
-		k.placed.charge(k.limit, k.at, k.cost)
+		k.placed.charge(k.limit, k.at, k.cost, k.id)
 		k.store()
 	}
 	return k.answer(true, k.cost)
@@ -144,6 +216,10 @@ func (k *asked) checkModelTimes(t tb, a *Answer) {
 		t.Fatalf("cost %d does not begin to fit %dus after %d: %+v", k.cost, a.RetryAfter, k.now, k.placed)
 	case !k.turnsFree(a.ResetAfter, capacity):
 		t.Fatalf("everything does not begin to be free %dus after %d: %+v", a.ResetAfter, k.now, k.placed)
+	case a.Allowed && a.Remaining == 0 && !k.turnsFree(a.NextAfter, 1):
+		t.Fatalf("a unit does not begin to be free %dus after %d: %+v", a.NextAfter, k.now, k.placed)
+	case (!a.Allowed || a.Remaining > 0) && a.NextAfter != 0:
+		t.Fatalf("%+v, and yet a unit is free after %d", a, a.NextAfter)
 	}
 }
 

@@ -125,7 +125,7 @@ func weight(overlap Overlap, units *big.Int, covered, part Micros) *big.Int {
 }
 
 // charge adds units to the current part, whose count saturates.
-func (m *windowModel) charge(l *Limit, at Micros, n int64) {
+func (m *windowModel) charge(l *Limit, at Micros, n int64, _ ID) {
 	_, ages := m.ages(l, at)
 	count := new(big.Int)
 	for i, age := range ages {
@@ -136,9 +136,9 @@ func (m *windowModel) charge(l *Limit, at Micros, n int64) {
 	m.all = append(m.all, charged{at, min(n, MaxQuota-count.Int64())})
 }
 
-func (m *windowModel) deny(l *Limit, at Micros, n int64) { m.charge(l, at, n) }
+func (m *windowModel) deny(l *Limit, at Micros, n int64) { m.charge(l, at, n, 0) }
 
-func (m *windowModel) back(l *Limit, at Micros, n int64, moment Micros) (given int64) {
+func (m *windowModel) back(l *Limit, at Micros, n int64, moment Micros, _ ID) (given int64) {
 	start, ages := m.ages(l, at)
 	_, parts := m.lengths(l)
 	for age := parts - 1; age >= 0; age-- {
@@ -161,7 +161,7 @@ func (m *windowModel) back(l *Limit, at Micros, n int64, moment Micros) (given i
 
 func (m *windowModel) written(*Limit, Micros) {}
 
-func floorDiv[N ~int64](a, b N) N {
+func floorDiv[N ~int64 | ~int](a, b N) N {
 	q := a / b
 	if a%b < 0 {
 		q--

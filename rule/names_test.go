@@ -17,7 +17,7 @@ func TestNamesRoundTrip(t *testing.T) {
 		Anchor    Anchor
 	}
 	names := map[string]bool{}
-	for algorithm := SlidingWindow; algorithm <= TokenBucket; algorithm++ {
+	for algorithm := DefaultAlgorithm; algorithm <= InFlight; algorithm++ {
 		for overlap := Up; overlap <= Whole; overlap++ {
 			for anchor := Clock; anchor <= First; anchor++ {
 				written := choices{algorithm, overlap, anchor}
@@ -30,8 +30,8 @@ func TestNamesRoundTrip(t *testing.T) {
 			}
 		}
 	}
-	if len(names) != 4*3*2 {
-		t.Errorf("%d different texts for %d different choices", len(names), 4*3*2)
+	if len(names) != 6*3*2 {
+		t.Errorf("%d different texts for %d different choices", len(names), 6*3*2)
 	}
 	text, _ := json.Marshal(choices{TokenBucket, Whole, First})
 	if want := `{"Algorithm":"token-bucket","Overlap":"whole","Anchor":"first"}`; string(text) != want {
@@ -40,11 +40,12 @@ func TestNamesRoundTrip(t *testing.T) {
 }
 
 func TestUnknownNames(t *testing.T) {
-	algorithm, overlap, anchor := TokenBucket, Whole, First
+	algorithm, overlap, anchor, period := TokenBucket, Whole, First, Month
 	for field, read := range map[string]func([]byte) error{
-		"algorithm: must be one of sliding-window, sliding-log, fixed-window, token-bucket": algorithm.UnmarshalText,
-		"overlap: must be one of up, down, whole":                                           overlap.UnmarshalText,
-		"anchor: must be one of clock, first":                                               anchor.UnmarshalText,
+		"algorithm: must be one of default, sliding-log, fixed-window, token-bucket, sliding-window, in-flight": algorithm.UnmarshalText,
+		"overlap: must be one of up, down, whole":               overlap.UnmarshalText,
+		"anchor: must be one of clock, first":                   anchor.UnmarshalText,
+		"calendar: must be one of none, day, week, month, year": period.UnmarshalText,
 	} {
 		for _, name := range []string{"", "UP", "leaky-bucket", "unknown(7)"} {
 			err := read([]byte(name))
@@ -53,8 +54,8 @@ func TestUnknownNames(t *testing.T) {
 			}
 		}
 	}
-	if algorithm != TokenBucket || overlap != Whole || anchor != First {
-		t.Errorf("what could not be read changed what was there: %v, %v, %v", algorithm, overlap, anchor)
+	if algorithm != TokenBucket || overlap != Whole || anchor != First || period != Month {
+		t.Errorf("what could not be read changed what was there: %v, %v, %v, %v", algorithm, overlap, anchor, period)
 	}
 	if a, o, n := Algorithm(9).String(), Overlap(9).String(), Anchor(9).String(); a != "unknown(9)" || o != a || n != a {
 		t.Errorf("unknown values are called %s, %s, %s", a, o, n)
@@ -65,14 +66,16 @@ func TestShapeNames(t *testing.T) {
 	shapes := map[string]Shape{}
 	for _, l := range everyChoice() {
 		for _, window := range []Micros{13440 * second, 134400 * second} { // both divide by all segments that are tried
-			l.Window, l.Quota = window, 5
+			if l.Quota = 5; l.Calendar == NoPeriod {
+				l.Window = window
+			}
 			shape := normalShape(t, l)
 			if other, ok := shapes[shape.String()]; ok && other != shape {
 				t.Errorf("%+v and %+v are both called %s", shape, other, shape)
 			}
 			shapes[shape.String()] = shape
 			// What is no part of the shape does not change it.
-			l.Quota, l.CountDenied = 7, !l.CountDenied
+			l.Quota, l.CountDenied = 7, !l.CountDenied && l.Algorithm != InFlight
 			if l.Algorithm == TokenBucket {
 				l.Burst = 9
 			}
@@ -85,8 +88,9 @@ func TestShapeNames(t *testing.T) {
 			}
 		}
 	}
-	// A log, a bucket, two anchors of a fixed window, and of a sliding one with five numbers of segments; two windows.
-	if want := (1 + 1 + 2 + 2*5) * 2; len(shapes) != want {
+	// A log, a bucket, slots, two anchors of a fixed window, and of a sliding one with five numbers of segments; two windows.
+	// Besides, the calendars.
+	if want := (1+1+1+2+2*5)*2 + 3; len(shapes) != want {
 		t.Errorf("%d names for %d shapes", len(shapes), want)
 	}
 }
@@ -100,7 +104,8 @@ func normalShape(t *testing.T, l Limit) Shape {
 // Operations and flags print as words, also within other values and in JSON.
 func TestOpsAndFlagsPrintAsWords(t *testing.T) {
 	for op, want := range map[Op]string{
-		Take: "take", TakeUpTo: "take-up-to", Peek: "peek", Charge: "charge", GiveBack: "give-back", Reset: "reset", 77: "unknown(77)",
+		Take: "take", TakeUpTo: "take-up-to", Peek: "peek", Charge: "charge", GiveBack: "give-back", Reset: "reset",
+		Settle: "settle", Renew: "renew", 77: "unknown(77)",
 	} {
 		text, err := json.Marshal(op)
 		if got := fmt.Sprint(op); got != want || err != nil || string(text) != `"`+want+`"` {
@@ -118,4 +123,24 @@ func TestOpsAndFlagsPrintAsWords(t *testing.T) {
 	if got, want := fmt.Sprintf("%+v", told), "{Op:take Flags:cached|fallback-open}"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+}
+
+// The codes are in what is saved and sent, so they never change.
+func TestCodes(t *testing.T) {
+	for code, want := range []Algorithm{SlidingWindow, SlidingLog, FixedWindow, TokenBucket, InFlight} {
+		if got, ok := AlgorithmOf(int64(code)); !ok || got != want || want.Code() != code {
+			t.Errorf("%v has the code %d, and %d is %v, %v", want, want.Code(), code, got, ok)
+		}
+	}
+	for _, code := range []int64{-1, 5, 1 << 40} {
+		if a, ok := AlgorithmOf(code); ok {
+			t.Errorf("%d is %v", code, a)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an algorithm that was not resolved has a code")
+		}
+	}()
+	DefaultAlgorithm.Code()
 }

@@ -26,7 +26,7 @@ func TestWrongLimits(t *testing.T) {
 		{Limit{Quota: 1, Window: -second}, "window", "not -1000000us"},
 		{Limit{Quota: 1, Window: MinWindow - 1}, "window", "not 999us"},
 		{Limit{Quota: 1, Window: MaxWindow + 1}, "window", "(43920h)"},
-		{Limit{Algorithm: 4, Quota: 1, Window: second}, "algorithm", "unknown value 4"},
+		{Limit{Algorithm: 6, Quota: 1, Window: second}, "algorithm", "unknown value 6"},
 		{Limit{Overlap: 3, Quota: 1, Window: second}, "overlap", "unknown value 3"},
 		{Limit{Anchor: 2, Quota: 1, Window: second}, "anchor", "unknown value 2"},
 		{Limit{Segments: -1, Quota: 1, Window: second}, "segments", "must be 1 to 64, not -1"},
@@ -44,13 +44,27 @@ func TestWrongLimits(t *testing.T) {
 		{Limit{Algorithm: FixedWindow, Quota: 1, Window: second, Segments: -1}, "segments", "not to fixed-window"},
 		{Limit{Algorithm: FixedWindow, Quota: 1, Window: second, Overlap: Down}, "overlap", "leave it out"},
 		{Limit{Algorithm: FixedWindow, Quota: 1, Window: second, Burst: 1}, "burst", "leave it out"},
-		{Limit{Quota: 1, Window: second, Burst: 1}, "burst", "not to sliding-window"},
+		{Limit{Quota: 1, Window: second, Burst: 1}, "burst", "not to sliding-log; leave it out, or name token-bucket"},
+		{Limit{Quota: 101, Window: second, Burst: 1}, "burst", "not to sliding-window"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Burst: -1}, "burst", "must be 1 to 9007199254740991, not -1"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Burst: tooMany}, "burst", "not 9007199254740992"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Anchor: First}, "anchor", "not to token-bucket"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: second, Segments: 2}, "segments", "not to token-bucket"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: MaxWindow, Burst: 2}, "burst", "more than five years to fill"},
 		{Limit{Algorithm: TokenBucket, Quota: 1, Window: 1000, Burst: MaxQuota}, "burst", "a smaller burst or a larger quota"},
+		{Limit{Algorithm: InFlight, Quota: 1}, "ttl", "must be 1ms to 5 years"},
+		{Limit{Algorithm: InFlight, Quota: 10_001, Window: second}, "quota", "keeps every slot and takes at most 10000, not 10001"},
+		{Limit{Algorithm: InFlight, Quota: 1, Window: second, CountDenied: true}, "count_denied", "leave it out"},
+		{Limit{Algorithm: InFlight, Quota: 1, Window: second, Anchor: First}, "anchor", "not to in-flight"},
+		{Limit{Calendar: 5, Quota: 1}, "calendar", "unknown value 5"},
+		{Limit{Calendar: Month, Quota: 1, Zone: "Mars/Olympus"}, "zone", `"Mars/Olympus" is not a time zone`},
+		{Limit{Calendar: Month, Quota: 1, Zone: "Local"}, "zone", "Local is another one on every machine"},
+		{Limit{Calendar: Month, Quota: 1, Zone: "../UTC"}, "zone", "not a time zone"},
+		{Limit{Calendar: Day, Quota: 1, Window: 24 * 60 * minute}, "window", "leave it out"},
+		{Limit{Calendar: Day, Quota: 1, Anchor: First}, "anchor", "leave it out"},
+		{Limit{Calendar: Day, Quota: 1, Segments: 2}, "segments", "not to fixed-window"},
+		{Limit{Algorithm: SlidingLog, Calendar: Day, Quota: 1}, "algorithm", "are fixed-window, not sliding-log"},
+		{Limit{Quota: 1, Window: second, Zone: "UTC"}, "zone", "write such as 100/day zone=UTC"},
 	} {
 		got, err := wrong.limit.Normalize()
 		switch {
@@ -68,14 +82,26 @@ func TestWrongLimits(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	for _, c := range []struct{ given, want Limit }{
-		{Limit{Quota: 5, Window: second}, Limit{Quota: 5, Window: second, Segments: 1}},
-		{Limit{Quota: 5, Window: second, Segments: 64}, Limit{Quota: 5, Window: second, Segments: 64}},
-		{Limit{Algorithm: SlidingLog, Quota: 5, Window: second, Segments: 1}, Limit{Algorithm: SlidingLog, Quota: 5, Window: second}},
+		// Not named: a log up to a quota of 100, a window above, and a window where one of its choices is made.
+		{Limit{Quota: 5, Window: second}, Limit{Algorithm: SlidingLog, Quota: 5, Window: second}},
+		{Limit{Quota: 100, Window: second}, Limit{Algorithm: SlidingLog, Quota: 100, Window: second}},
+		{Limit{Quota: 100, Window: second, CountDenied: true}, Limit{Algorithm: SlidingLog, Quota: 100, Window: second, CountDenied: true}},
+		{Limit{Quota: 101, Window: second}, Limit{Algorithm: SlidingWindow, Quota: 101, Window: second, Segments: 1}},
+		{Limit{Quota: MaxQuota, Window: MaxWindow}, Limit{Algorithm: SlidingWindow, Quota: MaxQuota, Window: MaxWindow, Segments: 1}},
+		{Limit{Quota: 5, Window: second, Segments: 1}, Limit{Algorithm: SlidingWindow, Quota: 5, Window: second, Segments: 1}},
+		{Limit{Quota: 5, Window: second, Segments: 64}, Limit{Algorithm: SlidingWindow, Quota: 5, Window: second, Segments: 64}},
+		{Limit{Quota: 5, Window: second, Overlap: Whole}, Limit{Algorithm: SlidingWindow, Quota: 5, Window: second, Segments: 1, Overlap: Whole}},
+		{Limit{Quota: 5, Window: second, Anchor: First}, Limit{Algorithm: SlidingWindow, Quota: 5, Window: second, Segments: 1, Anchor: First}},
+		{Limit{Quota: 5, Calendar: Month}, Limit{Algorithm: FixedWindow, Quota: 5, Calendar: Month, Window: 746 * 60 * minute, Zone: "UTC"}},
+		{Limit{Quota: 500, Calendar: Day, Zone: "Europe/Berlin"},
+			Limit{Algorithm: FixedWindow, Quota: 500, Calendar: Day, Window: 26 * 60 * minute, Zone: "Europe/Berlin"}},
+		// Named.
+		{Limit{Algorithm: SlidingWindow, Quota: 1, Window: MinWindow}, Limit{Algorithm: SlidingWindow, Quota: 1, Window: MinWindow, Segments: 1}},
+		{Limit{Algorithm: SlidingLog, Quota: 500, Window: second, Segments: 1}, Limit{Algorithm: SlidingLog, Quota: 500, Window: second}},
 		{Limit{Algorithm: FixedWindow, Quota: 5, Window: second}, Limit{Algorithm: FixedWindow, Quota: 5, Window: second}},
 		{Limit{Algorithm: TokenBucket, Quota: 5, Window: second}, Limit{Algorithm: TokenBucket, Quota: 5, Window: second, Burst: 5}},
 		{Limit{Algorithm: TokenBucket, Quota: 5, Window: second, Burst: 9}, Limit{Algorithm: TokenBucket, Quota: 5, Window: second, Burst: 9}},
-		{Limit{Quota: MaxQuota, Window: MaxWindow}, Limit{Quota: MaxQuota, Window: MaxWindow, Segments: 1}},
-		{Limit{Quota: 1, Window: MinWindow}, Limit{Quota: 1, Window: MinWindow, Segments: 1}},
+		{Limit{Algorithm: InFlight, Quota: 5, Window: second}, Limit{Algorithm: InFlight, Quota: 5, Window: second}},
 	} {
 		got, err := c.given.Normalize()
 		if err != nil || got != c.want {
@@ -92,7 +118,7 @@ var numbers = regexp.MustCompile(`take (\d+)(?: or (\d+))? segments, or a window
 // Whatever segments are refused for, what the error suggests instead is accepted, and nothing nearer would be.
 func TestSuggestedSegmentsWork(t *testing.T) {
 	property(t, 2_000, func(t *rapid.T) {
-		l := Limit{Quota: 1, Segments: rapid.IntRange(2, MaxSegments).Draw(t, "segments"), Window: drawWindow(t, MinWindow, MaxWindow)}
+		l := Limit{Algorithm: SlidingWindow, Quota: 1, Segments: rapid.IntRange(2, MaxSegments).Draw(t, "segments"), Window: drawWindow(t, MinWindow, MaxWindow)}
 		_, err := l.Normalize()
 		if err == nil {
 			return
@@ -105,7 +131,7 @@ func TestSuggestedSegmentsWork(t *testing.T) {
 		for i := 1; i < len(found); i++ {
 			n[i], _ = strconv.ParseInt(found[i], 10, 64)
 		}
-		normal(t, Limit{Quota: 1, Segments: int(n[1]), Window: l.Window})
+		normal(t, Limit{Algorithm: SlidingWindow, Quota: 1, Segments: int(n[1]), Window: l.Window})
 		if n[2] != 0 {
 			normal(t, Limit{Quota: 1, Segments: int(n[2]), Window: l.Window})
 		}
@@ -131,8 +157,12 @@ func TestAcceptedLimitsWorkAtTheirEdges(t *testing.T) {
 		l := drawLimit(t)
 		var s State
 		for _, at := range []Micros{MaxNow, 0, MaxNow} {
-			for _, op := range []Op{Charge, Take, TakeUpTo, Peek, GiveBack, Reset, Take} {
-				a, _, cost := ask(t, &l, &s, step{at: at, op: op, cost: l.Capacity()})
+			for _, op := range []Op{Charge, Take, TakeUpTo, Peek, GiveBack, Settle, Renew, Reset, Take} {
+				cost := l.Capacity()
+				if l.Algorithm == InFlight {
+					cost = 1
+				}
+				a, _, cost := ask(t, &l, &s, step{at: at, op: op, cost: cost, used: cost / 2, id: 7})
 				checkAnswer(t, &l, &a)
 				checkState(t, &l, &s)
 				checkTimes(t, &l, &s, at, cost, &a)

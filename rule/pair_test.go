@@ -34,15 +34,17 @@ func TestPairSameAsTakeOne(t *testing.T) {
 
 func checkPair(t tb, l *Limit, s *State, now Micros, cost int64) (common bool) {
 	counts := append(slices.Clone(s.Counts), 0)
-	verdict, shift, current, previous, remaining, retry, reset := l.TakePair(s.Start, counts[0], counts[1], now, cost)
+	verdict, shift, current, previous, remaining, wait, reset := l.TakePair(s.Start, counts[0], counts[1], now, cost)
 	if verdict == Uncommon {
 		return false
 	}
 	after := s.Clone()
 	a, changed := l.TakeOne(&after, now, cost)
-	pair := Answer{Allowed: verdict == Admitted, Remaining: remaining, RetryAfter: retry, ResetAfter: reset, At: now}
+	pair := Answer{Allowed: verdict == Admitted, Remaining: remaining, ResetAfter: reset, At: now}
 	if pair.Allowed {
-		pair.Granted = cost
+		pair.Granted, pair.NextAfter = cost, wait
+	} else {
+		pair.RetryAfter = wait
 	}
 	if a != pair {
 		t.Fatalf("%+v\n%+v at %d, cost %d: the pair says %+v, the rule %+v", l, s, now, cost, pair, a)

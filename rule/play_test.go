@@ -19,18 +19,21 @@ type step struct {
 	at   Micros
 	op   Op // Take unless said
 	cost int64
-	back Micros // GiveBack only: the moment to take back from
+	used int64  // Settle only
+	back Micros // GiveBack and Settle only: the moment to take back from
+	id   ID
+	memo *Memo // Settle only: what is remembered; nothing if nil
 	want want
 }
 
 // want is what a step must answer. What is not said in it is not asked of the answer, except that flags must be exactly
 // those that are said, and that the units granted follow from the verdict where only one number makes sense.
 type want struct {
-	allowed                      bool
-	remaining                    int64
-	flags                        Flags
-	grantedIs                    *int64
-	retryIs, resetIs, decidingIs *Micros
+	allowed                              bool
+	remaining                            int64
+	flags                                Flags
+	grantedIs                            *int64
+	retryIs, nextIs, resetIs, decidingIs *Micros
 }
 
 func allowed(remaining int64) want { return want{allowed: true, remaining: remaining} }
@@ -38,16 +41,24 @@ func denied(remaining int64) want  { return want{remaining: remaining} }
 
 func (w want) granted(n int64) want   { w.grantedIs = &n; return w }
 func (w want) retry(d Micros) want    { w.retryIs = &d; return w }
+func (w want) next(d Micros) want     { w.nextIs = &d; return w }
 func (w want) reset(d Micros) want    { w.resetIs = &d; return w }
 func (w want) deciding(m Micros) want { w.decidingIs = &m; return w }
 func (w want) moved() want            { w.flags |= ClockMoved; return w }
+func (w want) repeated() want         { w.flags |= Repeated; return w }
+func (w want) unsettled() want        { w.flags |= Unsettled; return w }
 
 // play runs a script against one key, from a state never seen. Besides what the script expects, every answer must keep
 // to what holds for all of them: its times are true, and a state that was not changed is the same as before.
 func play(t *testing.T, l Limit, script []step) {
 	t.Helper()
+	playFrom(t, l, State{}, script)
+}
+
+// playFrom is play from a state that is there already.
+func playFrom(t *testing.T, l Limit, s State, script []step) {
+	t.Helper()
 	l = normal(t, l)
-	var s State
 	for i, st := range script {
 		if st.set != nil {
 			st.set(&l)
@@ -70,7 +81,7 @@ func play(t *testing.T, l Limit, script []step) {
 // that was asked for in the end, which is less than st.cost where up to that was asked for.
 func ask(t tb, l *Limit, s *State, st step) (a Answer, changed bool, cost int64) {
 	t.Helper()
-	if st.op == Take {
+	if st.op == Take && st.id == 0 {
 		pure, one := s.Clone(), s.Clone()
 		next, pureAnswer := l.Decide(pure, st.at, st.cost)
 		oneAnswer, oneChanged := l.TakeOne(&one, st.at, st.cost)
@@ -84,15 +95,19 @@ func ask(t tb, l *Limit, s *State, st step) (a Answer, changed bool, cost int64)
 			}
 		}()
 	}
-	items := []Item{{Limit: l, State: s, Cost: st.cost, At: st.back}}
+	items := []Item{{Limit: l, State: s, Cost: st.cost, Used: st.used, At: st.back, ID: st.id}}
 	answers := make([]Answer, 1)
-	Decide(st.op, items, st.at, answers)
+	if st.op == Settle && st.memo != nil {
+		DecideSettle(items, st.memo, st.at, answers)
+	} else {
+		Decide(st.op, items, st.at, answers)
+	}
 	return answers[0], items[0].Changed, items[0].Cost
 }
 
 func (w want) compare(st step, a *Answer) string {
 	granted := w.grantedIs
-	if granted == nil && st.op != TakeUpTo && st.op != GiveBack {
+	if granted == nil && st.op != TakeUpTo && st.op != GiveBack && st.op != Settle && st.op != Renew {
 		var n int64
 		if w.allowed && (st.op == Take || st.op == Charge) {
 			n = st.cost
@@ -110,6 +125,8 @@ func (w want) compare(st step, a *Answer) string {
 		return sprint("granted", a.Granted, *granted)
 	case w.retryIs != nil && a.RetryAfter != *w.retryIs:
 		return sprint("retry after", a.RetryAfter, *w.retryIs)
+	case w.nextIs != nil && a.NextAfter != *w.nextIs:
+		return sprint("next after", a.NextAfter, *w.nextIs)
 	case w.resetIs != nil && a.ResetAfter != *w.resetIs:
 		return sprint("reset after", a.ResetAfter, *w.resetIs)
 	case w.decidingIs != nil && a.At != *w.decidingIs:
@@ -119,6 +136,6 @@ func (w want) compare(st step, a *Answer) string {
 }
 
 func sameState(a, b *State) bool {
-	return a.Start == b.Start && a.Rest == b.Rest && slices.Equal(a.Counts, b.Counts) &&
-		slices.Equal(a.Log.Times(), b.Log.Times())
+	return a.Start == b.Start && a.Until == b.Until && a.Missing == b.Missing && a.Rest == b.Rest &&
+		slices.Equal(a.Counts, b.Counts) && slices.Equal(a.Slots, b.Slots) && slices.Equal(a.Log.Times(), b.Log.Times())
 }

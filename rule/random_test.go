@@ -2,6 +2,7 @@ package rule
 
 import (
 	"math/big"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -42,15 +43,31 @@ func oneOf[N ~int64](t *rapid.T, label string, numbers ...N) N {
 
 // drawLimit returns any limit there can be.
 func drawLimit(t *rapid.T) Limit {
-	l := Limit{Algorithm: Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm"))}
+	l := Limit{Algorithm: Algorithm(rapid.IntRange(int(SlidingLog), int(InFlight)).Draw(t, "algorithm"))}
+	if l.Algorithm == FixedWindow && rapid.Bool().Draw(t, "by the calendar") {
+		return drawCalendar(t)
+	}
 	if l.Algorithm == SlidingWindow {
 		l.Overlap = Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
 	}
 	if l.Algorithm == SlidingWindow || l.Algorithm == FixedWindow {
 		l.Anchor = Anchor(rapid.IntRange(0, 1).Draw(t, "anchor"))
 	}
-	l.CountDenied = rapid.Bool().Draw(t, "count denied")
+	l.CountDenied = l.Algorithm != InFlight && rapid.Bool().Draw(t, "count denied")
 	return drawSize(t, l)
+}
+
+// Time zones with little in common: whole hours, halves and quarters, summer time in the north, in the south and by half an
+// hour, midnights that do not exist, days that were left out, and none of it.
+var someZones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo",
+	"Africa/Cairo", "Pacific/Apia", "Asia/Beirut", "America/St_Johns", "Pacific/Kiritimati", "Etc/GMT+12"}
+
+// drawCalendar returns a limit whose windows are those of a calendar.
+func drawCalendar(t *rapid.T) Limit {
+	return drawSize(t, Limit{
+		Algorithm: FixedWindow, Calendar: Period(rapid.IntRange(int(Day), int(Year)).Draw(t, "period")),
+		Zone: rapid.SampledFrom(someZones).Draw(t, "zone"), CountDenied: rapid.Bool().Draw(t, "count denied"),
+	})
 }
 
 // drawSize gives a limit of which the choices are made its window, segments, quota and burst.
@@ -61,8 +78,9 @@ func drawSize(t *rapid.T, l Limit) Limit {
 			l.Segments = rapid.IntRange(2, MaxSegments).Draw(t, "segments")
 		}
 	}
-	n := Micros(max(1, l.Segments))
-	l.Window = n * drawWindow(t, (MinWindow+n-1)/n, MaxWindow/n)
+	if n := Micros(max(1, l.Segments)); l.Calendar == NoPeriod {
+		l.Window = n * drawWindow(t, (MinWindow+n-1)/n, MaxWindow/n)
+	}
 	return drawQuota(t, l)
 }
 
@@ -77,7 +95,7 @@ func drawWindow(t *rapid.T, least, most Micros) Micros {
 // drawQuota gives a limit another quota, burst, overlap and count_denied over the same shape.
 func drawQuota(t *rapid.T, l Limit) Limit {
 	most := int64(MaxQuota)
-	if l.Algorithm == SlidingLog {
+	if l.Algorithm == SlidingLog || l.Algorithm == InFlight {
 		most = 40 // large ones only now and then: their models are slow
 		if rapid.IntRange(0, 99).Draw(t, "large log") == 99 {
 			most = MaxLogQuota
@@ -96,6 +114,9 @@ func drawQuota(t *rapid.T, l Limit) Limit {
 
 // drawOrigin returns the moment at which a script starts.
 func drawOrigin(t *rapid.T, l *Limit) Micros {
+	if l.Calendar != NoPeriod && rapid.Bool().Draw(t, "at a change of clocks") {
+		return drawChangeOfClocks(t, l)
+	}
 	switch rapid.IntRange(0, 2).Draw(t, "origin") {
 	case 0:
 		return spread(t, "near the epoch", 0, 2*l.Window)
@@ -104,6 +125,19 @@ func drawOrigin(t *rapid.T, l *Limit) Micros {
 	default:
 		return 1_767_000_000*second + spread(t, "now", 0, l.Window)
 	}
+}
+
+// drawChangeOfClocks returns a moment near one at which the clocks of a calendar's zone are set forward or back.
+func drawChangeOfClocks(t *rapid.T, l *Limit) Micros {
+	in, err := time.LoadLocation(l.Zone)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	at := time.UnixMicro(int64(spread(t, "changes after", 0, 2_200_000_000*second))).In(in)
+	if _, until := at.ZoneBounds(); !until.IsZero() {
+		at = until
+	}
+	return clamp(Micros(at.UnixMicro())+draw(t, "beside the change", -26*60*minute, 26*60*minute), 0, MaxNow)
 }
 
 // drawMoment returns when the next question is asked: at the same moment, a little or a lot later or earlier, or at one
@@ -115,7 +149,14 @@ func drawMoment(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) Micros
 	}
 	beside := rapid.Int64Range(-1, 1)
 	next := now
-	switch rapid.IntRange(0, 9).Draw(t, "step") {
+	switch rapid.IntRange(0, 11).Draw(t, "step") {
+	case 10:
+		next += last.NextAfter + Micros(beside.Draw(t, "beside"))
+	case 11:
+		if l.Calendar != NoPeriod {
+			start, end := l.Bounds(now)
+			next = oneOf(t, "bound", start, end) + Micros(beside.Draw(t, "beside"))
+		}
 	case 0:
 	case 1:
 		next += Micros(beside.Draw(t, "beside"))
@@ -144,7 +185,9 @@ func ownTime(l *Limit, s *State, now Micros) Micros {
 	switch {
 	case l.Algorithm == SlidingLog && !s.Log.empty():
 		return s.Log.newest()
-	case l.Algorithm == TokenBucket && s.Start > 0:
+	case l.Algorithm == InFlight && len(s.Slots) > 0:
+		return s.Slots[len(s.Slots)-1].Renewed
+	case l.Algorithm == TokenBucket && !s.fullBucket():
 		return s.Start
 	case l.Parts() > 0 && !s.absentWindow():
 		return s.Start
@@ -155,6 +198,9 @@ func ownTime(l *Limit, s *State, now Micros) Micros {
 // drawCost returns a cost, often just what there is room for or one more.
 func drawCost(t *rapid.T, l *Limit, room int64) int64 {
 	capacity := l.Capacity()
+	if l.Algorithm == InFlight {
+		return min(1, rapid.Int64Range(0, 5).Draw(t, "slot"))
+	}
 	switch rapid.IntRange(0, 5).Draw(t, "cost kind") {
 	case 0:
 		return 1
@@ -175,7 +221,14 @@ func drawCost(t *rapid.T, l *Limit, room int64) int64 {
 func drawStep(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) step {
 	st := step{at: drawMoment(t, l, s, now, last)}
 	st.cost = drawCost(t, l, l.Look(s, st.at).Room)
-	switch rapid.IntRange(0, 15).Draw(t, "op") {
+	st.id = drawID(t, l)
+	switch rapid.IntRange(0, 17).Draw(t, "op") {
+	case 16:
+		st.op, st.back = Settle, drawBack(t, l, s, now, st.at, last)
+		st.used = drawCost(t, l, l.Look(s, st.at).Room)
+		st.id = ID(rapid.IntRange(1, 6).Draw(t, "reservation"))
+	case 17:
+		st.op = Renew
 	case 0:
 		st.op = TakeUpTo
 	case 1:
@@ -184,20 +237,33 @@ func drawStep(t *rapid.T, l *Limit, s *State, now Micros, last *Answer) step {
 		st.op = Charge
 	case 3, 4:
 		st.op = GiveBack
-		switch rapid.IntRange(0, 3).Draw(t, "back") {
-		case 0:
-			st.back = Oldest
-		case 1:
-			st.back = last.At
-		case 2:
-			st.back = ownTime(l, s, now)
-		default:
-			st.back = clamp(st.at-spread(t, "ago", -1, 3*l.Window), 1, MaxNow)
-		}
+		st.back = drawBack(t, l, s, now, st.at, last)
 	case 5:
 		if rapid.IntRange(0, 3).Draw(t, "reset") == 0 {
 			st.op = Reset
 		}
 	}
 	return st
+}
+
+// drawID returns the ID of a reservation, if the limit needs one: one of a few, so that they meet again.
+func drawID(t *rapid.T, l *Limit) ID {
+	if l.Algorithm != InFlight {
+		return 0
+	}
+	return ID(rapid.IntRange(1, int(min(l.Quota, 30))+3).Draw(t, "id"))
+}
+
+// drawBack returns the moment from which units are to be given back.
+func drawBack(t *rapid.T, l *Limit, s *State, now, at Micros, last *Answer) Micros {
+	switch rapid.IntRange(0, 3).Draw(t, "back") {
+	case 0:
+		return Oldest
+	case 1:
+		return last.At
+	case 2:
+		return ownTime(l, s, now)
+	default:
+		return clamp(at-spread(t, "ago", -1, 3*l.Window), 1, MaxNow)
+	}
 }

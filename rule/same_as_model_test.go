@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -9,20 +10,25 @@ import (
 // Does the implementation decide as the model does? Any limit, any script, every field.
 
 func TestSameAsModel(t *testing.T) {
+	decisions := 0
+	defer func() { t.Logf("%d decisions", decisions) }()
 	property(t, 2_000, func(t *rapid.T) {
 		l := drawLimit(t)
-		m, s := newModel(&l), State{}
+		m, s, memory := newModel(&l), State{}, newMemory()
 		now, last := drawOrigin(t, &l), Answer{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			if rapid.IntRange(0, 19).Draw(t, "change") == 0 {
 				l = drawChange(t, l)
 			}
 			st := drawStep(t, &l, &s, now, &last)
+			full := memory.look(t, &st)
 			before := s.Clone()
 			a, changed, cost := ask(t, &l, &s, st)
-			asks := []asked{{limit: &l, model: m, cost: st.cost, moment: st.back}}
-			want := decideModels(st.op, asks, st.at)[0]
-			want.RetryAfter, want.ResetAfter = a.RetryAfter, a.ResetAfter
+			asks := []asked{{limit: &l, model: m, cost: st.cost, used: st.used, moment: st.back, id: st.id}}
+			want := decideModels(st.op, asks, st.at, memory.of(st.id), full)[0]
+			want.RetryAfter, want.ResetAfter, want.NextAfter = a.RetryAfter, a.ResetAfter, a.NextAfter
+			memory.check(t, &st)
+			decisions++
 			if a != want || cost != asks[0].cost {
 				t.Fatalf("%+v\nasked: %+v\nstate: %+v\nmodel: %+v\nanswer:%+v\nwant:  %+v", l, st, before, m, a, want)
 			}
@@ -37,12 +43,54 @@ func TestSameAsModel(t *testing.T) {
 	})
 }
 
+// memory is what a store remembers of settlements: once for the rule, and once for the model.
+type memory struct {
+	memos  map[ID]*Memo
+	models map[ID]*settled
+}
+
+func newMemory() *memory { return &memory{map[ID]*Memo{}, map[ID]*settled{}} }
+
+func (m *memory) of(id ID) *settled {
+	if m.models[id] == nil {
+		m.models[id] = new(settled)
+	}
+	return m.models[id]
+}
+
+// look gives a Settle what is remembered of it. Now and then there is no room to remember it if it is new.
+func (m *memory) look(t *rapid.T, st *step) (full bool) {
+	if st.op != Settle {
+		return false
+	}
+	if known := m.memos[st.id]; known != nil {
+		st.memo = &Memo{Known: true, Back: slices.Clone(known.Back)}
+		return false
+	}
+	st.memo = &Memo{Full: rapid.IntRange(0, 9).Draw(t, "full") == 0}
+	return st.memo.Full
+}
+
+// check compares what is to be remembered, and remembers it.
+func (m *memory) check(t *rapid.T, st *step) {
+	if st.op != Settle {
+		return
+	}
+	if want := *m.of(st.id); want != nil && !slices.Equal(st.memo.Back, want) {
+		t.Fatalf("asked: %+v\nto be remembered: %+v, want %v", *st, *st.memo, want)
+	} else if st.memo.Changed && want == nil {
+		t.Fatalf("asked: %+v\nto be remembered without need: %+v", *st, *st.memo)
+	} else if want != nil {
+		m.memos[st.id] = st.memo
+	}
+}
+
 // drawChange returns another limit of the same shape.
 func drawChange(t *rapid.T, l Limit) Limit {
 	if l.Algorithm == SlidingWindow {
 		l.Overlap = Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
 	}
-	l.CountDenied = rapid.Bool().Draw(t, "count denied")
+	l.CountDenied = l.Algorithm != InFlight && rapid.Bool().Draw(t, "count denied")
 	if rapid.Bool().Draw(t, "beside") {
 		l.Quota = clamp(l.Quota+rapid.Int64Range(-1, 1).Draw(t, "quota"), 1, MaxQuota)
 		if n, err := l.Normalize(); err == nil {
@@ -61,22 +109,32 @@ func TestSeveralSameAsModels(t *testing.T) {
 			limits[i] = drawLimit(t)
 			asks[i] = asked{limit: &limits[i], model: newModel(&limits[i])}
 		}
-		now, answers := drawOrigin(t, &limits[0]), make([]Answer, n)
+		now, answers, memory := drawOrigin(t, &limits[0]), make([]Answer, n), newMemory()
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
 			lead := rapid.IntRange(0, n-1).Draw(t, "lead") // whose moments and costs this step goes by
 			st := drawStep(t, &limits[lead], &states[lead], now, &answers[lead])
+			st.id = ID(rapid.IntRange(1, 12).Draw(t, "id"))
+			full := memory.look(t, &st)
 			items := make([]Item, n)
 			for i := range items {
 				cost := st.cost
-				if rapid.IntRange(0, 3).Draw(t, "own cost") == 0 {
+				if limits[i].Algorithm == InFlight {
+					cost = min(1, cost)
+				} else if rapid.IntRange(0, 3).Draw(t, "own cost") == 0 {
 					cost = drawCost(t, &limits[i], limits[i].Look(&states[i], st.at).Room)
 				}
-				items[i] = Item{Limit: &limits[i], State: &states[i], Cost: cost, At: st.back}
-				asks[i].cost, asks[i].moment = cost, st.back
+				items[i] = Item{Limit: &limits[i], State: &states[i], Cost: cost, Used: st.used, At: st.back, ID: st.id}
+				asks[i].cost, asks[i].used, asks[i].moment, asks[i].id = cost, st.used, st.back, st.id
 			}
-			Decide(st.op, items, st.at, answers)
-			for i, want := range decideModels(st.op, asks, st.at) {
-				want.RetryAfter, want.ResetAfter = answers[i].RetryAfter, answers[i].ResetAfter
+			if st.op == Settle {
+				DecideSettle(items, st.memo, st.at, answers)
+			} else {
+				Decide(st.op, items, st.at, answers)
+			}
+			wants := decideModels(st.op, asks, st.at, memory.of(st.id), full)
+			memory.check(t, &st)
+			for i, want := range wants {
+				want.RetryAfter, want.ResetAfter, want.NextAfter = answers[i].RetryAfter, answers[i].ResetAfter, answers[i].NextAfter
 				if answers[i] != want {
 					t.Fatalf("%+v\nasked: %+v\nlimit %d answers: %+v\nwant: %+v", limits, st, i, answers[i], want)
 				}

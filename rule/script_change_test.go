@@ -9,7 +9,7 @@ func quota(n int64) func(*Limit) { return func(l *Limit) { l.Quota = n } }
 func burst(n int64) func(*Limit) { return func(l *Limit) { l.Burst = n } }
 
 func TestQuotaChangesOverAWindow(t *testing.T) {
-	play(t, Limit{Quota: 10, Window: minute}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, []step{
 		{at: 60 * second, cost: 10, want: allowed(0)},
 		{at: 61 * second, set: quota(20), cost: 5, want: allowed(5)},
 		// 15 are used of 5: 15*covered <= 5*60s at 160s, <= 4*60s at 164s.
@@ -21,7 +21,7 @@ func TestQuotaChangesOverAWindow(t *testing.T) {
 }
 
 func TestOverlapAndCountDeniedChange(t *testing.T) {
-	play(t, Limit{Quota: 10, Window: minute}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, []step{
 		{at: 60 * second, cost: 7, want: allowed(3)},
 		{at: 150 * second, cost: 0, want: allowed(6)}, // 3.5 rounded up
 		{at: 150 * second, set: func(l *Limit) { l.Overlap = Down }, cost: 0, want: allowed(7)},
@@ -50,20 +50,48 @@ func TestQuotaChangesOverALog(t *testing.T) {
 }
 
 func TestQuotaChangesOverABucket(t *testing.T) {
+	const hour = 60 * minute
+	both := func(quota, burst int64) func(*Limit) { return func(l *Limit) { l.Quota, l.Burst = quota, burst } }
 	play(t, Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second, Burst: 3}, []step{
-		{at: 100 * second, cost: 3, want: allowed(0).reset(15 * second)},
-		// It is full 15s later whatever it holds: at 115s all four are there, so it has one now.
+		{at: 100 * second, cost: 3, want: allowed(0).next(5 * second).reset(15 * second)},
+		// Three units are missing, of whatever it holds.
 		{at: 100 * second, set: burst(4), cost: 2, want: denied(1).retry(5 * second).reset(15 * second)},
 		{at: 100 * second, set: burst(2), cost: 0, want: denied(0).retry(5 * second)},
-		// Twice as fast, those 15s are six units.
-		{at: 100 * second, set: func(l *Limit) { l.Quota, l.Burst = 4, 6 }, cost: 1, want: denied(0).retry(2_500 * milli)},
-		{at: 100 * second, set: burst(7), cost: 1, want: allowed(0).reset(17_500 * milli)},
+		{at: 100 * second, set: both(4, 6), cost: 4, want: denied(3).retry(2_500 * milli).reset(7_500 * milli)},
+		{at: 100 * second, set: both(4, 7), cost: 4, want: allowed(0).next(2_500 * milli).reset(17_500 * milli)},
 	})
-	// What is left over of a microsecond by one quota is less than a microsecond by any other.
-	play(t, Limit{Algorithm: TokenBucket, Quota: 7_000, Window: milli, Burst: 1 << 20}, []step{
-		{at: 100 * second, cost: 6_999, want: allowed(1<<20 - 6_999).reset(milli)}, // 999us and 6000/7000
-		{at: 100 * second, set: quota(3), cost: 0, want: allowed(1<<20 - 3).reset(milli)},
-		{at: 100*second + 999, cost: 0, want: allowed(1<<20 - 1).reset(1)},
-		{at: 100*second + 1000, cost: 0, want: allowed(1 << 20).reset(0)},
+	// An upgrade: what was used is used, and refills at the new rate.
+	play(t, Limit{Algorithm: TokenBucket, Quota: 10, Window: hour, Burst: 10}, []step{
+		{at: hour, cost: 10, want: allowed(0).next(6 * minute).reset(hour)},
+		{at: hour, set: both(1000, 10), cost: 1, want: denied(0).retry(3_600 * milli).reset(36 * second)},
+		{at: hour + 3_600*milli - 1, cost: 1, want: denied(0).retry(1)},
+		{at: hour + 3_600*milli, cost: 1, want: allowed(0).next(3_600 * milli)},
+	})
+	// A downgrade: nothing is free at once.
+	play(t, Limit{Algorithm: TokenBucket, Quota: 1000, Window: hour, Burst: 10}, []step{
+		{at: hour, cost: 10, want: allowed(0).next(3_600 * milli).reset(36 * second)},
+		{at: hour, set: both(10, 10), cost: 1, want: denied(0).retry(6 * minute).reset(hour)},
+		{at: hour + 6*minute - 1, cost: 1, want: denied(0).retry(1)},
+		{at: hour + 6*minute, cost: 1, want: allowed(0).next(6 * minute)},
+	})
+	// A state ends a window after it was written, if it was full by then; from there on it is, whatever the limit is.
+	play(t, Limit{Algorithm: TokenBucket, Quota: 1000, Window: hour, Burst: 10}, []step{
+		{at: hour, cost: 10, want: allowed(0)},
+		{at: 2*hour - 1, set: both(1, 10), cost: 1, want: denied(0).retry(1).reset(1)},
+		{at: 2 * hour, cost: 10, want: allowed(0).next(hour).reset(10 * hour)},
+	})
+}
+
+// A debt from times of a larger burst is cut to what the smaller one can owe, as of when it was made, and no clock has moved.
+func TestBurstShrinks(t *testing.T) {
+	play(t, Limit{Algorithm: TokenBucket, Quota: 10, Window: 10 * second, Burst: 1000}, []step{
+		{at: 100 * second, cost: 1000, want: allowed(0).next(second).reset(1000 * second)},
+		{at: 100 * second, set: burst(5), cost: 1, want: denied(0).retry(11 * second).reset(15 * second)}, // 5 and a quota
+		{at: 111*second - 1, cost: 1, want: denied(0).retry(1)},
+		{at: 111 * second, op: Peek, cost: 1, want: allowed(1)},
+		// Not written yet: by the larger burst it owes as much as it did.
+		{at: 111 * second, set: burst(1000), cost: 12, want: denied(11).retry(second)},
+		{at: 111 * second, set: burst(5), cost: 1, want: allowed(0).next(second).reset(5 * second)},
+		{at: 111 * second, set: burst(1000), cost: 996, want: denied(995).retry(second)},
 	})
 }

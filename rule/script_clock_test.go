@@ -7,12 +7,12 @@ import "testing"
 
 func TestClockStepsBack(t *testing.T) {
 	// A request that read its clock early must not wipe the counts of those that were faster.
-	play(t, Limit{Quota: 5, Window: minute}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 5, Window: minute}, []step{
 		{at: 120 * second, cost: 5, want: allowed(0)},
 		{at: 119 * second, cost: 1, want: denied(0).deciding(120 * second)},
 		{at: 120 * second, cost: 1, want: denied(0)},
 	})
-	play(t, Limit{Quota: 5, Window: minute}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 5, Window: minute}, []step{
 		{at: 179 * second, cost: 2, want: allowed(3).deciding(179 * second)},
 		{at: 150 * second, cost: 1, want: allowed(2).deciding(150 * second)}, // still in the state's own part
 		{at: 180 * second, cost: 1, want: allowed(1)},                        // 3 from before, in full
@@ -26,15 +26,23 @@ func TestClockStepsBack(t *testing.T) {
 		{at: 30*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 30 * second, cost: 2, want: allowed(0)},
 	})
-	// A bucket knows only when it will be full. A step back makes that farther away, never nearer.
 	play(t, Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second}, []step{
 		{at: 100 * second, cost: 1, want: allowed(1)},
-		{at: 95 * second, cost: 1, want: denied(0).retry(5 * second).reset(10 * second)}, // full at 105s: it owes 10s, two units
+		{at: 95 * second, cost: 1, want: allowed(0).deciding(100 * second).next(10 * second).reset(15 * second)}, // charged at 100s
+		{at: 90 * second, cost: 1, want: denied(0).retry(15 * second)},
+		{at: 105*second - 1, cost: 1, want: denied(0).retry(1)},
+		{at: 105 * second, cost: 1, want: allowed(0)},
+	})
+	play(t, Limit{Algorithm: InFlight, Quota: 2, Window: 10 * second}, []step{
+		{at: 100 * second, cost: 1, id: 1, want: allowed(1)},
+		{at: 95 * second, cost: 1, id: 2, want: allowed(0).deciding(100 * second).next(15 * second)}, // held since 100s
+		{at: 95 * second, cost: 1, id: 3, want: denied(0).retry(15 * second)},
+		{at: 110 * second, cost: 1, id: 3, want: allowed(1)},
 	})
 }
 
 func TestClockOneWindowAheadIsKept(t *testing.T) {
-	play(t, Limit{Quota: 10, Window: minute}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, []step{
 		{at: 130 * second, cost: 10, want: allowed(0)}, // the window [120s, 180s)
 		{at: 60 * second, cost: 1, want: denied(0).deciding(120 * second).retry(126 * second)},
 		{at: 60*second - 1, cost: 1, want: denied(0).moved().deciding(60*second - 1)},
@@ -55,9 +63,9 @@ func TestClockJumpedWindow(t *testing.T) {
 		{at: 126*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 126 * second, cost: 1, want: allowed(0)},
 	}
-	play(t, Limit{Quota: 10, Window: minute}, script)
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, script)
 
-	play(t, Limit{Quota: 10, Window: minute, Anchor: First}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Anchor: First}, []step{
 		{at: 6000 * second, cost: 4, want: allowed(6)},
 		{at: 6070 * second, cost: 3, want: allowed(3)}, // 4 in the previous window, of which 50s are covered: 3.33, so 4
 		// Moved to 65s with both counts: the previous one is covered in full again.
@@ -67,12 +75,12 @@ func TestClockJumpedWindow(t *testing.T) {
 		{at: 185 * second, cost: 7, want: allowed(0)}, // and 3 in [125s, 185s), of which all are covered
 	})
 	// An admission writes it back as well, and with its charge.
-	play(t, Limit{Quota: 10, Window: minute}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, []step{
 		{at: 6000 * second, cost: 4, want: allowed(6)},
 		{at: 60 * second, cost: 3, want: allowed(3).moved()},
 		{at: 150 * second, cost: 0, want: allowed(6)}, // 7*30/60 = 3.5, so 4
 	})
-	play(t, Limit{Quota: 4, Window: 4 * second, Segments: 2, Overlap: Whole}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 4, Window: 4 * second, Segments: 2, Overlap: Whole}, []step{
 		{at: 6000 * second, cost: 1, want: allowed(3)},
 		{at: 6002 * second, cost: 2, want: allowed(1)},
 		{at: 6004 * second, cost: 1, want: allowed(0)},
@@ -144,28 +152,56 @@ func TestClockJumpedLogNearTheEpoch(t *testing.T) {
 func TestClockJumpedBucket(t *testing.T) {
 	limit := Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second, Burst: 3}
 	play(t, limit, []step{
-		{at: 6000 * second, cost: 1, want: allowed(2)}, // full at 6005s
-		// No charges make a bucket owe more than 15s to fill and 10s beyond; a window more than that is a jump.
-		{at: 5970 * second, cost: 1, want: denied(0).retry(25 * second)}, // owes 35s and may owe 10s
-		{at: 5970*second - 1, op: Peek, cost: 1, want: denied(0).moved().retry(5 * second)},
+		{at: 6000 * second, cost: 3, want: allowed(0)},
+		{at: 5990 * second, cost: 1, want: denied(0).deciding(6000 * second).retry(15 * second)},
+		{at: 5990*second - 1, op: Peek, cost: 1, want: denied(0).moved().retry(5 * second)},
+		// Moved back to 100s, with what is missing.
 		{at: 100 * second, cost: 1, want: denied(0).moved().retry(5 * second).reset(15 * second)},
 		{at: 105*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 105 * second, cost: 1, want: allowed(0)},
 	})
 	limit.CountDenied = true
 	play(t, limit, []step{
-		{at: 6000 * second, cost: 1, want: allowed(2)},
-		{at: 100 * second, cost: 1, want: denied(0).moved().retry(5 * second).reset(15 * second)},
+		{at: 6000 * second, cost: 2, want: allowed(1)},
+		{at: 100 * second, cost: 2, want: denied(0).moved().retry(10 * second).reset(15 * second)},
 		{at: 105 * second, cost: 1, want: allowed(0)},
+	})
+}
+
+// One unit of three was taken. However far the clock steps back, two are left; it is flagged when that is more than a window.
+func TestClockStepsBackOverABucket(t *testing.T) {
+	for _, back := range []struct {
+		by    Micros
+		flags Flags
+	}{{100 * milli, 0}, {500 * milli, 0}, {second, 0}, {second + 1, ClockMoved}, {1_500 * milli, ClockMoved}, {11_500 * milli, ClockMoved}} {
+		left := allowed(2)
+		left.flags = back.flags
+		play(t, Limit{Algorithm: TokenBucket, Quota: 10, Window: second, Burst: 3}, []step{
+			{at: 100 * second, cost: 1, want: allowed(2)},
+			{at: 100*second - back.by, op: Peek, cost: 2, want: left},
+			{at: 100*second - back.by, op: Peek, cost: 0, want: left},
+		})
+	}
+}
+
+func TestClockJumpedSlots(t *testing.T) {
+	play(t, Limit{Algorithm: InFlight, Quota: 2, Window: 10 * second}, []step{
+		{at: 6000 * second, cost: 1, id: 1, want: allowed(1)},
+		{at: 6004 * second, cost: 1, id: 2, want: allowed(0).next(6 * second)},
+		// Moved back by 5904s: to 96s and 100s.
+		{at: 100 * second, cost: 1, id: 3, want: denied(0).moved().retry(6 * second).reset(10 * second)},
+		{at: 101 * second, op: Renew, id: 2, want: allowed(0).granted(1).next(5 * second)},
+		{at: 106 * second, op: Renew, id: 1, want: denied(1).granted(0)},
 	})
 }
 
 // Every way of writing tells that the state was moved, for a metric counts it.
 func TestClockJumpedIsFlaggedByEveryOperation(t *testing.T) {
 	for _, l := range []Limit{
-		{Quota: 3, Window: 10 * second},
+		{Algorithm: SlidingWindow, Quota: 3, Window: 10 * second},
 		{Algorithm: FixedWindow, Quota: 3, Window: 10 * second},
 		{Algorithm: SlidingLog, Quota: 3, Window: 10 * second},
+		{Algorithm: TokenBucket, Quota: 3, Window: 10 * second},
 	} {
 		play(t, l, []step{
 			{at: 6000 * second, cost: 2, want: allowed(1)},

@@ -5,7 +5,7 @@ import "testing"
 // The scripts of what can be asked besides Take: charging regardless, taking up to so much, giving back, resetting.
 
 func TestGiveBackWindow(t *testing.T) {
-	limit := Limit{Quota: 10, Window: minute, Segments: 2, Overlap: Whole}
+	limit := Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Segments: 2, Overlap: Whole}
 	play(t, limit, []step{
 		{at: 60 * second, cost: 3, want: allowed(7)}, // part [60s, 90s)
 		{at: 90 * second, cost: 4, want: allowed(3)}, // part [90s, 120s)
@@ -48,7 +48,7 @@ func TestGiveBackFixedWindow(t *testing.T) {
 
 // A part with its units given back is still the state's own time, and a first request's window goes on from it.
 func TestGiveBackKeepsTheAnchor(t *testing.T) {
-	play(t, Limit{Quota: 10, Window: minute, Anchor: First}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Anchor: First}, []step{
 		{at: 7 * second, cost: 4, want: allowed(6)},
 		{at: 8 * second, op: GiveBack, cost: 4, back: 7 * second, want: allowed(10).granted(4)},
 		{at: 60 * second, cost: 10, want: allowed(0).reset(67 * second)}, // still of the window [7s, 67s)
@@ -77,19 +77,27 @@ func TestGiveBackBucket(t *testing.T) {
 	play(t, limit, []step{
 		{at: 100 * second, op: GiveBack, cost: 1, want: allowed(3).granted(0).reset(0)}, // never seen: nothing to give back
 		{at: 100 * second, cost: 3, want: allowed(0)},
-		{at: 101 * second, op: GiveBack, cost: 1, back: 100 * second, want: allowed(1).granted(1).reset(9 * second)},
-		{at: 101 * second, op: GiveBack, cost: 3, want: allowed(3).granted(2).reset(0)}, // it owed 9s, which is part of two units
+		// A fifth of a unit has been refilled since, and only the other four fifths are given back.
+		{at: 101 * second, op: GiveBack, cost: 1, back: 100 * second, want: allowed(1).granted(1).reset(10 * second)},
+		{at: 101 * second, op: GiveBack, cost: 3, want: allowed(3).granted(2).reset(0)}, // the oldest: all that is missing
 		{at: 101 * second, cost: 3, want: allowed(0)},
-		// What an empty bucket has filled since, it has filled whatever was taken then.
-		{at: 115*second - 1, op: GiveBack, cost: 1, back: 100 * second, want: allowed(3).granted(1).reset(0)},
-		{at: 115*second - 1, cost: 3, want: allowed(0)},
-		{at: 115 * second, op: GiveBack, cost: 1, back: 100 * second, want: allowed(0).granted(0)},
-		{at: 115 * second, op: GiveBack, cost: 1, want: allowed(1).granted(1)},
+		{at: 106*second - 1, op: GiveBack, cost: 1, back: 101 * second, want: allowed(1).granted(1)}, // a last trace of it
+		{at: 106 * second, op: GiveBack, cost: 1, back: 101 * second, want: allowed(1).granted(0)},   // it is there already
+		{at: 106 * second, op: GiveBack, cost: 1, want: allowed(2).granted(1)},
+		{at: 107 * second, op: GiveBack, cost: 1, back: 120 * second, want: allowed(3).granted(1).reset(0)},
+	})
+	// What was reserved is given back when nearly all of it has been refilled, and taken, meanwhile: it is not there twice.
+	play(t, Limit{Algorithm: TokenBucket, Quota: 100, Window: minute}, []step{
+		{at: 60 * second, cost: 100, want: allowed(0)},
+		{at: 120*second - 1, cost: 99, want: allowed(0)},
+		{at: 120*second - 1, op: GiveBack, cost: 100, back: 60 * second, want: allowed(1).granted(1)},
+		{at: 120*second - 1, cost: 100, want: denied(1)},
+		{at: 120*second - 1, cost: 2, want: denied(1).retry(600 * milli)},
 	})
 }
 
 func TestCharge(t *testing.T) {
-	play(t, Limit{Quota: 10, Window: minute}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, []step{
 		{at: 60 * second, op: Charge, cost: 0, want: allowed(10).reset(0)},
 		{at: 60 * second, op: Charge, cost: 25, want: allowed(0).reset(2 * minute)},
 		// 25*covered <= 9*60s when 21.6s are covered, at 158.4s.
@@ -121,7 +129,7 @@ func TestChargeBucket(t *testing.T) {
 		{at: 115*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 115 * second, cost: 1, want: allowed(0)},
 	})
-	// The clock stepped back, so that more is owed than a charge could make it: a charge must not make that less.
+	// The clock stepped back: it is charged as of the state's own time.
 	play(t, limit, []step{
 		{at: 100 * second, op: Charge, cost: 100, want: allowed(0).reset(25 * second)},
 		{at: 95 * second, op: Charge, cost: 1, want: allowed(0).reset(30 * second)},
@@ -131,7 +139,7 @@ func TestChargeBucket(t *testing.T) {
 
 func TestTakeUpTo(t *testing.T) {
 	for _, l := range []Limit{
-		{Quota: 10, Window: minute}, {Algorithm: FixedWindow, Quota: 10, Window: minute},
+		{Algorithm: SlidingWindow, Quota: 10, Window: minute}, {Algorithm: FixedWindow, Quota: 10, Window: minute},
 		{Algorithm: SlidingLog, Quota: 10, Window: minute}, {Algorithm: TokenBucket, Quota: 10, Window: minute},
 	} {
 		play(t, l, []step{
@@ -153,7 +161,7 @@ func TestTakeUpTo(t *testing.T) {
 
 func TestReset(t *testing.T) {
 	for _, l := range []Limit{
-		{Quota: 10, Window: minute}, {Quota: 10, Window: minute, Segments: 3, Anchor: First},
+		{Algorithm: SlidingWindow, Quota: 10, Window: minute}, {Algorithm: SlidingWindow, Quota: 10, Window: minute, Segments: 3, Anchor: First},
 		{Algorithm: FixedWindow, Quota: 10, Window: minute}, {Algorithm: SlidingLog, Quota: 10, Window: minute},
 		{Algorithm: TokenBucket, Quota: 10, Window: minute},
 	} {

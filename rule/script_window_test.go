@@ -6,7 +6,7 @@ import "testing"
 // used = whole parts + round(oldest part * what is covered of it / part).
 
 func TestOverlapUp(t *testing.T) {
-	play(t, Limit{Quota: 10, Window: minute}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, []step{
 		// Ten units in the window [60s, 120s). They begin to fade at 120s and have faded at 180s.
 		{at: 60 * second, cost: 10, want: allowed(0).reset(120 * second)},
 		// Nine must be left: 10*covered/60s <= 9 when 54s are covered, at 126s.
@@ -28,7 +28,7 @@ func TestOverlapUp(t *testing.T) {
 }
 
 func TestOverlapDown(t *testing.T) {
-	play(t, Limit{Quota: 10, Window: minute, Overlap: Down}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Overlap: Down}, []step{
 		// Nothing is left of ten once 10*covered < 60s, which is when 5.999999s are covered.
 		{at: 60 * second, cost: 10, want: allowed(0).reset(114*second + 1)},
 		// One fits once 10*covered < 10*60s: a microsecond into the next window.
@@ -41,7 +41,7 @@ func TestOverlapDown(t *testing.T) {
 }
 
 func TestOverlapWhole(t *testing.T) {
-	play(t, Limit{Quota: 10, Window: minute, Overlap: Whole}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Overlap: Whole}, []step{
 		{at: 119 * second, cost: 10, want: allowed(0).reset(61 * second)},
 		{at: 150 * second, cost: 1, want: denied(0).retry(30 * second)},
 		{at: 180*second - 1, cost: 1, want: denied(0).retry(1)},
@@ -50,7 +50,7 @@ func TestOverlapWhole(t *testing.T) {
 }
 
 func TestSegments(t *testing.T) {
-	play(t, Limit{Quota: 8, Window: minute, Segments: 4}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 8, Window: minute, Segments: 4}, []step{
 		// Two units in each of four parts of 15 seconds.
 		{at: 60 * second, cost: 2, want: allowed(6).reset(75 * second)},
 		{at: 75 * second, cost: 2, want: allowed(4).reset(75 * second)},
@@ -71,7 +71,7 @@ func TestSegments(t *testing.T) {
 }
 
 func TestSegmentsWhole(t *testing.T) {
-	play(t, Limit{Quota: 3, Window: 3 * second, Segments: 3, Overlap: Whole}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 3, Window: 3 * second, Segments: 3, Overlap: Whole}, []step{
 		{at: 10*second + 999_999, cost: 2, want: allowed(1).reset(3*second + 1)}, // part [10s, 11s)
 		{at: 12 * second, cost: 1, want: allowed(0).reset(4 * second)},           // part [12s, 13s)
 		{at: 13*second + 5, cost: 2, want: denied(0).retry(second - 5)},          // [10s, 11s) counts until 14s
@@ -82,7 +82,7 @@ func TestSegmentsWhole(t *testing.T) {
 }
 
 func TestAnchorFirst(t *testing.T) {
-	play(t, Limit{Quota: 10, Window: minute, Anchor: First}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute, Anchor: First}, []step{
 		{at: 5 * second, cost: 11, want: denied(10).retry(Never)}, // refused: stores no start
 		{at: 6 * second, cost: 0, want: allowed(10)},              // a peek: neither does it
 		{at: 7 * second, cost: 4, want: allowed(6).reset(2 * minute)},
@@ -101,7 +101,7 @@ func TestAnchorFirst(t *testing.T) {
 
 func TestAnchorFirstWithSegments(t *testing.T) {
 	// Three parts of 1s, and one more that the window covers partly: all is gone 4s after the part's start.
-	play(t, Limit{Quota: 6, Window: 3 * second, Segments: 3, Anchor: First, Overlap: Down}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 6, Window: 3 * second, Segments: 3, Anchor: First, Overlap: Down}, []step{
 		{at: 500 * milli, cost: 3, want: allowed(3)},                     // part [0.5s, 1.5s)
 		{at: 1_499_999, cost: 2, want: allowed(1)},                       // the same part
 		{at: 1_500_000, cost: 1, want: allowed(0).reset(3*second + 1)},   // part [1.5s, 2.5s): less than one at once when it fades
@@ -123,7 +123,7 @@ func TestAnchorFirstWithSegments(t *testing.T) {
 }
 
 func TestCountDenied(t *testing.T) {
-	play(t, Limit{Quota: 3, Window: minute, Overlap: Down, CountDenied: true}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 3, Window: minute, Overlap: Down, CountDenied: true}, []step{
 		{at: 60 * second, cost: 3, want: allowed(0)},
 		// The refusal is charged: four. 4*covered < 3*60s once 44.999999s are covered; less than one is left at 14.999999s.
 		{at: 61 * second, cost: 1, want: denied(0).retry(74*second + 1).reset(104*second + 1)},
@@ -142,7 +142,7 @@ func TestCountDenied(t *testing.T) {
 
 // A refusal of nothing counts nothing and does not move the window on, as the clock that then steps back shows.
 func TestCountDeniedOfNothing(t *testing.T) {
-	play(t, Limit{Quota: 3, Window: minute, CountDenied: true}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 3, Window: minute, CountDenied: true}, []step{
 		{at: 60 * second, op: Charge, cost: 12, want: allowed(0)},
 		{at: 130 * second, cost: 0, want: denied(0).retry(35 * second)}, // 12*covered <= 3*60s at 165s
 		{at: 110 * second, cost: 0, want: denied(0).deciding(110 * second)},
@@ -154,7 +154,7 @@ func TestCountDeniedKeepsHammerersOut(t *testing.T) {
 	for at := 61 * second; at < 600*second; at += second {
 		script = append(script, step{at: at, cost: 1, want: denied(0)})
 	}
-	play(t, Limit{Quota: 2, Window: minute, CountDenied: true, Overlap: Whole}, script)
+	play(t, Limit{Algorithm: SlidingWindow, Quota: 2, Window: minute, CountDenied: true, Overlap: Whole}, script)
 }
 
 func TestFixedWindow(t *testing.T) {
@@ -188,7 +188,7 @@ func TestFixedWindowCountDenied(t *testing.T) {
 }
 
 func TestCountsSaturate(t *testing.T) {
-	play(t, Limit{Quota: MaxQuota, Window: minute, CountDenied: true}, []step{
+	play(t, Limit{Algorithm: SlidingWindow, Quota: MaxQuota, Window: minute, CountDenied: true}, []step{
 		{at: 60 * second, cost: MaxQuota, want: allowed(0).reset(2 * minute)},
 		{at: 60 * second, cost: MaxQuota, want: denied(0).retry(2 * minute)}, // saturated: the count stays what it was
 		{at: 60 * second, op: Charge, cost: MaxQuota, want: allowed(0).reset(2 * minute)},

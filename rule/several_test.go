@@ -44,7 +44,7 @@ func (v *several) ask(op Op, at Micros, cost int64, wants ...want) {
 }
 
 func TestSeveralAllOrNothing(t *testing.T) {
-	v := newSeveral(t, Limit{Quota: 10, Window: minute}, Limit{Algorithm: FixedWindow, Quota: 3, Window: 10 * second})
+	v := newSeveral(t, Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute}, Limit{Algorithm: FixedWindow, Quota: 3, Window: 10 * second})
 	v.ask(Take, 60*second, 2, allowed(8), allowed(1))
 	v.ask(Take, 61*second, 2, allowed(8).granted(0), denied(1).retry(9*second))
 	v.ask(Peek, 61*second, 1, allowed(8), allowed(1))
@@ -60,7 +60,7 @@ func TestSeveralAllOrNothing(t *testing.T) {
 
 func TestSeveralTakeUpTo(t *testing.T) {
 	v := newSeveral(t,
-		Limit{Quota: 10, Window: minute},
+		Limit{Algorithm: SlidingWindow, Quota: 10, Window: minute},
 		Limit{Algorithm: SlidingLog, Quota: 4, Window: 10 * second},
 		Limit{Algorithm: TokenBucket, Quota: 6, Window: minute, Burst: 7},
 	)
@@ -92,7 +92,7 @@ func TestSeveralCountDenied(t *testing.T) {
 
 // Charging, giving back and resetting are done to each by itself.
 func TestSeveralOfEachVerb(t *testing.T) {
-	v := newSeveral(t, Limit{Quota: 2, Window: minute}, Limit{Algorithm: SlidingLog, Quota: 5, Window: minute})
+	v := newSeveral(t, Limit{Algorithm: SlidingWindow, Quota: 2, Window: minute}, Limit{Algorithm: SlidingLog, Quota: 5, Window: minute})
 	v.ask(Charge, 60*second, 3, allowed(0), allowed(2))
 	v.ask(Take, 60*second, 0, denied(0), allowed(2).granted(0))
 	v.ask(GiveBack, 60*second, 2, allowed(1).granted(2), allowed(4).granted(2))
@@ -103,7 +103,7 @@ func TestSeveralOfEachVerb(t *testing.T) {
 
 // A state that the clock left ahead is written back by a refusal of its own, and left alone by that of another.
 func TestSeveralAfterAClockJump(t *testing.T) {
-	v := newSeveral(t, Limit{Quota: 2, Window: minute}, Limit{Quota: 5, Window: minute})
+	v := newSeveral(t, Limit{Algorithm: SlidingWindow, Quota: 2, Window: minute}, Limit{Algorithm: SlidingWindow, Quota: 5, Window: minute})
 	v.ask(Take, 6000*second, 2, allowed(0), allowed(3))
 	v.ask(Take, 60*second, 1, denied(0).moved().retry(90*second), allowed(3).granted(0).moved())
 	v.ask(Take, 61*second, 1, denied(0).retry(89*second), allowed(3).granted(0).moved())

@@ -79,7 +79,7 @@ func (l *Limit) Cover(s, other *State, now Micros) {
 	case SlidingLog:
 		s.Log.cover(&other.Log, l.Window, now)
 	case TokenBucket:
-		l.coverBucket(s, other)
+		l.coverBucket(s, other, now)
 	case InFlight:
 		l.coverSlots(s, other, now)
 	default:

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Are RetryAfter and ResetAfter exact, for every algorithm and every combination of choices?
+// Are RetryAfter, NextAfter and ResetAfter exact, for every algorithm and every combination of choices?
 
 // everyChoice returns a limit without a size for each combination.
 func everyChoice() (limits []Limit) {
@@ -17,16 +17,19 @@ func everyChoice() (limits []Limit) {
 			Limit{Algorithm: TokenBucket, CountDenied: denied},
 			Limit{Algorithm: FixedWindow, Anchor: Clock, CountDenied: denied},
 			Limit{Algorithm: FixedWindow, Anchor: First, CountDenied: denied},
+			Limit{Algorithm: FixedWindow, Calendar: Day, Zone: "America/Sao_Paulo", CountDenied: denied},
+			Limit{Algorithm: FixedWindow, Calendar: Week, Zone: "Europe/Berlin", CountDenied: denied},
+			Limit{Algorithm: FixedWindow, Calendar: Month, Zone: "Asia/Kathmandu", CountDenied: denied},
 		)
 		for _, overlap := range []Overlap{Up, Down, Whole} {
 			for _, anchor := range []Anchor{Clock, First} {
 				for _, segments := range []int{1, 2, 7, 60, 64} {
-					limits = append(limits, Limit{Overlap: overlap, Anchor: anchor, Segments: segments, CountDenied: denied})
+					limits = append(limits, Limit{Algorithm: SlidingWindow, Overlap: overlap, Anchor: anchor, Segments: segments, CountDenied: denied})
 				}
 			}
 		}
 	}
-	return limits
+	return append(limits, Limit{Algorithm: InFlight})
 }
 
 func nameOfChoice(l Limit) string {
@@ -36,6 +39,9 @@ func nameOfChoice(l Limit) string {
 	}
 	if l.Algorithm == SlidingWindow || l.Algorithm == FixedWindow {
 		name += "/" + l.Anchor.String()
+	}
+	if l.Calendar != NoPeriod {
+		name += fmt.Sprintf("/%s/%s", l.Calendar, l.Zone)
 	}
 	if l.CountDenied {
 		name += "/count_denied"
@@ -86,7 +92,8 @@ func TestTimesAreExactOverAnyCounts(t *testing.T) {
 
 // drawCounts returns a window state with any counts, many of them 0 and many of about the size that matters.
 func drawCounts(t *rapid.T, l *Limit) State {
-	s := State{Start: l.startAt(drawOrigin(t, l)), Counts: make([]int64, l.Parts())}
+	origin := drawOrigin(t, l)
+	s := State{Start: startOf(l, origin), Counts: make([]int64, l.Parts())}
 	most := oneOf(t, "most", 3, max(1, l.Quota/int64(l.Parts())), l.Quota, MaxQuota)
 	for i := range s.Counts {
 		if rapid.Bool().Draw(t, "charged") {
@@ -94,4 +101,13 @@ func drawCounts(t *rapid.T, l *Limit) State {
 		}
 	}
 	return s
+}
+
+// startOf returns where the part of a window starts that begins at a moment.
+func startOf(l *Limit, at Micros) Micros {
+	if l.Calendar != NoPeriod {
+		start, _ := l.Bounds(at)
+		return start
+	}
+	return l.startAt(at)
 }

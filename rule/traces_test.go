@@ -41,7 +41,7 @@ type recorded struct {
 // limit returns the choices that reproduce a system.
 func (r *recording) limit(t *testing.T) Limit {
 	t.Helper()
-	l := Limit{Quota: r.Params.Limit, Window: Micros(r.Params.WindowMs) * milli}
+	l := Limit{Algorithm: SlidingWindow, Quota: r.Params.Limit, Window: Micros(r.Params.WindowMs) * milli}
 	switch r.Params.Algorithm {
 	case "slidingCounter": // Deno KV
 		l.Overlap, l.CountDenied = Down, true

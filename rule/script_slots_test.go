@@ -1,0 +1,92 @@
+package rule
+
+import "testing"
+
+// The scripts of in-flight limits: slots that are held until they are released, or until nobody renews them any more.
+
+func TestSlots(t *testing.T) {
+	play(t, Limit{Algorithm: InFlight, Quota: 2, Window: 30 * second}, []step{
+		{at: 100 * second, cost: 1, id: 1, want: allowed(1).reset(30 * second)},
+		{at: 110 * second, cost: 1, id: 2, want: allowed(0).next(20 * second).reset(30 * second)},
+		{at: 115 * second, cost: 1, id: 3, want: denied(0).retry(15 * second).reset(25 * second)},
+		{at: 115 * second, cost: 0, id: 3, want: allowed(0).next(15 * second)},
+		// Renewed, the first slot is held for longer, and the second runs out first.
+		{at: 120 * second, op: Renew, id: 1, want: allowed(0).granted(1).next(20 * second).reset(30 * second)},
+		{at: 140*second - 1, cost: 1, id: 3, want: denied(0).retry(1)},
+		{at: 140 * second, op: Renew, id: 2, want: denied(1).granted(0)}, // too late
+		{at: 140 * second, cost: 1, id: 3, want: allowed(0).next(10 * second)},
+		// Released by its ID, and only once.
+		{at: 141 * second, op: GiveBack, cost: 1, back: 100 * second, id: 1, want: allowed(1).granted(1)},
+		{at: 141 * second, op: GiveBack, cost: 1, back: 100 * second, id: 1, want: allowed(1).granted(0)},
+		{at: 141 * second, op: GiveBack, cost: 1, back: 110 * second, id: 2, want: allowed(1).granted(0)},
+		{at: 141 * second, op: Renew, id: 1, want: denied(1).granted(0)},
+	})
+}
+
+// A caller that did not hear the answer asks again: it gets the slot that it has, also if that was the last one.
+func TestSlotsTakenAgain(t *testing.T) {
+	play(t, Limit{Algorithm: InFlight, Quota: 2, Window: 30 * second}, []step{
+		{at: 100 * second, cost: 1, id: 1, want: allowed(1)},
+		{at: 101 * second, cost: 1, id: 1, want: allowed(1)},
+		{at: 102 * second, cost: 1, id: 2, want: allowed(0).next(29 * second)},
+		{at: 103 * second, op: Peek, cost: 1, id: 1, want: allowed(0)},
+		{at: 103 * second, op: Peek, cost: 1, id: 3, want: denied(0).retry(28 * second)},
+		{at: 103 * second, cost: 1, id: 1, want: allowed(0).next(29 * second)}, // renewed: now that of 102s is the first to run out
+		{at: 132*second - 1, cost: 1, id: 3, want: denied(0).retry(1)},
+		{at: 132 * second, cost: 1, id: 3, want: allowed(0).next(second)},
+	})
+}
+
+func TestSlotsOfManyAndFew(t *testing.T) {
+	play(t, Limit{Algorithm: InFlight, Quota: 3, Window: 30 * second}, []step{
+		{at: 100 * second, cost: 1, id: 1, want: allowed(2)},
+		{at: 101 * second, cost: 1, id: 2, want: allowed(1)},
+		{at: 102 * second, cost: 1, id: 3, want: allowed(0)},
+		// Fewer slots than are held: nobody loses one, two must go before another fits.
+		{at: 103 * second, set: quota(2), cost: 1, id: 4, want: denied(0).retry(28 * second)},
+		{at: 103 * second, op: Renew, id: 1, want: allowed(0).granted(1).next(29 * second)},
+		{at: 104 * second, op: GiveBack, cost: 1, back: 1, id: 2, want: allowed(0).granted(1)},
+		{at: 104 * second, op: GiveBack, cost: 1, back: 1, id: 3, want: allowed(1).granted(1)},
+		// Charged regardless, the slot that was renewed least recently goes.
+		{at: 105 * second, op: Charge, cost: 1, id: 5, want: allowed(0)},
+		{at: 106 * second, op: Charge, cost: 1, id: 6, want: allowed(0)},
+		{at: 106 * second, op: Renew, id: 1, want: denied(0).granted(0)},
+		{at: 106 * second, op: GiveBack, cost: 1, back: Oldest, want: allowed(1).granted(1)},
+		{at: 106 * second, op: Renew, id: 5, want: denied(1).granted(0)},
+		{at: 106 * second, op: Reset, want: allowed(2).reset(0)},
+		{at: 106 * second, op: Renew, id: 6, want: denied(2).granted(0)},
+	})
+}
+
+// A slot, a request and 700 tokens: all or nothing.
+func TestSlotsWithRates(t *testing.T) {
+	limits := []Limit{
+		normal(t, Limit{Algorithm: InFlight, Quota: 1, Window: 30 * second}),
+		normal(t, Limit{Algorithm: SlidingLog, Quota: 2, Window: minute}),
+		normal(t, Limit{Algorithm: TokenBucket, Quota: 1000, Window: minute}),
+	}
+	states := make([]State, len(limits))
+	ask := func(id ID, tokens int64, want ...bool) []Answer {
+		t.Helper()
+		items, answers := make([]Item, len(limits)), make([]Answer, len(limits))
+		for i, cost := range []int64{1, 1, tokens} {
+			items[i] = Item{Limit: &limits[i], State: &states[i], Cost: cost, ID: id}
+		}
+		Decide(Take, items, 100*second, answers)
+		for i := range want {
+			if answers[i].Allowed != want[i] {
+				t.Fatalf("limit %d of reservation %d: %+v, want %v", i, id, answers[i], want[i])
+			}
+		}
+		return answers
+	}
+	ask(1, 1_001, true, true, false)
+	if n := len(states[0].Slots); n != 0 {
+		t.Fatalf("%d slots are held by a request that was refused", n)
+	}
+	ask(1, 700, true, true, true)
+	ask(2, 100, false, true, true)
+	if a := ask(3, 301, false, true, false); a[1].Remaining != 1 || a[2].Remaining != 300 {
+		t.Fatalf("a refused request was charged: %+v", a)
+	}
+}
