@@ -35,7 +35,7 @@ BEGIN
                           -- missing, the rest in 1/span of a unit, until when; empty if the version before wrote it
     now bigint, at bigint, moved boolean, room bigint, -- the view
     place bigint, shift int, -- windows: where the current part starts, and by how many parts the counts are behind it
-    debt numeric, empty numeric, -- token-bucket: in 1/span of a unit
+    debt numeric, empty numeric, deepest numeric, -- token-bucket: in 1/span of a unit
     live bigint, behind bigint, -- sliding-log, in-flight: how many units count, and by how much their times are to be moved back
     allowed boolean, granted bigint, changed boolean,
     flags int             -- 4 if the reservation had been settled before, 8 if that cannot be remembered
@@ -45,7 +45,7 @@ EXCEPTION WHEN duplicate_object OR duplicate_table THEN
     SELECT string_agg(a.attname, ' ' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
     WHERE a.attrelid = to_regclass('{schema}.{prefix}item2') AND a.attnum > 0 AND NOT a.attisdropped
   ) IS DISTINCT FROM 'algorithm overlap anchored count_denied parts quota burst span part cost since used id bounds start rest more now at'
-      ' moved room place shift debt empty live behind allowed granted changed flags' THEN
+      ' moved room place shift debt empty deepest live behind allowed granted changed flags' THEN
     RAISE; -- it is another type
   END IF;
 END
@@ -121,10 +121,11 @@ BEGIN
   IF it.algorithm = 3 THEN
     it.debt := 0;
     it.empty := it.burst::numeric * it.span;
+    it.deepest := least(it.burst + it.quota, 9007199254740991)::numeric * it.span;
     IF cardinality(it.more) > 0 THEN
       ahead := it.more[1] - it.now;
       IF ahead > 0 OR it.now < it.more[4] THEN
-        it.debt := it.more[2]::numeric * it.span + it.more[3];
+        it.debt := least(it.more[2]::numeric * it.span + it.more[3], it.deepest);
       END IF;
       IF ahead > it.span THEN
         it.moved := true;
@@ -135,8 +136,9 @@ BEGIN
       END IF;
     ELSIF it.start >= it.now THEN
       it.debt := (it.start - it.now)::numeric * it.quota + least(it.rest, it.quota - 1);
+      it.moved := it.debt > it.deepest;
+      it.debt := least(it.debt, it.deepest);
     END IF;
-    it.debt := least(it.debt, it.empty + it.quota::numeric * it.span);
     it.room := CASE WHEN it.debt > it.empty THEN -1 ELSE div(it.empty - it.debt, it.span) END;
     RETURN it;
   END IF;
@@ -235,7 +237,7 @@ BEGIN
     it.live := least(it.live + n, it.quota);
     it.more := it.more[cardinality(it.more) - it.live + 1 :];
   ELSIF it.algorithm = 3 THEN
-    it.debt := least(it.debt + n::numeric * it.span, it.empty + it.quota::numeric * it.span);
+    it.debt := least(it.debt + n::numeric * it.span, it.deepest);
     it := {schema}.{prefix}write2(it);
   ELSIF it.algorithm = 4 THEN -- one slot, held by an id
     it := {schema}.{prefix}write2(it);

@@ -1,3 +1,15 @@
+-- Whether a cost passes. A slot that its reservation holds already is not another one.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}admits2(it {schema}.{prefix}item2) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+AS $admits2$
+BEGIN
+  IF it.cost <= it.room AND it.cost <= (CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END) THEN
+    RETURN true;
+  END IF;
+  RETURN it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NOT NULL;
+END
+$admits2$;
+
 -- A take of several charges: all of them, or none.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}take_all2(items {schema}.{prefix}item2[]) RETURNS {schema}.{prefix}item2[]
 LANGUAGE plpgsql IMMUTABLE
@@ -9,7 +21,7 @@ DECLARE
 BEGIN
   FOR i IN 1 .. cardinality(items) LOOP
     it := items[i];
-    it.allowed := it.cost <= it.room AND it.cost <= CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END;
+    it.allowed := {schema}.{prefix}admits2(it);
     every := every AND it.allowed;
     items[i] := it;
   END LOOP;
@@ -63,7 +75,7 @@ DECLARE
   moved CONSTANT boolean := it.moved AND op <> 5;
 BEGIN
   IF op = 2 THEN -- peek
-    it.allowed := it.cost <= it.room AND it.cost <= CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END;
+    it.allowed := {schema}.{prefix}admits2(it);
     RETURN it;
   ELSIF op = 7 THEN -- renew
     IF it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NULL THEN
