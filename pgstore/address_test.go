@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -25,8 +26,8 @@ func addressOf(t testing.TB, namespace string, limit slidegate.Limit, group, key
 }
 
 func TestAddresses(t *testing.T) {
-	hour := slidegate.Limit{Quota: 1, Window: time.Hour}
-	login := slidegate.Limit{Name: "login", Quota: 1, Window: time.Minute}
+	hour := slidegate.Limit{Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingWindow}
+	login := slidegate.Limit{Name: "login", Quota: 1, Window: time.Minute, Algorithm: slidegate.SlidingWindow}
 	for _, c := range []struct {
 		namespace        string
 		limit            slidegate.Limit
@@ -53,7 +54,7 @@ const shaOf476 = "e4079f4aaca50a45befd0258b5d39c93278d9d8d5ba46df6e93216a552f873
 type owner struct{ namespace, limit, group, key string }
 
 // letters are those that addresses are made of, so that they come close to one another.
-var letters = []string{"a", "b", ":", "::", "%", "%3A", "%25", "%sha256:", " ", "\x00", "\n", "\x7f", "\xff", "é", "-", "\"", "\\"}
+var letters = []string{"a", "b", ":", "::", "%", "%3A", "%25", "%sha256:", "%settled:", " ", "\x00", "\n", "\x7f", "\xff", "é", "-", "\"", "\\"}
 
 // drawOwner makes an owner of few letters.
 func drawOwner(random *rand.Rand, few []string) owner {
@@ -87,6 +88,9 @@ func TestAddressesAreApart(t *testing.T) {
 			t.Fatalf("%q and %q both have the address %q", before, o, a)
 		}
 		seen[a] = o
+		if strings.HasPrefix(a, "%settled:") {
+			t.Fatalf("%q has the address of a settlement, %q", o, a)
+		}
 		if len(a) > maxAddress || strings.ContainsFunc(a, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
 			t.Fatalf("%q has the address %q", o, a)
 		}
@@ -96,7 +100,7 @@ func TestAddressesAreApart(t *testing.T) {
 
 // The shape is part of the address, and what is not part of the shape is not.
 func TestAddressesOfShapes(t *testing.T) {
-	base := slidegate.Limit{Name: "n", Quota: 10, Window: time.Hour}
+	base := slidegate.Limit{Name: "n", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingWindow}
 	own := addressOf(t, "", base, "", "key")
 	for i, c := range []struct {
 		change func(*slidegate.Limit)
@@ -111,6 +115,7 @@ func TestAddressesOfShapes(t *testing.T) {
 		{func(l *slidegate.Limit) { l.Algorithm = slidegate.FixedWindow }, false},
 		{func(l *slidegate.Limit) { l.Algorithm = slidegate.SlidingLog }, false},
 		{func(l *slidegate.Limit) { l.Algorithm = slidegate.TokenBucket }, false},
+		{func(l *slidegate.Limit) { l.Algorithm = rule.InFlight }, false},
 	} {
 		l := base
 		c.change(&l)

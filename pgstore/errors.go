@@ -10,6 +10,7 @@ import (
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
+	newerFormat          = "SG001" // the functions' own
 )
 
 // fixes says what to do about errors that whoever set the server up can do something about.
@@ -28,6 +29,7 @@ var fixes = map[string]string{
 	"26000":          "a prepared statement is gone: behind PgBouncer use pgx.QueryExecModeExec",
 	"42P05":          "a prepared statement is there already: behind PgBouncer use pgx.QueryExecModeExec",
 	"08P01":          "the other end expects something else: behind PgBouncer use pgx.QueryExecModeExec",
+	newerFormat:      "a newer version of Slidegate wrote this state: upgrade this program",
 	deadlockDetected: "others locked the same keys in another order: nobody but this package should write to the table",
 	serializationFailure: "others charged the same keys, and the isolation level forbids to look again: " +
 		"let the role have default_transaction_isolation = 'read committed'",

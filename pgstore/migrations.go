@@ -47,7 +47,8 @@ func Migrations(opts Options) ([]Migration, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, opts.recorded(Migration{step.Version, step.Name, fill.Replace(step.Up), fill.Replace(step.Down)}))
+		step.Up, step.Down = fill.Replace(step.Up), fill.Replace(step.Down)
+		all = append(all, opts.recorded(step))
 	}
 	return all, nil
 }
@@ -64,8 +65,38 @@ func readStep(name string) (step Migration, err error) {
 		return step, err
 	}
 	down, err := stepFiles.ReadFile("migrations/" + name + ".down.sql")
-	step.Up, step.Down = string(up), string(down)
+	if err != nil {
+		return step, err
+	}
+	if step.Up, err = expand(string(up), step.Version >= formatStep); err == nil {
+		step.Down, err = expand(string(down), false)
+	}
 	return step, err
+}
+
+// formatStep is the step from which on rows have a format, and functions refuse those that they cannot read.
+const formatStep = 6
+
+// expand puts a file that a step repeats in the place of {again file}, and the condition on rows that can be read in that of
+// {readable alias}, if there is one.
+func expand(text string, formatted bool) (string, error) {
+	before, rest, found := strings.Cut(text, "{again ")
+	if found {
+		name, after, _ := strings.Cut(rest, "}")
+		again, err := stepFiles.ReadFile("migrations/" + name + ".sql")
+		if err != nil {
+			return "", err
+		}
+		text = before + string(again) + after
+	}
+	for _, alias := range []string{"s", "t"} {
+		condition := ""
+		if formatted {
+			condition = fmt.Sprintf(" AND (%[1]s.format IS NULL OR %[1]s.format <= 2 OR {schema}.{prefix}readable(%[1]s.format))", alias)
+		}
+		text = strings.ReplaceAll(text, "{readable "+alias+"}", condition)
+	}
+	return text, nil
 }
 
 // recorded returns a step that waits for others who migrate the same schema, and keeps account of itself in the table of versions,

@@ -51,6 +51,7 @@ type Store struct {
 	opts     Options
 	take     string // statements
 	takeMany string
+	single   string
 	decide   string
 	expire   string
 	place    string
@@ -100,7 +101,8 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 			$9::bigint, $10::bigint, $11::bigint)`,
 		takeMany: "SELECT " + name + `take_many($1::text[], $2::bigint, $3::bigint, $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
 			$8::bigint[])`,
-		decide: "SELECT " + name + "decide($1::text[], $2::bigint[])",
+		single: "SELECT " + name + "single2($1::text, $2::bigint[])",
+		decide: "SELECT " + name + "decide2($1::text[], $2::bigint[])",
 		expire: "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
 		place:  "SELECT " + name + "place()",
 	}, nil

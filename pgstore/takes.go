@@ -18,14 +18,11 @@ type entry struct{ from, to int }
 
 const maxRun = maxCall // a cost times this must not exceed 63 bits
 
-// arePairs tells whether there is a short way for all requests of a batch.
+// arePairs reports whether there is a short way for all requests of a batch.
 func arePairs(batch []store.Request, parts []part) bool {
 	for i := range parts {
 		r := &batch[parts[i].request]
-		if r.Op != rule.Take || len(r.Charges) != 1 {
-			return false
-		}
-		if n := r.Charges[0].Limit.Rule().Parts(); n != 1 && n != 2 {
+		if r.Op != rule.Take || len(r.Charges) != 1 || !r.Charges[0].Limit.Rule().IsPair() {
 			return false
 		}
 	}

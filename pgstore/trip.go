@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -58,9 +57,10 @@ func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 	short := arePairs(batch, t.parts) && t.planRuns(batch)
 	var statement string
 	switch {
+	case !short && t.plan(s, batch):
+		statement = s.single
 	case !short:
 		statement = s.decide
-		t.plan(s, batch)
 	case len(t.entries) == 1:
 		statement = s.take
 		t.planTake(s, batch)
@@ -69,10 +69,18 @@ func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 		t.planTakes(s, batch)
 	}
 	err := s.call(ctx, statement, t)
-	if err == nil && short {
+	switch {
+	case err != nil:
+	case short:
 		err = t.readTakes(batch)
-	} else if err == nil {
-		err = t.read(batch)
+	default:
+		if now, outside := t.outside(); outside { // this machine's clock is days off
+			t.planBounds(batch, now)
+			err = s.call(ctx, statement, t)
+		}
+		if err == nil {
+			err = t.read(batch)
+		}
 	}
 	for i := range t.parts {
 		batch[t.parts[i].request].Err = err
@@ -106,92 +114,6 @@ func (t *trip) address(s *Store, batch []store.Request) {
 			t.parts = append(t.parts, part{string(t.text), i, j})
 		}
 	}
-}
-
-// plan writes a batch as decide reads it.
-func (t *trip) plan(s *Store, batch []store.Request) {
-	several := int64(0)
-	for i := range t.parts {
-		t.addresses = append(t.addresses, t.parts[i].address)
-		if t.parts[i].of > 0 {
-			several = 1
-		}
-	}
-	slices.Sort(t.addresses)
-	t.addresses = slices.Compact(t.addresses)
-	t.numbers = append(t.numbers, s.now(), s.commit(), int64(len(t.parts)), several)
-	for i := range t.parts {
-		a := &t.parts[i]
-		r := &batch[a.request]
-		charge := &r.Charges[a.of]
-		l := charge.Limit.Rule()
-		part := l.Window
-		if l.Algorithm == rule.SlidingWindow {
-			part /= rule.Micros(l.Segments)
-		}
-		place, _ := slices.BinarySearch(t.addresses, a.address)
-		t.numbers = append(t.numbers,
-			int64(place+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(l.Algorithm), int64(l.Overlap), bit(l.Anchor == rule.First),
-			bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
-	}
-	t.args = append(t.args, t.addresses, t.numbers)
-}
-
-func bit(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// read derives the answers from what decide returned.
-func (t *trip) read(batch []store.Request) error {
-	reply := t.reply
-	var counts [rule.MaxSegments + 1]int64
-	for i := range t.parts {
-		a := &t.parts[i]
-		l := batch[a.request].Charges[a.of].Limit.Rule()
-		if len(reply) < 6 || reply[5] < 0 || int64(len(reply)-6) < reply[5] {
-			return fmt.Errorf("pgstore: %w", errReply)
-		}
-		length := int(reply[5])
-		answer, ok := derive(l, reply[:6], reply[6:6+length], counts[:l.Parts()])
-		if !ok {
-			return fmt.Errorf("pgstore: %w", errReply)
-		}
-		batch[a.request].Answers[a.of] = answer
-		reply = reply[6+length:]
-	}
-	if len(reply) > 0 {
-		return fmt.Errorf("pgstore: %w", errReply)
-	}
-	return nil
-}
-
-// derive makes an answer of what was decided and of the state after that.
-func derive(l *rule.Limit, decided, told, counts []int64) (answer rule.Answer, ok bool) {
-	now, flags, granted, cost, at := decided[0], decided[1], decided[2], decided[3], decided[4]
-	allowed, moved := flags&1 != 0, flags&2 != 0
-	s := rule.State{}
-	switch {
-	case l.Algorithm == rule.SlidingLog:
-		if len(told) != 3 {
-			return answer, false
-		}
-		return l.AnswerLog(told[0], rule.Micros(told[1]), rule.Micros(told[2]), rule.Micros(now), rule.Micros(at), moved, cost, granted, allowed), true
-	case len(told) == 0:
-		if l.Algorithm != rule.TokenBucket {
-			s.Start = rule.Absent
-		}
-	case l.Algorithm == rule.TokenBucket && len(told) == 2:
-		s.Start, s.Rest = rule.Micros(told[0]), told[1]
-	case l.Algorithm != rule.TokenBucket && len(told) == 1+len(counts):
-		copy(counts, told[1:])
-		s.Start, s.Counts = rule.Micros(told[0]), counts
-	default:
-		return answer, false
-	}
-	return finish(l, &s, rule.Micros(now), cost, granted, allowed, moved), true
 }
 
 // finish makes an answer of a state after the decision.

@@ -22,7 +22,7 @@ AS $take$
 DECLARE
   now bigint; seen bigint; s bigint; c bigint; p bigint; at bigint; used bigint; admitted bigint; moved int; ahead bigint; charged bigint;
 BEGIN
-  SELECT t.version, t.start, t.current, t.previous INTO seen, s, c, p FROM {schema}.{prefix}state t WHERE t.address = place;
+  SELECT t.version, t.start, t.current, t.previous INTO seen, s, c, p FROM {schema}.{prefix}state t WHERE t.address = place{readable t};
   LOOP
     IF moment < 0 THEN
       now := date_part('epoch', clock_timestamp()) * 1000000;
@@ -79,7 +79,7 @@ BEGIN
     END IF;
     EXIT WHEN FOUND;
     SELECT t.version, t.start, t.current, t.previous INTO seen, s, c, p
-    FROM {schema}.{prefix}state t WHERE t.address = place FOR UPDATE;
+    FROM {schema}.{prefix}state t WHERE t.address = place{readable t} FOR UPDATE;
   END LOOP;
   RETURN ARRAY[now, s, c, p, 2 * admitted + moved];
 END
@@ -136,7 +136,7 @@ BEGIN
                 FROM unnest(addresses, kinds, quotas, spans, costs, counts)
                   WITH ORDINALITY u(address, kind, quota, span, cost, times, i)
                 LEFT JOIN LATERAL (
-                  SELECT s.version, s.start, s.current, s.previous FROM {schema}.{prefix}state s WHERE s.address = u.address LIMIT 1
+                  SELECT s.version, s.start, s.current, s.previous FROM {schema}.{prefix}state s WHERE s.address = u.address{readable s} LIMIT 1
                 ) t ON true
                 OFFSET 0
               ) f OFFSET 0

@@ -31,7 +31,7 @@ func BenchmarkTake(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	limit, err := slidegate.Bind("bench", slidegate.Limit{Name: "allow", Quota: 1 << 40, Window: time.Hour})
+	limit, err := slidegate.Bind("bench", slidegate.Limit{Name: "allow", Quota: 1 << 40, Window: time.Hour, Algorithm: slidegate.SlidingWindow})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func BenchmarkTake(b *testing.B) {
 			}
 		}
 	}
-	full, err := slidegate.Bind("bench", slidegate.Limit{Name: "allow", Quota: 1, Window: time.Hour})
+	full, err := slidegate.Bind("bench", slidegate.Limit{Name: "allow", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingWindow})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -34,8 +34,11 @@ func TestWorker(t *testing.T) {
 		if err == nil {
 			err = connectAll(pool)
 		}
-		if kind == "history" {
+		switch kind {
+		case "history":
 			return history.Job(store, pool.Ping), err
+		case "settle":
+			return func(order []byte) (any, error) { return settleAll(t, pool, order) }, nil // connections are ended, maybe at once
 		}
 		return func(order []byte) (any, error) { return race(store, order) }, err
 	})
@@ -78,8 +81,8 @@ var raceLimits = []slidegate.Limit{
 	{Name: "log", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 	{Name: "fixed", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
 	{Name: "parts", Quota: raceQuota, Window: time.Hour, Segments: 60, Anchor: slidegate.AnchorFirst},
-	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
 	{Name: "denied", Quota: raceQuota, Window: time.Hour, Algorithm: slidegate.SlidingLog, CountDenied: true},
+	{Name: "slots", Quota: raceQuota, Window: time.Hour, Algorithm: rule.InFlight},
 }
 
 // raceOrder is what a process is told to do in a round.
@@ -95,7 +98,7 @@ func TestProcessesNeverOver(t *testing.T) {
 	t.Parallel()
 	server := migrated(t, pgtest.Shared(t), pgstore.Options{})
 	processes := workers.Start(t, raceProcesses, "race "+server.URL("pool_max_conns=16"))
-	for round := range 20 {
+	for round := range 4 * len(raceLimits) {
 		order := raceOrder{Limit: round / 2 % len(raceLimits), Keys: []string{fmt.Sprintf("round-%d", round)}}
 		if round%2 == 1 {
 			key := order.Keys[0]
@@ -174,13 +177,12 @@ func together(n int, do func(i int) (int64, error)) (int64, error) {
 	return sum.Load(), nil
 }
 
-// take asks for charges in one request, and returns what the first was granted.
+// take asks for charges in one request, and for a slot that nobody else holds, and returns what the first was granted.
 func take(st store.Store, charges ...store.Charge) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
 	answers := make([]rule.Answer, len(charges))
-	id := rule.ID(rand.Uint64()) // of the slot, if it takes one
-	err := st.Apply(ctx, []store.Request{{Op: rule.Take, ID: id, Charges: charges, Answers: answers}})
+	err := st.Apply(ctx, []store.Request{{Op: rule.Take, ID: rule.ID(rand.Uint64()), Charges: charges, Answers: answers}})
 	return answers[0].Granted, err
 }
 

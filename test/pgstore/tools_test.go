@@ -115,8 +115,11 @@ var oddOptions = []pgstore.Options{
 // decides, and Migrate has nothing left to do.
 func TestToolsFromEmpty(t *testing.T) {
 	t.Parallel()
-	for _, tool := range appliers {
+	for n, tool := range appliers {
 		for i, opts := range oddOptions {
+			if n > 0 && i%2 == 1 {
+				continue // the statements are the same for all tools; these names stand for those
+			}
 			t.Run(fmt.Sprintf("%s %d", tool.name, i), func(t *testing.T) {
 				t.Parallel()
 				server := pgtest.Shared(t)
@@ -214,6 +217,9 @@ func TestMigratePartly(t *testing.T) {
 	steps := kit.Must(pgstore.Migrations(opts))(t)
 	for _, recorded := range []bool{true, false} { // earlier versions of the steps did not record themselves
 		for n := range len(steps) + 1 {
+			if !recorded && n != 1 && n != firstEdition {
+				continue
+			}
 			server := pgtest.Shared(t)
 			pool := server.Pool(t)
 			tool := gooseFor(t, server.URL(), opts, 0)
@@ -225,7 +231,7 @@ func TestMigratePartly(t *testing.T) {
 				}
 			}
 			var all sync.WaitGroup
-			for range 10 {
+			for range 3 {
 				all.Go(func() {
 					if err := pgstore.Migrate(context.Background(), pool, opts); err != nil {
 						t.Errorf("after %d steps, recorded %v: %v", n, recorded, err)

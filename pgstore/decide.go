@@ -1,0 +1,207 @@
+package pgstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// The long way: any operations over any limits, decided by the function decide2, or by single2 where there is one charge only.
+
+const (
+	header      = 5  // numbers before those of the charges
+	plainStride = 14 // numbers of every charge,
+	longStride  = 22 // and with those that only reservations and calendars need
+	bounds      = 18 // where those of a calendar begin
+)
+
+var errOutside = errors.New("pgstore: the server's clock jumped to another period of a calendar between two calls: try again")
+
+// plan writes a batch as decide2 reads it, or as single2 does if it is for that.
+func (t *trip) plan(s *Store, batch []store.Request) (single bool) {
+	locked, stride := int64(0), plainStride
+	for i := range t.parts {
+		a := &t.parts[i]
+		r := &batch[a.request]
+		t.addresses = append(t.addresses, a.address)
+		l := r.Charges[a.of].Limit.Rule()
+		if memory, _ := memoOf(r); a.of > 0 || memory > 0 {
+			locked = 1
+		}
+		if r.Op == rule.Settle || l.Algorithm == rule.InFlight || l.Calendar != rule.NoPeriod {
+			stride = longStride
+		}
+	}
+	slices.Sort(t.addresses)
+	t.addresses = slices.Compact(t.addresses)
+	t.numbers = append(t.numbers, s.now(), s.commit(), int64(len(t.parts)), locked, int64(stride))
+	for i := range t.parts {
+		t.planCharge(batch, &t.parts[i])
+		if stride == longStride {
+			t.planReservation(&batch[t.parts[i].request], t.parts[i].of)
+		}
+	}
+	if stride == longStride {
+		now := rule.Micros(t.numbers[0])
+		if now < 0 {
+			now = rule.Micros(time.Now().UnixMicro())
+		}
+		t.planBounds(batch, now)
+	}
+	if len(t.parts) == 1 && locked == 0 {
+		t.args = append(t.args, t.addresses[0], t.numbers)
+		return true
+	}
+	t.args = append(t.args, t.addresses, t.numbers)
+	return false
+}
+
+func (t *trip) planCharge(batch []store.Request, a *part) {
+	r := &batch[a.request]
+	charge := &r.Charges[a.of]
+	l := charge.Limit.Rule()
+	part := l.Window
+	if l.Algorithm == rule.SlidingWindow {
+		part /= rule.Micros(l.Segments)
+	}
+	place, _ := slices.BinarySearch(t.addresses, a.address)
+	t.numbers = append(t.numbers,
+		int64(place+1), int64(r.Op), int64(len(r.Charges)-a.of), int64(l.Algorithm.Code()), int64(l.Overlap), bit(l.Anchor == rule.First),
+		bit(l.CountDenied), int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At))
+}
+
+// memoOf returns how long a settlement is remembered, and how many are: as long and as many as any of its charges wants. It is 0 for
+// other requests, and for those that only release slots.
+func memoOf(r *store.Request) (memory rule.Micros, most int64) {
+	if r.Op == rule.Settle {
+		for i := range r.Charges {
+			l := r.Charges[i].Limit.Rule()
+			memory, most = max(memory, l.Memory()), max(most, l.Settlements())
+		}
+	}
+	return memory, most
+}
+
+// planReservation writes what a charge of a reservation has besides, and leaves room for a calendar.
+func (t *trip) planReservation(r *store.Request, of int) {
+	memory, most := memoOf(r)
+	t.numbers = append(t.numbers, r.Charges[of].Used, int64(r.ID), int64(memory), most, 0, 0, 0, 0)
+}
+
+// planBounds writes the periods of calendars around now: the one before, the current one and the next, which is enough where the
+// server's clock differs by less than the shortest of them.
+func (t *trip) planBounds(batch []store.Request, now rule.Micros) {
+	for i := range t.parts {
+		l := batch[t.parts[i].request].Charges[t.parts[i].of].Limit.Rule()
+		if l.Calendar == rule.NoPeriod {
+			continue
+		}
+		at := t.numbers[header+longStride*i+bounds:]
+		current, next := l.Bounds(now)
+		previous, _ := l.Bounds(current - 1)
+		_, end := l.Bounds(next)
+		at[0], at[1], at[2], at[3] = int64(previous), int64(current), int64(next), int64(end)
+	}
+}
+
+// outside returns the server's time if it lies outside of the periods that were sent, so that nothing was decided.
+func (t *trip) outside() (now rule.Micros, outside bool) {
+	if len(t.reply) != 2 || t.reply[0] != -1 {
+		return 0, false
+	}
+	return rule.Micros(t.reply[1]), true
+}
+
+func bit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// read derives the answers from what decide2 returned.
+func (t *trip) read(batch []store.Request) error {
+	if _, outside := t.outside(); outside {
+		return errOutside
+	}
+	reply := t.reply
+	var counts [rule.MaxSegments + 1]int64
+	for i := range t.parts {
+		a := &t.parts[i]
+		l := batch[a.request].Charges[a.of].Limit.Rule()
+		if len(reply) < 6 || reply[5] < 0 || int64(len(reply)-6) < reply[5] {
+			return fmt.Errorf("pgstore: %w", errReply)
+		}
+		length := int(reply[5])
+		answer, ok := derive(l, reply[:6], reply[6:6+length], counts[:l.Parts()])
+		if !ok {
+			return fmt.Errorf("pgstore: %w", errReply)
+		}
+		batch[a.request].Answers[a.of] = answer
+		reply = reply[6+length:]
+	}
+	if len(reply) > 0 {
+		return fmt.Errorf("pgstore: %w", errReply)
+	}
+	return nil
+}
+
+// The flags that a reply has for a charge.
+const (
+	flagAllowed = 1 << iota
+	flagMoved
+	flagRepeated
+	flagUnsettled
+)
+
+// derive makes an answer of what was decided and of the state after that.
+func derive(l *rule.Limit, decided, told, counts []int64) (answer rule.Answer, ok bool) {
+	now, flags, granted, cost, at := rule.Micros(decided[0]), decided[1], decided[2], decided[3], rule.Micros(decided[4])
+	allowed, moved := flags&flagAllowed != 0, flags&flagMoved != 0
+	if l.Algorithm == rule.SlidingLog || l.Algorithm == rule.InFlight {
+		if len(told) != 3 {
+			return answer, false
+		}
+		answer = l.AnswerLog(told[0], rule.Micros(told[1]), rule.Micros(told[2]), now, at, moved, cost, granted, allowed)
+	} else {
+		s, ok := stateOf(l, told, counts)
+		if !ok || len(told) == 0 && !allowed && cost <= l.Capacity() { // nobody is refused by a limit that was never charged
+			return answer, false
+		}
+		answer = finish(l, &s, now, cost, granted, allowed, moved)
+	}
+	if flags&flagRepeated != 0 {
+		answer.Flags |= rule.Repeated
+	}
+	if flags&flagUnsettled != 0 {
+		answer.Flags |= rule.Unsettled
+	}
+	return answer, true
+}
+
+// stateOf returns the state that a function told of.
+func stateOf(l *rule.Limit, told, counts []int64) (s rule.State, ok bool) {
+	bucket := l.Algorithm == rule.TokenBucket
+	if bucket && len(told) > 1 && slices.Min(told[1:]) < 0 {
+		return s, false
+	}
+	switch {
+	case len(told) == 0 && bucket:
+	case len(told) == 0:
+		s.Start = rule.Absent
+	case bucket && len(told) == 2:
+		s = rule.LegacyBucket(rule.Micros(told[0]), told[1])
+	case bucket && len(told) == 4:
+		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(told[0]), told[1], told[2], rule.Micros(told[3])
+	case !bucket && len(told) == 1+len(counts):
+		copy(counts, told[1:])
+		s.Start, s.Counts = rule.Micros(told[0]), counts
+	default:
+		return s, false
+	}
+	return s, true
+}

@@ -1,0 +1,12 @@
+DROP FUNCTION IF EXISTS {schema}.{prefix}decide2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}outside2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}remember2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}recall2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}tell2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}save2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}load2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}request2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}apply2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}settle2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}take_all2;
+DROP FUNCTION IF EXISTS {schema}.{prefix}admits2;

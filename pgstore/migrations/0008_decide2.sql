@@ -1,0 +1,450 @@
+-- Whether a cost passes. A slot that its reservation holds already is not another one.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}admits2(it {schema}.{prefix}item2) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+AS $admits2$
+BEGIN
+  IF it.cost <= it.room AND it.cost <= (CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END) THEN
+    RETURN true;
+  END IF;
+  RETURN it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NOT NULL;
+END
+$admits2$;
+
+-- A take of several charges: all of them, or none.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}take_all2(items {schema}.{prefix}item2[]) RETURNS {schema}.{prefix}item2[]
+LANGUAGE plpgsql IMMUTABLE
+AS $take_all2$
+DECLARE
+  it {schema}.{prefix}item2;
+  every boolean := true;
+  capacity bigint;
+BEGIN
+  FOR i IN 1 .. cardinality(items) LOOP
+    it := items[i];
+    it.allowed := {schema}.{prefix}admits2(it);
+    every := every AND it.allowed;
+    items[i] := it;
+  END LOOP;
+  FOR i IN 1 .. cardinality(items) LOOP
+    it := items[i];
+    capacity := CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END;
+    IF NOT it.allowed AND it.count_denied AND it.cost > 0 AND it.cost <= capacity THEN
+      IF it.algorithm = 3 THEN
+        it.debt := greatest(it.debt, it.empty); -- a refusal empties a bucket, never below empty
+        items[i] := {schema}.{prefix}write2(it);
+      ELSE
+        items[i] := {schema}.{prefix}charge2(it, it.cost);
+      END IF;
+    ELSIF NOT it.allowed AND it.moved THEN
+      items[i] := {schema}.{prefix}write2(it);
+    ELSIF every THEN
+      IF it.cost > 0 THEN
+        it := {schema}.{prefix}charge2(it, it.cost);
+      END IF;
+      it.granted := it.cost;
+      items[i] := it;
+    END IF;
+  END LOOP;
+  RETURN items;
+END
+$take_all2$;
+
+-- Replaces the cost of a reservation by what was used, and releases its slot. What that gave back is granted, or minus what it charged.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}settle2(it {schema}.{prefix}item2) RETURNS {schema}.{prefix}item2
+LANGUAGE plpgsql IMMUTABLE
+AS $settle2$
+BEGIN
+  IF it.algorithm = 4 THEN
+    RETURN {schema}.{prefix}give_back2(it, 1, 1); -- by its id, whatever the moment
+  ELSIF it.used < it.cost THEN
+    RETURN {schema}.{prefix}give_back2(it, it.cost - it.used, it.since);
+  ELSIF it.used > it.cost THEN
+    it := {schema}.{prefix}charge2(it, it.used - it.cost);
+    it.granted := it.cost - it.used;
+  END IF;
+  RETURN it;
+END
+$settle2$;
+
+-- One operation on one item that has been looked at, for those that do not depend on other items.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}apply2(op bigint, it {schema}.{prefix}item2, flags int, back bigint)
+RETURNS {schema}.{prefix}item2
+LANGUAGE plpgsql IMMUTABLE
+AS $apply2$
+DECLARE
+  moved CONSTANT boolean := it.moved AND op <> 5;
+BEGIN
+  IF op = 2 THEN -- peek
+    it.allowed := {schema}.{prefix}admits2(it);
+    RETURN it;
+  ELSIF op = 7 THEN -- renew
+    IF it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NULL THEN
+      it.allowed := false;
+    ELSIF it.algorithm = 4 THEN
+      it := {schema}.{prefix}charge2(it, 1);
+      it.granted := 1;
+    END IF;
+    RETURN it;
+  ELSIF op = 3 THEN -- charge
+    IF it.cost > 0 THEN
+      it := {schema}.{prefix}charge2(it, it.cost);
+    END IF;
+    it.granted := it.cost;
+  ELSIF op = 4 THEN -- give back
+    it := {schema}.{prefix}give_back2(it, it.cost, it.since);
+  ELSIF op = 5 THEN -- reset
+    it.changed := it.start IS NOT NULL OR cardinality(it.more) > 0;
+    it.start := NULL;
+    it.rest := 0;
+    it.more := '{}';
+  ELSIF flags = 4 THEN -- settled before: as it was then
+    it.granted := coalesce(back, 0);
+  ELSIF flags = 0 OR it.algorithm = 4 THEN
+    it := {schema}.{prefix}settle2(it);
+  END IF;
+  it := {schema}.{prefix}look2(it);
+  it.moved := it.moved OR moved;
+  it.flags := CASE it.algorithm WHEN 4 THEN 0 ELSE flags END;
+  RETURN it;
+END
+$apply2$;
+
+-- One request over items that have been looked at. For a settlement, flags and back are what is remembered of it.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}request2(op bigint, items {schema}.{prefix}item2[], flags int, back bigint[])
+RETURNS {schema}.{prefix}item2[]
+LANGUAGE plpgsql IMMUTABLE
+AS $request2$
+DECLARE
+  it {schema}.{prefix}item2;
+  least_room bigint := 9007199254740991;
+BEGIN
+  IF op = 0 THEN
+    RETURN {schema}.{prefix}take_all2(items);
+  END IF;
+  IF op = 1 THEN -- up to the cost: the least that any limit has room for, and at least 1
+    FOREACH it IN ARRAY items LOOP
+      least_room := least(least_room, it.cost, greatest(1, it.room));
+    END LOOP;
+    FOR i IN 1 .. cardinality(items) LOOP
+      it := items[i];
+      it.cost := least_room;
+      items[i] := it;
+    END LOOP;
+    RETURN {schema}.{prefix}take_all2(items);
+  END IF;
+  FOR i IN 1 .. cardinality(items) LOOP
+    items[i] := {schema}.{prefix}apply2(op, items[i], flags, back[i]);
+  END LOOP;
+  RETURN items;
+END
+$request2$;
+
+-- Makes an item of a row and the numbers of its charge, and looks at it.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}load2(s {schema}.{prefix}row2, numbers bigint[], o int, now bigint)
+RETURNS {schema}.{prefix}item2
+LANGUAGE plpgsql IMMUTABLE
+AS $load2$
+DECLARE
+  it {schema}.{prefix}item2;
+BEGIN
+  it.algorithm := numbers[o + 3];
+  it.overlap := numbers[o + 4];
+  it.anchored := numbers[o + 5] = 1;
+  it.count_denied := numbers[o + 6] = 1;
+  it.parts := numbers[o + 7];
+  it.quota := numbers[o + 8];
+  it.burst := numbers[o + 9];
+  it.span := numbers[o + 10];
+  it.part := numbers[o + 11];
+  it.cost := numbers[o + 12];
+  it.since := numbers[o + 13];
+  IF numbers[5] > 14 THEN
+    it.used := numbers[o + 14];
+    it.id := numbers[o + 15];
+    IF numbers[o + 21] > 0 THEN
+      it.bounds := numbers[o + 18 : o + 21];
+    END IF;
+  END IF;
+  it.start := s.start;
+  it.rest := s.current;
+  it.more := s.more;
+  IF it.parts IN (1, 2) AND it.start IS NOT NULL THEN
+    it.more := CASE it.parts WHEN 1 THEN ARRAY[s.current] ELSE ARRAY[s.current, s.previous] END;
+  END IF;
+  it.more := coalesce(it.more, '{}');
+  it.now := now;
+  it.allowed := true;
+  it.granted := 0;
+  it.changed := false;
+  it.flags := 0;
+  RETURN {schema}.{prefix}look2(it);
+END
+$load2$;
+
+-- Puts an item's state into its row.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}save2(s {schema}.{prefix}row2, it {schema}.{prefix}item2) RETURNS {schema}.{prefix}row2
+LANGUAGE plpgsql IMMUTABLE
+AS $save2$
+BEGIN
+  s.start := it.start;
+  s.current := 0;
+  s.previous := 0;
+  s.more := NULL;
+  s.expires := 0;
+  s.format := NULL;
+  IF it.algorithm IN (1, 4) THEN
+    IF cardinality(it.more) > 0 THEN
+      s.more := it.more;
+      s.expires := it.more[cardinality(it.more)] + it.span;
+      s.format := CASE it.algorithm WHEN 4 THEN 2 END;
+    END IF;
+  ELSIF it.start IS NULL THEN
+    NULL;
+  ELSIF it.algorithm = 3 THEN
+    s.current := it.rest;
+    s.more := it.more;
+    s.expires := it.more[4];
+    s.format := 2;
+  ELSE
+    s.expires := it.start + it.parts * it.part;
+    IF it.bounds IS NOT NULL THEN
+      s.expires := coalesce((SELECT min(b.at) FROM unnest(it.bounds) b(at) WHERE b.at > it.start), s.expires);
+      s.format := 2;
+    END IF;
+    IF it.parts > 2 THEN
+      s.more := it.more;
+    ELSE
+      s.current := it.more[1];
+      s.previous := coalesce(it.more[2], 0);
+    END IF;
+  END IF;
+  RETURN s;
+END
+$save2$;
+
+-- What the answer to an item is worked out from.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}tell2(it {schema}.{prefix}item2) RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE
+AS $tell2$
+DECLARE
+  told bigint[] := '{}';
+  n CONSTANT int := CASE it.algorithm WHEN 4 THEN 2 ELSE 1 END; -- numbers per unit
+  excess bigint;
+BEGIN
+  IF it.algorithm IN (1, 4) THEN
+    excess := it.live - it.quota + CASE WHEN it.allowed THEN 1 ELSE it.cost END;
+    told := ARRAY[it.live, 0, it.now - it.span];
+    IF it.live > 0 THEN
+      told[2] := it.more[cardinality(it.more)] - it.behind;
+    END IF;
+    IF excess > 0 AND excess <= it.live THEN -- the unit that must run out before the cost fits, or before one does
+      told[3] := it.more[cardinality(it.more) - n * (it.live - excess)] - it.behind;
+    END IF;
+  ELSIF it.start IS NULL THEN
+    NULL;
+  ELSIF it.algorithm = 3 AND cardinality(it.more) = 0 THEN
+    told := ARRAY[it.start, it.rest];
+  ELSIF it.algorithm = 3 THEN
+    told := it.more;
+  ELSE
+    told := it.start || it.more;
+  END IF;
+  RETURN ARRAY[
+    it.now, CASE WHEN it.allowed THEN 1 ELSE 0 END + CASE WHEN it.moved THEN 2 ELSE 0 END + it.flags, it.granted, it.cost, it.at,
+    cardinality(told)
+  ] || told;
+END
+$tell2$;
+
+-- Settlements are rows too: one for each reservation, named by how long it must be remembered, the generation of that length in which
+-- it was settled, the reservation and the address of its first charge; and one for their number, without a reservation. No other
+-- address begins with a percent sign and a small letter s, but for %sha256.
+
+-- What is remembered of a settlement: 4 with what it gave back if it was made in this generation or the one before, 8 if no more can be
+-- remembered, else 0.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}recall2(
+  place text, id bigint, memory bigint, most bigint, now bigint, OUT flags int, OUT back bigint[]
+)
+LANGUAGE plpgsql VOLATILE -- called by decide2, with its settings
+AS $recall2$
+DECLARE
+  own CONSTANT text := ':' || to_hex(id) || ':' || place;
+  latest CONSTANT text := '%settled:' || memory || ':' || now / memory;
+  before CONSTANT text := '%settled:' || memory || ':' || now / memory - 1;
+BEGIN
+  SELECT coalesce(max(t.more) FILTER (WHERE t.address = latest || own), max(t.more) FILTER (WHERE t.address = before || own)),
+    CASE WHEN max(t.current) >= most THEN 8 ELSE 0 END
+  INTO back, flags
+  FROM {schema}.{prefix}state t
+  WHERE t.address IN (latest || own, before || own, latest || '::' || place){readable t};
+  IF back IS NOT NULL THEN
+    flags := 4;
+  END IF;
+END
+$recall2$;
+
+-- Remembers a settlement. The caller has locked the row of the address.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}remember2(place text, id bigint, memory bigint, now bigint, back bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE -- called by decide2, with its settings
+AS $remember2$
+DECLARE
+  latest CONSTANT text := '%settled:' || memory || ':' || now / memory || ':';
+  until CONSTANT bigint := (now / memory + 2) * memory;
+BEGIN
+  INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address, more, format)
+  VALUES (0, until, NULL, 0, 0, latest || to_hex(id) || ':' || place, back, 2), (0, until, NULL, 1, 0, latest || ':' || place, NULL, 2)
+  ON CONFLICT (address) DO UPDATE SET version = t.version + 1, current = t.current + excluded.current;
+END
+$remember2$;
+
+-- Whether the time lies outside of the periods that a calendar was sent with.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}outside2(numbers bigint[], now bigint) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+AS $outside2$
+DECLARE
+  o int := 6;
+BEGIN
+  IF numbers[5] > 14 THEN
+    FOR i IN 1 .. numbers[3] LOOP
+      IF numbers[o + 21] > 0 AND (now < numbers[o + 18] OR now >= numbers[o + 21]) THEN
+        RETURN true;
+      END IF;
+      o := o + numbers[5];
+    END LOOP;
+  END IF;
+  RETURN false;
+END
+$outside2$;
+
+-- Decides any requests in order, each over one or more charges.
+-- addresses: of the rows, each once, in order
+-- numbers:   the time or -1 for the server's, 1 or 2 to set synchronous_commit off or on, the number of charges, 1 if all rows must be locked
+--            before anything is decided for good, and how many numbers each charge has: 14, or 22. Then for every charge the place
+--            of its address, counted from 1, the operation, how many charges its request still has, and what load2 reads. The
+--            last eight are what was used, the reservation, how long a settlement is remembered (0 if it need not be), how many are, and
+--            where four periods of a calendar start, 0 if there is none
+-- returns:   for every charge what tell2 tells; or -1 and the time, if it is not within the periods of a calendar
+--
+-- How writers do not get in each other's way is said in 0002_take.sql. A request over several keys is decided by all of them, so
+-- it cannot be tried again for some: all keys of the call are locked before it is decided for good. So they are for a settlement, which
+-- also writes the row of its first address: at every isolation level, two that settle the same reservation meet there.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}decide2(addresses text[], numbers bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+AS $decide2$
+DECLARE
+  several CONSTANT boolean := numbers[4] = 1;
+  stride CONSTANT int := numbers[5];
+  rows {schema}.{prefix}row2[];
+  items {schema}.{prefix}item2[];
+  it {schema}.{prefix}item2;
+  replies text[] := '{}'; -- an array of bigint cannot hold arrays of several lengths
+  again boolean := false;
+  changed boolean[];
+  tried boolean[];
+  ours boolean[]; -- written by this very call
+  flags int := 0;
+  back bigint[];
+  now bigint;
+  o int; a int; n int; written int; wanted int; first int;
+BEGIN
+  LOOP
+    SELECT array_agg(ROW(
+      coalesce(t.version, (random() * 9007199254740991)::bigint - 1), coalesce(t.expires, 0), t.start, coalesce(t.current, 0),
+      coalesce(t.previous, 0), u.address, t.more, t.format
+    )::{schema}.{prefix}row2 ORDER BY u.i), array_agg(coalesce(t.xmin = pg_current_xact_id_if_assigned()::xid, false) ORDER BY u.i)
+    INTO rows, ours
+    FROM unnest(addresses) WITH ORDINALITY u(address, i)
+    LEFT JOIN LATERAL (
+      SELECT t.*, t.xmin FROM {schema}.{prefix}state t WHERE t.address = u.address{readable t} LIMIT 1
+    ) t ON true;
+    now := numbers[1];
+    IF now < 0 THEN
+      now := date_part('epoch', clock_timestamp()) * 1000000;
+    END IF;
+    IF stride > 14 AND {schema}.{prefix}outside2(numbers, now) THEN
+      RETURN ARRAY[-1, now];
+    END IF;
+    changed := array_fill(false, ARRAY[cardinality(addresses)]);
+    IF again AND NOT several THEN
+      FOR i IN 1 .. cardinality(addresses) LOOP
+        tried[i] := tried[i] AND NOT ours[i]; -- the first try did not write it
+      END LOOP;
+    END IF;
+
+    o := 6;
+    first := 1;
+    wanted := 0;
+    WHILE first <= numbers[3] LOOP
+      n := numbers[o + 2];
+      a := numbers[o];
+      IF again AND NOT several AND NOT tried[a] THEN
+        o := o + stride;
+        first := first + 1;
+        CONTINUE;
+      END IF;
+      IF stride > 14 THEN
+        flags := 0;
+        IF numbers[o + 1] = 6 AND numbers[o + 16] > 0 THEN -- a settlement
+          SELECT r.flags, r.back INTO flags, back
+          FROM {schema}.{prefix}recall2(addresses[a], numbers[o + 15], numbers[o + 16], numbers[o + 17], now) r;
+          IF flags = 0 THEN
+            wanted := 1;
+            EXIT WHEN NOT again; -- it will be written, so it has to be decided again anyway
+            changed[a] := true;
+          END IF;
+        END IF;
+      END IF;
+      items := '{}';
+      FOR i IN 1 .. n LOOP
+        items[i] := {schema}.{prefix}load2(rows[numbers[o + stride * (i - 1)]], numbers, o + stride * (i - 1), now);
+      END LOOP;
+      items := {schema}.{prefix}request2(numbers[o + 1], items, flags, back);
+      IF numbers[o + 1] = 6 AND flags = 0 AND numbers[o + 16] > 0 THEN
+        back := ARRAY(SELECT i.granted FROM unnest(items) i);
+        PERFORM {schema}.{prefix}remember2(addresses[a], numbers[o + 15], numbers[o + 16], now, back);
+      END IF;
+      FOR i IN 1 .. n LOOP
+        it := items[i];
+        a := numbers[o];
+        IF it.changed THEN
+          rows[a] := {schema}.{prefix}save2(rows[a], it);
+          changed[a] := true;
+        END IF;
+        replies[first] := array_to_string({schema}.{prefix}tell2(it), ',');
+        o := o + stride;
+        first := first + 1;
+      END LOOP;
+    END LOOP;
+
+    wanted := greatest(wanted, cardinality(array_positions(changed, true)));
+    IF wanted = 0 THEN
+      EXIT;
+    END IF;
+    IF numbers[2] > 0 THEN
+      PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
+    END IF;
+    IF several AND NOT again THEN
+      INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address)
+      SELECT (random() * 9007199254740991)::bigint, 0, NULL, 0, 0, u.address FROM unnest(addresses) u(address)
+      ON CONFLICT (address) DO UPDATE SET expires = t.expires WHERE false;
+      again := true;
+      CONTINUE;
+    END IF;
+    INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address, more, format)
+    SELECT u.version + 1, u.expires, u.start, u.current, u.previous, u.address, u.more, u.format
+    FROM unnest(rows, changed) AS u(version, expires, start, current, previous, address, more, format, changed)
+    WHERE u.changed
+    ON CONFLICT (address) DO UPDATE SET version = excluded.version, expires = excluded.expires, start = excluded.start,
+      current = excluded.current, previous = excluded.previous, more = excluded.more, format = excluded.format
+    WHERE t.version = excluded.version - 1;
+    GET DIAGNOSTICS written = ROW_COUNT;
+    EXIT WHEN written = wanted;
+    IF again THEN -- which cannot be, for the rows were locked: somebody else writes to the table
+      RAISE serialization_failure USING MESSAGE = 'rows changed that are locked';
+    END IF;
+    again := true;
+    tried := changed;
+  END LOOP;
+  RETURN string_to_array(array_to_string(replies, ','), ',')::bigint[];
+END
+$decide2$;

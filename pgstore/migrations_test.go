@@ -1,0 +1,50 @@
+package pgstore
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+)
+
+// Steps that were released do not change: whoever has applied them does not get them again. (That of the table changed in what it
+// takes for a table of ours.)
+func TestReleasedSteps(t *testing.T) {
+	for name, want := range map[string]string{
+		"0002_take":   "a1487b7748b913a14f828be2a1369b311bbb51c14b47d0c5f0f12f604cb5b1ff",
+		"0003_rule":   "1ac16da4a08f8ac4131a28a7663cae3b5788863bc8711ce8b13c157e846c7cbe",
+		"0004_decide": "6f9ada34f418358f4ae331bd9aad928adb69e5d24d7864644279de5e7e977361",
+		"0005_expire": "c807d60c9f23dd9779a57f2c0121e403edcb0121328ec7f7b23e0d8db5e2ca6c",
+	} {
+		step, err := readStep(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha256.Sum256([]byte(step.Up)); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("the SHA-256 of %s is %x, want %s: add a step instead of changing one", name, sum, want)
+		}
+	}
+}
+
+// Nothing is left in the steps that should have been replaced.
+func TestStepsAreComplete(t *testing.T) {
+	steps, err := Migrations(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range steps {
+		if step.Version != i+1 {
+			t.Errorf("step %d has version %d", i+1, step.Version)
+		}
+		for _, text := range []string{step.Up, step.Down} {
+			for _, left := range []string{"{schema}", "{prefix}", "{unlogged}", "{name}", "{again", "{readable", "\r"} {
+				if strings.Contains(text, left) {
+					t.Errorf("step %d has %q, want it replaced", step.Version, left)
+				}
+			}
+		}
+		if guarded := strings.Contains(step.Up, "format IS NULL OR"); guarded != (i+1 == 6 || i+1 >= 8) {
+			t.Errorf("step %d refuses rows of a newer format: %v", step.Version, guarded)
+		}
+	}
+}

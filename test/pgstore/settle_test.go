@@ -1,0 +1,194 @@
+package pgstore_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// settlement is a request that settles a reservation.
+func settlement(id rule.ID, charges ...store.Charge) store.Request {
+	return store.Request{Op: rule.Settle, ID: id, Charges: charges, Answers: make([]rule.Answer, len(charges))}
+}
+
+// Many settle one reservation at once, some for less and some for more than others. Exactly one does it, at every isolation level, and
+// all are told the same; also if it gives nothing back, so that no state changes.
+func TestSettleTogether(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
+		pool := database(t, pgstore.Options{}, "default_transaction_isolation="+level, "pool_max_conns=8")
+		st := newStore(t, pool, pgstore.Options{})
+		limits := []*store.Limit{
+			bindRule(t, "", "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1000, Window: 3600e6, Anchor: rule.First}),
+			bindRule(t, "", "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1000, Window: 3600e6}),
+		}
+		for round := range 6 {
+			charges := []store.Charge{{Limit: limits[0], Key: fmt.Sprint(round), Cost: 10}, {Limit: limits[1], Key: "all", Cost: 10}}
+			taken := store.Request{ID: 1, Charges: charges, Answers: make([]rule.Answer, 2)}
+			noError(t, st.Apply(t.Context(), []store.Request{taken}))
+			for i := range charges {
+				charges[i].At = taken.Answers[i].At
+			}
+			before := remaining(t, st, store.Charge{Limit: limits[1], Key: "all"})
+			firsts, backs := settleAtOnce(t, st, rule.ID(round+1), charges, round, level != "read committed")
+			if firsts != 1 || len(slices.Compact(backs)) != 1 {
+				t.Errorf("%s, round %d: %d of the settlements were the first, and they gave back %v", level, round, firsts, backs)
+			}
+			for _, c := range []struct {
+				charge store.Charge
+				want   int64
+			}{{charges[0], 1000 - 10 + backs[0]}, {charges[1], before + backs[0]}} {
+				c.charge.Cost = 0
+				if left := remaining(t, st, c.charge); left != c.want {
+					t.Errorf("%s, round %d, %s: %d remain, want %d", level, round, c.charge.Limit.Name(), left, c.want)
+				}
+			}
+		}
+	}
+}
+
+// A settlement that cannot see another one, because its snapshot is older, fails instead of doing it again: also where the other one
+// changed no count and was of the generation before.
+func TestSettleWithOldSnapshot(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	now := rule.Micros(1_767_000_000e6 + 59e6)
+	opts := pgstore.Options{Now: func() rule.Micros { return now }}
+	charge := store.Charge{Limit: bindRule(t, "", "window", rule.Limit{Algorithm: rule.FixedWindow, Quota: 5, Window: 60e6}), Cost: 3}
+	charge.At = ask(t, newStore(t, pool, opts), rule.Take, charge).At
+	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	noError(t, err)
+	defer tx.Rollback(context.Background()) //nolint:errcheck // it has failed
+	_, err = tx.Exec(t.Context(), "SELECT count(*) FROM slidegate_state")
+	noError(t, err)
+	same := charge
+	same.Used = same.Cost
+	noError(t, newStore(t, pool, opts).Apply(t.Context(), []store.Request{settlement(1, same)}))
+	now += 2e6
+	late, err := pgstore.NewWithConn(txConn{tx}, opts)
+	noError(t, err)
+	r := settlement(1, charge)
+	if err := late.Apply(t.Context(), []store.Request{r}); err == nil {
+		t.Errorf("the second settlement did not see the first, and answers %+v", r.Answers[0])
+	}
+}
+
+// settleAtOnce settles a reservation many times at once and returns how many did it, and what each was told. In every third round nothing
+// is given back. Those that met others too often try again, if that may be.
+func settleAtOnce(t *testing.T, st store.Store, id rule.ID, charges []store.Charge, round int, again bool) (firsts int, backs []int64) {
+	t.Helper()
+	var mu sync.Mutex
+	_, err := together(8, func(i int) (int64, error) {
+		own := slices.Clone(charges)
+		for j := range own {
+			own[j].Used = int64(i)
+			if round%3 == 0 {
+				own[j].Used = own[j].Cost
+			}
+		}
+		request := settlement(id, own...)
+		err := st.Apply(context.Background(), []store.Request{request})
+		for again && codeOf(err) == "40001" {
+			err = st.Apply(context.Background(), []store.Request{request})
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil && !request.Answers[0].Flags.Repeated() {
+			firsts++
+		}
+		backs = append(backs, request.Answers[0].Granted)
+		return 0, err
+	})
+	noError(t, err)
+	return firsts, backs
+}
+
+// What is remembered has a bound for each key and generation. Beyond it nothing is given back, but slots are released; others are not
+// affected. It goes with Expire, and not with Reset.
+func TestSettlementsAreBounded(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	now := rule.Micros(1_767_000_000e6)
+	st := newStore(t, pool, pgstore.Options{Now: func() rule.Micros { return now }, Grace: time.Microsecond})
+	limit := bindRule(t, "", "window", rule.Limit{Algorithm: rule.FixedWindow, Quota: 5, Window: 60e6})
+	slots := bindRule(t, "", "slots", rule.Limit{Algorithm: rule.InFlight, Quota: 2, Window: 60e6})
+	charge, slot := store.Charge{Limit: limit, Key: "key", Cost: 3, At: now}, store.Charge{Limit: slots, Key: "key", Cost: 1, At: now}
+	most := limit.Rule().Settlements()
+	const made = 10
+	batch := make([]store.Request, made)
+	for i := range batch {
+		batch[i] = settlement(rule.ID(i+1), charge)
+	}
+	noError(t, st.Apply(t.Context(), batch))
+	counted, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET current = $1 WHERE address LIKE '\\%settled:%::%' AND current = $2", most, made)
+	if err != nil || counted.RowsAffected() != 1 { // as if all the others were there too
+		t.Fatalf("%d rows tell that %d settlements were made, %v", counted.RowsAffected(), made, err)
+	}
+	last := rule.ID(most + 1)
+	ask(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
+	noError(t, st.Apply(t.Context(), []store.Request{{ID: last, Charges: []store.Charge{slot}, Answers: make([]rule.Answer, 1)}}))
+	check := func(what string, r store.Request, flags rule.Flags, granted int64) {
+		t.Helper()
+		noError(t, st.Apply(t.Context(), []store.Request{r}))
+		if a := r.Answers[0]; a.Flags != flags || a.Granted != granted {
+			t.Errorf("%s: flags %v and %d given back, want %v and %d", what, a.Flags, a.Granted, flags, granted)
+		}
+	}
+	full := settlement(last, charge, slot)
+	check("one too many", full, rule.Unsettled, 0)
+	if a := full.Answers[1]; a.Granted != 1 || a.Flags != 0 || a.Remaining != 2 {
+		t.Errorf("the slot of one too many: %+v, want it released", a)
+	}
+	ask(t, st, rule.Reset, store.Charge{Limit: limit, Key: "key"})
+	ask(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
+	check("one of those remembered, after a reset", settlement(7, charge), rule.Repeated, 0)
+	other := charge
+	other.Key = "other"
+	check("another key", settlement(last, other), 0, 0)
+	now += 60e6
+	ask(t, st, rule.Take, store.Charge{Limit: limit, Key: "key", Cost: 3})
+	charge.At = now
+	check("the next generation", settlement(last, charge), 0, 3)
+	check("one of the generation before", settlement(7, charge), rule.Repeated, 0)
+	rows := number(t, pool, "SELECT count(*) FROM slidegate_state WHERE address LIKE '\\%settled:60000000:%'")
+	if want := int64(made + 1 + 2 + 2); rows != want { // and the numbers of two keys, and of the next generation
+		t.Errorf("%d rows are remembered, want %d", rows, want)
+	}
+	now += 2*60e6 + 2
+	if _, err := st.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rows := number(t, pool, "SELECT count(*) FROM slidegate_state"); rows != 0 {
+		t.Errorf("%d rows are left after two more generations", rows)
+	}
+}
+
+// A settlement is one call, also the first of a key, and one that is repeated writes nothing.
+func TestSettleRoundTrips(t *testing.T) {
+	t.Parallel()
+	pool := database(t, pgstore.Options{})
+	conn := &countingConn{pool: pool}
+	st, err := pgstore.NewWithConn(conn, pgstore.Options{})
+	noError(t, err)
+	charge := store.Charge{Limit: bindRule(t, "", "log", rule.Limit{Quota: 5, Window: 60e6}), Key: "key", Cost: 3, Used: 1}
+	charge.At = ask(t, st, rule.Take, charge).At
+	for i := range 3 {
+		calls, version := conn.calls, text(t, pool, "SELECT string_agg(version::text, ' ' ORDER BY address) FROM slidegate_state")
+		r := settlement(1, charge)
+		noError(t, st.Apply(t.Context(), []store.Request{r}))
+		if conn.calls != calls+1 || r.Answers[0].Granted != 2 || r.Answers[0].Flags.Repeated() != (i > 0) {
+			t.Errorf("settling it %d times took %d calls and answered %+v", i+1, conn.calls-calls, r.Answers[0])
+		}
+		if after := text(t, pool, "SELECT string_agg(version::text, ' ' ORDER BY address) FROM slidegate_state"); (after != version) != (i == 0) {
+			t.Errorf("the versions of the rows were %s and are %s after settling it %d times", version, after, i+1)
+		}
+	}
+}
