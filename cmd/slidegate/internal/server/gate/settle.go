@@ -22,7 +22,8 @@ func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservatio
 	if err != nil || limiter == nil {
 		return err
 	}
-	return limiter.Settle(ctx, r, used...)
+	_, err = limiter.Settle(ctx, r, used...)
+	return err
 }
 
 // Cancel gives all of a reservation back. The policy must be the one that it was made under.
@@ -31,7 +32,8 @@ func (g *Gate) Cancel(ctx context.Context, policy string, r slidegate.Reservatio
 	if err != nil || limiter == nil {
 		return err
 	}
-	return limiter.Cancel(ctx, r)
+	_, err = limiter.Cancel(ctx, r)
+	return err
 }
 
 // settler returns the limiter that settles a reservation, or nil if nothing was charged.
