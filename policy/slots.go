@@ -197,7 +197,7 @@ func (s *Set) Drain(ctx context.Context) error {
 // awaitSlots asks the store once more if only in-flight limits refused the request while this process was releasing slots of its
 // key: a client that sends its next request when it has the answer to the last one must find the slot free again.
 func (r *Request) awaitSlots(ctx context.Context) {
-	if !r.takes || r.parts[0].request < 0 && len(r.parts) == 1 {
+	if !r.takes || !slices.ContainsFunc(r.parts, func(it part) bool { return it.decides() && it.request == 0 }) {
 		return
 	}
 	live := &r.batch.requests[0]
