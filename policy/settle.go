@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -88,6 +89,11 @@ func (r *Request) Held() bool {
 		}
 	}
 	return false
+}
+
+// HoldsUnits reports whether the request is admitted and has taken units that Settle can correct.
+func (r *Request) HoldsUnits() bool {
+	return r.admitted && slices.ContainsFunc(r.took, func(one taken) bool { return !one.slot })
 }
 
 // Reservation returns what an admitted request took, to be settled when the true cost is known by the Limiter of the policy

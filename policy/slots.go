@@ -72,6 +72,11 @@ func (r *Request) number() rule.ID {
 	return store.IDOf(r.id)
 }
 
+// HoldsSlots reports whether the request is admitted and holds slots.
+func (r *Request) HoldsSlots() bool {
+	return r.admitted && slices.ContainsFunc(r.took, (taken).renewable)
+}
+
 // holdsSlots reports whether there are slots to be released.
 func (r *Request) holdsSlots() bool {
 	return slices.ContainsFunc(r.took, func(one taken) bool { return one.slot && !one.done })
