@@ -175,8 +175,8 @@ func (c *call) checkSlots(op rule.Op) error {
 		}
 		for i := range c.charges {
 			if charge := &c.charges[i]; charge.Cost > 1 && isSlot(charge) {
-				return fmt.Errorf("slidegate: %w: a request takes one slot of an in-flight limit, not %d; acquire them one after the other",
-					ErrCost, charge.Cost)
+				return fmt.Errorf("slidegate: %w: a request takes one slot of an in-flight limit, not %d; "+
+					"acquire them one after the other", ErrCost, charge.Cost)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ const Never = time.Duration(math.MaxInt64)
 
 // Decision is the answer to a request: allowed or not, what remains, when to come back. With several limits, the fields
 // come from the one that decided: when refused, the one with the latest RetryAfter; when admitted, the one with the least
-// Remaining.
+// Remaining, and of several that have none left the one with the latest NextAfter.
 type Decision struct {
 	Allowed bool
 	// Flags tell whether the store decided in the plain way, or a cache, a fallback or an inherited count had a part in it.

@@ -140,7 +140,8 @@ func (l *limitText) useCalendar() error {
 	case "w", "week":
 		l.Calendar = CalendarWeek
 	default:
-		return parseError("zone: applies to a day, week, month or year, not to %s; write such as %d/day zone=%s", l.window, l.Quota, l.Zone)
+		return parseError("zone: applies to a day, week, month or year, not to %s; write such as %d/day zone=%s",
+			l.window, l.Quota, l.Zone)
 	}
 	l.Window = 0
 	return nil
@@ -159,7 +160,8 @@ func parsePeriod(text string) (Period, error) {
 		return 0, nil
 	}
 	if number != "" && number != "1" {
-		return 0, parseError("window: %q is not one %s of the calendar; write %s, or a length of time such as 60d", text, period, period)
+		return 0, parseError("window: %q is not one %s of the calendar; write %s, or a length of time such as 60d",
+			text, period, period)
 	}
 	return period, nil
 }
