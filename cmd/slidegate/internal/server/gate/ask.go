@@ -60,6 +60,11 @@ func (g *Gate) ask(ctx context.Context, op rule.Op, ask *Ask, granted int64, v *
 	if err != nil {
 		return err
 	}
+	if op == rule.Take || op == rule.TakeUpTo || op == rule.Charge {
+		if err := s.unheld(&part); err != nil {
+			return err
+		}
+	}
 	s.set.Ask(ctx, op, &part, v)
 	return told(v, granted)
 }
@@ -107,11 +112,13 @@ func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, e
 		if err == nil {
 			err = checkCost(ask.Cost)
 		}
+		if err == nil {
+			part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
+			err = s.unheld(part)
+		}
 		if errs[i] = err; err != nil {
 			verdicts[i], part.Policy = Verdict{}, -1
-			continue
 		}
-		part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
 	}
 	s.set.AskBatch(ctx, parts, verdicts)
 	for i := range asks {
