@@ -1,6 +1,8 @@
 package slidegate
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -8,9 +10,21 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Bind checks a limit and gives it its place in a namespace, as stores and layers need it. A Limiter does so by itself.
+// Bind checks a limit and gives it its place in a namespace, as stores and layers need it. A Limiter does so by itself. The
+// label of a limit without a name is its text as written, such as "5/1m", also if that leaves the algorithm to the default.
 func Bind(namespace string, limit Limit) (*store.Limit, error) {
-	r, err := limit.compile()
+	return BindLike(namespace, limit, Limit{})
+}
+
+// BindLike is Bind for a limit that counts like base: see Limit.Like. The label does not name the algorithm that it takes over.
+func BindLike(namespace string, limit, base Limit) (*store.Limit, error) {
+	like := limit.Like(base)
+	r, err := like.compile()
+	var checked *LimitError
+	if errors.As(err, &checked) && like != limit {
+		return nil, &LimitError{Err: fmt.Errorf("%w (it counts like %q, to share its counts; name an algorithm in both)",
+			checked.Err, base)}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -21,12 +35,17 @@ func Bind(namespace string, limit Limit) (*store.Limit, error) {
 	return store.Bind(namespace, limit.Name, label, r), nil
 }
 
-// Unbind returns the limit that b was made of, with what it leaves to defaults left out.
+// Unbind returns the limit that b was made of. It names the algorithm, also if that was left to the default, or to another
+// limit by BindLike. Segments and Burst are left out if they are the defaults.
 func Unbind(b *store.Limit) Limit {
 	r := b.Rule()
 	l := Limit{
 		Name: b.Name(), Quota: r.Quota, Window: r.Window.Duration(), Algorithm: r.Algorithm,
 		Segments: r.Segments, Overlap: r.Overlap, Anchor: r.Anchor, CountDenied: r.CountDenied, Burst: r.Burst,
+		Calendar: r.Calendar, Zone: r.Zone,
+	}
+	if l.Calendar != 0 {
+		l.Window = 0
 	}
 	if l.Segments == 1 {
 		l.Segments = 0
@@ -47,7 +66,11 @@ type boundLimits struct {
 	mu     sync.Mutex
 	all    map[Limit]*store.Limit // what is known, and what came since
 	misses int                    // how often something was looked for in all that is not known
+	like   map[likeBase]*store.Limit
 }
+
+// likeBase is a limit that counts like another one.
+type likeBase struct{ limit, base Limit }
 
 // maxBound is how many limits are remembered; further ones still work and are bound anew at each call.
 const maxBound = 4096
@@ -69,6 +92,33 @@ func (b *boundLimits) bind(limit Limit) (*store.Limit, error) {
 		return nil, err
 	}
 	return b.remember(limit, bound), nil
+}
+
+// bindLike is bind for a limit that counts like base. It is for limits of limiters, not for those given per call, so a lock does.
+func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
+	if limit.Like(base) == limit {
+		return b.bind(limit)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := likeBase{limit, base}
+	if bound, ok := b.like[key]; ok {
+		return bound, nil
+	}
+	bound, err := BindLike(b.namespace, limit, base)
+	if err == nil {
+		err = b.store.Check(bound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if b.like == nil {
+		b.like = map[likeBase]*store.Limit{}
+	}
+	if len(b.like) < maxBound {
+		b.like[key] = bound
+	}
+	return bound, nil
 }
 
 // recall finds a limit that is not known yet. All become known when as many were recalled as there are to be copied: a

@@ -15,7 +15,8 @@ import (
 type Claim struct {
 	Limit Limit
 	Key   string
-	// Cost is how many units the request takes; 0 means 1. To ask without taking anything, use Claims.Peek.
+	// Cost is how many units the request takes; 0 means 1. To ask without taking anything, use Claims.Peek. Of an in-flight
+	// limit a request takes one slot, so it must be 0 or 1.
 	Cost int64
 }
 
@@ -27,7 +28,9 @@ type Claims struct {
 }
 
 // For returns a request over limits that are given now, each with its own key and cost: per user and per tenant and a
-// global budget, or a limit from the user's plan. The limiter's own limits have no part in it.
+// global budget, or a limit from the user's plan. The limiter's own limits have no part in it, so nothing gives a limit its
+// algorithm but its own fields: where the limits of plans must share their counts and their quotas lie on both sides of 100, name
+// the algorithm in all of them.
 func (l *Limiter) For(claims ...Claim) Claims { return Claims{limiter: l, claims: claims} }
 
 // InGroup names the group that the claims belong to. It is part of their address: the same key in another group has
@@ -55,6 +58,9 @@ func (c Claims) Wait(ctx context.Context) error { return c.call().wait(ctx) }
 func (c Claims) Reserve(ctx context.Context) (Reservation, Decision, error) {
 	return c.call().reserve(ctx)
 }
+
+// Acquire takes the claims' slots and costs, all or none, to be given back by Limiter.Release; see Limiter.Acquire.
+func (c Claims) Acquire(ctx context.Context) (Reservation, Decision, error) { return c.Reserve(ctx) }
 
 // Charge charges the claims' costs without asking, beyond the quotas if need be; see Limiter.Charge.
 func (c Claims) Charge(ctx context.Context) (Decision, error) {
@@ -97,6 +103,7 @@ type call struct {
 	batch   []store.Request // always one
 	charges []store.Charge
 	answers []Answer
+	slots   bool  // one of the charges is in flight
 	place   []int // for each charge that was asked for, its place among charges: the same address is charged once
 }
 
@@ -114,7 +121,7 @@ func newCall(l *Limiter, n int) *call {
 func (c *call) end() {
 	clear(c.charges)
 	c.batch[0] = store.Request{}
-	c.limiter, c.err = nil, nil
+	c.limiter, c.err, c.slots = nil, nil, false
 	calls.Put(c)
 }
 
@@ -145,11 +152,40 @@ func (c *call) add(charge store.Charge) {
 				ErrConflict, Unbind(same.Limit), Unbind(charge.Limit)))
 		}
 		same.Cost = min(same.Cost+charge.Cost, rule.MaxQuota)
+		same.Used = min(same.Used+charge.Used, rule.MaxQuota)
 		c.place = append(c.place, i)
 		return
 	}
 	c.place = append(c.place, len(c.charges))
 	c.charges = append(c.charges, charge)
+	c.slots = c.slots || isSlot(&charge)
+}
+
+func isSlot(charge *store.Charge) bool { return charge.Limit.Rule().Algorithm == InFlight }
+
+// checkSlots refuses what cannot be asked of in-flight limits: a slot belongs to a reservation, which gives it back, and a
+// reservation holds one of a key.
+func (c *call) checkSlots(op rule.Op) error {
+	switch op {
+	case rule.TakeUpTo, rule.Charge:
+		return errSlots()
+	case rule.Take, rule.Peek:
+		if op == rule.Take && c.batch[0].ID == 0 {
+			return errSlots()
+		}
+		for i := range c.charges {
+			if charge := &c.charges[i]; charge.Cost > 1 && isSlot(charge) {
+				return fmt.Errorf("slidegate: %w: a request takes one slot of an in-flight limit, not %d; acquire them one after the other",
+					ErrCost, charge.Cost)
+			}
+		}
+	}
+	return nil
+}
+
+func errSlots() error {
+	return fmt.Errorf("slidegate: %w: slots of an in-flight limit are held until they are released; use Acquire or Reserve, and Release",
+		ErrUnsupported)
 }
 
 // apply sends the request to the store once. The answers stay in c until end.
@@ -161,10 +197,15 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 		return fmt.Errorf("slidegate: %w: %d charges at once, the %s store decides at most %d atomically",
 			ErrUnsupported, len(c.charges), c.limiter.traits.Name, most)
 	}
+	if c.slots {
+		if err := c.checkSlots(op); err != nil {
+			return err
+		}
+	}
 	c.answers = slices.Grow(c.answers[:0], len(c.charges))[:len(c.charges)]
 	request := &c.batch[0]
 	request.Op, request.Charges, request.Answers = op, c.charges, c.answers
-	if op == rule.GiveBack || op == rule.Charge {
+	if op == rule.GiveBack || op == rule.Charge || op == rule.Settle {
 		return c.finish(ctx)
 	}
 	return c.limiter.store.Apply(ctx, c.batch)
@@ -201,6 +242,9 @@ func (c *call) decide(ctx context.Context, op rule.Op) (Decision, error) {
 
 func (c *call) wait(ctx context.Context) error {
 	defer c.end()
+	if c.slots {
+		c.fail(errSlots())
+	}
 	for {
 		if err := ctx.Err(); err != nil { // not every store looks: whoever has gone away must not take anything
 			return err

@@ -48,16 +48,16 @@ func TestCorrectionsFinish(t *testing.T) {
 		want    int64 // used, of the 20 that are reserved
 	}{
 		"Settle down": {func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error {
-			return l.Settle(ctx, r, slidegate.Used{Limit: "tokens", Cost: 7})
+			return errOf(l.Settle(ctx, r, slidegate.Used{Limit: "tokens", Cost: 7}))
 		}, 7},
 		"Settle up": {func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error {
-			return l.Settle(ctx, r, slidegate.Used{Limit: "tokens", Cost: 70})
+			return errOf(l.Settle(ctx, r, slidegate.Used{Limit: "tokens", Cost: 70}))
 		}, 70},
 		"SettleAll": {func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error {
-			return l.SettleAll(ctx, r, 7)
+			return errOf(l.SettleAll(ctx, r, 7))
 		}, 7},
 		"Cancel": {func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) error {
-			return l.Cancel(ctx, r)
+			return errOf(l.Cancel(ctx, r))
 		}, 0},
 		"Refund": {func(ctx context.Context, l *slidegate.Limiter, _ slidegate.Reservation) error {
 			_, err := l.Refund(ctx, "k", 5)

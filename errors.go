@@ -27,6 +27,9 @@ var (
 	ErrNever = errors.New("cost exceeds what the limit ever admits")
 	// ErrReservation means that a reservation cannot be settled as asked.
 	ErrReservation = errors.New("invalid reservation")
+	// ErrUnsettled means that the store remembers as many settlements of the key as it can. So that nothing is ever given back
+	// twice, it gave nothing back and charged nothing; slots were released. Trying again later in the window may succeed.
+	ErrUnsettled = errors.New("settlement not carried out")
 )
 
 // LimitError reports an invalid limit. It is ErrLimit to errors.Is.

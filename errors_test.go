@@ -159,13 +159,13 @@ func TestNoOtherErrorTellsTheKey(t *testing.T) {
 		{Limit: limit, Key: []byte(secret), Cost: 1}, {Limit: limit, Key: []byte(secret + "x"), Cost: 1},
 	}}
 	spoilt := slidegate.Reservation{Charges: []slidegate.ReservedCharge{{Key: []byte(secret), Cost: 1}}}
-	checkTellsNothing(t, "no such limit", limiter.Settle(ctx, reservation, slidegate.Used{Limit: "other"}))
-	checkTellsNothing(t, "no such key", limiter.Settle(ctx, reservation, slidegate.Used{Limit: "100/1h", Key: secret + "x"}))
-	checkTellsNothing(t, "several keys", limiter.Settle(ctx, severalKeys, slidegate.Used{Limit: "api"}))
-	checkTellsNothing(t, "negative cost", limiter.SettleAll(ctx, reservation, -1))
-	checkTellsNothing(t, "large cost", limiter.SettleAll(ctx, reservation, math.MaxInt64))
-	checkTellsNothing(t, "spoilt", limiter.Cancel(ctx, spoilt))
-	checkTellsNothing(t, "too many charges", newPerCall(t, lonely{store}).Cancel(ctx, reservation))
+	checkTellsNothing(t, "no such limit", errOf(limiter.Settle(ctx, reservation, slidegate.Used{Limit: "other"})))
+	checkTellsNothing(t, "no such key", errOf(limiter.Settle(ctx, reservation, slidegate.Used{Limit: "100/1h", Key: secret + "x"})))
+	checkTellsNothing(t, "several keys", errOf(limiter.Settle(ctx, severalKeys, slidegate.Used{Limit: "api"})))
+	checkTellsNothing(t, "negative cost", errOf(limiter.SettleAll(ctx, reservation, -1)))
+	checkTellsNothing(t, "large cost", errOf(limiter.SettleAll(ctx, reservation, math.MaxInt64)))
+	checkTellsNothing(t, "spoilt", errOf(limiter.Cancel(ctx, spoilt)))
+	checkTellsNothing(t, "too many charges", errOf(newPerCall(t, lonely{store}).Cancel(ctx, reservation)))
 
 	crowded, err := memstore.New(memstore.Options{MaxShapes: 1})
 	if err != nil {

@@ -46,10 +46,12 @@ func complete(ctx context.Context, limiter *slidegate.Limiter, prompt string) er
 	}
 	tokens, err := askModel(prompt)
 	if err != nil {
-		return errors.Join(err, limiter.Cancel(ctx, reservation))
+		_, canceled := limiter.Cancel(ctx, reservation)
+		return errors.Join(err, canceled)
 	}
 	// Beyond the budget, if need be: the tokens are used, also if the client has gone meanwhile.
-	return limiter.Settle(ctx, reservation, slidegate.Used{Limit: "tokens", Cost: tokens})
+	_, err = limiter.Settle(ctx, reservation, slidegate.Used{Limit: "tokens", Cost: tokens})
+	return err
 }
 
 // askModel stands for a model, and returns how many tokens it used.

@@ -7,15 +7,30 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// Algorithm is how a limit counts; the zero value is SlidingWindow.
+// Algorithm is how a limit counts; the zero value is DefaultAlgorithm.
 type Algorithm = rule.Algorithm
 
 // The algorithms. docs/guarantees.md says what each promises in any window.
 const (
-	SlidingWindow = rule.SlidingWindow
-	SlidingLog    = rule.SlidingLog
-	FixedWindow   = rule.FixedWindow
-	TokenBucket   = rule.TokenBucket
+	// DefaultAlgorithm is that of a limit that names none. It is FixedWindow with Calendar; else SlidingWindow if Segments,
+	// Overlap or Anchor are set or Quota exceeds 100; else SlidingLog.
+	DefaultAlgorithm = rule.DefaultAlgorithm
+	SlidingWindow    = rule.SlidingWindow // a weighted counter: constant memory, for quotas of any size
+	SlidingLog       = rule.SlidingLog    // the time of every unit: exact
+	FixedWindow      = rule.FixedWindow   // one counter that starts again: up to twice the quota around an edge
+	TokenBucket      = rule.TokenBucket   // refills continuously, for traffic that may burst
+	InFlight         = rule.InFlight      // slots that are held and released; see Slots
+)
+
+// Period is a period of the calendar; the zero value is none.
+type Period = rule.Period
+
+// The periods. Weeks begin on Monday.
+const (
+	CalendarDay   = rule.Day
+	CalendarWeek  = rule.Week
+	CalendarMonth = rule.Month
+	CalendarYear  = rule.Year
 )
 
 // Overlap is how the oldest part of a sliding window counts, which the window covers only partly; the zero value is
@@ -38,22 +53,26 @@ const (
 	AnchorFirst = rule.First // the key's first admitted request, and again after it was idle
 )
 
-// Limit is a quota of units per window, and how it is counted. Quota and Window are required, the rest has defaults.
+// Limit is a quota of units per window, and how it is counted. Quota is required, and so is Window, or Calendar in its place;
+// the rest has defaults.
 // It is a plain value, comparable, and safe to share. New and Limiter.For check it.
 type Limit struct {
 	// Name distinguishes limits that face the same key, in state, headers and metrics. Two limits of the same name, shape
-	// (algorithm, window, segments, anchor) and key share their counts, so a limit per user and one per tenant need different
+	// (algorithm, window, segments, anchor, calendar, zone) and key share their counts, so a limit per user and one per tenant need different
 	// names. It may be empty, but two limiters on one store need names, or namespaces, for limits of one shape: New returns
 	// an error if they differ in anything, and lets them share their counts if they are equal.
 	// Plans of one limiter (With, For, AllowLimit) share counts on purpose, and so do limits of the same name: that is how a
 	// key keeps what it has used when its quota changes. New cannot see limiters in another process, or over another Store
 	// value for the same server.
 	Name string
-	// Quota is how many units a window admits, 1 to 2^53-1 (10,000 for SlidingLog, which stores every one).
+	// Quota is how many units a window admits, 1 to 2^53-1 (10,000 for SlidingLog and InFlight, which store every one). With
+	// InFlight it is the number of slots.
 	Quota int64
-	// Window is how far back the limit looks, 1ms to five years, in whole microseconds.
+	// Window is how far back the limit looks, 1ms to five years, in whole microseconds. With InFlight it is the time to live:
+	// how long a slot stays held that is neither renewed nor released. With Calendar it must be 0.
 	Window time.Duration
-	// Algorithm is how units are counted.
+	// Algorithm is how units are counted. Name it where limits of one name must share their counts although their quotas
+	// lie on both sides of 100, as those of plans may: see Like.
 	Algorithm Algorithm
 	// Segments cuts a sliding window into equal parts, 1 (the default) to 64; more parts follow the traffic more closely
 	// and take 8 bytes each. The window must divide into them in whole microseconds. SlidingWindow only.
@@ -66,19 +85,48 @@ type Limit struct {
 	CountDenied bool
 	// Burst is how many units a bucket holds; 0 means Quota. TokenBucket only.
 	Burst int64
+	// Calendar makes the windows days, weeks, months or years in Zone, in place of Window: for budgets such as 1000 a month.
+	// FixedWindow only, which is then the default.
+	Calendar Period
+	// Zone is the time zone of Calendar, by its IANA name such as "Europe/Berlin"; empty means UTC.
+	Zone string
 }
 
-// PerSecond returns a limit of quota units per second, counted by a sliding window of one segment.
+// PerSecond returns a limit of quota units per second: a SlidingLog up to 100, else a SlidingWindow of one segment.
 func PerSecond(quota int64) Limit { return Limit{Quota: quota, Window: time.Second} }
 
-// PerMinute returns a limit of quota units per minute, counted by a sliding window of one segment.
+// PerMinute returns a limit of quota units per minute: a SlidingLog up to 100, else a SlidingWindow of one segment.
 func PerMinute(quota int64) Limit { return Limit{Quota: quota, Window: time.Minute} }
 
-// PerHour returns a limit of quota units per hour, counted by a sliding window of one segment.
+// PerHour returns a limit of quota units per hour: a SlidingLog up to 100, else a SlidingWindow of one segment.
 func PerHour(quota int64) Limit { return Limit{Quota: quota, Window: time.Hour} }
 
-// PerDay returns a limit of quota units per 24 hours, counted by a sliding window of one segment.
+// PerDay returns a limit of quota units per 24 hours: a SlidingLog up to 100, else a SlidingWindow of one segment. For days of
+// the calendar, set Calendar.
 func PerDay(quota int64) Limit { return Limit{Quota: quota, Window: 24 * time.Hour} }
+
+// Slots returns an in-flight limit: a key holds at most n slots at once. Limiter.Acquire takes one, Release gives it back. A
+// slot that is neither released nor renewed is free again after ttl, so that a process that dies holds none for ever.
+func Slots(n int64, ttl time.Duration) Limit {
+	return Limit{Quota: n, Window: ttl, Algorithm: InFlight}
+}
+
+// Like returns l with the algorithm of base, so that the two share their counts, if l leaves the algorithm to the default:
+// a plan of 600 a minute then counts as the free one of 60 does. A limit that sets Algorithm, Segments, Overlap, Anchor or
+// Calendar, or has another Window, is returned as it is, and so is one whose base is in flight or invalid. Limiter.With does
+// this by itself.
+func (l Limit) Like(base Limit) Limit {
+	if l.Algorithm != DefaultAlgorithm || l.Segments != 0 || l.Overlap != OverlapUp || l.Anchor != AnchorClock || l.Calendar != 0 {
+		return l
+	}
+	if l.Window != base.Window {
+		return l
+	}
+	if r, err := base.compile(); err == nil && r.Algorithm != InFlight {
+		l.Algorithm = r.Algorithm
+	}
+	return l
+}
 
 // Check returns a LimitError that names the field and the fix, or nil if l can be used.
 func (l Limit) Check() error {
@@ -91,9 +139,14 @@ func (l Limit) compile() (rule.Limit, error) {
 	if l.Window%time.Microsecond != 0 {
 		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: window: %v is not a whole number of microseconds", ErrLimit, l.Window)}
 	}
+	if l.Calendar != 0 && l.Window != 0 {
+		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: window: %v given together with calendar %v; leave out one of them",
+			ErrLimit, l.Window, l.Calendar)}
+	}
 	r, err := rule.Limit{
 		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountDenied: l.CountDenied,
 		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: Micros(l.Window.Microseconds()),
+		Calendar: l.Calendar, Zone: l.Zone,
 	}.Normalize()
 	if err != nil {
 		return rule.Limit{}, &LimitError{Err: err}

@@ -2,6 +2,7 @@ package slidegate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,6 +20,7 @@ type Limiter struct {
 	traits store.Traits
 	opts   Options
 	limits []*store.Limit
+	bases  []Limit // what each of opts.Limits counts like, or the zero value
 	bound  *boundLimits
 }
 
@@ -71,16 +73,20 @@ func NewPerCall(store store.Store, namespace string) (*Limiter, error) {
 
 func newLimiterOn(store store.Store, opts Options) (*Limiter, error) {
 	if store == nil {
-		return nil, fmt.Errorf("slidegate: store: must not be nil; memstore.NewDefault makes one that needs nothing")
+		return nil, errNoStore()
 	}
-	return newLimiter(store, opts, &boundLimits{namespace: opts.Namespace, store: store})
+	return newLimiter(store, opts, make([]Limit, len(opts.Limits)), &boundLimits{namespace: opts.Namespace, store: store})
 }
 
-func newLimiter(on store.Store, opts Options, bound *boundLimits) (*Limiter, error) {
+func errNoStore() error {
+	return errors.New("slidegate: store: must not be nil; memstore.NewDefault makes one that needs nothing")
+}
+
+func newLimiter(on store.Store, opts Options, bases []Limit, bound *boundLimits) (*Limiter, error) {
 	opts.Limits = slices.Clone(opts.Limits) // the caller may use the slice for something else
-	l := &Limiter{store: on, traits: on.Traits(), opts: opts, bound: bound}
-	for _, limit := range opts.Limits {
-		b, err := bound.bind(limit)
+	l := &Limiter{store: on, traits: on.Traits(), opts: opts, bases: bases, bound: bound}
+	for i, limit := range opts.Limits {
+		b, err := bound.bindLike(limit, bases[i])
 		if err != nil {
 			return nil, err
 		}
@@ -96,18 +102,35 @@ func newLimiter(on store.Store, opts Options, bound *boundLimits) (*Limiter, err
 			ErrUnsupported, len(l.limits), l.traits.Name, l.traits.MaxCharges)
 	}
 	l.taker, _ = on.(store.SingleTaker)
-	if len(l.limits) == 1 {
+	if len(l.limits) == 1 && l.limits[0].Rule().Algorithm != InFlight {
 		l.one, l.only = l.taker, l.limits[0]
 	}
 	return l, nil
 }
 
 // With returns a limiter of other limits on the same store and namespace: one for each plan, say. A limit of the same
-// name and shape shares its counts with this limiter's, so a key that changes plans keeps what it has used.
+// name and shape shares its counts with this limiter's, so a key that changes plans keeps what it has used. A limit that
+// leaves the algorithm to the default has that of this limiter's limit of the same name and window, if there is one: see
+// Limit.Like. So plans of 60 and 600 per minute share their counts.
 func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
 	opts := l.opts
 	opts.Limits = limits
-	return newLimiter(l.store, opts, l.bound)
+	bases := make([]Limit, len(limits))
+	for i := range limits {
+		bases[i] = l.baseOf(&limits[i])
+	}
+	return newLimiter(l.store, opts, bases, l.bound)
+}
+
+// baseOf returns the limit of l that a limit of another plan counts like, or the zero value if it counts like that by itself.
+func (l *Limiter) baseOf(limit *Limit) Limit {
+	alone, _ := limit.compile()
+	for _, own := range l.limits {
+		if base := Unbind(own); base.Name == limit.Name && base.Window == limit.Window && base.Algorithm != alone.Algorithm {
+			return base
+		}
+	}
+	return Limit{}
 }
 
 // Declare tells the store the limits, and returns ErrConflict if one of them has no name and would share the counts of another
@@ -126,11 +149,21 @@ func (l *Limiter) Over(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 	if err != nil {
 		return nil, err
 	}
-	return newLimiterOn(on, l.opts)
+	if on == nil {
+		return nil, errNoStore()
+	}
+	return newLimiter(on, l.opts, l.bases, &boundLimits{namespace: l.opts.Namespace, store: on})
 }
 
-// Limits returns the limits that every key faces.
-func (l *Limiter) Limits() []Limit { return slices.Clone(l.opts.Limits) }
+// Limits returns the limits that every key faces, as they were given. Those of a limiter from With that have the algorithm
+// of another limiter's limit name it.
+func (l *Limiter) Limits() []Limit {
+	limits := slices.Clone(l.opts.Limits)
+	for i := range limits {
+		limits[i] = limits[i].Like(l.bases[i])
+	}
+	return limits
+}
 
 // Bound returns the limits that every key faces as stores see them, in the order of Limits. It is for adapters that send
 // a store batches of their own.
@@ -164,13 +197,14 @@ func (l *Limiter) AllowInto(ctx context.Context, key string, n int64, d *Decisio
 }
 
 // AllowLimit asks for one unit of key under a limit that is given now; the limiter's own limits have no part in it. Limits
-// are remembered, so giving the same one again is cheap.
+// are remembered, so giving the same one again is cheap. Where the limits of plans must share their counts and their quotas
+// lie on both sides of 100, name the algorithm in all of them.
 func (l *Limiter) AllowLimit(ctx context.Context, key string, limit Limit) (d Decision, err error) {
 	bound, err := l.bound.bind(limit)
 	if err != nil {
 		return d, err
 	}
-	if l.taker == nil {
+	if l.taker == nil || bound.Rule().Algorithm == InFlight {
 		c := newCall(l, 1)
 		c.add(store.Charge{Limit: bound, Key: key, Cost: 1})
 		return c.decide(ctx, rule.Take)
@@ -195,7 +229,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 
 // PeekN tells what AllowN would answer, and charges nothing.
 func (l *Limiter) PeekN(ctx context.Context, key string, n int64) (Decision, error) {
-	return l.keyCall(key, n).decide(ctx, rule.Peek)
+	return l.keyCall(key, n).oneSlot(min(n, 1)).decide(ctx, rule.Peek)
 }
 
 // Wait waits until one unit is admitted, and takes it; see WaitN.
@@ -207,9 +241,10 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	return l.keyCall(key, n).wait(ctx)
 }
 
-// Reserve takes an estimate of n units now, to be settled when the true cost is known; see Reservation.
+// Reserve takes an estimate of n units now, to be settled when the true cost is known; see Reservation. Of an in-flight limit
+// it takes one slot, whatever n is.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (Reservation, Decision, error) {
-	return l.keyCall(key, n).reserve(ctx)
+	return l.keyCall(key, n).oneSlot(1).reserve(ctx)
 }
 
 // Charge charges n units to key without asking, beyond the quota if need be: they have been used already. There must be
@@ -234,6 +269,16 @@ func (l *Limiter) Refund(ctx context.Context, key string, n int64) (Decision, er
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	_, err := l.keyCall(key, 0).decide(ctx, rule.Reset)
 	return err
+}
+
+// oneSlot sets the cost of in-flight limits, whose slots are not counted by what a request costs.
+func (c *call) oneSlot(cost int64) *call {
+	for i := range c.charges {
+		if charge := &c.charges[i]; c.slots && isSlot(charge) {
+			charge.Cost = cost
+		}
+	}
+	return c
 }
 
 // keyCall is a call over the limiter's own limits, all for the same key and cost.

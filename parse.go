@@ -3,6 +3,7 @@ package slidegate
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,13 +11,19 @@ import (
 )
 
 // ParseLimit reads a limit as people write it: a quota, "/" or "per", and a window, which is a Go duration, a bare unit
-// (s, m, h, d, w, or second, minute, ...) or a number of days or weeks (7d). Choices may follow, separated by spaces:
-// an algorithm's name, segments=6, overlap=whole, anchor=first, burst=200, count-denied, name=login.
+// (s, m, h, d, w, or second, minute, ...), a number of days or weeks (7d), or a period of the calendar (month, year, and with
+// a zone also day and week). Slots are written as their number, in-flight and ttl=30s. Choices may follow, separated by spaces:
+// an algorithm's name, segments=6, overlap=whole, anchor=first, burst=200, zone=Europe/Berlin, count-denied, name=login.
 //
 //	100/1m
 //	10/s
 //	5000 per 24h
 //	20/1s token-bucket burst=40
+//	1000/month zone=Europe/Berlin
+//	50 in-flight ttl=30s
+//
+// A day without a zone is 24 hours, a week 168; a month or year without one is that of UTC. A limit that names overlap, anchor or
+// segments is a sliding-window, also if it names what is the default.
 //
 // The error is a LimitError.
 func ParseLimit(text string) (Limit, error) {
@@ -43,12 +50,20 @@ func MustParseLimit(text string) Limit {
 	return l
 }
 
+// limitText is a limit that is being read, and what its text has named so far.
+type limitText struct {
+	Limit
+	window  string // the window as it was written; empty for slots
+	ttl     bool   // ttl was named,
+	sliding bool   // or a choice that only sliding windows have
+}
+
 func parseLimit(text string) (Limit, error) {
 	words, err := splitWords(text)
 	if err != nil {
 		return Limit{}, err
 	}
-	var l Limit
+	var l limitText
 	words, err = l.parseRate(words)
 	if err != nil {
 		return Limit{}, err
@@ -58,35 +73,95 @@ func parseLimit(text string) (Limit, error) {
 			return Limit{}, err
 		}
 	}
-	return l, nil
+	if err := l.finish(); err != nil {
+		return Limit{}, err
+	}
+	return l.Limit, nil
 }
 
-// parseRate reads "100/1m", "100 / 1m" or "100 per 1m" and returns the words after it.
-func (l *Limit) parseRate(words []string) ([]string, error) {
-	var quota, window string
+// parseRate reads "100/1m", "100 / 1m", "100 per 1m" or the number of slots, and returns the words after it.
+func (l *limitText) parseRate(words []string) ([]string, error) {
+	var quota string
 	switch {
 	case len(words) >= 3 && (words[1] == "per" || words[1] == "/"):
-		quota, window, words = words[0], words[2], words[3:]
+		quota, l.window, words = words[0], words[2], words[3:]
 	case len(words) >= 2 && strings.HasPrefix(words[1], "/"):
-		quota, window, words = words[0], words[1][1:], words[2:]
+		quota, l.window, words = words[0], words[1][1:], words[2:]
 	case len(words) >= 2 && strings.HasSuffix(words[0], "/"):
-		quota, window, words = strings.TrimSuffix(words[0], "/"), words[1], words[2:]
-	case len(words) >= 1:
-		var ok bool
-		if quota, window, ok = strings.Cut(words[0], "/"); ok {
-			words = words[1:]
-			break
-		}
-		fallthrough
+		quota, l.window, words = strings.TrimSuffix(words[0], "/"), words[1], words[2:]
+	case len(words) >= 1 && strings.Contains(words[0], "/"):
+		quota, l.window, _ = strings.Cut(words[0], "/")
+		words = words[1:]
+	case len(words) >= 2 && slices.ContainsFunc(words[1:], isInFlight):
+		n, err := parseUnits("quota", words[0])
+		l.Quota = n
+		return words[1:], err
 	default:
-		return nil, parseError("write a quota and a window, such as 100/1m or 5000 per 24h")
+		return nil, parseError("write a quota and a window, such as 100/1m or 5000 per 24h, or slots, such as 50 in-flight ttl=30s")
 	}
 	var err error
 	if l.Quota, err = parseUnits("quota", quota); err != nil {
 		return nil, err
 	}
-	l.Window, err = parseWindow(window)
+	if l.Calendar, err = parsePeriod(l.window); err == nil && l.Calendar == 0 {
+		l.Window, err = parseWindow("window", l.window)
+	}
 	return words, err
+}
+
+func isInFlight(word string) bool { return strings.TrimPrefix(word, "algorithm=") == InFlight.String() }
+
+// finish completes what depends on several words, and refuses what does not go together.
+func (l *limitText) finish() error {
+	if l.Zone != "" && l.Calendar == 0 && l.window != "" {
+		if err := l.useCalendar(); err != nil {
+			return err
+		}
+	}
+	switch slots := l.Algorithm == InFlight; {
+	case slots && l.window != "":
+		return parseError("window: an in-flight limit has a time to live in its place; write %d in-flight ttl=%s", l.Quota, l.window)
+	case slots && !l.ttl:
+		return parseError("ttl: missing; it is how long a slot stays held that nobody renews; write %d in-flight ttl=30s", l.Quota)
+	case l.ttl && !slots:
+		return parseError("ttl: applies to in-flight limits only; leave it out, or write %d in-flight ttl=%s", l.Quota, windowText(l.Window))
+	case l.sliding && l.Algorithm == DefaultAlgorithm && l.Calendar == 0 &&
+		l.Overlap == OverlapUp && l.Anchor == AnchorClock && l.Segments == 0:
+		l.Algorithm = SlidingWindow // the text names a default of it
+	}
+	return nil
+}
+
+// useCalendar makes a day or a week that of the zone.
+func (l *limitText) useCalendar() error {
+	switch strings.TrimSuffix(strings.TrimPrefix(l.window, "1"), "s") {
+	case "d", "day":
+		l.Calendar = CalendarDay
+	case "w", "week":
+		l.Calendar = CalendarWeek
+	default:
+		return parseError("zone: applies to a day, week, month or year, not to %s; write such as %d/day zone=%s", l.window, l.Quota, l.Zone)
+	}
+	l.Window = 0
+	return nil
+}
+
+// parsePeriod reads a month or a year. It returns 0 if text is a length of time, as a day and a week are that have no zone.
+func parsePeriod(text string) (Period, error) {
+	number := strings.TrimRightFunc(text, unicode.IsLetter)
+	var period Period
+	switch strings.TrimSuffix(text[len(number):], "s") {
+	case "month":
+		period = CalendarMonth
+	case "y", "year":
+		period = CalendarYear
+	default:
+		return 0, nil
+	}
+	if number != "" && number != "1" {
+		return 0, parseError("window: %q is not one %s of the calendar; write %s, or a length of time such as 60d", text, period, period)
+	}
+	return period, nil
 }
 
 // parseUnits reads a number of units, which may be written in groups: 1_000_000.
@@ -107,7 +182,7 @@ var windowUnits = map[string]time.Duration{
 	"w": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour,
 }
 
-func parseWindow(text string) (time.Duration, error) {
+func parseWindow(field, text string) (time.Duration, error) {
 	digits := strings.TrimRightFunc(text, unicode.IsLetter)
 	unit, known := windowUnits[text[len(digits):]]
 	if !known { // "ms" is known, and not a plural
@@ -120,14 +195,21 @@ func parseWindow(text string) (time.Duration, error) {
 		return time.Duration(n) * unit, nil
 	}
 	d, err := time.ParseDuration(text)
+	if err != nil && text != "" && strings.Trim(text, "0123456789") == "" {
+		return 0, parseError("%s: %q has no unit; write it right after the number, such as %ss or %sm", field, text, text, text)
+	}
 	if err != nil {
-		return 0, parseError("window: %q is not a length of time such as 30s, 1m, 24h or 7d", text)
+		return 0, parseError("%s: %q is not a length of time such as 30s, 1m, 24h or 7d", field, text)
 	}
 	return d, nil
 }
 
-func (l *Limit) parseChoice(word string) error {
+func (l *limitText) parseChoice(word string) error {
 	name, value, _ := strings.Cut(word, "=")
+	switch name {
+	case "segments", "overlap", "anchor":
+		l.sliding = true
+	}
 	switch name {
 	case "segments":
 		n, err := strconv.Atoi(value)
@@ -145,7 +227,17 @@ func (l *Limit) parseChoice(word string) error {
 	case "anchor":
 		return l.Anchor.UnmarshalText([]byte(value))
 	case "algorithm":
-		return l.Algorithm.UnmarshalText([]byte(value))
+		return l.parseAlgorithm(value)
+	case "ttl":
+		var err error
+		l.Window, err = parseWindow("ttl", value)
+		l.ttl = true
+		return err
+	case "zone":
+		if l.Zone = value; value == "" {
+			return parseError("zone: missing; write a time zone, such as zone=Europe/Berlin")
+		}
+		return nil
 	case "name":
 		l.Name = value
 		return nil
@@ -156,11 +248,22 @@ func (l *Limit) parseChoice(word string) error {
 		l.CountDenied = true
 		return nil
 	}
-	if l.Algorithm.UnmarshalText([]byte(word)) == nil {
-		return nil
+	if word == DefaultAlgorithm.String() || l.parseAlgorithm(word) == nil {
+		return l.parseAlgorithm(word)
 	}
-	return parseError("%q is not a choice: there are sliding-window, sliding-log, fixed-window, token-bucket, "+
-		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, count-denied, name=TEXT", word)
+	return parseError("%q is not a choice: there are %s, in-flight with ttl=TIME, "+
+		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, zone=ZONE, count-denied, name=TEXT", word, rateAlgorithms)
+}
+
+const rateAlgorithms = "sliding-window, sliding-log, fixed-window, token-bucket"
+
+func (l *limitText) parseAlgorithm(name string) error {
+	var a Algorithm
+	if err := a.UnmarshalText([]byte(name)); err != nil || a == DefaultAlgorithm {
+		return parseError("algorithm: must be one of %s, in-flight, not %q; for the default, leave it out", rateAlgorithms, name)
+	}
+	l.Algorithm = a
+	return nil
 }
 
 // splitWords splits at spaces outside of the quotes that a name may have.
@@ -191,12 +294,26 @@ func parseError(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrLimit}, args...)...)
 }
 
-// String returns l as ParseLimit reads it: "100/1m", followed by the choices that are not the defaults.
+// String returns l as ParseLimit reads it: "100/1m", followed by the choices that are not the defaults. The algorithm is named
+// if l names it.
 func (l Limit) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d/%s", l.Quota, windowText(l.Window))
-	if l.Algorithm != SlidingWindow {
+	switch {
+	case l.Algorithm == InFlight:
+		fmt.Fprintf(&b, "%d %s ttl=%s", l.Quota, l.Algorithm, windowText(l.Window))
+	case l.Calendar != 0:
+		fmt.Fprintf(&b, "%d/%s", l.Quota, l.Calendar)
+	default:
+		fmt.Fprintf(&b, "%d/%s", l.Quota, windowText(l.Window))
+	}
+	if l.Algorithm != DefaultAlgorithm && l.Algorithm != InFlight {
 		fmt.Fprintf(&b, " %s", l.Algorithm)
+	}
+	switch {
+	case l.Zone != "":
+		fmt.Fprintf(&b, " zone=%s", l.Zone)
+	case l.Calendar == CalendarDay || l.Calendar == CalendarWeek: // without a zone it would be a length of time
+		b.WriteString(" zone=UTC")
 	}
 	if l.Segments != 0 {
 		fmt.Fprintf(&b, " segments=%d", l.Segments)

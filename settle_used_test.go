@@ -39,7 +39,7 @@ func TestSettleByLimit(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := limiter.Settle(t.Context(), r, test.used...); err != nil {
+				if _, err := limiter.Settle(t.Context(), r, test.used...); err != nil {
 					t.Fatal(err)
 				}
 				for i, limit := range []slidegate.Limit{tpm, tpd, rpm, plain} {
@@ -60,15 +60,15 @@ func TestSettleByKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := limiter.Settle(t.Context(), r, slidegate.Used{Limit: "tokens", Cost: 1}); !errors.Is(err, slidegate.ErrReservation) {
+	if _, err := limiter.Settle(t.Context(), r, slidegate.Used{Limit: "tokens", Cost: 1}); !errors.Is(err, slidegate.ErrReservation) {
 		t.Errorf("either key: %v, want ErrReservation", err)
 	}
-	err = limiter.Settle(t.Context(), r, slidegate.Used{Limit: "tokens", Key: "acme", Cost: 50})
+	_, err = limiter.Settle(t.Context(), r, slidegate.Used{Limit: "tokens", Key: "acme", Cost: 50})
 	if ann, acme := usedOf(t, limiter, limit, "ann"), usedOf(t, limiter, limit, "acme"); err != nil || ann != 20 || acme != 50 {
 		t.Errorf("%d and %d are used, want 20 and 50: %v", ann, acme, err)
 	}
 	both := []slidegate.Used{{Limit: "tokens", Key: "acme", Cost: 5}, {Limit: "tokens", Key: "ann", Cost: 6}}
-	if err := limiter.Settle(t.Context(), r, both...); err != nil {
+	if _, err := limiter.Settle(t.Context(), r, both...); err != nil {
 		t.Error(err)
 	}
 }
@@ -100,7 +100,7 @@ func TestSettleNamesTheLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = limiter.Settle(t.Context(), r, test.used...)
+		_, err = limiter.Settle(t.Context(), r, test.used...)
 		if !errors.Is(err, slidegate.ErrReservation) {
 			t.Errorf("%s: %v, want ErrReservation", name, err)
 			continue
@@ -127,8 +127,8 @@ func TestSettledCostsOutOfRange(t *testing.T) {
 	}
 	for _, cost := range []int64{-1, rule.MaxQuota + 1, math.MaxInt64, math.MinInt64} {
 		for name, err := range map[string]error{
-			"Settle":    limiter.Settle(t.Context(), r, slidegate.Used{Limit: "5/1m", Cost: cost}),
-			"SettleAll": limiter.SettleAll(t.Context(), r, cost),
+			"Settle":    errOf(limiter.Settle(t.Context(), r, slidegate.Used{Limit: "5/1m", Cost: cost})),
+			"SettleAll": errOf(limiter.SettleAll(t.Context(), r, cost)),
 		} {
 			if !errors.Is(err, slidegate.ErrCost) || !strings.Contains(err.Error(), fmt.Sprintf("not %d", cost)) {
 				t.Errorf("%s of %d: %v, want an ErrCost that has the number", name, cost, err)

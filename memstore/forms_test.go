@@ -102,7 +102,7 @@ func TestEverythingAtOnce(t *testing.T) {
 					if err != nil || !d.Allowed {
 						continue
 					}
-					if err := l.SettleAll(ctx, r, 1); err != nil {
+					if _, err := l.SettleAll(ctx, r, 1); err != nil {
 						t.Error(err)
 					}
 					mu.Lock()

@@ -87,6 +87,10 @@ type limiterStep struct {
 	run   func(s *limiterScript) (slidegate.Decision, error)
 }
 
+func (s *limiterScript) settled(_ slidegate.Settlement, err error) (slidegate.Decision, error) {
+	return s.peek(err)
+}
+
 func limiterSteps() []limiterStep {
 	type decision = slidegate.Decision
 	return []limiterStep{
@@ -103,11 +107,11 @@ func limiterSteps() []limiterStep {
 		{"Allow and reserve", 0, func(s *limiterScript) (decision, error) { return s.limiter.AllowN(s.ctx, "user", 3) }},
 		{"Reserve", 20 * time.Second, func(s *limiterScript) (decision, error) { return s.reserve(6) }},
 		{"Settle for less", 15 * time.Second, func(s *limiterScript) (decision, error) {
-			return s.peek(s.elsewhere.Settle(s.gone, s.reservation, slidegate.Used{Limit: s.limit, Cost: 2}))
+			return s.settled(s.elsewhere.Settle(s.gone, s.reservation, slidegate.Used{Limit: s.limit, Cost: 2}))
 		}},
 		{"Reserve again", time.Second, func(s *limiterScript) (decision, error) { return s.reserve(5) }},
 		{"Settle for more", time.Second, func(s *limiterScript) (decision, error) {
-			return s.peek(s.elsewhere.SettleAll(s.gone, s.reservation, 14))
+			return s.settled(s.elsewhere.SettleAll(s.gone, s.reservation, 14))
 		}},
 		{"Reset an overdrawn key", time.Second, func(s *limiterScript) (decision, error) {
 			return s.peek(s.limiter.Reset(s.ctx, "user"))
@@ -119,11 +123,11 @@ func limiterSteps() []limiterStep {
 		}},
 		{"Reserve all", time.Second, func(s *limiterScript) (decision, error) { return s.reserve(10) }},
 		{"Cancel", time.Second, func(s *limiterScript) (decision, error) {
-			return s.peek(s.elsewhere.Cancel(s.gone, s.reservation))
+			return s.settled(s.elsewhere.Cancel(s.gone, s.reservation))
 		}},
 		{"Reserve and leave", time.Second, func(s *limiterScript) (decision, error) { return s.reserve(10) }},
 		{"Cancel too late", 3 * time.Minute, func(s *limiterScript) (decision, error) {
-			return s.peek(s.limiter.Cancel(s.ctx, s.reservation))
+			return s.settled(s.limiter.Cancel(s.ctx, s.reservation))
 		}},
 	}
 }

@@ -75,7 +75,7 @@ func TestLimiterForgets(t *testing.T) {
 	if err != nil || !d.Allowed || allowed(1) || allowed(1) {
 		t.Fatalf("got %+v, %v, want the reservation to take all, and two refusals", d, err)
 	}
-	if err := limiter.SettleAll(ctx, reservation, 8); err != nil || !allowed(2) || allowed(1) {
+	if _, err := limiter.SettleAll(ctx, reservation, 8); err != nil || !allowed(2) || allowed(1) {
 		t.Fatalf("after settling for 8 of 10, not just 2 are free: %v", err)
 	}
 	if _, err := limiter.Refund(ctx, "key", 1); err != nil || !allowed(1) || allowed(1) {

@@ -80,11 +80,11 @@ func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 			inner.fail(errDown)
 			first, second := reserve(5, flag), reserve(1, flag)
 			check("all taken", 4, 6)
-			if err := limiter.Cancel(t.Context(), atStore); !errors.Is(err, failure.ErrUnavailable) {
+			if _, err := limiter.Cancel(t.Context(), atStore); !errors.Is(err, failure.ErrUnavailable) {
 				t.Errorf("what the store has was given back without it: %v", err)
 			}
 			check("nothing given back", 4, 6)
-			if err := limiter.SettleAll(t.Context(), first, 2); err != nil {
+			if _, err := limiter.SettleAll(t.Context(), first, 2); err != nil {
 				t.Error(err)
 			}
 			check("settled in the outage", 4, 3)
@@ -94,11 +94,11 @@ func TestReservationsGoBackWhereTheyWereTaken(t *testing.T) {
 			if store.Stats().Down {
 				t.Fatal("still down")
 			}
-			if err := limiter.Cancel(t.Context(), second); err != nil {
+			if _, err := limiter.Cancel(t.Context(), second); err != nil {
 				t.Error(err)
 			}
 			check("cancelled after the outage", 4, 2)
-			if err := limiter.Cancel(t.Context(), atStore); err != nil {
+			if _, err := limiter.Cancel(t.Context(), atStore); err != nil {
 				t.Error(err)
 			}
 			check("the store's given back", 0, 2)

@@ -80,7 +80,7 @@ func play(t *testing.T, limiter *slidegate.Limiter) {
 	}
 	reservation, d, err := limiter.Reserve(ctx, "k3", 2) // allowed, 2 granted
 	must(d, err)
-	if err := limiter.SettleAll(ctx, reservation, 3); err != nil { // 1 more
+	if _, err := limiter.SettleAll(ctx, reservation, 3); err != nil { // 1 more
 		t.Fatal(err)
 	}
 	both := func(key string) {

@@ -1,0 +1,183 @@
+package slidegate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Used is what a request actually used of one limit of a Reservation.
+type Used struct {
+	// Limit is the limit's name or, if it has none, its text, such as "5/1m".
+	Limit string
+	// Key is needed only where a reservation has the same limit for several keys.
+	Key string
+	// Cost is how many units were used, 0 or more.
+	Cost int64
+}
+
+// Settlement is what settling a reservation did.
+type Settlement struct {
+	// Back has one number for each charge of the reservation: how many units, or slots, were given back, or minus how many
+	// units were charged in addition. Units that no longer count are not given back.
+	Back []int64
+	// Repeated reports that the reservation had been settled before: nothing changed, and Back is what was done then.
+	Repeated bool
+}
+
+// Settle replaces a reservation's estimates by what was used, limit by limit, and releases its slots:
+//
+//	_, err := limiter.Settle(ctx, r, slidegate.Used{Limit: "tokens", Cost: 700})
+//
+// Limits that are not named stay as they were reserved. A limit that the reservation does not have, or has for several
+// keys while Used.Key is empty, is an ErrReservation, and then nothing is settled.
+//
+// What was estimated too high is given back where it was charged, as far as that is still in the window. What was estimated
+// too low is charged now, beyond the quota if need be: it has been used already. All of it is one request to the store, and
+// is done once: the second Settle or Cancel of a reservation changes nothing and returns what the first did. So after an error,
+// which means that the outcome is unknown, it is right to try again with the same reservation. Slots are released whatever
+// is said to be used of them.
+//
+// Settle finishes even if ctx has ended: the client may have gone, and what it used still counts. It keeps ctx's values,
+// and takes at most store.FinishTime with a store that has round trips. An ErrUnsettled means that the store could not
+// remember another settlement, and that no units were given back or charged.
+func (l *Limiter) Settle(ctx context.Context, r Reservation, used ...Used) (Settlement, error) {
+	actual := make([]int64, len(r.Charges))
+	settled := make([]bool, len(r.Charges))
+	for i := range r.Charges {
+		actual[i] = r.Charges[i].Cost
+	}
+	for _, u := range used {
+		i, err := r.find(u)
+		if err != nil {
+			return Settlement{}, err
+		}
+		if settled[i] {
+			return Settlement{}, fmt.Errorf("slidegate: %w: %q is given twice; add up what was used", ErrReservation, u.Limit)
+		}
+		actual[i], settled[i] = u.Cost, true
+	}
+	return l.settle(ctx, r, actual)
+}
+
+// SettleAll is Settle with the same cost for every limit of the reservation. It is for limits that count the same thing, such
+// as tokens per minute and tokens per day: it would charge 700 requests to a limit on requests.
+func (l *Limiter) SettleAll(ctx context.Context, r Reservation, cost int64) (Settlement, error) {
+	actual := make([]int64, len(r.Charges))
+	for i := range actual {
+		actual[i] = cost
+	}
+	return l.settle(ctx, r, actual)
+}
+
+// Cancel gives all of a reservation back, units and slots. It finishes even if ctx has ended, and is done once, as Settle is:
+// after a Settle it changes nothing, so it can be deferred.
+func (l *Limiter) Cancel(ctx context.Context, r Reservation) (Settlement, error) {
+	return l.SettleAll(ctx, r, 0)
+}
+
+// Release gives the slots of a reservation back and leaves the units of other limits taken: it is Settle with nothing named.
+// It finishes even if ctx has ended, and may be repeated.
+func (l *Limiter) Release(ctx context.Context, r Reservation) (Settlement, error) {
+	return l.Settle(ctx, r)
+}
+
+// find returns the place of the charge that u is about.
+func (r *Reservation) find(u Used) (int, error) {
+	if len(r.Charges) == 0 {
+		return 0, errNoCharges()
+	}
+	found, otherKey := -1, false
+	for i := range r.Charges {
+		charge := &r.Charges[i]
+		switch {
+		case !charge.Limit.isCalled(u.Limit):
+		case u.Key != "" && u.Key != string(charge.Key):
+			otherKey = true
+		case found < 0:
+			found = i
+		case r.Charges[found].Limit != charge.Limit:
+			return 0, fmt.Errorf("slidegate: %w: %q may be %q or %q; give the whole text", ErrReservation, u.Limit,
+				r.Charges[found].Limit, charge.Limit)
+		default:
+			return 0, fmt.Errorf("slidegate: %w: it has %q for several keys; set Used.Key", ErrReservation, u.Limit)
+		}
+	}
+	switch {
+	case found >= 0:
+		return found, nil
+	case otherKey:
+		return 0, fmt.Errorf("slidegate: %w: it has %q, but not for the key in Used.Key", ErrReservation, u.Limit)
+	}
+	return 0, fmt.Errorf("slidegate: %w: it has no limit %q; there are %s", ErrReservation, u.Limit, r.labels())
+}
+
+// isCalled reports whether text is what the limit is called: its name, or its text in any spelling.
+func (l Limit) isCalled(text string) bool {
+	if l.Name != "" && l.Name == text {
+		return true
+	}
+	other, err := ParseLimit(text)
+	if err != nil || other.Name != l.Name {
+		return false
+	}
+	ours, err := l.compile()
+	theirs, otherErr := other.Like(l).compile() // what a base gave l is not in its text
+	return err == nil && otherErr == nil && ours == theirs
+}
+
+// labels lists what the limits of a reservation are called.
+func (r *Reservation) labels() string {
+	var labels []string
+	for i := range r.Charges {
+		limit := r.Charges[i].Limit
+		if label := strconv.Quote(cmp.Or(limit.Name, limit.String())); !slices.Contains(labels, label) {
+			labels = append(labels, label)
+		}
+	}
+	return strings.Join(labels, ", ")
+}
+
+func errNoCharges() error {
+	return fmt.Errorf("slidegate: %w: it has no charges; was it refused?", ErrReservation)
+}
+
+// settle replaces the cost of each charge by the actual one.
+func (l *Limiter) settle(ctx context.Context, r Reservation, actual []int64) (Settlement, error) {
+	c := newCall(l, len(r.Charges))
+	defer c.end()
+	if err := c.resume(&r); err != nil {
+		return Settlement{}, err
+	}
+	for i := range r.Charges {
+		if used := actual[i]; used < 0 || used > rule.MaxQuota {
+			return Settlement{}, fmt.Errorf("slidegate: %w: what was used must be 0 to %d, not %d", ErrCost, int64(rule.MaxQuota), used)
+		}
+		c.addReserved(&r.Charges[i], actual[i])
+	}
+	if err := c.apply(ctx, rule.Settle); err != nil {
+		return Settlement{}, err
+	}
+	return c.settlement()
+}
+
+// settlement makes a Settlement of the answers that apply got.
+func (c *call) settlement() (Settlement, error) {
+	s := Settlement{Back: make([]int64, len(c.place))}
+	var flags Flags
+	for i := range c.answers {
+		flags |= c.answers[i].Flags
+		s.Back[slices.Index(c.place, i)] = c.answers[i].Granted // of several charges with one address, the first tells of all
+	}
+	s.Repeated = flags.Repeated()
+	if flags.Unsettled() {
+		return s, fmt.Errorf("slidegate: %w: the store remembers as many settlements of this key as it can; "+
+			"no units were given back or charged, so try again later", ErrUnsettled)
+	}
+	return s, nil
+}
