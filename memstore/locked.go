@@ -13,10 +13,14 @@ import (
 type job struct {
 	store  *Store
 	op     rule.Op
+	id     rule.ID
 	claims []claim
 	items  []rule.Item
 	locks  []*segmentHeader
 	answer [1]rule.Answer
+
+	settling settling  // what is remembered of a settlement, and
+	memo     rule.Memo // what is known of it already
 }
 
 // claim is one charge of a job, and the slot that is kept for it.
@@ -24,6 +28,7 @@ type claim struct {
 	plan    *plan
 	h       uint64
 	cost    int64
+	used    int64
 	at      rule.Micros
 	segment segment
 
@@ -50,7 +55,7 @@ const (
 
 func (s *Store) newJob(op rule.Op, n int) *job {
 	j := s.work.Get().(*job)
-	j.store, j.op = s, op
+	j.store, j.op, j.id = s, op, 0
 	j.claims = slices.Grow(j.claims[:0], n)[:n]
 	j.items = slices.Grow(j.items[:0], n)[:n]
 	return j
@@ -63,6 +68,7 @@ func (j *job) end() {
 	}
 	clear(j.items)
 	clear(j.locks)
+	j.settling = settling{}
 	j.store.work.Put(j)
 }
 
@@ -82,13 +88,14 @@ func (s *Store) takeOneLocked(p *plan, h uint64, cost int64) (
 func (s *Store) applyLocked(r *store.Request) error {
 	j := s.newJob(r.Op, len(r.Charges))
 	defer j.end()
+	j.id = r.ID
 	for i := range r.Charges {
 		charge, c := &r.Charges[i], &j.claims[i]
 		p, err := s.planOf(charge.Limit)
 		if err != nil {
 			return err
 		}
-		c.plan, c.h, c.cost, c.at = p, p.hash(r.Group, charge.Key), charge.Cost, charge.At
+		c.plan, c.h, c.cost, c.used, c.at = p, p.hash(r.Group, charge.Key), charge.Cost, charge.Used, charge.At
 	}
 	return j.decide(r.Answers)
 }
@@ -103,7 +110,7 @@ func (j *job) decide(answers []rule.Answer) error {
 		j.lock()
 		what, c, now := j.open()
 		if what == ready {
-			rule.Decide(j.op, j.items, now, answers)
+			j.carryOut(now, answers)
 		}
 		j.close(what == ready, answers)
 		switch what {
@@ -127,6 +134,18 @@ func (j *job) decide(answers []rule.Answer) error {
 		case needTall:
 			c.plan.table.heighten(c.segment.(*packedSegment), c.h)
 		}
+	}
+}
+
+// carryOut applies the operation to the states of all claims.
+func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
+	if j.op != rule.Settle {
+		rule.Decide(j.op, j.items, now, answers)
+		return
+	}
+	rule.DecideSettle(j.items, &j.memo, now, answers)
+	if j.memo.Changed {
+		j.store.settlements.remember(&j.settling, now, j.memo.Back)
 	}
 }
 
@@ -161,8 +180,9 @@ func (j *job) lock() {
 	}
 }
 
-// open loads the state of every claim and claims its slot. Then it reads the clock: only now can nobody else decide
-// about these keys. It returns the first claim that something stands in the way of.
+// open loads the state of every claim and claims its slot. It reads the clock once the keys that are there are claimed: only
+// then can nobody else decide about them, nor about those that are not, which takes the lock. It returns the first claim that
+// something stands in the way of.
 func (j *job) open() (what outcome, in *claim, now rule.Micros) {
 	for _, head := range j.locks {
 		if head.dead {
@@ -173,22 +193,47 @@ func (j *job) open() (what outcome, in *claim, now rule.Micros) {
 	for i := range j.claims {
 		c := &j.claims[i]
 		c.find()
-		j.items[i] = rule.Item{Limit: c.plan.limit, State: &c.state, Cost: c.cost, At: c.at}
+		j.items[i] = rule.Item{Limit: c.plan.limit, State: &c.state, Cost: c.cost, Used: c.used, At: c.at, ID: j.id}
+	}
+	now = j.store.now()
+	if j.op == rule.Settle {
+		j.settling = j.settlingOf(now)
+		j.store.settlements.recall(&j.settling, now, &j.memo)
 	}
 	for i := range j.claims {
 		if c := &j.claims[i]; c.slot < 0 {
-			if what := c.open(j.op, j.store.now()); what != ready {
+			if what := c.open(j.op, j.needsPlace(c), now); what != ready {
 				return what, c, 0
 			}
 		}
 	}
-	now = j.store.now()
 	for i := range j.claims {
 		if c := &j.claims[i]; !c.fits(j.op, now) {
 			return needTall, c, 0
 		}
 	}
 	return ready, nil, now
+}
+
+// needsPlace reports whether the operation may write a state for a key that is not there, or has to know what it would begin
+// with. There is nothing to give back to, to renew or to forget.
+func (j *job) needsPlace(c *claim) bool {
+	switch j.op {
+	case rule.GiveBack, rule.Renew, rule.Reset:
+		return false
+	case rule.Settle:
+		return c.charges() > 0 && !j.memo.Known && !j.memo.Full
+	default:
+		return true
+	}
+}
+
+// charges returns how many units a settlement charges to the claim's key beyond what was reserved.
+func (c *claim) charges() int64 {
+	if c.plan.limit.Algorithm == rule.InFlight {
+		return 0
+	}
+	return max(0, c.used-c.cost)
 }
 
 // close stores what changed, if the job was decided, gives all other slots back and unlocks.
@@ -249,11 +294,11 @@ func (c *claim) probe(i int) int {
 }
 
 // open finds a place for a key that is not there, and what it begins with: nothing, or the floor of its set.
-func (c *claim) open(op rule.Op, now rule.Micros) outcome {
+func (c *claim) open(op rule.Op, needsPlace bool, now rule.Micros) outcome {
 	t := c.plan.table
 	c.ownState(t)
-	if op == rule.GiveBack || op == rule.Reset {
-		return ready // there is nothing to give back to or to forget
+	if !needsPlace {
+		return ready
 	}
 	c.findFloor(now)
 	placed := false
@@ -380,7 +425,7 @@ func (c *claim) put() {
 
 // fits tells whether the claim's state can still be kept as it is after the operation.
 func (c *claim) fits(op rule.Op, now rule.Micros) bool {
-	if _, packed := c.segment.(*packedSegment); !packed || op == rule.Peek || op == rule.Reset {
+	if _, packed := c.segment.(*packedSegment); !packed || op == rule.Peek || op == rule.Reset || op == rule.Renew {
 		return true
 	}
 	cost := c.cost
@@ -389,6 +434,8 @@ func (c *claim) fits(op rule.Op, now rule.Micros) bool {
 		cost = min(cost, c.plan.limit.Capacity())
 	case rule.GiveBack:
 		cost = 0
+	case rule.Settle:
+		cost = c.charges()
 	}
 	return c.plan.table.layout.fits(&c.state, now, cost)
 }

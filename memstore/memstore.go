@@ -76,6 +76,8 @@ type Store struct {
 	counted int       // tables that count towards MaxShapes
 	work    sync.Pool // of *job
 
+	settlements *settlements
+
 	slots     atomic.Int64 // allocated, in all tables
 	evictions atomic.Int64 // live keys that lost their place to new ones
 }
@@ -112,7 +114,10 @@ func newStore(opts Options) (*Store, error) {
 		return nil, fmt.Errorf("memstore: MaxShapes: must be 1 to %d, or 0 for the default, not %d", mostShapes, opts.MaxShapes)
 	}
 	base := time.Now()
-	s := &Store{opts: opts, wallBase: rule.Micros(base.UnixMicro()), base: base, tables: map[rule.Shape]*table{}}
+	s := &Store{
+		opts: opts, wallBase: rule.Micros(base.UnixMicro()), base: base,
+		tables: map[rule.Shape]*table{}, settlements: newSettlements(opts.MaxKeys),
+	}
 	s.work.New = func() any { return new(job) }
 	return s, nil
 }
@@ -156,7 +161,7 @@ func (s *Store) apply(ctx context.Context, r *store.Request) error {
 		return fmt.Errorf("memstore: %w: a request has 1 to %d charges and an answer for each, not %d and %d",
 			store.ErrUnsupported, MaxCharges, len(r.Charges), len(r.Answers))
 	}
-	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" {
+	if len(r.Charges) > 1 || r.Op != rule.Take || r.Group != "" || r.Charges[0].Limit.Rule().Algorithm == rule.InFlight {
 		if err := ctx.Err(); err != nil {
 			return ended(err)
 		}

@@ -6,14 +6,15 @@ import (
 
 // Stats tells how large the store is.
 type Stats struct {
-	Slots     int64 // places for keys, used or not
-	Bytes     int64 // what they take, without the rings of sliding logs
-	Evictions int64 // live keys that lost their place to new ones
+	Slots       int64 // places for keys, used or not
+	Bytes       int64 // what they take, without the rings of sliding logs and the slots of in-flight limits
+	Evictions   int64 // live keys that lost their place to new ones
+	Settlements int64 // settlements that are remembered, or have expired and are not dropped yet
 }
 
 // Stats looks at every segment, not at every key: it is cheap enough to be asked for each time metrics are read.
 func (s *Store) Stats() Stats {
-	stats := Stats{Slots: s.slots.Load(), Evictions: s.evictions.Load()}
+	stats := Stats{Slots: s.slots.Load(), Evictions: s.evictions.Load(), Settlements: s.settlements.held.Load()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.tables {
@@ -45,6 +46,6 @@ func (e *entry) bytes() int64 {
 		return 2 * segmentBytes
 	default:
 		w := e.wide.Load()
-		return int64(8*(len(w.hashes)+len(w.words)+len(w.rings)) + 4*len(w.claimed))
+		return int64(8*(len(w.hashes)+len(w.words)+len(w.rings)+3*len(w.held)) + 4*len(w.claimed))
 	}
 }

@@ -110,8 +110,11 @@ func newTable(s *Store, shape rule.Shape) *table {
 func describeTable(s *Store, shape rule.Shape) *table {
 	t := &table{store: s, shape: shape, limit: shape.Limit()}
 	t.stride = 1 + t.limit.Parts()
-	if shape.Algorithm == rule.TokenBucket {
+	switch shape.Algorithm {
+	case rule.TokenBucket:
 		t.stride = 4
+	case rule.InFlight:
+		t.stride = 0 // all there is is in held
 	}
 	t.sets = max(1, min(packedSets, segmentBytes/(setSlots*8*(t.stride+1))))
 	if packable(shape) {

@@ -55,11 +55,20 @@ func (w *wideSegment) store(t *table, i int, s *rule.State) {
 	case rule.TokenBucket:
 		words[0], words[1], words[2], words[3] = int64(s.Start), int64(s.Until), s.Missing, s.Rest
 	case rule.InFlight:
-		w.held[i] = s.Slots
+		w.held[i] = fitted(s.Slots)
 	default:
 		words[0] = int64(s.Start)
 		copy(words[1:], s.Counts)
 	}
+}
+
+// fitted returns held slots in no more than about four times the memory that they need: a key that held many once must not keep
+// the memory for them.
+func fitted(held []rule.Slot) []rule.Slot {
+	if len(held) == 0 && cap(held) > 4 || cap(held) > 16 && cap(held) > 4*len(held) {
+		return append([]rule.Slot(nil), held...)
+	}
+	return held
 }
 
 // find returns the slot of h, or -1.

@@ -1,0 +1,297 @@
+package memstore_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+const minute = rule.Micros(60_000_000)
+
+// boundTo returns a limit as stores see it.
+func boundTo(t testing.TB, name string, limit rule.Limit) *store.Limit {
+	t.Helper()
+	return store.Bind("", name, name, testkit.Must(limit.Normalize())(t))
+}
+
+// ask applies one request and returns its answers.
+func ask(t testing.TB, st store.Store, op rule.Op, id rule.ID, charges ...store.Charge) []rule.Answer {
+	t.Helper()
+	r := store.Request{Op: op, ID: id, Charges: charges, Answers: make([]rule.Answer, len(charges))}
+	if err := st.Apply(t.Context(), []store.Request{r}); err != nil {
+		t.Fatal(err)
+	}
+	return r.Answers
+}
+
+// everyLimit has limits of every kind of state, named so that one request can face all of them.
+func everyLimit(t testing.TB, quota int64) []*store.Limit {
+	t.Helper()
+	return []*store.Limit{
+		boundTo(t, "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: quota, Window: minute}),
+		boundTo(t, "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota, Window: minute}),
+		boundTo(t, "parts", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota, Window: minute, Segments: 6}),
+		boundTo(t, "fixed", rule.Limit{Algorithm: rule.FixedWindow, Quota: quota, Window: minute}),
+		boundTo(t, "large", rule.Limit{Algorithm: rule.SlidingWindow, Quota: quota << 36, Window: minute}), // not to be packed
+		boundTo(t, "bucket", rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: 2 * quota, Window: minute}),
+		boundTo(t, "day", rule.Limit{Calendar: rule.Day, Zone: "Europe/Berlin", Quota: quota}),
+		boundTo(t, "slots", rule.Limit{Algorithm: rule.InFlight, Quota: min(quota, rule.MaxLogQuota), Window: minute}),
+	}
+}
+
+// plainStore is the rule over maps, with settlements as store.Store describes them.
+type plainStore struct {
+	states map[string]rule.State
+	memos  map[string][]int64 // by address, id, memory and generation
+	counts map[string]int64   // by address, memory and generation
+}
+
+func (p *plainStore) apply(r *store.Request, now rule.Micros) {
+	items, states, names := make([]rule.Item, len(r.Charges)), make([]rule.State, len(r.Charges)), make([]string, len(r.Charges))
+	var memory rule.Micros
+	var most int64
+	for i, c := range r.Charges {
+		limit := c.Limit.Rule()
+		names[i] = fmt.Sprint(c.Limit.Prefix(), " ", c.Key)
+		states[i] = p.states[names[i]].Clone()
+		items[i] = rule.Item{Limit: limit, State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID}
+		memory, most = max(memory, limit.Memory()), max(most, limit.Settlements())
+	}
+	if r.Op != rule.Settle || memory == 0 {
+		rule.Decide(r.Op, items, now, r.Answers)
+	} else {
+		var memo rule.Memo
+		generation := now / memory
+		group := fmt.Sprint(names[0], " ", memory, " ", generation)
+		name := func(g rule.Micros) string { return fmt.Sprint(names[0], " ", memory, " ", g, " ", r.ID) }
+		for _, g := range []rule.Micros{generation, generation - 1} {
+			if back, ok := p.memos[name(g)]; ok && !memo.Known {
+				memo.Known, memo.Back = true, back
+			}
+		}
+		memo.Full = !memo.Known && p.counts[group] >= most
+		rule.DecideSettle(items, &memo, now, r.Answers)
+		if memo.Changed {
+			p.memos[name(generation)] = memo.Back
+			p.counts[group]++
+		}
+	}
+	for i := range items {
+		if items[i].Changed {
+			p.states[names[i]] = states[i]
+		}
+	}
+}
+
+// Every operation at random, over limits of every kind, answers as the rule does over plain maps.
+func TestEveryOperationAtRandom(t *testing.T) {
+	alone(t)
+	const seed, rounds = 15, 60_000
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	st := open(t, memstore.Options{Now: clock.Now})
+	plain := &plainStore{map[string]rule.State{}, map[string][]int64{}, map[string]int64{}}
+	limits := append(everyLimit(t, 5), everyLimit(t, 3)...) // two plans that share their counts
+	random := rand.New(rand.NewPCG(seed, 0))
+	ops := []rule.Op{rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.Reset, rule.Settle, rule.Settle, rule.Renew}
+	seen := map[string]int{}
+	for i := range rounds {
+		r := store.Request{Op: ops[random.IntN(len(ops))], ID: rule.ID(1 + random.IntN(20))}
+		if r.Op == rule.Reset && random.IntN(10) > 0 {
+			r.Op = rule.Renew
+		}
+		for _, at := range random.Perm(8)[:1+random.IntN(3)] {
+			c := store.Charge{Limit: limits[at+8*random.IntN(2)], Key: fmt.Sprint(random.IntN(3)), Cost: random.Int64N(4), Used: random.Int64N(5)}
+			if c.Limit.Rule().Algorithm == rule.InFlight {
+				c.Cost = min(c.Cost, 1)
+			}
+			if random.IntN(3) > 0 {
+				c.At = clock.Now() - rule.Micros(random.Int64N(int64(2*minute)))
+			}
+			r.Charges = append(r.Charges, c)
+		}
+		r.Answers = make([]rule.Answer, len(r.Charges))
+		want := r
+		want.Answers = make([]rule.Answer, len(r.Charges))
+		want.Charges = slices.Clone(r.Charges)
+		plain.apply(&want, clock.Now())
+		if err := st.Apply(t.Context(), []store.Request{r}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(r.Answers, want.Answers) {
+			t.Fatalf("seed %d, request %d, %v of %+v:\n got %+v\nwant %+v", seed, i, r.Op, r.Charges, r.Answers, want.Answers)
+		}
+		for _, a := range r.Answers {
+			seen[fmt.Sprint(r.Op, a.Allowed, a.Flags)]++
+		}
+		if random.IntN(3) == 0 {
+			clock.Advance(rule.Micros(random.Int64N(int64(minute) / int64(1+random.IntN(100)))))
+		}
+	}
+	for _, want := range []string{"settle true none", "settle true repeated", "renew true none", "renew false none", "take false none"} {
+		if seen[want] == 0 {
+			t.Errorf("no answer %q: the test shows nothing about it", want)
+		}
+	}
+}
+
+// A generation holds as many settlements as the limit has units, at least a thousand. Beyond that nothing is given back, but
+// slots are released; what is remembered is known until the next generation ends, and then room is there again.
+func TestSettlementsAreBounded(t *testing.T) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	st := open(t, memstore.Options{Now: clock.Now})
+	limit := boundTo(t, "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1_000_000, Window: minute})
+	slots := boundTo(t, "slots", rule.Limit{Algorithm: rule.InFlight, Quota: 10, Window: minute})
+	memory, most := limit.Rule().Memory(), rule.ID(limit.Rule().Settlements())
+	if memory != 2*minute || most != 100_000 {
+		t.Fatalf("the test expects other bounds than %d for %d", most, memory)
+	}
+	at := ask(t, st, rule.Take, 0, store.Charge{Limit: limit, Key: "key", Cost: 500_000})[0].At
+	settle := func(id rule.ID) rule.Answer {
+		return ask(t, st, rule.Settle, id, store.Charge{Limit: limit, Key: "key", Cost: 2, Used: 1, At: at})[0]
+	}
+	for id := rule.ID(1); id <= most; id++ {
+		if a := settle(id); a.Granted != 1 || a.Flags != 0 {
+			t.Fatalf("settlement %d: %+v", id, a)
+		}
+	}
+	ask(t, st, rule.Take, most+1, store.Charge{Limit: slots, Key: "key", Cost: 1})
+	both := ask(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "key", Cost: 2, Used: 1, At: at},
+		store.Charge{Limit: slots, Key: "key", Cost: 1})
+	if both[0].Granted != 0 || both[0].Flags != rule.Unsettled || both[0].Remaining != 600_000 {
+		t.Errorf("one settlement too many: %+v", both[0])
+	}
+	if both[1].Granted != 1 || both[1].Flags != 0 || both[1].Remaining != 10 {
+		t.Errorf("the slot of a reservation that could not be settled: %+v", both[1])
+	}
+	if a := settle(1); a.Granted != 1 || a.Flags != rule.Repeated || a.Remaining != 600_000 {
+		t.Errorf("the first settlement again: %+v", a)
+	}
+	if a := ask(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "other", Cost: 2, Used: 1, At: at})[0]; a.Flags != 0 {
+		t.Errorf("another key has no room: %+v", a)
+	}
+	clock.Set((clock.Now()/memory + 2) * memory)
+	clock.Advance(-1)
+	if a := settle(1); a.Flags != rule.Repeated {
+		t.Errorf("at the end of the next generation: %+v", a)
+	}
+	clock.Advance(1)
+	if a := settle(1); a.Flags != 0 {
+		t.Errorf("after the next generation: %+v", a)
+	}
+}
+
+// A flood of reservations of many keys fills what can be remembered in all, no more, and room comes back with time.
+func TestFloodOfSettlements(t *testing.T) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	st := open(t, memstore.Options{Now: clock.Now, MaxKeys: 5000})
+	limit := boundTo(t, "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 10, Window: minute})
+	settle := func(key int) rule.Answer {
+		charge := store.Charge{Limit: limit, Key: fmt.Sprint(key), Cost: 1}
+		charge.At = ask(t, st, rule.Take, 0, charge)[0].At
+		return ask(t, st, rule.Settle, 1, charge)[0]
+	}
+	for round := range 3 {
+		for i := range 20_000 {
+			if got, full := settle(i).Flags.Unsettled(), i >= 5000; got != full {
+				t.Fatalf("round %d, key %d of a store that remembers 5000: unsettled %v", round, i, got)
+			}
+		}
+		if n := st.Stats().Settlements; n != 5000 {
+			t.Fatalf("%d are remembered, not 5000", n)
+		}
+		clock.Advance(2 * minute)
+	}
+}
+
+// A reset forgets the counts of a key, not that its reservations were settled.
+func TestResetForgetsNoSettlement(t *testing.T) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	st := open(t, memstore.Options{Now: clock.Now})
+	charge := store.Charge{Limit: everyLimit(t, 10)[0], Key: "key", Cost: 3}
+	charge.At = ask(t, st, rule.Take, 7, charge)[0].At
+	ask(t, st, rule.Settle, 7, charge)
+	ask(t, st, rule.Reset, 0, charge)
+	ask(t, st, rule.Take, 8, charge)
+	if a := ask(t, st, rule.Settle, 7, charge)[0]; a.Flags != rule.Repeated || a.Remaining != 7 {
+		t.Errorf("settled again after a reset: %+v", a)
+	}
+}
+
+// Every settlement is sent one to three times from many goroutines, downwards, upwards and to nothing, over all limits at
+// once: the counts are those of each sent once.
+func TestSettleIsDoneOnce(t *testing.T) {
+	const workers, reservations, quota = 8, 400, 10_000
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	st := open(t, memstore.Options{Now: clock.Now})
+	limits := everyLimit(t, quota)
+	type sent struct {
+		id      rule.ID
+		charges []store.Charge
+	}
+	var all []sent
+	var want int64
+	random := rand.New(rand.NewPCG(15, 0))
+	for i := range rule.ID(reservations) {
+		used := random.Int64N(6)
+		want += used
+		s := sent{id: i + 1}
+		for _, limit := range limits {
+			s.charges = append(s.charges, store.Charge{Limit: limit, Key: "key", Cost: 3, Used: used})
+		}
+		s.charges[7].Cost = 1
+		for i, a := range ask(t, st, rule.Take, s.id, s.charges...) {
+			s.charges[i].At = a.At
+		}
+		for range 1 + random.IntN(3) {
+			all = append(all, s)
+		}
+	}
+	random.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < len(all); i += workers {
+				r := store.Request{Op: rule.Settle, ID: all[i].id, Charges: all[i].charges, Answers: make([]rule.Answer, len(limits))}
+				if err := st.Apply(context.Background(), []store.Request{r}); err != nil {
+					t.Error(err)
+				}
+				for k, a := range r.Answers[:7] {
+					if a.Granted != 3-r.Charges[k].Used || a.Flags&^rule.Repeated != 0 {
+						t.Errorf("%s: %+v for %d used of 3", limits[k].Name(), a, r.Charges[k].Used)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, limit := range limits {
+		free := limit.Rule().Capacity()
+		if limit.Rule().Algorithm != rule.InFlight {
+			free -= want
+		}
+		if a := ask(t, st, rule.Peek, 0, store.Charge{Limit: limit, Key: "key", Cost: 1})[0]; a.Remaining != free {
+			t.Errorf("%s: %d remain, want %d", limit.Name(), a.Remaining, free)
+		}
+	}
+}
+
+// What was used beyond a reservation may be too much for the word that the state is packed into.
+func TestSettlementOutgrowsItsWord(t *testing.T) {
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	st := open(t, memstore.Options{Now: clock.Now})
+	charge := store.Charge{Limit: boundTo(t, "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1 << 50, Window: minute}), Key: "key", Cost: 1}
+	charge.At = ask(t, st, rule.Take, 1, charge)[0].At
+	charge.Used = 1 << 49
+	if a := ask(t, st, rule.Settle, 1, charge)[0]; a.Granted != 1-1<<49 || a.Remaining != 1<<49 {
+		t.Errorf("half of the quota was used: %+v", a)
+	}
+}

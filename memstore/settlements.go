@@ -1,0 +1,178 @@
+package memstore
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// settlements is what the store remembers of reservations that were settled: that they were, and what it did. It is bounded
+// twice: by the number of settlements of one address and generation, and by the number in all.
+//
+// A generation is as long as a settlement must be remembered at least. What is settled in one generation is known until the
+// next one ends. So all settlements of a generation are forgotten at the same moment, and only their number need be kept.
+//
+// All requests about an address hold the lock of its segment, so nobody else settles the same reservation between recall and
+// remember. The locks here only guard the maps, which hold no pointers for the garbage collector to follow.
+type settlements struct {
+	most   int64
+	held   atomic.Int64 // in all shards, expired ones that have not been dropped yet included
+	shards [settlementShards]settlementShard
+}
+
+const (
+	settlementShards = 64
+	leastSettlements = 4096 // remembered in all, however small MaxKeys is
+	firstDrop        = 256  // the least that is added to a shard before expired ones are dropped
+)
+
+// settlementShard has the settlements of some addresses.
+type settlementShard struct {
+	mu          sync.Mutex
+	known       map[settlementKey]settlement
+	generations map[uint64]generation // by address
+	backs       []int64               // of all that are known, in the order in which they were added
+	added       int                   // since expired ones were last dropped,
+	dropAt      int                   // and how many there must be before that is done again
+	soonest     rule.Micros           // none of them expires before
+}
+
+// settlementKey names a settlement. The address is a hash of the first charge's address and of how long it is remembered.
+type settlementKey struct{ address, id uint64 }
+
+// settlement is where its Back is in backs, and the end of the generation after its own.
+type settlement struct {
+	expires rule.Micros
+	first   uint32
+	charges uint32
+}
+
+// generation counts the settlements of one address that expire together.
+type generation struct {
+	expires rule.Micros
+	count   int64
+}
+
+// settling is the part of a job that is about its memo. It is nothing if the reservation need not be remembered.
+type settling struct {
+	shard       *settlementShard
+	key         settlementKey
+	expires     rule.Micros
+	settlements int64 // how many of them one generation may have
+}
+
+func newSettlements(maxKeys int) *settlements {
+	return &settlements{most: max(int64(maxKeys), leastSettlements)}
+}
+
+// settlingOf works out under which name the job's reservation is remembered, and until when.
+func (j *job) settlingOf(now rule.Micros) settling {
+	var memory rule.Micros
+	var s settling
+	for i := range j.claims {
+		limit := j.claims[i].plan.limit
+		memory, s.settlements = max(memory, limit.Memory()), max(s.settlements, limit.Settlements())
+	}
+	if memory == 0 {
+		return settling{}
+	}
+	s.key.address = newHasher(j.store.key).word(j.claims[0].h).word(uint64(memory)).sum("")
+	s.key.id = uint64(j.id)
+	s.shard = j.store.settlements.shardOf(s.key)
+	s.expires = (now/memory + 2) * memory
+	return s
+}
+
+func (m *settlements) shardOf(key settlementKey) *settlementShard {
+	return &m.shards[key.address%settlementShards]
+}
+
+// recall fills memo with what is known of a reservation.
+func (m *settlements) recall(s *settling, now rule.Micros, memo *rule.Memo) {
+	*memo = rule.Memo{Back: memo.Back[:0]}
+	if s.shard == nil {
+		return
+	}
+	s.shard.recall(s, now, memo)
+	if !memo.Known && !memo.Full && m.held.Load() >= m.most {
+		memo.Full = !m.makeRoom(now)
+	}
+}
+
+func (d *settlementShard) recall(s *settling, now rule.Micros, memo *rule.Memo) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known, ok := d.known[s.key]; ok && known.expires > now {
+		memo.Known = true
+		memo.Back = append(memo.Back, d.backs[known.first:][:known.charges]...)
+		return
+	}
+	g := d.generations[s.key.address]
+	memo.Full = g.expires == s.expires && g.count >= s.settlements
+}
+
+// remember keeps what settling a reservation did.
+func (m *settlements) remember(s *settling, now rule.Micros, back []int64) {
+	d := s.shard
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := len(d.known)
+	if d.added >= d.dropAt {
+		d.dropExpired(now)
+	}
+	d.add(s.key, s.expires, back)
+	m.held.Add(int64(len(d.known) - before))
+}
+
+// add makes a settlement known that is not, or that has expired.
+func (d *settlementShard) add(key settlementKey, expires rule.Micros, back []int64) {
+	if d.known == nil {
+		d.known, d.generations = map[settlementKey]settlement{}, map[uint64]generation{}
+		d.dropAt, d.soonest = firstDrop, expires
+	}
+	d.known[key] = settlement{expires: expires, first: uint32(len(d.backs)), charges: uint32(len(back))}
+	d.backs = append(d.backs, back...)
+	d.added++
+	d.soonest = min(d.soonest, expires)
+	switch g := d.generations[key.address]; {
+	case g.expires == expires:
+		d.generations[key.address] = generation{expires, g.count + 1}
+	case g.expires < expires:
+		d.generations[key.address] = generation{expires, 1}
+	}
+}
+
+// makeRoom drops expired settlements of all shards and reports whether that made room. Those of a shard are looked through
+// only if one has expired, which happens to many at the same moment.
+func (m *settlements) makeRoom(now rule.Micros) bool {
+	for i := range m.shards {
+		d := &m.shards[i]
+		d.mu.Lock()
+		if before := len(d.known); before > 0 && d.soonest <= now {
+			d.dropExpired(now)
+			m.held.Add(int64(len(d.known) - before))
+		}
+		d.mu.Unlock()
+	}
+	return m.held.Load() < m.most
+}
+
+// dropExpired forgets the settlements that have expired. It builds the maps again, because a map never gives memory back.
+func (d *settlementShard) dropExpired(now rule.Micros) {
+	old := settlementShard{known: d.known, generations: d.generations, backs: d.backs}
+	d.known, d.generations, d.backs, d.soonest = map[settlementKey]settlement{}, map[uint64]generation{}, nil, rule.Never
+	for key, known := range old.known {
+		if known.expires > now {
+			d.known[key] = settlement{known.expires, uint32(len(d.backs)), known.charges}
+			d.backs = append(d.backs, old.backs[known.first:][:known.charges]...)
+			d.soonest = min(d.soonest, known.expires)
+		}
+	}
+	for address, g := range old.generations {
+		if g.expires > now {
+			d.generations[address] = g
+		}
+	}
+	d.added, d.dropAt = 0, max(firstDrop, len(d.known))
+}
