@@ -84,7 +84,7 @@ func (w *formatter) policy(p *Policy, failure string) {
 	w.linef(2, "shadow: %t", p.Shadow)
 	w.linef(2, "failure: %s", cmp.Or(p.Failure, failure))
 	if len(p.Candidate) > 0 {
-		w.limits(2, "candidate", p.Candidate, p.Limits)
+		w.limits(2, "candidate", p.Candidate, nil)
 	} else {
 		w.linef(2, "# candidate: none")
 	}
@@ -111,7 +111,7 @@ func (p *Policy) cost() string {
 	return strconv.Quote(p.Cost.String())
 }
 
-// limits writes limits. Those that name no algorithm, and face the same keys as a policy's own, count as these do.
+// limits writes limits. Those of an override that name no algorithm count as the policy's own, its base, do.
 func (w *formatter) limits(depth int, name string, limits, base []slidegate.Limit) {
 	var texts []string
 	for _, limit := range limits {
