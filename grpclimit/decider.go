@@ -42,7 +42,7 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure pol
 		}
 		d.policies, rules = append(d.policies, p), append(rules, p.rules())
 	}
-	opts := policy.Options{Failure: failure, Timeout: timeout, Next: tells, LocalKeys: localKeys}
+	opts := policy.Options{Failure: failure, Timeout: timeout, LocalKeys: localKeys}
 	if tells {
 		d.items, opts.Prepare = new(httplimit.HeaderItems), checkNames
 	}

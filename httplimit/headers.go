@@ -47,7 +47,7 @@ type HeaderItem struct {
 	name   string // as a structured field writes it, with its quotes
 	policy string // its item of RateLimit-Policy
 	quota  string
-	whole  bool // all of the quota is free when a unit of it is
+	slots  bool // it is an in-flight limit
 }
 
 // NewHeaderItem prepares a limit under its name, or under its text if it has no name. The error is about a name that

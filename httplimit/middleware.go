@@ -85,7 +85,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	}
 	var err error
 	m.set, err = policy.New(limiter, rules, policy.Options{
-		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, Next: opts.Headers != HeadersNone, LocalKeys: opts.LocalKeys,
+		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalKeys: opts.LocalKeys,
 	})
 	if err == nil {
 		err = m.set.CheckTogether(func(made, other int) bool {

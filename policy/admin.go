@@ -87,7 +87,7 @@ func (s *Set) forget(ctx context.Context, group string, part *Part) error {
 		all.begin(rule.Reset)
 		all.join(store.Charge{Limit: limit, Key: part.Key})
 	}
-	all.apply(ctx, group, s.stores[p.mode])
+	all.apply(ctx, group, 0, s.stores[p.mode])
 	for i := range all.requests {
 		if err := all.requests[i].Err; err != nil {
 			return err

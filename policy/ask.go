@@ -24,13 +24,15 @@ type Part struct {
 	// Hold keeps what a Request takes, for Settle. A Cost of 0 then means that all is paid afterwards: it is not a peek, but a
 	// decision, which refuses while more than the quota is used.
 	Hold bool
+
+	slots bool // it takes a slot, whatever it costs
 }
 
 // plain reports whether the part faces the limits that the policy has for its key.
 func (p *Part) plain() bool { return p.Plan.kind == planOwn && !p.Candidate }
 
 // peeks reports whether the part asks what is left, and no more.
-func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold }
+func (p *Part) peeks() bool { return p.Cost == 0 && !p.Hold && !p.slots }
 
 // cost returns the cost in the range that limits accept.
 func (p *Part) cost() int64 {
@@ -42,7 +44,8 @@ func (p *Part) cost() int64 {
 
 // Ask decides one part by itself and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo, rule.Peek,
 // rule.Charge, rule.GiveBack or rule.Reset; the last one also forgets what clients on a list have used. Charging and giving
-// back are done also if ctx has ended.
+// back are done also if ctx has ended. Ask takes no slots of in-flight limits, because nothing would release them: to take from
+// such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
 func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
 	if op != rule.Take || !p.bare || !part.plain() {
@@ -56,9 +59,8 @@ func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	}
 	d := &v.Decision
 	err := p.plain.limiter.AllowInto(ctx, part.Key, cost, d)
-	if err != nil || d.Flags != 0 || cost == 0 || d.Remaining == 0 && d.Allowed {
+	if err != nil || d.Flags != 0 || cost == 0 {
 		p.decided(ctx, rule.Take, p.plain, part, v, err)
-		p.tellNext(ctx, rule.Take, p.plain, part, v)
 		return
 	}
 	v.Policy, v.Shadow, v.Limits, v.note = p.name, p.shadow, p.plain.limits, p.plain.note
@@ -72,13 +74,17 @@ func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 func (p *compiled) askAny(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	r, by, err := p.route(part)
 	switch {
+	case err == nil && by == ByLimits:
+		err = p.checkSlots(op, r, SlotsNone)
+	}
+	switch {
 	case err != nil:
 		p.mistake(v, err)
 	case op == rule.Reset:
 		p.reset(ctx, part, v)
 	case by != ByLimits:
 		p.listed(op, by, part, v)
-	case p.tries(op, r, part):
+	case p.tries(op, r, part, SlotsNone):
 		request := p.set.Begin()
 		request.Add(*part)
 		request.Decide(ctx, op, v)
@@ -107,7 +113,6 @@ func (p *compiled) askAlone(ctx context.Context, op rule.Op, r *rules, part *Par
 		err = fmt.Errorf("policy: %w: %v is not a way to ask", slidegate.ErrUnsupported, op)
 	}
 	p.decided(ctx, op, r, part, v, err)
-	p.tellNext(ctx, op, r, part, v)
 }
 
 // reset forgets what a key has used of the limits that it faces, and of the candidate, whatever lists say.
@@ -175,7 +180,7 @@ func (p *compiled) listed(op rule.Op, by By, part *Part, v *Verdict) {
 }
 
 // tries reports whether the candidate is asked too: about the same keys as the policy's own limits, and all that changes
-// counts.
-func (p *compiled) tries(op rule.Op, r *rules, part *Part) bool {
-	return p.candidate != nil && r == p.plain && op != rule.Peek && !part.peeks()
+// counts. One with in-flight limits is asked only where its slots are released.
+func (p *compiled) tries(op rule.Op, r *rules, part *Part, slots Slots) bool {
+	return p.candidate != nil && r == p.plain && op != rule.Peek && !part.peeks() && p.candidateError(op, slots) == nil
 }

@@ -34,27 +34,42 @@ func (b *batch) begin(op rule.Op) int {
 	return len(b.requests) - 1
 }
 
-// add joins limits to the last request, all for the same key and cost.
+// add joins limits to the last request, all for the same key and cost. To take from an in-flight limit is to take one slot.
 func (b *batch) add(limits []*store.Limit, key string, cost int64) {
+	taking := b.requests[len(b.requests)-1].Op == rule.Take
 	for _, limit := range limits {
-		b.charges = append(b.charges, store.Charge{Limit: limit, Key: key, Cost: cost})
+		charge := store.Charge{Limit: limit, Key: key, Cost: cost}
+		if isSlots(limit) && (cost > 0 || taking) {
+			charge.Cost = 1
+		}
+		b.charges = append(b.charges, charge)
 	}
 	b.ends[len(b.ends)-1] = len(b.charges)
 }
 
-// join joins one charge to the last request.
-func (b *batch) join(charge store.Charge) {
+// join joins one charge to the last request, and returns its place among all charges.
+func (b *batch) join(charge store.Charge) (place int) {
 	b.charges = append(b.charges, charge)
 	b.ends[len(b.ends)-1] = len(b.charges)
+	return len(b.charges) - 1
 }
 
-// apply has the store decide. Each request has its own error.
-func (b *batch) apply(ctx context.Context, group string, on store.Store) {
+// at returns the request that a charge was joined to, and the answer to the charge.
+func (b *batch) at(place int) (*store.Request, *rule.Answer) {
+	request, found := slices.BinarySearch(b.ends, place)
+	if found { // a charge comes before the end of its request
+		request++
+	}
+	return &b.requests[request], &b.answers[place]
+}
+
+// apply has the store decide. Each request has its own error. The id is that of the reservation that the requests are about, or 0.
+func (b *batch) apply(ctx context.Context, group string, id rule.ID, on store.Store) {
 	b.answers = slices.Grow(b.answers[:0], len(b.charges))[:len(b.charges)]
 	from := 0
 	for i, to := range b.ends {
 		r := &b.requests[i]
-		r.Group, r.Charges, r.Answers = group, b.charges[from:to:to], b.answers[from:to:to]
+		r.Group, r.ID, r.Charges, r.Answers = group, id, b.charges[from:to:to], b.answers[from:to:to]
 		from = to
 	}
 	if err := on.Apply(ctx, b.requests); err != nil {
@@ -91,6 +106,9 @@ func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 		verdicts[i] = Verdict{}
 		p := s.policies[parts[i].Policy]
 		rules, by, err := p.route(&parts[i])
+		if err == nil && by == ByLimits {
+			err = p.checkSlots(rule.Take, rules, SlotsNone)
+		}
 		switch {
 		case err != nil:
 			p.mistake(&verdicts[i], err)
@@ -105,7 +123,7 @@ func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 	}
 	for mode, r := range requests {
 		if r != nil {
-			r.batch.apply(ctx, "", s.stores[mode])
+			r.batch.apply(ctx, "", 0, s.stores[mode])
 			r.answer(ctx, parts, verdicts)
 			r.End()
 		}
@@ -117,7 +135,7 @@ func (r *Request) join(p *compiled, rules *rules, given *Part, place int) {
 	it := asked{policy: p, rules: rules, candidate: -1, from: place}
 	it.request = r.batch.begin(rule.Take)
 	r.batch.add(rules.bound, given.Key, given.cost())
-	if p.tries(rule.Take, rules, given) {
+	if p.tries(rule.Take, rules, given, SlotsNone) {
 		it.candidate = r.batch.begin(rule.Take)
 		r.batch.add(p.candidate.bound, given.Key, given.cost())
 	}

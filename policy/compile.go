@@ -19,7 +19,7 @@ type compiled struct {
 	name      string
 	mode      Mode
 	shadow    bool
-	bare      bool // there are neither lists nor overrides nor a candidate
+	bare      bool // there are neither lists nor overrides nor a candidate nor in-flight limits
 	plain     *rules
 	exact     map[string]*rules // overrides by key,
 	patterns  []*rules          // and by pattern, in their order
@@ -38,6 +38,7 @@ type rules struct {
 	limits   []slidegate.Limit
 	note     any  // what Options.Prepare made of them
 	lasts    bool // they are of the policy, or remembered, and not made for one request
+	slots    bool // there is an in-flight limit among them
 	override Override
 	place    int // which override it is: the first that fits decides
 }
@@ -81,7 +82,7 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		}
 		p.candidate.lasts = true
 	}
-	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil
+	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil && !p.plain.slots
 	return p, nil
 }
 
@@ -122,8 +123,10 @@ func (p *compiled) rules(limits []slidegate.Limit) (*rules, error) {
 func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (r *rules, err error) {
 	r = &rules{limits: limits}
 	switch {
-	case candidate: // in a namespace of their own
-		r.limiter, err = p.set.base(p.plain.bound[0].Namespace()+candidateOf, p.mode, limits)
+	case candidate: // in a namespace of their own, and counted as the policy's own limits are unless they say otherwise
+		if r.limiter, err = p.set.base(p.plain.bound[0].Namespace()+candidateOf, p.mode, p.plain.limits); err == nil {
+			r.limiter, err = r.limiter.With(limits...)
+		}
 	case p.plain != nil: // which remembers the limits of plans
 		r.limiter, err = p.plain.limiter.With(limits...)
 	case p.set.limiter != nil:
@@ -137,6 +140,7 @@ func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (r *rules, 
 		return nil, err
 	}
 	r.bound = r.limiter.Bound()
+	r.slots = slices.ContainsFunc(r.bound, isSlots)
 	if p.set.opts.Prepare != nil {
 		r.note, err = p.set.opts.Prepare(limits)
 	}
@@ -259,6 +263,10 @@ func (s *Set) Bound(policy int) []*store.Limit {
 	}
 	return bound
 }
+
+// HasSlots reports whether a policy has an in-flight limit: among its own limits, those of its overrides, or its candidate's. Only
+// a Request that has somebody release its slots can be decided by such limits; see Slots.
+func (s *Set) HasSlots(policy int) bool { return slices.ContainsFunc(s.Bound(policy), isSlots) }
 
 // HasCandidate reports whether a policy has candidate limits, and they are counted for this key: an override has none.
 func (s *Set) HasCandidate(policy int, key string) bool {

@@ -18,6 +18,9 @@ type Request struct {
 	Group string
 	// Tell makes Tried return the verdicts of shadows and candidates.
 	Tell bool
+	// Slots says what becomes of the slots that the request takes of in-flight limits. Without it, to take from such a limit is
+	// a mistake.
+	Slots Slots
 
 	set    *Set
 	parts  []part
@@ -27,10 +30,13 @@ type Request struct {
 	asked  bool // the shadows and candidates were: where a client waits, it decides several times
 
 	holds    bool    // a part has Hold
-	took     []taken // what those parts have taken so far
+	took     []taken // what those parts have taken so far, and the slots of all parts
 	owed     batch   // what settles it
 	mode     Mode    // of the store that was asked last
 	admitted bool    // by the last Decide
+	takes    bool    // a part takes slots
+	id       string  // of the reservation, chosen before anything is taken
+	keeper   *keeper // renews slots, if Keep was called
 }
 
 // part is a Part on its way.
@@ -63,8 +69,16 @@ func (s *Set) Begin() *Request {
 }
 
 // End gives the request's memory back, without the keys in it. Neither the request nor what Tried returned may be used
-// afterwards.
+// afterwards. It releases the slots that the request still holds, unless they are SlotsReserved.
 func (r *Request) End() {
+	if r.Slots == SlotsHeld && r.holdsSlots() {
+		r.Finish(context.Background(), nil, nil)
+		return
+	}
+	r.recycle()
+}
+
+func (r *Request) recycle() {
 	clear(r.parts)
 	clear(r.joined)
 	clear(r.tried)
@@ -115,6 +129,11 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 		p := it.policy
 		it.request, it.candidate, it.from = -1, -1, 0
 		it.rules, it.by, it.err = p.route(&it.Part)
+		if it.err == nil && it.by == ByLimits {
+			it.err = p.checkSlots(op, it.rules, r.Slots)
+			it.slots = it.err == nil && it.rules.slots && op == rule.Take
+			r.takes = r.takes || it.slots
+		}
 		switch {
 		case p.shadow:
 		case it.err != nil:
@@ -147,21 +166,26 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 
 // apply asks the store. What corrects a charge is done also if the client has gone.
 func (r *Request) apply(ctx context.Context, op rule.Op) {
+	var id rule.ID
+	if counts(op) && (r.holds || r.takes) {
+		id = r.number()
+	}
 	if op == rule.GiveBack || op == rule.Charge {
 		var cancel context.CancelFunc
 		ctx, cancel = store.Detach(ctx, r.set.traits[r.mode])
 		defer cancel()
 	}
-	r.batch.apply(ctx, r.Group, r.set.stores[r.mode])
+	r.batch.apply(ctx, r.Group, id, r.set.stores[r.mode])
+	r.awaitSlots(ctx)
 }
 
 // decideAlone takes the shortest way if there is one part and nothing else.
 func (r *Request) decideAlone(ctx context.Context, op rule.Op, v *Verdict) bool {
-	if len(r.parts) != 1 || r.holds || r.Group != "" {
+	if len(r.parts) != 1 || r.holds || r.takes || r.Group != "" {
 		return false
 	}
 	it := &r.parts[0]
-	if p := it.policy; p.shadow || it.err != nil || it.by != ByLimits || p.tries(op, it.rules, &it.Part) && !r.asked {
+	if p := it.policy; p.shadow || it.err != nil || it.by != ByLimits || p.tries(op, it.rules, &it.Part, r.Slots) && !r.asked {
 		return false
 	}
 	it.policy.askAlone(ctx, op, it.rules, &it.Part, v)
@@ -204,7 +228,8 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 				mode = max(mode, it.policy.mode)
 			}
 		}
-		if it.policy.tries(op, it.rules, &it.Part) {
+		if it.policy.tries(op, it.rules, &it.Part, r.Slots) {
+			r.takes = r.takes || it.policy.candidate.slots && op == rule.Take
 			it.candidate = r.batch.begin(op)
 			r.batch.add(it.policy.candidate.bound, it.Key, it.cost())
 		}
@@ -316,7 +341,6 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, first int, v *Verdi
 		r.tryCandidate(op, &it.asked, it.Key, own)
 	}
 	v.Refused = v.refuses()
-	r.tellNext(ctx, op, v)
 }
 
 // addPeeked adds to a verdict what is left of the limits of a part that was peeked at beside those that decide.
@@ -339,6 +363,7 @@ func (it *part) answered(r *Request) bool {
 // tryCandidate counts and reports what a candidate said. Where the store did not answer, it said nothing.
 func (r *Request) tryCandidate(op rule.Op, it *asked, key string, live bool) {
 	if it.candidate < 0 || !counts(op) {
+		r.tellUntried(op, it)
 		return
 	}
 	said := &r.batch.requests[it.candidate]
@@ -352,6 +377,15 @@ func (r *Request) tryCandidate(op rule.Op, it *asked, key string, live bool) {
 			Policy: it.policy.name, Candidate: true, Decision: slidegate.Combine(said),
 			Limits: it.policy.candidate.limits, note: it.policy.candidate.note,
 		})
+	}
+}
+
+// tellUntried reports a candidate that could not be asked, because nobody would release its slots.
+func (r *Request) tellUntried(op rule.Op, it *asked) {
+	if p := it.policy; r.Tell && !r.asked && p.candidate != nil && it.rules == p.plain && counts(op) {
+		if err := p.candidateError(op, r.Slots); err != nil {
+			r.tell(&Verdict{Policy: p.name, Candidate: true, Err: err, fault: faultMistake})
+		}
 	}
 }
 

@@ -27,10 +27,6 @@ type Options struct {
 	// together once for all their limits. What it returns is Verdict.Note: header fields, say. An error makes the limits
 	// invalid.
 	Prepare func(limits []slidegate.Limit) (note any, err error)
-	// Next makes Verdict.Decision.NextAfter say when the next unit is free, after an admission that took the last one of a limit;
-	// where there are several limits, RetryAfter of those of Decision.Answers that have nothing left. That is for header
-	// fields. It asks the store once more, after such an admission alone, unless the answer says it already.
-	Next bool
 	// Before is the Set that this one replaces: what stores remember about limits stays with those that are in
 	// both. It has a part in this only where both have the same store.
 	Before *Set
@@ -52,6 +48,7 @@ type Set struct {
 	why      [modes]atomic.Pointer[error] // the last error that the failure layer of a mode answered
 	joints   memo[jointID]
 	requests sync.Pool   // of *Request
+	releases releases    // of slots, under way
 	bottom   store.Store // below all layers
 	sharer   *sharer
 	warned   sync.Map // the sharers of Sets around this one that were logged

@@ -2,38 +2,45 @@ package policy
 
 import (
 	"context"
-	"crypto/rand"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// taken is what a part with Hold took of one limit. Its Cost is what was granted, and At when.
+// taken is what a request took of one limit: a part with Hold, or a slot. Its Cost is what was granted, and At when.
 type taken struct {
 	store.Charge
-	part    int // its place among the parts
-	request int // which of the requests to the store took it
+	part      int // its place among the parts
+	request   int // which of the requests to the store took it
+	candidate bool
+	slot      bool
+	doubtful  bool // the slot may have been taken: the outcome is unknown
+	done      bool // it is settled
+	gone      bool // the slot was lost, and could not be taken again,
+	told      bool // and that was reported
+	owed      int  // where the charge is in the batch that settles or renews it; -1 if it is not there
 }
 
 // keep remembers what a request of the batch that asked one part took: that of a policy in the shadow, or of a candidate.
 func (r *Request) keep(op rule.Op, place, request int) {
-	if request < 0 || !counts(op) || !r.parts[place].Hold {
+	if request < 0 || !counts(op) {
 		return
 	}
-	if said := &r.batch.requests[request]; took(said) {
-		r.keepCharges(place, request, 0, len(said.Charges))
-	}
+	said := &r.batch.requests[request]
+	r.keepCharges(place, request, 0, len(said.Charges))
 }
 
 // keepLive remembers what the policies that decide took.
 func (r *Request) keepLive(op rule.Op) {
-	if !r.holds || !counts(op) || !took(&r.batch.requests[0]) {
+	if !r.holds && !r.takes || !counts(op) {
 		return
 	}
 	for i := range r.parts {
-		if it := &r.parts[i]; it.Hold && it.decides() && it.request == 0 {
+		if it := &r.parts[i]; it.decides() && it.request == 0 {
 			r.keepCharges(i, 0, it.from, it.from+len(it.rules.bound))
 		}
 	}
@@ -48,24 +55,48 @@ func took(said *store.Request) bool {
 	return allowed && said.Answers[index].Flags&undecided == 0
 }
 
+// keepCharges remembers what some charges of a request took: all that it took of a part with Hold, and else the slots. Where
+// the outcome is unknown, slots may have been taken.
 func (r *Request) keepCharges(place, request, from, to int) {
 	said := &r.batch.requests[request]
+	doubtful := said.Err != nil && !isMistake(said.Err)
+	if !doubtful && !took(said) {
+		return
+	}
 	for i := from; i < to; i++ {
-		charge := said.Charges[i]
-		charge.Cost, charge.At = said.Answers[i].Granted, said.Answers[i].At
-		r.took = append(r.took, taken{Charge: charge, part: place, request: request})
+		charge, slot := said.Charges[i], isSlots(said.Charges[i].Limit)
+		if !slot && (doubtful || !r.parts[place].Hold) {
+			continue
+		}
+		if !doubtful {
+			charge.Cost, charge.At = said.Answers[i].Granted, said.Answers[i].At
+		}
+		r.took = append(r.took, taken{
+			Charge: charge, part: place, request: request, candidate: request == r.parts[place].candidate, slot: slot, doubtful: doubtful,
+		})
 	}
 }
 
-// Held reports whether the request is admitted and has taken something that Settle can correct.
-func (r *Request) Held() bool { return r.admitted && len(r.took) > 0 }
+// Held reports whether the request is admitted and has taken something that Settle can correct, or holds slots.
+func (r *Request) Held() bool {
+	if !r.admitted {
+		return false
+	}
+	for i := range r.took {
+		if !r.took[i].doubtful {
+			return true
+		}
+	}
+	return false
+}
 
 // Reservation returns what an admitted request took, to be settled when the true cost is known by the Limiter of the policy
 // that took it. It has no charges if the store could not decide. A reservation is settled in one namespace, so it is an error
 // if policies of a Set that NewOver made decided together.
 func (r *Request) Reservation() (slidegate.Reservation, error) {
 	live := &r.batch.requests[0]
-	held := slidegate.Reservation{ID: rand.Text(), Group: r.Group, Charges: []slidegate.ReservedCharge{}}
+	r.number()
+	held := slidegate.Reservation{ID: r.id, Group: r.Group, Charges: []slidegate.ReservedCharge{}}
 	if live.Err != nil {
 		return held, nil
 	}
@@ -84,8 +115,8 @@ func (r *Request) Reservation() (slidegate.Reservation, error) {
 // Settle charges what an admitted request actually cost in place of what its parts with Hold took: an excess is given back,
 // and a shortfall is charged, beyond the quota if need be. Actual is called once for each of these parts of which something
 // was taken, with what was; also for one in the shadow, and for one of which only the candidate took something. An error may
-// mean that only some of it was settled. The client may have gone, and what it used still counts: Settle works after ctx has
-// ended.
+// mean that only some of it was settled; what was settled is not settled again by another call. The client may have gone, and
+// what it used still counts: Settle works after ctx has ended. Slots stay held: Finish releases them.
 func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64) int64) error {
 	if !r.Held() {
 		return fmt.Errorf("policy: %w: nothing was held", slidegate.ErrReservation)
@@ -93,69 +124,119 @@ func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64
 	if err := r.learn(actual); err != nil {
 		return err
 	}
-	r.owed.reset()
-	for from, to := 0, 0; from < len(r.took); from = to {
-		for to < len(r.took) && r.took[to].request == r.took[from].request {
-			to++
+	return r.settle(ctx, 1, onlyUnits)
+}
+
+// learn asks what each part cost. A part whose cost is wrong keeps what it took.
+func (r *Request) learn(actual func(policy int, cost int64) int64) (err error) {
+	for i := range r.took {
+		one := &r.took[i]
+		it := &r.parts[one.part]
+		if it.settled || one.slot || one.done {
+			continue
 		}
-		r.giveBack(r.took[from:to])
-		r.charge(r.took[from:to])
+		cost := min(actual(it.Policy, one.Cost), rule.MaxQuota)
+		if cost < 0 {
+			err = fmt.Errorf("policy: %w: the actual cost must not be negative, it is %d", slidegate.ErrCost, cost)
+			cost = one.Cost
+		}
+		it.actual, it.settled = cost, true
 	}
-	if len(r.owed.requests) == 0 {
-		return nil
+	return err
+}
+
+// What a call of settle is about.
+const (
+	everything = false
+	onlyUnits  = true
+)
+
+// settle sends what is owed, and what could not be sent again up to so many times in all.
+func (r *Request) settle(ctx context.Context, tries int, units bool) (err error) {
+	for try := range tries {
+		if try > 0 {
+			time.Sleep(releasePauses[try-1])
+		}
+		again, failed := r.settleOnce(ctx, units)
+		if err = failed; !again {
+			break
+		}
+	}
+	return err
+}
+
+// settleOnce sends what is owed. It reports whether it makes sense to try again.
+func (r *Request) settleOnce(ctx context.Context, units bool) (again bool, err error) {
+	if !r.owe(units) {
+		return false, nil
 	}
 	ctx, cancel := store.Detach(ctx, r.set.traits[r.mode])
 	defer cancel()
-	r.owed.apply(ctx, r.Group, r.set.stores[r.mode])
-	for i := range r.owed.requests {
-		if err := r.owed.requests[i].Err; err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// learn asks what each part cost.
-func (r *Request) learn(actual func(policy int, cost int64) int64) error {
+	r.owed.apply(ctx, r.Group, r.number(), r.set.stores[r.mode])
 	for i := range r.took {
-		it := &r.parts[r.took[i].part]
-		if it.settled {
+		one := &r.took[i]
+		if one.owed < 0 || one.done {
 			continue
 		}
-		it.actual, it.settled = min(actual(it.Policy, r.took[i].Cost), rule.MaxQuota), true
-		if it.actual < 0 {
-			return fmt.Errorf("policy: %w: the actual cost must not be negative, it is %d", slidegate.ErrCost, it.actual)
+		said, answer := r.owed.at(one.owed)
+		switch {
+		case said.Err != nil:
+			err = said.Err
+			again = again || !isMistake(said.Err)
+			continue
+		case answer.Flags.Unsettled():
+			err = errors.Join(err, fmt.Errorf("policy: %w: nothing was given back or charged of %q", slidegate.ErrUnsettled, one.Limit.Label()))
 		}
+		one.done = true
 	}
-	return nil
+	return again, err
 }
 
-// giveBack owes what one request to the store took too much.
-func (r *Request) giveBack(all []taken) {
-	begun := false
-	for i := range all {
-		one := &all[i]
-		if over := one.Cost - r.parts[one.part].actual; over > 0 {
-			if !begun {
-				r.owed.begin(rule.GiveBack)
-				begun = true
-			}
-			r.owed.join(store.Charge{Limit: one.Limit, Key: one.Key, Cost: over, At: one.At})
-		}
+// owe makes the batch that settles what is not settled yet, and reports whether there is any: one request for what each request to
+// the store took.
+func (r *Request) owe(units bool) bool {
+	for i := range r.took {
+		r.took[i].owed = -1
 	}
+	r.owed.reset()
+	owes := func(one *taken) bool {
+		it := &r.parts[one.part]
+		switch {
+		case one.done:
+			return false
+		case one.slot:
+			return !units
+		}
+		return it.settled && it.actual != one.Cost
+	}
+	r.eachRequest(owes, func(all []taken) {
+		r.owed.begin(rule.Settle)
+		for i := range all {
+			one := &all[i]
+			if !owes(one) {
+				continue
+			}
+			charge := one.Charge
+			if !one.slot {
+				charge.Used = r.parts[one.part].actual
+			}
+			one.owed = r.owed.join(charge)
+		}
+	})
+	return len(r.owed.requests) > 0
 }
 
-// charge owes what one request to the store took too little.
-func (r *Request) charge(all []taken) {
-	begun := false
-	for i := range all {
-		one := &all[i]
-		if under := r.parts[one.part].actual - one.Cost; under > 0 {
-			if !begun {
-				r.owed.begin(rule.Charge)
-				begun = true
-			}
-			r.owed.join(store.Charge{Limit: one.Limit, Key: one.Key, Cost: under})
+// eachRequest calls use with what each request to the store took, if there is something in it that which reports. What a failure
+// layer took in place of the store is apart from what the store took: a slot that was lost may have been taken again elsewhere.
+func (r *Request) eachRequest(which func(*taken) bool, use func(all []taken)) {
+	for from, to := 0, 0; from < len(r.took); from = to {
+		some := false
+		for to < len(r.took) && r.took[to].request == r.took[from].request && (r.took[to].At < 0) == (r.took[from].At < 0) {
+			some = some || which(&r.took[to])
+			to++
+		}
+		if some {
+			use(r.took[from:to])
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 		return p.located(err)
 	}
 	defer func() { _ = opened.Close() }() // there is nothing to save
-	g, err := gate.New(file, opened.Stores, gate.Options{Logger: log, Requests: true, Next: true})
+	g, err := gate.New(file, opened.Stores, gate.Options{Logger: log, Requests: true})
 	if err != nil {
 		return p.located(err)
 	}

@@ -105,7 +105,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{
-		Logger: s.log, MeterProvider: meters, Next: true, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log),
+		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log),
 	}); err != nil {
 		return err
 	}

@@ -30,8 +30,6 @@ type Options struct {
 	// Requests says that CheckRequest is used. Policies that a request faces together and the store cannot decide together
 	// are then an error from New and Reload, as they are wherever a policy has a Match.
 	Requests bool
-	// Next makes a verdict say when the next unit is free, if it admits and leaves nothing; see policy.Options.
-	Next bool
 	// OnRefused is called with every key that was refused, or would have been where a policy only watches. It must be quick
 	// and safe for concurrent use, and must not keep the key without a copy.
 	OnRefused func(policy, key string)

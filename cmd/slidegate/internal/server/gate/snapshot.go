@@ -62,7 +62,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		rules = append(rules, one.Rules())
 		rules[i].Count = g.metrics.tallyOf(p.Name).count
 	}
-	opts := policy.Options{Failure: options.Failure, Next: g.opts.Next}
+	opts := policy.Options{Failure: options.Failure}
 	if last != nil {
 		opts.Before = last.set
 	}

@@ -1,0 +1,242 @@
+package policy
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Slots is who releases the slots that a Request takes of in-flight limits.
+type Slots uint8
+
+// The ways to release slots.
+const (
+	// SlotsNone: nobody does, as where a request is decided here and runs elsewhere. To take from an in-flight limit is a mistake
+	// whose Err wraps ErrSlots, and a candidate with such a limit is not asked.
+	SlotsNone Slots = iota
+	// SlotsHeld: the Request holds them while the caller's work lasts. After an admission that Held reports, the caller calls
+	// Keep, which renews them, and Finish when the work has ended. Policies in the shadow and candidates hold slots too.
+	SlotsHeld
+	// SlotsReserved: they belong to the Reservation, and its owner renews and releases them. Nobody would release those of a
+	// candidate, so one with an in-flight limit is not asked.
+	SlotsReserved
+)
+
+var (
+	// ErrSlots is wrapped by errors about an in-flight limit where nothing would release the slot. They wrap
+	// slidegate.ErrUnsupported too.
+	ErrSlots = errors.New("nothing here releases the slot of an in-flight limit")
+	// ErrSlotLost is wrapped by the Err of a Verdict that Keep reports: a slot was not renewed within its time to live, so another
+	// request may have taken it. Decision says whether there was room to take one again.
+	ErrSlotLost = errors.New("the slot of an in-flight limit was lost")
+)
+
+// isSlots reports whether a limit is an in-flight limit.
+func isSlots(limit *store.Limit) bool { return limit.Rule().Algorithm == rule.InFlight }
+
+// checkSlots returns an error if an op takes slots of these rules that nobody releases.
+func (p *compiled) checkSlots(op rule.Op, r *rules, slots Slots) error {
+	switch {
+	case !r.slots || op == rule.Peek || op == rule.GiveBack || op == rule.Reset:
+		return nil
+	case op != rule.Take:
+		return fmt.Errorf("policy %q: %w: it has an in-flight limit, whose slots can only be taken one at a time", p.name, slidegate.ErrUnsupported)
+	case slots == SlotsNone:
+		return fmt.Errorf("policy %q: %w: %w; use it where requests run, as in a middleware, or acquire and release",
+			p.name, slidegate.ErrUnsupported, ErrSlots)
+	}
+	return nil
+}
+
+// candidateError returns why the policy's candidate cannot be asked, if it cannot.
+func (p *compiled) candidateError(op rule.Op, slots Slots) error {
+	if slots == SlotsReserved {
+		slots = SlotsNone
+	}
+	return p.checkSlots(op, p.candidate, slots)
+}
+
+// number returns the number of the request's reservation, whose ID is chosen at the first call.
+func (r *Request) number() rule.ID {
+	if r.id == "" {
+		r.id = rand.Text()
+	}
+	return store.IDOf(r.id)
+}
+
+// holdsSlots reports whether there are slots to be released.
+func (r *Request) holdsSlots() bool {
+	return slices.ContainsFunc(r.took, func(one taken) bool { return one.slot && !one.done })
+}
+
+// Finish ends an admitted request whose work has ended: it settles what it took, as Settle does, releases its slots and gives its
+// memory back, as End does. Actual may be nil if no part has Hold. Failed is called with an error, if there is one; it may be
+// nil.
+//
+// Where slots are released in a store with round trips, Finish does not wait for that: failed may be called later, on another
+// goroutine. Inline, it would delay the client's answer, of which the last part is sent when the handler has returned. Nothing is
+// lost by that: Drain waits for what is under way when the program ends, and a request that finds no slot waits for those of its
+// key that this process is about to release. Where the outcome is unknown, Finish tries again a few times, as long as the slots
+// may still be held. Without slots, or with a store in this process, all is done when Finish returns.
+func (r *Request) Finish(ctx context.Context, actual func(policy int, cost int64) int64, failed func(error)) {
+	var err error
+	defer func() { // also if actual panics
+		if !r.holdsSlots() || r.set.traits[r.mode].RoundTrips == 0 {
+			r.finish(ctx, 1, err, failed)
+			return
+		}
+		ended := r.set.releases.begin(r.slotKeys())
+		go func() {
+			defer ended()
+			r.finish(ctx, releaseTries, err, failed)
+		}()
+	}()
+	if actual != nil {
+		err = r.learn(actual)
+	}
+}
+
+// The releases of slots whose outcome is unknown are tried again after these times. Together they outlast the second in which a
+// failure layer leaves a store alone.
+var releasePauses = [...]time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1500 * time.Millisecond}
+
+const releaseTries = 1 + len(releasePauses)
+
+// finish settles with so many tries, and ends the request.
+func (r *Request) finish(ctx context.Context, tries int, err error, failed func(error)) {
+	if r.keeper != nil {
+		r.keeper.stop()
+	}
+	if again := r.settle(ctx, tries, everything); again != nil {
+		err = errors.Join(err, again)
+	}
+	r.recycle()
+	if err != nil && failed != nil {
+		failed(err)
+	}
+}
+
+// slotKeys returns the keys whose slots the request holds.
+func (r *Request) slotKeys() (keys []string) {
+	for i := range r.took {
+		if one := &r.took[i]; one.slot && !one.done && !slices.Contains(keys, one.Key) {
+			keys = append(keys, one.Key)
+		}
+	}
+	return keys
+}
+
+// releases are the releases of slots under way, by key.
+type releases struct {
+	mu    sync.Mutex
+	byKey map[string][]chan struct{} // closed when it is done
+}
+
+// begin notes a release of slots of these keys. The function that it returns must be called when it is done.
+func (all *releases) begin(keys []string) (ended func()) {
+	done := make(chan struct{})
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.byKey == nil {
+		all.byKey = map[string][]chan struct{}{}
+	}
+	for _, key := range keys {
+		all.byKey[key] = append(all.byKey[key], done)
+	}
+	return func() {
+		close(done)
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		for _, key := range keys {
+			rest := slices.DeleteFunc(all.byKey[key], func(other chan struct{}) bool { return other == done })
+			if all.byKey[key] = rest; len(rest) == 0 {
+				delete(all.byKey, key)
+			}
+		}
+	}
+}
+
+// underway returns the releases of a key.
+func (all *releases) underway(key string) []chan struct{} {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return slices.Clone(all.byKey[key])
+}
+
+// any returns a release under way, or nil if there is none.
+func (all *releases) any() chan struct{} {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, some := range all.byKey {
+		return some[0]
+	}
+	return nil
+}
+
+// Drain waits until all releases of slots that Finish has begun are done, or ctx ends: for a program that is about to end. Slots
+// that are not released end by themselves after their time to live.
+func (s *Set) Drain(ctx context.Context) error {
+	for done := s.releases.any(); done != nil; done = s.releases.any() {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return fmt.Errorf("policy: slots are still being released: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// awaitSlots asks the store once more if only in-flight limits refused the request while this process was releasing slots of its
+// key: a client that sends its next request when it has the answer to the last one must find the slot free again.
+func (r *Request) awaitSlots(ctx context.Context) {
+	if !r.takes || r.parts[0].request < 0 && len(r.parts) == 1 {
+		return
+	}
+	live := &r.batch.requests[0]
+	key, only := slotRefusal(live)
+	if !only {
+		return
+	}
+	underway := r.set.releases.underway(key)
+	if len(underway) == 0 {
+		return
+	}
+	for _, done := range underway {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return
+		}
+	}
+	live.Err = nil
+	if err := r.set.stores[r.mode].Apply(ctx, r.batch.requests[:1]); err != nil && live.Err == nil {
+		live.Err = err
+	}
+}
+
+// slotRefusal reports whether in-flight limits refused a request and no other limit did, and the key of the first.
+func slotRefusal(said *store.Request) (key string, only bool) {
+	if said.Err != nil || said.Op != rule.Take {
+		return "", false
+	}
+	for i := range said.Answers {
+		switch a := &said.Answers[i]; {
+		case a.Flags&fallbacks != 0:
+			return "", false
+		case a.Allowed:
+		case !isSlots(said.Charges[i].Limit):
+			return "", false
+		case !only:
+			key, only = said.Charges[i].Key, true
+		}
+	}
+	return key, only
+}
