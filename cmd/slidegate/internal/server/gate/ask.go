@@ -60,11 +60,6 @@ func (g *Gate) ask(ctx context.Context, op rule.Op, ask *Ask, granted int64, v *
 	if err != nil {
 		return err
 	}
-	if op == rule.Take || op == rule.TakeUpTo || op == rule.Charge {
-		if err := s.unheld(&part); err != nil {
-			return err
-		}
-	}
 	s.set.Ask(ctx, op, &part, v)
 	return told(v, granted)
 }
@@ -112,13 +107,11 @@ func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, e
 		if err == nil {
 			err = checkCost(ask.Cost)
 		}
-		if err == nil {
-			part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
-			err = s.unheld(part)
-		}
 		if errs[i] = err; err != nil {
 			verdicts[i], part.Policy = Verdict{}, -1
+			continue
 		}
+		part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
 	}
 	s.set.AskBatch(ctx, parts, verdicts)
 	for i := range asks {
@@ -142,7 +135,7 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 	}
 	request := s.set.Begin()
 	defer request.End()
-	part.Hold = true
+	part.Hold, request.Slots = true, policy.SlotsReserved
 	request.Add(part)
 	request.Decide(ctx, rule.Take, &v)
 	taken := v.By == ByLimits && v.Decision.Allowed
@@ -153,7 +146,7 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 	case taken:
 		res, err = request.Reservation()
 	case v.Decision.Allowed:
-		res = slidegate.Reservation{ID: rand.Text(), Charges: []slidegate.ReservedCharge{}}
+		res = slidegate.Reservation{Version: slidegate.ReservationVersion, ID: rand.Text(), Charges: []slidegate.ReservedCharge{}}
 	}
 	g.sign(ctx, s.order[part.Policy].Name, &res)
 	return res, v, err

@@ -100,7 +100,7 @@ func step(t *rapid.T, g *gate.Gate, l *slidegate.Limiter, ask gate.Ask, verb str
 			if err != nil {
 				t.Fatal(err)
 			}
-			mine = g.Settle(ctx, "p", r, used...)
+			_, mine = g.Settle(ctx, "p", r, used...)
 			_, theirs = l.SettleAll(ctx, o, actual)
 		}
 	}

@@ -51,7 +51,7 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 	status, detail := a.classify(err)
 	p := &problem{Status: status, Detail: detail}
 	switch {
-	case errors.Is(err, gate.ErrPolicy), errors.Is(err, gate.ErrSlots):
+	case errors.Is(err, gate.ErrPolicy), errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots):
 		p.Field = "policy"
 	case errors.Is(err, slidegate.ErrCost):
 		p.Field = "cost"
@@ -69,7 +69,7 @@ func (a *API) classify(err error) (status int, detail string) {
 	case errors.Is(err, slidegate.ErrCost), errors.Is(err, slidegate.ErrReservation),
 		errors.Is(err, slidegate.ErrLimit), errors.Is(err, slidegate.ErrConflict):
 		return http.StatusBadRequest, err.Error()
-	case errors.Is(err, gate.ErrSlots):
+	case errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots):
 		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, slidegate.ErrUnsettled):
 		return http.StatusServiceUnavailable, unsettled

@@ -153,7 +153,7 @@ func (c *conn) failed(err error) {
 	if errors.Is(err, slidegate.ErrUnsettled) {
 		kind = "UNSETTLED" // the store answered, and nothing was changed
 	}
-	for _, question := range []error{gate.ErrPolicy, gate.ErrSlots, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
+	for _, question := range []error{gate.ErrPolicy, gate.ErrSlots, gate.ErrNoSlots, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
 		slidegate.ErrConflict, store.ErrUnsupported} {
 		if errors.Is(err, question) {
 			kind = "ERR"
