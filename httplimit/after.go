@@ -37,22 +37,37 @@ func CostIfStatus(counts func(status int) bool) CostAfter {
 	}
 }
 
-type saidKey struct{}
+type recorderKey struct{}
 
 // SetCost lets a handler set the actual cost of the request that it serves, for policies with a CostAfter. It reports whether
 // there is such a policy. With several middlewares around the handler it sets the cost for all of them. The last call counts.
 // It is safe for concurrent use, and too late once the handler has returned.
 func SetCost(r *http.Request, cost int64) bool {
-	inner := recorderOf(r)
-	for c := inner; c != nil; c = c.outer {
-		c.said.Store(&cost)
+	found := false
+	for c := recorderOf(r); c != nil; c = c.outer {
+		if c.settles {
+			c.said.Store(&cost)
+			found = true
+		}
 	}
-	return inner != nil
+	return found
+}
+
+// NeedsResponse reports whether a policy that the request has passed will see its response, as one with a CostAfter does: for
+// adapters of routers, which may have to complete the response before the middleware returns. Otherwise the middleware looks only
+// for a connection that the handler takes over, if at anything.
+func NeedsResponse(r *http.Request) bool {
+	for c := recorderOf(r); c != nil; c = c.outer {
+		if c.settles {
+			return true
+		}
+	}
+	return false
 }
 
 // recorderOf returns the recorder of the innermost middleware that the request has passed, or nil.
 func recorderOf(r *http.Request) *recorder {
-	c, _ := r.Context().Value(saidKey{}).(*recorder)
+	c, _ := r.Context().Value(recorderKey{}).(*recorder)
 	return c
 }
 

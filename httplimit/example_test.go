@@ -114,9 +114,9 @@ func ExampleHeaders_Write() {
 		}
 	}
 	// Output:
-	// map[Ratelimit:["api";r=0;t=7200] Ratelimit-Policy:["api";q=1;w=3600]]
-	// map[Ratelimit:["api";r=0;t=7200] Ratelimit-Policy:["api";q=1;w=3600] Retry-After:[7200]]
-	// 429 The quota is used up. Try again in 7200 seconds.
+	// map[Ratelimit:["api";r=0;t=3600] Ratelimit-Policy:["api";q=1;w=3600]]
+	// map[Ratelimit:["api";r=0;t=3600] Ratelimit-Policy:["api";q=1;w=3600] Retry-After:[3600]]
+	// 429 The quota is used up. Try again in 3600 seconds.
 }
 
 // One line, for a program of one process.

@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -19,8 +18,8 @@ type Headers uint8
 // The dialects. A time to wait is always in whole seconds, rounded up.
 const (
 	// HeadersIETF are RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11, one item per limit:
-	//	RateLimit-Policy: "api";q=100;w=60
-	//	RateLimit: "api";r=42;t=18
+	//	RateLimit-Policy: "api";q=100;w=60, "api/slots";q=5;qu="concurrent-requests"
+	//	RateLimit: "api";r=42;t=18, "api/slots";r=4
 	HeadersIETF Headers = iota
 	// HeadersDraft03 are RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, in seconds from now, of the limit that
 	// decided.
@@ -73,14 +72,24 @@ func newHeaderItem(limit slidegate.Limit) (*HeaderItem, error) {
 	if !ok {
 		return nil, fmt.Errorf("the name %q cannot stand in a header: use printable ASCII", name)
 	}
-	item := quoted + ";q=" + strconv.FormatInt(min(limit.Quota, sfMax), 10)
-	if limit.Window%time.Second == 0 {
-		item += ";w=" + strconv.FormatInt(int64(limit.Window/time.Second), 10)
-	}
 	return &HeaderItem{
-		limit: limit, name: quoted, policy: item, quota: strconv.FormatInt(limit.Quota, 10),
-		whole: limit.Algorithm == slidegate.FixedWindow || cmp.Or(limit.Burst, limit.Quota) == 1,
+		limit: limit, name: quoted, policy: quoted + policyParameters(limit), quota: strconv.FormatInt(limit.Quota, 10),
+		slots: limit.Algorithm == slidegate.InFlight,
 	}, nil
+}
+
+// policyParameters returns the parameters of a limit's item of RateLimit-Policy. The window is in whole seconds, so one that is not, or
+// that differs from one to the next as months do, is left out; t says how much of it is left. An in-flight limit has no
+// window: a slot is free as soon as a request has ended.
+func policyParameters(limit slidegate.Limit) string {
+	text := ";q=" + strconv.FormatInt(min(limit.Quota, sfMax), 10)
+	switch {
+	case limit.Algorithm == slidegate.InFlight:
+		text += `;qu="concurrent-requests"`
+	case limit.Window > 0 && limit.Window%time.Second == 0:
+		text += ";w=" + strconv.FormatInt(int64(limit.Window/time.Second), 10)
+	}
+	return text
 }
 
 // quote returns a text as a String of a structured field (RFC 9651), which is JSON too, and whether it can be one: only
@@ -126,7 +135,7 @@ func (dialect Headers) write(h http.Header, items []*HeaderItem, d *slidegate.De
 		case HeadersIETF:
 			writeIETF(h, items, d)
 		default:
-			dialect.trio(h, items[d.Index].quota, d)
+			dialect.trio(h, items, d)
 		}
 	}
 	if refused {
@@ -164,7 +173,7 @@ func writeIETF(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
 		if i > 0 {
 			v.text = append(v.text, ", "...)
 		}
-		v.text = appendItem(v.text, item, a.Remaining, item.effective(a.Allowed, a.Remaining, duration(a.RetryAfter), duration(a.ResetAfter)))
+		v.text = appendItem(v.text, item, a.Remaining, item.effective(a.Allowed, a.Remaining, duration(a.After()), duration(a.ResetAfter)))
 	}
 	h["Ratelimit"] = v.line(v.cut(from))
 	v.giveBack()
@@ -183,12 +192,15 @@ func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
 
 // effective is how long, in seconds, what remains has to do: until the same cost is admitted again after a refusal, until a unit is
 // free if an admission took the last one, or else until all is free. It is -1, and left out, if that never comes or is not
-// known.
+// known: nobody knows when the requests that hold the slots of an in-flight limit will end, and a client that waited for the latest
+// moment would wait in vain. After a refusal it must wait for something, and that moment is an upper bound.
 func (item *HeaderItem) effective(allowed bool, remaining int64, next, reset time.Duration) int64 {
 	switch {
 	case !allowed:
 		return seconds(next)
-	case remaining > 0 || item.whole:
+	case item.slots:
+		return -1
+	case remaining > 0:
 		return seconds(reset)
 	case next > 0:
 		return seconds(next)
@@ -197,8 +209,18 @@ func (item *HeaderItem) effective(allowed bool, remaining int64, next, reset tim
 	}
 }
 
-// trio writes three fields, whose names differ by dialect.
-func (dialect Headers) trio(h http.Header, quota string, d *slidegate.Decision) {
+// trio writes three fields, whose names differ by dialect. The last one is left out if an in-flight limit admitted: see effective.
+func (dialect Headers) trio(h http.Header, items []*HeaderItem, d *slidegate.Decision) {
+	names, item := dialect.names(), items[d.Index]
+	v := newValues(3, itemBytes)
+	from := len(v.text)
+	v.text = strconv.AppendInt(v.text, d.Remaining, 10)
+	h[names[0]], h[names[1]] = v.line(item.quota), v.line(v.cut(from))
+	if item.slots && d.Allowed {
+		delete(h, names[2]) // of a middleware around this one, whose limits have more left
+		v.giveBack()
+		return
+	}
 	wait := d.ResetAfter
 	switch {
 	case !d.Allowed && d.RetryAfter != slidegate.Never:
@@ -207,17 +229,12 @@ func (dialect Headers) trio(h http.Header, quota string, d *slidegate.Decision) 
 		wait = d.NextAfter
 	}
 	reset := seconds(wait)
-	names := dialect.names()
 	if dialect == HeadersX {
 		reset = ceil(int64(d.At)+wait.Microseconds(), 1e6)
 	}
-	v := newValues(3, itemBytes)
-	from := len(v.text)
-	v.text = strconv.AppendInt(v.text, d.Remaining, 10)
-	remaining := v.cut(from)
 	from = len(v.text)
 	v.text = strconv.AppendInt(v.text, reset, 10)
-	h[names[0]], h[names[1]], h[names[2]] = v.line(quota), v.line(remaining), v.line(v.cut(from))
+	h[names[2]] = v.line(v.cut(from))
 	v.giveBack()
 }
 

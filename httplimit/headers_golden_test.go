@@ -16,11 +16,11 @@ import (
 // With several limits, a refusal names the one that takes longest, and tells about all.
 func TestRefusalOfSeveral(t *testing.T) {
 	for dialect, want := range map[Headers]map[string]string{
-		HeadersIETF: {"RateLimit": `"m";r=1;t=120, "h";r=0;t=7200`, "RateLimit-Policy": `"m";q=2;w=60, "h";q=1;w=3600`},
+		HeadersIETF: {"RateLimit": `"m";r=1;t=60, "h";r=0;t=3600`, "RateLimit-Policy": `"m";q=2;w=60, "h";q=1;w=3600`},
 		HeadersX: {"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0",
-			"X-RateLimit-Reset": strconv.FormatInt(int64(noon)/1e6+7200, 10), "RateLimit": "", "RateLimit-Limit": ""},
-		HeadersXDelta:  {"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "7200"},
-		HeadersDraft03: {"RateLimit-Limit": "1", "RateLimit-Remaining": "0", "RateLimit-Reset": "7200", "X-RateLimit-Limit": ""},
+			"X-RateLimit-Reset": strconv.FormatInt(int64(noon)/1e6+3600, 10), "RateLimit": "", "RateLimit-Limit": ""},
+		HeadersXDelta:  {"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "3600"},
+		HeadersDraft03: {"RateLimit-Limit": "1", "RateLimit-Remaining": "0", "RateLimit-Reset": "3600", "X-RateLimit-Limit": ""},
 		HeadersNone:    {"RateLimit": "", "RateLimit-Policy": "", "RateLimit-Limit": "", "X-RateLimit-Limit": ""},
 	} {
 		hour := slidegate.PerHour(1)
@@ -28,11 +28,11 @@ func TestRefusalOfSeveral(t *testing.T) {
 		p := newPlay(t, Options{Headers: dialect, Body: BodyJSON}, nil, named("m", 2), hour)
 		p.from("192.0.2.1")
 		w := p.from("192.0.2.1")
-		if body := `{"error":"rate limited","limit":"h","retry_after":7200}` + "\n"; w.Code != 429 || w.Body.String() != body {
+		if body := `{"error":"rate limited","limit":"h","retry_after":3600}` + "\n"; w.Code != 429 || w.Body.String() != body {
 			t.Errorf("dialect %d: status %d, %s; want 429, %s", dialect, w.Code, w.Body, body)
 		}
-		if w.Header().Get("Retry-After") != "7200" {
-			t.Errorf("dialect %d: Retry-After is %q, want 7200", dialect, w.Header().Get("Retry-After"))
+		if w.Header().Get("Retry-After") != "3600" {
+			t.Errorf("dialect %d: Retry-After is %q, want 3600", dialect, w.Header().Get("Retry-After"))
 		}
 		for name, value := range want {
 			if got := w.Header().Get(name); got != value {
@@ -130,7 +130,7 @@ func TestLargeAndSmallLimits(t *testing.T) {
 	}{
 		{slidegate.Limit{Quota: 1<<53 - 1, Window: 5 * 365 * 24 * time.Hour}, `;q=999999999999999;w=157680000`, `;r=999999999999999;t=`},
 		{slidegate.Limit{Quota: 5, Window: time.Millisecond}, `;q=5`, `;r=4;t=1`},
-		{slidegate.Limit{Quota: 5, Window: 999 * time.Millisecond}, `;q=5`, `;r=4;t=2`},
+		{slidegate.Limit{Quota: 5, Window: 999 * time.Millisecond}, `;q=5`, `;r=4;t=1`},
 		{slidegate.Limit{Quota: 5, Window: time.Second}, `;q=5;w=1`, `;r=4;t=`},
 	} {
 		test.limit.Name = "x"

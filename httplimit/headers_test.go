@@ -12,8 +12,7 @@ import (
 
 // At half past noon 30 of 100 are used, in an hour's window that starts at noon.
 func TestDialects(t *testing.T) {
-	limit := slidegate.PerHour(100)
-	limit.Name = "api"
+	limit := slidegate.Limit{Name: "api", Quota: 100, Window: time.Hour, Algorithm: slidegate.SlidingWindow}
 	for _, test := range []struct {
 		dialect Headers
 		want    map[string]string
@@ -48,7 +47,7 @@ func TestIETFWithSeveralLimits(t *testing.T) {
 	if got, want := h.Get("RateLimit-Policy"), `"a \"quoted\" \\ name";q=2;w=60, "1000/1.5s";q=1000`; got != want {
 		t.Errorf("RateLimit-Policy is %s, want %s", got, want)
 	}
-	if got, want := h.Get("RateLimit"), `"a \"quoted\" \\ name";r=1;t=120, "1000/1.5s";r=999;t=`; !strings.HasPrefix(got, want) {
+	if got, want := h.Get("RateLimit"), `"a \"quoted\" \\ name";r=1;t=60, "1000/1.5s";r=999;t=`; !strings.HasPrefix(got, want) {
 		t.Errorf("RateLimit is %s, want %s", got, want)
 	}
 }
@@ -103,9 +102,9 @@ func TestBodies(t *testing.T) {
 	limit.Name = `the "api"`
 	for body, want := range map[Body]struct{ contentType, text string }{
 		BodyProblem: {"application/problem+json", `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too many requests","status":429,` +
-			`"detail":"The quota is used up. Try again in 120 seconds.","violated-policies":["the \"api\""],"retry_after":120}` + "\n"},
-		BodyJSON: {"application/json", `{"error":"rate limited","limit":"the \"api\"","retry_after":120}` + "\n"},
-		BodyText: {"text/plain; charset=utf-8", "The quota is used up. Try again in 120 seconds.\n"},
+			`"detail":"The quota is used up. Try again in 60 seconds.","violated-policies":["the \"api\""],"retry_after":60}` + "\n"},
+		BodyJSON: {"application/json", `{"error":"rate limited","limit":"the \"api\"","retry_after":60}` + "\n"},
+		BodyText: {"text/plain; charset=utf-8", "The quota is used up. Try again in 60 seconds.\n"},
 		BodyNone: {"", ""},
 	} {
 		p := newPlay(t, Options{Body: body}, nil, limit)
@@ -114,8 +113,8 @@ func TestBodies(t *testing.T) {
 		if w.Code != 429 || w.Body.String() != want.text || w.Header().Get("Content-Type") != want.contentType {
 			t.Errorf("body %d: got %d as %q\n%s\nwant 429 as %q\n%s", body, w.Code, w.Header().Get("Content-Type"), w.Body, want.contentType, want.text)
 		}
-		if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") != "120" {
-			t.Errorf("body %d: headers %v, want Cache-Control no-store and Retry-After 120", body, w.Header())
+		if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Retry-After") != "60" {
+			t.Errorf("body %d: headers %v, want Cache-Control no-store and Retry-After 60", body, w.Header())
 		}
 		if body <= BodyJSON && !json.Valid(w.Body.Bytes()) {
 			t.Errorf("body %d: got %s, want valid JSON", body, w.Body)

@@ -44,8 +44,9 @@ type Options struct {
 	// Group names the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
 	// OnDecision is called with every decision, before the handler: with those of policies in the shadow and of candidates
-	// too, and with errors. It is called after the handler with the error if a CostAfter could not be settled; that event has
-	// an Err and no decision. It must be quick and safe for concurrent use.
+	// too, and with errors. It is called after the handler with the error if a CostAfter could not be settled or a slot not be
+	// released, and while the handler runs if a slot could not be renewed; those events have an Err, and a decision only if
+	// Err is a policy.ErrSlotLost. It must be quick and safe for concurrent use.
 	OnDecision func(r *http.Request, event Event)
 }
 
@@ -99,6 +100,9 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	if wrong != nil {
 		return nil, wrong
 	}
+	for i, p := range m.policies {
+		p.slots = m.set.HasSlots(i)
+	}
 	if only := m.policies[0]; len(m.policies) == 1 && only.matcher == nil && only.Skip == nil && only.alone(&m.opts) {
 		m.simple = only
 	}
@@ -138,6 +142,12 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 	var v policy.Verdict
 	p.part(r, &m.opts, &part)
 	m.set.Ask(r.Context(), rule.Take, &part, &v)
+	if v.Mistake() && errors.Is(v.Err, policy.ErrSlots) { // by its Plan
+		q := m.set.Begin()
+		q.Add(part)
+		m.serveRequest(w, r, next, q)
+		return
+	}
 	if m.set.Shared() {
 		r = r.WithContext(m.set.Follow(r.Context(), "", &v, part))
 	}
@@ -149,7 +159,6 @@ func (m *Middleware) serveAlone(w http.ResponseWriter, r *http.Request, next htt
 // serveTogether serves a request that faces several policies, or one that needs more than a decision.
 func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next http.Handler, facing []*compiled) {
 	q := m.set.Begin()
-	q.Tell = m.opts.OnDecision != nil
 	for _, p := range facing {
 		var part policy.Part
 		p.part(r, &m.opts, &part)
@@ -159,6 +168,12 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 	if m.opts.Group != nil {
 		q.Group = m.opts.Group(r)
 	}
+	m.serveRequest(w, r, next, q)
+}
+
+// serveRequest serves a request whose parts are put together.
+func (m *Middleware) serveRequest(w http.ResponseWriter, r *http.Request, next http.Handler, q *policy.Request) {
+	q.Tell, q.Slots = m.opts.OnDecision != nil, policy.SlotsHeld
 	var v policy.Verdict
 	q.Decide(r.Context(), rule.Take, &v)
 	if m.set.Shared() {
@@ -167,16 +182,18 @@ func (m *Middleware) serveTogether(w http.ResponseWriter, r *http.Request, next 
 	for _, tried := range q.Tried() {
 		m.opts.OnDecision(r, tried)
 	}
-	settles := q.Held()
-	if !settles {
+	if !q.Held() {
 		q.End()
+		if m.admit(w, r, &v) {
+			next.ServeHTTP(w, r)
+		}
+		return
 	}
-	switch {
-	case !m.admit(w, r, &v):
-	case settles:
-		m.serveAndSettle(w, r, next, q, v.Policy)
-	default:
-		next.ServeHTTP(w, r)
+	c := m.hold(w, r, q, v.Policy)
+	defer c.handled() // also if the handler panics, or OnDecision does
+	if m.admit(w, r, &v) {
+		next.ServeHTTP(c.shown(), r.WithContext(context.WithValue(r.Context(), recorderKey{}, c)))
+		c.finished = true
 	}
 }
 
@@ -230,27 +247,3 @@ var (
 		"",
 	}
 )
-
-// serveAndSettle serves an admitted request and then charges its actual cost.
-func (m *Middleware) serveAndSettle(w http.ResponseWriter, r *http.Request, next http.Handler, q *policy.Request, name string) {
-	record := &recorder{ResponseWriter: w, outer: recorderOf(r)}
-	finished := false
-	defer func() {
-		if !finished && record.status == 0 {
-			record.status = http.StatusInternalServerError // the handler panicked, and still does
-		}
-		record.begin()
-		err := q.Settle(r.Context(), func(place int, cost int64) int64 {
-			if after := m.policies[place].CostAfter; after != nil {
-				return after(r, record.response(cost))
-			}
-			return cost
-		})
-		q.End()
-		if err != nil && m.opts.OnDecision != nil {
-			m.opts.OnDecision(r, Event{Policy: name, Err: err})
-		}
-	}()
-	next.ServeHTTP(record.shown(), r.WithContext(context.WithValue(r.Context(), saidKey{}, record)))
-	finished = true
-}

@@ -87,17 +87,30 @@ func TestNextInHeaders(t *testing.T) {
 	}
 }
 
-// Only an admission that takes the last unit asks the store twice, and only if somebody is told.
-func TestNextIsAskedForTheLastUnitAlone(t *testing.T) {
-	for headers, want := range map[Headers][]int{HeadersIETF: {1, 1, 2, 1}, HeadersNone: {1, 1, 1, 1}} {
-		calls := 0
-		between := newBetween(t, func(context.Context, *store.Request) error { calls++; return nil })
-		p := (&play{t: t}).over(between, Options{Headers: headers}, nil, slidegate.MustParseLimit("3/1h sliding-log"))
-		for i, most := range want {
-			calls = 0
-			if p.from("192.0.2.1"); calls != most {
-				t.Errorf("headers %d: request %d asked the store %d times, want %d", headers, i+1, calls, most)
+// No request asks the store twice, whoever is told: the answer says when the next unit is free.
+func TestStoreIsAskedOnce(t *testing.T) {
+	for _, headers := range []Headers{HeadersIETF, HeadersX, HeadersNone} {
+		for _, policies := range [][]Policy{nil, {{Name: "a", Match: "/"}, {Name: "b", Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1h token-bucket")}}}} {
+			calls, requests := 0, 0
+			counted := &between{store: newBetween(t, nil).store, apply: func(context.Context, *store.Request) error { calls++; return nil }}
+			p := (&play{t: t}).over(&asked{counted, &requests}, Options{Headers: headers, Policies: policies}, nil, slidegate.MustParseLimit("3/1h sliding-log"))
+			for i := range 4 {
+				calls, requests = 0, 0
+				if p.from("192.0.2.1"); calls != 1 || requests != 1 {
+					t.Errorf("headers %d, %d policies: request %d asked the store %d times with %d requests, want 1 with 1", headers, len(policies), i+1, calls, requests)
+				}
 			}
 		}
 	}
+}
+
+// asked counts the requests in all batches.
+type asked struct {
+	*between
+	requests *int
+}
+
+func (a *asked) Apply(ctx context.Context, batch []store.Request) error {
+	*a.requests += len(batch)
+	return a.between.Apply(ctx, batch)
 }

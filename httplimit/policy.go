@@ -59,6 +59,7 @@ type compiled struct {
 	matcher *Matcher
 	listed  bool // the client's address is needed for a list
 	named   bool // clients name themselves, and may leave that out
+	slots   bool // it has an in-flight limit
 }
 
 // newPolicy compiles a policy. Of one with an error, the rest can be checked all the same.
@@ -91,7 +92,7 @@ func (p *compiled) matches(r *http.Request) bool {
 
 // alone reports whether a policy can be decided without a request to put together.
 func (p *compiled) alone(opts *Options) bool {
-	return !p.Shadow && p.CostAfter == nil && opts.Group == nil && (p.Candidate == nil || opts.OnDecision == nil)
+	return !p.Shadow && !p.slots && p.CostAfter == nil && opts.Group == nil && (p.Candidate == nil || opts.OnDecision == nil)
 }
 
 // part fills in the policy's part in a request. The application's functions are called here, once.

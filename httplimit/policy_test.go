@@ -108,8 +108,13 @@ func TestWrongPlan(t *testing.T) {
 
 // A policy counts the same whether it is decided alone or with others, for one request and the next.
 func TestAloneAndTogether(t *testing.T) {
+	window := func(name string, quota int64) slidegate.Limit {
+		limit := named(name, quota)
+		limit.Algorithm = slidegate.SlidingWindow
+		return limit
+	}
 	p := newPlay(t, Options{Policies: []Policy{
-		{Name: "all", Limits: []slidegate.Limit{named("x", 4), named("y", 9)}}, {Name: "api", Match: "/api/", Limits: []slidegate.Limit{named("", 2)}},
+		{Name: "all", Limits: []slidegate.Limit{window("x", 4), window("y", 9)}}, {Name: "api", Match: "/api/", Limits: []slidegate.Limit{window("", 2)}},
 	}}, nil)
 	for i, step := range []struct {
 		path   string
@@ -154,7 +159,7 @@ func TestPlansOfSimilarNames(t *testing.T) {
 		return policy.Limits(named(name, 5))
 	}}}}, nil, slidegate.PerMinute(1))
 	for _, step := range []struct{ name, told string }{
-		{"x", `"api/x";r=4;t=120`}, {"api/x", `"api/api/x";r=4;t=120`}, {"x", `"api/x";r=3;t=120`}, {"", `"api";r=4;t=120`},
+		{"x", `"api/x";r=4;t=60`}, {"api/x", `"api/api/x";r=4;t=60`}, {"x", `"api/x";r=3;t=60`}, {"", `"api";r=4;t=60`},
 	} {
 		name = step.name
 		if got := p.from("192.0.2.1").Header().Get("RateLimit"); got != step.told {
@@ -295,8 +300,8 @@ func TestShadowAlone(t *testing.T) {
 				t.Errorf("status %d with %v, want 200 with a Content-Type and no other field", w.Code, w.Header())
 			}
 		}
-		if e := p.last(); e.Decision.Allowed || !e.Shadow || e.Refused || e.Decision.RetryAfter != 2*time.Minute {
-			t.Errorf("the event is %+v, want a denial by a shadow, not refused, to retry after 2m", e)
+		if e := p.last(); e.Decision.Allowed || !e.Shadow || e.Refused || e.Decision.RetryAfter != time.Minute {
+			t.Errorf("the event is %+v, want a denial by a shadow, not refused, to retry after 1m", e)
 		}
 	}
 }

@@ -49,16 +49,16 @@ func TestWire(t *testing.T) {
 	}
 	onTheWire(t, handler, func(t *testing.T, get func(string, string) (*http.Response, string)) {
 		const problem = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too many requests","status":429,` +
-			`"detail":"The quota is used up. Try again in 90 seconds.","violated-policies":["2/1m"],"retry_after":90}` + "\n"
+			`"detail":"The quota is used up. Try again in 60 seconds.","violated-policies":["2/1m"],"retry_after":60}` + "\n"
 		for i, want := range []struct {
 			method             string
 			status             int
 			body, limit, retry string
 		}{
-			{"GET", 200, "hello", `"2/1m";r=1;t=120`, ""}, // one unit, charged at the start of a minute, has left at the end of the next
-			{"HEAD", 200, "", `"2/1m";r=0;t=90`, ""},
-			{"GET", 429, problem, `"2/1m";r=0;t=90`, "90"}, // of 2, weighted and rounded up, 1 is left in the middle of that minute
-			{"HEAD", 429, "", `"2/1m";r=0;t=90`, "90"},
+			{"GET", 200, "hello", `"2/1m";r=1;t=60`, ""},
+			{"HEAD", 200, "", `"2/1m";r=0;t=60`, ""},
+			{"GET", 429, problem, `"2/1m";r=0;t=60`, "60"},
+			{"HEAD", 429, "", `"2/1m";r=0;t=60`, "60"},
 		} {
 			response, body := get(want.method, "/")
 			h := response.Header

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 )
 
@@ -17,6 +18,11 @@ type recorder struct {
 	bytes  int64
 	said   atomic.Pointer[int64] // by SetCost; atomic because http.TimeoutHandler lets a handler run on
 	outer  *recorder             // of a middleware around this one; nil if there is none
+
+	holding  holding
+	settles  bool // a policy with a CostAfter must see the response
+	slots    bool // the request holds slots
+	finished bool // the handler returned, and did not panic
 }
 
 // shown returns the recorder as the handler gets it: with the optional interfaces that the writer below has, itself or by
@@ -145,13 +151,20 @@ func (c *recorder) Push(target string, opts *http.PushOptions) error {
 	return http.ErrNotSupported
 }
 
-// Hijack hands over the connection, if the server can.
+// Hijack hands over the connection, if the server can. The slots of the request are then held until it is closed.
 func (c *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(c.ResponseWriter).Hijack()
-	if err == nil && c.status == 0 {
+	if err != nil {
+		return conn, rw, err
+	}
+	if c.status == 0 {
 		c.status = http.StatusSwitchingProtocols
 	}
-	return conn, rw, err
+	if c.slots {
+		c.holding.keepers.Add(1)
+		conn = holdConn(conn, sync.OnceFunc(c.holding.letGo))
+	}
+	return conn, rw, nil
 }
 
 func (c *recorder) begin() {

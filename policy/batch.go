@@ -34,13 +34,21 @@ func (b *batch) begin(op rule.Op) int {
 	return len(b.requests) - 1
 }
 
-// add joins limits to the last request, all for the same key and cost. To take from an in-flight limit is to take one slot.
-func (b *batch) add(limits []*store.Limit, key string, cost int64) {
-	taking := b.requests[len(b.requests)-1].Op == rule.Take
+// add joins limits to the last request, all for the key and cost of a part. To take from an in-flight limit is to take one slot.
+func (b *batch) add(limits []*store.Limit, part *Part) {
+	op, cost := b.requests[len(b.requests)-1].Op, part.cost()
 	for _, limit := range limits {
-		charge := store.Charge{Limit: limit, Key: key, Cost: cost}
-		if isSlots(limit) && (cost > 0 || taking) {
-			charge.Cost = 1
+		charge := store.Charge{Limit: limit, Key: part.Key, Cost: cost}
+		switch limit.Rule().Algorithm {
+		case rule.InFlight:
+			if cost > 0 || op == rule.Take {
+				charge.Cost = 1
+			}
+		case rule.SlidingLog:
+			// A log has no room for more than its quota, so what is paid afterwards would never be refused if it took nothing now.
+			if part.Hold && cost == 0 && (op == rule.Take || op == rule.Peek) {
+				charge.Cost = 1
+			}
 		}
 		b.charges = append(b.charges, charge)
 	}
@@ -134,10 +142,10 @@ func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 func (r *Request) join(p *compiled, rules *rules, given *Part, place int) {
 	it := asked{policy: p, rules: rules, candidate: -1, from: place}
 	it.request = r.batch.begin(rule.Take)
-	r.batch.add(rules.bound, given.Key, given.cost())
+	r.batch.add(rules.bound, given)
 	if p.tries(rule.Take, rules, given, SlotsNone) {
 		it.candidate = r.batch.begin(rule.Take)
-		r.batch.add(p.candidate.bound, given.Key, given.cost())
+		r.batch.add(p.candidate.bound, given)
 	}
 	r.joined = append(r.joined, it)
 }

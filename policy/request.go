@@ -210,20 +210,20 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 			decides = r.batch.begin(op)
 		}
 		it.request, it.from = decides, len(r.batch.charges)
-		r.batch.add(it.rules.bound, it.Key, it.cost())
+		r.batch.add(it.rules.bound, &it.Part)
 	}
 	for i := range r.parts {
 		it := &r.parts[i]
 		if it.decides() && it.request < 0 {
 			it.request = r.batch.begin(rule.Peek)
-			r.batch.add(it.rules.bound, it.Key, 0)
+			r.batch.add(it.rules.bound, &it.Part) // whose cost is 0
 		}
 		if it.by != ByLimits || it.err != nil || r.asked {
 			continue
 		}
 		if it.policy.shadow && (op != rule.Peek || decides < 0) {
 			it.request = r.batch.begin(op)
-			r.batch.add(it.rules.bound, it.Key, it.cost())
+			r.batch.add(it.rules.bound, &it.Part)
 			if decides < 0 {
 				mode = max(mode, it.policy.mode)
 			}
@@ -231,7 +231,7 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 		if it.policy.tries(op, it.rules, &it.Part, r.Slots) {
 			r.takes = r.takes || it.policy.candidate.slots && op == rule.Take
 			it.candidate = r.batch.begin(op)
-			r.batch.add(it.policy.candidate.bound, it.Key, it.cost())
+			r.batch.add(it.policy.candidate.bound, &it.Part)
 		}
 	}
 	return mode

@@ -206,7 +206,7 @@ func TestAllocationsTogether(t *testing.T) {
 
 // Plans are remembered up to a bound, and work beyond it.
 func TestPlansAreBounded(t *testing.T) {
-	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 1)}})
+	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 1000)}})
 	for i := range maxKnown + 10 {
 		if v := take(t, s, Part{Key: "ann", Cost: 1, Plan: Limits(named("", int64(1000000+i)))}); v.Refused || v.Limits[0].Name != "p" {
 			t.Fatalf("plan %d: got %+v, want an admission by the limit p", i, v)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -90,13 +91,18 @@ func (r *Request) Held() bool {
 	return false
 }
 
+// HoldsUnits reports whether the request is admitted and has taken units that Settle can correct.
+func (r *Request) HoldsUnits() bool {
+	return r.admitted && slices.ContainsFunc(r.took, func(one taken) bool { return !one.slot })
+}
+
 // Reservation returns what an admitted request took, to be settled when the true cost is known by the Limiter of the policy
 // that took it. It has no charges if the store could not decide. A reservation is settled in one namespace, so it is an error
 // if policies of a Set that NewOver made decided together.
 func (r *Request) Reservation() (slidegate.Reservation, error) {
 	live := &r.batch.requests[0]
 	r.number()
-	held := slidegate.Reservation{ID: r.id, Group: r.Group, Charges: []slidegate.ReservedCharge{}}
+	held := slidegate.Reservation{Version: slidegate.ReservationVersion, ID: r.id, Group: r.Group, Charges: []slidegate.ReservedCharge{}}
 	if live.Err != nil {
 		return held, nil
 	}
@@ -135,7 +141,7 @@ func (r *Request) learn(actual func(policy int, cost int64) int64) (err error) {
 		if it.settled || one.slot || one.done {
 			continue
 		}
-		cost := min(actual(it.Policy, one.Cost), rule.MaxQuota)
+		cost := min(actual(it.Policy, min(one.Cost, it.cost())), rule.MaxQuota) // a log may have taken a unit of what costs nothing
 		if cost < 0 {
 			err = fmt.Errorf("policy: %w: the actual cost must not be negative, it is %d", slidegate.ErrCost, cost)
 			cost = one.Cost
@@ -153,9 +159,12 @@ const (
 
 // settle sends what is owed, and what could not be sent again up to so many times in all.
 func (r *Request) settle(ctx context.Context, tries int, units bool) (err error) {
+	begun := time.Now()
 	for try := range tries {
 		if try > 0 {
-			time.Sleep(releasePauses[try-1])
+			if time.Sleep(releasePauses[try-1]); time.Since(begun) > r.longest() {
+				break // the slots have ended by themselves
+			}
 		}
 		again, failed := r.settleOnce(ctx, units)
 		if err = failed; !again {
@@ -163,6 +172,16 @@ func (r *Request) settle(ctx context.Context, tries int, units bool) (err error)
 		}
 	}
 	return err
+}
+
+// longest returns the longest time to live of the slots.
+func (r *Request) longest() (ttl time.Duration) {
+	for i := range r.took {
+		if one := &r.took[i]; one.slot {
+			ttl = max(ttl, one.Limit.Rule().Window.Duration())
+		}
+	}
+	return ttl
 }
 
 // settleOnce sends what is owed. It reports whether it makes sense to try again.

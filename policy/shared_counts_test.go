@@ -62,7 +62,8 @@ func TestUnnamedPoliciesDoNotShareCounts(t *testing.T) {
 func TestCorrectionsFinish(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	five, nine := []slidegate.Limit{slidegate.PerHour(5)}, []slidegate.Limit{slidegate.PerHour(9)}
+	five := []slidegate.Limit{slidegate.MustParseLimit("5/1h sliding-window")} // a log has no room for more than its quota
+	nine := []slidegate.Limit{slidegate.PerHour(9)}
 	set := newSet(t, newMemory(t), Options{}, Policy{Name: "plain", Limits: five}, Policy{Name: "tried", Limits: five, Candidate: nine})
 	for place := range 2 {
 		ask := func(ctx context.Context, op rule.Op, part Part) (v Verdict) {

@@ -72,6 +72,11 @@ func (r *Request) number() rule.ID {
 	return store.IDOf(r.id)
 }
 
+// HoldsSlots reports whether the request is admitted and holds slots.
+func (r *Request) HoldsSlots() bool {
+	return r.admitted && slices.ContainsFunc(r.took, (taken).renewable)
+}
+
 // holdsSlots reports whether there are slots to be released.
 func (r *Request) holdsSlots() bool {
 	return slices.ContainsFunc(r.took, func(one taken) bool { return one.slot && !one.done })
@@ -197,7 +202,7 @@ func (s *Set) Drain(ctx context.Context) error {
 // awaitSlots asks the store once more if only in-flight limits refused the request while this process was releasing slots of its
 // key: a client that sends its next request when it has the answer to the last one must find the slot free again.
 func (r *Request) awaitSlots(ctx context.Context) {
-	if !r.takes || r.parts[0].request < 0 && len(r.parts) == 1 {
+	if !r.takes || !slices.ContainsFunc(r.parts, func(it part) bool { return it.decides() && it.request == 0 }) {
 		return
 	}
 	live := &r.batch.requests[0]

@@ -1,0 +1,107 @@
+package httplimit
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/policy"
+)
+
+// holding is what an admitted request has taken and will settle, and the slots that it holds, until its handler has returned and
+// everybody who keeps them has let go.
+type holding struct {
+	m       *Middleware
+	request *http.Request
+	taken   *policy.Request
+	policy  string       // that decided
+	keepers atomic.Int32 // the handler, until it has returned, and all who called KeepSlots
+}
+
+// hold begins to hold what a request took. The recorder that it returns must be told by handled when the handler has returned.
+func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Request, name string) *recorder {
+	c := &recorder{
+		ResponseWriter: w, outer: recorderOf(r), settles: q.HoldsUnits(), slots: q.HoldsSlots(),
+		holding: holding{m: m, request: r, taken: q, policy: name},
+	}
+	c.holding.keepers.Store(1)
+	if c.slots {
+		q.Keep(r.Context(), c.holding.tell)
+	}
+	return c
+}
+
+// handled settles what a request took, and releases its slots unless somebody keeps them.
+func (c *recorder) handled() {
+	h := &c.holding
+	if !c.finished && c.status == 0 {
+		c.status = http.StatusInternalServerError // the handler panicked, and still does
+	}
+	c.begin()
+	var actual func(int, int64) int64
+	if c.settles {
+		actual = func(place int, cost int64) int64 {
+			if after := h.m.policies[place].CostAfter; after != nil {
+				return after(h.request, c.response(cost))
+			}
+			return cost
+		}
+	}
+	if h.keepers.Load() == 1 {
+		h.taken.Finish(h.request.Context(), actual, h.failed)
+		return
+	}
+	defer h.letGo() // also if actual panics
+	if actual != nil {
+		h.failed(h.taken.Settle(h.request.Context(), actual))
+	}
+}
+
+// letGo is called by everybody who keeps the slots. The last one releases them.
+func (h *holding) letGo() {
+	if h.keepers.Add(-1) == 0 {
+		h.taken.Finish(h.request.Context(), nil, h.failed)
+	}
+}
+
+func (h *holding) failed(err error) {
+	if err != nil {
+		h.tell(Event{Policy: h.policy, Err: err})
+	}
+}
+
+func (h *holding) tell(event Event) {
+	if h.m.opts.OnDecision != nil {
+		h.m.opts.OnDecision(h.request, event)
+	}
+}
+
+// KeepSlots keeps the slots of in-flight limits that a request holds after its handler has returned, until release is called: for a
+// handler that leaves work behind, and for routers whose responses are sent after the handler. It keeps those of all middlewares
+// around the handler, and must be called before the handler returns. Release may be called several times, and must be called in
+// the end: nothing else releases the slots while the process lives. Connections that a handler takes over by
+// http.Hijacker keep theirs by themselves, until they are closed. Where the request holds no slots, release does nothing.
+func KeepSlots(r *http.Request) (release func()) { return recorderOf(r).keepSlots() }
+
+// keepSlots is KeepSlots for the recorder of the innermost middleware, which may be nil.
+func (c *recorder) keepSlots() (release func()) {
+	var kept []*holding
+	for ; c != nil; c = c.outer {
+		if c.slots {
+			c.holding.keepers.Add(1)
+			kept = append(kept, &c.holding)
+		}
+	}
+	return sync.OnceFunc(func() {
+		for _, h := range kept {
+			h.letGo()
+		}
+	})
+}
+
+// Drain waits until the slots of requests that have ended are released, or ctx ends. A program calls it before it ends, after
+// http.Server.Shutdown: with a store that has round trips, a slot is released after the answer was sent. Slots that are not released
+// end by themselves after their time to live. Connections that handlers have taken over hold their slots until they are
+// closed; http.Server.RegisterOnShutdown is the place to close them.
+func (m *Middleware) Drain(ctx context.Context) error { return prefixed(m.set.Drain(ctx)) }
