@@ -67,10 +67,16 @@ func (g *Gate) Holding() (names []string) {
 
 // hasSlots reports whether a policy has an in-flight limit: its own, or one of an override.
 func hasSlots(p *config.Policy) bool {
-	inFlight := func(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }
-	return slices.ContainsFunc(p.Limits, inFlight) ||
-		slices.ContainsFunc(p.Overrides, func(o config.Override) bool { return slices.ContainsFunc(o.Limits, inFlight) })
+	return slices.ContainsFunc(p.Limits, isInFlight) ||
+		slices.ContainsFunc(p.Overrides, func(o config.Override) bool { return slices.ContainsFunc(o.Limits, isInFlight) })
 }
+
+// facesSlots reports whether a key faces an in-flight limit.
+func (p *compiled) facesSlots(key string) bool {
+	return p.slots && slices.ContainsFunc(p.faces(key), isInFlight)
+}
+
+func isInFlight(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }
 
 // Hold is what an admitted request holds while it runs. The zero value holds nothing.
 type Hold struct{ request *policy.Request }
