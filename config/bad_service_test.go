@@ -126,7 +126,7 @@ var badServiceFiles = []struct{ name, text, want string }{
 
 	{"candidate", below("    candidate: [1/1s]"),
 		`4:16: candidate: these are the limits that the policy has; change one, or leave the candidate out`},
-	{"candidate said otherwise", "policies:\n  a:\n    candidate: [5/1h name=x, 60/60s segments=1]\n    limits: [60/m, 5/1h]\n",
+	{"candidate said otherwise", "policies:\n  a:\n    candidate: [5/1h name=x, 60/60s segments=1]\n    limits: [60/m sliding-window, 5/1h]\n",
 		`3:16: candidate: these are the limits that the policy has; change one, or leave the candidate out`},
 	{"candidate none", below("    candidate: []"), `4:16: candidate: there must be at least one, such as 100/1m`},
 	{"candidate text", below("    candidate: 5/1h"), `4:16: candidate: must be a list, such as [100/1m, 1000/1h], not "5/1h"`},

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, burst)"
+	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, burst, ttl, calendar, zone)"
 	fileList  = "(there are store, store_timeout, failure, trusted_proxies, address_groups, default_policy, policies)"
 	partList  = "(there are match, key, cost, limits, overrides, allow, deny, shadow, failure, candidate)"
 	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
@@ -60,7 +60,7 @@ var badFiles = []struct{ name, text, want string }{
 	{"key in braces", "policies:\n  a:\n    key: {address}\n    limits: [1/s]\n",
 		`3:10: key: must be a text, not a mapping; write quotes around a template that begins with a brace: "{address}"`},
 	{"names of limits", "policies:\n  a:\n    limits:\n      - {name: \"täglich\", quota: 5, window: 1m}\n      - 5/1m name=\"a\\tb\"\n      - {name: " + strings.Repeat("x", 65) + ", quota: 5, window: 1m}\n" +
-		"      - 5/1m name=day\n      - 6/1m sliding-log name=day\n      - 7/1s\n      - 8/1h name=7/1s\n    candidate: [{name: ständig, quota: 1, window: 1m}]\n" +
+		"      - 5/1m name=day\n      - 6/1m fixed-window name=day\n      - 7/1s\n      - 8/1h name=7/1s\n    candidate: [{name: ständig, quota: 1, window: 1m}]\n" +
 		"    overrides: [{key: k, limits: [1/1m name=é]}]\n  " + strings.Repeat("p", 65) + ": {limits: [1/1m]}\n", `
 4:9: name: "täglich" cannot stand in a header; write it in printable ASCII
 5:9: name: "a\tb" cannot stand in a header; write it in printable ASCII
@@ -83,7 +83,7 @@ var badFiles = []struct{ name, text, want string }{
 
 	{"limit text", "policies:\n  a:\n    limits:\n      - 100/1x\n      - 100\n      -\n      - [1/s]\n", `
 4:9: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d (in "100/1x")
-5:9: invalid limit: write a quota and a window, such as 100/1m or 5000 per 24h (in "100")
+5:9: invalid limit: write a quota and a window, such as 100/1m or 5000 per 24h, or slots, such as 50 in-flight ttl=30s (in "100")
 6:8: a limit must be a text such as 100/1m, or a mapping with quota and window, not nothing
 7:9: a limit must be a text such as 100/1m, or a mapping with quota and window, not a list`},
 	{"limit field", "policies:\n  a:\n    limits:\n      - window: 1h\n        quotta: 5\n      - quota: 5\n        window: 1m\n        count-denied: true\n        colour: red\n", `
@@ -149,17 +149,63 @@ var badFiles = []struct{ name, text, want string }{
       - {quota: 5, window: 1m, name: [a]}
       - {quota: 5, window: 1m, burst: 5}
 `, `
-4:43: algorithm: "sliding-lock" is not an algorithm; did you mean "sliding-log"? (there are sliding-window, sliding-log, fixed-window, token-bucket)
+4:43: algorithm: "sliding-lock" is not an algorithm; did you mean "sliding-log"? (there are sliding-window, sliding-log, fixed-window, token-bucket, in-flight)
 5:41: overlap: "hole" is not an overlap; did you mean "whole"? (there are up, down, whole)
 6:40: anchor: "epoch" is not an anchor (there are clock, first)
 7:46: count_denied: must be true or false, not "yes"
 8:46: count_denied: must be true or false, not "true"
 9:38: name: 5 is not a text; write it in quotes
 10:38: name: must be a text, not a list
-11:9: invalid limit: burst: 5 applies to token-bucket only, not to sliding-window; leave it out`},
-	{"limits shared", "policies:\n  a:\n    limits:\n      - 5/1m\n      - 6/1h\n      - quota: 7\n        window: 60s\n        overlap: whole\n      - 7/1m name=b\n      - 8/1m name=b\n      - 5/1m anchor=first\n", `
+11:9: invalid limit: burst: 5 applies to token-bucket only, not to sliding-log; leave it out, or name token-bucket`},
+	{"limits shared", "policies:\n  a:\n    limits:\n      - 5/1m sliding-window\n      - 6/1h\n      - quota: 7\n        window: 60s\n        overlap: whole\n      - 7/1m name=b\n      - 8/1m name=b\n      - 5/1m anchor=first\n", `
 6:9: the limit "7/1m overlap=whole" would share its counts with the one in line 4, which has the same name and shape; give it another name
 10:9: the limit "8/1m name=\"b\"" would share its counts with the one in line 9, which has the same name and shape; give it another name`},
+
+	{"slots", `policies:
+  a:
+    limits:
+      - 50 in-flight
+      - {quota: 50, ttl: 30s}
+      - {quota: 50, algorithm: in-flight}
+      - {quota: 50, algorithm: in-flight, window: 30s}
+      - {quota: 50, algorithm: in-flight, calendar: day}
+      - {quota: 50, algorithm: in-flight, ttl: 30}
+      - {quota: 50, algorithm: in-flight, ttl: 1us}
+      - {quota: 20000, algorithm: in-flight, ttl: 1m}
+      - {quota: 5, algorithm: in-flight, ttl: 1m, count_denied: true}
+`, `
+4:9: invalid limit: ttl: missing; it is how long a slot stays held that nobody renews; write 50 in-flight ttl=30s (in "50 in-flight")
+5:21: ttl: applies to in-flight only; add algorithm: in-flight, or write window: instead
+6:9: the limit has no ttl; add ttl: 30s, say: how long a slot is held that nobody renews
+7:43: window: an in-flight limit has none; write ttl: and how long a slot is held that nobody renews
+8:43: calendar: an in-flight limit has none; write ttl: and how long a slot is held that nobody renews
+9:48: ttl: "30" has no unit; write a length of time such as 30s, 1m, 24h or 7d
+10:48: invalid limit: ttl: must be 1ms to 5 years (43920h), not 1us
+11:9: invalid limit: quota: an in-flight limit keeps every slot and takes at most 10000, not 20000
+12:9: invalid limit: count_denied: a refused request holds no slot, so it does not apply to in-flight; leave it out`},
+	{"calendar", `policies:
+  a:
+    limits:
+      - 5/month zone=Europe/Berln
+      - {quota: 5, calendar: fortnight}
+      - {quota: 5, calendar: month, window: 1m}
+      - {quota: 5, calendar: month, zone: Local}
+      - {quota: 5, window: 30s, zone: UTC}
+      - {quota: 5, zone: UTC}
+      - {quota: 5, calendar: month, algorithm: token-bucket}
+      - {quota: 5, calendar: month, zone: [UTC]}
+`, `
+4:9: invalid limit: zone: "Europe/Berln" is not a time zone such as Europe/Berlin or UTC (in "5/month zone=Europe/Berln")
+5:30: calendar: "fortnight" is not a period of the calendar (there are day, week, month, year)
+6:37: window: stands in place of calendar; leave out one of them
+7:9: invalid limit: zone: Local is another one on every machine; name it, such as Europe/Berlin
+8:33: zone: a window of "30s" is a length of time, the same in every zone; write calendar: day, week, month or year in its place, or leave the zone out
+9:9: the limit has no window; add window: 1m, say
+10:9: invalid limit: algorithm: windows of a calendar are fixed-window, not token-bucket; leave the algorithm out
+11:43: zone: must be a text, not a list`},
+	{"overrides that count as the policy does", "policies:\n  a:\n    overrides:\n      - {key: k, limits: [20000/1m]}\n      - {key: l, limits: [600/1m, 60/1m sliding-log]}\n    limits: [60/1m]\n", `
+4:27: invalid limit: quota: a sliding-log keeps every unit and takes at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the override counts as the policy's limit of this window does: name another algorithm to have it count apart
+5:35: the limit "60/1m sliding-log" would share its counts with the one in line 5, which has the same name and shape; give it another name`},
 
 	{"alias", "policies:\n  a:\n    limits: *x\n  b:\n    limits: &x [1/s, 1/s]\n  c:\n    limits: *x\n", `
 3:13: there is no anchor "&x" before this alias of it

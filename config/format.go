@@ -77,14 +77,14 @@ func (w *formatter) policy(p *Policy, failure string) {
 	}
 	w.key(p.Key)
 	w.linef(2, "cost: %s", p.cost())
-	w.limits(2, "limits", p.Limits)
-	w.overrides(p.Overrides)
+	w.limits(2, "limits", p.Limits, nil)
+	w.overrides(p.Overrides, p.Limits)
 	w.list(2, "allow", clients(p.Allow))
 	w.list(2, "deny", clients(p.Deny))
 	w.linef(2, "shadow: %t", p.Shadow)
 	w.linef(2, "failure: %s", cmp.Or(p.Failure, failure))
 	if len(p.Candidate) > 0 {
-		w.limits(2, "candidate", p.Candidate)
+		w.limits(2, "candidate", p.Candidate, nil)
 	} else {
 		w.linef(2, "# candidate: none")
 	}
@@ -111,14 +111,15 @@ func (p *Policy) cost() string {
 	return strconv.Quote(p.Cost.String())
 }
 
-func (w *formatter) limits(depth int, name string, limits []slidegate.Limit) {
+// limits writes limits. Those of an override that name no algorithm count as the policy's own, its base, do.
+func (w *formatter) limits(depth int, name string, limits, base []slidegate.Limit) {
 	var texts []string
 	for _, limit := range limits {
 		text := limit.String()
 		if limit.Name != "" {
 			text = strconv.Quote(text) // the name may be anything
 		}
-		if defaults := defaultsOf(limit); defaults != "" {
+		if defaults := defaultsOf(limit, base); defaults != "" {
 			text += " # " + defaults
 		}
 		texts = append(texts, text)
@@ -127,23 +128,30 @@ func (w *formatter) limits(depth int, name string, limits []slidegate.Limit) {
 }
 
 // defaultsOf names the choices that a limit leaves to their defaults.
-func defaultsOf(limit slidegate.Limit) string {
+func defaultsOf(limit slidegate.Limit, base []slidegate.Limit) string {
+	bound, err := slidegate.Bind("", likeBase(limit, base))
+	if err != nil {
+		return "" // Parse refused it
+	}
+	made := bound.Rule()
 	var words []string
-	add := func(isDefault bool, word string) {
+	add := func(isDefault bool, format string, args ...any) {
 		if isDefault {
-			words = append(words, word)
+			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}
-	window := limit.Algorithm == slidegate.SlidingWindow
-	add(window, limit.Algorithm.String())
+	window := made.Algorithm == slidegate.SlidingWindow
+	calendar := made.Calendar != 0
+	add(limit.Algorithm == slidegate.DefaultAlgorithm, "%v", made.Algorithm)
 	add(window && limit.Segments == 0, "segments=1")
 	add(window && limit.Overlap == slidegate.OverlapUp, "overlap=up")
-	add((window || limit.Algorithm == slidegate.FixedWindow) && limit.Anchor == slidegate.AnchorClock, "anchor=clock")
-	add(limit.Algorithm == slidegate.TokenBucket && limit.Burst == 0, "burst="+strconv.FormatInt(limit.Quota, 10))
+	add((window || made.Algorithm == slidegate.FixedWindow) && limit.Anchor == slidegate.AnchorClock && !calendar, "anchor=clock")
+	add(made.Algorithm == slidegate.TokenBucket && limit.Burst == 0, "burst=%d", limit.Quota)
+	add(calendar && limit.Zone == "", "zone=%s", made.Zone)
 	return strings.Join(words, " ")
 }
 
-func (w *formatter) overrides(overrides []Override) {
+func (w *formatter) overrides(overrides []Override, base []slidegate.Limit) {
 	if len(overrides) == 0 {
 		w.linef(2, "overrides: []")
 		return
@@ -158,7 +166,7 @@ func (w *formatter) overrides(overrides []Override) {
 		if o.Unlimited {
 			w.linef(4, "unlimited: true")
 		} else {
-			w.limits(4, "limits", o.Limits)
+			w.limits(4, "limits", o.Limits, base)
 		}
 	}
 }

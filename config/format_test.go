@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,12 +30,12 @@ policies:
     key: "{header:X-Api-Key}"
     cost: 1
     limits:
-      - 100/1m # sliding-window segments=1 overlap=up anchor=clock
+      - 100/1m # sliding-log
       - 1000/1h # sliding-window segments=1 overlap=up anchor=clock
     overrides:
       - key: "alice"
         limits:
-          - 200/1m # sliding-window segments=1 overlap=up anchor=clock
+          - 200/1m # sliding-log
       - key: "12345"
         unlimited: true
       - keys: "team-*"
@@ -47,14 +48,14 @@ policies:
     shadow: true
     failure: local
     candidate:
-      - 50/1m # sliding-window segments=1 overlap=up anchor=clock
+      - 50/1m # sliding-log
       - 1000/1h # sliding-window segments=1 overlap=up anchor=clock
   export:
     match: "GET example.com/export/{id}"
     key: "{address}"
     cost: "bytes"
     limits:
-      - 100/1m # sliding-window segments=1 overlap=up anchor=clock
+      - 100/1m # sliding-log
       - 1000/1h # sliding-window segments=1 overlap=up anchor=clock
     overrides: []
     allow: []
@@ -101,5 +102,49 @@ policies:
 	}
 	if text := durationText(time.Minute); text != "1m" {
 		t.Errorf("a minute is written %s", text)
+	}
+}
+
+// TestFormatChoices: what stands beside a limit is how it counts, and what is written is read as the same file.
+func TestFormatChoices(t *testing.T) {
+	file, err := Parse("f", []byte(`policies:
+  a:
+    limits:
+      - 60/1m
+      - {quota: 1000, calendar: month}
+      - {quota: 50, algorithm: in-flight, ttl: 30s, name: slots}
+      - {quota: 7, window: day, zone: Europe/Berlin}
+      - 5/1h sliding-window
+      - 5/1s anchor=first
+    overrides: [{key: vip, limits: [600/1m, 600/1h, 100 in-flight ttl=30s name=slots]}]
+    candidate: [600/1m]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `    limits:
+      - 60/1m # sliding-log
+      - 1000/month # fixed-window zone=UTC
+      - "50 in-flight ttl=30s name=\"slots\""
+      - 7/day zone=Europe/Berlin # fixed-window
+      - 5/1h sliding-window # segments=1 overlap=up anchor=clock
+      - 5/1s anchor=first # sliding-window segments=1 overlap=up
+    overrides:
+      - key: "vip"
+        limits:
+          - 600/1m # sliding-log
+          - 600/1h # sliding-window segments=1 overlap=up anchor=clock
+          - "100 in-flight ttl=30s name=\"slots\""
+`
+	got := string(Format(file))
+	if !strings.Contains(got, want) || !strings.Contains(got, "- 600/1m # sliding-window") {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	again, err := Parse("f", []byte(got))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := again.Policies[0], file.Policies[0]; !slices.Equal(a.Limits, b.Limits) || !slices.Equal(a.Overrides[0].Limits, b.Overrides[0].Limits) {
+		t.Errorf("it is read as\n%v\nwant\n%v", a, b)
 	}
 }

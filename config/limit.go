@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
@@ -15,10 +14,10 @@ import (
 )
 
 var limitFields = []string{
-	"name", "quota", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "burst",
+	"name", "quota", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "burst", "ttl", "calendar", "zone",
 }
 
-// limit reads one limit and tells whether it is right.
+// limit reads one limit and reports whether it is right.
 func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 	before := len(r.Problems)
 	at := yamlfile.PositionOf(item)
@@ -39,33 +38,77 @@ func (r *reader) limit(item ast.Node) (limit slidegate.Limit, ok bool) {
 	} else {
 		err = fmt.Errorf("a limit must be a text such as 100/1m, or a mapping with quota and window, not %s", yamlfile.NameOf(node))
 	}
-	var wrong *slidegate.LimitError
-	if errors.As(err, &wrong) {
-		if err = wrong.Err; wrong.Text != "" {
-			err = fmt.Errorf("%w (in %q)", err, wrong.Text)
-		}
-	}
 	if err != nil {
-		r.Problems.Add(at, err)
+		r.Problems.Add(at, limitProblem(err))
 	}
 	return limit, len(r.Problems) == before
 }
 
+// limitProblem words the error of a limit for a file, where the package's name would be one too many.
+func limitProblem(err error) error {
+	var wrong *slidegate.LimitError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	if wrong.Text != "" {
+		return fmt.Errorf("%w (in %q)", wrong.Err, wrong.Text)
+	}
+	return wrong.Err
+}
+
 // limitFields reads a limit that is written field by field.
 func (r *reader) limitFields(at yamlfile.Position, node ast.Node) (limit slidegate.Limit) {
-	given := map[string]bool{}
+	given := map[string]yamlfile.Field{}
 	for _, e := range r.mapping(node, "a limit", limitFields) {
-		given[e.Name] = true
+		given[e.Name] = e
 		if e.Value != nil {
 			r.limitField(&limit, e)
 		}
 	}
-	for _, field := range []struct{ name, example string }{{"quota", "100"}, {"window", "1m"}} {
-		if !given[field.name] {
-			r.Problems.Addf(at, "the limit has no %s; add %s: %s, say", field.name, field.name, field.example)
-		}
+	if _, ok := given["quota"]; !ok {
+		r.Problems.Addf(at, "the limit has no quota; add quota: 100, say")
 	}
+	r.limitPeriod(at, &limit, given)
 	return limit
+}
+
+// limitPeriod reads what a limit has in place of a window, and checks that there is one of the three.
+func (r *reader) limitPeriod(at yamlfile.Position, limit *slidegate.Limit, given map[string]yamlfile.Field) {
+	window, hasWindow := given["window"]
+	ttl, hasTTL := given["ttl"]
+	calendar, hasCalendar := given["calendar"]
+	zone, hasZone := given["zone"]
+	inFlight := limit.Algorithm == slidegate.InFlight
+	switch {
+	case hasTTL && !inFlight:
+		r.Problems.Addf(ttl.At, "ttl: applies to in-flight only; add algorithm: in-flight, or write window: instead")
+	case inFlight && hasWindow:
+		r.Problems.Addf(window.At, "window: an in-flight limit has none; write ttl: and how long a slot is held that nobody renews")
+	case inFlight && hasCalendar:
+		r.Problems.Addf(calendar.At, "calendar: an in-flight limit has none; write ttl: and how long a slot is held that nobody renews")
+	case inFlight && !hasTTL:
+		r.Problems.Addf(at, "the limit has no ttl; add ttl: 30s, say: how long a slot is held that nobody renews")
+	case hasCalendar && hasWindow:
+		r.Problems.Addf(window.At, "window: stands in place of calendar; leave out one of them")
+	case !hasCalendar && !hasWindow && !hasTTL:
+		r.Problems.Addf(at, "the limit has no window; add window: 1m, say")
+	case hasZone && hasWindow && limit.Calendar == 0:
+		r.zonedWindow(limit, window, zone)
+	case hasZone && !hasCalendar && limit.Calendar == 0:
+		r.Problems.Addf(zone.At, "zone: applies to days, weeks, months and years of the calendar only; add calendar: month, say, or leave it out")
+	}
+}
+
+// zonedWindow makes a window such as day a day of the calendar, as a text with a zone does.
+func (r *reader) zonedWindow(limit *slidegate.Limit, window, zone yamlfile.Field) {
+	text, _ := r.Text(window)
+	made, err := slidegate.ParseLimit("1/" + text + " zone=UTC")
+	if err != nil || made.Calendar == 0 {
+		r.Problems.Addf(zone.At, "zone: a window of %s is a length of time, the same in every zone; "+
+			"write calendar: day, week, month or year in its place, or leave the zone out", wording.Quote(text))
+		return
+	}
+	limit.Window, limit.Calendar = made.Window, made.Calendar
 }
 
 func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
@@ -75,10 +118,18 @@ func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
 	case "quota":
 		limit.Quota = r.whole(e)
 	case "window":
-		limit.Window = r.window(e)
+		made := r.window(e)
+		limit.Window, limit.Calendar = made.Window, made.Calendar
+	case "ttl":
+		limit.Window = r.window(e).Window
+	case "calendar":
+		limit.Calendar = choice(r, e, "a period of the calendar",
+			slidegate.CalendarDay, slidegate.CalendarWeek, slidegate.CalendarMonth, slidegate.CalendarYear)
+	case "zone":
+		limit.Zone, _ = r.Text(e)
 	case "algorithm":
 		limit.Algorithm = choice(r, e, "an algorithm",
-			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket)
+			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket, slidegate.InFlight)
 	case "segments":
 		limit.Segments = int(min(max(r.whole(e), -1), 1<<30)) // fits an int everywhere; Check refuses both ends
 	case "overlap":
@@ -118,32 +169,37 @@ func choice[T fmt.Stringer](r *reader, e yamlfile.Field, what string, among ...T
 	return among[0]
 }
 
-// window reads a length of time as slidegate.ParseLimit does, through a limit that has nothing else to be wrong.
-func (r *reader) window(e yamlfile.Field) time.Duration {
+// window reads a length of time, or a period of the calendar, as slidegate.ParseLimit does: through a limit that has nothing
+// else to be wrong.
+func (r *reader) window(e yamlfile.Field) (limit slidegate.Limit) {
 	text, ok := r.Text(e)
 	if !ok {
-		return 0
+		return limit
 	}
-	if _, bare := parseWhole(text); bare {
+	_, bare := parseWhole(text)
+	switch {
+	case bare:
 		r.Problems.Addf(e.ValueAt(),
-			"window: %s has no unit; write a length of time such as 30s, 1m, 24h or 7d", wording.Quote(text))
-		return 0
-	}
-	if strings.ContainsFunc(text, unicode.IsSpace) {
+			"%s: %s has no unit; write a length of time such as 30s, 1m, 24h or 7d", e.Name, wording.Quote(text))
+		return limit
+	case strings.ContainsFunc(text, unicode.IsSpace):
 		r.Problems.Addf(e.ValueAt(),
-			"window: %s has a space in it; write a length of time such as 30s, 1m, 24h or 7d", wording.Quote(text))
-		return 0
+			"%s: %s has a space in it; write a length of time such as 30s, 1m, 24h or 7d", e.Name, wording.Quote(text))
+		return limit
+	case strings.Contains(text, "://"): // it may have a password in it
+		r.Problems.Addf(e.ValueAt(), "%s: must be a length of time such as 30s, 1m, 24h or 7d, not a URL", e.Name)
+		return limit
 	}
-	if strings.Contains(text, "://") { // it may have a password in it
-		r.Problems.Addf(e.ValueAt(), "window: must be a length of time such as 30s, 1m, 24h or 7d, not a URL")
-		return 0
+	form := "1/%s"
+	if e.Name == "ttl" {
+		form = "1 in-flight ttl=%s"
 	}
-	limit, err := slidegate.ParseLimit("1/" + text)
+	limit, err := slidegate.ParseLimit(fmt.Sprintf(form, text))
 	if err != nil {
 		if inner := errors.Unwrap(err); inner != nil {
 			err = inner // without the limit that we made up
 		}
 		r.Problems.Add(e.ValueAt(), err)
 	}
-	return limit.Window
+	return limit
 }

@@ -15,15 +15,21 @@ import (
 )
 
 // limits reads the limits that a request faces together.
-func (r *reader) limits(e yamlfile.Field) (limits []slidegate.Limit) {
+func (r *reader) limits(e yamlfile.Field) []slidegate.Limit {
+	limits, _ := r.placedLimits(e)
+	return limits
+}
+
+// placedLimits is limits that also returns where each of them stands.
+func (r *reader) placedLimits(e yamlfile.Field) (limits []slidegate.Limit, places []yamlfile.Position) {
 	list, ok := e.Value.(*ast.SequenceNode)
 	switch {
 	case !ok:
 		r.Problems.Addf(e.ValueAt(), "%s: must be a list, such as [100/1m, 1000/1h], not %s", e.Name, yamlfile.NameOf(e.Value))
-		return nil
+		return nil, nil
 	case len(list.Values) == 0:
 		r.Problems.Addf(e.ValueAt(), "%s: there must be at least one, such as 100/1m", e.Name)
-		return nil
+		return nil, nil
 	}
 	lines := map[string]int{}  // where the limit with this prefix is: limits with the same one share their state
 	called := map[string]int{} // where the limit is that headers call so
@@ -42,8 +48,7 @@ func (r *reader) limits(e yamlfile.Field) (limits []slidegate.Limit) {
 			continue
 		}
 		if line, shared := lines[bound.Prefix()]; shared {
-			r.Problems.Addf(at, "the limit %q would share its counts with the one in line %d, which has the same name and shape; "+
-				"give it another name", limit, line)
+			r.Problems.Addf(at, sharedCounts, limit, line)
 			continue
 		}
 		if err := checkLimitName(limit.Name); err != nil {
@@ -56,9 +61,22 @@ func (r *reader) limits(e yamlfile.Field) (limits []slidegate.Limit) {
 			continue
 		}
 		lines[bound.Prefix()], called[label] = at.Line, at.Line
-		limits = append(limits, limit)
+		limits, places = append(limits, limit), append(places, at)
 	}
-	return limits
+	return limits, places
+}
+
+const sharedCounts = "the limit %q would share its counts with the one in line %d, which has the same name and shape; give it another name"
+
+// likeBase returns an override's limit as it counts: a limit that names no algorithm has that of the policy's limit of the same
+// name and window, so that a key keeps what it has used when it gets another quota.
+func likeBase(limit slidegate.Limit, base []slidegate.Limit) slidegate.Limit {
+	for _, own := range base {
+		if own.Name == limit.Name && own.Window == limit.Window {
+			return limit.Like(own)
+		}
+	}
+	return limit
 }
 
 // checkLimitName refuses a name that cannot stand in a header as it is.
@@ -74,7 +92,7 @@ func checkLimitName(name string) error {
 	return nil
 }
 
-// sameRules tells whether two lists of limits decide alike, whatever their limits are called and in whichever order.
+// sameRules reports whether two lists of limits decide alike, whatever their limits are called and in whichever order.
 func sameRules(a, b []slidegate.Limit) bool {
 	if len(a) != len(b) {
 		return false

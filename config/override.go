@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
@@ -61,7 +62,9 @@ func (r *reader) override(item yamlfile.Field) (o Override) {
 		case "keys":
 			o.Key, o.Pattern = r.overrideKey(e), true
 		case "limits":
-			o.Limits = r.limits(e)
+			var places []yamlfile.Position
+			o.Limits, places = r.placedLimits(e)
+			r.overridden = append(r.overridden, placedLimits{o.Limits, places})
 		case "unlimited":
 			o.Unlimited = r.Truth(e)
 		}
@@ -79,6 +82,32 @@ func (r *reader) override(item yamlfile.Field) (o Override) {
 		r.Problems.Addf(item.At, "the override has no limits; add limits: [1000/1m], say, or unlimited: true")
 	}
 	return o
+}
+
+// placedLimits are the limits of an override, and where they stand.
+type placedLimits struct {
+	limits []slidegate.Limit
+	places []yamlfile.Position
+}
+
+// checkOverridden checks the limits of overrides as they count: by the algorithms of the policy's own limits.
+func (r *reader) checkOverridden(base []slidegate.Limit) {
+	for _, o := range r.overridden {
+		lines := map[string]int{}
+		for i, limit := range o.limits {
+			bound, err := slidegate.Bind("", likeBase(limit, base))
+			if err != nil {
+				r.Problems.Addf(o.places[i], "%w; the override counts as the policy's limit of this window does: name another algorithm to have it count apart",
+					limitProblem(err))
+				continue
+			}
+			if line, shared := lines[bound.Prefix()]; shared {
+				r.Problems.Addf(o.places[i], sharedCounts, limit, line)
+			}
+			lines[bound.Prefix()] = o.places[i].Line
+		}
+	}
+	r.overridden = nil
 }
 
 // overrideKey reads a key or a pattern.

@@ -115,6 +115,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		r.Problems.Addf(policy.At,
 			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", wording.Quote(p.Name))
 	}
+	r.checkOverridden(p.Limits)
 	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
 		r.Problems.Addf(candidate, "candidate: these are the limits that the policy has; change one, or leave the candidate out")
 	}

@@ -14,9 +14,10 @@ import (
 // reader reads one file.
 type reader struct {
 	yamlfile.Reader
-	compared int        // how many bytes of overrides were held against one another
-	named    []namedKey // all that the file names
-	offline  bool       // nobody connects to the store, so that variables need not be set
+	compared   int            // how many bytes of overrides were held against one another
+	named      []namedKey     // all that the file names
+	overridden []placedLimits // of the policy that is being read
+	offline    bool           // nobody connects to the store, so that variables need not be set
 }
 
 // mapping returns the fields of a mapping in the order of the file. It reports fields that are given twice, those that

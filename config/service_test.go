@@ -101,7 +101,7 @@ func TestServiceAccepts(t *testing.T) {
 	for _, line := range []string{
 		"match: /", "match: /{$}", "match: PURGE /x", "match: example.com/", "match: GET /a/{b...}",
 		"allow: [0.0.0.0/0, \"::/0\"]", "allow: [key:a*b, \"key: \", \"key:key:\", ::1]", "deny: [key:a, key:a]",
-		"candidate: [2/s]", "candidate: [1/s, 2/m]", "candidate: [1/s sliding-log]", "candidate: [1/s anchor=first]",
+		"candidate: [2/s]", "candidate: [1/s, 2/m]", "candidate: [1/s sliding-window]", "candidate: [1/s anchor=first]",
 		"overrides: [{key: \"\", unlimited: true}]",
 		"overrides: [{keys: a*, unlimited: true}, {keys: \"*a\", unlimited: true}, {key: b, unlimited: true}, {keys: \"*\", limits: [1/s]}]",
 		"overrides: [{key: ab, limits: [1/s]}, {keys: a*, limits: [1/s]}, {key: ba, limits: [1/s]}]",

@@ -53,7 +53,8 @@ type Options struct {
 // slash, and cleaned of empty parts and of dots. The application gets it as it was written.
 //
 // A unit is taken when a request is admitted and not given back, whatever becomes of it: also when the application cannot
-// be reached. Otherwise clients would press hardest on an application that is down.
+// be reached. Otherwise clients would press hardest on an application that is down. A slot of an in-flight limit is held until the
+// request has come to its end, and renewed meanwhile.
 type Proxy struct {
 	gate      *gate.Gate
 	opts      Options
@@ -63,6 +64,7 @@ type Proxy struct {
 	transport *http.Transport // the one that was made here, or nil
 	answers   gate.Answers
 	trusted   atomic.Pointer[[]netip.Prefix]
+	slotLost  func(error) // logs that a slot could not be renewed or released; the request goes on
 }
 
 // New returns a proxy that asks the gate.
@@ -76,6 +78,7 @@ func New(g *gate.Gate, opts Options) (*Proxy, error) {
 	}
 	p := &Proxy{gate: g, opts: opts, log: opts.Logger, failures: throttlelog.New(opts.Logger)}
 	p.answers.Dialect = opts.Headers
+	p.slotLost = func(err error) { p.failures.Warn("proxy: a slot of an in-flight limit could not be renewed or released", err) }
 	p.Trust(opts.Trusted)
 	transport := opts.Transport
 	if transport == nil {
@@ -154,7 +157,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusal.Send(w)
 		return
 	}
-	v, err := p.gate.CheckRequest(r.Context(), r)
+	v, held, err := p.gate.HoldRequest(r.Context(), r, p.slotLost)
+	defer held.Release(r.Context(), p.slotLost) // also when a connection that became a websocket has ended, or the client has gone
 	switch {
 	case err != nil:
 		p.undecided(w, r, err)

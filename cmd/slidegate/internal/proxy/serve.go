@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
+	"github.com/slidegate/slidegate/store"
 )
 
 // ServeOptions are how a proxy is served. The zero value is good.
@@ -107,6 +108,11 @@ func (p *Proxy) Serve(ctx context.Context, listener net.Listener, opts ServeOpti
 	cut()
 	_ = server.Close() // those that are left are cut off
 	wait(context.WithoutCancel(ctx), busy)
+	released, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.FinishTime)
+	defer cancel()
+	if err := p.gate.Drain(released); err != nil {
+		p.log.Warn("proxy: some slots end by themselves", slog.Any("error", err))
+	}
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (s *Server) public() http.Handler {
 	}
 	api := s.tokens.require(s.api.Handler(more...))
 	mux.Handle("/", api) // which says what there is instead
-	for _, path := range []string{"allow", "cancel", "charge", "openapi.json", "peek", "refund", "reserve", "settle"} {
+	for _, path := range []string{"acquire", "allow", "cancel", "charge", "openapi.json", "peek", "refund", "release", "renew", "reserve", "settle"} {
 		mux.Handle("/v1/"+path, api) // for the names of spans
 	}
 	mux.Handle("/v1/check", s.forward) // see Options.Tokens

@@ -135,6 +135,9 @@ func untilReset(b *bound, answer *rule.Answer, over bool) rule.Micros {
 	limit := b.limit.Rule()
 	at := max(answer.At, -answer.At)
 	switch {
+	case limit.Calendar != 0 && at > 0:
+		_, end := limit.Bounds(at)
+		return end - at
 	case limit.Algorithm == slidegate.FixedWindow && limit.Anchor == slidegate.AnchorClock && at > 0:
 		return limit.Window - at%limit.Window
 	case over && answer.RetryAfter > 0 && answer.RetryAfter != rule.Never:

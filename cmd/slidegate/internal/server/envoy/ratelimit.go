@@ -15,11 +15,14 @@ import (
 
 var rateLimitFields = []string{
 	"unit", "requests_per_unit", "unlimited", "name", "replaces",
-	"unit_multiplier", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "burst",
+	"unit_multiplier", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "burst", "zone",
 }
 
+// algorithms are those that a rule can have. In-flight is not among them: Envoy does not say when a request has ended.
+var algorithms = []slidegate.Algorithm{slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket}
+
 var (
-	algorithmNames = namesOf(slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket)
+	algorithmNames = namesOf(algorithms...)
 	overlapNames   = namesOf(slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
 	anchorNames    = namesOf(slidegate.AnchorClock, slidegate.AnchorFirst)
 )
@@ -87,7 +90,7 @@ func (r *reader) limitField(s *spec, f yamlfile.Field) {
 	case "window":
 		s.limit.Window = r.window(f)
 	case "algorithm":
-		s.limit.Algorithm = slidegate.Algorithm(r.word(f, "an algorithm", algorithmNames))
+		s.limit.Algorithm = r.algorithm(f)
 	case "segments":
 		s.limit.Segments = int(r.whole(f, 1, rule.MaxSegments))
 	case "overlap":
@@ -98,7 +101,21 @@ func (r *reader) limitField(s *spec, f yamlfile.Field) {
 		s.limit.CountDenied = r.truth(f)
 	case "burst":
 		s.limit.Burst = r.whole(f, 1, rule.MaxQuota)
+	case "zone":
+		if r.given(f) {
+			s.limit.Zone, _ = r.Text(f)
+		}
 	}
+}
+
+// algorithm reads how a limit counts.
+func (r *reader) algorithm(f yamlfile.Field) slidegate.Algorithm {
+	if text, _, _ := yamlfile.Scalar(f.Value); text == slidegate.InFlight.String() {
+		r.Problems.Addf(f.ValueAt(), "algorithm: in-flight is not for Envoy, which does not say when a request has ended, so that nobody would release its slot; "+
+			"use slidegate proxy, or /v1/acquire and /v1/release")
+		return slidegate.FixedWindow
+	}
+	return algorithms[r.word(f, "an algorithm", algorithmNames)]
 }
 
 // unit reads the unit, in capitals or not, as the original does.
@@ -129,12 +146,31 @@ func (r *reader) period(s *spec, block yamlfile.Field, given map[string]yamlfile
 		r.Problems.Addf(window.At, "window: stands in place of unit; leave out one of them")
 	case hasMultiplier && !hasUnit:
 		r.Problems.Addf(multiplier.At, "unit_multiplier: is how many units there are, but there is no unit")
+	case hasWindow && s.limit.Zone != "":
+		r.Problems.Addf(given["zone"].At, "zone: a window is a length of time, the same in every zone; write unit: day, week, month or year in its place, or leave the zone out")
 	case hasWindow:
 		s.unit, s.multiplier = unitOf(s.limit.Window)
+	case hasUnit && s.limit.Zone != "":
+		r.calendar(s, given)
 	case hasUnit:
 		s.limit.Window = times(lengthOf(s.unit), int64(s.multiplier))
 	default:
 		r.Problems.Addf(block.At, "the rate_limit has no unit; write one of %s", strings.Join(unitNames, ", "))
+	}
+}
+
+// calendar makes a unit one of the calendar, which is an addition of ours: the original's months have 30 days, and its years 365.
+func (r *reader) calendar(s *spec, given map[string]yamlfile.Field) {
+	for i, period := range calendarUnits {
+		if units[i].unit == s.unit {
+			s.limit.Calendar = period
+		}
+	}
+	switch multiplier, many := given["unit_multiplier"]; {
+	case s.limit.Calendar == 0:
+		r.Problems.Addf(given["zone"].At, "zone: is for the units day, week, month and year, which then follow the calendar; leave it out")
+	case many && s.multiplier != 1:
+		r.Problems.Addf(multiplier.At, "unit_multiplier: a unit of the calendar cannot be multiplied; leave it out, or the zone")
 	}
 }
 

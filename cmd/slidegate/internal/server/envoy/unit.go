@@ -5,6 +5,8 @@ import (
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/slidegate/slidegate"
 )
 
 const day = 24 * time.Hour
@@ -26,6 +28,11 @@ var units = []timeUnit{
 	{"week", rls.RateLimitResponse_RateLimit_WEEK, 7 * day},
 	{"month", rls.RateLimitResponse_RateLimit_MONTH, 30 * day},
 	{"year", rls.RateLimitResponse_RateLimit_YEAR, 365 * day},
+}
+
+// calendarUnits are the periods of the calendar that units become with a zone, by the place of the unit.
+var calendarUnits = map[int]slidegate.Period{
+	3: slidegate.CalendarDay, 4: slidegate.CalendarWeek, 5: slidegate.CalendarMonth, 6: slidegate.CalendarYear,
 }
 
 var unitNames = func() (names []string) {

@@ -46,7 +46,7 @@ func detailOf(status int) string {
 	if status == http.StatusBadRequest {
 		return "the policy that the proxy asks for does not exist; the log of the service lists those that do"
 	}
-	return "the policy cannot be decided by this store; the log of the service says why"
+	return "the policy cannot be decided here; the log of the service says why"
 }
 
 // sendProblem answers a request that is not a valid question. To a proxy this is neither an admission nor a refusal, so that

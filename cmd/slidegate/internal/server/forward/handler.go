@@ -192,7 +192,7 @@ func statusOfError(err error) int {
 	switch {
 	case errors.Is(err, gate.ErrPolicy):
 		return http.StatusBadRequest
-	case errors.Is(err, store.ErrUnsupported):
+	case errors.Is(err, store.ErrUnsupported), errors.Is(err, gate.ErrSlots):
 		return http.StatusInternalServerError
 	}
 	return http.StatusServiceUnavailable

@@ -122,7 +122,7 @@ func TestShadow(t *testing.T) {
 	if err != nil || !v.Refused || !v.Decision.Allowed || r.ID == "" || len(r.Charges) != 0 {
 		t.Errorf("reserve: got %+v, %+v, %v; want allowed but refused, and an ID without charges", r, v, err)
 	}
-	if err := g.Settle(ctx, "", r, slidegate.Used{Limit: "2/1h", Cost: 7}); err != nil {
+	if _, err := g.Settle(ctx, "", r, slidegate.Used{Limit: "2/1h", Cost: 7}); err != nil {
 		t.Errorf("settling what was not charged: got %v, want no error", err)
 	}
 }
@@ -201,26 +201,26 @@ func TestReservation(t *testing.T) {
 	if refusedRes, v, err := g.Reserve(ctx, ask); err != nil || v.Decision.Allowed || refusedRes.ID != "" {
 		t.Fatalf("a second reservation: got %+v, %+v, %v; want a denial without an ID", refusedRes, v, err)
 	}
-	if err := g.Settle(ctx, "api", r, usedFirst(r, 1)); err != nil {
+	if _, err := g.Settle(ctx, "api", r, usedFirst(r, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if v, _ := g.Peek(ctx, gate.Ask{Policy: "api", Key: "ann", Cost: 1}); v.Decision.Remaining != 1 {
 		t.Errorf("settled to 1 of 2: got %+v, want 1 remaining", v)
 	}
-	if err := g.Settle(ctx, "nobody", r, usedFirst(r, 1)); !errors.Is(err, gate.ErrPolicy) {
+	if _, err := g.Settle(ctx, "nobody", r, usedFirst(r, 1)); !errors.Is(err, gate.ErrPolicy) {
 		t.Errorf("settling under an unknown policy: got %v, want gate.ErrPolicy", err)
 	}
-	if err := g.Settle(ctx, "api", slidegate.Reservation{}, slidegate.Used{Cost: 1}); !errors.Is(err, slidegate.ErrReservation) {
+	if _, err := g.Settle(ctx, "api", slidegate.Reservation{}, slidegate.Used{Cost: 1}); !errors.Is(err, slidegate.ErrReservation) {
 		t.Errorf("settling a refused reservation: got %v, want slidegate.ErrReservation", err)
 	}
 	free, v, err := g.Reserve(ctx, gate.Ask{Policy: "api", Key: "friend", Cost: 5})
 	if err != nil || v.By != gate.ByAllowList || free.ID == "" {
 		t.Fatalf("reserve on the allow list: got %+v, %+v, %v; want an ID by the allow list", free, v, err)
 	}
-	if err := g.Cancel(ctx, "api", free); err != nil {
+	if _, err := g.Cancel(ctx, "api", free); err != nil {
 		t.Error(err)
 	}
-	if err := g.Settle(ctx, "api", free, slidegate.Used{Cost: -1}); !errors.Is(err, slidegate.ErrCost) {
+	if _, err := g.Settle(ctx, "api", free, slidegate.Used{Cost: -1}); !errors.Is(err, slidegate.ErrCost) {
 		t.Errorf("settling a negative cost: got %v, want slidegate.ErrCost", err)
 	}
 }

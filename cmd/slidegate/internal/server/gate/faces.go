@@ -9,6 +9,11 @@ func (g *Gate) LimitsOf(policy, key string) []slidegate.Limit {
 	if p == nil {
 		return nil
 	}
+	return p.faces(key)
+}
+
+// faces returns the limits that a key faces.
+func (p *compiled) faces(key string) []slidegate.Limit {
 	for i := range p.Overrides {
 		if p.Overrides[i].Fits(key) {
 			return p.Overrides[i].Limits

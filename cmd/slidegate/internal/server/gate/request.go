@@ -24,12 +24,21 @@ import (
 func (g *Gate) CheckRequest(ctx context.Context, r *http.Request) (v Verdict, err error) {
 	s := g.now.Load()
 	var room [8]*compiled
-	facing := room[:0]
+	return s.checkFacing(ctx, s.facing(room[:0], r), r)
+}
+
+// facing appends the policies that a request faces.
+func (s *snapshot) facing(to []*compiled, r *http.Request) []*compiled {
 	for _, p := range s.order {
 		if p.matcher.Match(r) {
-			facing = append(facing, p)
+			to = append(to, p)
 		}
 	}
+	return to
+}
+
+// checkFacing asks the policies that a request faces.
+func (s *snapshot) checkFacing(ctx context.Context, facing []*compiled, r *http.Request) (v Verdict, err error) {
 	switch len(facing) {
 	case 0:
 		return Verdict{Decision: slidegate.Decision{Allowed: true}, By: ByUnlimited}, nil
@@ -42,11 +51,16 @@ func (g *Gate) CheckRequest(ctx context.Context, r *http.Request) (v Verdict, er
 		request.Add(s.part(p, r))
 	}
 	request.Decide(ctx, rule.Take, &v)
+	return v, s.finishFacing(&v, facing)
+}
+
+// finishFacing completes the verdict of policies that decide together.
+func (s *snapshot) finishFacing(v *Verdict, facing []*compiled) error {
 	granted := facing[0].fixed
 	if v.Shadow && len(s.names) > 0 {
 		granted = s.policies[v.Policy].fixed
 	}
-	return v, s.finish(&v, granted)
+	return s.finish(v, granted)
 }
 
 // CheckPolicy is CheckRequest for one policy, whatever its Match: a listener that was told which one to ask uses it. A

@@ -37,7 +37,7 @@ func TestInventedReservation(t *testing.T) {
 		r := slidegate.Reservation{ID: "x", Charges: []slidegate.ReservedCharge{
 			{Limit: slidegate.MustParseLimit(test.limit), Key: []byte("me"), Cost: 1, At: 1},
 		}}
-		err := g.Settle(t.Context(), "api", r, slidegate.Used{Limit: test.limit, Cost: 2})
+		_, err := g.Settle(t.Context(), "api", r, slidegate.Used{Limit: test.limit, Cost: 2})
 		if test.known != (err == nil) || !test.known && !errors.Is(err, slidegate.ErrReservation) {
 			t.Errorf("%s: got %v, want no error if known, else slidegate.ErrReservation; known is %v", test.limit, err, test.known)
 		}

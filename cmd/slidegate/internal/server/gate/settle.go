@@ -8,48 +8,103 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
 )
 
-// Settle replaces the estimates of a reservation by what was used, limit by limit; see slidegate.Limiter.Settle. The policy
-// must be the one that the reservation was made under, and still have the limits that were charged, by name and shape.
-func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservation, used ...slidegate.Used) error {
+// Settlement is what the end of a reservation did, as the client is told.
+type Settlement struct {
+	Limits   []SettledLimit // one per charge of the reservation, in their order
+	Repeated bool           // the reservation had been settled before: nothing changed, and Limits are what was done then
+}
+
+// SettledLimit is what the end of a reservation did to one limit.
+type SettledLimit struct {
+	Limit string // its name, or its text if it has none
+	Back  int64  // how many units were given back, or minus how many were charged beyond the reservation
+}
+
+// Settle replaces the estimates of a reservation by what was used, limit by limit, and releases its slots; see
+// slidegate.Limiter.Settle. The policy must be the one that the reservation was made under, and still have the limits that were
+// charged, by name and shape.
+func (g *Gate) Settle(ctx context.Context, policy string, r slidegate.Reservation, used ...slidegate.Used) (Settlement, error) {
 	for _, u := range used {
 		if err := checkCost(u.Cost); err != nil {
-			return err
+			return Settlement{}, err
 		}
 	}
-	limiter, err := g.settler(ctx, policy, &r)
-	if err != nil || limiter == nil {
-		return err
-	}
-	_, err = limiter.Settle(ctx, r, used...)
-	return err
+	return g.end(ctx, policy, &r, func(l *slidegate.Limiter) (slidegate.Settlement, error) { return l.Settle(ctx, r, used...) })
 }
 
 // Cancel gives all of a reservation back. The policy must be the one that it was made under.
-func (g *Gate) Cancel(ctx context.Context, policy string, r slidegate.Reservation) error {
-	limiter, err := g.settler(ctx, policy, &r)
-	if err != nil || limiter == nil {
-		return err
-	}
-	_, err = limiter.Cancel(ctx, r)
-	return err
+func (g *Gate) Cancel(ctx context.Context, policy string, r slidegate.Reservation) (Settlement, error) {
+	return g.end(ctx, policy, &r, func(l *slidegate.Limiter) (slidegate.Settlement, error) { return l.Cancel(ctx, r) })
 }
 
-// settler returns the limiter that settles a reservation, or nil if nothing was charged.
-func (g *Gate) settler(ctx context.Context, policy string, r *slidegate.Reservation) (*slidegate.Limiter, error) {
+// Release gives the slots of a reservation back; its other limits stay as they were reserved.
+func (g *Gate) Release(ctx context.Context, policy string, r slidegate.Reservation) (Settlement, error) {
+	return g.end(ctx, policy, &r, func(l *slidegate.Limiter) (slidegate.Settlement, error) { return l.Release(ctx, r) })
+}
+
+// end ends a reservation. The limiter is called with the reservation as the store knows it.
+func (g *Gate) end(ctx context.Context, policy string, r *slidegate.Reservation,
+	settle func(*slidegate.Limiter) (slidegate.Settlement, error)) (done Settlement, err error) {
+	s, p, err := g.verified(ctx, policy, r)
+	if err != nil || len(r.Charges) == 0 && r.ID != "" {
+		return done, err
+	}
+	said, err := settle(s.set.Limiter(p.place))
+	if err != nil {
+		return done, err
+	}
+	done.Repeated = said.Repeated
+	for i := range r.Charges {
+		done.Limits = append(done.Limits, SettledLimit{Limit: s.labelOf(p, r.Charges[i].Limit), Back: said.Back[i]})
+	}
+	return done, nil
+}
+
+// Renew holds the slots of a reservation for another time to live. Decision.Allowed is false if one of them is not held any
+// more, because it was not renewed in time or has been released.
+func (g *Gate) Renew(ctx context.Context, policy string, r slidegate.Reservation) (v Verdict, err error) {
+	s, p, err := g.verified(ctx, policy, &r)
+	if err != nil {
+		return v, err
+	}
+	v.Policy = p.Name
+	if len(r.Charges) == 0 && r.ID != "" {
+		v.Decision.Allowed, v.By = true, ByUnlimited
+		return v, nil
+	}
+	v.Decision, err = s.set.Limiter(p.place).Renew(ctx, r)
+	v.Refused = !v.Decision.Allowed
+	return v, err
+}
+
+// verified finds the policy of a reservation that came back, and checks both. It takes the signature off the reservation's ID:
+// the store knows it without.
+func (g *Gate) verified(ctx context.Context, policy string, r *slidegate.Reservation) (*snapshot, *compiled, error) {
 	s := g.now.Load()
 	p, err := s.find(policy)
+	if err != nil {
+		return s, p, err
+	}
+	earlier, err := g.verify(ctx, p.Name, r)
 	if err == nil {
-		err = g.verify(ctx, p.Name, *r)
+		err = s.checkReservation(p, r, earlier)
 	}
-	if err != nil || len(r.Charges) == 0 && r.ID != "" {
-		return nil, err
+	return s, p, err
+}
+
+// labelOf returns what clients know a charged limit by: a reservation names the algorithm, and the file may not.
+func (s *snapshot) labelOf(p *compiled, charged slidegate.Limit) string {
+	if bound, err := slidegate.Bind(p.Name, charged); err == nil {
+		for _, own := range s.set.Bound(p.place) {
+			if own.Prefix() == bound.Prefix() && *own.Rule() == *bound.Rule() {
+				return own.Label()
+			}
+		}
 	}
-	if err := s.checkReservation(p, r); err != nil {
-		return nil, err
-	}
-	return s.set.Limiter(p.place), nil
+	return cmp.Or(charged.Name, charged.String())
 }
 
 // UsedInOrder makes Settle's argument of costs without names, one for each charge of a reservation in their order. For
@@ -76,11 +131,15 @@ func UsedInOrder(r *slidegate.Reservation, costs []int64) ([]slidegate.Used, err
 }
 
 // checkReservation refuses charges to limits that the policy does not have: a reservation comes from a client, which could
-// otherwise have the store keep something for limits of its own making.
-func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation) error {
+// otherwise have the store keep something for limits of its own making. One of the earlier format may have charged the sliding
+// windows that the policy's sliding logs were then, as long as nobody named their algorithm.
+func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation, earlier bool) error {
 	known := map[string]bool{}
 	for _, b := range s.set.Bound(p.place) {
 		known[b.Prefix()] = true
+		if earlier {
+			known[earlierPrefix(b)] = true
+		}
 	}
 	for i := range r.Charges {
 		b, err := slidegate.Bind(p.Name, r.Charges[i].Limit)
@@ -92,4 +151,18 @@ func (s *snapshot) checkReservation(p *compiled, r *slidegate.Reservation) error
 		}
 	}
 	return nil
+}
+
+// earlierPrefix returns the prefix that a limit had when a limit that named no algorithm was a sliding window, whatever its quota.
+func earlierPrefix(b *store.Limit) string {
+	limit := slidegate.Unbind(b)
+	if limit.Algorithm != slidegate.SlidingLog {
+		return b.Prefix()
+	}
+	limit.Algorithm = slidegate.SlidingWindow
+	earlier, err := slidegate.Bind(b.Namespace(), limit)
+	if err != nil {
+		return b.Prefix()
+	}
+	return earlier.Prefix()
 }

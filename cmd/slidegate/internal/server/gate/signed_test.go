@@ -44,7 +44,8 @@ func TestSignedReservations(t *testing.T) {
 	for name, change := range map[string]func(*slidegate.Reservation){
 		"id":       func(r *slidegate.Reservation) { r.ID = "X" + r.ID[1:] },
 		"unsigned": func(r *slidegate.Reservation) { r.ID = r.ID[:26] },
-		"version":  func(r *slidegate.Reservation) { r.ID = r.ID[:26] + ".v2." + r.ID[30:] },
+		"version":  func(r *slidegate.Reservation) { r.ID = r.ID[:26] + ".v3." + r.ID[30:] },
+		"earlier":  func(r *slidegate.Reservation) { r.ID = r.ID[:26] + ".v1." + r.ID[30:] },
 		"group":    func(r *slidegate.Reservation) { r.Group = "g" },
 		"key":      func(r *slidegate.Reservation) { r.Charges[0].Key = []byte("victim") },
 		"cost":     func(r *slidegate.Reservation) { r.Charges[0].Cost = 9 },
@@ -60,21 +61,25 @@ func TestSignedReservations(t *testing.T) {
 		untouched := r
 		untouched.Charges = append([]slidegate.ReservedCharge{}, r.Charges...)
 		change(&r)
-		for verb, err := range map[string]error{"settle": g.Settle(t.Context(), "api", r, slidegate.Used{Limit: "10/1h", Cost: 9}), "cancel": g.Cancel(t.Context(), "api", r)} {
+		_, settled := g.Settle(t.Context(), "api", r, slidegate.Used{Limit: "10/1h", Cost: 9})
+		_, cancelled := g.Cancel(t.Context(), "api", r)
+		_, released := g.Release(t.Context(), "api", r)
+		_, renewed := g.Renew(t.Context(), "api", r)
+		for verb, err := range map[string]error{"settle": settled, "cancel": cancelled, "release": released, "renew": renewed} {
 			if !errors.Is(err, slidegate.ErrReservation) {
 				t.Errorf("%s with another %s: got %v, want ErrReservation", verb, name, err)
 			}
 		}
-		if err := g.Cancel(t.Context(), "also", untouched); !errors.Is(err, slidegate.ErrReservation) {
+		if _, err := g.Cancel(t.Context(), "also", untouched); !errors.Is(err, slidegate.ErrReservation) {
 			t.Errorf("another policy: got %v, want ErrReservation", err)
 		}
-		if err := g.Cancel(t.Context(), "api", untouched); err != nil {
+		if _, err := g.Cancel(t.Context(), "api", untouched); err != nil {
 			t.Errorf("as it was: %v", err)
 		}
 	}
 	r := reserve("free") // nothing was charged
 	r.Charges = nil
-	if err := g.Settle(t.Context(), "free", r, slidegate.Used{Limit: "1/1h", Cost: 1}); err != nil {
+	if _, err := g.Settle(t.Context(), "free", r, slidegate.Used{Limit: "1/1h", Cost: 1}); err != nil {
 		t.Errorf("one without charges: %v", err)
 	}
 }

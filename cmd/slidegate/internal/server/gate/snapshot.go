@@ -32,6 +32,7 @@ type compiled struct {
 	matcher *httplimit.Matcher
 	key     httplimit.Key
 	fixed   int64 // Cost
+	slots   bool  // there is an in-flight limit
 	groups  clientip.Grouping
 }
 
@@ -56,6 +57,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		if p.matcher, err = httplimit.NewMatcher(p.Match); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
+		p.slots = hasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
 		rules[i].Count = g.metrics.tallyOf(p.Name).count

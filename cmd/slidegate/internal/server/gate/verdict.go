@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/slidegate/slidegate/policy"
@@ -36,6 +37,9 @@ func told(v *Verdict, granted int64) error {
 	if v.Err != nil {
 		err := v.Err
 		*v = Verdict{Policy: v.Policy}
+		if errors.Is(err, ErrSlots) {
+			err = unheld(err)
+		}
 		return err
 	}
 	if v.Refused = !v.Decision.Allowed; v.Refused && v.Shadow {

@@ -11,29 +11,28 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 )
 
-// A window of 2 a minute in two parts, asked at the beginning of a minute: the two units count in full until the minute is
-// over, and by half after half of the next, which is when one more fits.
+// Two a minute, which are counted one by one: each comes back a minute after it was taken.
 func TestAllowOne(t *testing.T) {
 	s := newService(t, Options{})
 	const policy = `"2/1m";q=2;w=60`
 	ask := `{"policy":"login","key":"ann","cost":1}`
-	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 120e6, start)).
-		tells(t, `"2/1m";r=1;t=120`, policy, "")
-	s.post("/v1/allow", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 1, 0, 120e6, start)).
-		tells(t, `"2/1m";r=0`, policy, "") // the last unit: some comes back before all does
-	refused := s.post("/v1/allow", ask).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 90e6, 120e6, start))
-	refused.tells(t, `"2/1m";r=0;t=90`, policy, "90")
+	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start)).
+		tells(t, `"2/1m";r=1;t=60`, policy, "")
+	s.post("/v1/allow", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 1, 0, 60e6, start)).
+		tells(t, `"2/1m";r=0;t=60`, policy, "") // the last unit, and when the next one is free
+	refused := s.post("/v1/allow", ask).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6, 60e6, start))
+	refused.tells(t, `"2/1m";r=0;t=60`, policy, "60")
 	if got := refused.header.Get("Cache-Control"); got != "no-store" {
 		t.Errorf("Cache-Control: %q", got)
 	}
 	s.add(time.Microsecond)
-	s.post("/v1/allow", ask).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 90e6-1, 120e6-1, start+1)).
-		tells(t, `"2/1m";r=0;t=90`, policy, "90") // rounded up
+	s.post("/v1/allow", ask).want(t, 429, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6-1, 60e6-1, start+1)).
+		tells(t, `"2/1m";r=0;t=60`, policy, "60") // rounded up
 	s.add(time.Second)
-	s.post("/v1/allow", ask).tells(t, `"2/1m";r=0;t=89`, policy, "89")
-	s.clock.Set(start + 90e6)
-	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 1, 0, 90e6, start+90e6)).
-		tells(t, `"2/1m";r=0`, policy, "")
+	s.post("/v1/allow", ask).tells(t, `"2/1m";r=0;t=59`, policy, "59")
+	s.clock.Set(start + 60e6)
+	s.post("/v1/allow", ask).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start+60e6)).
+		tells(t, `"2/1m";r=1;t=60`, policy, "")
 }
 
 // limitSaid is an entry of limits.
@@ -71,7 +70,7 @@ func TestAllowSeveralLimits(t *testing.T) {
 
 func TestAllowUpTo(t *testing.T) {
 	s := newService(t, Options{})
-	s.post("/v1/allow", `{"key":"ann","cost":5,"up_to":true}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 2, 0, 120e6, start))
+	s.post("/v1/allow", `{"key":"ann","cost":5,"up_to":true}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 0, 2, 0, 60e6, start))
 	s.post("/v1/allow", `{"key":"bob","cost":5,"up_to":false}`).tells(t, `"2/1m";r=2`, `"2/1m";q=2;w=60`, "")
 }
 

@@ -128,7 +128,7 @@ func TestBadBodies(t *testing.T) {
 // The other verbs take fewer fields.
 func TestBadBodiesOfOthers(t *testing.T) {
 	s := newService(t, Options{})
-	good := `{"id":"i","charges":[{"limit":"2/1m","key":"aw==","cost":1,"at":1}]}`
+	good := `{"version":2,"id":"i","charges":[{"limit":"2/1m sliding-log","key":"aw==","cost":1,"at":1}]}`
 	for _, c := range []struct{ path, body, field, detail string }{
 		{"/v1/peek", `{"key":"k","up_to":true}`, "up_to", "not a field"},
 		{"/v1/reserve", `{"key":"k","requests":[]}`, "requests", "not a field"},
@@ -150,11 +150,19 @@ func TestBadBodiesOfOthers(t *testing.T) {
 		{"/v1/settle", `{"reservation":` + good + `,"costs":{"2/1m":1`, "costs", "a comma"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":7}`, "costs", "an array"},
 		{"/v1/settle", `{"reservation":` + good + `,"costs":[]}`, "costs", "by limit"},
-		{"/v1/settle", `{"reservation":` + good + `,"costs":{"other":1}}`, "reservation", "\"2/1m\""},
+		{"/v1/settle", `{"reservation":` + good + `,"costs":{"other":1}}`, "reservation", "\"2/1m sliding-log\""},
 		{"/v1/charge", `{}`, "key", "is missing"},
 		{"/v1/charge", `{"key":"k","cost":0}`, "cost", "must be 1"},
 		{"/v1/charge", `{"key":"k","cost":-1}`, "cost", "whole number"},
 		{"/v1/cancel", `{"reservation":` + good + `,"cost":1}`, "cost", "not a field"},
+		{"/v1/cancel", `{"reservation":{"version":3,"id":"i","charges":[]}}`, "reservation.version", "upgrade"},
+		{"/v1/cancel", `{"reservation":{"version":0,"id":"i","charges":[]}}`, "reservation.version", "whole number"},
+		{"/v1/release", `{"reservation":` + good + `,"cost":1}`, "cost", "not a field"},
+		{"/v1/renew", `{"reservation":` + good + `,"costs":{}}`, "costs", "not a field"},
+		{"/v1/renew", `{"reservation":` + good + `}`, "reservation", "no slots"},
+		{"/v1/acquire", `{"policy":"slots","key":"k","requests":[]}`, "requests", "not a field"},
+		{"/v1/acquire", `{"policy":"login","key":"k"}`, "policy", "in-flight"},
+		{"/v1/allow", `{"policy":"slots","key":"k"}`, "policy", "/v1/acquire"},
 		{"/v1/cancel", `{"reservation":null}`, "reservation", "not null"},
 		{"/v1/cancel", `{"reservation":{"id":"i"}}`, "reservation.", "lacks"},
 		{"/v1/cancel", `{"reservation":{"id":"","charges":[]}}`, "reservation.id", "is empty"},

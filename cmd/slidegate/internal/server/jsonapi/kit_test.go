@@ -30,6 +30,7 @@ const policies = `
 default_policy: login
 policies:
   login:  {key: "{address}", limits: [2/1m]}
+  slots:  {key: "{address}", limits: [1 in-flight ttl=30s name=slots, 4/1h fixed-window name=hour]}
   two:    {key: "{address}", limits: [3/1s fixed-window name=burst, 4/1h fixed-window name=hour]}
   named:  {key: "{address}", limits: [1/1m fixed-window name="gruen\""]}
   watch:  {key: "{address}", limits: [1/1h fixed-window], shadow: true}

@@ -151,14 +151,26 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 func TestEveryAnswerOfTheDocument(t *testing.T) {
 	s := newService(t, Options{})
 	reserved := reservationOf(t, s.post("/v1/reserve", `{"key":"r"}`).body)
+	held := reservationOf(t, s.post("/v1/acquire", `{"policy":"slots","key":"r"}`).body)
 	asks := map[string]string{
 		"/v1/allow": `{"policy":"POLICY","key":"k"}`, "/v1/peek": `{"policy":"POLICY","key":"k"}`,
 		"/v1/reserve": `{"policy":"POLICY","key":"k"}`, "/v1/refund": `{"policy":"POLICY","key":"k"}`,
 		"/v1/charge": `{"policy":"POLICY","key":"k"}`, "/v1/reset": `{"policy":"POLICY","key":"k"}`,
 		"/v1/settle": `{"policy":"POLICY","reservation":` + reserved + `,"cost":2}`, "/v1/cancel": `{"policy":"POLICY","reservation":` + reserved + `}`,
 	}
+	slots := map[string]string{
+		"/v1/acquire": `{"policy":"POLICY","key":"k"}`,
+		"/v1/renew":   `{"policy":"POLICY","reservation":` + held + `}`, "/v1/release": `{"policy":"POLICY","reservation":` + held + `}`,
+	}
+	s.post("/v1/renew", `{"policy":"slots","reservation":`+held+`}`)
+	s.post("/v1/release", `{"policy":"slots","reservation":`+held+`}`)
+	maps.Copy(asks, slots)
 	for path, body := range asks {
-		good := strings.Replace(body, "POLICY", "login", 1)
+		policy := "login"
+		if slots[path] != "" {
+			policy = "slots"
+		}
+		good := strings.Replace(body, "POLICY", policy, 1)
 		for range 3 { // until it is refused, where it can be
 			s.post(path, good)
 		}

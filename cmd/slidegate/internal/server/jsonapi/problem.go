@@ -51,7 +51,7 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 	status, detail := a.classify(err)
 	p := &problem{Status: status, Detail: detail}
 	switch {
-	case errors.Is(err, gate.ErrPolicy):
+	case errors.Is(err, gate.ErrPolicy), errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots):
 		p.Field = "policy"
 	case errors.Is(err, slidegate.ErrCost):
 		p.Field = "cost"
@@ -69,12 +69,20 @@ func (a *API) classify(err error) (status int, detail string) {
 	case errors.Is(err, slidegate.ErrCost), errors.Is(err, slidegate.ErrReservation),
 		errors.Is(err, slidegate.ErrLimit), errors.Is(err, slidegate.ErrConflict):
 		return http.StatusBadRequest, err.Error()
+	case errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots):
+		return http.StatusBadRequest, err.Error()
+	case errors.Is(err, slidegate.ErrUnsettled):
+		return http.StatusServiceUnavailable, unsettled
 	case errors.Is(err, store.ErrUnsupported):
 		return http.StatusInternalServerError, err.Error()
 	}
 	a.log(err)
 	return http.StatusServiceUnavailable, "the store could not answer, and it is not known whether anything was charged; ask again later"
 }
+
+// unsettled is what clients are told about a settlement that the store could not remember, and therefore did not carry out.
+const unsettled = "the store remembers as many settlements of this key as it can, so it gave nothing back and charged nothing, lest that be done twice; " +
+	"slots were released; settle again later, or let the units come free with their window"
 
 // log writes why the store could not answer, once a second at most: in an outage it is the same for every request.
 func (a *API) log(err error) {

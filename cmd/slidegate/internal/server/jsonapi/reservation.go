@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// reservation is what settle and cancel are asked.
+// reservation is what settle, cancel, renew and release are asked.
 type reservation struct {
 	policy string
 	made   slidegate.Reservation
@@ -18,17 +18,18 @@ type reservation struct {
 	charge slidegate.ReservedCharge // while it is read
 }
 
-// The fields of settling. Cancelling takes the first two.
+// The fields of settling. Cancelling, renewing and releasing take the first two.
 var (
 	settleNames      = []string{"policy", "reservation", "cost", "costs"}
-	reservationNames = []string{"id", "group", "charges"}
+	endNames         = settleNames[:2]
+	reservationNames = []string{"id", "group", "charges", "version"}
 	chargeNames      = []string{"limit", "key", "cost", "at"}
 )
 
 // maxCharges is how many charges a reservation may have here; stores decide fewer at once.
 const maxCharges = 1000
 
-// readSettle reads what settle and cancel take.
+// readSettle reads what settle, cancel, renew and release take.
 func (c *call) readSettle(fields []string) bool {
 	s, into := &c.scan, &c.reservation
 	seen, ok := object(s, into, fields, readSettled)
@@ -138,8 +139,24 @@ func (s *scanner) reservation(into *reservation) bool {
 	if ok && into.made.ID == "" {
 		return s.wrong(from, "id", "is empty; send what /v1/reserve answered with")
 	}
+	if ok && into.made.Version > slidegate.ReservationVersion {
+		return s.wrong(from, "version", "is %d, and this service knows up to %d; upgrade it to the version that made the reservation",
+			into.made.Version, slidegate.ReservationVersion)
+	}
+	if into.made.Version < slidegate.ReservationVersion {
+		nameEarlier(into.made.Charges)
+	}
 	s.within = ""
 	return ok
+}
+
+// nameEarlier names the algorithm of limits in a reservation of an earlier version, where one that names none is a sliding window.
+func nameEarlier(charges []slidegate.ReservedCharge) {
+	for i := range charges {
+		if limit := &charges[i].Limit; limit.Algorithm == slidegate.DefaultAlgorithm && limit.Calendar == 0 {
+			limit.Algorithm = slidegate.SlidingWindow
+		}
+	}
 }
 
 func readReservation(s *scanner, into *reservation, field int) (ok bool) {
@@ -159,6 +176,10 @@ func readReservation(s *scanner, into *reservation, field int) (ok bool) {
 			into.made.Charges = append(into.made.Charges, into.charge)
 			return ok
 		})
+	case 3:
+		var version int64
+		version, ok = s.whole(1, math.MaxInt32)
+		into.made.Version = int(version)
 	}
 	return ok
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -53,13 +54,19 @@ func (a *API) tellOnly(w http.ResponseWriter, r *http.Request, ask func(context.
 }
 
 // reserve serves POST /v1/reserve: a decision, and with it what settle and cancel take.
-func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
+func (a *API) reserve(w http.ResponseWriter, r *http.Request) { a.hold(w, r, a.gate.Reserve) }
+
+// acquire serves POST /v1/acquire: a decision, and with it what renew, release, settle and cancel take.
+func (a *API) acquire(w http.ResponseWriter, r *http.Request) { a.hold(w, r, a.gate.Acquire) }
+
+func (a *API) hold(w http.ResponseWriter, r *http.Request,
+	ask func(context.Context, gate.Ask) (slidegate.Reservation, gate.Verdict, error)) {
 	c := a.beginAsk(w, r, costFields)
 	if c == nil {
 		return
 	}
 	defer a.end(c)
-	made, v, err := a.gate.Reserve(r.Context(), c.one)
+	made, v, err := ask(r.Context(), c.one)
 	if err != nil {
 		a.fail(w, err)
 		return
@@ -72,6 +79,10 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) {
 	c.out = appendVerdict(c.out, &v, nil)
 	c.out = append(c.out, `,"reservation":`...)
 	c.out = appendReservation(c.out, &made)
+	if ttl := gate.TimeToLive(&made); ttl > 0 {
+		c.out = append(c.out, `,"ttl_us":`...)
+		c.out = strconv.AppendInt(c.out, ttl.Microseconds(), 10)
+	}
 	c.out = append(c.out, "}\n"...)
 	c.answer(w, statusOf(&v))
 }
@@ -90,34 +101,98 @@ func appendReservation(to []byte, made *slidegate.Reservation) []byte {
 
 // settle serves POST /v1/settle.
 func (a *API) settle(w http.ResponseWriter, r *http.Request) {
-	a.close(w, r, settleNames, func(ctx context.Context, done *reservation) error {
+	a.close(w, r, settleNames, func(ctx context.Context, done *reservation) (gate.Settlement, error) {
 		return a.gate.Settle(ctx, done.policy, done.made, done.used...)
 	})
 }
 
 // cancel serves POST /v1/cancel.
 func (a *API) cancel(w http.ResponseWriter, r *http.Request) {
-	a.close(w, r, settleNames[:2], func(ctx context.Context, done *reservation) error {
+	a.close(w, r, endNames, func(ctx context.Context, done *reservation) (gate.Settlement, error) {
 		return a.gate.Cancel(ctx, done.policy, done.made)
 	})
 }
 
+// release serves POST /v1/release.
+func (a *API) release(w http.ResponseWriter, r *http.Request) {
+	a.close(w, r, endNames, func(ctx context.Context, done *reservation) (gate.Settlement, error) {
+		return a.gate.Release(ctx, done.policy, done.made)
+	})
+}
+
 // close ends a reservation. That is done also if the client has gone.
-func (a *API) close(w http.ResponseWriter, r *http.Request, fields []string, end func(context.Context, *reservation) error) {
-	c := a.begin(w, r)
+func (a *API) close(w http.ResponseWriter, r *http.Request, fields []string,
+	end func(context.Context, *reservation) (gate.Settlement, error)) {
+	c := a.beginSettle(w, r, fields)
 	if c == nil {
 		return
 	}
 	defer a.end(c)
-	if !c.readSettle(fields) {
-		send(w, c.scan.problem)
-		return
-	}
-	if err := end(r.Context(), &c.reservation); err != nil {
+	done, err := end(r.Context(), &c.reservation)
+	if err != nil {
 		a.fail(w, err)
 		return
 	}
-	w.WriteHeader(http.StatusNoContent)
+	c.out = appendSettlement(c.out, &done)
+	c.answer(w, http.StatusOK)
+}
+
+// beginSettle reads a request about a reservation.
+func (a *API) beginSettle(w http.ResponseWriter, r *http.Request, fields []string) *call {
+	c := a.begin(w, r)
+	if c == nil {
+		return nil
+	}
+	if !c.readSettle(fields) {
+		send(w, c.scan.problem)
+		a.end(c)
+		return nil
+	}
+	return c
+}
+
+// appendSettlement appends what the end of a reservation did.
+func appendSettlement(to []byte, done *gate.Settlement) []byte {
+	to = append(to, `{"repeated":`...)
+	to = strconv.AppendBool(to, done.Repeated)
+	to = append(to, `,"limits":[`...)
+	for i := range done.Limits {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = append(to, `{"limit":`...)
+		to = appendText(to, done.Limits[i].Limit)
+		to = append(to, `,"given_back":`...)
+		to = strconv.AppendInt(to, done.Limits[i].Back, 10)
+		to = append(to, '}')
+	}
+	return append(to, "]}\n"...)
+}
+
+// renew serves POST /v1/renew. A slot that is not held any more is a conflict: whoever believed to hold it must stop, or acquire
+// another.
+func (a *API) renew(w http.ResponseWriter, r *http.Request) {
+	c := a.beginSettle(w, r, endNames)
+	if c == nil {
+		return
+	}
+	defer a.end(c)
+	v, err := a.gate.Renew(r.Context(), c.reservation.policy, c.reservation.made)
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	if a.refuseClosed(w, &v) {
+		return
+	}
+	c.out = append(c.out, '{')
+	c.out = appendVerdict(c.out, &v, nil)
+	c.out = append(c.out, "}\n"...)
+	status := http.StatusOK
+	if !v.Decision.Allowed {
+		status = http.StatusConflict
+	}
+	c.answer(w, status)
 }
 
 // reset serves POST /v1/reset.

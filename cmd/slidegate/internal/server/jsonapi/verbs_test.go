@@ -23,13 +23,22 @@ func reservationOf(t testing.TB, body string) string {
 	return string(got.Reservation)
 }
 
+// settled is the answer to settle, cancel and release: limits, each followed by what was given back.
+func settled(repeated bool, given ...any) string {
+	var limits []string
+	for i := 0; i < len(given); i += 2 {
+		limits = append(limits, fmt.Sprintf(`{"limit":%q,"given_back":%d}`, given[i], given[i+1]))
+	}
+	return fmt.Sprintf(`{"repeated":%t,"limits":[%s]}`, repeated, strings.Join(limits, ","))
+}
+
 func TestPeekChargesNothing(t *testing.T) {
 	s := newService(t, Options{})
 	for range 3 {
 		s.post("/v1/peek", `{"key":"ann","cost":2}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 2, 0, 0, 0, start)).tells(t, "", "", "")
 	}
 	s.post("/v1/allow", `{"key":"ann","cost":2}`)
-	s.post("/v1/peek", `{"key":"ann"}`).want(t, 200, plainDecision(false, "login", "2/1m", 2, 0, 0, 90e6, 120e6, start))
+	s.post("/v1/peek", `{"key":"ann"}`).want(t, 200, plainDecision(false, "login", "2/1m", 2, 0, 0, 60e6, 60e6, start))
 }
 
 func TestReserveSettleCancelRefundReset(t *testing.T) {
@@ -49,10 +58,11 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	}
 	one := reserve(3)
 	left(1)
-	s.post("/v1/settle", `{"policy":"two","reservation":`+one+`,"costs":[1,1]}`).want(t, 204, "")
+	s.post("/v1/settle", `{"policy":"two","reservation":`+one+`,"costs":[1,1]}`).want(t, 200, settled(false, "burst", 2, "hour", 2))
+	s.post("/v1/settle", `{"policy":"two","reservation":`+one+`,"costs":[0,0]}`).want(t, 200, settled(true, "burst", 2, "hour", 2))
 	left(3)
 	two := reserve(1)
-	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2]}`).want(t, 204, "")
+	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2]}`).want(t, 200, settled(false, "burst", 0, "hour", -1))
 	left(1)
 	s.add(1e9)
 	three := reserve(1)
@@ -61,7 +71,9 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	if refused.status != 429 || reservationOf(t, refused.body) != "null" || refused.header.Get("Retry-After") != "3599" {
 		t.Errorf("got %d %v %s, want 429, no reservation and Retry-After 3599", refused.status, refused.header, refused.body)
 	}
-	s.post("/v1/cancel", `{"policy":"two","reservation":`+three+`}`).want(t, 204, "")
+	for _, repeated := range []bool{false, true} {
+		s.post("/v1/cancel", `{"policy":"two","reservation":`+three+`}`).want(t, 200, settled(repeated, "burst", 1, "hour", 1))
+	}
 	left(1)
 	if got := s.post("/v1/refund", `{"policy":"two","key":"\u0000é","cost":2}`); got.status != 200 || !strings.Contains(got.body, `"granted":`) {
 		t.Errorf("got %d %s, want 200 and what was granted", got.status, got.body)
@@ -71,7 +83,7 @@ func TestReserveSettleCancelRefundReset(t *testing.T) {
 	left(4)
 	// Where nothing was charged there is nothing to settle.
 	free := reservationOf(t, s.post("/v1/reserve", `{"policy":"listed","key":"good"}`).body)
-	s.post("/v1/settle", `{"policy":"listed","reservation":`+free+`,"cost":7}`).want(t, 204, "")
+	s.post("/v1/settle", `{"policy":"listed","reservation":`+free+`,"cost":7}`).want(t, 200, settled(false))
 	s.post("/v1/settle", `{"policy":"two","reservation":`+two+`,"costs":[1,2,3]}`).
 		wantProblem(t, 400, "costs", "3 true costs for 2 charges")
 }
@@ -104,18 +116,19 @@ func TestSettleByLimit(t *testing.T) {
 		settle(wrong.costs).wantProblem(t, 400, wrong.field, wrong.detail)
 		left(1, 2)
 	}
-	settle(`"costs":{}`).want(t, 204, "")
-	left(1, 2)
-	settle(`"costs":{"hour":1}`).want(t, 204, "")
+	settle(`"costs":{"hour":1}`).want(t, 200, settled(false, "burst", 0, "hour", 1))
 	left(1, 3)
-	settle(`"costs":{"4/1h fixed-window name=hour":0, "burst":1}`).want(t, 204, "") // and again, which gives back again
-	left(2, 4)
+	settle(`"costs":{"4/1h fixed-window name=hour":0, "burst":1}`).want(t, 200, settled(true, "burst", 0, "hour", 1))
+	left(1, 3)
+	made = reservationOf(t, s.post("/v1/reserve", `{"policy":"two","key":"ann"}`).body)
+	settle(`"costs":{}`).want(t, 200, settled(false, "burst", 0, "hour", 0))
+	left(0, 2)
 }
 
 // Charging asks nobody: it is done beyond the quota, and for a client that has gone.
 func TestCharge(t *testing.T) {
 	s := newService(t, Options{})
-	s.post("/v1/charge", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 120e6, start)).tells(t, "", "", "")
+	s.post("/v1/charge", `{"key":"ann"}`).want(t, 200, plainDecision(true, "login", "2/1m", 2, 1, 1, 0, 60e6, start)).tells(t, "", "", "")
 	s.post("/v1/charge", `{"key":"ann","cost":5}`)
 	if got := s.post("/v1/peek", `{"key":"ann"}`).body; !strings.Contains(got, `"allowed":false`) {
 		t.Errorf("after 6 of 2 were charged: %s", got)

@@ -154,9 +154,11 @@ func (c *conn) info(args [][]byte) {
 
 // answerHelp tells what the six numbers mean.
 var answerHelp = []string{
-	"SG.ALLOW, SG.ALLOWUPTO, SG.PEEK and SG.REFUND answer six numbers:",
+	"SG.ALLOW, SG.ALLOWUPTO, SG.PEEK, SG.CHARGE, SG.REFUND and SG.RENEW answer six numbers:",
 	"allowed (1 or 0), quota, remaining, retry_after in microseconds (-1: never), reset_after in microseconds, granted.",
-	"SG.RESERVE answers the same, and the reservation. An empty policy is the default one.",
+	"SG.RESERVE answers the same, and the reservation; SG.ACQUIRE also the microseconds within which it is to be renewed.",
+	"SG.SETTLE, SG.CANCEL and SG.RELEASE answer 1 if the reservation had ended before, else 0, and what each charge was given back.",
+	"An empty policy is the default one.",
 }
 
 func (c *conn) help([][]byte) {

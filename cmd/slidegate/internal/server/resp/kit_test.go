@@ -44,6 +44,9 @@ policies:
     deny: [key:mallory]
     allow: [key:health]
     overrides: [{key: vip, unlimited: true}]
+  slots:
+    key: "{address}"
+    limits: [2 in-flight ttl=30s name=slots, {name: requests, quota: 10, window: 1h, algorithm: fixed-window, anchor: first}]
 `
 
 // world is a server and all that is under it.

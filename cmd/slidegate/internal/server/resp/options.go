@@ -22,8 +22,11 @@ type Policies interface {
 	Charge(ctx context.Context, ask gate.Ask) (gate.Verdict, error)
 	Reset(ctx context.Context, ask gate.Ask) error
 	Reserve(ctx context.Context, ask gate.Ask) (slidegate.Reservation, gate.Verdict, error)
-	Settle(ctx context.Context, policy string, r slidegate.Reservation, used ...slidegate.Used) error
-	Cancel(ctx context.Context, policy string, r slidegate.Reservation) error
+	Acquire(ctx context.Context, ask gate.Ask) (slidegate.Reservation, gate.Verdict, error)
+	Renew(ctx context.Context, policy string, r slidegate.Reservation) (gate.Verdict, error)
+	Release(ctx context.Context, policy string, r slidegate.Reservation) (gate.Settlement, error)
+	Settle(ctx context.Context, policy string, r slidegate.Reservation, used ...slidegate.Used) (gate.Settlement, error)
+	Cancel(ctx context.Context, policy string, r slidegate.Reservation) (gate.Settlement, error)
 	Policies() []string
 }
 

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,12 @@ func policyCommands() []*command {
 			usage: "policy key", summary: "Forgets what the key has used."},
 		{name: "sg.reserve", arity: 4, key: 2, own: true, run: (*conn).reserve,
 			usage: "policy key cost", summary: "Takes an estimate, and answers a reservation besides, or null."},
+		{name: "sg.acquire", arity: -3, most: 4, key: 2, own: true, run: (*conn).acquire,
+			usage: "policy key [cost]", summary: "Takes slots of in-flight limits, and cost units of others; answers a reservation besides, and how long it holds."},
+		{name: "sg.renew", arity: 3, own: true, run: (*conn).renew,
+			usage: "policy reservation", summary: "Holds the slots of a reservation for another time to live; allowed is 0 if one was lost."},
+		{name: "sg.release", arity: 3, own: true, run: (*conn).release,
+			usage: "policy reservation", summary: "Gives the slots of a reservation back."},
 		{name: "sg.settle", arity: -4, own: true, run: (*conn).settle,
 			usage: "policy reservation cost|limit=cost [limit=cost ...]", summary: "Replaces a reservation's estimates by what was used."},
 		{name: "sg.cancel", arity: 3, own: true, run: (*conn).cancelReservation,
@@ -138,11 +145,15 @@ func (c *conn) verdict(v *gate.Verdict, err error) {
 	c.out = appendVerdict(appendArray(c.out, verdictNumbers), v)
 }
 
-// failed answers an error: ERR if the question was wrong, and STORE if there is no answer. No word is used at which clients
+// failed answers an error: ERR if the question was wrong, UNSETTLED if the store cannot remember a settlement, and STORE if there
+// is no answer. No word is used at which clients
 // ask again by themselves: what was not answered may have been charged.
 func (c *conn) failed(err error) {
 	kind := "STORE"
-	for _, question := range []error{gate.ErrPolicy, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
+	if errors.Is(err, slidegate.ErrUnsettled) {
+		kind = "UNSETTLED" // the store answered, and nothing was changed
+	}
+	for _, question := range []error{gate.ErrPolicy, gate.ErrSlots, gate.ErrNoSlots, slidegate.ErrCost, slidegate.ErrLimit, slidegate.ErrReservation,
 		slidegate.ErrConflict, store.ErrUnsupported} {
 		if errors.Is(err, question) {
 			kind = "ERR"
@@ -201,13 +212,19 @@ func (c *conn) done(err error) {
 	c.ok()
 }
 
-func (c *conn) reserve(args [][]byte) {
-	ask, ok := c.readAsk(args)
+func (c *conn) reserve(args [][]byte) { c.hold(args, verdictNumbers+1, c.server.policies.Reserve) }
+
+// acquire answers SG.ACQUIRE: as SG.RESERVE, and within how many microseconds the reservation must be renewed.
+func (c *conn) acquire(args [][]byte) { c.hold(args, verdictNumbers+2, c.server.policies.Acquire) }
+
+// hold answers with a verdict, a reservation and, if there are that many parts, the reservation's time to live.
+func (c *conn) hold(args [][]byte, parts int, ask func(context.Context, gate.Ask) (slidegate.Reservation, gate.Verdict, error)) {
+	wanted, ok := c.readAsk(args)
 	if !ok {
 		c.failCost()
 		return
 	}
-	r, v, err := c.server.policies.Reserve(c.ctx, ask)
+	r, v, err := ask(c.ctx, wanted)
 	var text []byte
 	if err == nil && v.Decision.Allowed {
 		text, err = json.Marshal(r)
@@ -219,12 +236,15 @@ func (c *conn) reserve(args [][]byte) {
 		c.failed(err)
 		return
 	}
-	c.out = appendVerdict(appendArray(c.out, verdictNumbers+1), &v)
+	c.out = appendVerdict(appendArray(c.out, parts), &v)
 	if text == nil {
 		c.appendNull()
-		return
+	} else {
+		c.out = appendBulk(c.out, text)
 	}
-	c.out = appendBulk(c.out, text)
+	if parts > verdictNumbers+1 {
+		c.out = appendInt(c.out, gate.TimeToLive(&r).Microseconds())
+	}
 }
 
 func (c *conn) settle(args [][]byte) {
@@ -236,7 +256,19 @@ func (c *conn) settle(args [][]byte) {
 	if !ok {
 		return
 	}
-	c.done(c.server.policies.Settle(c.ctx, c.policyName(args[1]), r, used...))
+	c.settled(c.server.policies.Settle(c.ctx, c.policyName(args[1]), r, used...))
+}
+
+// settled answers what the end of a reservation did: whether it had been ended before, and what each charge was given back.
+func (c *conn) settled(done gate.Settlement, err error) {
+	if err != nil {
+		c.failed(err)
+		return
+	}
+	c.out = appendBool(appendArray(c.out, 1+len(done.Limits)), done.Repeated)
+	for i := range done.Limits {
+		c.out = appendInt(c.out, done.Limits[i].Back)
+	}
 }
 
 // readUsed reads what was used: limit=cost for some limits, or a number for each charge, in their order. A limit's text may
@@ -277,17 +309,34 @@ func (c *conn) readUsed(r *slidegate.Reservation, args [][]byte) (used []slidega
 
 func (c *conn) cancelReservation(args [][]byte) {
 	if r, ok := c.readReservation(args[2]); ok {
-		c.done(c.server.policies.Cancel(c.ctx, c.policyName(args[1]), r))
+		c.settled(c.server.policies.Cancel(c.ctx, c.policyName(args[1]), r))
 	}
 }
 
-// readReservation reads what SG.RESERVE answered. What is wrong with it is not told in detail, for there is a key in it.
-func (c *conn) readReservation(text []byte) (r slidegate.Reservation, ok bool) {
-	if err := json.Unmarshal(text, &r); err != nil {
-		c.fail("reservation: must be the JSON text that SG.RESERVE answered")
-		return r, false
+func (c *conn) release(args [][]byte) {
+	if r, ok := c.readReservation(args[2]); ok {
+		c.settled(c.server.policies.Release(c.ctx, c.policyName(args[1]), r))
 	}
-	return r, true
+}
+
+func (c *conn) renew(args [][]byte) {
+	if r, ok := c.readReservation(args[2]); ok {
+		v, err := c.server.policies.Renew(c.ctx, c.policyName(args[1]), r)
+		c.verdict(&v, err)
+	}
+}
+
+// readReservation reads what SG.RESERVE or SG.ACQUIRE answered. What is wrong with it is not told in detail, for there is a key
+// in it; but a version that is not known yet is.
+func (c *conn) readReservation(text []byte) (r slidegate.Reservation, ok bool) {
+	err := json.Unmarshal(text, &r)
+	switch {
+	case errors.Is(err, slidegate.ErrReservation):
+		c.failed(err)
+	case err != nil:
+		c.fail("reservation: must be the JSON text that SG.RESERVE or SG.ACQUIRE answered")
+	}
+	return r, err == nil
 }
 
 func (c *conn) listPolicies([][]byte) {

@@ -47,7 +47,7 @@ func TestPolicyCommands(t *testing.T) {
 		c.ask("SG.ALLOW lists mallory 3", numbers(0, 0, 0, -1, 0, 0))
 		c.ask("SG.ALLOW lists health 3", numbers(1, 0, 0, 0, 0, 3))
 		c.ask("SG.ALLOW lists vip 3", numbers(1, 0, 0, 0, 0, 3))
-		c.ask("SG.POLICIES", "*3", "$7", "default", "$6", "bucket", "$5", "lists")
+		c.ask("SG.POLICIES", "*4", "$7", "default", "$6", "bucket", "$5", "lists", "$5", "slots")
 		c.send(frame("SG.ALLOW", "", "", "1")) // the default policy, and a key of no bytes
 		c.expect(numbers(1, 10, 9, 0, hour, 1) + "\r\n")
 		c.send(frame("SG.ALLOW", "default", "a\r\n\x00\xff", "1"))
@@ -99,16 +99,20 @@ func TestReservations(t *testing.T) {
 	if !strings.Contains(first, `"charges":[{`) {
 		t.Errorf("a reservation reads %q", first)
 	}
-	c.send(frame("SG.SETTLE", "default", first, "1"))
-	c.expect("+OK\r\n")
+	for _, repeated := range []int64{0, 1} {
+		c.send(frame("SG.SETTLE", "default", first, "1"))
+		c.expect(numbers(repeated, 3) + "\r\n")
+	}
 	c.ask("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
 	second := reserve(5, 4)
-	c.send(frame("SG.CANCEL", "default", second))
-	c.expect("+OK\r\n")
+	for i, verb := range []string{"SG.CANCEL", "SG.CANCEL", "SG.RELEASE"} {
+		c.send(frame(verb, "default", second))
+		c.expect(numbers(int64(min(i, 1)), 5) + "\r\n")
+	}
 	c.ask("SG.PEEK default ann", numbers(1, 10, 9, 0, hour, 0))
 	c.send(frame("SG.RESERVE", "default", "ann", "10"))
 	c.expect("*7" + strings.TrimPrefix(numbers(0, 10, 9, hour, hour, 0), "*6") + "\r\n$-1\r\n")
-	wrong := "-ERR reservation: must be the JSON text that SG.RESERVE answered"
+	wrong := "-ERR reservation: must be the JSON text that SG.RESERVE or SG.ACQUIRE answered"
 	c.ask("SG.SETTLE default {ann 1", wrong)
 	c.ask("SG.CANCEL default ann", wrong)
 	c.send(frame("SG.SETTLE", "default", first, "x"))
@@ -127,12 +131,18 @@ func TestReservations(t *testing.T) {
 		{[]string{"10/1h fixed-window anchor=first=x"}, "-ERR cost:"},
 		{[]string{"10/1h fixed-window anchor=first=1", "2"}, "-ERR cost: give all"},
 		{[]string{"10/1h fixed-window anchor=first=1", "10/1h fixed-window anchor=first=1"}, "-ERR slidegate: invalid reservation"},
-		{[]string{"10/1h fixed-window anchor=first=2"}, "+OK"},
+		{[]string{"10/1h fixed-window anchor=first=2"}, "*2"},
 	} {
 		c.send(frame(append([]string{"SG.SETTLE", "default", third}, costs.args...)...))
 		if line, err := c.in.ReadString('\n'); err != nil || !strings.HasPrefix(line, costs.want) {
 			t.Errorf("%v: %q, %v, want %s", costs.args, line, err, costs.want)
 		}
+	}
+	c.expect(":0\r\n:2\r\n")
+	newer := strings.Replace(third, `"version":2`, `"version":3`, 1)
+	c.send(frame("SG.CANCEL", "default", newer))
+	if line := c.line(); !strings.HasPrefix(line, "-ERR slidegate: invalid reservation: version 3") || !strings.Contains(line, "upgrade") {
+		t.Errorf("a newer version: %q, want an error that says to upgrade", line)
 	}
 	c.ask("SG.PEEK default ann", numbers(1, 10, 7, 0, hour, 0))
 }

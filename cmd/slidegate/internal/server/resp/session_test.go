@@ -158,7 +158,7 @@ func TestAbout(t *testing.T) {
 	if list := c.line(); count[1:] != list[1:] {
 		t.Errorf("COUNT says %q and LIST has %q", count, list)
 	}
-	for range 28 {
+	for range 31 {
 		c.bulk()
 	}
 	c.ask("COMMAND INFO SG.ALLOW", "*1", "*10", "$8", "sg.allow", ":-3", "*1", "+write", ":2", ":2", ":1", "*0", "*0", "*0", "*0")

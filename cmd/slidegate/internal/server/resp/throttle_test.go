@@ -86,15 +86,15 @@ func TestThrottleRounds(t *testing.T) {
 	})
 }
 
-// A key keeps what it used when the burst or the count changes, as its time to be full again is what is stored.
+// A key keeps what it used when the burst or the count changes: what is missing is stored, in units.
 func TestThrottleChanges(t *testing.T) {
 	w := open(t, resp.Options{})
 	c := w.dial(t)
 	c.ask("CL.THROTTLE k 9 60 60 6", numbers(0, 10, 4, -1, 6))
-	c.ask("CL.THROTTLE k 6 60 60 0", numbers(0, 7, 1, -1, 6)) // the bucket is smaller,
-	c.ask("CL.THROTTLE k 4 60 60 0", numbers(1, 5, 0, 1, 6))  // and now overdrawn by one
-	// Six seconds are twelve units at two a second, two more than the bucket has: one more fits after 1.5 s.
-	c.ask("CL.THROTTLE k 9 120 60 1", numbers(1, 10, 0, 2, 6))
+	c.ask("CL.THROTTLE k 6 60 60 0", numbers(0, 7, 1, -1, 6))   // the bucket is smaller,
+	c.ask("CL.THROTTLE k 4 60 60 0", numbers(1, 5, 0, 1, 6))    // and now overdrawn by one
+	c.ask("CL.THROTTLE k 9 120 60 1", numbers(0, 10, 3, -1, 4)) // seven units are 3.5 s at two a second
+	c.ask("CL.THROTTLE k 9 1 60 0", numbers(0, 10, 3, -1, 60))  // seven minutes at one a minute, but what was charged counts for its period
 	c.ask("CL.THROTTLE other 9 60 60 1", numbers(0, 10, 9, -1, 1))
 }
 

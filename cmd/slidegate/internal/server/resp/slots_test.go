@@ -1,0 +1,73 @@
+package resp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+)
+
+const thirtySeconds = 30_000_000
+
+// Slots are acquired, renewed and released, also in a transaction and in both protocols.
+func TestSlotCommands(t *testing.T) {
+	for _, protocol := range []string{"2", "3"} {
+		w := open(t, resp.Options{})
+		c := w.dial(t)
+		null := "$-1"
+		if protocol == "3" {
+			null = "_"
+			c.send(frame("HELLO", "3"))
+			for !strings.HasPrefix(c.line(), "*0") { // the end of what it says: no modules
+			}
+		}
+		acquire := func(remaining int64) string {
+			t.Helper()
+			c.send(frame("SG.ACQUIRE", "slots", "ann"))
+			c.expect("*8" + strings.TrimPrefix(numbers(1, 2, remaining, 0, thirtySeconds, 1), "*6") + "\r\n")
+			made := c.bulk()
+			c.expect(":30000000\r\n")
+			return made
+		}
+		first, second := acquire(1), acquire(0)
+		c.ask("SG.ACQUIRE slots ann", "*8"+strings.TrimPrefix(numbers(0, 2, 0, thirtySeconds, thirtySeconds, 0), "*6"), null, ":0")
+		c.send(frame("SG.RELEASE", "slots", first))
+		c.expect(numbers(0, 1, 0) + "\r\n")
+		c.send(frame("MULTI") + frame("SG.RELEASE", "slots", first) + frame("SG.RENEW", "slots", first) + frame("SG.RENEW", "slots", second) + frame("EXEC"))
+		c.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n*3\r\n:1\r\n")
+		c.line() // stores may say what was released then, or that nothing is left to release
+		c.expect(":0\r\n" + numbers(0, 2, 1, 0, thirtySeconds, 0) + "\r\n" + numbers(1, 2, 1, 0, thirtySeconds, 1) + "\r\n")
+		third := acquire(0)
+		w.clock.Advance(2 * thirtySeconds)
+		c.send(frame("SG.RENEW", "slots", third))
+		c.expect(numbers(0, 2, 2, 0, 0, 0) + "\r\n")
+		c.send(frame("SG.CANCEL", "slots", third))
+		c.expect(numbers(0, 0, 1) + "\r\n") // the slot had ended by itself
+	}
+}
+
+// What takes a slot and does not hold it is an error that says what to do, and so is to acquire where there is nothing to hold.
+func TestSlotErrors(t *testing.T) {
+	for _, batch := range []bool{false, true} {
+		w := open(t, resp.Options{Batch: batch})
+		c := w.dial(t)
+		for command, want := range map[string]string{
+			"SG.ALLOW slots ann":           "SG.ACQUIRE",
+			"SG.ALLOWUPTO slots ann 2":     "one at a time",
+			"SG.CHARGE slots ann":          "one at a time",
+			"SG.ACQUIRE default ann":       "in-flight",
+			"SG.ACQUIRE slots ann x":       "cost: must be",
+			"SG.RENEW slots {}":            "reservation",
+			"SG.RELEASE slots nonsense":    "must be the JSON text",
+			"SG.RELEASE slots":             "wrong number of arguments",
+			"SG.ACQUIRE slots ann 1 again": "wrong number of arguments",
+			"SG.ACQUIRE nobody ann":        "unknown policy",
+		} {
+			c.send(frame(strings.Fields(command)...))
+			if line := c.line(); !strings.HasPrefix(line, "-ERR ") || !strings.Contains(line, want) || strings.Contains(line, "ann") {
+				t.Errorf("%s: got %q, want an ERR with %q and without the key", command, line, want)
+			}
+		}
+		c.ask("SG.PEEK slots ann", numbers(1, 2, 2, 0, 0, 0))
+	}
+}
