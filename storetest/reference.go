@@ -19,18 +19,21 @@ type Reference struct {
 
 	mu      sync.Mutex
 	states  map[string]rule.State // by address
-	settled map[settled][]int64   // what each settlement gave back
+	settled map[generation]map[rule.ID][]int64
 }
 
-// settled names a reservation that was settled.
-type settled struct {
-	first string // the address of its first charge
-	id    rule.ID
+// generation is where settlements are remembered: those of an address whose memory is equally long, in one stretch of time of
+// that length. A settlement is written to the current one and looked up in that and the one before, so it is known for at
+// least that long and at most for twice as long, and nothing has to be forgotten one by one.
+type generation struct {
+	address string
+	memory  rule.Micros
+	number  rule.Micros
 }
 
 // NewReference returns an empty store that decides by clock.
 func NewReference(clock *Clock) *Reference {
-	return &Reference{clock: clock, states: map[string]rule.State{}, settled: map[settled][]int64{}}
+	return &Reference{clock: clock, states: map[string]rule.State{}, settled: map[generation]map[rule.ID][]int64{}}
 }
 
 // Apply decides the requests one after the other.
@@ -88,7 +91,7 @@ func (r *Reference) decideLocked(request *store.Request, now rule.Micros) {
 		}
 	}
 	if request.Op == rule.Settle {
-		r.settleLocked(settled{addresses[0], request.ID}, items, now, request.Answers)
+		r.settleLocked(addresses[0], items, now, request)
 	} else {
 		rule.Decide(request.Op, items, now, request.Answers)
 	}
@@ -99,12 +102,32 @@ func (r *Reference) decideLocked(request *store.Request, now rule.Micros) {
 	}
 }
 
-func (r *Reference) settleLocked(which settled, items []rule.Item, now rule.Micros, answers []rule.Answer) {
+// settleLocked settles a reservation unless that was done before, and remembers it with the states.
+func (r *Reference) settleLocked(first string, items []rule.Item, now rule.Micros, request *store.Request) {
+	var memory rule.Micros
+	var most int64
+	for i := range items {
+		memory, most = max(memory, items[i].Limit.Memory()), max(most, items[i].Limit.Settlements())
+	}
+	if memory == 0 { // only slots, which can be released any number of times
+		rule.DecideSettle(items, &rule.Memo{}, now, request.Answers)
+		return
+	}
+	current := generation{first, memory, now / memory}
+	before := current
+	before.number--
 	var memo rule.Memo
-	memo.Back, memo.Known = r.settled[which]
-	rule.DecideSettle(items, &memo, now, answers)
-	if memo.Changed {
-		r.settled[which] = memo.Back
+	for _, g := range []generation{current, before} {
+		if back, known := r.settled[g][request.ID]; known {
+			memo = rule.Memo{Known: true, Back: back}
+		}
+	}
+	memo.Full = !memo.Known && int64(len(r.settled[current])) >= most
+	if rule.DecideSettle(items, &memo, now, request.Answers); memo.Changed {
+		if r.settled[current] == nil {
+			r.settled[current] = map[rule.ID][]int64{}
+		}
+		r.settled[current][request.ID] = memo.Back
 	}
 }
 
