@@ -212,7 +212,7 @@ func brokenFromMemory(c store.Charge, got, truth rule.Answer) string {
 		return "no refusal of what is allowed"
 	case (got.RetryAfter == 0) != got.Allowed:
 		return "a retry exactly if it is refused"
-	case got.NextAfter < 0 || got.NextAfter > truth.NextAfter && truth.Remaining == 0:
+	case got.NextAfter < 0 || truth.Allowed && truth.Remaining == 0 && got.NextAfter > truth.NextAfter:
 		return "no next unit after that of the truth"
 	case got.RetryAfter > truth.RetryAfter || got.ResetAfter > truth.ResetAfter:
 		return "no times after those of the truth"
