@@ -120,7 +120,7 @@ policies:
 // A log does not say how long requests took.
 func TestSlotsAreNotReplayed(t *testing.T) {
 	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("100/1m"), slidegate.MustParseLimit("50 in-flight ttl=30s")}}
-	want := "replay: Limits: 50 in-flight ttl=30s: slots cannot be replayed, because a log does not say how long requests took; leave it out"
+	want := "replay: Limits: 50 in-flight ttl=30s: slots cannot be replayed, because replay does not know how long requests took; leave it out"
 	if err := opts.Check(); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

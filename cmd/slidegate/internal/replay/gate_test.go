@@ -181,7 +181,7 @@ func drawFile(t *rapid.T) string {
 		}
 		fmt.Fprintf(&b, "    key: %q\n", rapid.SampledFrom([]string{
 			"{address}", "{header:X-Api-Key}", "{address} {path}", "{host}", "{method} {header:X-Api-Key}", "{path}"}).Draw(t, "key"))
-		fmt.Fprintf(&b, "    cost: %d\n", rapid.SampledFrom([]int{1, 1, 1, 2, 0}).Draw(t, "cost"))
+		fmt.Fprintf(&b, "    cost: %d\n", rapid.SampledFrom([]int{1, 1, 1, 2, 0, 70}).Draw(t, "cost"))
 		fmt.Fprintf(&b, "    limits: [%s]\n", drawLimits(t))
 		var overrides []string
 		if rapid.Bool().Draw(t, "override") {
@@ -208,7 +208,7 @@ func drawFile(t *rapid.T) string {
 
 func drawLimits(t *rapid.T) string {
 	first := rapid.SampledFrom([]string{
-		"2/1m", "2/1m sliding-window", "3/day zone=Europe/Berlin", "4/month zone=America/St_Johns", "2/1m overlap=up", "3/1m fixed-window", "1/10s sliding-log", "4/1m token-bucket", "3/1m count-denied", "2/30s segments=3", "3/1m sliding-log count-denied",
+		"2/1m", "100/1m", "150/1m", "2/1m sliding-window", "3/day zone=Europe/Berlin", "4/month zone=America/St_Johns", "2/1m overlap=up", "3/1m fixed-window", "1/10s sliding-log", "4/1m token-bucket", "3/1m count-denied", "2/30s segments=3", "3/1m sliding-log count-denied",
 	}).Draw(t, "limit")
 	if rapid.Bool().Draw(t, "two") {
 		return first + ", 5/1h"

@@ -81,7 +81,7 @@ func checkLimits(limits []slidegate.Limit) error {
 			return invalid("Limits", "%w", reason(err))
 		}
 		if limit.Algorithm == slidegate.InFlight {
-			return invalid("Limits", "%s: slots cannot be replayed, because a log does not say how long requests took; leave it out", limit)
+			return invalid("Limits", "%s: slots cannot be replayed, because replay does not know how long requests took; leave it out", limit)
 		}
 		for _, other := range limits[:i] {
 			if limit == other {

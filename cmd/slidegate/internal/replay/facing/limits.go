@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// leaveOutSlots takes the in-flight limits out of a policy: a log does not say how long requests took.
+// leaveOutSlots takes the in-flight limits out of a policy: replay does not know how long requests took.
 func (f *facedPolicy) leaveOutSlots() error {
 	f.Limits = f.rates(f.Limits)
 	f.Overrides = slices.Clone(f.Overrides)
@@ -18,7 +18,7 @@ func (f *facedPolicy) leaveOutSlots() error {
 		none = none || !override.Unlimited && len(override.Limits) == 0
 	}
 	if f.slots && none {
-		return errors.New("in-flight limits cannot be replayed, because a log does not say how long requests took, " +
+		return errors.New("in-flight limits cannot be replayed, because replay does not know how long requests took, " +
 			"and there are no others; replay another policy of the file with --policy")
 	}
 	return nil

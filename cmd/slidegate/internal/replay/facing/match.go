@@ -144,7 +144,7 @@ func (p *Policies) Notes(known Known, taken []int) (notes []string) {
 			notes = append(notes, "The policy "+faced.Name+" is in the shadow: the service refuses nobody by it. The figures say what it would refuse.")
 		}
 		if faced.slots {
-			notes = append(notes, "The in-flight limits of the policy "+faced.Name+" were left out: a log does not say how long requests took.")
+			notes = append(notes, "The in-flight limits of the policy "+faced.Name+" were left out: replay does not know how long requests took.")
 		}
 		if len(faced.Candidate) > 0 {
 			notes = append(notes, "The candidate of the policy "+faced.Name+" was not replayed; to see what it would do, make it the limits.")
