@@ -142,7 +142,7 @@ func TestSettleWithoutRights(t *testing.T) {
 	server := redistest.Server(t, "appendonly no", "user app on >word ~* +@all -hset")
 	s := newStore(t, redistest.Client(t, rueidis.ClientOption{
 		InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true, Username: "app", Password: "word",
-	}), redisstore.Options{})
+	}), redisstore.Options{Now: func() rule.Micros { return 1_767_000_000e6 }})
 	for name, l := range allKinds() {
 		if l.Algorithm == rule.InFlight {
 			continue
