@@ -3,18 +3,27 @@ package porttest
 import (
 	"errors"
 	"math/big"
+	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"pgregory.net/rapid"
 )
 
+// zones have little in common: whole hours, halves and quarters, summer time in the north, in the south and by half an hour,
+// midnights that are left out, and none of it.
+var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo",
+	"Asia/Beirut", "Pacific/Kiritimati"}
+
 // drawShape draws an algorithm, the parts of a window and when it begins: what a state belongs to.
 func drawShape(t *rapid.T, window rule.Micros, segments int, some []rule.Algorithm) rule.Limit {
-	l := rule.Limit{Algorithm: rule.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")), Window: window}
+	l := rule.Limit{Algorithm: rule.Algorithm(rapid.IntRange(int(rule.SlidingLog), int(rule.InFlight)).Draw(t, "algorithm")), Window: window}
 	if len(some) > 0 {
 		l.Algorithm = rapid.SampledFrom(some).Draw(t, "one of some")
+	} else if l.Algorithm == rule.FixedWindow && rapid.Bool().Draw(t, "by the calendar") {
+		l.Window, l.Zone = 0, rapid.SampledFrom(zones).Draw(t, "zone")
+		l.Calendar = rule.Period(rapid.IntRange(int(rule.Day), int(rule.Year)).Draw(t, "period"))
+		return l
 	}
 	if l.Algorithm == rule.SlidingWindow {
 		if l.Segments = 1; len(some) == 0 {
@@ -30,11 +39,11 @@ func drawShape(t *rapid.T, window rule.Micros, segments int, some []rule.Algorit
 // drawQuota gives a shape a quota that the store takes, and all that may differ within a shape.
 func drawQuota(t *rapid.T, store store.Store, l rule.Limit) rule.Limit {
 	most := int64(rule.MaxQuota)
-	l.CountDenied = rapid.Bool().Draw(t, "count denied")
+	l.CountDenied = l.Algorithm != rule.InFlight && rapid.Bool().Draw(t, "count denied")
 	switch l.Algorithm {
 	case rule.SlidingWindow:
 		l.Overlap = rule.Overlap(rapid.IntRange(0, 2).Draw(t, "overlap"))
-	case rule.SlidingLog:
+	case rule.SlidingLog, rule.InFlight:
 		most = 40 // large ones now and then: a port may read a long log piece by piece
 		if large := rapid.IntRange(0, 29).Draw(t, "large log"); large == 29 {
 			most = rule.MaxLogQuota
@@ -61,12 +70,7 @@ func bucketMost(st store.Store, window rule.Micros) int64 {
 	low, high := int64(1), int64(rule.MaxQuota)
 	for low < high {
 		middle := low + (high-low+1)/2
-		bound, err := slidegate.Bind("most", limitOf(rule.Limit{
-			Algorithm: rule.TokenBucket, Quota: middle, Burst: 1, Window: window,
-		}))
-		if err == nil {
-			err = st.Check(bound)
-		}
+		err := st.Check(store.Bind("most", "", "most", rule.Limit{Algorithm: rule.TokenBucket, Quota: middle, Burst: 1, Window: window}))
 		switch {
 		case err == nil:
 			low = middle
@@ -79,14 +83,6 @@ func bucketMost(st store.Store, window rule.Micros) int64 {
 	return low
 }
 
-// limitOf returns a limit of the rule as people write it.
-func limitOf(l rule.Limit) slidegate.Limit {
-	return slidegate.Limit{
-		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountDenied: l.CountDenied, Segments: l.Segments,
-		Quota: l.Quota, Burst: l.Burst, Window: l.Window.Duration(),
-	}
-}
-
 // drawWindow returns a length that divides by a number, often one as people choose them.
 func drawWindow(t *rapid.T, n rule.Micros) rule.Micros {
 	least, most := (rule.MinWindow+n-1)/n, rule.MaxWindow/n
@@ -96,16 +92,32 @@ func drawWindow(t *rapid.T, n rule.Micros) rule.Micros {
 	return n * draw(t, "window", least, most)
 }
 
-// drawOrigin returns when a game begins: often near an end of the accepted times.
-func drawOrigin(t *rapid.T, window rule.Micros) rule.Micros {
-	switch rapid.IntRange(0, 2).Draw(t, "origin") {
-	case 0:
+// drawOrigin returns when a game begins: often near an end of the accepted times, or where the clocks of a zone change.
+func drawOrigin(t *rapid.T, window rule.Micros, zone string) rule.Micros {
+	kind := rapid.IntRange(0, 2).Draw(t, "origin")
+	switch {
+	case zone != "" && kind < 2:
+		return drawChangeOfClocks(t, zone)
+	case kind == 0:
 		return spread(t, "near the epoch", 0, 2*window)
-	case 1:
+	case kind == 1:
 		return rule.MaxNow - spread(t, "near the end", 0, 2*window)
 	default:
 		return 1_767_000_000e6 + spread(t, "now", 0, window)
 	}
+}
+
+// drawChangeOfClocks returns a moment near one at which the clocks of a zone are set forward or back.
+func drawChangeOfClocks(t *rapid.T, zone string) rule.Micros {
+	in, err := time.LoadLocation(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.UnixMicro(int64(spread[rule.Micros](t, "changes after", 0, 2_200_000_000e6))).In(in)
+	if _, until := at.ZoneBounds(); !until.IsZero() {
+		at = until
+	}
+	return max(0, rule.Micros(at.UnixMicro())+draw[rule.Micros](t, "beside the change", -26*3600e6, 26*3600e6))
 }
 
 // draw returns a number from least to most. Small ones, those near the ends and those near powers of two are common.

@@ -2,7 +2,6 @@ package porttest
 
 import (
 	"fmt"
-	"testing"
 
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -16,34 +15,63 @@ type Game struct {
 	Subjects []*Subject
 	twin     *Twin
 	group    string
+	oneKey   bool // all subjects have the same
+	keys     int  // how many there were
+
+	ids     []rule.ID // of reservations that may hold slots
+	settled []settled // what was settled
 }
 
-// Subject is a key with two limits of one shape, which share its state.
+// Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_denied change from
+// one to the other.
 type Subject struct {
 	Limits []*store.Limit
 	key    string
 	last   rule.Answer
 }
 
-func newGame(t *rapid.T, tb testing.TB, w *Twin, namespace string, opts Options) *Game {
+// settled is a settlement that may be sent again.
+type settled struct {
+	id      rule.ID
+	charges []store.Charge
+	at      rule.Micros
+}
+
+func newGame(t *rapid.T, w *Twin, namespace string, opts Options) *Game {
 	g := &Game{T: t, twin: w, group: rapid.SampledFrom([]string{"", "group"}).Draw(t, "group")}
 	segments := rapid.IntRange(1, rule.MaxSegments).Draw(t, "segments")
 	window := drawWindow(t, rule.Micros(segments))
+	g.oneKey = opts.OneKey && g.group == ""
+	zone := ""
 	for i := range rapid.IntRange(1, 6).Draw(t, "keys") {
 		shape := drawShape(t, window, segments, opts.Algorithms)
-		s := &Subject{key: fmt.Sprintf("key-%d", i)}
-		if opts.OneKey && g.group == "" && i > 0 {
-			s.key = g.Subjects[0].key
+		s := &Subject{}
+		for range 3 {
+			limit, err := drawQuota(t, w.store, shape).Normalize()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Limits = append(s.Limits, store.Bind(namespace, fmt.Sprint(i), fmt.Sprint(i), limit))
 		}
-		for range 2 {
-			limit := limitOf(drawQuota(t, w.store, shape))
-			limit.Name = fmt.Sprint(i)
-			s.Limits = append(s.Limits, Bind(tb, namespace, limit))
+		if shape.Zone != "" {
+			zone = shape.Zone
 		}
 		g.Subjects = append(g.Subjects, s)
+		g.rename(s)
 	}
-	w.Now = drawOrigin(t, window)
+	w.Now = drawOrigin(t, window, zone)
 	return g
+}
+
+// rename gives a subject a key that was not seen yet, or all of them if they have the same.
+func (g *Game) rename(s *Subject) {
+	g.keys, g.settled = g.keys+1, nil
+	s.key = fmt.Sprintf("key-%d", g.keys)
+	for _, other := range g.Subjects {
+		if g.oneKey {
+			other.key = s.key
+		}
+	}
 }
 
 // Moment moves the clock and asks a few things.
@@ -51,15 +79,58 @@ func (g *Game) Moment() {
 	g.Move(rapid.SampledFrom(g.Subjects).Draw(g.T, "about"))
 	for range rapid.IntRange(1, 8).Draw(g.T, "requests") {
 		op, charges, subjects := g.drawRequest()
-		for i, a := range g.twin.Ask(op, g.group, charges...) {
+		for i, a := range g.twin.AskAs(g.drawID(op, charges), op, g.group, charges...) {
 			subjects[i].last = a
 		}
+		g.settleAgain()
 	}
 	g.Compare()
 }
 
-// Move moves the clock, often to where something changes for a subject.
-func (g *Game) Move(about *Subject) { g.twin.Now = g.drawMoment(about) }
+// Move moves the clock, often to where something changes for a subject. If it moves back to before the end of a state that was
+// over already, a store may have forgotten that or not: the subject goes on with another key.
+func (g *Game) Move(about *Subject) {
+	g.twin.latest = max(g.twin.latest, g.twin.Now)
+	g.twin.Now = g.drawMoment(about)
+	for _, s := range g.Subjects {
+		limit := s.Limits[0]
+		if ends := limit.Rule().Expires(g.twin.state(limit, g.group, s.key)); ends <= g.twin.latest && g.twin.Now < ends {
+			g.rename(s)
+		}
+	}
+}
+
+// drawID draws the reservation that a request is part of: one that made itself known before, or another. What is settled is
+// noted, to be sent again.
+func (g *Game) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
+	if n := len(g.ids); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "known") > 0 {
+		id = g.ids[rapid.IntRange(max(0, n-20), n-1).Draw(g.T, "reservation")]
+	} else {
+		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all bits of it count
+		g.ids = append(g.ids, id)
+	}
+	for _, s := range g.settled {
+		if op == rule.Settle && s.id == id { // it was another reservation
+			id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15
+			g.ids = append(g.ids, id)
+		}
+	}
+	if op == rule.Settle {
+		g.settled = append(g.settled, settled{id, charges, g.twin.Now})
+	}
+	return id
+}
+
+// settleAgain sends settlements again that a store must still know.
+func (g *Game) settleAgain() {
+	for n := len(g.settled); n > 0 && rapid.IntRange(0, 2).Draw(g.T, "settle again") == 0; n-- {
+		s := g.settled[n-1]
+		if memory := memoryOf(s.charges); g.twin.Now < s.at || max(g.twin.Now, g.twin.latest) >= s.at+memory && memory > 0 {
+			return
+		}
+		g.twin.AskAs(s.id, rule.Settle, g.group, s.charges...)
+	}
+}
 
 // Room returns how many units a limit of a subject has left now.
 func (g *Game) Room(s *Subject, limit *store.Limit) int64 {
@@ -82,7 +153,7 @@ func (g *Game) Compare() {
 func (g *Game) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Subject) {
 	op = rapid.SampledFrom([]rule.Op{
 		rule.Take, rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo,
-		rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset,
+		rule.TakeUpTo, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset, rule.Settle, rule.Settle, rule.Renew,
 	}).Draw(g.T, "op")
 	if op == rule.Reset && rapid.IntRange(0, 2).Draw(g.T, "really") > 0 {
 		op = rule.Take // else most states would be young
@@ -92,19 +163,19 @@ func (g *Game) drawRequest() (op rule.Op, charges []store.Charge, subjects []*Su
 		subjects = subjects[:1]
 	}
 	for _, s := range subjects {
-		limit := s.Limits[0]
-		if rapid.IntRange(0, 7).Draw(g.T, "other limit") == 0 {
-			limit = s.Limits[1]
+		limit := s.Limits[max(0, rapid.IntRange(-4, len(s.Limits)-1).Draw(g.T, "other limit"))]
+		charge := store.Charge{Limit: limit, Key: s.key, Cost: g.DrawCost(limit, g.Room(s, limit)), At: g.drawBack(op, limit, s)}
+		if op == rule.Settle {
+			charge.Used = g.DrawCost(limit, charge.Cost)
 		}
-		cost := g.DrawCost(limit, g.Room(s, limit))
-		charges = append(charges, store.Charge{Limit: limit, Key: s.key, Cost: cost, At: g.drawBack(op, limit, s)})
+		charges = append(charges, charge)
 	}
 	return op, charges, subjects
 }
 
 // drawBack draws the time of what is given back.
 func (g *Game) drawBack(op rule.Op, limit *store.Limit, s *Subject) rule.Micros {
-	if op != rule.GiveBack {
+	if op != rule.GiveBack && op != rule.Settle {
 		return 0
 	}
 	switch rapid.IntRange(0, 3).Draw(g.T, "back") {
@@ -126,8 +197,15 @@ func (g *Game) drawMoment(s *Subject) rule.Micros {
 	own := ownTime(l, g.twin.state(s.Limits[0], g.group, s.key), now)
 	part := l.Window / rule.Micros(max(1, l.Segments))
 	beside := rule.Micros(rapid.Int64Range(-1, 1).Draw(g.T, "beside"))
-	switch rapid.IntRange(0, 9).Draw(g.T, "step") {
+	switch rapid.IntRange(0, 11).Draw(g.T, "step") {
 	case 0:
+	case 10:
+		now += s.last.NextAfter + beside
+	case 11:
+		if l.Calendar != rule.NoPeriod {
+			start, end := l.Bounds(now)
+			now = rapid.SampledFrom([]rule.Micros{start, end}).Draw(g.T, "bound") + beside
+		}
 	case 1:
 		now += beside
 	case 2:
@@ -156,6 +234,8 @@ func ownTime(l *rule.Limit, s *rule.State, now rule.Micros) rule.Micros {
 	case l.Algorithm == rule.SlidingLog && s.Log.Len() > 0:
 		times := s.Log.Times()
 		return times[len(times)-1]
+	case l.Algorithm == rule.InFlight && len(s.Slots) > 0:
+		return s.Slots[len(s.Slots)-1].Renewed
 	case l.Algorithm == rule.TokenBucket && s.Start > 0, l.Parts() > 0 && len(s.Counts) > 0 && s.Start != rule.Absent:
 		return s.Start
 	}
@@ -165,6 +245,9 @@ func ownTime(l *rule.Limit, s *rule.State, now rule.Micros) rule.Micros {
 // DrawCost draws what to ask for where room units are left: often just as many, or one more or less.
 func (g *Game) DrawCost(limit *store.Limit, room int64) (cost int64) {
 	l := limit.Rule()
+	if l.Algorithm == rule.InFlight {
+		return min(1, rapid.Int64Range(0, 5).Draw(g.T, "slot"))
+	}
 	switch rapid.IntRange(0, 5).Draw(g.T, "cost kind") {
 	case 0:
 		cost = 1

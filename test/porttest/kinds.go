@@ -10,7 +10,7 @@ import (
 // whole number of microseconds.
 func Kinds() []slidegate.Limit {
 	return []slidegate.Limit{
-		{Name: "window", Quota: 10, Window: time.Hour},
+		{Name: "window", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingWindow},
 		{Name: "parts", Quota: 10, Window: time.Hour, Segments: 6, Anchor: slidegate.AnchorFirst, Overlap: slidegate.OverlapWhole},
 		{Name: "fixed", Quota: 10, Window: time.Hour, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst},
 		{Name: "log", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingLog},

@@ -21,7 +21,7 @@ type Options struct {
 }
 
 // SameAsRule checks that a store decides as the rule in Go does, bit for bit: over the whole accepted range of limits, states
-// that all operations lead to, and clocks that jump. More than the default is tried with -rapid.checks.
+// that all operations lead to, limits that change over them, settlements that are sent again, and clocks that jump. More than the default is tried with -rapid.checks.
 func SameAsRule(t *testing.T, open Open, opts Options) {
 	t.Helper()
 	if opts.Moment == nil {
@@ -31,7 +31,7 @@ func SameAsRule(t *testing.T, open Open, opts Options) {
 	rapid.Check(t, func(rt *rapid.T) {
 		games++
 		w := NewTwin(t, open)
-		g := newGame(rt, t, w, fmt.Sprintf("%d-%d", run, games), opts)
+		g := newGame(rt, w, fmt.Sprintf("%d-%d", run, games), opts)
 		for range 30 {
 			opts.Moment(g)
 		}

@@ -50,7 +50,9 @@ func Traces(t *testing.T, open Open) {
 
 func (r *recording) limit(t *testing.T) slidegate.Limit {
 	t.Helper()
-	l := slidegate.Limit{Name: "trace", Quota: r.Params.Limit, Window: time.Duration(r.Params.WindowMs) * time.Millisecond}
+	l := slidegate.Limit{
+		Name: "trace", Algorithm: slidegate.SlidingWindow, Quota: r.Params.Limit, Window: time.Duration(r.Params.WindowMs) * time.Millisecond,
+	}
 	switch r.Params.Algorithm {
 	case "slidingCounter":
 		l.Overlap, l.CountDenied = slidegate.OverlapDown, true

@@ -19,7 +19,9 @@ type Open func(t testing.TB, now func() rule.Micros) store.Store
 type Twin struct {
 	Now     rule.Micros // what the store's clock says
 	store   store.Store
+	latest  rule.Micros            // the latest moment at which the store was asked
 	states  map[string]*rule.State // by address
+	memos   map[string][]int64     // what settlements did, by address and ID
 	batch   []store.Request
 	want    [][]rule.Answer
 	decided int
@@ -28,7 +30,7 @@ type Twin struct {
 // NewTwin opens a store whose clock says what Now of the twin is.
 func NewTwin(t testing.TB, open Open) *Twin {
 	t.Helper()
-	w := &Twin{states: map[string]*rule.State{}}
+	w := &Twin{states: map[string]*rule.State{}, memos: map[string][]int64{}}
 	w.store = open(t, func() rule.Micros { return w.Now })
 	return w
 }
@@ -43,19 +45,41 @@ func (w *Twin) state(limit *store.Limit, group, key string) *rule.State {
 
 // Ask asks the rule at once and the store at the next Compare. It returns the rule's answers.
 func (w *Twin) Ask(op rule.Op, group string, charges ...store.Charge) []rule.Answer {
+	return w.AskAs(0, op, group, charges...)
+}
+
+// AskAs is Ask for a reservation. That it was settled is remembered for ever: a store must do so for as long as memoryOf says.
+func (w *Twin) AskAs(id rule.ID, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	items := make([]rule.Item, len(charges))
-	for i, charge := range charges {
+	for i, c := range charges {
 		items[i] = rule.Item{
-			Limit: charge.Limit.Rule(), State: w.state(charge.Limit, group, charge.Key), Cost: charge.Cost, At: charge.At,
+			Limit: c.Limit.Rule(), State: w.state(c.Limit, group, c.Key), Cost: c.Cost, Used: c.Used, At: c.At, ID: id,
 		}
 	}
 	want := make([]rule.Answer, len(charges))
-	rule.Decide(op, items, w.Now, want)
+	if op == rule.Settle {
+		name := fmt.Sprintf("%q %q %q %d", charges[0].Limit.Prefix(), group, charges[0].Key, id)
+		back, known := w.memos[name]
+		memo := rule.Memo{Known: known, Back: back}
+		if rule.DecideSettle(items, &memo, w.Now, want); memo.Changed && memoryOf(charges) > 0 {
+			w.memos[name] = memo.Back
+		}
+	} else {
+		rule.Decide(op, items, w.Now, want)
+	}
 	w.want = append(w.want, want)
 	w.batch = append(w.batch, store.Request{
-		Op: op, Group: group, Charges: charges, Answers: make([]rule.Answer, len(charges)),
+		Op: op, Group: group, ID: id, Charges: charges, Answers: make([]rule.Answer, len(charges)),
 	})
 	return want
+}
+
+// memoryOf returns for how long a store must know a settlement.
+func memoryOf(charges []store.Charge) (memory rule.Micros) {
+	for _, c := range charges {
+		memory = max(memory, c.Limit.Rule().Memory())
+	}
+	return memory
 }
 
 // Compare asks the store what the rule was asked since the last time, and returns what differs.
@@ -78,9 +102,9 @@ func (w *Twin) Compare() error {
 }
 
 func describe(r *store.Request) string {
-	text := fmt.Sprintf("op %d", r.Op)
+	text := fmt.Sprintf("%s as %d", r.Op, r.ID)
 	for _, c := range r.Charges {
-		text += fmt.Sprintf(" [%d of %+v, key %q, at %d]", c.Cost, *c.Limit.Rule(), c.Key, c.At)
+		text += fmt.Sprintf(" [%d (used %d) of %+v, key %q, at %d]", c.Cost, c.Used, *c.Limit.Rule(), c.Key, c.At)
 	}
 	return text
 }

@@ -38,12 +38,19 @@ func openMemory(t testing.TB, now func() rule.Micros) store.Store {
 	return store
 }
 
-// keeper is a store that runs the rule itself and never forgets. (memstore does not do: a state that is over and gone stays
-// gone when the clock steps back, as it may by the contract.)
+// keeper is a store that runs the rule itself. A forgetful one forgets all that is over as soon as it may.
 type keeper struct {
 	store.Store
-	now    func() rule.Micros
-	states map[string]*rule.State
+	now       func() rule.Micros
+	forgetful bool
+	states    map[string]*rule.State
+	memos     map[string]remembered
+}
+
+// remembered is a settlement and until when it is known.
+type remembered struct {
+	back  []int64
+	until rule.Micros
 }
 
 func (k keeper) Apply(_ context.Context, batch []store.Request) error {
@@ -51,25 +58,42 @@ func (k keeper) Apply(_ context.Context, batch []store.Request) error {
 		var items []rule.Item
 		for _, c := range r.Charges {
 			address := fmt.Sprintf("%q %q %q", c.Limit.Prefix(), r.Group, c.Key)
-			if k.states[address] == nil {
-				k.states[address] = &rule.State{}
+			s := k.states[address]
+			if s == nil || k.forgetful && c.Limit.Rule().Expires(s) <= k.now() {
+				s = &rule.State{}
+				k.states[address] = s
 			}
-			items = append(items, rule.Item{Limit: c.Limit.Rule(), State: k.states[address], Cost: c.Cost, At: c.At})
+			items = append(items, rule.Item{Limit: c.Limit.Rule(), State: s, Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID})
 		}
-		rule.Decide(r.Op, items, k.now(), r.Answers)
+		if r.Op == rule.Settle {
+			k.settle(&r, items)
+		} else {
+			rule.Decide(r.Op, items, k.now(), r.Answers)
+		}
 	}
 	return nil
 }
 
-// A store that runs the rule itself is the same as the rule.
+func (k keeper) settle(r *store.Request, items []rule.Item) {
+	name := fmt.Sprintf("%q %q %q %d", r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key, r.ID)
+	known, ok := k.memos[name]
+	memo := rule.Memo{Known: ok && (!k.forgetful || k.now() < known.until), Back: known.back}
+	if rule.DecideSettle(items, &memo, k.now(), r.Answers); memo.Changed {
+		k.memos[name] = remembered{memo.Back, k.now() + memoryOf(r.Charges)}
+	}
+}
+
+// A store that runs the rule itself is the same as the rule, whether it forgets what is over or not.
 func TestRuleItself(t *testing.T) {
 	t.Parallel()
-	open := func(t testing.TB, now func() rule.Micros) store.Store {
-		t.Helper()
-		return keeper{openMemory(t, now), now, map[string]*rule.State{}} // what it is asked besides, any store can answer
+	for _, forgetful := range []bool{false, true} {
+		open := func(t testing.TB, now func() rule.Micros) store.Store {
+			t.Helper() // what it is asked besides, any store can answer
+			return keeper{openMemory(t, now), now, forgetful, map[string]*rule.State{}, map[string]remembered{}}
+		}
+		SameAsRule(t, open, Options{})
+		SameAsRule(t, open, Options{OneKey: true, Algorithms: []rule.Algorithm{rule.SlidingLog}})
 	}
-	SameAsRule(t, open, Options{})
-	SameAsRule(t, open, Options{OneKey: true, Algorithms: []rule.Algorithm{rule.SlidingLog}})
 }
 
 // The twin finds whatever differs in an answer, however little, and an answer that did not come.
@@ -87,6 +111,7 @@ func TestTwinFinds(t *testing.T) {
 		"granted":     {change: func(a *rule.Answer) { a.Granted++ }, found: true},
 		"remaining":   {change: func(a *rule.Answer) { a.Remaining-- }, found: true},
 		"retry after": {change: func(a *rule.Answer) { a.RetryAfter++ }, found: true},
+		"next after":  {change: func(a *rule.Answer) { a.NextAfter++ }, found: true},
 		"reset after": {change: func(a *rule.Answer) { a.ResetAfter-- }, found: true},
 		"at":          {change: func(a *rule.Answer) { a.At++ }, found: true},
 		"an error":    {fault: fault, found: true},
@@ -96,7 +121,7 @@ func TestTwinFinds(t *testing.T) {
 			return wrong{openMemory(t, now), c.change, c.fault}
 		})
 		w.Now = 1_767_000_000e6
-		limit := Bind(t, "twin", slidegate.Limit{Name: "window", Quota: 10, Window: time.Hour})
+		limit := Bind(t, "twin", slidegate.Limit{Name: "window", Algorithm: slidegate.SlidingWindow, Quota: 10, Window: time.Hour})
 		w.Ask(rule.Take, "", store.Charge{Limit: limit, Key: "a", Cost: 3})
 		w.Ask(rule.Take, "", store.Charge{Limit: limit, Key: "a", Cost: 4}, store.Charge{Limit: limit, Key: "b", Cost: 1})
 		if err := w.Compare(); (err != nil) != c.found || c.fault != nil && !errors.Is(err, c.fault) {
