@@ -23,7 +23,7 @@ func settleOf(limit *store.Limit, key string, id rule.ID, cost, used int64, at r
 
 // settledName is the name of the hash that remembers settlements under one limit, of even generations (0) or odd ones (1).
 func settledName(limit *store.Limit, key string, generation int) string {
-	return fmt.Sprintf("%s::settled-%d-%d", nameOf(limit, key), limit.Rule().Memory(), generation)
+	return fmt.Sprintf("%s%%settled-%d-%d", nameOf(limit, key), limit.Rule().Memory(), generation)
 }
 
 // A reservation is settled once under every kind of limit: what is sent again changes nothing and is answered the same.
