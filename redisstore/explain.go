@@ -64,17 +64,16 @@ var errName = errors.New("redisstore: not the name of a key of this package")
 
 // cutSettled takes the end off the name of a hash of settlements, and describes it; the description of other names is empty.
 func cutSettled(name string) (first, settled string, err error) {
-	brace := strings.LastIndexByte(name, '}')
-	at := strings.LastIndex(name, settledMark)
-	if brace < 0 || at <= brace+1 { // where a key of a group begins
+	first, end, found := strings.Cut(name, settledMark)
+	if !found {
 		return name, "", nil
 	}
 	var memory int64
 	var generation int
-	if _, err := fmt.Sscanf(name[at+len(settledMark):], "%d-%d", &memory, &generation); err != nil || generation < 0 || generation > 1 {
+	if _, err := fmt.Sscanf(end, "%d-%d", &memory, &generation); err != nil || generation < 0 || generation > 1 {
 		return "", "", errName
 	}
-	return strings.TrimSuffix(name[:at], ":"), fmt.Sprintf("reservations settled in %s generations of %v, a hash: HLEN less one of them",
+	return first, fmt.Sprintf("reservations settled in %s generations of %v, a hash: HLEN less one of them",
 		[]string{"even", "odd"}[generation], duration(rule.Micros(memory))), nil
 }
 

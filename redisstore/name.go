@@ -37,21 +37,18 @@ func appendTag(to []byte, text string) []byte {
 // appendSettledName appends the name of one of the two hashes in which the settlements are remembered whose first charge has
 // the name first:
 //
-//	slidegate:api:tokens:sliding-window-60000000-1-clock:{user-42}::settled-120000000-0
+//	slidegate:api:tokens:sliding-window-60000000-1-clock:{user-42}%settled-120000000-0
 //
 // That is the charge's own name, so that it lies on the same node; for how long settlements are remembered; and 0 for even
-// generations of them or 1 for odd ones. No name of a state is like it: in braces, and after them, colons are escaped.
-func appendSettledName(to []byte, first, group string, memory rule.Micros, generation int) []byte {
+// generations of them or 1 for odd ones. No name of a state is like it: there a percent sign is followed by two digits.
+func appendSettledName(to []byte, first string, memory rule.Micros, generation int) []byte {
 	to = append(to, first...)
-	if group == "" {
-		to = append(to, ':')
-	}
 	to = append(to, settledMark...)
 	to = strconv.AppendInt(to, int64(memory), 10)
 	return append(to, '-', '0'+byte(generation))
 }
 
-const settledMark = ":settled-"
+const settledMark = "%settled-"
 
 // limitPrefix is the part of a name that does not depend on group and key.
 func limitPrefix(prefix string, limit *store.Limit) string {

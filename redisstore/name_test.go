@@ -28,8 +28,8 @@ func nameOf(prefix string, limit *store.Limit, group, key string) string {
 }
 
 func TestNames(t *testing.T) {
-	hour := slidegate.Limit{Quota: 1, Window: time.Hour}
-	login := slidegate.Limit{Name: "login", Quota: 1, Window: time.Minute}
+	hour := slidegate.Limit{Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingWindow}
+	login := slidegate.Limit{Name: "login", Quota: 1, Window: time.Minute, Algorithm: slidegate.SlidingWindow}
 	for _, c := range []struct {
 		prefix, namespace string
 		limit             slidegate.Limit
@@ -39,6 +39,7 @@ func TestNames(t *testing.T) {
 		{"slidegate", "api", login, "acme", "user-42", "slidegate:api:login:sliding-window-60000000-1-clock:{acme}:user-42"},
 		{"slidegate", "", hour, "", "", "slidegate:::sliding-window-3600000000-1-clock:{%}"},
 		{"slidegate", "", hour, "g", "", "slidegate:::sliding-window-3600000000-1-clock:{g}:"},
+		{"slidegate", "", hour, "g", "%settled-1-0", "slidegate:::sliding-window-3600000000-1-clock:{g}:%25settled-1-0"},
 		{"x", "a:b", hour, "}", "{\n\x7f\xff%", "x:a%3Ab::sliding-window-3600000000-1-clock:{%7D}:%7B%0A%7F%FF%25"},
 	} {
 		if name := nameOf(c.prefix, bind(t, c.namespace, c.limit), c.group, c.key); name != c.want {
@@ -53,6 +54,7 @@ type address struct{ namespace, limit, group, key string }
 // letters are those that names are made of, so that addresses come close to one another.
 var letters = []string{
 	"a", "b", ":", "{", "}", "%", "%3A", "%7B", "}:", ":{", "%25", " ", "\x00", "\n", "\x7f", "\xff", "é", "-",
+	"%settled-60000000-0", "settled-60000000-0",
 }
 
 // drawAddress makes an address of few letters.
@@ -88,6 +90,16 @@ func TestNamesAreApart(t *testing.T) {
 			t.Fatalf("%q and %q are both kept under %q", before, a, name)
 		}
 		seen[name] = a
+		for generation := range 2 {
+			settled := string(appendSettledName(nil, name, 60e6, generation))
+			if before, ok := seen[settled]; ok && before != (address{"settled", name, "", ""}) {
+				t.Fatalf("%q is kept under %q, where settlements of %q are", before, settled, a)
+			}
+			seen[settled] = address{"settled", name, "", ""}
+			if slot(settled) != slot(name) {
+				t.Fatalf("%q and %q lie in different slots", name, settled)
+			}
+		}
 		if i := strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
 			t.Fatalf("%q is kept under %q, which has a byte that terminals do not show", a, name)
 		}
@@ -105,7 +117,7 @@ func TestNamesAreApart(t *testing.T) {
 
 // The shape is part of the name, and what is not part of the shape is not.
 func TestNamesOfShapes(t *testing.T) {
-	base := slidegate.Limit{Name: "n", Quota: 10, Window: time.Hour}
+	base := slidegate.Limit{Name: "n", Quota: 10, Window: time.Hour, Algorithm: slidegate.SlidingWindow}
 	name := func(change func(*slidegate.Limit)) string {
 		l := base
 		change(&l)
@@ -144,7 +156,7 @@ func TestSlotsAndNamesOfServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 1, Window: time.Hour})
+	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingWindow})
 	lines := strings.Split(strings.TrimSpace(string(recorded)), "\n")
 	for _, line := range lines {
 		var group, key, want string

@@ -129,7 +129,7 @@ func (t *trip) name(s *Store, r *store.Request) error {
 	}
 	if memory := memoryOf(r); memory > 0 {
 		for generation := range 2 {
-			t.text = appendSettledName(t.text[:0], t.names[0], r.Group, memory, generation)
+			t.text = appendSettledName(t.text[:0], t.names[0], memory, generation)
 			t.names = append(t.names, string(t.text))
 		}
 	}

@@ -53,9 +53,11 @@ func (q *sequence) playBatch(n int) {
 	var got, want []store.Request
 	for range n {
 		op, charges := q.mix[q.random.IntN(len(q.mix))], q.charges()
+		id := q.id(op, charges)
 		q.saw(op, q.group, charges)
 		got = append(got, newRequest(op, q.group, charges...))
 		want = append(want, newRequest(op, q.group, charges...))
+		got[len(got)-1].ID, want[len(want)-1].ID = id, id
 	}
 	if err := q.store.Apply(context.Background(), got); err != nil {
 		q.fatalf("the store failed: %v", err)

@@ -25,7 +25,7 @@ func TestMemoryOfWindow(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
 	s := newStore(t, client, redisstore.Options{})
-	bound := bind(t, "api", slidegate.Limit{Name: "login", Quota: 100, Window: time.Minute})
+	bound := bind(t, "api", slidegate.Limit{Name: "login", Quota: 100, Window: time.Minute, Algorithm: slidegate.SlidingWindow})
 	for range 3 {
 		ask(t, s, rule.Take, store.Charge{Limit: bound, Key: "user:12345", Cost: 1})
 	}

@@ -28,7 +28,7 @@ func TestSlotsAndNamesOnServer(t *testing.T) {
 	node.ForceSingleClient = true
 	single := redistest.Client(t, node)
 	s := newStore(t, client, redisstore.Options{Prefix: "own"})
-	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 1, Window: time.Hour})
+	limit := bind(t, "api", slidegate.Limit{Name: "login", Quota: 1, Window: time.Hour, Algorithm: slidegate.SlidingWindow})
 	lines := strings.Split(strings.TrimSpace(string(recorded)), "\n")
 	for _, line := range lines {
 		var group, key, name string

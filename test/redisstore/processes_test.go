@@ -34,6 +34,10 @@ func TestWorker(t *testing.T) {
 		if kind == "history" {
 			return history.Job(store, func(ctx context.Context) error { return client.Do(ctx, client.B().Ping().Build()).Error() }), nil
 		}
+		if kind == "settle" {
+			limits := faultyLimits(t)
+			return func(order []byte) (any, error) { return settleAll(store, limits, order) }, nil
+		}
 		return func(order []byte) (any, error) { return race(store, order) }, nil
 	})
 }

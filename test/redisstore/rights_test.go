@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/porttest"
@@ -33,8 +34,32 @@ func TestRights(t *testing.T) {
 				}
 			}
 		}
+		checkRights(t, by, s)
 		if _, err := s.Warnings(context.Background()); err != nil {
 			t.Errorf("%s: %v", by, err)
 		}
+	}
+}
+
+// checkRights asks what needs further rights: long logs, settlements of two generations that are dropped later, slots, calendars.
+func checkRights(t *testing.T, by string, s *redisstore.Store) {
+	t.Helper()
+	kinds := allKinds()
+	kinds["short"] = rule.Limit{Algorithm: rule.SlidingLog, Quota: 1_000, Window: rule.MinWindow}
+	for name, l := range kinds {
+		limit := bindRule(t, "rights-"+by, name, l)
+		for i, op := range []rule.Op{rule.Take, rule.Renew, rule.Settle, rule.Settle, rule.Charge, rule.Take} {
+			cost := int64(1)
+			if l.Quota >= 600 && l.Algorithm == rule.SlidingLog {
+				cost = 300
+			}
+			if err := s.Apply(context.Background(), []store.Request{request(op, limit, "key", rule.ID(i%2+1), cost)}); err != nil {
+				t.Errorf("%s, %s, %v: %v", by, name, op, err)
+			}
+		}
+	}
+	dropped := bindRule(t, "rights-"+by, "dropped", rule.Limit{Algorithm: rule.SlidingLog, Quota: 1, Window: rule.MinWindow})
+	for i := range 200 { // the generations of a millisecond are dropped while they have not expired yet
+		answerTo(t, s, settleOf(dropped, "key", rule.ID(i), 1, 0, 1))
 	}
 }

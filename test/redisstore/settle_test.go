@@ -23,7 +23,7 @@ func settleOf(limit *store.Limit, key string, id rule.ID, cost, used int64, at r
 
 // settledName is the name of the hash that remembers settlements under one limit, of even generations (0) or odd ones (1).
 func settledName(limit *store.Limit, key string, generation int) string {
-	return fmt.Sprintf("%s::settled-%d-%d", nameOf(limit, key), limit.Rule().Memory(), generation)
+	return fmt.Sprintf("%s%%settled-%d-%d", nameOf(limit, key), limit.Rule().Memory(), generation)
 }
 
 // A reservation is settled once under every kind of limit: what is sent again changes nothing and is answered the same.
@@ -142,7 +142,7 @@ func TestSettleWithoutRights(t *testing.T) {
 	server := redistest.Server(t, "appendonly no", "user app on >word ~* +@all -hset")
 	s := newStore(t, redistest.Client(t, rueidis.ClientOption{
 		InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true, Username: "app", Password: "word",
-	}), redisstore.Options{})
+	}), redisstore.Options{Now: func() rule.Micros { return 1_767_000_000e6 }})
 	for name, l := range allKinds() {
 		if l.Algorithm == rule.InFlight {
 			continue

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -50,6 +51,8 @@ type Worker struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *json.Decoder
+
+	killed atomic.Bool // by the test
 }
 
 // Start starts workers, which end with the test, and waits until they are ready.
@@ -78,16 +81,22 @@ func start(t *testing.T, job string) *Worker {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w := &Worker{cmd, in, json.NewDecoder(out)}
+	w := &Worker{cmd: cmd, in: in, out: json.NewDecoder(out)}
 	t.Cleanup(func() {
 		defer time.AfterFunc(patience, w.kill).Stop()
 		in.Close()                                                   // it ends when there is nothing more to do
 		rest, _ := io.ReadAll(io.MultiReader(w.out.Buffered(), out)) // after its answers it tells how the test went
-		if err := cmd.Wait(); err != nil {
+		if err := cmd.Wait(); err != nil && !w.killed.Load() {
 			t.Errorf("a worker ended badly: %v\n%s", err, rest)
 		}
 	})
 	return w
+}
+
+// Kill ends a worker in the middle of what it does, as kill -9 does. It is not told anything, and not heard, after that.
+func (w *Worker) Kill() {
+	w.killed.Store(true)
+	w.kill()
 }
 
 // kill ends a worker that may have ended already.

@@ -1,0 +1,64 @@
+package redisstore_test
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// Whatever the store writes can be explained, what version 1 wrote too.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return 1_767_000_030e6 }})
+	want := map[string]string{
+		"window":       `sliding-window over 1m0s: since 2025-12-29T09:20:00.000000Z: 3, 0 units, the newest part first`,
+		"first":        `sliding-window over 1m0s: since 2025-12-29T09:20:30.000000Z: 3, 0 units, the newest part first`,
+		"parts":        `sliding-window over 1m0s: since 2025-12-29T09:20:30.000000Z: 3, 0, 0, 0, 0, 0, 0 units, the newest part first`,
+		"fixed":        `fixed-window over 1m0s: since 2025-12-29T09:20:00.000000Z: 3 units, the newest part first`,
+		"log":          `sliding-log over 1m0s: 3 units`,
+		"long-log":     `sliding-log over 1m0s: 3 units`,
+		"bucket":       `token-bucket over 1m0s: 3 units missing at 2025-12-29T09:20:30.000000Z, full again at 2025-12-29T09:20:55.714285Z and a fraction of a microsecond`,
+		"large-bucket": `token-bucket over 1h0m0s: 3 units missing at 2025-12-29T09:20:30.000000Z, full again at 2025-12-29T09:20:30.010799Z and a fraction of a microsecond`,
+		"calendar":     `fixed-window by the month in Europe/Berlin: since 2025-11-30T23:00:00.000000Z: 3 units, the newest part first`,
+		"in-flight":    `in-flight for 1m0s: 1 slots, the least recently renewed one at 2025-12-29T09:20:30.000000Z`,
+	}
+	for name, l := range allKinds() {
+		limit := bindRule(t, "explain", name, l)
+		answerTo(t, s, request(rule.Charge, limit, "key", 1, 3))
+		key := nameOf(limit, "key")
+		checkExplained(t, key, text(t, client, "GET", key), `key "key", limit "`+name+`", namespace "explain", `+want[name])
+		if _, err := redisstore.Explain(key, text(t, client, "GET", key)+"12345678\x03"[len(text(t, client, "GET", key))%8:]); err == nil {
+			t.Errorf("%s: a value of a newer version is explained", name)
+		}
+		if l.Algorithm == rule.InFlight {
+			continue
+		}
+		answerTo(t, s, settleOf(limit, "key", 1, 1, 0, 1))
+		found := do(t, client, "KEYS", key[:len(key)-1]+"*settled*")
+		names, err := found.AsStrSlice()
+		if err != nil || len(names) != 1 {
+			t.Fatalf("%s: hashes %q, %v", name, names, err)
+		}
+		explained, err := redisstore.Explain(names[0], "")
+		if !regexp.MustCompile(`^key "key", .*: reservations settled in (even|odd) generations of `).MatchString(explained) || err != nil {
+			t.Errorf("%s is explained as %q, %v", names[0], explained, err)
+		}
+	}
+	legacy := nameOf(bindRule(t, "explain", "old", oldKinds()["bucket"]), "key")
+	checkExplained(t, legacy, string(numbers(nil, 1_767_000_030e6, 0)),
+		`key "key", limit "old", namespace "explain", token-bucket over 1m0s: full again at 2025-12-29T09:20:30.000000Z`)
+	// A key may look like the end of such a name.
+	checkExplained(t, "slidegate::n:sliding-log-60000000:{group}:%25settled-5-0", string(numbers(nil, 4, 0, 2)),
+		`key "%settled-5-0" of group "group", limit "n", sliding-log over 1m0s: 2 units`)
+}
+
+func checkExplained(t *testing.T, name, value, want string) {
+	t.Helper()
+	if got, err := redisstore.Explain(name, value); err != nil || got != want {
+		t.Errorf("%s is explained as\n%s, %v; want\n%s", name, got, err, want)
+	}
+}
