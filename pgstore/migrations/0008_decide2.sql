@@ -1,15 +1,3 @@
--- Whether a cost passes. A slot that its reservation holds already is not another one.
-CREATE OR REPLACE FUNCTION {schema}.{prefix}admits2(it {schema}.{prefix}item2) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE
-AS $admits2$
-BEGIN
-  IF it.cost <= it.room AND it.cost <= (CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END) THEN
-    RETURN true;
-  END IF;
-  RETURN it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NOT NULL;
-END
-$admits2$;
-
 -- A take of several charges: all of them, or none.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}take_all2(items {schema}.{prefix}item2[]) RETURNS {schema}.{prefix}item2[]
 LANGUAGE plpgsql IMMUTABLE
@@ -21,7 +9,8 @@ DECLARE
 BEGIN
   FOR i IN 1 .. cardinality(items) LOOP
     it := items[i];
-    it.allowed := {schema}.{prefix}admits2(it);
+    it.allowed := it.cost <= it.room AND it.cost <= CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END
+      OR it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NOT NULL; -- a slot that it holds is not another one
     every := every AND it.allowed;
     items[i] := it;
   END LOOP;
@@ -75,7 +64,8 @@ DECLARE
   moved CONSTANT boolean := it.moved AND op <> 5;
 BEGIN
   IF op = 2 THEN -- peek
-    it.allowed := {schema}.{prefix}admits2(it);
+    it.allowed := it.cost <= it.room AND it.cost <= CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END
+      OR it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NOT NULL; -- a slot that it holds is not another one
     RETURN it;
   ELSIF op = 7 THEN -- renew
     IF it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NULL THEN
