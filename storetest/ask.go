@@ -16,7 +16,7 @@ type applyFunc func(ctx context.Context, batch []store.Request) error
 // unfilled is what the places for answers hold before a store is asked: nothing that a store would write, so that a place
 // or a field that it leaves out shows.
 var unfilled = rule.Answer{
-	Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, At: -1,
+	Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, NextAfter: -1, At: -1,
 }
 
 // errStale stands in requests before a store is asked, which has to take it out.
@@ -35,7 +35,15 @@ func newRequest(op rule.Op, group string, charges ...store.Charge) store.Request
 func decide(
 	ctx context.Context, apply applyFunc, op rule.Op, group string, charges ...store.Charge,
 ) ([]rule.Answer, error) {
+	return decideAs(ctx, apply, 0, op, group, charges...)
+}
+
+// decideAs is decide for a reservation.
+func decideAs(
+	ctx context.Context, apply applyFunc, id rule.ID, op rule.Op, group string, charges ...store.Charge,
+) ([]rule.Answer, error) {
 	batch := []store.Request{newRequest(op, group, charges...)}
+	batch[0].ID = id
 	err := apply(ctx, batch)
 	keep(ctx, op, group, charges, batch[0].Answers, err)
 	if err != nil {
@@ -76,7 +84,7 @@ func takeOne(ctx context.Context, taker store.SingleTaker, charge store.Charge) 
 	a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err =
 		taker.TakeSingle(ctx, charge.Limit, charge.Key, charge.Cost)
 	if a.Allowed {
-		a.Granted = charge.Cost
+		a.Granted, a.NextAfter, a.RetryAfter = charge.Cost, a.RetryAfter, 0
 	}
 	keep(ctx, rule.Take, "", []store.Charge{charge}, []rule.Answer{a}, err)
 	return a, err

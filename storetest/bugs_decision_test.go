@@ -71,6 +71,14 @@ func ruleBugs() []bug {
 			func(_ rule.Op, _ store.Charge, a *rule.Answer, now rule.Micros) {
 				a.ResetAfter -= a.At - now
 			})},
+		{"does not tell when the next unit is free", "rule", misanswering(
+			func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) { a.NextAfter = 0 })},
+		{"tells too early when the next slot is free", "rule", misanswering(
+			func(_ rule.Op, charge store.Charge, a *rule.Answer, _ rule.Micros) {
+				if charge.Limit.Rule().Algorithm == rule.InFlight && a.NextAfter > 0 {
+					a.NextAfter--
+				}
+			})},
 		{"rounds large numbers", "rule", misanswering(
 			func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) {
 				a.Remaining = int64(float32(a.Remaining))

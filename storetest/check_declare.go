@@ -39,7 +39,7 @@ func checkDeclare(t testing.TB, s *suite) {
 		{"another namespace", limiter("-other", slidegate.PerMinute(5)), false},
 		{"a limit with a name", limiter("", named), false},
 		{"another quota of the same name", limiter("", renewed), false},
-		{"a larger quota beside a new window", limiter("", slidegate.PerSecond(1), slidegate.PerMinute(200)), true},
+		{"another quota beside a new window", limiter("", slidegate.PerSecond(1), slidegate.PerMinute(50)), true},
 		{"that window, with another quota", limiter("", slidegate.PerSecond(2)), false},
 	} {
 		switch {

@@ -33,6 +33,7 @@ func checkGiveBack(t testing.TB, s *suite) {
 			checkResetForgetsTime(p, bound, "key")
 		}
 	}
+	checkRefilled(p)
 	for i, limit := range append(small(), extremes()...) {
 		if q := p.sequence(i, givingBack, limit); q != nil {
 			q.play(s.times(60))
@@ -73,6 +74,25 @@ func giveBackScript(p *pair, limit *store.Limit, key string) {
 	p.one(rule.Reset, limit, key, 0)
 	p.giveBack(limit, key, 1, rule.Oldest)
 	p.one(rule.Take, limit, key, l.Capacity())
+}
+
+// checkRefilled: what was refilled since it was taken is there already, and is not given back as well.
+func checkRefilled(p *pair) {
+	p.t.Helper()
+	p.turnPage()
+	p.title = "refilled"
+	limit := p.bind(slidegate.Limit{Name: "refilled", Quota: 100, Window: time.Minute, Algorithm: slidegate.TokenBucket})
+	if limit == nil {
+		return
+	}
+	p.moveTo(epoch)
+	first := p.one(rule.Take, limit, "key", 100)
+	p.moveBy(limit.Rule().Window - 1)
+	p.one(rule.Take, limit, "key", 99)
+	p.giveBack(limit, "key", 100, first.At)
+	if a := p.one(rule.Take, limit, "key", 100); a.Allowed || a.Remaining != 1 {
+		p.fatalf("units that were refilled are given back again: %+v", a)
+	}
 }
 
 // checkResetForgetsTime: with the counts goes the moment that they belonged to, so that an older clock decides at its own.

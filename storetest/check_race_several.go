@@ -32,7 +32,7 @@ func checkRaceSeveralLimits(t testing.TB, s *suite) {
 func raceMixedLimits(p *pair, round int) {
 	p.t.Helper()
 	limits := p.bindAll(
-		slidegate.Limit{Name: "tight", Quota: 20, Window: time.Minute},
+		slidegate.Limit{Name: "tight", Quota: 20, Window: time.Minute, Algorithm: slidegate.SlidingWindow},
 		slidegate.Limit{Name: "log", Quota: 50, Window: time.Hour, Algorithm: slidegate.SlidingLog},
 		slidegate.Limit{Name: "bucket", Quota: 40, Window: time.Minute, Algorithm: slidegate.TokenBucket},
 		slidegate.Limit{Name: "fixed", Quota: 30, Window: time.Hour, Algorithm: slidegate.FixedWindow, CountDenied: true},
@@ -48,7 +48,7 @@ func raceMixedLimits(p *pair, round int) {
 // raceOppositeKeys: one limit, two keys, which half of the workers name the other way round.
 func raceOppositeKeys(p *pair, round int) {
 	p.t.Helper()
-	limit := p.bind(slidegate.Limit{Name: "opposite", Quota: 30, Window: time.Hour})
+	limit := p.bind(slidegate.Limit{Name: "opposite", Quota: 30, Window: time.Hour, Algorithm: slidegate.SlidingWindow})
 	if limit == nil {
 		return
 	}

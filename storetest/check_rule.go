@@ -19,6 +19,12 @@ func checkRule(t testing.TB, s *suite) {
 			q.play(s.times(100))
 		}
 	}
+	for i, limit := range append(slots(), calendars()...) {
+		if q := p.sequenceOf(500+i, everyOp, limit); q != nil {
+			p.moveTo(epoch)
+			q.play(s.times(150))
+		}
+	}
 	// A port that counts in floating point is exact to the last moment of the accepted range, or not at all.
 	late := s.pair(t)
 	for i, limit := range extremes() {
@@ -74,7 +80,7 @@ type script struct {
 func scripts() []script {
 	const take, peek, micro, s, ms = rule.Take, rule.Peek, time.Microsecond, time.Second, time.Millisecond
 	return []script{
-		{slidegate.Limit{Quota: 10, Window: time.Minute}, []scriptStep{
+		{slidegate.Limit{Quota: 10, Window: time.Minute, Algorithm: slidegate.SlidingWindow}, []scriptStep{
 			{0, take, 10, true, 0, 0, 120 * s},
 			{1 * s, take, 1, false, 0, 65 * s, 119 * s},   // a tenth has faded 6s into the next minute
 			{-30 * s, take, 1, false, 0, 96 * s, 150 * s}, // the clock stepped back: the window does not

@@ -30,6 +30,13 @@ func checkSeveralLimits(t testing.TB, s *suite) {
 			q.play(60)
 		}
 	}
+	for i, limit := range append(slots(), calendars()...) { // together with a rate
+		q := p.sequenceOf(500+i, everyOp, limit)
+		if rate := p.sequence(500+i, everyOp, small()[i%6]); q != nil && rate != nil {
+			q.group, q.most, q.subjects = "group", 2, append(q.subjects, rate.subjects...)
+			q.play(s.times(60))
+		}
+	}
 	if q := p.sequence(1_000, everyOp, all[:min(most, 10)]...); q != nil && most > 4 {
 		q.group, q.most = "group", 10
 		q.play(s.times(50))
@@ -43,7 +50,7 @@ func checkRefusalChargesNobody(p *pair) {
 	for i, other := range small() {
 		p.turnPage()
 		other.Name = "other"
-		full, limit := p.bind(slidegate.Limit{Name: "full", Quota: 2, Window: time.Hour}), p.bind(other)
+		full, limit := p.bind(slidegate.Limit{Name: "full", Quota: 2, Window: time.Hour, Algorithm: slidegate.SlidingWindow}), p.bind(other)
 		if full == nil || limit == nil {
 			continue
 		}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -15,6 +16,42 @@ func checkState(t testing.TB, s *suite) {
 	checkShapesApart(p)
 	checkPlansShare(p)
 	checkShrunkLog(p)
+	checkChangedBucket(p)
+}
+
+// checkChangedBucket: what was used of a bucket is used, and refills at the rate of the limit that asks.
+func checkChangedBucket(p *pair) {
+	p.t.Helper()
+	for i, change := range []struct {
+		from, to slidegate.Limit
+		next     time.Duration
+	}{
+		{slidegate.Limit{Quota: 10, Burst: 10}, slidegate.Limit{Quota: 1000, Burst: 10}, 3600 * time.Millisecond},
+		{slidegate.Limit{Quota: 1, Burst: 1}, slidegate.Limit{Quota: 1000, Burst: 1}, 3600 * time.Millisecond},
+		{slidegate.Limit{Quota: 1000, Burst: 10}, slidegate.Limit{Quota: 10, Burst: 10}, 6 * time.Minute},
+		{slidegate.Limit{Quota: 10, Burst: 1000}, slidegate.Limit{Quota: 10, Burst: 5}, 66 * time.Minute}, // cut to 5 and a quota
+	} {
+		p.turnPage()
+		p.title = "changed bucket"
+		for _, limit := range []*slidegate.Limit{&change.from, &change.to} {
+			limit.Name, limit.Window, limit.Algorithm = fmt.Sprintf("changed-%d", i), time.Hour, slidegate.TokenBucket
+		}
+		limits := p.bindAll(change.from, change.to)
+		if len(limits) < 2 {
+			continue
+		}
+		p.one(rule.Take, limits[0], "key", change.from.Burst)
+		a := p.one(rule.Take, limits[1], "key", 1)
+		if a.Allowed || a.RetryAfter != rule.Micros(change.next.Microseconds()) || a.Flags != 0 {
+			p.fatalf("after the change from %v to %v: %+v, not a refusal for %v", change.from, change.to, a, change.next)
+		}
+		p.moveBy(a.RetryAfter - 1)
+		p.one(rule.Take, limits[1], "key", 1)
+		p.moveBy(1)
+		if a = p.one(rule.Take, limits[1], "key", 1); !a.Allowed {
+			p.fatalf("refused when it was to be retried: %+v", a)
+		}
+	}
 }
 
 // checkShapesApart: limits of one name and key whose shapes differ, in each of the ways in which they can.
@@ -58,11 +95,7 @@ func checkPlansShare(p *pair) {
 			continue
 		}
 		p.one(rule.Take, plans[0], "plans", 10)
-		// A bucket's debt is a time, in which another rate refills another amount; the others count units.
 		want := larger.Quota - 10
-		if limit.Algorithm == slidegate.TokenBucket {
-			want = 100 - 34 // ten units are 20 seconds; 100 a minute refill 33 1/3 in that time
-		}
 		if a := p.one(rule.Peek, plans[1], "plans", 1); a.Remaining != want {
 			p.fatalf("after 10 units and a change of quota to %d, %d remain and not %d", larger.Quota, a.Remaining, want)
 		}

@@ -44,7 +44,7 @@ func checkAccepts(p *pair) {
 			p.t.Errorf("Check does not say the same of %v twice", limit)
 		}
 	}
-	if p.bind(slidegate.PerMinute(100)) == nil {
-		p.t.Errorf("Check refuses %v; a store that keeps not even that cannot be checked", slidegate.PerMinute(100))
+	if p.bind(slidegate.PerMinute(200)) == nil {
+		p.t.Errorf("Check refuses %v; a store that keeps not even that cannot be checked", slidegate.PerMinute(200))
 	}
 }

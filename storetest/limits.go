@@ -27,7 +27,7 @@ func catalogue() []slidegate.Limit {
 		for _, anchor := range []slidegate.Anchor{slidegate.AnchorClock, slidegate.AnchorFirst} {
 			for _, overlap := range []slidegate.Overlap{slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole} {
 				for _, segments := range []int{1, 2, 6, 60} {
-					deal(slidegate.Limit{Segments: segments, Overlap: overlap, Anchor: anchor, CountDenied: denied})
+					deal(slidegate.Limit{Algorithm: slidegate.SlidingWindow, Segments: segments, Overlap: overlap, Anchor: anchor, CountDenied: denied})
 				}
 			}
 			deal(slidegate.Limit{Algorithm: slidegate.FixedWindow, Anchor: anchor, CountDenied: denied})
@@ -39,7 +39,7 @@ func catalogue() []slidegate.Limit {
 
 // extremes are limits at the edges of what is accepted, and those that the dealing in catalogue cannot make.
 func extremes() []slidegate.Limit {
-	const log, bucket, fixed = slidegate.SlidingLog, slidegate.TokenBucket, slidegate.FixedWindow
+	const log, bucket, fixed, window = slidegate.SlidingLog, slidegate.TokenBucket, slidegate.FixedWindow, slidegate.SlidingWindow
 	return []slidegate.Limit{
 		{Algorithm: log, Quota: 1, Window: time.Millisecond},
 		{Algorithm: log, Quota: 7, Window: time.Second, CountDenied: true},
@@ -53,23 +53,53 @@ func extremes() []slidegate.Limit {
 		{Algorithm: bucket, Quota: rule.MaxQuota, Window: fiveYear},
 		{Algorithm: bucket, Quota: 1, Window: fiveYear},
 		{Algorithm: fixed, Quota: rule.MaxQuota, Window: fiveYear},
-		{Quota: 1 << 40, Window: year},
-		{Quota: rule.MaxQuota, Window: fiveYear},
-		{Quota: rule.MaxQuota, Window: fiveYear, Segments: 60, Overlap: slidegate.OverlapDown},
-		{Quota: 5, Window: 64 * time.Millisecond, Segments: rule.MaxSegments},
+		{Algorithm: window, Quota: 1 << 40, Window: year},
+		{Algorithm: window, Quota: rule.MaxQuota, Window: fiveYear},
+		{Algorithm: window, Quota: rule.MaxQuota, Window: fiveYear, Segments: 60, Overlap: slidegate.OverlapDown},
+		{Algorithm: window, Quota: 5, Window: 64 * time.Millisecond, Segments: rule.MaxSegments},
 	}
 }
 
 // small are limits in which a few units make a difference: one of each way of counting.
 func small() []slidegate.Limit {
 	return []slidegate.Limit{
-		{Quota: 30, Window: time.Minute},
-		{Quota: 30, Window: time.Minute, Segments: 6, Overlap: slidegate.OverlapWhole, Anchor: slidegate.AnchorFirst},
-		{Quota: 30, Window: time.Minute, Segments: 60, Overlap: slidegate.OverlapDown, CountDenied: true},
+		{Algorithm: slidegate.SlidingWindow, Quota: 30, Window: time.Minute},
+		{Algorithm: slidegate.SlidingWindow, Quota: 30, Window: time.Minute, Segments: 6, Overlap: slidegate.OverlapWhole, Anchor: slidegate.AnchorFirst},
+		{Algorithm: slidegate.SlidingWindow, Quota: 30, Window: time.Minute, Segments: 60, Overlap: slidegate.OverlapDown, CountDenied: true},
 		{Algorithm: slidegate.SlidingLog, Quota: 30, Window: time.Minute},
 		{Algorithm: slidegate.FixedWindow, Quota: 30, Window: time.Minute},
 		{Algorithm: slidegate.TokenBucket, Quota: 30, Window: time.Minute},
 	}
+}
+
+// slots are in-flight limits: few and many slots, short and long to live.
+func slots() []rule.Limit {
+	return []rule.Limit{
+		{Algorithm: rule.InFlight, Quota: 1, Window: rule.MinWindow},
+		{Algorithm: rule.InFlight, Quota: 3, Window: 30_000_000},
+		{Algorithm: rule.InFlight, Quota: 50, Window: 7_200_000_000},
+		{Algorithm: rule.InFlight, Quota: rule.MaxLogQuota, Window: rule.MaxWindow},
+	}
+}
+
+// calendars are limits by the calendar: every period, and zones of every kind.
+func calendars() []rule.Limit {
+	return []rule.Limit{
+		{Calendar: rule.Day, Quota: 10, Zone: "UTC"},
+		{Calendar: rule.Day, Quota: 3, Zone: "America/Sao_Paulo", CountDenied: true},
+		{Calendar: rule.Day, Quota: rule.MaxQuota, Zone: "Asia/Beirut"}, // where midnight is left out when summer begins
+		{Calendar: rule.Week, Quota: 100, Zone: "Australia/Lord_Howe"},
+		{Calendar: rule.Month, Quota: 1_000, Zone: "Europe/Berlin"},
+		{Calendar: rule.Month, Quota: 7, Zone: "Asia/Kathmandu"},
+		{Calendar: rule.Year, Quota: 50, Zone: "America/New_York"},
+	}
+}
+
+// variantOfRule is variantOf for a limit in integers.
+func variantOfRule(l rule.Limit) rule.Limit {
+	l.Quota = l.Quota/2 + 1
+	l.CountDenied = !l.CountDenied && l.Algorithm != rule.InFlight
+	return l
 }
 
 // variantOf returns a limit that shares its state with l and differs in all that may differ.

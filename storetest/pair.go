@@ -78,6 +78,24 @@ func (p *pair) bindIn(namespace string, limit slidegate.Limit) *store.Limit {
 	return bound
 }
 
+// bindRule is bind for a limit in integers.
+func (p *pair) bindRule(name string, limit rule.Limit) *store.Limit {
+	p.t.Helper()
+	normal, err := limit.Normalize()
+	if err != nil {
+		p.t.Fatalf("the suite's own limit is wrong: %v", err)
+	}
+	bound := store.Bind(p.namespace, name, name, normal)
+	if err := p.store.Check(bound); err != nil {
+		if !errors.Is(err, store.ErrUnsupported) {
+			p.t.Fatalf("Check refuses %+v with an error that does not wrap ErrUnsupported: %v", normal, err)
+		}
+		p.t.Logf("not checked: the store refuses %+v: %v", normal, err)
+		return nil
+	}
+	return bound
+}
+
 // bindAll binds those of the limits that the store accepts.
 func (p *pair) bindAll(limits ...slidegate.Limit) []*store.Limit {
 	p.t.Helper()
@@ -96,15 +114,26 @@ func (p *pair) both(op rule.Op, group string, charges ...store.Charge) []rule.An
 	return p.bothWith(p.store.Apply, op, group, charges...)
 }
 
+// bothAs is both for a reservation.
+func (p *pair) bothAs(id rule.ID, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
+	p.t.Helper()
+	return p.bothWithAs(p.store.Apply, id, op, group, charges...)
+}
+
 // bothWith is both where the store is asked in a way of its own.
 func (p *pair) bothWith(apply applyFunc, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
 	p.t.Helper()
+	return p.bothWithAs(apply, 0, op, group, charges...)
+}
+
+func (p *pair) bothWithAs(apply applyFunc, id rule.ID, op rule.Op, group string, charges ...store.Charge) []rule.Answer {
+	p.t.Helper()
 	p.saw(op, group, charges)
-	got, err := decide(context.Background(), apply, op, group, charges...)
+	got, err := decideAs(context.Background(), apply, id, op, group, charges...)
 	if err != nil {
 		p.fatalf("the store failed: %v", err)
 	}
-	want, err := decide(context.Background(), p.reference.Apply, op, group, charges...)
+	want, err := decideAs(context.Background(), p.reference.Apply, id, op, group, charges...)
 	if err != nil {
 		p.fatalf("the reference failed: %v", err)
 	}
@@ -197,8 +226,11 @@ func describe(op rule.Op, group string, charges []store.Charge) string {
 	b.WriteString(op.String())
 	for _, charge := range charges {
 		fmt.Fprintf(&b, " [%d of %v, key %.40q", charge.Cost, slidegate.Unbind(charge.Limit), charge.Key)
-		if op == rule.GiveBack {
+		if op == rule.GiveBack || op == rule.Settle {
 			fmt.Fprintf(&b, ", at %d", charge.At)
+		}
+		if op == rule.Settle {
+			fmt.Fprintf(&b, ", %d used", charge.Used)
 		}
 		b.WriteString("]")
 	}

@@ -72,9 +72,15 @@ func decidingInPlace(r *Reference, request *store.Request) {
 	items := make([]rule.Item, len(request.Charges))
 	for i, charge := range request.Charges {
 		state := r.states[address(charge.Limit.Prefix(), request.Group, charge.Key)]
-		items[i] = rule.Item{Limit: charge.Limit.Rule(), State: &state, Cost: charge.Cost, At: charge.At}
+		items[i] = rule.Item{
+			Limit: charge.Limit.Rule(), State: &state, Cost: charge.Cost, Used: charge.Used, At: charge.At, ID: request.ID,
+		}
 	}
-	rule.Decide(request.Op, items, r.clock.Now(), request.Answers)
+	if first := request.Charges[0]; request.Op == rule.Settle {
+		r.settleLocked(address(first.Limit.Prefix(), request.Group, first.Key), items, r.clock.Now(), request)
+	} else {
+		rule.Decide(request.Op, items, r.clock.Now(), request.Answers)
+	}
 	for i, charge := range request.Charges {
 		r.states[address(charge.Limit.Prefix(), request.Group, charge.Key)] = *items[i].State
 	}

@@ -21,7 +21,7 @@ func (p *planted) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (p *planted) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	apply := p.apply
 	if p.takeOne != nil {
@@ -30,7 +30,7 @@ func (p *planted) TakeSingle(ctx context.Context, limit *store.Limit, key string
 	batch := []store.Request{newRequest(rule.Take, "", store.Charge{Limit: limit, Key: key, Cost: cost})}
 	err = apply(ctx, batch)
 	a := batch[0].Answers[0]
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }
 
 // plant opens stores whose Apply is made from a reference.
@@ -105,6 +105,7 @@ func misaddressing(misaddress func(group *string, charge *store.Charge)) Open {
 // part returns a request with just one of the charges of another, and the place for its answer.
 func part(request *store.Request, i int) *store.Request {
 	return &store.Request{
-		Op: request.Op, Group: request.Group, Charges: request.Charges[i : i+1], Answers: request.Answers[i : i+1],
+		Op: request.Op, Group: request.Group, ID: request.ID,
+		Charges: request.Charges[i : i+1], Answers: request.Answers[i : i+1],
 	}
 }

@@ -17,13 +17,23 @@ type Reference struct {
 
 	clock *Clock
 
-	mu     sync.Mutex
-	states map[string]rule.State // by address
+	mu      sync.Mutex
+	states  map[string]rule.State // by address
+	settled map[generation]map[rule.ID][]int64
+}
+
+// generation is where settlements are remembered: those of an address whose memory is equally long, in one stretch of time of
+// that length. A settlement is written to the current one and looked up in that and the one before, so it is known for at
+// least that long and at most for twice as long, and nothing has to be forgotten one by one.
+type generation struct {
+	address string
+	memory  rule.Micros
+	number  rule.Micros
 }
 
 // NewReference returns an empty store that decides by clock.
 func NewReference(clock *Clock) *Reference {
-	return &Reference{clock: clock, states: map[string]rule.State{}}
+	return &Reference{clock: clock, states: map[string]rule.State{}, settled: map[generation]map[rule.ID][]int64{}}
 }
 
 // Apply decides the requests one after the other.
@@ -42,14 +52,14 @@ func (r *Reference) Apply(ctx context.Context, batch []store.Request) error {
 
 // TakeSingle decides a request of a single charge.
 func (r *Reference) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	var answers [1]rule.Answer
 	err = r.Apply(ctx, []store.Request{{
 		Op: rule.Take, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: answers[:],
 	}})
 	a := answers[0]
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }
 
 // Check accepts every limit: the rule decides here, not a port of it.
@@ -76,13 +86,48 @@ func (r *Reference) decideLocked(request *store.Request, now rule.Micros) {
 	for i, charge := range request.Charges {
 		addresses[i] = address(charge.Limit.Prefix(), request.Group, charge.Key)
 		states[i] = r.states[addresses[i]].Clone()
-		items[i] = rule.Item{Limit: charge.Limit.Rule(), State: &states[i], Cost: charge.Cost, At: charge.At}
+		items[i] = rule.Item{
+			Limit: charge.Limit.Rule(), State: &states[i], Cost: charge.Cost, Used: charge.Used, At: charge.At, ID: request.ID,
+		}
 	}
-	rule.Decide(request.Op, items, now, request.Answers)
+	if request.Op == rule.Settle {
+		r.settleLocked(addresses[0], items, now, request)
+	} else {
+		rule.Decide(request.Op, items, now, request.Answers)
+	}
 	for i := range items {
 		if items[i].Changed {
 			r.states[addresses[i]] = states[i]
 		}
+	}
+}
+
+// settleLocked settles a reservation unless that was done before, and remembers it with the states.
+func (r *Reference) settleLocked(first string, items []rule.Item, now rule.Micros, request *store.Request) {
+	var memory rule.Micros
+	var most int64
+	for i := range items {
+		memory, most = max(memory, items[i].Limit.Memory()), max(most, items[i].Limit.Settlements())
+	}
+	if memory == 0 { // only slots, which can be released any number of times
+		rule.DecideSettle(items, &rule.Memo{}, now, request.Answers)
+		return
+	}
+	current := generation{first, memory, now / memory}
+	before := current
+	before.number--
+	var memo rule.Memo
+	for _, g := range []generation{current, before} {
+		if back, known := r.settled[g][request.ID]; known {
+			memo = rule.Memo{Known: true, Back: back}
+		}
+	}
+	memo.Full = !memo.Known && int64(len(r.settled[current])) >= most
+	if rule.DecideSettle(items, &memo, now, request.Answers); memo.Changed {
+		if r.settled[current] == nil {
+			r.settled[current] = map[rule.ID][]int64{}
+		}
+		r.settled[current][request.ID] = memo.Back
 	}
 }
 

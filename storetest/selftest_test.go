@@ -24,7 +24,7 @@ type bug struct {
 }
 
 // workerLine is how a failure shows a request of a race.
-var workerLine = regexp.MustCompile(`(?m)^ +worker \d+: (take|take-up-to|peek|give-back) \[`)
+var workerLine = regexp.MustCompile(`(?m)^ +worker \d+: (take|take-up-to|peek|give-back|settle) \[`)
 
 // TestBugsAreFound plants every bug and requires that its check fails: a check that cannot fail is a defect.
 func TestBugsAreFound(t *testing.T) {
@@ -57,7 +57,7 @@ func TestEveryCheckHasABug(t *testing.T) {
 func allBugs() []bug {
 	return slices.Concat(traitBugs(), ruleBugs(), clockBugs(), batchBugs(), oneTakerBugs(), severalBugs(), giveBackBugs(),
 		readOnlyBugs(), expiryBugs(), keyBugs(), stateBugs(), errorBugs(), raceBugs(), raceSeveralBugs(), limiterBugs(),
-		declareBugs())
+		declareBugs(), settleBugs(), slotBugs(), calendarBugs())
 }
 
 func checkNamed(name string) check {

@@ -20,8 +20,18 @@ type sequence struct {
 	group    string
 	most     int // how many charges a request has at most
 
-	last  rule.Answer
-	times []rule.Micros // when units were charged
+	last    rule.Answer
+	times   []rule.Micros // when units were charged
+	latest  rule.Micros   // the latest moment of all
+	ids     rule.ID       // how many reservations there were
+	settled []settlement
+}
+
+// settlement is one that may be sent again.
+type settlement struct {
+	id      rule.ID
+	charges []store.Charge
+	at      rule.Micros
 }
 
 type sequenceSubject struct {
@@ -34,12 +44,12 @@ var (
 	everyOp = []rule.Op{
 		rule.Take, rule.Take, rule.Take, rule.Take, rule.Take, rule.Take,
 		rule.Take, rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.TakeUpTo,
-		rule.Peek, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset,
+		rule.Peek, rule.Peek, rule.Charge, rule.GiveBack, rule.GiveBack, rule.Reset, rule.Settle, rule.Settle, rule.Renew,
 	}
 	// givingBack is mostly corrections.
 	givingBack = []rule.Op{
 		rule.Take, rule.Take, rule.Take, rule.GiveBack, rule.GiveBack, rule.GiveBack,
-		rule.Charge, rule.Reset,
+		rule.Charge, rule.Reset, rule.Settle, rule.Settle,
 	}
 	// onlyTake is all that a SingleTaker can do.
 	onlyTake = []rule.Op{rule.Take}
@@ -64,6 +74,22 @@ func (p *pair) sequence(index int, mix []rule.Op, limits ...slidegate.Limit) *se
 	return q
 }
 
+// sequenceOf is sequence for one limit in integers.
+func (p *pair) sequenceOf(index int, mix []rule.Op, limit rule.Limit) *sequence {
+	p.t.Helper()
+	p.turnPage()
+	name := fmt.Sprintf("sequence-%d", index)
+	one, other := p.bindRule(name, limit), p.bindRule(name, variantOfRule(limit))
+	if one == nil || other == nil {
+		return nil
+	}
+	p.title = fmt.Sprintf("sequence %d", index)
+	return &sequence{
+		pair: p, random: rand.New(rand.NewPCG(p.suite.seed, uint64(index))), mix: mix, most: 1,
+		subjects: []sequenceSubject{{[]*store.Limit{one, other}, []string{"a", "b", "c"}}},
+	}
+}
+
 // play makes n requests.
 func (q *sequence) play(n int) {
 	q.t.Helper()
@@ -78,12 +104,47 @@ func (q *sequence) step(apply applyFunc) {
 	charges := q.charges()
 	q.move(charges[0])
 	op := q.mix[q.random.IntN(len(q.mix))]
-	answers := q.bothWith(apply, op, q.group, charges...)
+	answers := q.bothWithAs(apply, q.id(op, charges), op, q.group, charges...)
 	for i, answer := range answers {
 		q.last = answer
 		if answer.Granted > 0 && charges[i].Cost > 0 {
 			q.times = append(q.times, answer.At)
 		}
+	}
+	q.settleAgain()
+}
+
+// id draws the reservation that a request is part of: one of the last ones, or another.
+func (q *sequence) id(op rule.Op, charges []store.Charge) rule.ID {
+	id := q.ids - min(q.ids, rule.ID(q.random.IntN(6)))
+	if id == 0 || op == rule.Settle || q.random.IntN(3) == 0 {
+		q.ids++
+		id = q.ids
+	}
+	id *= 0x9E3779B97F4A7C15 // all bits of it count
+	q.latest = max(q.latest, q.clock.Now())
+	if op == rule.Settle {
+		for i := range charges {
+			charges[i].Used = q.cost(charges[i].Limit.Rule())
+		}
+		q.settled = append(q.settled, settlement{id, charges, q.clock.Now()})
+	}
+	return id
+}
+
+// settleAgain sends settlements again, as long as a store must know them.
+func (q *sequence) settleAgain() {
+	q.t.Helper()
+	for n := len(q.settled); n > 0 && q.random.IntN(4) == 0; n-- {
+		s := q.settled[n-1]
+		var memory rule.Micros
+		for _, charge := range s.charges {
+			memory = max(memory, charge.Limit.Rule().Memory())
+		}
+		if now := q.clock.Now(); now < s.at || q.latest >= s.at+memory && memory > 0 {
+			return
+		}
+		q.bothAs(s.id, rule.Settle, q.group, s.charges...)
 	}
 }
 
@@ -107,6 +168,9 @@ func (q *sequence) charges() []store.Charge {
 // cost draws a cost: ones, nothing, what just fits and what just does not, and more than there can be.
 func (q *sequence) cost(l *rule.Limit) int64 {
 	capacity := l.Capacity()
+	if l.Algorithm == rule.InFlight {
+		return min(1, q.random.Int64N(6))
+	}
 	var cost int64
 	switch q.random.IntN(16) {
 	case 0:
@@ -169,6 +233,14 @@ func (q *sequence) nextMoment(charge store.Charge) rule.Micros {
 			return now
 		}
 		return now + max(0, q.last.RetryAfter-rule.Micros(q.random.Int64N(2)))
+	case 18:
+		return now + max(0, q.last.NextAfter-rule.Micros(q.random.Int64N(2)))
+	case 19:
+		if l.Calendar == rule.NoPeriod {
+			return now
+		}
+		start, end := l.Bounds(now)
+		return []rule.Micros{start, end}[q.random.IntN(2)] + around
 	case 10:
 		return now + max(0, q.last.ResetAfter-rule.Micros(q.random.Int64N(2)))
 	case 11:

@@ -1,0 +1,192 @@
+package storetest
+
+import (
+	"context"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// Bugs in what outlives a request: settlements, slots, and windows that others count in.
+
+// forgettingSettlements opens stores that lose what they remember of settlements when a function says so.
+func forgettingSettlements(forget func(request *store.Request, known int) bool) Open {
+	return deciding(func(r *Reference, request *store.Request) {
+		r.mu.Lock()
+		for g, known := range r.settled {
+			if forget(request, len(known)) {
+				delete(r.settled, g)
+			}
+		}
+		r.mu.Unlock()
+		r.decide(request)
+	})
+}
+
+func settleBugs() []bug {
+	return []bug{
+		{"settles as often as it is asked", "settle", forgettingSettlements(func(*store.Request, int) bool { return true })},
+		{"forgets settlements when a key is reset", "settle", forgettingSettlements(func(request *store.Request, _ int) bool {
+			return request.Op == rule.Reset
+		})},
+		{"remembers settlements for ever", "settle", forgettingSettlements(func(_ *store.Request, known int) bool { return known == 999 })},
+		{"settles what it cannot remember", "settle", deciding(func(r *Reference, request *store.Request) {
+			if r.decide(request); request.Op == rule.Settle && request.Answers[0].Flags.Unsettled() {
+				request.Op = rule.GiveBack
+				r.decide(request)
+				request.Answers[0].Flags |= rule.Unsettled
+				request.Op = rule.Settle
+			}
+		})},
+		{"mixes up reservations", "settle", misreading(func(request *store.Request) { request.ID &= 1<<63 - 4 })},
+		{"knows a reservation by the last charge", "settle", deciding(func(r *Reference, request *store.Request) {
+			for i := range request.Charges {
+				if request.Op == rule.Settle { // one by one
+					r.decide(part(request, i))
+				}
+			}
+			if request.Op != rule.Settle {
+				r.decide(request)
+			}
+			if request.Op == rule.Settle && len(request.Charges) > 1 {
+				request.Answers[0].Flags |= rule.Repeated
+			}
+		})},
+		{"settles when nobody waits for it", "settle", plant(func(r *Reference) applyFunc {
+			return func(ctx context.Context, batch []store.Request) error {
+				if ctx.Err() != nil && batch[0].Op == rule.Settle {
+					r.decide(&batch[0])
+				}
+				return r.Apply(ctx, batch)
+			}
+		})},
+		{"says nothing of an earlier time", "settle", misanswering(func(_ rule.Op, _ store.Charge, a *rule.Answer, _ rule.Micros) {
+			a.Flags &^= rule.Repeated
+		})},
+		{"charges nothing when more was used", "settle", misreading(func(request *store.Request) {
+			for i := range request.Charges {
+				c := &request.Charges[i]
+				c.Used = min(c.Used, c.Cost)
+			}
+		})},
+		{"looks before it settles", "settle", deciding(func(r *Reference, request *store.Request) {
+			if request.Op != rule.Settle || len(request.Charges) != 1 {
+				r.decide(request)
+				return
+			}
+			peek := *request
+			peek.Op = rule.Peek
+			r.decide(&peek)
+			if request.Charges[0].Used == 28 && peek.Answers[0].Remaining == 0 { // a race that is lost
+				yield()
+				request.ID++
+				r.decide(request)
+				request.ID--
+			}
+			r.decide(request)
+		})},
+	}
+}
+
+func slotBugs() []bug {
+	ofSlots := func(request *store.Request) bool { return request.Charges[0].Limit.Rule().Algorithm == rule.InFlight }
+	return []bug{
+		{"takes a slot more when asked again", "in-flight", misreading(func() func(*store.Request) {
+			var n rule.ID
+			return func(request *store.Request) {
+				if n++; request.Op == rule.Take && ofSlots(request) {
+					request.ID += n << 20
+				}
+			}
+		}())},
+		{"frees any slot", "in-flight", misreading(func(request *store.Request) {
+			for i := range request.Charges {
+				request.Charges[i].At = rule.Oldest
+			}
+		})},
+		{"takes one ID for another", "in-flight", misreading(func(request *store.Request) { request.ID &= 1<<63 - 1 })},
+		{"renews slots that have run out", "in-flight", misreading(func(request *store.Request) {
+			if request.Op == rule.Renew {
+				request.Op = rule.Take
+			}
+		})},
+		{"does not renew", "in-flight", notDoing(rule.Renew)},
+		{"keeps slots a little longer", "in-flight", preparing(func(r *Reference, _ *rule.Limit, address string, _ rule.Micros) {
+			state := r.states[address].Clone()
+			for i := range state.Slots {
+				if state.Slots[i].Renewed%2 == 0 {
+					state.Slots[i].Renewed++
+				}
+			}
+			r.states[address] = state
+		})},
+		{"admits more at once than there are", "in-flight", deciding(func(r *Reference, request *store.Request) {
+			if !ofSlots(request) || request.Op != rule.Take || len(request.Charges) > 1 {
+				r.decide(request)
+				return
+			}
+			peek := *request
+			peek.Op = rule.Peek
+			r.decide(&peek)
+			yield()
+			if peek.Answers[0].Allowed {
+				peek.Op = rule.Charge
+				r.decide(&peek)
+				request.Answers[0] = peek.Answers[0]
+			}
+		})},
+		{"holds slots of refused requests", "in-flight", deciding(func(r *Reference, request *store.Request) {
+			for i := range request.Charges {
+				r.decide(part(request, i))
+			}
+		})},
+	}
+}
+
+// notDoing opens stores that answer an operation rightly and do not do it.
+func notDoing(op rule.Op) Open {
+	return deciding(func(r *Reference, request *store.Request) {
+		r.mu.Lock()
+		before := map[string]rule.State{}
+		for name, state := range r.states {
+			before[name] = state.Clone()
+		}
+		r.decideLocked(request, r.clock.Now())
+		if request.Op == op {
+			r.states = before
+		}
+		r.mu.Unlock()
+	})
+}
+
+func calendarBugs() []bug {
+	reading := func(change func(l *rule.Limit)) Open {
+		return misreading(func(request *store.Request) {
+			for i, charge := range request.Charges {
+				if l := *charge.Limit.Rule(); l.Calendar != rule.NoPeriod {
+					change(&l)
+					bound := charge.Limit
+					request.Charges[i].Limit = store.Bind(bound.Namespace(), bound.Name(), bound.Label(), l)
+				}
+			}
+		})
+	}
+	return []bug{
+		{"knows no zones", "calendar", reading(func(l *rule.Limit) { l.Zone = "UTC" })},
+		{"knows no daylight saving", "calendar", reading(func(l *rule.Limit) {
+			if l.Zone == "Europe/Berlin" {
+				l.Zone = "Etc/GMT-1"
+			}
+		})},
+		{"takes a month for 30 days", "calendar", reading(func(l *rule.Limit) {
+			if l.Calendar == rule.Month {
+				*l = rule.Limit{Algorithm: rule.FixedWindow, Quota: l.Quota, CountDenied: l.CountDenied, Window: 30 * 86_400_000_000}
+			}
+		})},
+		{"goes back to the old period", "calendar", preparing(func(r *Reference, l *rule.Limit, address string, now rule.Micros) {
+			if state := r.states[address]; l.Calendar != rule.NoPeriod && len(state.Counts) > 0 && state.Start > now {
+				delete(r.states, address)
+			}
+		})},
+	}
+}
