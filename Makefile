@@ -91,6 +91,10 @@ history: deps ## a minute each of Redis and PostgreSQL with kills and cuts, chec
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
 
+.PHONY: ports
+ports: deps ## 100,000 random decisions and more each on Redis and PostgreSQL, compared with the rule; some minutes
+	$(GO) test ./test/redisstore ./test/pgstore -run 'ScriptIsTheRule|FunctionsAreTheRule' -v -count 1 -timeout 30m -args -rapid.checks=500
+
 postgres-versions: deps ## the tests of the PostgreSQL store on 13 to 18, each installed from npm into a temporary folder
 	@tools/deps node
 	@tools/postgres-versions

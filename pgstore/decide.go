@@ -19,18 +19,27 @@ const (
 	bounds      = 18 // where those of a calendar begin
 )
 
+// Whether decide2 locks all rows of a call together.
+const (
+	lockNone    = iota // each is written on condition that it has not changed
+	lockToWrite        // if anything is to be written, and then all is decided again
+	lockFirst          // before anything is read
+)
+
 var errOutside = errors.New("pgstore: the server's clock jumped to another period of a calendar between two calls: try again")
 
 // plan writes a batch as decide2 reads it, or as single2 does if it is for that.
 func (t *trip) plan(s *Store, batch []store.Request) (single bool) {
-	locked, stride := int64(0), plainStride
+	locked, stride := int64(lockNone), plainStride
 	for i := range t.parts {
 		a := &t.parts[i]
 		r := &batch[a.request]
 		t.addresses = append(t.addresses, a.address)
 		l := r.Charges[a.of].Limit.Rule()
-		if memory, _ := memoOf(r); a.of > 0 || memory > 0 {
-			locked = 1
+		if memory, _ := memoOf(r); memory > 0 {
+			locked = lockFirst
+		} else if a.of > 0 {
+			locked = max(locked, lockToWrite)
 		}
 		if r.Op == rule.Settle || l.Algorithm == rule.InFlight || l.Calendar != rule.NoPeriod {
 			stride = longStride
@@ -52,7 +61,7 @@ func (t *trip) plan(s *Store, batch []store.Request) (single bool) {
 		}
 		t.planBounds(batch, now)
 	}
-	if len(t.parts) == 1 && locked == 0 {
+	if len(t.parts) == 1 && locked == lockNone {
 		t.args = append(t.args, t.addresses[0], t.numbers)
 		return true
 	}

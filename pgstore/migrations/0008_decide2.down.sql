@@ -9,4 +9,3 @@ DROP FUNCTION IF EXISTS {schema}.{prefix}request2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}apply2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}settle2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}take_all2;
-DROP FUNCTION IF EXISTS {schema}.{prefix}admits2;

@@ -1,15 +1,3 @@
--- Whether a cost passes. A slot that its reservation holds already is not another one.
-CREATE OR REPLACE FUNCTION {schema}.{prefix}admits2(it {schema}.{prefix}item2) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE
-AS $admits2$
-BEGIN
-  IF it.cost <= it.room AND it.cost <= (CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END) THEN
-    RETURN true;
-  END IF;
-  RETURN it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NOT NULL;
-END
-$admits2$;
-
 -- A take of several charges: all of them, or none.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}take_all2(items {schema}.{prefix}item2[]) RETURNS {schema}.{prefix}item2[]
 LANGUAGE plpgsql IMMUTABLE
@@ -21,7 +9,8 @@ DECLARE
 BEGIN
   FOR i IN 1 .. cardinality(items) LOOP
     it := items[i];
-    it.allowed := {schema}.{prefix}admits2(it);
+    it.allowed := it.cost <= it.room AND it.cost <= CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END
+      OR it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NOT NULL; -- a slot that it holds is not another one
     every := every AND it.allowed;
     items[i] := it;
   END LOOP;
@@ -75,7 +64,8 @@ DECLARE
   moved CONSTANT boolean := it.moved AND op <> 5;
 BEGIN
   IF op = 2 THEN -- peek
-    it.allowed := {schema}.{prefix}admits2(it);
+    it.allowed := it.cost <= it.room AND it.cost <= CASE it.algorithm WHEN 3 THEN it.burst ELSE it.quota END
+      OR it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NOT NULL; -- a slot that it holds is not another one
     RETURN it;
   ELSIF op = 7 THEN -- renew
     IF it.algorithm = 4 AND {schema}.{prefix}slot2(it.more, it.live, it.id) IS NULL THEN
@@ -319,26 +309,28 @@ $outside2$;
 -- Decides any requests in order, each over one or more charges.
 -- addresses: of the rows, each once, in order
 -- numbers:   the time or -1 for the server's, 1 or 2 to set synchronous_commit off or on, the number of charges, 1 if all rows must be locked
---            before anything is decided for good, and how many numbers each charge has: 14, or 22. Then for every charge the place
---            of its address, counted from 1, the operation, how many charges its request still has, and what load2 reads. The
+--            before anything is decided for good and 2 if before anything is read, and how many numbers each charge has: 14, or 22. Then for
+--            every charge the place of its address, counted from 1, the operation, how many charges its request still has, and what load2 reads. The
 --            last eight are what was used, the reservation, how long a settlement is remembered (0 if it need not be), how many are, and
 --            where four periods of a calendar start, 0 if there is none
 -- returns:   for every charge what tell2 tells; or -1 and the time, if it is not within the periods of a calendar
 --
 -- How writers do not get in each other's way is said in 0002_take.sql. A request over several keys is decided by all of them, so
--- it cannot be tried again for some: all keys of the call are locked before it is decided for good. So they are for a settlement, which
--- also writes the row of its first address: at every isolation level, two that settle the same reservation meet there.
+-- it cannot be tried again for some: all keys of the call are locked before it is decided for good. For a settlement they are locked before
+-- anything is read, so that what is remembered and the counts are of the same moment. It also writes the row of its first address: at
+-- every isolation level, two that settle the same reservation meet there.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}decide2(addresses text[], numbers bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 AS $decide2$
 DECLARE
-  several CONSTANT boolean := numbers[4] = 1;
+  several CONSTANT boolean := numbers[4] > 0;
   stride CONSTANT int := numbers[5];
   rows {schema}.{prefix}row2[];
   items {schema}.{prefix}item2[];
   it {schema}.{prefix}item2;
   replies text[] := '{}'; -- an array of bigint cannot hold arrays of several lengths
   again boolean := false;
+  locking boolean := numbers[4] = 2;
   changed boolean[];
   tried boolean[];
   ours boolean[]; -- written by this very call
@@ -348,6 +340,16 @@ DECLARE
   o int; a int; n int; written int; wanted int; first int;
 BEGIN
   LOOP
+    IF locking THEN
+      IF numbers[2] > 0 THEN
+        PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
+      END IF;
+      INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address)
+      SELECT (random() * 9007199254740991)::bigint, 0, NULL, 0, 0, u.address FROM unnest(addresses) u(address)
+      ON CONFLICT (address) DO UPDATE SET expires = t.expires WHERE false;
+      locking := false;
+      again := true;
+    END IF;
     SELECT array_agg(ROW(
       coalesce(t.version, (random() * 9007199254740991)::bigint - 1), coalesce(t.expires, 0), t.start, coalesce(t.current, 0),
       coalesce(t.previous, 0), u.address, t.more, t.format
@@ -373,7 +375,6 @@ BEGIN
 
     o := 6;
     first := 1;
-    wanted := 0;
     WHILE first <= numbers[3] LOOP
       n := numbers[o + 2];
       a := numbers[o];
@@ -388,8 +389,6 @@ BEGIN
           SELECT r.flags, r.back INTO flags, back
           FROM {schema}.{prefix}recall2(addresses[a], numbers[o + 15], numbers[o + 16], numbers[o + 17], now) r;
           IF flags = 0 THEN
-            wanted := 1;
-            EXIT WHEN NOT again; -- it will be written, so it has to be decided again anyway
             changed[a] := true;
           END IF;
         END IF;
@@ -416,19 +415,14 @@ BEGIN
       END LOOP;
     END LOOP;
 
-    wanted := greatest(wanted, cardinality(array_positions(changed, true)));
-    IF wanted = 0 THEN
-      EXIT;
+    wanted := cardinality(array_positions(changed, true));
+    EXIT WHEN wanted = 0;
+    IF several AND NOT again THEN
+      locking := true;
+      CONTINUE;
     END IF;
     IF numbers[2] > 0 THEN
       PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
-    END IF;
-    IF several AND NOT again THEN
-      INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address)
-      SELECT (random() * 9007199254740991)::bigint, 0, NULL, 0, 0, u.address FROM unnest(addresses) u(address)
-      ON CONFLICT (address) DO UPDATE SET expires = t.expires WHERE false;
-      again := true;
-      CONTINUE;
     END IF;
     INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address, more, format)
     SELECT u.version + 1, u.expires, u.start, u.current, u.previous, u.address, u.more, u.format

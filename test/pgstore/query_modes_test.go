@@ -18,8 +18,10 @@ import (
 	"github.com/slidegate/slidegate/test/porttest"
 )
 
-// exercise asks a store something by each of its ways, and compares the answers with the rule's. The keys are such that they would
-// show if one were written into a statement carelessly.
+// oddKeys are such that they would show if one were written into a statement carelessly.
+var oddKeys = []string{"", `"`, `\`, `'; --`, "{a,b}", "NULL", "$1", "\x00\xff", "é"}
+
+// exercise asks a store something by each of its ways, and compares the answers with the rule's.
 func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 	t.Helper()
 	var st *pgstore.Store
@@ -32,6 +34,8 @@ func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 	for _, limit := range porttest.Kinds() {
 		limits = append(limits, bind(t, t.Name(), limit))
 	}
+	slots := bindRule(t, t.Name(), "slots", rule.Limit{Algorithm: rule.InFlight, Quota: 2, Window: 3600e6})
+	month := bindRule(t, t.Name(), "month", rule.Limit{Calendar: rule.Month, Zone: "Europe/Berlin", Quota: 1000})
 	compare := func() {
 		t.Helper()
 		if err := w.Compare(); err != nil {
@@ -39,7 +43,7 @@ func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 		}
 	}
 	for round := range 3 {
-		for _, key := range []string{"", `"`, `\`, `'; --`, "{a,b}", "NULL", "$1", "\x00\xff", "é"} {
+		for _, key := range oddKeys[:len(oddKeys)-3*round] { // some once, some again and again
 			w.Now += 1_000_001
 			w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: key, Cost: 1}) // one
 			compare()
@@ -53,6 +57,13 @@ func exercise(t *testing.T, open func(opts pgstore.Options) *pgstore.Store) {
 			}
 			w.Ask(rule.TakeUpTo, "", several...)
 			w.Ask(rule.GiveBack, "", several[round:]...)
+			compare()
+			id := store.IDOf(fmt.Sprint(key, round))
+			several = append(several, store.Charge{Limit: slots, Key: key, Cost: 1}, store.Charge{Limit: month, Key: key, Cost: 5, Used: 3})
+			w.AskAs(id, rule.Take, "", several...)
+			w.AskAs(id, rule.Renew, "", several...)
+			w.AskAs(id, rule.Settle, "", several...)
+			w.AskAs(id, rule.Settle, "", several...)
 			compare()
 		}
 		w.Ask(rule.Take, "", store.Charge{Limit: limits[0], Key: "x", Cost: 1})
