@@ -92,6 +92,9 @@ func (s *Store) takeWide(w *wideSegment, p *plan, h uint64, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	t := p.table
+	if p.limit.Algorithm == rule.InFlight { // whose slots belong to somebody
+		return s.takeOneLocked(p, h, cost)
+	}
 	w.mu.Lock()
 	i := w.find(t, h)
 	if w.dead || i < 0 {
