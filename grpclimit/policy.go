@@ -26,7 +26,8 @@ type Policy struct {
 	// ShareEmptyKey has all calls with an empty Key share it, instead of counting them by address, and takes keys that begin
 	// with "address:" as they are. Global needs no such word, and clients share the empty key anyway.
 	ShareEmptyKey bool
-	// Limits are what every key faces, all at once; if empty, the limiter's own.
+	// Limits are what every key faces, all at once; if empty, the limiter's own. A call holds a slot of an in-flight limit from its
+	// admission until its handler has returned, and on a client until it has ended.
 	Limits []slidegate.Limit
 	// Plan returns the limits of one call, for clients with different plans: policy.Limits, policy.Unlimited or
 	// policy.Refused. The zero Plan, and a nil func, mean Limits.
@@ -72,6 +73,7 @@ type compiled struct {
 	service string // "/package.Service/" if Match means all of its methods
 	listed  bool   // the client's address is needed for a list
 	address Key    // counts where a client has no name; nil if clients need none
+	slots   bool   // it has an in-flight limit
 }
 
 // newPolicy compiles a policy, or says what is wrong with it. The key is a server's for clients without a name, and nil on a
@@ -173,5 +175,5 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.P
 
 // alone reports whether a policy can be decided without a request to put together.
 func (p *compiled) alone(d *decider) bool {
-	return !p.Shadow && p.CostAfter == nil && d.group == nil && (p.Candidate == nil || d.onDecision == nil)
+	return !p.Shadow && !p.slots && p.CostAfter == nil && d.group == nil && (p.Candidate == nil || d.onDecision == nil)
 }
