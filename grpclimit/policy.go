@@ -39,7 +39,7 @@ type Policy struct {
 	// CostAfter returns the actual cost of a call, known once it has ended; nil leaves it at Cost. The difference is given
 	// back or charged, beyond the quota if need be: under Shadow and for a Candidate too. It must not be negative. With a
 	// CostAfter, a Cost of 0 is not a peek but means that all is paid afterwards: the call is refused while more than the
-	// quota is used. Messages of a stream are not settled, nor is a stream that a client leaves before its end.
+	// quota is used, or all of it if the limit is a sliding log. Messages of a stream are not settled, nor is a stream that a client leaves before its end.
 	CostAfter func(ctx context.Context, method string, result Result) int64
 	// Overrides are other limits for some keys, Allow and Deny lists of clients by key and by address: see policy.Policy. A
 	// client on the deny list is refused with PERMISSION_DENIED.
