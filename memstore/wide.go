@@ -102,7 +102,11 @@ func (s *Store) takeWide(w *wideSegment, p *plan, h uint64, cost int64) (
 		return s.takeOneLocked(p, h, cost)
 	}
 	var state rule.State
-	w.load(t, i, &state)
+	if p.limit.Algorithm == rule.SlidingLog { // the commonest: what load would do, without the rest
+		state.Log = rule.LogFrom(rule.Micros(w.words[i]), w.rings[i])
+	} else {
+		w.load(t, i, &state)
+	}
 	a, changed := p.limit.TakeOne(&state, s.now(), cost)
 	if changed {
 		w.store(t, i, &state)
