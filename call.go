@@ -184,8 +184,8 @@ func (c *call) checkSlots(op rule.Op) error {
 }
 
 func errSlots() error {
-	return fmt.Errorf("slidegate: %w: slots of an in-flight limit are held until they are released; use Acquire or Reserve, and Release",
-		ErrUnsupported)
+	return fmt.Errorf("slidegate: %w: slots of an in-flight limit are held until they are released; "+
+		"use Acquire or Reserve, and Release", ErrUnsupported)
 }
 
 // apply sends the request to the store once. The answers stay in c until end.

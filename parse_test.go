@@ -120,7 +120,7 @@ func TestParseLimitRefusesRates(t *testing.T) {
 		"50 in-flight ttl=1us":     "ttl:",
 		"50/1m in-flight":          "write 50 in-flight ttl=1m",
 		"50/1m in-flight ttl=5s":   "window:",
-		"50/month in-flight":       "window:",
+		"50/month in-flight":       "window: an in-flight limit has a time to live in its place; write 50 in-flight ttl=30s",
 		"50/1m ttl=5s":             "write 50 in-flight ttl=5s",
 		"100/0s":                   "window:",
 		"100/-1m":                  "window:",

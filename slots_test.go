@@ -188,6 +188,20 @@ func TestSlotsNeedAReservation(t *testing.T) {
 	})
 }
 
+// Waiting for a slot is refused at once, and not when the other limits have something left.
+func TestWaitDoesNotWaitForSlots(t *testing.T) {
+	rate := slidegate.Limit{Name: "rate", Quota: 5, Window: time.Minute, CountDenied: true}
+	limiter := newLimiter(t, newReference(), rate, slidegate.Slots(2, time.Minute))
+	if _, err := limiter.For(claim(rate, "k", 5)).Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := limiter.Wait(ctx, "k"); !errors.Is(err, slidegate.ErrUnsupported) {
+		t.Errorf("got %v, want ErrUnsupported", err)
+	}
+}
+
 func TestSlotErrors(t *testing.T) {
 	slots := slidegate.Slots(5, time.Minute)
 	limiter := newPerCall(t, newReference())
