@@ -305,7 +305,7 @@ func TestWebsocketsKeepTheirSlot(t *testing.T) {
 		},
 	}))(t)
 	h := &held{play: &play{t: t, limits: limits}}
-	h.server = httptest.NewServer(limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { h.hijack(t, w, false) })))
+	h.server = httptest.NewServer(h.counted(limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { h.hijack(t, w, false) }))))
 	defer h.server.Close()
 	conn := h.dial(t)
 	<-enough

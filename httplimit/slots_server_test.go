@@ -27,7 +27,7 @@ func pass(context.Context, *store.Request) error { return nil }
 type held struct {
 	*play
 	server *httptest.Server
-	conns  sync.WaitGroup // that handlers have taken over
+	conns  sync.WaitGroup // requests, and the connections that handlers have taken over
 }
 
 // newHeld serves a handler on loopback under a limit of n slots for all clients, in a store with so many round trips.
@@ -53,11 +53,21 @@ func newHeld(t *testing.T, n int64, trips int, handler func(h *held, w http.Resp
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.server = httptest.NewUnstartedServer(h.limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler(h, w, r) })))
+	limited := h.limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler(h, w, r) }))
+	h.server = httptest.NewUnstartedServer(h.counted(limited))
 	h.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handlers that panic
 	h.server.Start()
 	t.Cleanup(h.server.Close)
 	return h
+}
+
+// counted counts the requests to a handler: a server does not wait for those whose connections were taken over.
+func (h *held) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.conns.Add(1)
+		defer h.conns.Done()
+		next.ServeHTTP(w, r)
+	})
 }
 
 // hijack takes over a connection and reads from it until the client closes it, or closes it at once.
