@@ -22,7 +22,7 @@ func TestCountsOutgrowTheirWord(t *testing.T) {
 		{Quota: 5000, Window: time.Millisecond}, // a packed count of a millisecond ends at 4095
 		{Quota: 5000, Window: time.Millisecond, Overlap: slidegate.OverlapDown},
 		{Quota: 5000, Window: time.Millisecond, Overlap: slidegate.OverlapWhole, CountDenied: true},
-		{Quota: 20, Window: time.Millisecond, CountDenied: true}, // outgrown by refusals alone
+		{Quota: 20, Window: time.Millisecond, Algorithm: slidegate.SlidingWindow, CountDenied: true}, // outgrown by refusals alone
 		{Quota: 1 << 50, Window: time.Hour},
 		{Quota: 1 << 50, Window: time.Hour, Algorithm: slidegate.FixedWindow},
 		{Quota: 1 << 30, Window: 5 * 366 * 24 * time.Hour},

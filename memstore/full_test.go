@@ -18,14 +18,14 @@ import (
 // limitsOfAllForms are limits of every form in which state is kept.
 func limitsOfAllForms(quota int64) []slidegate.Limit {
 	return []slidegate.Limit{
-		{Quota: quota, Window: time.Minute},
+		{Quota: quota, Window: time.Minute, Algorithm: slidegate.SlidingWindow},
 		{Quota: quota, Window: time.Minute, Algorithm: slidegate.FixedWindow},
 		{Quota: quota, Window: time.Minute, Overlap: slidegate.OverlapWhole},
 		{Quota: quota, Window: time.Minute, Anchor: slidegate.AnchorFirst, Overlap: slidegate.OverlapWhole},
 		{Quota: quota, Window: time.Minute, Segments: 6},
 		{Quota: quota, Window: time.Minute, Algorithm: slidegate.SlidingLog},
 		{Quota: quota, Window: time.Minute, Algorithm: slidegate.TokenBucket},
-		{Quota: quota, Window: time.Minute, CountDenied: true},
+		{Quota: quota, Window: time.Minute, Algorithm: slidegate.SlidingWindow, CountDenied: true},
 		{Quota: quota << 30, Window: time.Millisecond}, // too large to be packed
 	}
 }
@@ -127,8 +127,8 @@ func TestFlood(t *testing.T) {
 func TestPlansShareAFullStore(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{MaxKeys: 1, Now: clock.Now})
-	free := newLimiter(t, store, slidegate.PerMinute(3))
-	pro := testkit.Must(free.With(slidegate.PerMinute(1000)))(t)
+	free := newLimiter(t, store, sliding(3, time.Minute))
+	pro := testkit.Must(free.With(sliding(1000, time.Minute)))(t)
 	for i := range 50 {
 		allow(t, free, fmt.Sprint("free", i), 3)
 	}
@@ -145,7 +145,7 @@ func TestPlansShareAFullStore(t *testing.T) {
 func TestRefuseWhenFull(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{MaxKeys: 1, RefuseWhenFull: true, Now: clock.Now})
-	limiter := newLimiter(t, store, slidegate.PerMinute(3))
+	limiter := newLimiter(t, store, sliding(3, time.Minute))
 	var full error
 	for i := 0; i < 5000 && full == nil; i++ {
 		_, full = limiter.Allow(context.Background(), fmt.Sprint(i))

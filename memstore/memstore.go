@@ -1,6 +1,6 @@
 // Package memstore keeps the state of limits in the memory of the process: no server, no allocation per decision, a
-// bounded number of keys, and nothing per key for the garbage collector to look at, except in sliding logs. It is the
-// store to begin with, and the one that others fall back to.
+// bounded number of keys, and nothing per key for the garbage collector to look at, except in sliding logs and in-flight
+// limits. It is the store to begin with, and the one that others fall back to.
 package memstore
 
 import (
@@ -22,8 +22,13 @@ type Options struct {
 	// the most is 2^30.
 	//
 	// Memory grows with the keys that are there, from 16 KB up to 40 bytes times MaxKeys for sliding windows of one segment
-	// and for fixed windows, 80 where their counts are too large to be packed, 60 for token buckets, 20 times (segments + 3)
-	// for windows of more segments, and for sliding logs 60 and 4 to 8 for each unit in use.
+	// and for fixed windows, 80 where their counts are too large to be packed, 60 for windows of the calendar, 100 for token
+	// buckets, 20 times (segments + 3) for windows of more segments, for sliding logs 60 and 4 to 8 for each unit in use, and
+	// for in-flight limits 80 and 16 to 64 for each slot that is held.
+	//
+	// MaxKeys is also how many settlements of reservations are remembered at once, at least 4,096; each takes 100 to 150 bytes,
+	// and 8 more for each limit. One is remembered for one to two times as long as the units of its limits count. When they are
+	// that many, another one changes nothing, and its answer says Unsettled.
 	//
 	// When all places for a new key are held by live ones, it takes the place of the least-used one and begins with the
 	// counts of what was forgotten, so a flood of new keys can only ever cause refusals, and the answer says Inherited.

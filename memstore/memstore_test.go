@@ -26,6 +26,11 @@ func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *sli
 	return testkit.Must(slidegate.New(store, limits...))(t)
 }
 
+// sliding returns a sliding window of one segment, the form of state that is decided about without a lock.
+func sliding(quota int64, window time.Duration) slidegate.Limit {
+	return slidegate.Limit{Quota: quota, Window: window, Algorithm: slidegate.SlidingWindow}
+}
+
 // newPlan returns a limiter of one limit that may share the counts of others.
 func newPlan(t testing.TB, store store.Store, limit slidegate.Limit) *slidegate.Limiter {
 	t.Helper()
@@ -69,7 +74,7 @@ func TestMaxShapes(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	ctx := context.Background()
 	for _, limit := range []slidegate.Limit{
-		slidegate.PerMinute(5),
+		sliding(5, time.Minute),
 		slidegate.PerMinute(1_000_000),
 		{Quota: 5, Window: time.Minute, Segments: 60},
 		{Quota: 5, Window: time.Minute, Algorithm: slidegate.SlidingLog},
@@ -94,7 +99,7 @@ func TestNoAllocations(t *testing.T) {
 // it at the same time.
 func TestGrowthUnderLoad(t *testing.T) {
 	for _, limit := range []slidegate.Limit{
-		slidegate.PerHour(1),
+		sliding(1, time.Hour),
 		{Quota: 1, Window: time.Hour, Algorithm: slidegate.TokenBucket},
 		{Quota: 1 << 40, Window: time.Hour}, // of which every request takes all: not to be packed
 	} {
@@ -129,7 +134,7 @@ func TestGrowthUnderLoad(t *testing.T) {
 // Every default store is a new one, empty and usable.
 func TestNewDefault(t *testing.T) {
 	for range 2 {
-		limiter := newLimiter(t, memstore.NewDefault(), slidegate.PerHour(1))
+		limiter := newLimiter(t, memstore.NewDefault(), sliding(1, time.Hour))
 		if d, err := limiter.Allow(t.Context(), "k"); err != nil || !d.Allowed {
 			t.Errorf("the first request on a new store: %+v, %v", d, err)
 		}

@@ -3,15 +3,15 @@ package memstore_test
 import (
 	"context"
 	"testing"
+	"time"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
 )
 
 // A request that finds a segment gone looks for it again until it is there: that says nothing about the number of shapes.
 func TestSplitsAreNotShapes(t *testing.T) {
 	st := open(t, memstore.Options{})
-	l := newLimiter(t, st, slidegate.PerMinute(5))
+	l := newLimiter(t, st, sliding(5, time.Minute))
 	allow(t, l, "key", 1)
 	lock, thaw := st.Freeze(l.Bound()[0])
 	done := make(chan error, 1)

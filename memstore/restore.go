@@ -2,10 +2,7 @@ package memstore
 
 import (
 	"bufio"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash"
 	"hash/crc32"
 	"io"
 
@@ -15,18 +12,21 @@ import (
 // Restore returns a store that goes on from a snapshot. Time that has passed since counts as passed. What does not
 // fit a smaller MaxKeys is treated as live keys in a full store are: what is forgotten is inherited. There may be more
 // shapes in it than MaxShapes, and those that nobody asks for do not count. Bytes after the end of the snapshot are an error.
+//
+// Snapshots of earlier versions are read too. What their token buckets lack is known only by when they are full, and counts at
+// the rate of the limit that next asks for the key.
 func Restore(r io.Reader, opts Options) (*Store, error) {
 	s, err := newStore(opts)
 	if err != nil {
 		return nil, err
 	}
 	d := &decoder{r: bufio.NewReader(r), sum: crc32.New(checksums)}
-	if got := d.bytes(len(magic)); d.err == nil && string(got) != magic {
-		return nil, fmt.Errorf("%w: it begins with %q", ErrSnapshot, got)
+	if err := d.begin(); err != nil {
+		return nil, err
 	}
 	copy(s.key[:], d.bytes(len(s.key)))
 	d.int() // when it was taken; the states have their own times
-	records, err := d.records(s)
+	records, settlements, err := d.records(s)
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +35,7 @@ func Restore(r io.Reader, opts Options) (*Store, error) {
 		return nil, err
 	}
 	restoreAll(records)
+	s.settlements.restore(settlements)
 	return s, nil
 }
 
@@ -56,7 +57,8 @@ type record struct {
 	floor bool
 	hash  uint64 // of the key; of a floor, the first hash of its segment
 	depth uint   // of the floor's segment
-	set   int    // of the floor
+	set   int    // of the floor,
+	sets  int    // and how many its segment had
 }
 
 // restore puts a record where decisions will find it. A floor goes to every segment that has hashes it covers.
@@ -65,8 +67,19 @@ func (r *record) restore() {
 		r.restoreAt(r.hash)
 		return
 	}
-	// Any hash will do that belongs to the set.
-	low := max(reserved, (uint64(r.set)<<32+uint64(r.table.sets)-1)/uint64(r.table.sets))
+	// The sets may have been cut otherwise when the floor was saved: it goes to every one that has a part of what it covers.
+	first, _ := setOf(firstIn(r.set, r.sets), r.table.sets)
+	last, _ := setOf(firstIn(r.set+1, r.sets)-1, r.table.sets)
+	for set := first; set <= last; set++ {
+		r.restoreFloor(max(reserved, firstIn(int(set), r.table.sets)))
+	}
+}
+
+// firstIn returns the lower half of the first hash that belongs to a set.
+func firstIn(set, sets int) uint64 { return (uint64(set)<<32 + uint64(sets) - 1) / uint64(sets) }
+
+// restoreFloor puts a floor into the set that low belongs to, in every segment that it covers.
+func (r *record) restoreFloor(low uint64) {
 	for at, end := r.hash, r.hash+1<<(64-r.depth)-1; ; {
 		depth := r.table.segment(at).header().depth
 		r.restoreAt(at | low)
@@ -128,94 +141,8 @@ func (r *record) putFloor(c *claim, now rule.Micros) {
 		return
 	}
 	c.segment.set(r.table, c.slot, floorHash, &floor)
-	c.segment.header().floors |= 1 << r.set
+	c.segment.header().floors |= 1 << (c.slot / setSlots)
 	c.slot = -1
-}
-
-// decoder reads what encoder wrote. After the first error it returns zeros.
-type decoder struct {
-	r   *bufio.Reader
-	sum hash.Hash32
-	err error
-}
-
-func (d *decoder) bytes(n int) []byte {
-	b := make([]byte, n)
-	if d.err == nil {
-		_, d.err = io.ReadFull(d.r, b)
-	}
-	d.sum.Write(b)
-	return b
-}
-
-// ReadByte makes the decoder an io.ByteReader of what counts for the checksum.
-func (d *decoder) ReadByte() (byte, error) {
-	b, err := d.r.ReadByte()
-	if err == nil {
-		d.sum.Write([]byte{b})
-	}
-	return b, err
-}
-
-func (d *decoder) int() int64 {
-	if d.err != nil {
-		return 0
-	}
-	n, err := binary.ReadVarint(d)
-	d.err = err
-	return n
-}
-
-// records reads all records that are still live, and checks the sum that follows them.
-func (d *decoder) records(s *Store) ([]record, error) {
-	var all []record
-	var t *table // of the last shape; it holds nothing yet
-	now := s.now()
-	for kind := d.int(); kind != recordEnd || d.err != nil; kind = d.int() {
-		var err error
-		switch {
-		case d.err != nil:
-			err = fmt.Errorf("%w: %w", ErrSnapshot, d.err)
-		case kind == recordShape:
-			t, err = d.table(s)
-		case (kind == recordKey || kind == recordFloor) && t != nil:
-			r := record{table: t, floor: kind == recordFloor}
-			if err = d.slot(&r); err == nil && t.limit.Expires(&r.state) > now {
-				all = append(all, r)
-			}
-		default:
-			err = fmt.Errorf("%w: unknown record %d", ErrSnapshot, kind)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return all, d.end()
-}
-
-// end checks the sum that follows the records, and that nothing follows the sum.
-func (d *decoder) end() error {
-	want := d.sum.Sum32()
-	if got := binary.LittleEndian.Uint32(d.bytes(4)); d.err != nil || got != want {
-		return errors.Join(ErrSnapshot, errors.New("the checksum is wrong or missing"), d.err)
-	}
-	switch _, err := d.r.ReadByte(); {
-	case err == nil:
-		return fmt.Errorf("%w: there are bytes after its end", ErrSnapshot)
-	case !errors.Is(err, io.EOF):
-		return fmt.Errorf("%w: %w", ErrSnapshot, err)
-	}
-	return nil
-}
-
-// table reads a shape, and describes its table without making it.
-func (d *decoder) table(s *Store) (*table, error) {
-	algorithm, anchor, segments, window := d.int(), d.int(), d.int(), d.int()
-	shape := rule.Shape{Algorithm: rule.Algorithm(algorithm), Anchor: rule.Anchor(anchor), Segments: int(segments), Window: rule.Micros(window)}
-	if limit, err := shape.Limit().Normalize(); d.err != nil || err != nil || limit.Shape() != shape {
-		return nil, errors.Join(ErrSnapshot, fmt.Errorf("impossible shape %v", shape), d.err)
-	}
-	return describeTable(s, shape), nil
 }
 
 // placeIn makes the tables that records need.
@@ -232,57 +159,4 @@ func placeIn(s *Store, records []record) error {
 		r.table = s.addTable(shape)
 	}
 	return nil
-}
-
-func (d *decoder) slot(r *record) error {
-	if r.floor {
-		r.set, r.depth = int(d.int()), uint(d.int())
-	}
-	r.hash = binary.LittleEndian.Uint64(d.bytes(8))
-	d.state(r.table, &r.state)
-	switch {
-	case d.err != nil:
-		return fmt.Errorf("%w: %w", ErrSnapshot, d.err)
-	case r.floor && (r.set < 0 || r.set >= r.table.sets || r.depth > maxDepth):
-		return fmt.Errorf("%w: a floor lies outside of its table", ErrSnapshot)
-	case !r.floor && r.hash < reserved:
-		return fmt.Errorf("%w: a reserved hash", ErrSnapshot)
-	}
-	return nil
-}
-
-func (d *decoder) state(t *table, s *rule.State) {
-	switch t.shape.Algorithm {
-	case rule.SlidingLog:
-		n := d.int()
-		d.check(n >= 0 && n <= rule.MaxLogQuota)
-		var times []rule.Micros
-		at := rule.Micros(0)
-		for i := int64(0); i < n && d.err == nil; i++ {
-			at += rule.Micros(d.int())
-			// A clock that was set back to just after the epoch leaves times before it.
-			d.check(at > -t.shape.Window && at <= rule.MaxNow && (i == 0 || at >= times[i-1] && at-times[0] < t.shape.Window))
-			times = append(times, at)
-		}
-		if d.err == nil {
-			s.Log = rule.LogOf(times, t.shape.Window, rule.MaxLogQuota)
-		}
-	case rule.TokenBucket:
-		s.Start, s.Rest = rule.Micros(d.int()), d.int()
-		d.check(s.Start >= rule.Absent && s.Start <= 2*rule.MaxNow && s.Rest >= 0 && s.Rest <= rule.MaxQuota)
-	default:
-		s.Start = rule.Micros(d.int())
-		d.check(s.Start >= 0 && s.Start <= rule.MaxNow)
-		for range t.limit.Parts() {
-			count := d.int()
-			d.check(count >= 0 && count <= rule.MaxQuota)
-			s.Counts = append(s.Counts, count)
-		}
-	}
-}
-
-func (d *decoder) check(ok bool) {
-	if d.err == nil && !ok {
-		d.err = errors.New("a number is out of range")
-	}
 }

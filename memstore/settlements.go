@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 
@@ -175,4 +176,54 @@ func (d *settlementShard) dropExpired(now rule.Micros) {
 		}
 	}
 	d.added, d.dropAt = 0, max(firstDrop, len(d.known))
+}
+
+// savedSettlement is one settlement of a snapshot.
+type savedSettlement struct {
+	key     settlementKey
+	expires rule.Micros
+	back    []int64
+}
+
+// snapshot writes all settlements that have not expired. No lock is held while they are written.
+func (m *settlements) snapshot(e *encoder, now rule.Micros) {
+	for i := range m.shards {
+		for _, saved := range m.shards[i].copyLive(now) {
+			saved.encode(e)
+		}
+	}
+}
+
+func (d *settlementShard) copyLive(now rule.Micros) []savedSettlement {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	saved := make([]savedSettlement, 0, len(d.known))
+	backs := append([]int64(nil), d.backs...)
+	for key, known := range d.known {
+		if known.expires > now {
+			saved = append(saved, savedSettlement{key, known.expires, backs[known.first:][:known.charges]})
+		}
+	}
+	return saved
+}
+
+// restore makes the settlements of a snapshot known, also if they are more than the store remembers else.
+func (m *settlements) restore(saved []savedSettlement) {
+	for _, s := range saved {
+		d := m.shardOf(s.key)
+		before := len(d.known)
+		d.add(s.key, s.expires, s.back)
+		m.held.Add(int64(len(d.known) - before))
+	}
+}
+
+func (s *savedSettlement) encode(e *encoder) {
+	e.int(recordSettlement)
+	e.bytes(binary.LittleEndian.AppendUint64(nil, s.key.address))
+	e.bytes(binary.LittleEndian.AppendUint64(nil, s.key.id))
+	e.int(int64(s.expires))
+	e.int(int64(len(s.back)))
+	for _, n := range s.back {
+		e.int(n)
+	}
 }

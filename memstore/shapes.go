@@ -207,7 +207,7 @@ func (t *table) empty(g segment, first uint64, live []record) []record {
 		}
 		r := record{hash: h, state: s.Clone()}
 		if h == floorHash {
-			r.floor, r.set, r.hash, r.depth = true, i/setSlots, first, uint(head.depth)
+			r.floor, r.set, r.sets, r.hash, r.depth = true, i/setSlots, t.sets, first, uint(head.depth)
 		}
 		live = append(live, r)
 	}

@@ -176,7 +176,7 @@ func TestPreparedShapesHaveRoom(t *testing.T) {
 		clock := storetest.NewClock(startMicros)
 		st := open(t, memstore.Options{MaxShapes: 3, Now: clock.Now})
 		others := windows(3, slidegate.FixedWindow)
-		own := []slidegate.Limit{slidegate.PerHour(1), slidegate.PerDay(1)}
+		own := []slidegate.Limit{sliding(1, time.Hour), sliding(1, 24*time.Hour)}
 		bound := []*store.Limit{bind(t, own[0]), bind(t, own[1])}
 		if before {
 			takeEach(t, st, others)
@@ -255,7 +255,7 @@ func TestOldSnapshotOfEmptyShapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if isFull(t, restored, slidegate.PerHour(1)) {
+	if isFull(t, restored, sliding(1, time.Hour)) {
 		t.Error("a new shape has no room")
 	}
 }
@@ -263,7 +263,7 @@ func TestOldSnapshotOfEmptyShapes(t *testing.T) {
 // What is not part of a snapshot is not overlooked.
 func TestBytesAfterASnapshot(t *testing.T) {
 	st := open(t, memstore.Options{})
-	allow(t, newLimiter(t, st, slidegate.PerHour(2)), "key", 1)
+	allow(t, newLimiter(t, st, sliding(2, time.Hour)), "key", 1)
 	saved := snapshot(t, st)
 	for _, more := range [][]byte{{0}, []byte("\n"), saved} {
 		damaged := append(bytes.Clone(saved), more...)

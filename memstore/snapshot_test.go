@@ -12,6 +12,8 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
@@ -91,7 +93,7 @@ func TestSnapshotKeepsFloors(t *testing.T) {
 func TestRestoreIntoLessRoom(t *testing.T) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{Now: clock.Now})
-	limiter := newLimiter(t, store, slidegate.PerMinute(1))
+	limiter := newLimiter(t, store, sliding(1, time.Minute))
 	for i := range 20_000 {
 		allow(t, limiter, fmt.Sprint(i), 1)
 	}
@@ -99,7 +101,7 @@ func TestRestoreIntoLessRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := newLimiter(t, small, slidegate.PerMinute(1))
+	after := newLimiter(t, small, sliding(1, time.Minute))
 	for i := range 20_000 {
 		if allow(t, after, fmt.Sprint(i), 1).Allowed {
 			t.Fatalf("key %d was let in again", i)
@@ -110,13 +112,13 @@ func TestRestoreIntoLessRoom(t *testing.T) {
 // By the real clock too, a restart forgets nothing: times are saved as wall times.
 func TestSnapshotByTheRealClock(t *testing.T) {
 	store := open(t, memstore.Options{})
-	limiter := newLimiter(t, store, slidegate.PerHour(2))
+	limiter := newLimiter(t, store, sliding(2, time.Hour))
 	allow(t, limiter, "key", 2)
 	restored, err := memstore.Restore(bytes.NewReader(snapshot(t, store)), memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := allow(t, newLimiter(t, restored, slidegate.PerHour(2)), "key", 1); d.Allowed {
+	if d := allow(t, newLimiter(t, restored, sliding(2, time.Hour)), "key", 1); d.Allowed {
 		t.Errorf("forgotten: %+v", d)
 	}
 }
@@ -130,19 +132,62 @@ func TestRestoreRefusesDamage(t *testing.T) {
 			allow(t, limiter, fmt.Sprint(i), 1)
 		}
 	}
-	saved := snapshot(t, store)
-	for n := range saved {
-		if _, err := memstore.Restore(bytes.NewReader(saved[:n]), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
-			t.Fatalf("cut off after %d bytes: %v", n, err)
+	useEveryKind(t, store)
+	version1, _ := readSaved(t, "version1")
+	for _, saved := range [][]byte{snapshot(t, store), version1} {
+		for n := range saved {
+			if _, err := memstore.Restore(bytes.NewReader(saved[:n]), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
+				t.Fatalf("cut off after %d bytes: %v", n, err)
+			}
+			damaged := bytes.Clone(saved)
+			damaged[n] ^= 0x10
+			if _, err := memstore.Restore(bytes.NewReader(damaged), memstore.Options{}); err == nil {
+				t.Fatalf("byte %d of %d was changed, and nobody noticed", n, len(saved))
+			}
 		}
-		damaged := bytes.Clone(saved)
-		damaged[n] ^= 0x10
-		if _, err := memstore.Restore(bytes.NewReader(damaged), memstore.Options{}); err == nil {
-			t.Fatalf("byte %d of %d was changed, and nobody noticed", n, len(saved))
+		if _, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{}); err != nil {
+			t.Fatalf("undamaged: %v", err)
 		}
 	}
-	if _, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{}); err != nil {
-		t.Fatalf("undamaged: %v", err)
+}
+
+// useEveryKind makes state of every kind in a store, settlements included.
+func useEveryKind(t testing.TB, st store.Store) {
+	t.Helper()
+	for _, limit := range everyLimit(t, 5) {
+		charge := store.Charge{Limit: limit, Key: "key", Cost: 1}
+		for id := range rule.ID(3) {
+			ask(t, st, rule.Take, id+1, charge)
+		}
+		ask(t, st, rule.Settle, 1, charge)
+	}
+}
+
+// Damage that has the right checksum is an error, or it is a state that can be decided about: nothing panics.
+func TestRestoreOfForgedBytes(t *testing.T) {
+	alone(t)
+	clock := storetest.NewClock(1_767_225_600_000_000)
+	st := open(t, memstore.Options{Now: clock.Now})
+	useEveryKind(t, st)
+	version1, _ := readSaved(t, "version1")
+	for _, saved := range [][]byte{snapshot(t, st), version1} {
+		random := rand.New(rand.NewPCG(15, 0))
+		accepted := 0
+		for range 5_000 {
+			forged := bytes.Clone(saved)
+			for range 1 + random.IntN(3) {
+				forged[20+random.IntN(len(forged)-24)] = byte(random.Uint32())
+			}
+			restored, err := memstore.Restore(bytes.NewReader(memstore.Sign(forged)), memstore.Options{MaxKeys: 1, Now: clock.Now})
+			if err != nil {
+				continue
+			}
+			accepted++
+			useEveryKind(t, restored)
+		}
+		if accepted < 100 {
+			t.Errorf("only %d were accepted: the test shows nothing", accepted)
+		}
 	}
 }
 
@@ -157,7 +202,7 @@ func (w *brokenWriter) Write(p []byte) (int, error) {
 
 func TestSnapshotReportsWriteErrors(t *testing.T) {
 	store := open(t, memstore.Options{})
-	limiter := newLimiter(t, store, slidegate.PerHour(2))
+	limiter := newLimiter(t, store, sliding(2, time.Hour))
 	for i := range 2000 {
 		allow(t, limiter, fmt.Sprint(i), 1)
 	}
@@ -172,7 +217,7 @@ func TestSnapshotReportsWriteErrors(t *testing.T) {
 // Snapshots are taken while the store is in use and grows.
 func TestSnapshotUnderLoad(t *testing.T) {
 	store := open(t, memstore.Options{})
-	limiter := newLimiter(t, store, slidegate.PerHour(1))
+	limiter := newLimiter(t, store, sliding(1, time.Hour))
 	for i := range 2000 {
 		allow(t, limiter, fmt.Sprint("before", i), 1)
 	}
@@ -190,7 +235,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		after := newLimiter(t, restored, slidegate.PerHour(1))
+		after := newLimiter(t, restored, sliding(1, time.Hour))
 		for i := range 2000 {
 			if allow(t, after, fmt.Sprint("before", i), 1).Allowed {
 				t.Fatalf("key %d is missing from a snapshot", i)
@@ -210,6 +255,9 @@ func FuzzRestore(f *testing.F) {
 		}
 		f.Add(snapshot(f, store))
 	}
+	store := open(f, memstore.Options{Now: clock.Now})
+	useEveryKind(f, store)
+	f.Add(snapshot(f, store))
 	f.Fuzz(func(t *testing.T, saved []byte) {
 		store, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{MaxKeys: 1, Now: clock.Now})
 		if err != nil {
@@ -218,5 +266,6 @@ func FuzzRestore(f *testing.F) {
 		for _, limit := range limitsOfAllForms(5) {
 			allow(t, newPlan(t, store, limit), "key", 1)
 		}
+		useEveryKind(t, store)
 	})
 }

@@ -92,6 +92,9 @@ func (s *Store) takeWide(w *wideSegment, p *plan, h uint64, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	t := p.table
+	if p.limit.Algorithm == rule.InFlight { // whose slots belong to somebody
+		return s.takeOneLocked(p, h, cost)
+	}
 	w.mu.Lock()
 	i := w.find(t, h)
 	if w.dead || i < 0 {
@@ -99,7 +102,11 @@ func (s *Store) takeWide(w *wideSegment, p *plan, h uint64, cost int64) (
 		return s.takeOneLocked(p, h, cost)
 	}
 	var state rule.State
-	w.load(t, i, &state)
+	if p.limit.Algorithm == rule.SlidingLog { // the commonest: what load would do, without the rest
+		state.Log = rule.LogFrom(rule.Micros(w.words[i]), w.rings[i])
+	} else {
+		w.load(t, i, &state)
+	}
 	a, changed := p.limit.TakeOne(&state, s.now(), cost)
 	if changed {
 		w.store(t, i, &state)

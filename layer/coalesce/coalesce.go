@@ -185,7 +185,7 @@ func (s *Store) applyAlone(ctx context.Context, age uint64, batch []store.Reques
 
 // TakeSingle decides a request of a single charge, as Apply would.
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	if age, alone := s.begin(); alone {
 		return s.takeAlone(ctx, age, limit, key, cost)
@@ -207,7 +207,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 }
 
 func (s *Store) takeAlone(ctx context.Context, age uint64, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	defer s.end(age) // also when inner panics
 	if s.one != nil {
@@ -220,14 +220,14 @@ func (s *Store) takeAlone(ctx context.Context, age uint64, limit *store.Limit, k
 
 // answerOne returns what e was answered, and gives its memory back.
 func (s *Store) answerOne(e *entry, failed error) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	a := e.answers[0]
 	s.recycle(e)
 	if failed != nil {
 		return false, 0, 0, 0, 0, 0, failed
 	}
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
 }
 
 // begin takes a slot if one is free and no others are to be expected. Whoever has it gives it back with end, and the age that

@@ -51,7 +51,7 @@ func (e *entry) copyBatch(batch []store.Request) {
 		places := e.answers[answers : answers+len(from.Answers) : answers+len(from.Answers)]
 		answers += len(places)
 		e.requests = append(e.requests, store.Request{
-			Op: from.Op, Group: from.Group, Charges: e.charges[start:end:end], Answers: places,
+			Op: from.Op, Group: from.Group, ID: from.ID, Charges: e.charges[start:end:end], Answers: places,
 		})
 	}
 }

@@ -43,7 +43,7 @@ func (c crowded) Apply(ctx context.Context, batch []store.Request) error {
 }
 
 func (c crowded) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	defer c.Crowd()()
 	return c.Store.TakeSingle(ctx, limit, key, cost)

@@ -72,7 +72,7 @@ func (s *Store) applyMany(ctx context.Context, batch []store.Request, j *job) er
 
 // lookFor answers a request, if its refusal is remembered.
 func (s *Store) lookFor(l *look, r *store.Request) (hit bool) {
-	if len(r.Answers) < len(r.Charges) || !rememberable(r.Op, r.Group, r.Charges) {
+	if len(r.Answers) < len(r.Charges) || !s.rememberable(r.Op, r.Group, r.Charges) {
 		return false
 	}
 	s.see(l, r.Group, r.Charges)
@@ -113,10 +113,17 @@ func (s *Store) note(l *look, group string, charges []store.Charge, answers []ru
 	}
 }
 
-// beginAll begins every request of a batch that lowers something, and tells whether there is any.
+// beginAll begins every request of a batch that lowers something, and reports whether there is any. It takes note of the plans
+// of token buckets, which matter to others even if nothing is remembered of this request.
 func (s *Store) beginAll(batch []store.Request) (any bool) {
 	for i := range batch {
-		if r := &batch[i]; lowersAny(r) {
+		r := &batch[i]
+		for j := range r.Charges {
+			if limit := r.Charges[j].Limit; limit.Rule().Algorithm == rule.TokenBucket {
+				s.prefixOf(limit)
+			}
+		}
+		if lowersAny(r) {
 			s.begin(r.Group, r.Charges)
 			any = true
 		}

@@ -2,10 +2,10 @@
 // store.Store over another one that refuses the same cost or more for the same key by itself, until the time to
 // retry has come. Usage can only fall in that time, so the verdict is the one that the store would give.
 //
-// What it promises. Whatever it refuses, the store would have refused, as long as nobody resets or gives back in another
-// process and the store's clock runs as fast as the local one. Where that is not so, a refusal can be untrue for at most
-// Options.MaxAge. Resets and refunds through the same Store take effect at once. It never admits anything by itself.
-// Every answer that it gives carries rule.Cached.
+// What it promises. Whatever it refuses, the store would have refused, as long as nobody resets, gives back or settles in
+// another process, or uses a token bucket there under another quota or burst, and the store's clock runs as fast as the local
+// one. Where that is not so, a refusal can be untrue for at most Options.MaxAge. Resets, refunds and settlements through the
+// same Store take effect at once. It never admits anything by itself. Every answer that it gives carries rule.Cached.
 //
 // What it does not promise. The other fields of its answers are as of the store's last one, moved along by the time
 // that passed: others may have taken since from what Remaining says. RetryAfter is never later than the truth, and it is
@@ -14,9 +14,11 @@
 // higher cost than the one the store refused, which at that moment gets an answer from the store. Clients that ask at
 // the same time as the first one, while nothing is known yet, all get to the store.
 //
-// What goes to the store every time: whatever is admitted, requests with a limit that counts refusals, costs that can
-// never be admitted (unless a lower one is known to be refused), AllowUpTo, requests of more than eight charges or of more than a kilobyte of keys, and answers that did not come about
-// in the plain way (any of rule.Flags).
+// What goes to the store every time: whatever is admitted, requests with a limit that counts refusals, requests for a slot of
+// an in-flight limit, which may be released at any time, token buckets of which this process uses several plans (limits of one
+// name with different quotas or bursts: one that refills faster shortens the time that another was told to wait), costs that
+// can never be admitted (unless a lower one is known to be refused), AllowUpTo, requests of more than eight charges or of more
+// than a kilobyte of keys, and answers that did not come about in the plain way (any of rule.Flags).
 package denycache
 
 import (
@@ -35,10 +37,10 @@ import (
 // Options are the choices of a Store. The zero value remembers 65,536 refusals for at most a second each.
 type Options struct {
 	// MaxAge is how long a refusal is remembered at most, counted from before the store was asked. It bounds how long this
-	// process does not see what it cannot see: resets and refunds by other processes, a reset that failed here but still
-	// came to the store later, a store that lost its state, a clock of the store that was set. 0 means a second. A negative
-	// one means no bound, for those who never reset or give back in another process; a refusal is then remembered until
-	// its time to retry, which can be hours.
+	// process does not see what it cannot see: resets, refunds and settlements by other processes, a reset that failed here
+	// but still came to the store later, a store that lost its state, a clock of the store that was set. 0 means a second. A
+	// negative one means no bound, for those who never reset, give back or settle in another process; a refusal is then
+	// remembered until its time to retry, which can be hours.
 	MaxAge time.Duration
 	// MaxKeys is about how many refusals are remembered at once. 0 means 65,536; the most is 2^26. Each takes 18 bytes from the beginning and,
 	// once there, about 160 and the key. When there is no room for a new one, it takes the place of one that ends soon: to
@@ -68,6 +70,8 @@ type Store struct {
 	maxAge   time.Duration
 	seed     maphash.Seed
 	prefixes [256]atomic.Pointer[prefix] // by the limit's ID; a miss is worked out again
+	plans    sync.Map                    // of *plans, by the prefix of a token bucket
+	prefixed atomic.Int64                // how many of them there are
 	buckets  []bucket
 	work     sync.Pool // of *job
 
@@ -120,7 +124,7 @@ func (s *Store) clock() time.Duration {
 
 // rememberable tells whether a refusal of this request may be remembered, and so whether it is worth looking for one.
 // Where a limit counts refusals the store has to hear of each of them.
-func rememberable(op rule.Op, group string, charges []store.Charge) bool {
+func (s *Store) rememberable(op rule.Op, group string, charges []store.Charge) bool {
 	if op != rule.Take && op != rule.Peek || len(charges) == 0 || len(charges) > maxCharges {
 		return false
 	}
@@ -128,11 +132,24 @@ func rememberable(op rule.Op, group string, charges []store.Charge) bool {
 	for i := range charges {
 		c := &charges[i]
 		size += len(c.Key)
-		if c.Limit.Rule().CountDenied || uint64(c.Cost) > rule.MaxQuota {
+		if uint64(c.Cost) > rule.MaxQuota || !s.lastsIn(c.Limit) {
 			return false
 		}
 	}
 	return size <= maxBytes
+}
+
+// lastsIn reports whether refusals by a limit may be remembered.
+func (s *Store) lastsIn(limit *store.Limit) bool {
+	r := limit.Rule()
+	switch r.Algorithm {
+	case rule.InFlight: // a slot may be released at any time
+		return false
+	case rule.TokenBucket:
+		return !s.prefixOf(limit).plans.several.Load() && !r.CountDenied
+	default:
+		return !r.CountDenied
+	}
 }
 
 // lowers tells whether an operation can make a refusal untrue that was remembered of the same address. Besides those that
@@ -140,7 +157,7 @@ func rememberable(op rule.Op, group string, charges []store.Charge) bool {
 // and a refusal by another limit of the same address, one with a larger quota, may have counted what is cut off.
 func lowers(op rule.Op, limit *rule.Limit) bool {
 	switch op {
-	case rule.GiveBack, rule.Reset:
+	case rule.GiveBack, rule.Reset, rule.Settle:
 		return true
 	case rule.Charge:
 		return limit.Algorithm == slidegate.SlidingLog

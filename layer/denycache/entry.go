@@ -1,7 +1,6 @@
 package denycache
 
 import (
-	"math/bits"
 	"strings"
 	"time"
 
@@ -54,33 +53,19 @@ func newEntry(
 //
 // Clocks show whole microseconds to the store, so a retry that it will admit at microsecond r may come as early as
 // r-1 and a bit after the question, by a clock that is finer or ticks at other moments.
-func (s *Store) lasts(charges []store.Charge, answers []rule.Answer) (last time.Duration, ok bool) {
+func (s *Store) lasts(answers []rule.Answer) (last time.Duration, ok bool) {
 	first := rule.Never
 	for i := range answers {
 		a := &answers[i]
 		if a.Allowed {
 			continue
 		}
-		if a.RetryAfter <= 0 || a.RetryAfter > longest || overdrawn(&charges[i], a.RetryAfter) {
+		if a.RetryAfter <= 0 || a.RetryAfter > longest {
 			return 0, false
 		}
 		first = min(first, a.RetryAfter)
 	}
 	return min(time.Duration(first-1)*time.Microsecond, s.maxAge-1), first != rule.Never
-}
-
-// overdrawn reports whether a token bucket that refuses is more than empty: what is asked for then takes longer than it takes
-// to flow in. That is not remembered. If a limit of the same address with a larger burst takes more, the state can be so far
-// ahead that to this limit it looks like a clock that had jumped: the bucket is then merely empty, and the time to retry
-// shorter than it was.
-func overdrawn(c *store.Charge, retryAfter rule.Micros) bool {
-	l := c.Limit.Rule()
-	if l.Algorithm != rule.TokenBucket {
-		return false
-	}
-	high, low := bits.Mul64(uint64(retryAfter-1), uint64(l.Quota))
-	wantHigh, wantLow := bits.Mul64(uint64(c.Cost), uint64(l.Window))
-	return high > wantHigh || high == wantHigh && low >= wantLow
 }
 
 // longest is the longest time to retry that is remembered: 30 years, which no limit needs. Never is longer.
@@ -134,7 +119,7 @@ func (e *entry) fill(a *rule.Answer, i int, cost int64, now time.Duration) {
 	passed := rule.Micros((now - e.asked + time.Microsecond - 1) / time.Microsecond)
 	a.Allowed, a.Flags, a.Granted = t.answer.Allowed, rule.Cached, 0
 	a.Remaining, a.At = t.answer.Remaining, t.answer.At+passed
-	a.RetryAfter = 0
+	a.RetryAfter, a.NextAfter = 0, max(0, t.answer.NextAfter-passed)
 	if !a.Allowed {
 		a.RetryAfter = t.answer.RetryAfter - passed
 	}

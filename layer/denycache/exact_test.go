@@ -20,7 +20,7 @@ import (
 // kinds are limits of every way of counting, in which a few units make a difference.
 func kinds() []slidegate.Limit {
 	return []slidegate.Limit{
-		{Quota: 6, Window: time.Second},
+		{Quota: 6, Window: time.Second, Algorithm: slidegate.SlidingWindow},
 		{Quota: 6, Window: time.Second, Overlap: slidegate.OverlapDown, Anchor: slidegate.AnchorFirst},
 		{Quota: 6, Window: time.Second, Overlap: slidegate.OverlapWhole, Segments: 4},
 		{Quota: 6, Window: time.Second, Segments: 5, Anchor: slidegate.AnchorFirst},
@@ -52,11 +52,11 @@ func newTwins(t *rapid.T, tb testing.TB, hits *int) *twins {
 		Now:     local(w.clock),
 	})
 	for i := range 2 {
-		limit := rapid.SampledFrom(kinds()).Draw(t, "limit")
+		limit := rapid.SampledFrom(append(kinds(), slidegate.Limit{Quota: 3, Window: time.Second, Algorithm: rule.InFlight})).Draw(t, "limit")
 		limit.Name = fmt.Sprint(i)
 		larger, counting := limit, limit
 		larger.Quota += 3
-		counting.CountDenied = true
+		counting.CountDenied = limit.Algorithm != rule.InFlight
 		counting.Quota -= 2
 		w.limits = append(w.limits, []*store.Limit{bound(tb, limit), bound(tb, larger), bound(tb, counting)})
 	}
@@ -90,7 +90,9 @@ func (w *twins) again() store.Request {
 	r.Answers = make([]rule.Answer, len(r.Charges))
 	for i := range r.Charges {
 		c := &r.Charges[i]
-		c.Cost = max(0, c.Cost+rapid.SampledFrom([]int64{0, 0, 0, 1, -1}).Draw(w.t, "more"))
+		if c.Limit.Rule().Algorithm != rule.InFlight {
+			c.Cost = max(0, c.Cost+rapid.SampledFrom([]int64{0, 0, 0, 1, -1}).Draw(w.t, "more"))
+		}
 	}
 	return r
 }
@@ -103,8 +105,9 @@ func (w *twins) request() store.Request {
 	r := store.Request{
 		Op: rapid.SampledFrom([]rule.Op{
 			rule.Take, rule.Take, rule.Take, rule.Take, rule.Take, rule.Take,
-			rule.Take, rule.Peek, rule.TakeUpTo, rule.Charge, rule.GiveBack, rule.Reset,
+			rule.Take, rule.Peek, rule.TakeUpTo, rule.Charge, rule.GiveBack, rule.Reset, rule.Settle, rule.Renew,
 		}).Draw(w.t, "op"),
+		ID:    rule.ID(rapid.IntRange(1, 20).Draw(w.t, "id")),
 		Group: rapid.SampledFrom([]string{"", "", "", "g"}).Draw(w.t, "group"),
 	}
 	first := rapid.IntRange(0, 1).Draw(w.t, "first")
@@ -116,7 +119,12 @@ func (w *twins) request() store.Request {
 			Limit: variants[variant],
 			Key:   rapid.SampledFrom([]string{"a", "a", "b"}).Draw(w.t, "key"),
 			Cost:  rapid.SampledFrom([]int64{0, 1, 1, 1, 2, 2, 3, 5, 6, 7, 10}).Draw(w.t, "cost"),
+			Used:  rapid.Int64Range(0, 3).Draw(w.t, "used"),
+			At:    rapid.SampledFrom([]rule.Micros{rule.Oldest, w.clock.Now(), w.clock.Now() - 1000}).Draw(w.t, "at"),
 		})
+		if c := &r.Charges[i]; c.Limit.Rule().Algorithm == rule.InFlight {
+			c.Cost = min(c.Cost, 1)
+		}
 	}
 	r.Answers = make([]rule.Answer, n)
 	return r
@@ -147,7 +155,9 @@ func TestSameVerdicts(t *testing.T) {
 func (w *twins) play(batch []store.Request) {
 	w.t.Helper()
 	r := &batch[0]
-	if len(batch) == 1 && len(r.Charges) == 1 && r.Group == "" && r.Op == rule.Take && rapid.Bool().Draw(w.t, "one") {
+	single := len(batch) == 1 && len(r.Charges) == 1 && r.Group == "" && r.Op == rule.Take
+	if single && rapid.Bool().Draw(w.t, "one") {
+		r.ID = 0
 		c := r.Charges[0]
 		r.Answers[0], r.Err = takeOne(w.store, c.Limit, c.Key, c.Cost)
 	} else if err := w.store.Apply(context.Background(), batch); err != nil {
@@ -155,7 +165,7 @@ func (w *twins) play(batch []store.Request) {
 	}
 	for i := range batch {
 		r := &batch[i]
-		truth, err := ask(context.Background(), w.plain, r.Op, r.Group, r.Charges...)
+		truth, err := send(context.Background(), w.plain, *r)
 		if err != nil || r.Err != nil {
 			w.t.Fatalf("got the errors %v of the twin and %v of the layer, want none", err, r.Err)
 		}
@@ -202,6 +212,8 @@ func brokenFromMemory(c store.Charge, got, truth rule.Answer) string {
 		return "no refusal of what is allowed"
 	case (got.RetryAfter == 0) != got.Allowed:
 		return "a retry exactly if it is refused"
+	case got.NextAfter < 0 || truth.Allowed && truth.Remaining == 0 && got.NextAfter > truth.NextAfter:
+		return "no next unit after that of the truth"
 	case got.RetryAfter > truth.RetryAfter || got.ResetAfter > truth.ResetAfter:
 		return "no times after those of the truth"
 	case never != (!got.Allowed && c.Cost > c.Limit.Rule().Capacity()):

@@ -80,21 +80,27 @@ func (s quickSpy) TakeSingle(ctx context.Context, limit *store.Limit, key string
 	if err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}
-	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].RetryAfter, a[0].ResetAfter, a[0].At, nil
+	return a[0].Allowed, a[0].Flags, a[0].Remaining, a[0].After(), a[0].ResetAfter, a[0].At, nil
 }
 
 // ask sends one request. The places for its answers hold nonsense, which the store has to overwrite.
 func ask(
 	ctx context.Context, st store.Store, op rule.Op, group string, charges ...store.Charge,
 ) ([]rule.Answer, error) {
+	return send(ctx, st, store.Request{Op: op, Group: group, Charges: charges})
+}
+
+// send is ask for a request with more to it than an operation and charges.
+func send(ctx context.Context, st store.Store, r store.Request) ([]rule.Answer, error) {
 	nonsense := rule.Answer{
-		Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, At: -1,
+		Allowed: true, Flags: 0xff, Granted: -1, Remaining: -1, RetryAfter: -1, ResetAfter: -1, NextAfter: -1, At: -1,
 	}
-	answers := make([]rule.Answer, len(charges))
+	answers := make([]rule.Answer, len(r.Charges))
 	for i := range answers {
 		answers[i] = nonsense
 	}
-	batch := []store.Request{{Op: op, Group: group, Charges: charges, Answers: answers, Err: context.Canceled}}
+	r.Answers, r.Err = answers, context.Canceled
+	batch := []store.Request{r}
 	err := st.Apply(ctx, batch)
 	if err != batch[0].Err {
 		panic("Apply does not return the error of its only request")
@@ -106,10 +112,13 @@ func ask(
 func takeOne(
 	taker store.SingleTaker, limit *store.Limit, key string, cost int64,
 ) (a rule.Answer, err error) {
-	a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err =
+	var after rule.Micros
+	a.Allowed, a.Flags, a.Remaining, after, a.ResetAfter, a.At, err =
 		taker.TakeSingle(context.Background(), limit, key, cost)
 	if a.Allowed {
-		a.Granted = cost
+		a.Granted, a.NextAfter = cost, after
+	} else {
+		a.RetryAfter = after
 	}
 	return a, err
 }
@@ -166,6 +175,15 @@ func (r *rig) take(limit *store.Limit, key string, cost int64) rule.Answer {
 func (r *rig) do(op rule.Op, limit *store.Limit, key string, cost int64) rule.Answer {
 	r.t.Helper()
 	return r.several(op, "", store.Charge{Limit: limit, Key: key, Cost: cost})[0]
+}
+
+// end ends a reservation that took its units now.
+func (r *rig) end(op rule.Op, id rule.ID, limit *store.Limit, key string, cost int64) {
+	r.t.Helper()
+	charge := store.Charge{Limit: limit, Key: key, Cost: cost, At: r.clock.Now()}
+	if _, err := send(context.Background(), r.store, store.Request{Op: op, ID: id, Charges: []store.Charge{charge}}); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func (r *rig) several(op rule.Op, group string, charges ...store.Charge) []rule.Answer {

@@ -13,7 +13,7 @@ import (
 func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
-	if limit.Rule().CountDenied || uint64(cost) > rule.MaxQuota || len(key) > maxBytes { // not rememberable
+	if uint64(cost) > rule.MaxQuota || len(key) > maxBytes || !s.lastsIn(limit) { // not rememberable
 		return s.askUncached(ctx, limit, key, cost)
 	}
 	hash := s.address(limit, "", key)

@@ -15,17 +15,17 @@ func TestForgetsAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		op   rule.Op
-	}{{"reset", rule.Reset}, {"give back", rule.GiveBack}} {
+	}{{"reset", rule.Reset}, {"give back", rule.GiveBack}, {"settle", rule.Settle}} {
 		t.Run(test.name, func(t *testing.T) {
 			rigs(t, forever, func(r *rig) {
 				limit := fixed(r.t)
-				for range 3 {
+				for i := range 3 {
 					r.take(limit, "key", 2)
 					r.take(limit, "key", 1) // refused
 					r.take(limit, "other", 2)
 					r.take(limit, "other", 1) // refused
 					r.spy.asked.Store(0)
-					r.do(test.op, limit, "key", 2)
+					r.end(test.op, rule.ID(i+1), limit, "key", 2)
 					r.wantAsked(1, "the operation")
 					r.take(limit, "other", 1)
 					r.wantAsked(0, "another key")

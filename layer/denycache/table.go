@@ -40,11 +40,7 @@ func (s *Store) home(hash uint64) *bucket {
 // address hashes an address. Addresses that share a hash share a bucket and its turn, but never an entry, which has the
 // whole address in it.
 func (s *Store) address(limit *store.Limit, group, key string) uint64 {
-	p := s.prefixes[limit.ID()%uint64(len(s.prefixes))].Load()
-	if p == nil || p.limit != limit {
-		p = s.newPrefix(limit)
-	}
-	hash := p.hash + maphash.String(s.seed, key)
+	hash := s.prefixOf(limit).hash + maphash.String(s.seed, key)
 	if group != "" {
 		hash = hash*0xbf58476d1ce4e5b9 + maphash.String(s.seed, group)
 	}
@@ -55,11 +51,56 @@ func (s *Store) address(limit *store.Limit, group, key string) uint64 {
 type prefix struct {
 	limit *store.Limit
 	hash  uint64
+	plans *plans // of a token bucket, else nil
+}
+
+// plans are the token buckets of one prefix. What is missing from a bucket is refilled at the rate of the limit that next
+// writes it. So where there are several limits, one may admit before the time that another was told to wait has passed.
+type plans struct {
+	quota, burst int64 // of the first one
+	several      atomic.Bool
+}
+
+// mostPrefixes is how many prefixes of token buckets are known at once; refusals of others are not remembered.
+const mostPrefixes = 4096
+
+func (s *Store) prefixOf(limit *store.Limit) *prefix {
+	p := s.prefixes[limit.ID()%uint64(len(s.prefixes))].Load()
+	if p == nil || p.limit != limit {
+		p = s.newPrefix(limit)
+	}
+	return p
 }
 
 func (s *Store) newPrefix(limit *store.Limit) *prefix {
 	p := &prefix{limit: limit, hash: maphash.String(s.seed, limit.Prefix()) * 0x9e3779b97f4a7c15}
+	if limit.Rule().Algorithm == rule.TokenBucket {
+		p.plans = s.plansOf(limit)
+	}
 	s.prefixes[limit.ID()%uint64(len(s.prefixes))].Store(p)
+	return p
+}
+
+// plansOf returns the plans that a token bucket is one of.
+func (s *Store) plansOf(limit *store.Limit) *plans {
+	r := limit.Rule()
+	known, ok := s.plans.Load(limit.Prefix())
+	if !ok && s.prefixed.Load() < mostPrefixes {
+		known, ok = s.plans.LoadOrStore(limit.Prefix(), &plans{quota: r.Quota, burst: r.Burst})
+		if !ok {
+			s.prefixed.Add(1)
+		}
+		ok = true
+	}
+	if !ok {
+		unknown := new(plans)
+		unknown.several.Store(true)
+		return unknown
+	}
+	p := known.(*plans)
+	if p.quota != r.Quota || p.burst != r.Burst {
+		p.several.Store(true)
+	}
 	return p
 }
 
@@ -150,7 +191,7 @@ func (s *Store) learn(l *look, group string, charges []store.Charge, answers []r
 	if l.home == nil {
 		return
 	}
-	last, ok := s.lasts(charges, answers)
+	last, ok := s.lasts(answers)
 	if !ok {
 		return
 	}

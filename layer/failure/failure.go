@@ -147,7 +147,7 @@ func (s *Store) needsMore(batch []store.Request) bool {
 			if s.local != nil {
 				return true
 			}
-		case rule.GiveBack:
+		case rule.GiveBack, rule.Settle, rule.Renew:
 			if store, _ := takenFrom(batch[i].Charges); !store {
 				return true
 			}
@@ -156,8 +156,11 @@ func (s *Store) needsMore(batch []store.Request) bool {
 	return false
 }
 
-// takenFrom tells whether units may be given back to the store, or to whoever answered in its place. The oldest ones may
-// go to either; a request with moments of both is neither.
+// goesBack reports whether an operation is about what was taken before, so that it belongs to where that was.
+func goesBack(op rule.Op) bool { return op == rule.GiveBack || op == rule.Settle || op == rule.Renew }
+
+// takenFrom reports whether the units and slots of charges are the store's, or were given by what answered in its place. The
+// oldest units may be of either; a request with moments of both is neither.
 func takenFrom(charges []store.Charge) (store, elsewhere bool) {
 	store, elsewhere = true, true
 	for i := range charges {
@@ -174,7 +177,7 @@ func (s *Store) askSome(ctx context.Context, batch []store.Request) {
 	for i := range batch {
 		r := &batch[i]
 		r.Err = nil
-		if r.Op == rule.GiveBack {
+		if goesBack(r.Op) {
 			if store, _ := takenFrom(r.Charges); !store {
 				continue
 			}
@@ -197,16 +200,16 @@ func (s *Store) finish(ctx context.Context, r *store.Request) error {
 		return s.instead(ctx, r, why)
 	case r.Op == rule.Reset && s.local != nil:
 		return s.local.reset(ctx, r)
-	case r.Op == rule.GiveBack:
+	case goesBack(r.Op):
 		fromStore, elsewhere := takenFrom(r.Charges)
 		switch {
 		case fromStore:
 			return nil
 		case !elsewhere:
-			return fmt.Errorf("failure: %w: units of the store and of a fallback in one request; give them back one after the other",
-				store.ErrUnsupported)
+			return fmt.Errorf("failure: %w: units of the store and of a fallback in one request; %s them one after the other",
+				store.ErrUnsupported, r.Op)
 		}
-		return s.giveBackElsewhere(ctx, r)
+		return s.finishElsewhere(ctx, r)
 	}
 	return nil
 }

@@ -100,6 +100,9 @@ func (n *neverUp) apply(ctx context.Context, batch []store.Request) error {
 		theirs[i] = r
 		theirs[i].Charges = nil
 		for _, c := range r.Charges {
+			if c.At == 0 && (r.Op == rule.Renew || r.Op == rule.Settle && c.Limit.Rule().Algorithm == rule.InFlight) {
+				c.At = 1 // slots have no moment, but the layer has to know whose they are
+			}
 			c.At = -c.At
 			theirs[i].Charges = append(theirs[i].Charges, c)
 		}

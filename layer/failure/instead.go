@@ -55,7 +55,7 @@ func (s *Store) canDecide(r *store.Request) bool {
 		}
 		return s.local != nil
 	}
-	return false
+	return false // a settlement or a renewal belongs to where the units and slots are
 }
 
 // both is the error of a request that neither the store nor the fallback answered.
@@ -149,8 +149,9 @@ func (s *Store) trueRetry(r *store.Request) {
 	}
 }
 
-// giveBackElsewhere gives back units that the store never took: to the fallback, which did, or to nobody.
-func (s *Store) giveBackElsewhere(ctx context.Context, r *store.Request) error {
+// finishElsewhere gives back, settles or renews what the store never gave: at the fallback, which did. With Open there is nothing
+// to give back and no slot that could be lost.
+func (s *Store) finishElsewhere(ctx context.Context, r *store.Request) error {
 	if s.local != nil {
 		return s.local.apply(ctx, r)
 	}

@@ -103,7 +103,7 @@ func (l *local) ask(ctx context.Context, q *question, r *store.Request, answers 
 		c.At = max(c.At, -c.At) // negative if it was taken here
 		q.charges = append(q.charges, c)
 	}
-	q.batch[0] = store.Request{Op: r.Op, Group: r.Group, Charges: q.charges, Answers: answers}
+	q.batch[0] = store.Request{Op: r.Op, Group: r.Group, ID: r.ID, Charges: q.charges, Answers: answers}
 	return l.store.Apply(ctx, q.batch[:])
 }
 

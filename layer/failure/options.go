@@ -36,6 +36,11 @@ func Closed() Policy { return Policy{flag: rule.FallbackClosed} }
 // this layer finds no units there either.) A process that settles what another one's fallback took asks its own
 // fallback, which finds nothing unless the same key was charged there at the same time.
 //
+// Reservations and slots follow the same rule. What the fallback took is settled, renewed and released there, once, also when
+// the store is there again; slots of the fallback do not count in the store. What the store took is settled, renewed and
+// released by the store alone: during an outage that is an error. To settle again later is safe, and a slot that cannot be
+// renewed ends with its time to live. (With Open, a slot was never taken: renewing it succeeds, releasing it does nothing.)
+//
 // A Refund, which names no moment, and a charge beyond the quota go to the fallback during an outage, as takes do, and to
 // the store at other times. A reset is done in both: the answer is the store's, and so is the error if only the fallback
 // was reset.

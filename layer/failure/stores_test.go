@@ -118,10 +118,13 @@ func apply(t testing.TB, st store.Store, op rule.Op, charge store.Charge) (rule.
 // ways are the two ways to take one charge.
 var ways = map[string]func(context.Context, store.Store, store.Charge) (rule.Answer, error){
 	"TakeSingle": func(ctx context.Context, st store.Store, c store.Charge) (a rule.Answer, err error) {
-		a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err =
+		var after rule.Micros
+		a.Allowed, a.Flags, a.Remaining, after, a.ResetAfter, a.At, err =
 			st.(store.SingleTaker).TakeSingle(ctx, c.Limit, c.Key, c.Cost)
 		if a.Allowed {
-			a.Granted = c.Cost
+			a.Granted, a.NextAfter = c.Cost, after
+		} else {
+			a.RetryAfter = after
 		}
 		return a, err
 	},

@@ -8,14 +8,18 @@
 //
 // # Metrics
 //
-//	name                         unit        attributes                         what
-//	slidegate.decisions          {decision}  limit, verdict, source, store      counter of requests decided
-//	slidegate.units.granted      {unit}      limit, store                       counter of units charged
-//	slidegate.units.given_back   {unit}      limit, store                       counter of units given back
-//	slidegate.inherited          {answer}    limit, store                       counter of answers with the flag
-//	slidegate.clock_moved        {answer}    limit, store                       counter of answers with the flag
-//	slidegate.errors             {request}   error.type, store                  counter of requests without an answer
-//	slidegate.decision.duration  s           store, error.type if there is one  histogram of calls of the store
+//	name                             unit          attributes                         what
+//	slidegate.decisions              {decision}    limit, verdict, source, store      counter of requests decided
+//	slidegate.units.granted          {unit}        limit, store                       counter of units charged
+//	slidegate.units.given_back       {unit}        limit, store                       counter of units given back
+//	slidegate.slots.renewed          {slot}        limit, store                       counter of slots renewed
+//	slidegate.slots.lost             {slot}        limit, store                       counter of renewals of slots that were no longer held
+//	slidegate.settlements.repeated   {settlement}  limit, store                       counter of answers with the flag
+//	slidegate.settlements.unsettled  {settlement}  limit, store                       counter of answers with the flag
+//	slidegate.inherited              {answer}      limit, store                       counter of answers with the flag
+//	slidegate.clock_moved            {answer}      limit, store                       counter of answers with the flag
+//	slidegate.errors                 {request}     error.type, store                  counter of requests without an answer
+//	slidegate.decision.duration      s             store, error.type if there is one  histogram of calls of the store
 //
 // All attributes but error.type begin with slidegate., too: slidegate.limit and so on.
 //
@@ -24,12 +28,15 @@
 // the store's. slidegate.store is Options.Name. error.type is timeout, canceled, store for an error that wraps
 // store.ErrUnsupported (the store lacks something that the request needs), or other, such as a lost connection.
 //
-// A decision is a request that asks for units: OpTake and OpTakeUpTo, be it by Allow, Wait or Reserve. It counts once,
-// however many limits it faces, under the one that Decision.LimitName names; an error, which no limit decided, counts under the
-// first of them. So the sum over all limits is the number of decisions. Units and flags count for each limit by itself. Peeks
-// count nowhere but in slidegate.errors and slidegate.decision.duration. What a failure policy admits without charging anything, with
-// the source fallback_open, is a decision and no unit; under fallback_local units are charged in the process. A batch that a store decides in one call has one
-// duration.
+// A decision is a request that asks for units: OpTake and OpTakeUpTo, be it by Allow, Wait, Reserve or Acquire. It counts
+// once, however many limits it faces, under the one that Decision.LimitName names; an error, which no limit decided, counts
+// under the first of them. So the sum over all limits is the number of decisions. Units and flags count for each limit by
+// itself. Peeks count nowhere but in slidegate.errors and slidegate.decision.duration. What a failure policy admits without
+// charging anything, with the source fallback_open, is a decision and no unit; under fallback_local units are charged in the
+// process. A batch that a store decides in one call has one duration.
+//
+// A slot of an in-flight limit is a unit: granted when it is taken, given back when it is released, and neither when its time
+// to live ends. A settlement counts the units that it gave back or charged, once; sent again, it counts as repeated.
 //
 // # Promises
 //

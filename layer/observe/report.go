@@ -63,7 +63,13 @@ func (s *Store) instruments() error {
 		inherited: counter("slidegate.inherited", "{answer}",
 			"Answers for keys that took over the counts of others, because the store was full of live ones."),
 		clockMoved: counter("slidegate.clock_moved", "{answer}", "Answers from counts that were ahead of the clock and moved back."),
-		errors:     counter("slidegate.errors", "{request}", "Requests that the store did not answer."),
+		renewed:    counter("slidegate.slots.renewed", "{slot}", "Slots of in-flight limits that were renewed."),
+		lost: counter("slidegate.slots.lost", "{slot}",
+			"Slots that could not be renewed, because they had been released or their time to live had passed."),
+		repeated: counter("slidegate.settlements.repeated", "{settlement}", "Settlements that had been made before and changed nothing."),
+		unsettled: counter("slidegate.settlements.unsettled", "{settlement}",
+			"Settlements that changed nothing, because the store cannot remember more of them."),
+		errors: counter("slidegate.errors", "{request}", "Requests that the store did not answer."),
 	}
 	var err error
 	s.durations, err = meter.Float64Histogram("slidegate.decision.duration", metric.WithUnit("s"),
@@ -78,7 +84,7 @@ func (s *Store) instruments() error {
 		s.durationsFor[kind], r.errorsOf[kind] = []metric.RecordOption{option}, option
 	}
 	s.registration, err = meter.RegisterCallback(r.observe,
-		r.decisions, r.granted, r.givenBack, r.inherited, r.clockMoved, r.errors)
+		r.decisions, r.granted, r.givenBack, r.inherited, r.clockMoved, r.renewed, r.lost, r.repeated, r.unsettled, r.errors)
 	return err
 }
 
@@ -97,6 +103,7 @@ type report struct {
 	store attribute.KeyValue
 
 	decisions, granted, givenBack, inherited, clockMoved, errors metric.Int64ObservableCounter
+	renewed, lost, repeated, unsettled                           metric.Int64ObservableCounter
 
 	errorsOf [kinds]metric.MeasurementOption
 
@@ -107,7 +114,7 @@ func (r *report) observe(_ context.Context, to metric.Observer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.tally.everything() {
-		for count := range counts {
+		for count := range allCounts {
 			sum := s.sum(count)
 			if sum == 0 {
 				continue
@@ -136,6 +143,14 @@ func (r *report) counterOf(count int) metric.Int64ObservableCounter {
 		return r.inherited
 	case clockMoved:
 		return r.clockMoved
+	case renewed:
+		return r.renewed
+	case lost:
+		return r.lost
+	case repeated:
+		return r.repeated
+	case unsettled:
+		return r.unsettled
 	}
 	return r.decisions
 }

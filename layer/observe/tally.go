@@ -2,6 +2,7 @@ package observe
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,6 +53,15 @@ const (
 	counts     = failed + 4
 )
 
+// What is counted besides, and too rarely for a place on each lane.
+const (
+	renewed = counts + iota
+	lost
+	repeated
+	unsettled
+	allCounts
+)
+
 // cells are the counts of one lane, in whole cache lines.
 type cells [16]atomic.Int64
 
@@ -61,11 +71,15 @@ const _ = uint(len(cells{}) - counts) // there is a cell for each count
 type series struct {
 	label string
 	lanes []cells
+	rare  [allCounts - counts]atomic.Int64
 
-	attributes [counts]metric.MeasurementOption // made when they are first reported; the report's mutex guards them
+	attributes [allCounts]metric.MeasurementOption // made when they are first reported; the report's mutex guards them
 }
 
 func (s *series) sum(count int) (sum int64) {
+	if count >= counts {
+		return s.rare[count-counts].Load()
+	}
 	for i := range s.lanes {
 		sum += s.lanes[i][count].Load()
 	}
@@ -192,18 +206,56 @@ func (t *tally) request(r *store.Request, lane int) {
 	if r.Op == rule.Peek {
 		return
 	}
+	again := r.Op == rule.Settle && slices.ContainsFunc(r.Answers, func(a rule.Answer) bool { return a.Flags.Repeated() })
 	for i := range r.Charges {
-		answer, units := &r.Answers[i], granted
-		if r.Op == rule.GiveBack {
-			units = givenBack
-		}
-		c := &t.of(r.Charges[i].Limit).lanes[lane]
-		if answer.Granted != 0 && charges(answer.Flags) {
-			c[units].Add(answer.Granted)
+		of, answer := t.of(r.Charges[i].Limit), &r.Answers[i]
+		switch r.Op {
+		case rule.Renew:
+			of.renewal(r.Charges[i].Limit, answer)
+		case rule.Settle:
+			of.settlement(lane, answer, again)
+		case rule.GiveBack:
+			of.units(lane, givenBack, answer.Granted, answer.Flags)
+		default:
+			of.units(lane, granted, answer.Granted, answer.Flags)
 		}
 		if answer.Flags != 0 {
-			c.flags(answer.Flags)
+			of.lanes[lane].flags(answer.Flags)
 		}
+	}
+}
+
+// units counts units that were charged or given back.
+func (s *series) units(lane, count int, units int64, flags rule.Flags) {
+	if units != 0 && charges(flags) {
+		s.lanes[lane][count].Add(units)
+	}
+}
+
+// settlement counts what a settlement gave back or charged. One that was made before changes nothing, and tells again what was
+// done then: also of slots, whose answers do not have the flag.
+func (s *series) settlement(lane int, answer *rule.Answer, again bool) {
+	switch {
+	case answer.Flags.Repeated():
+		s.rare[repeated-counts].Add(1)
+	case again:
+	case answer.Flags.Unsettled():
+		s.rare[unsettled-counts].Add(1)
+	case answer.Granted > 0:
+		s.units(lane, givenBack, answer.Granted, answer.Flags)
+	default:
+		s.units(lane, granted, -answer.Granted, answer.Flags)
+	}
+}
+
+// renewal counts a slot that was renewed, or was not there to be renewed. Other limits have none.
+func (s *series) renewal(limit *store.Limit, answer *rule.Answer) {
+	switch {
+	case limit.Rule().Algorithm != rule.InFlight || !charges(answer.Flags):
+	case answer.Allowed:
+		s.rare[renewed-counts].Add(1)
+	default:
+		s.rare[lost-counts].Add(1)
 	}
 }
 

@@ -1,0 +1,103 @@
+package denycache_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// slots is one slot, held for a minute.
+func slots(t testing.TB) *store.Limit {
+	t.Helper()
+	limit := testkit.Must(rule.Limit{Algorithm: rule.InFlight, Quota: 1, Window: 60 * second}.Normalize())(t)
+	return store.Bind("", "slots", "slots", limit)
+}
+
+// TestSlotsAreNotRemembered: another process may release a slot at any time, so the store is asked for every one, also where
+// the request faces other limits, and where it is one of those that refuses.
+func TestSlotsAreNotRemembered(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := slots(r.t)
+		r.take(limit, "key", 1)
+		for range 3 {
+			if a := r.take(limit, "key", 1); a.Allowed {
+				r.t.Fatalf("a second slot: %+v", a)
+			}
+		}
+		r.wantAsked(4, "for a slot that is held")
+		if _, err := ask(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
+			r.t.Fatal(err)
+		}
+		if a := r.take(limit, "key", 1); !a.Allowed {
+			r.t.Fatalf("another process released the slot: %+v", a)
+		}
+		r.wantAsked(1, "for a slot that is free")
+		rate := store.Charge{Limit: fixed(r.t), Key: "key", Cost: 2}
+		r.several(rule.Take, "", rate)
+		r.spy.asked.Store(0)
+		for range 3 { // both refuse
+			r.several(rule.Take, "", rate, store.Charge{Limit: limit, Key: "key", Cost: 1})
+		}
+		r.wantAsked(3, "for a slot and a rate")
+		for range 3 { // only the rate refuses
+			r.several(rule.Take, "", rate, store.Charge{Limit: limit, Key: "other", Cost: 1})
+		}
+		r.wantAsked(3, "for a slot that is free and a rate that is not")
+	})
+}
+
+// TestNextAfter: when a unit is free comes through, and is moved along in an answer from memory.
+func TestNextAfter(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := fixed(r.t)
+		if a := r.take(limit, "key", 2); !a.Allowed || a.NextAfter != 60*second {
+			r.t.Fatalf("the last unit: %+v", a)
+		}
+		full := store.Charge{Limit: limit, Key: "key"}
+		refuses := store.Charge{Limit: limit, Key: "other", Cost: 2}
+		r.several(rule.Charge, "", refuses)
+		r.several(rule.Take, "", full, refuses)
+		r.clock.Advance(second)
+		if a := r.several(rule.Take, "", full, refuses)[0]; a.Flags != rule.Cached || !a.Allowed || a.NextAfter != 59*second {
+			r.t.Fatalf("from memory, a second later: %+v", a)
+		}
+	})
+}
+
+// TestPlansOfBucket: a bucket that is used under two quotas is asked for every time, from the first request by the second one
+// on, whatever that is.
+func TestPlansOfBucket(t *testing.T) {
+	bucket := func(t testing.TB, quota int64, countDenied bool) *store.Limit {
+		limit := testkit.Must(rule.Limit{Algorithm: rule.TokenBucket, Quota: quota, Burst: 2, Window: 60 * second, CountDenied: countDenied}.Normalize())(t)
+		return store.Bind("", "plan", "plan", limit)
+	}
+	for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Charge} {
+		for _, countDenied := range []bool{false, true} {
+			rigs(t, forever, func(r *rig) {
+				slow, fast := bucket(r.t, 1, false), bucket(r.t, 60, countDenied)
+				r.take(slow, "key", 2)
+				r.take(slow, "key", 1)
+				r.take(slow, "key", 1)
+				r.wantAsked(2, "one plan")
+				r.pass(2_000_000_000)
+				if op == rule.Take {
+					r.take(fast, "key", 1)
+				} else {
+					r.do(op, fast, "key", 1)
+				}
+				r.wantAsked(1, "the other plan")
+				truth, err := ask(context.Background(), r.spy.Store, rule.Peek, "", store.Charge{Limit: slow, Key: "key", Cost: 1})
+				if err != nil {
+					r.t.Fatal(err)
+				}
+				if a := r.take(slow, "key", 1); a.Allowed != truth[0].Allowed || a.RetryAfter > truth[0].RetryAfter {
+					r.t.Fatalf("%v by the other plan, then %+v, want %+v", op, a, truth[0])
+				}
+				r.wantAsked(1, "the first plan again")
+			})
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package observe_test
+
+import (
+	"testing"
+
+	"github.com/slidegate/slidegate/layer/observe"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// settling is a tokens limit and a slots limit, and a store in memory that is observed.
+func settling(t *testing.T, m *meter) (ask func(op rule.Op, id rule.ID, used int64, charges ...store.Charge), both []store.Charge) {
+	t.Helper()
+	st := open(t, newMemory(t, func() rule.Micros { return noon }), observe.Options{MeterProvider: m.provider})
+	for name, limit := range map[string]rule.Limit{
+		"tokens": {Algorithm: rule.SlidingLog, Quota: 10, Window: 60_000_000},
+		"slots":  {Algorithm: rule.InFlight, Quota: 5, Window: 60_000_000},
+	} {
+		limit, err := limit.Normalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, store.Charge{Limit: store.Bind("", name, name, limit), Key: "k", Cost: 1, At: noon})
+	}
+	if both[0].Limit.Name() != "tokens" {
+		both[0], both[1] = both[1], both[0]
+	}
+	both[0].Cost = 3
+	ask = func(op rule.Op, id rule.ID, used int64, charges ...store.Charge) {
+		t.Helper()
+		for i := range charges {
+			charges[i].Used = used
+		}
+		r := store.Request{Op: op, ID: id, Charges: charges, Answers: make([]rule.Answer, len(charges))}
+		if err := st.Apply(t.Context(), []store.Request{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ask, both
+}
+
+// A settlement counts what it gave back or charged, and only the first time; slots count as units, and renewals apart.
+func TestSettlementsAndSlots(t *testing.T) {
+	m := newMeter(t)
+	ask, both := settling(t, m)
+	ask(rule.Take, 1, 0, both...)   // 3 tokens and a slot
+	ask(rule.Take, 2, 0, both...)   // 3 tokens and a slot
+	ask(rule.Renew, 1, 0, both...)  // 1 renewed; tokens have nothing to renew
+	ask(rule.Settle, 1, 1, both...) // 2 tokens and a slot given back
+	ask(rule.Settle, 1, 1, both...) // again
+	ask(rule.Renew, 1, 0, both...)  // 1 lost
+	ask(rule.Settle, 2, 5, both...) // 2 tokens charged, a slot given back
+	for id := range rule.ID(998) {
+		ask(rule.Settle, 3+id, 1, store.Charge{Limit: both[0].Limit, Key: "k", Cost: 1, At: noon}) // nothing to do
+	}
+	ask(rule.Settle, 2000, 0, both[0]) // one too many
+	m.want(
+		"decisions limit=slots,source=store,store=memory,verdict=allowed 2",
+		"settlements.repeated limit=tokens,store=memory 1",
+		"settlements.unsettled limit=tokens,store=memory 1",
+		"slots.lost limit=slots,store=memory 1",
+		"slots.renewed limit=slots,store=memory 1",
+		"units.given_back limit=slots,store=memory 2",
+		"units.given_back limit=tokens,store=memory 2",
+		"units.granted limit=slots,store=memory 2",
+		"units.granted limit=tokens,store=memory 8",
+	)
+	units := map[string]string{
+		"slidegate.slots.renewed": "{slot}", "slidegate.slots.lost": "{slot}",
+		"slidegate.settlements.repeated": "{settlement}", "slidegate.settlements.unsettled": "{settlement}",
+	}
+	for _, metric := range m.collect().ScopeMetrics[0].Metrics {
+		if unit, ok := units[metric.Name]; ok && metric.Unit == unit && metric.Description != "" {
+			delete(units, metric.Name)
+		}
+	}
+	if len(units) > 0 {
+		t.Errorf("without its unit or description: %v", units)
+	}
+}
