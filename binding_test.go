@@ -94,7 +94,7 @@ func TestConcurrentBinding(t *testing.T) {
 }
 
 func TestBind(t *testing.T) {
-	limit := slidegate.Limit{Name: "api", Quota: 10, Window: time.Minute}
+	limit := slidegate.Limit{Name: "api", Quota: 10, Window: time.Minute, Algorithm: slidegate.SlidingWindow}
 	a, err := slidegate.Bind("shop", limit)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestBind(t *testing.T) {
 	if err != nil || b.ID() == a.ID() || b.Prefix() != a.Prefix() {
 		t.Errorf("bound again: IDs %d and %d, prefixes %q and %q, %v", a.ID(), b.ID(), a.Prefix(), b.Prefix(), err)
 	}
-	c, err := slidegate.Bind("sho", slidegate.Limit{Name: "papi", Quota: 10, Window: time.Minute})
+	c, err := slidegate.Bind("sho", slidegate.Limit{Name: "papi", Quota: 10, Window: time.Minute, Algorithm: slidegate.SlidingWindow})
 	if err != nil || strings.HasPrefix(c.Prefix(), a.Prefix()) || strings.HasPrefix(a.Prefix(), c.Prefix()) {
 		t.Errorf("prefixes %q and %q, %v", a.Prefix(), c.Prefix(), err)
 	}

@@ -175,8 +175,8 @@ func (c *call) checkSlots(op rule.Op) error {
 		}
 		for i := range c.charges {
 			if charge := &c.charges[i]; charge.Cost > 1 && isSlot(charge) {
-				return fmt.Errorf("slidegate: %w: a request takes one slot of an in-flight limit, not %d; acquire them one after the other",
-					ErrCost, charge.Cost)
+				return fmt.Errorf("slidegate: %w: a request takes one slot of an in-flight limit, not %d; "+
+					"acquire them one after the other", ErrCost, charge.Cost)
 			}
 		}
 	}
@@ -184,8 +184,8 @@ func (c *call) checkSlots(op rule.Op) error {
 }
 
 func errSlots() error {
-	return fmt.Errorf("slidegate: %w: slots of an in-flight limit are held until they are released; use Acquire or Reserve, and Release",
-		ErrUnsupported)
+	return fmt.Errorf("slidegate: %w: slots of an in-flight limit are held until they are released; "+
+		"use Acquire or Reserve, and Release", ErrUnsupported)
 }
 
 // apply sends the request to the store once. The answers stay in c until end.

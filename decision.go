@@ -24,7 +24,7 @@ const Never = time.Duration(math.MaxInt64)
 
 // Decision is the answer to a request: allowed or not, what remains, when to come back. With several limits, the fields
 // come from the one that decided: when refused, the one with the latest RetryAfter; when admitted, the one with the least
-// Remaining.
+// Remaining, and of several that have none left the one with the latest NextAfter.
 type Decision struct {
 	Allowed bool
 	// Flags tell whether the store decided in the plain way, or a cache, a fallback or an inherited count had a part in it.
@@ -40,7 +40,8 @@ type Decision struct {
 	// Granted is how many units were charged: the cost when allowed, less than that from AllowUpTo, 0 when refused.
 	Granted int64
 	// RetryAfter is how long to wait until the same cost is admitted if nothing else arrives: exactly then, and not a
-	// microsecond earlier. It is 0 when allowed and Never when the cost exceeds the quota.
+	// microsecond earlier. It is 0 when allowed and Never when the cost exceeds the quota. Of an in-flight limit it is when the
+	// first slot runs out that nobody renews; one may be released before.
 	RetryAfter time.Duration
 	// ResetAfter is how long it takes until the whole quota is free again if nothing else arrives.
 	ResetAfter time.Duration

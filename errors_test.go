@@ -2,6 +2,7 @@ package slidegate_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"reflect"
@@ -69,6 +70,15 @@ func TestStoreFails(t *testing.T) {
 	}
 	verbs := append(keyVerbs(), claimVerbs(limits...)...)
 	verbs = append(verbs, claimVerbs(limits[0])...)
+	held, _, err := newLimiter(t, good, slidegate.Slots(1, time.Minute)).Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	verbs = append(verbs, verb{name: "Renew", ask: func(ctx context.Context, l *slidegate.Limiter, _ string, _ int64) (decision, error) {
+		return l.Renew(ctx, held)
+	}}, verb{name: "Release", ask: func(ctx context.Context, l *slidegate.Limiter, _ string, _ int64) (decision, error) {
+		return decision{}, errOf(l.Release(ctx, held))
+	}})
 	verbs = append(verbs, verb{name: "Settle down", ask: settle(2)}, verb{name: "Settle up", ask: settle(7)},
 		verb{name: "Settle both ways", ask: settle(2, 7)}, verb{name: "Cancel", ask: settle(0)})
 	bad := broken{good, down}
@@ -165,6 +175,14 @@ func TestNoOtherErrorTellsTheKey(t *testing.T) {
 	checkTellsNothing(t, "negative cost", errOf(limiter.SettleAll(ctx, reservation, -1)))
 	checkTellsNothing(t, "large cost", errOf(limiter.SettleAll(ctx, reservation, math.MaxInt64)))
 	checkTellsNothing(t, "spoilt", errOf(limiter.Cancel(ctx, spoilt)))
+	_, err = limiter.Renew(ctx, reservation)
+	checkTellsNothing(t, "no slots", err)
+	_, _, err = limiter.For(claim(slidegate.Slots(5, time.Minute), secret, 2)).Acquire(ctx)
+	checkTellsNothing(t, "two slots", err)
+	_, err = limiter.AllowLimit(ctx, secret, slidegate.Slots(5, time.Minute))
+	checkTellsNothing(t, "a slot that nobody releases", err)
+	checkTellsNothing(t, "of the future", json.Unmarshal([]byte(`{"version":3,"charges":[{"key":"`+secret+`"}]}`), &spoilt))
+	checkTellsNothing(t, "not base64", json.Unmarshal([]byte(`{"charges":[{"key":"`+secret+`"}]}`), &spoilt))
 	checkTellsNothing(t, "too many charges", errOf(newPerCall(t, lonely{store}).Cancel(ctx, reservation)))
 
 	crowded, err := memstore.New(memstore.Options{MaxShapes: 1})

@@ -17,7 +17,7 @@ func Example_plans() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	pro, err := free.With(slidegate.MustParseLimit("100/1h name=api"))
+	pro, err := free.With(slidegate.MustParseLimit("600/1h name=api")) // counts as the free plan does
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -35,8 +35,9 @@ func Example_plans() {
 	}
 	fmt.Println("pro:", decision.Allowed, "and", decision.Remaining, "left")
 
-	// A plan that was agreed with one customer comes from a database, as text or in numbers.
-	plan, err := slidegate.ParseLimit("2000 per hour name=api")
+	// A plan that was agreed with one customer comes from a database, as text or in numbers. A claim must name the algorithm
+	// that the other plans have, because it is the default only up to 100.
+	plan, err := slidegate.ParseLimit("2000 per hour name=api sliding-log")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -47,6 +48,6 @@ func Example_plans() {
 	fmt.Println("agreed:", decision.Allowed, "and", decision.Remaining, "left")
 	// Output:
 	// free: true and 0 left
-	// pro: true and 94 left
+	// pro: true and 594 left
 	// agreed: true and 1993 left
 }

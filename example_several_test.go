@@ -39,7 +39,7 @@ func Example_severalLimits() {
 	// true by 10/1s: 2 left, retry after 0s
 	//   10/1s: true, 2 left
 	//   1000/1h: true, 992 left
-	// false by 10/1s: 2 left, retry after 1.25s
+	// false by 10/1s: 2 left, retry after 1s
 	//   10/1s: false, 2 left
 	//   1000/1h: true, 992 left
 }

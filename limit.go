@@ -58,9 +58,9 @@ const (
 // It is a plain value, comparable, and safe to share. New and Limiter.For check it.
 type Limit struct {
 	// Name distinguishes limits that face the same key, in state, headers and metrics. Two limits of the same name, shape
-	// (algorithm, window, segments, anchor, calendar, zone) and key share their counts, so a limit per user and one per tenant need different
-	// names. It may be empty, but two limiters on one store need names, or namespaces, for limits of one shape: New returns
-	// an error if they differ in anything, and lets them share their counts if they are equal.
+	// (algorithm, window, segments, anchor, calendar, zone) and key share their counts, so a limit per user and one per tenant
+	// need different names. It may be empty, but two limiters on one store need names, or namespaces, for limits of one shape:
+	// New returns an error if they differ in anything, and lets them share their counts if they are equal.
 	// Plans of one limiter (With, For, AllowLimit) share counts on purpose, and so do limits of the same name: that is how a
 	// key keeps what it has used when its quota changes. New cannot see limiters in another process, or over another Store
 	// value for the same server.

@@ -25,8 +25,22 @@ func TestLimitString(t *testing.T) {
 		"1/20s":                          "1/20s",
 		"1/5ms":                          "1/5ms",
 		"1/1.5ms":                        "1/1.5ms",
-		"1/1s sliding-window overlap=up": "1/1s",
+		"1/1s sliding-window overlap=up": "1/1s sliding-window",
 		"1/1s anchor=clock segments=1":   "1/1s segments=1",
+		"5/1m overlap=up":                "5/1m sliding-window",
+		"5/1m anchor=clock":              "5/1m sliding-window",
+		"5/1m anchor=clock token-bucket": "5/1m token-bucket",
+		"5/1m sliding-log overlap=up":    "5/1m sliding-log",
+		"500/1m overlap=up":              "500/1m sliding-window",
+		"500/1m overlap=down":            "500/1m overlap=down",
+		"50 in-flight ttl=30s":           "50 in-flight ttl=30s",
+		"5_0 ttl=90s in-flight name=x":   `50 in-flight ttl=1m30s name="x"`,
+		"1000/month":                     "1000/month",
+		"1000/month zone=UTC":            "1000/month zone=UTC",
+		"1000 per year fixed-window":     "1000/year fixed-window",
+		"7/1d zone=Europe/Berlin":        "7/day zone=Europe/Berlin",
+		"7/week zone=Asia/Tokyo":         "7/week zone=Asia/Tokyo",
+		"7/week":                         "7/168h",
 		"20/1s burst=40 token-bucket":    "20/1s token-bucket burst=40",
 		"1/1s name=login count-denied":   `1/1s count-denied name="login"`,
 		`1/1s name="\x80 \"é\""`:         `1/1s name="\x80 \"é\""`,
@@ -37,6 +51,19 @@ func TestLimitString(t *testing.T) {
 			t.Errorf("%q is refused: %v", text, err)
 		} else if got := limit.String(); got != want {
 			t.Errorf("%q prints as %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A day or a week of the calendar that leaves the zone to the default names it in its text, which would else mean 24 or 168 hours.
+func TestCalendarWithoutZone(t *testing.T) {
+	for period, want := range map[slidegate.Period]string{
+		slidegate.CalendarDay: "5/day zone=UTC", slidegate.CalendarWeek: "5/week zone=UTC", slidegate.CalendarMonth: "5/month", slidegate.CalendarYear: "5/year",
+	} {
+		limit := slidegate.Limit{Quota: 5, Calendar: period}
+		read, err := slidegate.ParseLimit(limit.String())
+		if err != nil || limit.String() != want || read.Calendar != period {
+			t.Errorf("%v prints as %q, which is %+v, %v; want %q", period, limit, read, err, want)
 		}
 	}
 }
@@ -70,13 +97,20 @@ func randomLimit(random *rand.Rand) slidegate.Limit {
 		limit := slidegate.Limit{
 			Quota:       1 + random.Int64()>>(10+random.UintN(53)),
 			Window:      time.Duration(1+random.IntN(1000)) * units[random.IntN(len(units))],
-			Algorithm:   slidegate.Algorithm(random.UintN(4)),
+			Algorithm:   slidegate.Algorithm(random.UintN(6)),
 			Overlap:     slidegate.Overlap(random.UintN(3)),
 			Anchor:      slidegate.Anchor(random.UintN(2)),
 			CountDenied: random.UintN(2) == 0,
 		}
 		if random.UintN(2) == 0 {
 			limit.Segments = random.IntN(65)
+		}
+		if random.UintN(4) == 0 {
+			limit.Window, limit.Calendar = 0, slidegate.Period(1+random.UintN(4))
+			limit.Zone = []string{"UTC", "Europe/Berlin", "Asia/Kathmandu"}[random.UintN(3)]
+			if limit.Calendar >= slidegate.CalendarMonth && random.UintN(2) == 0 {
+				limit.Zone = ""
+			}
 		}
 		if limit.Algorithm == slidegate.TokenBucket && random.UintN(2) == 0 {
 			limit.Burst = 1 + random.Int64()>>(10+random.UintN(53))
@@ -107,6 +141,7 @@ func FuzzParseLimit(f *testing.F) {
 	for _, text := range []string{
 		"100/1m", "10/s", "5000 per 24h", "1 / 5ms", "1_0/7d", "1/1.5h", "20/1s token-bucket burst=40", "1/-7d",
 		"6/1m segments=6 overlap=whole anchor=first count-denied name=login", `1/s name="\xff \"x\""`, `1/s name="`, "/", "=",
+		"50 in-flight ttl=30s", "1000/month zone=Europe/Berlin", "7/day zone=UTC", "1/2years", "5/1m segments=0 overlap=up",
 	} {
 		f.Add(text)
 	}

@@ -20,7 +20,7 @@ type Limiter struct {
 	traits store.Traits
 	opts   Options
 	limits []*store.Limit
-	bases  []Limit // what each of opts.Limits counts like, or the zero value
+	bases  []Limit // what each of opts.Limits counts like, or the zero value; nil if none counts like another
 	bound  *boundLimits
 }
 
@@ -75,7 +75,7 @@ func newLimiterOn(store store.Store, opts Options) (*Limiter, error) {
 	if store == nil {
 		return nil, errNoStore()
 	}
-	return newLimiter(store, opts, make([]Limit, len(opts.Limits)), &boundLimits{namespace: opts.Namespace, store: store})
+	return newLimiter(store, opts, nil, &boundLimits{namespace: opts.Namespace, store: store})
 }
 
 func errNoStore() error {
@@ -86,7 +86,11 @@ func newLimiter(on store.Store, opts Options, bases []Limit, bound *boundLimits)
 	opts.Limits = slices.Clone(opts.Limits) // the caller may use the slice for something else
 	l := &Limiter{store: on, traits: on.Traits(), opts: opts, bases: bases, bound: bound}
 	for i, limit := range opts.Limits {
-		b, err := bound.bindLike(limit, bases[i])
+		var base Limit
+		if bases != nil {
+			base = bases[i]
+		}
+		b, err := bound.bindLike(limit, base)
 		if err != nil {
 			return nil, err
 		}
@@ -115,22 +119,28 @@ func newLimiter(on store.Store, opts Options, bases []Limit, bound *boundLimits)
 func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
 	opts := l.opts
 	opts.Limits = limits
-	bases := make([]Limit, len(limits))
-	for i := range limits {
-		bases[i] = l.baseOf(&limits[i])
-	}
-	return newLimiter(l.store, opts, bases, l.bound)
+	return newLimiter(l.store, opts, l.basesOf(limits), l.bound)
 }
 
-// baseOf returns the limit of l that a limit of another plan counts like, or the zero value if it counts like that by itself.
-func (l *Limiter) baseOf(limit *Limit) Limit {
-	alone, _ := limit.compile()
-	for _, own := range l.limits {
-		if base := Unbind(own); base.Name == limit.Name && base.Window == limit.Window && base.Algorithm != alone.Algorithm {
-			return base
+// basesOf returns the limits of l that those of another plan count like; the zero value for one that counts as it would alone.
+func (l *Limiter) basesOf(limits []Limit) (bases []Limit) {
+	for i := range limits {
+		for _, own := range l.limits {
+			base := Unbind(own)
+			if base.Name != limits[i].Name || base.Window != limits[i].Window || limits[i].Algorithm != DefaultAlgorithm {
+				continue
+			}
+			if alone, err := limits[i].compile(); err == nil && alone.Algorithm == base.Algorithm {
+				continue
+			}
+			if bases == nil {
+				bases = make([]Limit, len(limits))
+			}
+			bases[i] = base
+			break
 		}
 	}
-	return Limit{}
+	return bases
 }
 
 // Declare tells the store the limits, and returns ErrConflict if one of them has no name and would share the counts of another
@@ -159,7 +169,7 @@ func (l *Limiter) Over(wrap func(store.Store) (store.Store, error)) (*Limiter, e
 // of another limiter's limit name it.
 func (l *Limiter) Limits() []Limit {
 	limits := slices.Clone(l.opts.Limits)
-	for i := range limits {
+	for i := range l.bases {
 		limits[i] = limits[i].Like(l.bases[i])
 	}
 	return limits

@@ -114,6 +114,11 @@ func TestVerbs(t *testing.T) {
 			Granted: granted, Remaining: remaining, RetryAfter: retryAfter, ResetAfter: resetAfter,
 		}
 	}
+	// next is when a unit is free again after an admission that left none.
+	next := func(d slidegate.Decision, after time.Duration) slidegate.Decision {
+		d.NextAfter = after
+		return d
+	}
 	const never = slidegate.Never
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		play(t, newLimiter(t, store, exact("api", 5, time.Minute)), clock, []step{
@@ -127,16 +132,16 @@ func TestVerbs(t *testing.T) {
 			{0, "a peek at that", asks("PeekN", "k", 6), said(false, 0, 1, never, 50*time.Second)},
 			{0, "the largest cost", asks("AllowN", "k", rule.MaxQuota), said(false, 0, 1, never, 50*time.Second)},
 			{0, "nothing", asks("AllowN", "k", 0), said(true, 0, 1, 0, 50*time.Second)},
-			{0, "up to more", asks("AllowUpTo", "k", 9), said(true, 1, 0, 0, time.Minute)},
+			{0, "up to more", asks("AllowUpTo", "k", 9), next(said(true, 1, 0, 0, time.Minute), 40*time.Second)},
 			{0, "up to more when full", asks("AllowUpTo", "k", 9), said(false, 0, 0, 40*time.Second, time.Minute)},
 			{0, "one when full", asks("Allow", "k", 1), said(false, 0, 0, 40*time.Second, time.Minute)},
-			{0, "nothing when full", asks("AllowN", "k", 0), said(true, 0, 0, 0, time.Minute)},
+			{0, "nothing when full", asks("AllowN", "k", 0), next(said(true, 0, 0, 0, time.Minute), 40*time.Second)},
 			{0, "another key", asks("Allow", "other", 1), said(true, 1, 4, 0, time.Minute)},
 			{
 				40*time.Second - time.Microsecond, "too early", asks("Allow", "k", 1),
 				said(false, 0, 0, time.Microsecond, 20*time.Second+time.Microsecond),
 			},
-			{time.Microsecond, "just when said", asks("Allow", "k", 1), said(true, 1, 0, 0, time.Minute)},
+			{time.Microsecond, "just when said", asks("Allow", "k", 1), next(said(true, 1, 0, 0, time.Minute), 10*time.Second)},
 			{0, "the oldest back", asks("Refund", "k", 2), said(true, 2, 2, 0, time.Minute)},
 			{0, "more back than there is", asks("Refund", "k", 9), said(true, 3, 5, 0, 0)},
 			{0, "back to a free key", asks("Refund", "k", 9), said(true, 0, 5, 0, 0)},

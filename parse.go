@@ -22,8 +22,8 @@ import (
 //	1000/month zone=Europe/Berlin
 //	50 in-flight ttl=30s
 //
-// A day without a zone is 24 hours, a week 168; a month or year without one is that of UTC. A limit that names overlap, anchor or
-// segments is a sliding-window, also if it names what is the default.
+// A day without a zone is 24 hours, a week 168; a month or year without one is that of UTC. A limit that names segments, overlap
+// or anchor, even with the default value, and no algorithm or period of the calendar, is a sliding-window.
 //
 // The error is a LimitError.
 func ParseLimit(text string) (Limit, error) {
@@ -119,12 +119,15 @@ func (l *limitText) finish() error {
 		}
 	}
 	switch slots := l.Algorithm == InFlight; {
+	case slots && l.Calendar != 0:
+		return parseError("window: an in-flight limit has a time to live in its place; write %d in-flight ttl=30s", l.Quota)
 	case slots && l.window != "":
 		return parseError("window: an in-flight limit has a time to live in its place; write %d in-flight ttl=%s", l.Quota, l.window)
 	case slots && !l.ttl:
 		return parseError("ttl: missing; it is how long a slot stays held that nobody renews; write %d in-flight ttl=30s", l.Quota)
 	case l.ttl && !slots:
-		return parseError("ttl: applies to in-flight limits only; leave it out, or write %d in-flight ttl=%s", l.Quota, windowText(l.Window))
+		return parseError("ttl: applies to in-flight limits only; leave it out, or write %d in-flight ttl=%s",
+			l.Quota, windowText(l.Window))
 	case l.sliding && l.Algorithm == DefaultAlgorithm && l.Calendar == 0 &&
 		l.Overlap == OverlapUp && l.Anchor == AnchorClock && l.Segments == 0:
 		l.Algorithm = SlidingWindow // the text names a default of it
@@ -140,7 +143,8 @@ func (l *limitText) useCalendar() error {
 	case "w", "week":
 		l.Calendar = CalendarWeek
 	default:
-		return parseError("zone: applies to a day, week, month or year, not to %s; write such as %d/day zone=%s", l.window, l.Quota, l.Zone)
+		return parseError("zone: applies to a day, week, month or year, not to %s; write such as %d/day zone=%s",
+			l.window, l.Quota, l.Zone)
 	}
 	l.Window = 0
 	return nil
@@ -159,7 +163,8 @@ func parsePeriod(text string) (Period, error) {
 		return 0, nil
 	}
 	if number != "" && number != "1" {
-		return 0, parseError("window: %q is not one %s of the calendar; write %s, or a length of time such as 60d", text, period, period)
+		return 0, parseError("window: %q is not one %s of the calendar; write %s, or a length of time such as 60d",
+			text, period, period)
 	}
 	return period, nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -30,8 +31,8 @@ import (
 //		}
 //	}
 type Reservation struct {
-	// Version is the version of this format, ReservationVersion. Encoding writes it; decoding reads older versions, and returns
-	// an error for newer ones.
+	// Version is the version of this format: ReservationVersion or, in what was made before there were versions, 0. In those, a
+	// limit that names no algorithm is a SlidingWindow. A newer version is an ErrReservation wherever it is used.
 	Version int              `json:"version"`
 	ID      string           `json:"id"`
 	Group   string           `json:"group,omitempty"`
@@ -52,12 +53,11 @@ const ReservationVersion = 2
 // MarshalJSON writes r in the version ReservationVersion.
 func (r Reservation) MarshalJSON() ([]byte, error) {
 	type plain Reservation
-	r.Version = ReservationVersion
-	return json.Marshal(plain(r))
+	return json.Marshal(plain(r.upgraded()))
 }
 
-// UnmarshalJSON reads reservations of this version and of older ones, in which a limit that names no algorithm is a
-// SlidingWindow. A newer version is an ErrReservation.
+// UnmarshalJSON reads reservations of this version and of older ones, and makes them of this version. A newer one is an
+// ErrReservation.
 func (r *Reservation) UnmarshalJSON(data []byte) error {
 	type plain Reservation
 	var format struct {
@@ -73,14 +73,22 @@ func (r *Reservation) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &read); err != nil {
 		return fmt.Errorf("slidegate: %w: %w", ErrReservation, err)
 	}
-	for i := range read.Charges {
-		if limit := &read.Charges[i].Limit; format.Version < ReservationVersion && limit.Algorithm == DefaultAlgorithm && limit.Calendar == 0 {
+	*r = Reservation(read).upgraded()
+	return nil
+}
+
+// upgraded returns r in this version.
+func (r Reservation) upgraded() Reservation {
+	if r.Version >= ReservationVersion {
+		return r
+	}
+	r.Version, r.Charges = ReservationVersion, slices.Clone(r.Charges)
+	for i := range r.Charges {
+		if limit := &r.Charges[i].Limit; limit.Algorithm == DefaultAlgorithm && limit.Calendar == 0 {
 			limit.Algorithm = SlidingWindow
 		}
 	}
-	read.Version = ReservationVersion
-	*r = Reservation(read)
-	return nil
+	return r
 }
 
 func checkVersion(version int) error {
@@ -133,6 +141,7 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Reservation, Decisio
 // Acquire another one, or end the work. Renew may be repeated at will. It is an ErrReservation if there are no slots in it.
 func (l *Limiter) Renew(ctx context.Context, r Reservation) (Decision, error) {
 	c := newCall(l, len(r.Charges))
+	r = r.upgraded()
 	if err := c.resume(&r); err != nil {
 		c.fail(err)
 	}

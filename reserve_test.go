@@ -32,10 +32,10 @@ func settle(t testing.TB, limiter *slidegate.Limiter, r slidegate.Reservation, c
 	}
 }
 
-// trySettle settles with one cost for all limits, or with one for each.
 // errOf drops what a settlement did.
 func errOf(_ slidegate.Settlement, err error) error { return err }
 
+// trySettle settles with one cost for all limits, or with one for each.
 func trySettle(ctx context.Context, limiter *slidegate.Limiter, r slidegate.Reservation, costs ...int64) error {
 	if len(costs) == 1 {
 		return errOf(limiter.SettleAll(ctx, r, costs[0]))
@@ -53,7 +53,7 @@ func TestReserve(t *testing.T) {
 	overStores(t, func(t *testing.T, store store.Store, clock *storetest.Clock) {
 		limiter := newLimiter(t, store, limit)
 		r := reserve(t, limiter, 7)
-		want := slidegate.Reservation{ID: r.ID, Charges: []slidegate.ReservedCharge{
+		want := slidegate.Reservation{Version: 2, ID: r.ID, Charges: []slidegate.ReservedCharge{
 			{Limit: limit, Key: []byte("k"), Cost: 7, At: clock.Now()},
 		}}
 		if !reflect.DeepEqual(r, want) {
@@ -239,19 +239,25 @@ func TestSettleRefuses(t *testing.T) {
 	}
 }
 
-// An estimate that was right costs nothing more.
-func TestSettleExactlyAsksNobody(t *testing.T) {
-	store := &recorder{Store: newReference()}
-	limiter := newLimiter(t, store, slidegate.PerMinute(10))
-	r := reserve(t, limiter, 5)
-	store.take()
-	settle(t, limiter, r, 5)
-	if asked := store.take(); len(asked) != 0 {
-		t.Errorf("the store was asked %d times", len(asked))
-	}
-	settle(t, limiter, r, 6)
-	if asked := store.take(); len(asked) != 1 || asked[0].Op != rule.Charge || asked[0].Charges[0].Cost != 1 {
-		t.Errorf("one more was asked for by %+v", asked)
+// Settling is one request, whatever goes up or down, and also if nothing does: the store must know that it was done.
+func TestSettleIsOneRequest(t *testing.T) {
+	limits := []slidegate.Limit{slidegate.PerMinute(10), slidegate.PerHour(100)}
+	for name, costs := range map[string][]int64{"exactly": {5, 5}, "both ways": {2, 9}, "nothing": {0, 0}} {
+		store := &recorder{Store: newReference()}
+		limiter := newLimiter(t, store, limits...)
+		r := reserve(t, limiter, 5)
+		made := store.take()
+		settle(t, limiter, r, costs...)
+		asked := store.take()
+		if len(asked) != 1 || asked[0].Op != rule.Settle || asked[0].ID != made[0].ID || asked[0].ID == 0 || len(asked[0].Charges) != 2 {
+			t.Errorf("%s: asked %+v, want one settlement of what %+v took", name, asked, made)
+			continue
+		}
+		for i, charge := range asked[0].Charges {
+			if charge.Cost != 5 || charge.Used != costs[i] || charge.At != r.Charges[i].At {
+				t.Errorf("%s: charge %d is %+v, want %d used of 5", name, i, charge, costs[i])
+			}
+		}
 	}
 }
 
@@ -312,14 +318,14 @@ func TestSettleJoinedReservations(t *testing.T) {
 		first, second := reserve(t, limiter, 1), reserve(t, limiter, 2)
 		clock.Advance(rule.Micros(time.Second.Microseconds()))
 		third := reserve(t, limiter, 4)
-		joined := slidegate.Reservation{Charges: append(first.Charges, third.Charges...)}
+		joined := slidegate.Reservation{ID: "joined", Charges: append(first.Charges, third.Charges...)}
 		if _, err := limiter.Cancel(t.Context(), joined); !errors.Is(err, slidegate.ErrReservation) {
 			t.Errorf("from two moments: %v, want ErrReservation", err)
 		}
 		if n := used(t, limiter, "k"); n != 7 {
 			t.Errorf("%d are used, want 7", n)
 		}
-		joined = slidegate.Reservation{Charges: append(first.Charges, second.Charges...)}
+		joined = slidegate.Reservation{ID: "joined", Charges: append(first.Charges, second.Charges...)}
 		settle(t, limiter, joined, 0)
 		if n := used(t, limiter, "k"); n != 4 {
 			t.Errorf("%d are used, want 4", n)

@@ -27,19 +27,24 @@ func TestSeveralLimitsDecide(t *testing.T) {
 			Allowed: allowed, Granted: granted, Remaining: remaining, RetryAfter: micros(retry), ResetAfter: micros(reset),
 		}
 	}
+	// left makes the answer of a limit that has none left until next.
+	left := func(next time.Duration, a rule.Answer) rule.Answer {
+		a.NextAfter = micros(next)
+		return a
+	}
 	// by makes the decision of the limit at index, of which there are a "second" of quota 2 and a "minute" of quota 4.
 	by := func(index int, allowed bool, retry, reset time.Duration, answers ...rule.Answer) slidegate.Decision {
 		a := answers[index]
 		return slidegate.Decision{
 			Allowed: allowed, Index: int32(index), LimitName: []string{"second", "minute"}[index], Quota: []int64{2, 4}[index],
-			Granted: a.Granted, Remaining: a.Remaining, RetryAfter: retry, ResetAfter: reset, Answers: answers,
+			Granted: a.Granted, Remaining: a.Remaining, RetryAfter: retry, ResetAfter: reset, NextAfter: a.NextAfter.Duration(), Answers: answers,
 		}
 	}
 	steps := []step{
 		{0, "the first", asks("Allow", "k", 1),
 			by(0, true, 0, second, says(true, 1, 1, 0, second), says(true, 1, 3, 0, minute))},
 		{0, "up to the lesser room", asks("AllowUpTo", "k", 3),
-			by(0, true, 0, second, says(true, 1, 0, 0, second), says(true, 1, 2, 0, minute))},
+			by(0, true, 0, second, left(second, says(true, 1, 0, 0, second)), says(true, 1, 2, 0, minute))},
 		{0, "refused by one, charged to none", asks("Allow", "k", 1),
 			by(0, false, second, second, says(false, 0, 0, second, second), says(true, 0, 2, 0, minute))},
 		{second, "a second later", asks("Allow", "k", 1),
@@ -51,7 +56,7 @@ func TestSeveralLimitsDecide(t *testing.T) {
 		{0, "never, by the first", asks("AllowN", "k", 3),
 			by(0, false, never, second, says(false, 0, 1, never, second), says(false, 0, 1, 59*second, minute))},
 		{second, "the last of the minute", asks("Allow", "k", 1),
-			by(1, true, 0, minute, says(true, 1, 1, 0, second), says(true, 1, 0, 0, minute))},
+			by(1, true, 0, minute, says(true, 1, 1, 0, second), left(58*second, says(true, 1, 0, 0, minute)))},
 		{0, "refused by the minute", asks("Allow", "k", 1),
 			by(1, false, 58*second, minute, says(true, 0, 1, 0, second), says(false, 0, 0, 58*second, minute))},
 		{0, "given back to both", asks("Refund", "k", 2),
@@ -162,21 +167,23 @@ func TestConflict(t *testing.T) {
 	ten, twenty := slidegate.PerMinute(10), slidegate.PerMinute(20)
 	whole, denied, named := ten, ten, twenty
 	whole.Overlap, denied.CountDenied, named.Name = slidegate.OverlapWhole, true, "burst"
-	segment := ten
-	segment.Segments = 1
+	window, segment := ten, ten
+	window.Algorithm, segment.Segments = slidegate.SlidingWindow, 1
 	for _, test := range []struct {
 		name   string
 		claims []slidegate.Claim
 		want   error
 	}{
 		{"quotas", []slidegate.Claim{claim(ten, "k", 1), claim(twenty, "k", 1)}, slidegate.ErrConflict},
-		{"overlaps", []slidegate.Claim{claim(ten, "k", 1), claim(whole, "k", 1)}, slidegate.ErrConflict},
+		{"overlaps", []slidegate.Claim{claim(window, "k", 1), claim(whole, "k", 1)}, slidegate.ErrConflict},
 		{"refusals", []slidegate.Claim{claim(ten, "k", 1), claim(denied, "k", 0)}, slidegate.ErrConflict},
 		{"far apart", []slidegate.Claim{claim(ten, "k", 1), claim(ten, "other", 1), claim(twenty, "k", 1)}, slidegate.ErrConflict},
 		{"two keys", []slidegate.Claim{claim(ten, "k", 1), claim(twenty, "other", 1)}, nil},
 		{"two names", []slidegate.Claim{claim(ten, "k", 1), claim(named, "k", 1)}, nil},
 		{"two windows", []slidegate.Claim{claim(ten, "k", 1), claim(slidegate.PerHour(20), "k", 1)}, nil},
-		{"a default spelt out", []slidegate.Claim{claim(ten, "k", 1), claim(segment, "k", 1)}, nil},
+		{"a default spelt out", []slidegate.Claim{claim(window, "k", 1), claim(segment, "k", 1)}, nil},
+		{"the algorithm spelt out", []slidegate.Claim{claim(ten, "k", 1), claim(exact("", 10, time.Minute), "k", 1)}, nil},
+		{"algorithms by default", []slidegate.Claim{claim(ten, "k", 1), claim(slidegate.PerMinute(600), "k", 1)}, nil},
 	} {
 		store := &recorder{Store: newReference()}
 		_, err := newPerCall(t, store).For(test.claims...).Allow(t.Context())

@@ -34,16 +34,18 @@ func TestNewRefusesSharedCounts(t *testing.T) {
 		first, second []slidegate.Limit
 		want          []string // in the error; nil if both may be
 	}{
-		"quotas":            {limits(slidegate.PerMinute(100)), limits(slidegate.PerMinute(5)), []string{`"100/1m"`, `"5/1m"`}},
-		"another spelling":  {limits(slidegate.PerMinute(100)), limits(slidegate.Limit{Quota: 5, Window: 60 * time.Second, Segments: 1}), []string{`"100/1m"`, `"5/1m`}},
-		"second of several": {limits(slidegate.PerSecond(1), slidegate.PerHour(9)), limits(slidegate.PerMinute(2), slidegate.PerHour(8)), []string{`"9/1h"`, `"8/1h"`}},
-		"logs":              {limits(exact("", 5, time.Hour)), limits(exact("", 6, time.Hour)), []string{"5/1h", "6/1h"}},
-		"bursts":            {limits(bucket(10, 20)), limits(bucket(10, 30)), []string{"burst=20", "burst=30"}},
-		"equal":             {limits(slidegate.PerMinute(5)), limits(slidegate.PerMinute(5)), nil},
-		"default burst":     {limits(bucket(10, 10)), limits(bucket(10, 0)), nil},
-		"windows":           {limits(slidegate.PerMinute(100)), limits(slidegate.PerHour(5)), nil},
-		"algorithms":        {limits(slidegate.PerMinute(100)), limits(exact("", 5, time.Minute)), nil},
-		"one has a name":    {limits(slidegate.PerMinute(100)), limits(slidegate.Limit{Name: "login", Quota: 5, Window: time.Minute}), nil},
+		"quotas":             {limits(slidegate.PerMinute(100)), limits(slidegate.PerMinute(5)), []string{`"100/1m"`, `"5/1m"`}},
+		"another spelling":   {limits(slidegate.PerMinute(500)), limits(slidegate.Limit{Quota: 5, Window: 60 * time.Second, Segments: 1}), []string{`"500/1m"`, `"5/1m`}},
+		"an algorithm named": {limits(slidegate.PerMinute(100)), limits(exact("", 5, time.Minute)), []string{`"100/1m"`, `"5/1m sliding-log"`}},
+		"second of several":  {limits(slidegate.PerSecond(1), slidegate.PerHour(9)), limits(slidegate.PerMinute(2), slidegate.PerHour(8)), []string{`"9/1h"`, `"8/1h"`}},
+		"logs":               {limits(exact("", 5, time.Hour)), limits(exact("", 6, time.Hour)), []string{"5/1h", "6/1h"}},
+		"bursts":             {limits(bucket(10, 20)), limits(bucket(10, 30)), []string{"burst=20", "burst=30"}},
+		"equal":              {limits(slidegate.PerMinute(5)), limits(slidegate.PerMinute(5)), nil},
+		"default burst":      {limits(bucket(10, 10)), limits(bucket(10, 0)), nil},
+		"windows":            {limits(slidegate.PerMinute(100)), limits(slidegate.PerHour(5)), nil},
+		"algorithms":         {limits(slidegate.PerMinute(500)), limits(exact("", 5, time.Minute)), nil},
+		"both sides of 100":  {limits(slidegate.PerMinute(60)), limits(slidegate.PerMinute(600)), nil},
+		"one has a name":     {limits(slidegate.PerMinute(100)), limits(slidegate.Limit{Name: "login", Quota: 5, Window: time.Minute}), nil},
 		"the same name": {limits(slidegate.Limit{Name: "api", Quota: 9, Window: time.Minute}),
 			limits(slidegate.Limit{Name: "api", Quota: 5, Window: time.Minute}), nil},
 	} {

@@ -49,6 +49,10 @@ func keyVerbs() []verb {
 			_, d, err := l.Reserve(ctx, key, n)
 			return d, err
 		}, false},
+		{"Acquire", func(ctx context.Context, l limiter, key string, _ int64) (decision, error) {
+			_, d, err := l.Acquire(ctx, key)
+			return d, err
+		}, true},
 		{"Charge", func(ctx context.Context, l limiter, key string, n int64) (decision, error) {
 			return l.Charge(ctx, key, n)
 		}, false},
@@ -79,6 +83,10 @@ func claimVerbs(limits ...slidegate.Limit) []verb {
 		one("Wait", func(ctx context.Context, c slidegate.Claims) (decision, error) { return decision{}, c.Wait(ctx) }),
 		one("Reserve", func(ctx context.Context, c slidegate.Claims) (decision, error) {
 			_, d, err := c.Reserve(ctx)
+			return d, err
+		}),
+		one("Acquire", func(ctx context.Context, c slidegate.Claims) (decision, error) {
+			_, d, err := c.Acquire(ctx)
 			return d, err
 		}),
 		one("Charge", func(ctx context.Context, c slidegate.Claims) (decision, error) { return c.Charge(ctx) }),

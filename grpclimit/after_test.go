@@ -134,8 +134,8 @@ func TestCostAfterStream(t *testing.T) {
 func TestTellRemaining(t *testing.T) {
 	cost := int64(1)
 	opts := grpclimit.Options{TellRemaining: true, Policies: []grpclimit.Policy{
-		{Name: "a", Key: grpclimit.Global(), Limits: parse("3/1m", "100/1h name=long"), Cost: func(context.Context, string, any) int64 { return cost }},
-		{Name: `b"`, Key: grpclimit.Global(), Limits: parse("9/1500ms"), Cost: func(context.Context, string, any) int64 { return cost }},
+		{Name: "a", Key: grpclimit.Global(), Limits: parse("3/1m sliding-window", "100/1h sliding-window name=long"), Cost: func(context.Context, string, any) int64 { return cost }},
+		{Name: `b"`, Key: grpclimit.Global(), Limits: parse("9/1500ms sliding-window"), Cost: func(context.Context, string, any) int64 { return cost }},
 	}}
 	conn := dial(t, newServer(t, newLimiter(t, newClock()), opts))
 	for i, step := range []struct {

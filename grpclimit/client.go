@@ -93,6 +93,14 @@ func checkWithoutLimiter(opts ClientOptions) error {
 	return nil
 }
 
+// Drain waits until the slots of calls that have ended are released, or ctx ends; see Interceptors.Drain.
+func (c *Client) Drain(ctx context.Context) error {
+	if c.decider == nil {
+		return nil
+	}
+	return prefixed(c.decider.set.Drain(ctx))
+}
+
 // Unary returns the interceptor of calls with one request and one response.
 func (c *Client) Unary() grpc.UnaryClientInterceptor { return c.unary }
 
@@ -107,10 +115,24 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 	if err != nil {
 		return err
 	}
+	ended := false
+	defer func() {
+		if !ended { // an interceptor inside panicked, and what it cost is not known
+			c.leave(ctx, who, held)
+		}
+	}()
 	err = invoke(ctx, method, request, reply, conn, opts...)
+	ended = true
 	c.holds.learn(who, err)
 	c.settle(ctx, who, held, Result{Reply: reply, Err: err})
 	return err
+}
+
+// leave releases the slots of a call that ended without a result, and leaves what it took as it is.
+func (c *Client) leave(ctx context.Context, who holder, held *policy.Request) {
+	if held != nil {
+		held.Finish(ctx, nil, c.decider.unsettled(ctx, who.method, ""))
+	}
 }
 
 // settle charges the actual cost of a call, if a policy has a CostAfter.
@@ -168,11 +190,7 @@ func (c *Client) giveBack(ctx context.Context, who holder, held *policy.Request)
 	if held == nil {
 		return
 	}
-	err := held.Settle(ctx, func(int, int64) int64 { return 0 })
-	held.End()
-	if err != nil && c.tell != nil {
-		c.tell(ctx, Event{Method: who.method, Verdict: policy.Verdict{Err: err}})
-	}
+	held.Finish(ctx, func(int, int64) int64 { return 0 }, c.decider.unsettled(ctx, who.method, ""))
 }
 
 // keepHold waits as long as the server asked who to wait, or refuses.
@@ -227,11 +245,12 @@ func (c *Client) take(ctx context.Context, what *call) (held *policy.Request, wa
 		case event.Refused:
 			return nil, waited, refuse(ctx, &event.Verdict).status.Err()
 		case !wait && r.Held():
+			d.keep(ctx, what, r)
 			return r, waited, nil
 		case !wait:
 			return nil, waited, nil
 		}
-		if err := pause(ctx, event.Decision.RetryAfter); err != nil {
+		if err := pause(ctx, untilFree(&event.Verdict)); err != nil {
 			return nil, waited, err
 		}
 		if what.stage == stageCall {
@@ -253,7 +272,20 @@ func (c *Client) ask(ctx context.Context, what *call, r *policy.Request, peeks b
 // mayWait reports whether a refused call should wait.
 func (c *Client) mayWait(ctx context.Context, v *policy.Verdict) bool {
 	return c.wait && v.By == policy.ByLimits && !v.Mistake() && !v.Ended() && !v.Decision.Never() &&
-		v.Decision.Flags&rule.FallbackClosed == 0 && inTime(ctx, v.Decision.RetryAfter)
+		v.Decision.Flags&rule.FallbackClosed == 0 && inTime(ctx, untilFree(v))
+}
+
+// slotPoll is how often a call that waits for a slot asks again.
+const slotPoll = 50 * time.Millisecond
+
+// untilFree returns how long a refused call should wait before it asks again. A slot of an in-flight limit may be released at any
+// time before RetryAfter.
+func untilFree(v *policy.Verdict) time.Duration {
+	d := &v.Decision
+	if int(d.Index) < len(v.Limits) && v.Limits[d.Index].Algorithm == slidegate.InFlight {
+		return min(d.RetryAfter, slotPoll)
+	}
+	return d.RetryAfter
 }
 
 // inTime reports whether there is anything left of a context after d.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -27,13 +28,26 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	if s.messages || s.replies {
 		s.ctx, s.end = context.WithCancel(ctx)
 	}
+	if held != nil && held.HoldsSlots() {
+		opts = append(slices.Clip(opts), grpc.OnFinish(func(error) { s.finish() }))
+	}
 	if s.ClientStream, err = open(s.ctx, desc, conn, method, opts...); err != nil {
 		s.end()
 		c.holds.learn(who, err)
-		c.settle(ctx, who, held, Result{Err: err})
+		if !s.over.Swap(true) {
+			c.settle(ctx, who, held, Result{Err: err})
+		}
 		return nil, err
 	}
 	return s, nil
+}
+
+// finish is called by gRPC when the call has ended, which a client that leaves a stream does not notice: its slots are released,
+// unless a message is being received that will tell how the stream ended.
+func (s *clientStream) finish() {
+	if s.receiving.Load() == 0 && !s.over.Swap(true) {
+		s.client.leave(s.ctx, s.who, s.held)
+	}
 }
 
 // clientStream watches a stream for what the server answers, and charges its messages where a policy says so.
@@ -49,6 +63,8 @@ type clientStream struct {
 	over     atomic.Bool     // the server has ended the stream
 	refused  atomic.Pointer[error]
 	held     *policy.Request // to be settled when the stream has ended
+
+	receiving atomic.Int32 // calls of RecvMsg under way
 }
 
 // Header returns the header of the server's answer.
@@ -76,7 +92,9 @@ func (s *clientStream) RecvMsg(message any) error {
 	if no := s.refused.Load(); no != nil {
 		return *no
 	}
+	s.receiving.Add(1)
 	err := s.ClientStream.RecvMsg(message)
+	s.receiving.Add(-1)
 	if err != nil || s.oneReply {
 		s.client.holds.learn(s.who, err)
 		if !s.over.Swap(true) {

@@ -60,7 +60,13 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure pol
 	if wrong != nil {
 		return nil, wrong
 	}
-	return d, nil
+	for i, p := range d.policies {
+		if p.slots = d.set.HasSlots(i); p.slots && (p.PerMessage || p.PerReply) {
+			wrong = errors.Join(wrong, fmt.Errorf("grpclimit: policy %q: %w: in-flight limits together with PerMessage or PerReply: a message "+
+				"holds no slot; charge messages by another policy", p.Name, slidegate.ErrUnsupported))
+		}
+	}
+	return d, wrong
 }
 
 // charges reports whether a policy charges calls of this method at this stage.
@@ -86,12 +92,20 @@ func (d *decider) facing(ctx context.Context, c *call, to []*compiled) []*compil
 // begin collects the parts of the policies that a call faces.
 func (d *decider) begin(ctx context.Context, c *call, facing []*compiled) *policy.Request {
 	r := d.set.Begin()
-	r.Tell = d.onDecision != nil
 	for _, p := range facing {
 		var part policy.Part
 		p.part(ctx, c, d, &part)
 		part.Hold = p.CostAfter != nil && c.stage == stageCall
 		r.Add(part)
+	}
+	return d.prepare(ctx, c, r)
+}
+
+// prepare completes a request that has its parts. A call holds slots while it lasts, and a message none.
+func (d *decider) prepare(ctx context.Context, c *call, r *policy.Request) *policy.Request {
+	r.Tell = d.onDecision != nil
+	if c.stage == stageCall {
+		r.Slots = policy.SlotsHeld
 	}
 	if d.group != nil {
 		r.Group = d.group(ctx, c.method)
@@ -111,6 +125,19 @@ func (d *decider) address(ctx context.Context) netip.Addr {
 	}
 	addr, _ := d.client.Find(text, lines)
 	return addr
+}
+
+// keep renews the slots that an admitted call holds, until it is settled.
+func (d *decider) keep(ctx context.Context, c *call, r *policy.Request) {
+	if !r.HoldsSlots() {
+		return
+	}
+	method := c.method // so that c stays on the stack
+	r.Keep(ctx, func(v policy.Verdict) {
+		if d.onDecision != nil {
+			d.onDecision(ctx, Event{Method: method, Verdict: v})
+		}
+	})
 }
 
 // decide decides a call and fills event, and reports what policies in the shadow and candidates said.
@@ -139,23 +166,9 @@ func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy
 	case len(facing) == 0:
 		return nil, nil, nil
 	case len(facing) == 1 && facing[0].alone(d):
-		var part policy.Part
-		facing[0].part(ctx, c, d, &part)
-		d.set.Ask(ctx, rule.Take, &part, &event.Verdict)
-		if c.stage == stageCall && d.set.Shared() {
-			c.followed = d.set.Follow(ctx, "", &event.Verdict, part)
-		}
+		held = d.decideAlone(ctx, c, facing[0], &event)
 	default:
-		r := d.begin(ctx, c, facing)
-		d.decide(ctx, c, r, rule.Take, &event)
-		if c.stage == stageCall && d.set.Shared() {
-			c.followed = r.Follow(ctx, &event.Verdict)
-		}
-		if r.Held() {
-			held = r
-		} else {
-			r.End()
-		}
+		held = d.decideTogether(ctx, c, d.begin(ctx, c, facing), &event)
 	}
 	c.policy = event.Policy
 	d.tell(ctx, &event)
@@ -167,17 +180,53 @@ func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy
 	return no, held, left
 }
 
-// settle charges the actual cost of a call that has ended.
+// decideAlone decides a call that faces one policy, which can be decided alone.
+func (d *decider) decideAlone(ctx context.Context, c *call, p *compiled, event *Event) (held *policy.Request) {
+	var part policy.Part
+	p.part(ctx, c, d, &part)
+	d.set.Ask(ctx, rule.Take, &part, &event.Verdict)
+	if c.stage == stageCall && event.Mistake() && errors.Is(event.Err, policy.ErrSlots) { // by its Plan
+		r := d.set.Begin()
+		r.Add(part)
+		return d.decideTogether(ctx, c, d.prepare(ctx, c, r), event)
+	}
+	if c.stage == stageCall && d.set.Shared() {
+		c.followed = d.set.Follow(ctx, "", &event.Verdict, part)
+	}
+	return nil
+}
+
+// decideTogether decides a call whose parts are put together. It returns what the call took, if that is to be settled.
+func (d *decider) decideTogether(ctx context.Context, c *call, r *policy.Request, event *Event) (held *policy.Request) {
+	d.decide(ctx, c, r, rule.Take, event)
+	if c.stage == stageCall && d.set.Shared() {
+		c.followed = r.Follow(ctx, &event.Verdict)
+	}
+	if !r.Held() {
+		r.End()
+		return nil
+	}
+	d.keep(ctx, c, r)
+	return r
+}
+
+// settle charges the actual cost of a call that has ended, and releases its slots.
 func (d *decider) settle(ctx context.Context, c *call, held *policy.Request, result Result) {
-	err := held.Settle(ctx, func(place int, cost int64) int64 {
+	method := c.method // so that c stays on the stack
+	held.Finish(ctx, func(place int, cost int64) int64 {
 		if after := d.policies[place].CostAfter; after != nil {
 			result.Cost = cost
-			return after(ctx, c.method, result)
+			return after(ctx, method, result)
 		}
 		return cost
-	})
-	held.End()
-	if err != nil && d.onDecision != nil {
-		d.onDecision(ctx, Event{Method: c.method, Verdict: policy.Verdict{Policy: c.policy, Err: err}})
+	}, d.unsettled(ctx, method, c.policy))
+}
+
+// unsettled returns a function that reports that what a call took could not be settled.
+func (d *decider) unsettled(ctx context.Context, method, name string) func(error) {
+	return func(err error) {
+		if d.onDecision != nil {
+			d.onDecision(ctx, Event{Method: method, Verdict: policy.Verdict{Policy: name, Err: err}})
+		}
 	}
 }

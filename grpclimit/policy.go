@@ -26,7 +26,8 @@ type Policy struct {
 	// ShareEmptyKey has all calls with an empty Key share it, instead of counting them by address, and takes keys that begin
 	// with "address:" as they are. Global needs no such word, and clients share the empty key anyway.
 	ShareEmptyKey bool
-	// Limits are what every key faces, all at once; if empty, the limiter's own.
+	// Limits are what every key faces, all at once; if empty, the limiter's own. A call holds a slot of an in-flight limit from its
+	// admission until its handler has returned, and on a client until it has ended.
 	Limits []slidegate.Limit
 	// Plan returns the limits of one call, for clients with different plans: policy.Limits, policy.Unlimited or
 	// policy.Refused. The zero Plan, and a nil func, mean Limits.
@@ -38,7 +39,7 @@ type Policy struct {
 	// CostAfter returns the actual cost of a call, known once it has ended; nil leaves it at Cost. The difference is given
 	// back or charged, beyond the quota if need be: under Shadow and for a Candidate too. It must not be negative. With a
 	// CostAfter, a Cost of 0 is not a peek but means that all is paid afterwards: the call is refused while more than the
-	// quota is used. Messages of a stream are not settled, nor is a stream that a client leaves before its end.
+	// quota is used, or all of it if the limit is a sliding log. Messages of a stream are not settled, nor is a stream that a client leaves before its end.
 	CostAfter func(ctx context.Context, method string, result Result) int64
 	// Overrides are other limits for some keys, Allow and Deny lists of clients by key and by address: see policy.Policy. A
 	// client on the deny list is refused with PERMISSION_DENIED.
@@ -72,6 +73,7 @@ type compiled struct {
 	service string // "/package.Service/" if Match means all of its methods
 	listed  bool   // the client's address is needed for a list
 	address Key    // counts where a client has no name; nil if clients need none
+	slots   bool   // it has an in-flight limit
 }
 
 // newPolicy compiles a policy, or says what is wrong with it. The key is a server's for clients without a name, and nil on a
@@ -173,5 +175,5 @@ func (p *compiled) part(ctx context.Context, c *call, d *decider, part *policy.P
 
 // alone reports whether a policy can be decided without a request to put together.
 func (p *compiled) alone(d *decider) bool {
-	return !p.Shadow && p.CostAfter == nil && d.group == nil && (p.Candidate == nil || d.onDecision == nil)
+	return !p.Shadow && !p.slots && p.CostAfter == nil && d.group == nil && (p.Candidate == nil || d.onDecision == nil)
 }

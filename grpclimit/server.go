@@ -40,7 +40,8 @@ type Options struct {
 	TellRemaining bool
 	// Group names the group of a call's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(ctx context.Context, method string) string
-	// OnDecision is called with every decision, before the handler, and with the errors of settling after it. It must be quick and safe for concurrent use.
+	// OnDecision is called with every decision, before the handler, with the errors of settling and of releasing slots after
+	// it, and with those of renewing slots while it runs. It must be quick and safe for concurrent use.
 	OnDecision func(ctx context.Context, event Event)
 }
 
@@ -71,6 +72,11 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 	d.client, d.group, d.onDecision = opts.Client, opts.Group, opts.OnDecision
 	return &Interceptors{decider: d}, nil
 }
+
+// Drain waits until the slots of calls that have ended are released, or ctx ends. A program calls it before it ends, after
+// grpc.Server.GracefulStop: with a store that has round trips, a slot is released after the answer was sent. Slots that are not
+// released end by themselves after their time to live.
+func (i *Interceptors) Drain(ctx context.Context) error { return prefixed(i.decider.set.Drain(ctx)) }
 
 // Unary returns the interceptor of calls with one request and one response.
 func (i *Interceptors) Unary() grpc.UnaryServerInterceptor {

@@ -15,11 +15,11 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// takesOnly is a store that cannot give anything back, nor charge beyond a quota.
+// takesOnly is a store that cannot settle anything.
 type takesOnly struct{ store.Store }
 
 func (s takesOnly) Apply(ctx context.Context, batch []store.Request) error {
-	if op := batch[0].Op; op == rule.GiveBack || op == rule.Charge {
+	if batch[0].Op == rule.Settle {
 		for i := range batch {
 			batch[i].Err = errDown
 		}

@@ -26,19 +26,23 @@ type Policy struct {
 	// ShareEmptyKey has all requests with an empty Key share it, instead of counting them by address, and takes keys that
 	// begin with "address:" as they are. Global needs no such word.
 	ShareEmptyKey bool
-	// Limits are what every key faces, all at once; if empty, the limiter's own.
+	// Limits are what every key faces, all at once; if empty, the limiter's own. A request holds a slot of an in-flight limit
+	// (slidegate.Slots) from its admission until its handler has returned, and the connection is closed if the handler took it
+	// over; the middleware renews it as long as that takes.
 	Limits []slidegate.Limit
 	// Plan returns the limits of one request, for clients with different plans: policy.Limits, policy.Unlimited or
 	// policy.Refused. The zero Plan, and a nil func, mean Limits.
 	Plan func(*http.Request) policy.Plan
 	// Cost is how many units a request takes; nil means 1. A cost of 0 is a peek: the request is told what is left, charged
 	// nothing, and reported to OnDecision only if it is refused. One below 0, as the ContentLength of a body of unknown
-	// length is, counts as 1.
+	// length is, counts as 1. Of an in-flight limit a request always takes one slot, also if it costs nothing otherwise; it is
+	// then refused while more than the quota of another limit is used.
 	Cost func(*http.Request) int64
 	// CostAfter returns the actual cost of a request, known once its response is written; nil leaves it at Cost. The
 	// difference is given back or charged, beyond the quota if need be: under Shadow and for a Candidate too. CostOfBytes,
 	// CostIfStatus and CostFromHandler are the usual ones. With a CostAfter, a Cost of 0 is not a peek but means that all is
-	// paid afterwards: the request is refused while more than the quota is used.
+	// paid afterwards: the request is refused while more than the quota is used, or all of it if the limit is a sliding log,
+	// which then takes one unit until the cost is known.
 	CostAfter CostAfter
 	// Overrides are other limits for some keys, Allow and Deny lists of clients by key and by address: see policy.Policy. A
 	// client on the deny list is refused with 403.

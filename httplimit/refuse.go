@@ -57,13 +57,14 @@ func Undecided() slidegate.Decision { return slidegate.Decision{Flags: rule.Fall
 // request could not be checked.
 func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decision) []byte {
 	wait, closed := retrySeconds(d), d.Flags&rule.FallbackClosed != 0
+	slots := int(d.Index) < len(items) && items[d.Index].slots
 	switch {
 	case body == BodyNone:
 		return b
 	case body == BodyText && closed:
 		return append(b, unchecked+"\n"...)
 	case body == BodyText:
-		return append(appendSentence(b, wait), '\n')
+		return append(appendSentence(b, slots, wait), '\n')
 	case body == BodyJSON && closed:
 		b = append(b, `{"error":"rate limit unavailable"`...)
 	case body == BodyJSON:
@@ -73,7 +74,7 @@ func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decis
 		b = append(b, `{"type":"`+problemCapacity+`","title":"Service unavailable","status":503,"detail":"`+unchecked+`"`...)
 	default:
 		b = append(b, `{"type":"`+problemQuota+`","title":"Too many requests","status":429,"detail":"`...)
-		b = appendSentence(b, wait)
+		b = appendSentence(b, slots, wait)
 		b = append(b, `","violated-policies":[`...)
 		b = append(b, items[d.Index].name...)
 		b = append(b, ']')
@@ -105,14 +106,20 @@ func (m *Middleware) send(w http.ResponseWriter, status int, text []byte) {
 	_, _ = w.Write(text) // a client that has gone away is not worth an error
 }
 
-func appendSentence(b []byte, wait int64) []byte {
+// appendSentence says why a limit refused. A slot of an in-flight limit is free as soon as a request ends, so the time is an upper
+// bound.
+func appendSentence(b []byte, slots bool, wait int64) []byte {
 	switch {
 	case wait < 0:
 		return append(b, "The request is larger than the quota, and will never be admitted."...)
-	case wait == 1:
-		return append(b, "The quota is used up. Try again in 1 second."...)
+	case slots:
+		b = append(b, "Too many requests are being served at once. Try again in at most "...)
+	default:
+		b = append(b, "The quota is used up. Try again in "...)
 	}
-	b = append(b, "The quota is used up. Try again in "...)
+	if wait == 1 {
+		return append(b, "1 second."...)
+	}
 	b = strconv.AppendInt(b, wait, 10)
 	return append(b, " seconds."...)
 }

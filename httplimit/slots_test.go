@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -295,6 +296,34 @@ func allFields(h http.Header) (text string) {
 		text += "|" + name
 	}
 	return text
+}
+
+// The body of a refusal for want of a slot says so, and that the time is an upper bound.
+func TestBodiesOfSlots(t *testing.T) {
+	for body, want := range map[Body]string{
+		BodyText:    "Too many requests are being served at once. Try again in at most 60 seconds.\n",
+		BodyJSON:    `{"error":"rate limited","limit":"s","retry_after":60}` + "\n",
+		BodyProblem: `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too many requests","status":429,"detail":"Too many requests are being served at once. Try again in at most 60 seconds.","violated-policies":["s"],"retry_after":60}` + "\n",
+	} {
+		var p *play
+		p = newPlay(t, Options{Body: body}, func(http.ResponseWriter, *http.Request) {
+			if w := p.from("192.0.2.1"); w.Code != 429 || w.Body.String() != want {
+				t.Errorf("body %d: got %d %s, want 429 %s", body, w.Code, w.Body, want)
+			}
+		}, slots("s", 1))
+		p.from("192.0.2.1")
+	}
+}
+
+// A transport has nothing that a slot could be held for.
+func TestTransportHasNoSlots(t *testing.T) {
+	limiter, err := slidegate.New(newBetween(t, pass), slots("s", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewTransport(nil, TransportOptions{Limiter: limiter}); !errors.Is(err, slidegate.ErrUnsupported) {
+		t.Errorf("the error is %v, want ErrUnsupported", err)
+	}
 }
 
 // A limit of the calendar has no window of a fixed length, and its time is that to the end of the period.

@@ -86,6 +86,9 @@ func NewTransport(next http.RoundTripper, opts TransportOptions) (*Transport, er
 	switch {
 	case opts.Limiter != nil && len(opts.Limiter.Limits()) == 0:
 		return nil, errors.New("httplimit: limiter: it has no limit: give slidegate.New some")
+	case opts.Limiter != nil && slices.ContainsFunc(opts.Limiter.Limits(), func(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }):
+		return nil, fmt.Errorf("httplimit: limiter: %w: a transport holds no slots of in-flight limits; acquire and release them around the call",
+			slidegate.ErrUnsupported)
 	case opts.Limiter == nil && opts.Cost != nil:
 		return nil, errors.New("httplimit: cost: there is nothing to charge it to: set Limiter")
 	case opts.MaxWait < 0:

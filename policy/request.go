@@ -189,6 +189,7 @@ func (r *Request) decideAlone(ctx context.Context, op rule.Op, v *Verdict) bool 
 		return false
 	}
 	it.policy.askAlone(ctx, op, it.rules, &it.Part, v)
+	r.tellUntried(op, &it.asked)
 	return true
 }
 

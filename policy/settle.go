@@ -200,7 +200,9 @@ func (r *Request) settleOnce(ctx context.Context, units bool) (again bool, err e
 		said, answer := r.owed.at(one.owed)
 		switch {
 		case said.Err != nil:
-			err = said.Err
+			if !one.doubtful { // else there may be nothing to release
+				err = said.Err
+			}
 			again = again || !isMistake(said.Err)
 			continue
 		case answer.Flags.Unsettled():

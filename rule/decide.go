@@ -343,7 +343,8 @@ func (it *Item) answer(granted int64, allowed bool) Answer {
 }
 
 // Deciding returns which of several limits' answers to one request the caller is told, and whether the request is allowed:
-// the refusal with the latest RetryAfter, or the admission with the least remaining.
+// the refusal with the latest RetryAfter, or the admission with the least remaining; of several that left nothing, the one
+// with the latest NextAfter.
 func Deciding(answers []Answer) (index int, allowed bool) {
 	allowed = true
 	for i := range answers {
@@ -351,7 +352,8 @@ func Deciding(answers []Answer) (index int, allowed bool) {
 	}
 	for i := range answers {
 		a, best := &answers[i], &answers[index]
-		if allowed && a.Remaining < best.Remaining || !allowed && !a.Allowed && (best.Allowed || a.RetryAfter > best.RetryAfter) {
+		if allowed && (a.Remaining < best.Remaining || a.Remaining == best.Remaining && a.NextAfter > best.NextAfter) ||
+			!allowed && !a.Allowed && (best.Allowed || a.RetryAfter > best.RetryAfter) {
 			index = i
 		}
 	}

@@ -17,13 +17,20 @@ type Reference struct {
 
 	clock *Clock
 
-	mu     sync.Mutex
-	states map[string]rule.State // by address
+	mu      sync.Mutex
+	states  map[string]rule.State // by address
+	settled map[settled][]int64   // what each settlement gave back
+}
+
+// settled names a reservation that was settled.
+type settled struct {
+	first string // the address of its first charge
+	id    rule.ID
 }
 
 // NewReference returns an empty store that decides by clock.
 func NewReference(clock *Clock) *Reference {
-	return &Reference{clock: clock, states: map[string]rule.State{}}
+	return &Reference{clock: clock, states: map[string]rule.State{}, settled: map[settled][]int64{}}
 }
 
 // Apply decides the requests one after the other.
@@ -42,14 +49,14 @@ func (r *Reference) Apply(ctx context.Context, batch []store.Request) error {
 
 // TakeSingle decides a request of a single charge.
 func (r *Reference) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, retryAfter, resetAfter, at rule.Micros, err error,
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	var answers [1]rule.Answer
 	err = r.Apply(ctx, []store.Request{{
 		Op: rule.Take, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: answers[:],
 	}})
 	a := answers[0]
-	return a.Allowed, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, err
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }
 
 // Check accepts every limit: the rule decides here, not a port of it.
@@ -76,13 +83,28 @@ func (r *Reference) decideLocked(request *store.Request, now rule.Micros) {
 	for i, charge := range request.Charges {
 		addresses[i] = address(charge.Limit.Prefix(), request.Group, charge.Key)
 		states[i] = r.states[addresses[i]].Clone()
-		items[i] = rule.Item{Limit: charge.Limit.Rule(), State: &states[i], Cost: charge.Cost, At: charge.At}
+		items[i] = rule.Item{
+			Limit: charge.Limit.Rule(), State: &states[i], Cost: charge.Cost, Used: charge.Used, At: charge.At, ID: request.ID,
+		}
 	}
-	rule.Decide(request.Op, items, now, request.Answers)
+	if request.Op == rule.Settle {
+		r.settleLocked(settled{addresses[0], request.ID}, items, now, request.Answers)
+	} else {
+		rule.Decide(request.Op, items, now, request.Answers)
+	}
 	for i := range items {
 		if items[i].Changed {
 			r.states[addresses[i]] = states[i]
 		}
+	}
+}
+
+func (r *Reference) settleLocked(which settled, items []rule.Item, now rule.Micros, answers []rule.Answer) {
+	var memo rule.Memo
+	memo.Back, memo.Known = r.settled[which]
+	rule.DecideSettle(items, &memo, now, answers)
+	if memo.Changed {
+		r.settled[which] = memo.Back
 	}
 }
 

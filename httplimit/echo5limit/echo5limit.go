@@ -11,6 +11,8 @@ import (
 // is the peer of the connection unless a policy's Key says otherwise: echo's IPExtractor is not used. Parameters of the
 // route are path values of the request, as httplimit.ByPathValue reads them.
 //
+// A connection that a handler takes over holds the slots of in-flight limits until it is closed.
+//
 // A policy with a CostAfter must know the response before it can charge for it. If such a policy matches and a handler returns
 // an error, the middleware therefore calls echo's HTTPErrorHandler at once. It then returns the error, so that outer
 // middleware sees it; echo will call the HTTPErrorHandler again at the end, as it does after its own RequestLogger with
@@ -56,8 +58,9 @@ func nextShown(c *echo.Context, next echo.HandlerFunc, to *target, w http.Respon
 		}
 	}()
 	defer put(c, to, w)()
+	needed := httplimit.NeedsResponse(c.Request())
 	err := next(c)
-	if err != nil && !committed(c) {
+	if err != nil && needed && !committed(c) {
 		c.Echo().HTTPErrorHandler(c, err)
 		answered = true
 	}

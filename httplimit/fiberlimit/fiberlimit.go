@@ -2,6 +2,7 @@ package fiberlimit
 
 import (
 	"net/http"
+	"runtime"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/slidegate/slidegate/httplimit"
@@ -19,6 +20,9 @@ import (
 // an error, the middleware therefore calls fiber's ErrorHandler at once and returns nil, as fiber's own logger does: outer
 // middleware finds the answer, and not the error. Without a CostAfter the error is passed on.
 //
+// Fiber sends a stream, and calls the handler that takes over a connection, after the middleware has returned. The slots of in-flight
+// limits are held until that has ended.
+//
 // New panics if limits is nil. The handler is safe for concurrent use.
 func New(limits *httplimit.Middleware) fiber.Handler {
 	if limits == nil {
@@ -33,8 +37,13 @@ func New(limits *httplimit.Middleware) fiber.Handler {
 				err = c.Next() // no policy wants to see the response
 				return
 			}
-			err = answered(c, c.Next())
-			show(c, w)
+			if err = c.Next(); httplimit.NeedsResponse(r) {
+				err = answered(c, err)
+				show(c, w)
+			}
+			if c.RequestCtx().Hijacked() || c.Response().IsBodyStream() {
+				keepSlots(c, r)
+			}
 		})).ServeHTTP(to, newRequest(c))
 		to.finish()
 		return err
@@ -45,6 +54,30 @@ func New(limits *httplimit.Middleware) fiber.Handler {
 // there is such a policy.
 func SetCost(c fiber.Ctx, cost int64) bool {
 	return httplimit.SetCost(new(http.Request).WithContext(c.Context()), cost)
+}
+
+// KeepSlots keeps the slots of in-flight limits that the request holds after its handler has returned, until release is called; see
+// httplimit.KeepSlots. Streams and connections that a handler takes over keep theirs by themselves.
+func KeepSlots(c fiber.Ctx) (release func()) {
+	return httplimit.KeepSlots(new(http.Request).WithContext(c.Context()))
+}
+
+// keepSlots keeps the slots of a request until fasthttp forgets it: it closes the request's values when the response has been
+// written, or the handler that took over the connection has returned.
+func keepSlots(c fiber.Ctx, r *http.Request) {
+	kept := &keeper{httplimit.KeepSlots(r)}
+	// Fasthttp drops a request whose client has gone before the connection was taken over, and does not close its values. The slot is
+	// then released when the request is collected.
+	runtime.AddCleanup(kept, func(release func()) { release() }, kept.release)
+	c.RequestCtx().SetUserValue(kept, kept)
+}
+
+// keeper is a value of a request that releases slots when it is closed.
+type keeper struct{ release func() }
+
+func (k *keeper) Close() error {
+	k.release()
+	return nil
 }
 
 // answered has fiber's ErrorHandler answer an error, as fiber does when all middleware has returned it.

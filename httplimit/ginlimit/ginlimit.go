@@ -11,6 +11,8 @@ import (
 // handler runs. The client is the peer of the connection unless a policy's Key says otherwise: gin's own settings about
 // trusted proxies are not used. Parameters of the route are path values of the request, as httplimit.ByPathValue reads them.
 //
+// A connection that a handler takes over holds the slots of in-flight limits until it is closed.
+//
 // New panics if limits is nil. The handler is safe for concurrent use.
 func New(limits *httplimit.Middleware) gin.HandlerFunc {
 	if limits == nil {

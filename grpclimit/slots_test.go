@@ -1,0 +1,362 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/grpclimit"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// away is a store in memory that is asked as one with a round trip, and that tells of each request.
+type away struct {
+	store.Store
+	asked func(*store.Request)
+}
+
+func (a away) Traits() store.Traits {
+	traits := a.Store.Traits()
+	traits.RoundTrips = 1
+	return traits
+}
+
+func (a away) Apply(ctx context.Context, batch []store.Request) error {
+	for i := range batch {
+		if a.asked != nil {
+			a.asked(&batch[i])
+		}
+	}
+	return a.Store.Apply(ctx, batch)
+}
+
+// newSlots returns interceptors under which n calls run at once, in a store in process and in one that is away.
+func newSlots(t *testing.T, n int64) map[string]*grpclimit.Interceptors {
+	t.Helper()
+	both := map[string]*grpclimit.Interceptors{}
+	for _, name := range []string{"in process", "away"} {
+		memory, err := memstore.New(memstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var on store.Store = memory
+		if name == "away" {
+			on = away{Store: memory}
+		}
+		limits, err := grpclimit.New(limiterOn(t, on, nil), grpclimit.Options{Policies: []grpclimit.Policy{{
+			Name: "slots", Key: grpclimit.Global(), Limits: []slidegate.Limit{slidegate.Slots(n, time.Minute)},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		both[name] = limits
+	}
+	return both
+}
+
+// freeSlots returns how many slots are free when all releases that have begun are done.
+func freeSlots(t *testing.T, limits *grpclimit.Interceptors) int64 {
+	t.Helper()
+	if err := limits.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v, err := limits.Peek(t.Context(), "slots", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Decision.Remaining
+}
+
+func wantSlots(t *testing.T, what string, limits *grpclimit.Interceptors, want int64) {
+	t.Helper()
+	if got := freeSlots(t, limits); got != want {
+		t.Fatalf("%s: %d slots are free, want %d", what, got, want)
+	}
+}
+
+// waitFor waits for what gRPC does on goroutines of its own.
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after ten seconds it is still not so: %s", what)
+		}
+	}
+}
+
+// Two hundred calls at once with fifty slots: fifty run.
+func TestAtMostSoManyCallsAtOnce(t *testing.T) {
+	const all, most = 200, 50
+	for name, limits := range newSlots(t, most) {
+		release := make(chan struct{})
+		var running atomic.Int64
+		block := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			if running.Add(1) > most {
+				t.Errorf("%s: more than %d calls run at once", name, most)
+			}
+			<-release
+			running.Add(-1)
+			return handler(ctx, request)
+		}
+		conn := dial(t, serve(t, grpc.ChainUnaryInterceptor(limits.Unary(), block)))
+		results := make(chan codes.Code, all)
+		for range all {
+			go func() { results <- status.Code(call(t.Context(), conn, "a")) }()
+		}
+		for range all - most {
+			if code := <-results; code != codes.ResourceExhausted {
+				t.Fatalf("%s: got %v while all slots are held, want %v", name, code, codes.ResourceExhausted)
+			}
+		}
+		wantSlots(t, name, limits, 0)
+		close(release)
+		for range most {
+			if code := <-results; code != codes.OK {
+				t.Errorf("%s: a call that held a slot got %v, want OK", name, code)
+			}
+		}
+		waitFor(t, name+": all slots are free", func() bool { return freeSlots(t, limits) == most })
+	}
+}
+
+// Whatever becomes of calls, no slot stays held.
+func TestNoSlotIsLeftBehind(t *testing.T) {
+	const calls, workers = 1000, 20
+	for name, limits := range newSlots(t, workers) {
+		outer := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+			defer func() {
+				if recover() != nil {
+					err = status.Error(codes.Internal, "panicked")
+				}
+			}()
+			return handler(ctx, request)
+		}
+		inner := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			switch text := fmt.Sprint(request); {
+			case strings.Contains(text, "panic"):
+				panic("a bug")
+			case strings.Contains(text, "fail"):
+				return nil, status.Error(codes.Unavailable, "failed")
+			case strings.Contains(text, "wait"):
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return handler(ctx, request)
+		}
+		conn := dial(t, serve(t, grpc.ChainUnaryInterceptor(outer, limits.Unary(), inner), grpc.StreamInterceptor(limits.Stream())))
+		var wg sync.WaitGroup
+		for worker := range workers {
+			random := rand.New(rand.NewPCG(3, uint64(worker)))
+			wg.Go(func() {
+				for range calls / workers {
+					cutCall(t.Context(), conn, random)
+				}
+			})
+		}
+		wg.Wait()
+		waitFor(t, name+": all slots are free", func() bool { return freeSlots(t, limits) == workers })
+	}
+}
+
+// cutCall makes a call and ends it in one of many ways.
+func cutCall(ctx context.Context, conn *grpc.ClientConn, random *rand.Rand) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	switch way := random.IntN(8); way {
+	case 0, 1, 2:
+		_ = call(ctx, conn, []string{"fine", "panic", "fail"}[way])
+	case 3:
+		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		_ = call(ctx, conn, "wait")
+	case 4: // the client goes away at once
+		go cancel()
+		_ = call(ctx, conn, "fine")
+	default:
+		stream, err := conn.NewStream(ctx, &chatDesc, chat)
+		if err != nil {
+			return
+		}
+		for range random.IntN(3) {
+			_ = echo(stream, "a")
+		}
+		if way == 5 {
+			_ = stream.CloseSend()
+			for err == nil {
+				err = stream.RecvMsg(new(wrapperspb.StringValue))
+			}
+		} // else the client leaves it
+	}
+}
+
+// A stream of ten times the time to live keeps its slot, on a real connection: the store's clock goes on by a third of it with each
+// renewal.
+func TestLongStreamsKeepTheirSlot(t *testing.T) {
+	const ttl = 60 * time.Millisecond
+	clock := newClock()
+	memory, err := memstore.New(memstore.Options{Now: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var renewals atomic.Int64
+	enough := make(chan struct{})
+	limiter := limiterOn(t, away{memory, func(r *store.Request) {
+		if r.Op == rule.Renew {
+			if clock.Advance(rule.Micros(ttl.Microseconds()) / 3); renewals.Add(1) == 30 {
+				close(enough)
+			}
+		}
+	}}, nil)
+	seen := new(events)
+	limits, err := grpclimit.New(limiter, grpclimit.Options{OnDecision: seen.add, Policies: []grpclimit.Policy{{
+		Name: "slots", Key: grpclimit.Global(), Limits: []slidegate.Limit{slidegate.Slots(1, ttl)},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := dial(t, serve(t, grpc.UnaryInterceptor(limits.Unary()), grpc.StreamInterceptor(limits.Stream())))
+	stream := open(t, conn, &chatDesc)
+	wantCode(t, "the first message", echo(stream, "a"), codes.OK)
+	<-enough
+	wantCode(t, "a call beside the stream", call(t.Context(), conn, "a"), codes.ResourceExhausted)
+	wantCode(t, "the stream", echo(stream, "a"), codes.OK)
+	if err := stream.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		err = stream.RecvMsg(new(wrapperspb.StringValue))
+	}
+	waitFor(t, "the slot of the stream is free", func() bool { return freeSlots(t, limits) == 1 })
+	for _, e := range seen.take() {
+		if e.Err != nil {
+			t.Errorf("the event %+v, want no error", e)
+		}
+	}
+}
+
+// A slot that was lost is reported with the method.
+func TestLostSlotOfACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := storetest.NewClock(1_700_000_000_000_000)
+		seen := new(events)
+		limits, err := grpclimit.New(newLimiter(t, clock), grpclimit.Options{OnDecision: seen.add, Policies: []grpclimit.Policy{{
+			Name: "slots", Key: grpclimit.Global(), Limits: []slidegate.Limit{slidegate.Slots(1, time.Minute)},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = limits.Unary()(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: say}, func(context.Context, any) (any, error) {
+			clock.Advance(2 * 60 * 1e6)
+			time.Sleep(30 * time.Second)
+			return nil, nil
+		})
+		got := seen.take()
+		if len(got) != 2 || !errors.Is(got[1].Err, policy.ErrSlotLost) || got[1].Method != say || !got[1].Decision.Allowed {
+			t.Errorf("the events are %+v, want an admission and a slot that was lost and taken again", got)
+		}
+		wantSlots(t, "the call has ended", limits, 1)
+	})
+}
+
+// A plan can have in-flight limits; messages hold no slots.
+func TestSlotsOfPlansAndMessages(t *testing.T) {
+	limits := parse("1 in-flight ttl=1m")
+	_, err := grpclimit.New(newLimiter(t, nil), grpclimit.Options{Policies: []grpclimit.Policy{{Name: "p", Limits: limits, PerMessage: true}}})
+	if !errors.Is(err, slidegate.ErrUnsupported) {
+		t.Errorf("an in-flight limit of messages: the error is %v, want ErrUnsupported", err)
+	}
+	planned, err := grpclimit.New(newLimiter(t, nil), grpclimit.Options{Policies: []grpclimit.Policy{{
+		Name: "slots", Key: grpclimit.Global(), Limits: parse("5/1h"),
+		Plan: func(context.Context, string) policy.Plan { return policy.Limits(limits...) },
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := &grpc.UnaryServerInfo{FullMethod: say}
+	_, err = planned.Unary()(t.Context(), nil, info, func(context.Context, any) (any, error) {
+		_, err := planned.Unary()(t.Context(), nil, info, func(context.Context, any) (any, error) { return nil, nil })
+		return nil, err
+	})
+	wantCode(t, "a call inside one that holds the only slot", err, codes.ResourceExhausted)
+	wantCode(t, "a call afterwards", direct(t.Context(), planned), codes.OK)
+}
+
+// A client holds a slot while a call lasts: until its answer, until a stream has ended, and until it leaves one.
+func TestClientSlots(t *testing.T) {
+	limiter := newLimiter(t, nil, "1 in-flight ttl=1m")
+	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Key: grpclimit.Global()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := dial(t, newServer(t, newLimiter(t, nil, "1000/1h"), grpclimit.Options{}), grpc.WithUnaryInterceptor(client.Unary()), grpc.WithStreamInterceptor(client.Stream()))
+	free := func(what string, want int64) {
+		t.Helper()
+		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != want {
+			t.Fatalf("%s: %d slots are free (%v), want %d", what, d.Remaining, err, want)
+		}
+	}
+	for range 3 {
+		wantCode(t, "a call", call(t.Context(), conn, "a"), codes.OK)
+		free("a call has ended", 1)
+		stream := open(t, conn, &chatDesc)
+		wantCode(t, "a message", echo(stream, "a"), codes.OK)
+		free("a stream is open", 0)
+		wantCode(t, "a call beside the stream", call(t.Context(), conn, "a"), codes.ResourceExhausted)
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.RecvMsg(new(wrapperspb.StringValue)); !errors.Is(err, io.EOF) {
+			t.Fatalf("the stream ended with %v, want the end", err)
+		}
+		free("a stream has ended", 1)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, err = conn.NewStream(ctx, &chatDesc, chat); err != nil {
+			t.Fatal(err)
+		}
+		free("another stream is open", 0)
+		cancel()
+		waitFor(t, "the slot of a stream that was left is free", func() bool {
+			d, err := limiter.Peek(t.Context(), "")
+			return err == nil && d.Remaining == 1
+		})
+	}
+}
+
+// A call that waits for a slot gets it soon after it is released, and not only when it would have ended by itself.
+func TestClientWaitsForSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, grpclimit.ClientOptions{Wait: true, Key: grpclimit.Global()}, "1 in-flight ttl=1h")
+		invoke := func(lasts time.Duration) error {
+			return client.Unary()(t.Context(), say, nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+				time.Sleep(lasts)
+				return nil
+			})
+		}
+		begun := time.Now()
+		go func() { _ = invoke(time.Second) }()
+		synctest.Wait()
+		wantCode(t, "the second call", invoke(0), codes.OK)
+		if took := time.Since(begun); took < time.Second || took > 1100*time.Millisecond {
+			t.Errorf("the second call was made after %v, want a second and a little", took)
+		}
+	})
+}

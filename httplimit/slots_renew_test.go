@@ -1,0 +1,329 @@
+package httplimit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+const ttl = 3 * time.Second
+
+// running is a play in virtual time under a limit of one slot, whose requests last until the test ends them.
+type running struct {
+	*play
+	between *between
+	mu      sync.Mutex
+	fails   map[rule.Op]error // what the store fails with, after it has done what it was asked if lost is set
+	lost    bool
+	asked   map[rule.Op]int
+}
+
+// newRunning makes one. The handler of a request for /stream ends when a value comes from done.
+func newRunning(t *testing.T, trips int, done <-chan bool) *running {
+	r := &running{fails: map[rule.Op]error{}, asked: map[rule.Op]int{}}
+	memory := testkit.Must(memstore.New(memstore.Options{Now: func() rule.Micros { return rule.Micros(time.Now().UnixMicro()) }}))(t)
+	r.between = &between{store: memory, trips: trips}
+	r.between.apply = func(_ context.Context, q *store.Request) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.asked[q.Op]++
+		if err := r.fails[q.Op]; err != nil {
+			if r.lost {
+				_ = memory.Apply(context.Background(), []store.Request{*q})
+			}
+			return err
+		}
+		return nil
+	}
+	limit := slidegate.Slots(1, ttl)
+	limit.Name = "slots"
+	var events sync.Mutex
+	r.play = (&play{t: t}).over(r.between, Options{Timeout: -1, OnDecision: func(*http.Request, Event) { events.Lock(); defer events.Unlock() }},
+		func(_ http.ResponseWriter, q *http.Request) {
+			if q.URL.Path == "/stream" {
+				<-done
+			}
+		}, limit)
+	return r
+}
+
+// fail makes an op fail, or nothing if err is nil.
+func (r *running) fail(op rule.Op, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fails[op] = err
+}
+
+func (r *running) count(op rule.Op) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[op]
+}
+
+// begin starts a request that lasts.
+func (r *running) begin() {
+	go r.ask(httptest.NewRequest("GET", "/stream", nil))
+	synctest.Wait()
+}
+
+// A request of ten times the time to live keeps its slot, by a renewal every third of it.
+func TestLongRequestsKeepTheirSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan bool)
+		r := newRunning(t, 0, done)
+		r.begin()
+		for range 100 {
+			time.Sleep(ttl / 10)
+			if w := r.from("192.0.2.1"); w.Code != 429 || w.Header().Get("Retry-After") == "" {
+				t.Fatalf("status %d with %v beside a request that holds the only slot, want 429 with a Retry-After", w.Code, w.Header())
+			}
+		}
+		synctest.Wait() // for the one that is due now
+		if got := r.count(rule.Renew); got != 30 {
+			t.Errorf("%d renewals in ten times the time to live, want 30", got)
+		}
+		done <- true
+		synctest.Wait()
+		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200, 200)
+		time.Sleep(10 * ttl)
+		if got := r.count(rule.Renew); got != 30 {
+			t.Errorf("%d renewals after the request has ended, want no more than 30", got)
+		}
+	})
+}
+
+// A renewal that fails is tried again in time, and reported once.
+func TestRenewalsAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan bool)
+		r := newRunning(t, 0, done)
+		r.begin()
+		for range 5 {
+			r.fail(rule.Renew, errBroken)
+			time.Sleep(ttl - 400*time.Millisecond) // since the slot was taken or renewed
+			r.fail(rule.Renew, nil)
+			time.Sleep(150 * time.Millisecond) // a twelfth of the time to live lies between two tries
+			synctest.Wait()
+			if w := r.from("192.0.2.1"); w.Code != 429 {
+				t.Fatalf("status %d, want 429: the slot is still held", w.Code)
+			}
+		}
+		done <- true
+		synctest.Wait()
+		failed := 0
+		for _, e := range r.events {
+			if errors.Is(e.Err, policy.ErrSlotLost) {
+				t.Errorf("the event %+v, want no slot lost", e)
+			}
+			if errors.Is(e.Err, errBroken) {
+				failed++
+			}
+		}
+		if failed != 5 {
+			t.Errorf("%d events say that a renewal failed, want 5", failed)
+		}
+	})
+}
+
+// A slot that was lost while the store was away is taken again if there is room, and that is reported; if there is none, the request
+// goes on and tries again.
+func TestLostSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan bool)
+		r := newRunning(t, 0, done)
+		r.begin()
+		r.fail(rule.Renew, errBroken)
+		time.Sleep(2 * ttl)
+		r.begin() // another one takes the slot
+		r.fail(rule.Renew, nil)
+		time.Sleep(2 * ttl)
+		lost := r.lostSlots()
+		if len(lost) != 1 || lost[0].Decision.Allowed || lost[0].Policy != "" || len(lost[0].Limits) != 1 || lost[0].Limits[0].Name != "slots" {
+			t.Errorf("the events are %+v, want one of a slot that was lost", lost)
+		}
+		done <- true // one of them has the slot
+		done <- true
+		synctest.Wait()
+		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
+
+		r.events = nil
+		r.begin()
+		r.fail(rule.Renew, errBroken)
+		time.Sleep(2 * ttl)
+		r.fail(rule.Renew, nil)
+		time.Sleep(ttl)
+		if lost = r.lostSlots(); len(lost) != 1 || !lost[0].Decision.Allowed {
+			t.Errorf("the events are %+v, want one of a slot that was lost and taken again", lost)
+		}
+		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 429)
+		done <- true
+		synctest.Wait()
+		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
+	})
+}
+
+func (r *running) lostSlots() (lost []Event) {
+	for _, e := range r.events {
+		if errors.Is(e.Err, policy.ErrSlotLost) {
+			lost = append(lost, e)
+		}
+	}
+	return lost
+}
+
+// A release whose outcome is unknown is tried again a few times, and reported if it never is known.
+func TestReleasesAreTriedAgain(t *testing.T) {
+	for _, lost := range []bool{false, true} { // whether the store has done what it failed to answer
+		synctest.Test(t, func(t *testing.T) {
+			r := newRunning(t, 1, nil)
+			r.lost = lost
+			r.fail(rule.Settle, errBroken)
+			r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
+			time.Sleep(time.Second)
+			r.fail(rule.Settle, nil)
+			if err := r.limits.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if last := r.last(); last.Err != nil || r.count(rule.Settle) != 4 {
+				t.Errorf("lost %v: the store was asked %d times, and the last event is %+v; want 4 times and no error", lost, r.count(rule.Settle), last)
+			}
+			r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
+			if err := r.limits.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+
+			r.fail(rule.Settle, errBroken)
+			r.from("192.0.2.1")
+			if err := r.limits.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if last := r.last(); !errors.Is(last.Err, errBroken) || r.count(rule.Settle) != 4+1+4 {
+				t.Errorf("lost %v: the store was asked %d times, and the last event is %+v; want 9 times and its error", lost, r.count(rule.Settle), last)
+			}
+		})
+	}
+}
+
+// The answer does not wait for the release, Drain does, and the client's next request finds the slot free.
+func TestAnswersDoNotWaitForReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunning(t, 1, nil)
+		release := make(chan bool)
+		apply := r.between.apply
+		r.between.apply = func(ctx context.Context, q *store.Request) error {
+			if q.Op == rule.Settle {
+				<-release
+			}
+			return apply(ctx, q)
+		}
+		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200) // nothing is released yet
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.limits.Drain(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("Drain returned %v while a release is under way, want context.Canceled", err)
+		}
+		next := make(chan int)
+		go func() { next <- r.from("192.0.2.1").Code }()
+		synctest.Wait()
+		if got := r.count(rule.Take); got != 2 {
+			t.Fatalf("the store was asked for %d slots, want 2", got)
+		}
+		release <- true
+		if status := <-next; status != 200 {
+			t.Errorf("the next request got %d, want 200", status)
+		}
+		go func() { release <- true }()
+		if err := r.limits.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := r.count(rule.Settle); got != 2 {
+			t.Errorf("%d releases after Drain, want 2", got)
+		}
+	})
+}
+
+// A client that goes away while the store is asked may have got a slot, which is then released.
+func TestSlotsOfUnknownOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunning(t, 1, nil)
+		r.lost = true
+		r.fail(rule.Take, errBroken)
+		r.from("192.0.2.1")
+		r.fail(rule.Take, nil)
+		if err := r.limits.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
+		if err := r.limits.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A websocket holds its slot for ten times the time to live, on a real connection: the store's clock goes on by a third of it with each
+// renewal.
+func TestWebsocketsKeepTheirSlot(t *testing.T) {
+	const ttl = 60 * time.Millisecond
+	var clock storetest.Clock
+	clock.Set(noon)
+	memory := testkit.Must(memstore.New(memstore.Options{Now: clock.Now}))(t)
+	var renewals atomic.Int64
+	enough := make(chan struct{})
+	watched := &between{store: memory}
+	watched.apply = func(_ context.Context, q *store.Request) error {
+		if q.Op == rule.Renew {
+			clock.Advance(rule.Micros(ttl.Microseconds()) / 3)
+			if renewals.Add(1) == 30 {
+				close(enough)
+			}
+		}
+		return nil
+	}
+	limiter := testkit.Must(slidegate.New(watched, slidegate.Slots(1, ttl)))(t)
+	var lost atomic.Int64
+	limits := testkit.Must(New(limiter, Options{
+		Policies: []Policy{{Key: Global()}},
+		OnDecision: func(_ *http.Request, e Event) {
+			if e.Err != nil {
+				lost.Add(1)
+			}
+		},
+	}))(t)
+	h := &held{play: &play{t: t, limits: limits}}
+	h.server = httptest.NewServer(h.counted(limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { h.hijack(t, w, false) }))))
+	defer h.server.Close()
+	conn := h.dial(t)
+	<-enough
+	if now := clock.Now() - noon; now < 10*rule.Micros(ttl.Microseconds()) {
+		t.Errorf("the store's clock went on by %v, want ten times the time to live", now.Duration())
+	}
+	response, err := http.Get(h.server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	response.Body.Close()
+	if response.StatusCode != 429 || lost.Load() > 0 {
+		t.Errorf("status %d beside the websocket with %d errors, want 429 and none", response.StatusCode, lost.Load())
+	}
+	conn.Close()
+	h.conns.Wait()
+	if d := testkit.Must(limiter.Peek(t.Context(), ""))(t); d.Remaining != 1 {
+		t.Errorf("%d slots are free when the websocket is closed, want 1", d.Remaining)
+	}
+}

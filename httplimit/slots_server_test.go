@@ -1,0 +1,302 @@
+package httplimit
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/store"
+)
+
+// pass is an apply of a between that does nothing.
+func pass(context.Context, *store.Request) error { return nil }
+
+// held is a real server behind a middleware with an in-flight limit.
+type held struct {
+	*play
+	server *httptest.Server
+	conns  sync.WaitGroup // requests, and the connections that handlers have taken over
+}
+
+// newHeld serves a handler on loopback under a limit of n slots for all clients, in a store with so many round trips.
+func newHeld(t *testing.T, n int64, trips int, handler func(h *held, w http.ResponseWriter, r *http.Request)) *held {
+	t.Helper()
+	between := newBetween(t, pass)
+	between.trips = trips
+	h := &held{}
+	var mu sync.Mutex // the play's own hook is for one goroutine
+	limiter, err := slidegate.NewPerCall(between, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.play = &play{t: t, limiter: limiter}
+	h.limits, err = New(limiter, Options{
+		Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{slots("", n)}, Key: func(*http.Request) string { return "192.0.2.1" }, ShareEmptyKey: true}},
+		OnDecision: func(_ *http.Request, e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			h.events = append(h.events, e)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := h.limits.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler(h, w, r) }))
+	h.server = httptest.NewUnstartedServer(h.counted(limited))
+	h.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handlers that panic
+	h.server.Start()
+	t.Cleanup(h.server.Close)
+	return h
+}
+
+// counted counts the requests to a handler: a server does not wait for those whose connections were taken over.
+func (h *held) counted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.conns.Add(1)
+		defer h.conns.Done()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hijack takes over a connection and reads from it until the client closes it, or closes it at once.
+func (h *held) hijack(t *testing.T, w http.ResponseWriter, atOnce bool) {
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
+	h.conns.Go(func() { // the handler returns before
+		if !atOnce {
+			_, _ = io.Copy(io.Discard, rw)
+		}
+		conn.Close()
+	})
+}
+
+// dial sends a request to take over the connection, and waits for the answer.
+func (h *held) dial(t *testing.T) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", h.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "GET /hijack HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("got %v and %v, want 101", response, err)
+	}
+	return conn
+}
+
+// Two hundred requests at once with fifty slots: fifty run, the others are refused and told when the last slot ends at the latest.
+func TestAtMostSoManyAtOnce(t *testing.T) {
+	const all, most = 200, 50
+	for trips := range 2 {
+		release := make(chan struct{})
+		var running, peak atomic.Int64
+		h := newHeld(t, most, trips, func(_ *held, _ http.ResponseWriter, _ *http.Request) {
+			now := running.Add(1)
+			for before := peak.Load(); now > before && !peak.CompareAndSwap(before, now); before = peak.Load() {
+			}
+			<-release
+			running.Add(-1)
+		})
+		statuses := make(chan int, all)
+		for range all {
+			go func() {
+				response, err := http.Get(h.server.URL)
+				if err != nil {
+					t.Error(err)
+					statuses <- 0
+					return
+				}
+				response.Body.Close()
+				if after := response.Header.Get("Retry-After"); (response.StatusCode == 429) != (after == "60") {
+					t.Errorf("status %d with Retry-After %q, want 60 with a refusal alone", response.StatusCode, after)
+				}
+				statuses <- response.StatusCode
+			}()
+		}
+		for i := range all - most {
+			if status := <-statuses; status != 429 {
+				t.Fatalf("%d round trips: answer %d while all slots are held is %d, want 429", trips, i, status)
+			}
+		}
+		close(release)
+		for range most {
+			if status := <-statuses; status != 200 {
+				t.Errorf("%d round trips: a request that held a slot got %d, want 200", trips, status)
+			}
+		}
+		if got := peak.Load(); got != most {
+			t.Errorf("%d round trips: %d ran at once, want %d", trips, got, most)
+		}
+		http.DefaultClient.CloseIdleConnections()
+		h.wantFree("afterwards", "api", most)
+	}
+}
+
+// Whatever becomes of requests, no slot stays held.
+func TestNoSlotIsLeftBehind(t *testing.T) {
+	const requests, workers = 1000, 20
+	for trips := range 2 {
+		h := newHeld(t, workers, trips, func(h *held, w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/panic":
+				panic(http.ErrAbortHandler)
+			case "/late-panic":
+				_, _ = io.WriteString(w, "begun")
+				panic("a bug")
+			case "/failed":
+				http.Error(w, "the application did not answer", http.StatusGatewayTimeout)
+			case "/gone":
+				<-r.Context().Done()
+			case "/stream":
+				for range 10 {
+					_, _ = fmt.Fprintln(w, "a line")
+					_ = http.NewResponseController(w).Flush()
+				}
+			case "/endless":
+				for r.Context().Err() == nil {
+					_, _ = fmt.Fprintln(w, "a line")
+					_ = http.NewResponseController(w).Flush()
+				}
+			case "/hijack":
+				h.hijack(t, w, false)
+			case "/hijack-close":
+				h.hijack(t, w, true)
+			}
+		})
+		var wg sync.WaitGroup
+		var next atomic.Int64
+		for worker := range workers {
+			random := rand.New(rand.NewPCG(1, uint64(worker)))
+			wg.Go(func() {
+				for next.Add(1) <= requests {
+					h.cut(t, random)
+				}
+			})
+		}
+		wg.Wait()
+		http.DefaultClient.CloseIdleConnections()
+		h.server.Close()
+		h.conns.Wait()
+		h.wantFree(fmt.Sprintf("%d round trips, after %d requests", trips, requests), "api", workers)
+		for _, e := range h.events {
+			if e.Err != nil && !e.Ended() {
+				t.Errorf("%d round trips: the event %+v, want no errors but those of clients that have gone", trips, e)
+			}
+		}
+	}
+}
+
+// cut makes a request and ends it in one of many ways.
+func (h *held) cut(t *testing.T, random *rand.Rand) {
+	paths := []string{"/", "/panic", "/late-panic", "/failed", "/gone", "/stream", "/endless", "/hijack", "/hijack-close"}
+	path := paths[random.IntN(len(paths))]
+	conn, err := net.Dial("tcp", h.server.Listener.Addr().String())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
+	if path == "/gone" || random.IntN(3) == 0 {
+		return // without reading
+	}
+	reader := bufio.NewReader(conn)
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		return // the handler panicked
+	}
+	if response.StatusCode == http.StatusTooManyRequests { // as many as slots at most run at once, but for those of clients that have gone
+		return
+	}
+	_, _ = io.CopyN(io.Discard, response.Body, int64(random.IntN(40)))
+}
+
+// A connection that was taken over holds its slot until it is closed, by either side, and though the handler has returned.
+func TestHijackedConnectionsHoldTheirSlot(t *testing.T) {
+	h := newHeld(t, 2, 0, func(h *held, w http.ResponseWriter, r *http.Request) { h.hijack(t, w, r.URL.Path == "/close") })
+	first, second := h.dial(t), h.dial(t)
+	h.wantFree("both are open", "api", 0)
+	if response, err := http.Get(h.server.URL); err != nil || response.StatusCode != 429 {
+		t.Fatalf("a third: got %v and %v, want 429", response, err)
+	}
+	first.Close()
+	second.Close()
+	h.conns.Wait()
+	h.wantFree("both are closed", "api", 2)
+}
+
+// A connection that a handler loses without closing it is collected, and its slot with it.
+func TestLostConnectionsReleaseTheirSlot(t *testing.T) {
+	h := newHeld(t, 1, 0, func(_ *held, w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
+	})
+	conn := h.dial(t)
+	defer conn.Close()
+	for deadline := time.Now().Add(10 * time.Second); h.free("api")[0] == 0; runtime.Gosched() {
+		if runtime.GC(); time.Now().After(deadline) {
+			t.Fatal("the connection was lost, and its slot is still held")
+		}
+	}
+}
+
+// What a connection of TCP can do still works through the one that is handed out, and nothing else is claimed.
+func TestHeldConnections(t *testing.T) {
+	client, server := net.Pipe()
+	defer client.Close()
+	released := 0
+	plain := holdConn(server, func() { released++ })
+	if _, ok := plain.(halfCloser); ok {
+		t.Error("a pipe claims that it can be closed by half")
+	}
+	_ = plain.Close()
+	if released != 1 {
+		t.Errorf("released %d times, want once", released)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	dialled, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dialled.Close()
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := holdConn(holdConn(accepted, func() {}), func() {})
+	defer conn.Close()
+	if _, ok := conn.(tcpConn); !ok {
+		t.Fatalf("%T is not what connections of TCP are", conn)
+	}
+	if err := conn.(halfCloser).CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	if rest, err := io.ReadAll(dialled); len(rest) > 0 || err != nil {
+		t.Errorf("the other side read %q, %v; want the end", rest, err)
+	}
+}

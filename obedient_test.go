@@ -1,0 +1,148 @@
+package slidegate_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// leastShare returns which share of the quota an obedient client gets: the least of several that begin at different moments
+// of the window.
+func leastShare(t testing.TB, limit slidegate.Limit) float64 {
+	t.Helper()
+	const starts = 3
+	window := rule.Micros(limit.Window.Microseconds())
+	least := 2.0
+	for i := range rule.Micros(starts) {
+		least = min(least, share(t, limit, noon+window*i/starts+i))
+	}
+	return least
+}
+
+// share lets a client ask for one unit at a time, and after each refusal wait for as long as it was told. It counts what is
+// admitted from the end of one wait to the end of another, 24 windows later or, for small quotas, up to 500. The first windows,
+// in which a burst may be free, do not count.
+func share(t testing.TB, limit slidegate.Limit, begin rule.Micros) float64 {
+	t.Helper()
+	const before = 4
+	measured := rule.Micros(max(24, min(500, 10_000/limit.Quota)))
+	clock := storetest.NewClock(begin)
+	limiter := newLimiter(t, newMemory(t, clock), limit)
+	window := rule.Micros(limit.Window.Microseconds())
+	var first rule.Micros
+	var admitted int64
+	for {
+		d := allowOne(t, limiter, "k")
+		if d.Allowed {
+			admitted++
+			continue
+		}
+		now := clock.Advance(rule.Micros(d.RetryAfter.Microseconds()))
+		switch {
+		case first == 0 && now >= begin+before*window:
+			first, admitted = now, 0
+		case first != 0 && now >= first+measured*window:
+			return float64(admitted) / (float64(limit.Quota) * float64(now-first) / float64(window))
+		}
+	}
+}
+
+// Whoever obeys RetryAfter gets what the limit says, however small the quota is.
+func TestObedientClientGetsTheQuota(t *testing.T) {
+	for _, text := range []string{"1/1s", "2/1s", "5/1s", "1/1m", "3/1m", "60/1m", "100/1m", "600/1m"} {
+		if share := leastShare(t, slidegate.MustParseLimit(text)); share < 0.99 {
+			t.Errorf("%s: an obedient client gets %.2f of the quota", text, share)
+		}
+	}
+	if share := leastShare(t, slidegate.MustParseLimit("1/1s sliding-window")); share > 0.6 {
+		t.Errorf("a sliding window of 1/1s gives %.2f of the quota, so this test measures something else", share)
+	}
+}
+
+// After a burst, nobody is told to wait for longer than the window.
+func TestBurstWaitsNoLongerThanTheWindow(t *testing.T) {
+	for start := range rule.Micros(60) {
+		clock := storetest.NewClock(noon + start*1_000_001)
+		limiter := newLimiter(t, newMemory(t, clock), slidegate.PerMinute(5))
+		for range 5 {
+			allowOne(t, limiter, "k")
+		}
+		if d := allowOne(t, limiter, "k"); d.Allowed || d.RetryAfter > time.Minute {
+			t.Errorf("at second %d: the sixth of five at once: %+v, want a refusal for at most a minute", start, d)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the table that was measured into the documentation")
+
+// The table stands in the documentation between these two lines.
+const (
+	guarantees  = "docs/guarantees.md"
+	sharesBegin = "<!-- The shares are written by: go test -run TestDocumentedShares -update . -->\n"
+	sharesEnd   = "<!-- The shares end here. -->\n"
+)
+
+// TestDocumentedShares holds the documentation to what obedient clients get.
+func TestDocumentedShares(t *testing.T) {
+	text, err := os.ReadFile(guarantees)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, foundBegin := strings.Cut(string(text), sharesBegin)
+	documented, after, foundEnd := strings.Cut(rest, sharesEnd)
+	if !foundBegin || !foundEnd {
+		t.Fatalf("%s: the lines are missing that the shares stand between", guarantees)
+	}
+	table := sharesTable(t)
+	if documented == table {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s: the table differs from what is measured; go test -run TestDocumentedShares -update . writes it:\n%s", guarantees, table)
+	}
+	if err := os.WriteFile(guarantees, []byte(before+sharesBegin+table+sharesEnd+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sharesTable(t testing.TB) string {
+	quotas := []int64{1, 2, 5, 10, 50, 100, 1000}
+	var b strings.Builder
+	b.WriteString("| limit | quota")
+	for i, quota := range quotas {
+		if i > 0 {
+			b.WriteString(" |")
+		}
+		fmt.Fprintf(&b, " %d", quota)
+	}
+	b.WriteString(" |\n|---" + strings.Repeat("|---", len(quotas)) + "|\n")
+	for _, row := range []struct{ name, choices string }{
+		{"the default", ""},
+		{"`sliding-log`", " sliding-log"},
+		{"`sliding-window`, `up`, 1 segment", " sliding-window"},
+		{"`sliding-window`, `up`, 6 segments", " segments=6"},
+		{"`sliding-window`, `up`, 60 segments", " segments=60"},
+		{"`sliding-window`, `down`, 1 segment", " overlap=down"},
+		{"`sliding-window`, `down`, 6 segments", " overlap=down segments=6"},
+		{"`sliding-window`, `whole`, 1 segment", " overlap=whole"},
+		{"`sliding-window`, `whole`, 6 segments", " overlap=whole segments=6"},
+		{"`sliding-window`, `whole`, 60 segments", " overlap=whole segments=60"},
+		{"`fixed-window`", " fixed-window"},
+		{"`token-bucket`", " token-bucket"},
+	} {
+		fmt.Fprintf(&b, "| %s", row.name)
+		for _, quota := range quotas {
+			limit := slidegate.MustParseLimit(fmt.Sprintf("%d/1m%s", quota, row.choices))
+			fmt.Fprintf(&b, " | %.2f", leastShare(t, limit))
+		}
+		b.WriteString(" |\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,267 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// slots is an in-flight limit of n slots.
+func slots(n int64) []slidegate.Limit { return []slidegate.Limit{slidegate.Slots(n, time.Minute)} }
+
+// spy is a store that remembers what it was asked.
+type spy struct {
+	store.Store
+	trips    int
+	requests []store.Request
+}
+
+func (s *spy) Apply(ctx context.Context, batch []store.Request) error {
+	for _, r := range batch {
+		r.Charges = slices.Clone(r.Charges)
+		s.requests = append(s.requests, r)
+	}
+	return s.Store.Apply(ctx, batch)
+}
+
+func (s *spy) Traits() store.Traits {
+	traits := s.Store.Traits()
+	traits.RoundTrips = s.trips
+	return traits
+}
+
+// What has nobody to release a slot takes none, and says so whatever the failure mode.
+func TestNobodyReleases(t *testing.T) {
+	for name, s := range bothWays(t, Policy{Name: "p", Limits: append(slots(2), named("units", 5))}, Policy{Name: "free", Limits: []slidegate.Limit{named("", 5)}}) {
+		for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Charge} {
+			var v Verdict
+			s.Ask(t.Context(), op, &Part{Key: "ann", Cost: 1}, &v)
+			if !v.Refused || !v.Mistake() || !errors.Is(v.Err, slidegate.ErrUnsupported) || errors.Is(v.Err, ErrSlots) != (op == rule.Take) {
+				t.Errorf("%s: Ask with %v: got %+v, want a mistake", name, op, v)
+			}
+		}
+		verdicts := make([]Verdict, 2)
+		s.AskBatch(t.Context(), []Part{{Policy: 0, Key: "ann", Cost: 1}, {Policy: 1, Key: "ann", Cost: 1}}, verdicts)
+		if !verdicts[0].Mistake() || !errors.Is(verdicts[0].Err, ErrSlots) || verdicts[1].Refused {
+			t.Errorf("%s: AskBatch: got %+v, want a mistake and an admission", name, verdicts)
+		}
+		r := s.Begin()
+		r.Add(Part{Policy: 0, Key: "ann", Cost: 1})
+		r.Add(Part{Policy: 1, Key: "ann", Cost: 1})
+		var v Verdict
+		r.Decide(t.Context(), rule.Take, &v)
+		r.End()
+		if !v.Mistake() || !errors.Is(v.Err, ErrSlots) {
+			t.Errorf("%s: a Request without Slots: got %+v, want a mistake", name, v)
+		}
+		if free, units := left(t, s, 0, false), left(t, s, 1, false); free != 2 || units != 4 {
+			t.Errorf("%s: %d slots and %d units are left, want 2 and 4", name, free, units)
+		}
+	}
+}
+
+func TestHasSlots(t *testing.T) {
+	five := []slidegate.Limit{named("", 5)}
+	s := newSet(t, newMemory(t), Options{}, Policy{Name: "none", Limits: five, Candidate: five}, Policy{Name: "own", Limits: append(slots(1), named("x", 5))},
+		Policy{Name: "override", Limits: five, Overrides: []Override{{Key: "ann", Limits: slots(1)}}},
+		Policy{Name: "candidate", Limits: five, Candidate: slots(1)})
+	for i, want := range []bool{false, true, true, true} {
+		if got := s.HasSlots(i); got != want {
+			t.Errorf("policy %d has slots: %v, want %v", i, got, want)
+		}
+	}
+}
+
+// A shadow and a candidate whose slots nobody releases are not asked, and say so; they refuse nothing.
+func TestNobodyReleasesInTheShadow(t *testing.T) {
+	for _, who := range []Slots{SlotsNone, SlotsReserved} {
+		s := newSet(t, newMemory(t), Options{}, Policy{Name: "live", Limits: []slidegate.Limit{named("", 5)}, Candidate: slots(2)},
+			Policy{Name: "tried", Shadow: true, Limits: slots(2)})
+		r := s.Begin()
+		r.Tell, r.Slots = true, who
+		r.Add(Part{Policy: 0, Key: "ann", Cost: 1})
+		if who == SlotsNone {
+			r.Add(Part{Policy: 1, Key: "ann", Cost: 1})
+		}
+		var v Verdict
+		r.Decide(t.Context(), rule.Take, &v)
+		if v.Refused || v.Err != nil || v.Policy != "live" {
+			t.Errorf("slots %d: got %+v, want an admission by live", who, v)
+		}
+		for _, tried := range r.Tried() {
+			if !errors.Is(tried.Err, ErrSlots) || tried.Refused {
+				t.Errorf("slots %d: got %+v, want ErrSlots", who, tried)
+			}
+		}
+		if want := 2 - int(who)/2; len(r.Tried()) != want {
+			t.Errorf("slots %d: %d were reported, want %d", who, len(r.Tried()), want)
+		}
+		r.End()
+		if shadow, candidate := left(t, s, 1, false), left(t, s, 0, true); shadow != 2 || candidate != 2 {
+			t.Errorf("slots %d: %d slots of the shadow and %d of the candidate are left, want 2 and 2", who, shadow, candidate)
+		}
+	}
+}
+
+// The ID of a reservation is chosen before its slots are taken, so that its owner can release them; End does not.
+func TestReservedSlots(t *testing.T) {
+	watched := &spy{Store: newMemory(t)}
+	s := newSet(t, watched, Options{}, Policy{Name: "p", Limits: append(slots(2), named("units", 100))})
+	r := s.Begin()
+	r.Slots = SlotsReserved
+	r.Add(Part{Key: "ann", Cost: 70, Hold: true})
+	var v Verdict
+	r.Decide(t.Context(), rule.Take, &v)
+	held, err := r.Reservation()
+	r.End()
+	if err != nil || len(held.Charges) != 2 || held.Charges[0].Cost != 1 || held.Charges[1].Cost != 70 || held.Version != slidegate.ReservationVersion {
+		t.Fatalf("the reservation is %+v, %v; want a slot and 70 units", held, err)
+	}
+	if took := watched.requests[0]; took.Op != rule.Take || took.ID != store.IDOf(held.ID) {
+		t.Errorf("the store was asked %+v, want a Take with the ID of the reservation", took)
+	}
+	if got := left(t, s, 0, false); got != 1 {
+		t.Errorf("%d slots are left after End, want 1", got)
+	}
+	limiter := s.Limiter(0)
+	if d := testkit.Must(limiter.Renew(t.Context(), held))(t); !d.Allowed {
+		t.Errorf("Renew: got %+v, want it allowed", d)
+	}
+	for i := range 2 {
+		settled := testkit.Must(limiter.Settle(t.Context(), held, slidegate.Used{Limit: "p/units", Cost: 30}))(t)
+		if settled.Repeated != (i > 0) {
+			t.Errorf("settled %d times: got %+v", i+1, settled)
+		}
+		if d := testkit.Must(limiter.Peek(t.Context(), "ann"))(t); d.Answers[0].Remaining != 2 || d.Answers[1].Remaining != 70 {
+			t.Errorf("settled %d times: the answers are %+v, want 2 and 70 left", i+1, d.Answers)
+		}
+	}
+}
+
+// What goes down and what goes up is settled by one request to the store for those that decide, and one for each candidate.
+func TestSettleIsOneRequest(t *testing.T) {
+	watched := &spy{Store: newMemory(t)}
+	ten := []slidegate.Limit{named("", 10), named("too", 20)}
+	s := newSet(t, watched, Options{}, Policy{Name: "less", Limits: ten}, Policy{Name: "more", Limits: ten, Candidate: ten})
+	settle(t, s, rule.Take, func(policy int, _ int64) int64 { return []int64{1, 7}[policy] },
+		Part{Policy: 0, Key: "ann", Cost: 4, Hold: true}, Part{Policy: 1, Key: "ann", Cost: 4, Hold: true})
+	if n := len(watched.requests); n != 4 {
+		t.Fatalf("the store was asked %d requests, want 2 that take and 2 that settle", n)
+	}
+	for i, want := range []struct {
+		op      rule.Op
+		charges int
+	}{{rule.Take, 4}, {rule.Take, 2}, {rule.Settle, 4}, {rule.Settle, 2}} {
+		if r := watched.requests[i]; r.Op != want.op || len(r.Charges) != want.charges || r.ID != watched.requests[0].ID || r.ID == 0 {
+			t.Errorf("request %d is %+v, want %v with %d charges and the ID of the first", i, r, want.op, want.charges)
+		}
+	}
+	for place, want := range []int64{9, 3} {
+		if got := left(t, s, place, false); got != want {
+			t.Errorf("%d of policy %d are left, want %d", got, place, want)
+		}
+	}
+}
+
+// When the store cannot remember another settlement, nothing is given back, and that is an error.
+func TestUnsettled(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 5000)}})
+	limit := s.Bound(0)[0].Rule()
+	var err error
+	settled := int64(0)
+	for ; err == nil && settled < 3*limit.Settlements(); settled++ {
+		r := s.Begin()
+		r.Add(Part{Key: "ann", Cost: 2, Hold: true})
+		var v Verdict
+		if r.Decide(t.Context(), rule.Take, &v); v.Refused {
+			t.Fatalf("refused after %d settlements", settled)
+		}
+		r.Finish(t.Context(), always(0), func(failed error) { err = failed })
+	}
+	if !errors.Is(err, slidegate.ErrUnsettled) || settled < limit.Settlements() {
+		t.Errorf("the error after %d settlements is %v, want ErrUnsettled after %d at least", settled, err, limit.Settlements())
+	}
+	if got := left(t, s, 0, false); got != 4998 {
+		t.Errorf("%d are left, want all but the 2 that could not be given back", got)
+	}
+}
+
+// In an outage the failure mode decides about slots too, and what the fallback gave is renewed and released there.
+func TestSlotsInAnOutage(t *testing.T) {
+	for mode, want := range map[Mode][]bool{Open: {true, true}, Closed: {false, false}, Local: {true, false}} {
+		for _, trips := range []int{0, 1} {
+			synctest.Test(t, func(t *testing.T) {
+				dead := &faulty{Store: newMemory(t), trips: trips, err: errDown}
+				s := newSet(t, dead, Options{Failure: mode}, Policy{Name: "p", Limits: slots(1)})
+				var lost int
+				begin := func() *Request {
+					r := s.Begin()
+					r.Slots = SlotsHeld
+					r.Add(Part{Key: "ann", Cost: 1})
+					return r
+				}
+				var running []*Request
+				for i, allowed := range want {
+					r := begin()
+					var v Verdict
+					r.Decide(t.Context(), rule.Take, &v)
+					if v.Refused == allowed || !errors.Is(v.Err, errDown) || r.Held() != (mode == Local && allowed) {
+						t.Errorf("%v, %d round trips, request %d: got %+v, holds %v; want allowed %v", mode, trips, i, v, r.Held(), allowed)
+					}
+					r.Keep(t.Context(), func(Verdict) { lost++ })
+					running = append(running, r)
+				}
+				time.Sleep(10 * time.Minute)
+				var v Verdict
+				r := begin()
+				if r.Decide(t.Context(), rule.Take, &v); v.Refused == (mode == Open) || lost > 0 {
+					t.Errorf("%v, %d round trips: after ten times the time to live got %+v, %d slots lost", mode, trips, v, lost)
+				}
+				for _, r := range append(running, r) {
+					r.Finish(t.Context(), nil, func(err error) { t.Errorf("%v, %d round trips: %v", mode, trips, err) })
+				}
+				if err := s.Drain(t.Context()); err != nil {
+					t.Error(err)
+				}
+				r, v = begin(), Verdict{}
+				if r.Decide(t.Context(), rule.Take, &v); v.Refused != (mode == Closed) {
+					t.Errorf("%v, %d round trips: after the release got %+v", mode, trips, v)
+				}
+				r.End()
+				if err := s.Drain(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// A request is decided once more after a refusal for want of a slot only if nothing else refused it.
+func TestSlotRefusal(t *testing.T) {
+	slot, unit := testkit.Must(slidegate.Bind("", slots(1)[0]))(t), testkit.Must(slidegate.Bind("", named("", 1)))(t)
+	for i, test := range []struct {
+		allowed [2]bool
+		flags   rule.Flags
+		op      rule.Op
+		want    bool
+	}{
+		{[2]bool{false, true}, 0, rule.Take, true}, {[2]bool{false, false}, 0, rule.Take, false}, {[2]bool{true, false}, 0, rule.Take, false},
+		{[2]bool{true, true}, 0, rule.Take, false}, {[2]bool{false, true}, rule.FallbackClosed, rule.Take, false}, {[2]bool{false, true}, 0, rule.Peek, false},
+	} {
+		said := store.Request{
+			Op: test.op, Charges: []store.Charge{{Limit: slot, Key: "ann"}, {Limit: unit, Key: "bob"}},
+			Answers: []rule.Answer{{Allowed: test.allowed[0], Flags: test.flags}, {Allowed: test.allowed[1], Flags: test.flags}},
+		}
+		if key, only := slotRefusal(&said); only != test.want || only && key != "ann" {
+			t.Errorf("case %d: got %q, %v, want %v", i, key, only, test.want)
+		}
+	}
+}

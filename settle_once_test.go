@@ -1,0 +1,165 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// endsOf are the ways to end a reservation of 20 tokens, and how many are used then.
+func endsOf() map[string]struct {
+	end  func(ctx context.Context, l *slidegate.Limiter, r slidegate.Reservation) (slidegate.Settlement, error)
+	used int64
+} {
+	type (
+		limiter     = *slidegate.Limiter
+		reservation = slidegate.Reservation
+		settlement  = slidegate.Settlement
+	)
+	return map[string]struct {
+		end  func(ctx context.Context, l limiter, r reservation) (settlement, error)
+		used int64
+	}{
+		"Settle": {func(ctx context.Context, l limiter, r reservation) (settlement, error) {
+			return l.Settle(ctx, r, slidegate.Used{Limit: "tokens", Cost: 7})
+		}, 7},
+		"SettleAll": {func(ctx context.Context, l limiter, r reservation) (settlement, error) {
+			return l.SettleAll(ctx, r, 30)
+		}, 30},
+		"Cancel": {func(ctx context.Context, l limiter, r reservation) (settlement, error) { return l.Cancel(ctx, r) }, 0},
+		"Release": {func(ctx context.Context, l limiter, r reservation) (settlement, error) {
+			return l.Release(ctx, r)
+		}, 20},
+	}
+}
+
+// Whatever ends a reservation first has ended it: everything after that changes nothing and returns what the first did, by
+// every algorithm, also a while later and from another process.
+func TestReservationsSettleOnce(t *testing.T) {
+	for _, text := range []string{
+		"100/1m sliding-log", "100/1m sliding-window", "100/1m segments=4", "100/1m fixed-window", "100/1h token-bucket", "100/month",
+	} {
+		limit := slidegate.MustParseLimit(text)
+		limit.Name = "tokens"
+		for first, ended := range endsOf() {
+			for second, again := range endsOf() {
+				overStores(t, func(t *testing.T, st store.Store, clock *storetest.Clock) {
+					limiter := newLimiter(t, st, limit)
+					r := reserve(t, limiter, 20)
+					done, err := ended.end(t.Context(), limiter, r)
+					if want := (slidegate.Settlement{Back: []int64{20 - ended.used}}); err != nil || !reflect.DeepEqual(done, want) {
+						t.Fatalf("%s, %s: %+v, %v, want %+v", text, first, done, err, want)
+					}
+					advance(clock, 29*time.Second)
+					want := used(t, limiter, "k")
+					repeated, err := again.end(t.Context(), newPerCall(t, st), r)
+					if err != nil || !repeated.Repeated || !reflect.DeepEqual(repeated.Back, done.Back) {
+						t.Errorf("%s, %s after %s: %+v, %v, want a repetition of %+v", text, second, first, repeated, err, done)
+					}
+					if n := used(t, limiter, "k"); n != want {
+						t.Errorf("%s, %s after %s: %d are used, want %d", text, second, first, n, want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// lossy is a store whose answers get lost: after the request was carried out, or before.
+type lossy struct {
+	store.Store
+	random *rand.Rand
+}
+
+var errLost = errors.New("the answer is lost")
+
+func (l lossy) Apply(ctx context.Context, batch []store.Request) error {
+	lost := l.random.IntN(3)
+	if batch[0].Op != rule.Settle || lost == 2 {
+		return l.Store.Apply(ctx, batch)
+	}
+	if lost == 1 {
+		if err := l.Store.Apply(ctx, batch); err != nil {
+			return err
+		}
+	}
+	batch[0].Err = errLost
+	return errLost
+}
+
+// Retrying after an unknown outcome, and cancelling behind that, leaves the counts as each sent once would.
+func TestRetriesAfterLostAnswers(t *testing.T) {
+	const seed = 1
+	overStores(t, func(t *testing.T, st store.Store, _ *storetest.Clock) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		limiter := newLimiter(t, lossy{st, random}, exact("tokens", 10_000, time.Hour))
+		var want int64
+		for i := range 300 {
+			actual := random.Int64N(30)
+			r := reserve(t, limiter, 20)
+			var done slidegate.Settlement
+			err := errLost
+			for err != nil {
+				done, err = limiter.SettleAll(t.Context(), r, actual)
+			}
+			if done.Back[0] != 20-actual {
+				t.Fatalf("seed %d, reservation %d: %+v, want %d given back", seed, i, done, 20-actual)
+			}
+			if _, err := limiter.Cancel(t.Context(), r); err != nil && !errors.Is(err, errLost) {
+				t.Fatal(err)
+			}
+			want += actual
+		}
+		if n := used(t, limiter, "k"); n != want {
+			t.Errorf("seed %d: %d are used, want %d", seed, n, want)
+		}
+	})
+}
+
+// When the store can remember no more settlements, nothing is given back, and the caller is told. Slots are released.
+func TestUnsettled(t *testing.T) {
+	limiter := newPerCall(t, newMemory(t, storetest.NewClock(noon)))
+	tokens, slots := slidegate.MustParseLimit("1000/1h name=tokens"), slidegate.Slots(1, time.Minute)
+	claims := limiter.For(claim(tokens, "k", 3), claim(slots, "k", 1))
+	for i := range 3000 {
+		r, d, err := claims.Acquire(t.Context())
+		if err != nil || !d.Allowed {
+			t.Fatalf("reservation %d: %+v, %v", i, d, err)
+		}
+		done, err := limiter.Cancel(t.Context(), r)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, slidegate.ErrUnsettled) || !reflect.DeepEqual(done.Back, []int64{0, 1}) || i < 1000 {
+			t.Errorf("settlement %d: %+v, %v, want ErrUnsettled and the slot back", i, done, err)
+		}
+		if n := usedOf(t, limiter, tokens, "k"); n != 3 {
+			t.Errorf("%d are used, want the 3 that were not given back", n)
+		}
+		if n := usedOf(t, limiter, slots, "k"); n != 0 {
+			t.Errorf("%d slots are held", n)
+		}
+		return
+	}
+	t.Error("the store remembers any number of settlements")
+}
+
+// Charges of one address that were joined by hand are settled together, and the first of them tells what was done.
+func TestSettlementOfJoinedCharges(t *testing.T) {
+	limiter := newLimiter(t, newReference(), exact("tokens", 10, time.Minute))
+	first, second := reserve(t, limiter, 3), reserve(t, limiter, 4)
+	first.Charges = append(first.Charges, second.Charges...)
+	done, err := limiter.SettleAll(t.Context(), first, 1)
+	if got := fmt.Sprint(done.Back); err != nil || got != "[5 0]" {
+		t.Errorf("gave back %s, %v, want all 5 by the first charge", got, err)
+	}
+}

@@ -1,0 +1,158 @@
+package routers
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httplimit"
+)
+
+// inFlight returns a middleware under which n requests run at once.
+func inFlight(t *testing.T, n int64) *httplimit.Middleware {
+	t.Helper()
+	return newLimits(t, httplimit.Policy{Name: "slots", Limits: []slidegate.Limit{slidegate.Slots(n, time.Minute)}, Key: httplimit.Global()})
+}
+
+// waitForSlots waits until so many slots are free.
+func waitForSlots(t *testing.T, limits *httplimit.Middleware, want int64) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // a server says nothing when it has written an answer
+		event, err := limits.Peek(context.Background(), "slots", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.Decision.Remaining == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d slots are free, want %d", event.Decision.Remaining, want)
+		}
+		runtime.GC() // fasthttp drops a request whose client has gone before its connection was taken over, and does not end it
+	}
+}
+
+// A request holds its slot until its response is sent, also where the router sends a stream after the handler has returned.
+func TestStreamsHoldTheirSlot(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		limits, s := inFlight(t, 1), newSite(t)
+		address := router.serve(t, limits, s)
+		response, err := http.Get("http://" + address + "/stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		lines := bufio.NewReader(response.Body)
+		if one, err := lines.ReadString('\n'); one != "one\n" || err != nil {
+			t.Fatalf("the first line is %q, %v", one, err)
+		}
+		if got := ask(t, "GET", "http://"+address+"/json"); got.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("beside the stream: got %d, want 429", got.StatusCode)
+		}
+		s.proceed <- struct{}{}
+		if rest, err := io.ReadAll(lines); string(rest) != "two\n" || err != nil {
+			t.Errorf("the rest is %q, %v", rest, err)
+		}
+		waitForSlots(t, limits, 1)
+	})
+}
+
+// A connection that was taken over holds its slot until it is closed.
+func TestUpgradesHoldTheirSlot(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		limits := inFlight(t, 1)
+		address := router.serve(t, limits, newSite(t))
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "GET /upgrade HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
+		reader := bufio.NewReader(conn)
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("got %v, %v, want 101", response, err)
+		}
+		for range 3 {
+			fmt.Fprintln(conn, "ping")
+			if got, err := reader.ReadString('\n'); got != "ping\n" || err != nil {
+				t.Errorf("ping came back as %q, %v", got, err)
+			}
+			if got := ask(t, "GET", "http://"+address+"/json"); got.StatusCode != http.StatusTooManyRequests {
+				t.Errorf("beside the connection: got %d, want 429", got.StatusCode)
+			}
+		}
+		conn.Close()
+		waitForSlots(t, limits, 1)
+	})
+}
+
+// In-flight limits change nothing about what handlers answer, and outer middleware sees their errors.
+func TestAnswersStayTheSameWithSlots(t *testing.T) {
+	forAll(t, func(t *testing.T, router router) {
+		s := newSite(t)
+		plain := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1), Skip: func(*http.Request) bool { return true }}), s)
+		limits := inFlight(t, 1)
+		limited := router.serve(t, limits, s)
+		for _, path := range []string{"/hello/ada", "/json", "/nothing", "/moved", "/file", "/fails", "/missing", "/panics", "/cost"} {
+			want, got := ask(t, "GET", "http://"+plain+path), ask(t, "GET", "http://"+limited+path)
+			for _, name := range []string{"RateLimit", "RateLimit-Policy", "Date"} {
+				got.Header.Del(name)
+				want.Header.Del(name)
+			}
+			if got.StatusCode != want.StatusCode || got.body != want.body || fmt.Sprint(got.Header) != fmt.Sprint(want.Header) {
+				t.Errorf("%s: %d %v %.100q\nwant %d %v %.100q", path, got.StatusCode, got.Header, got.body, want.StatusCode, want.Header, want.body)
+			}
+			waitForSlots(t, limits, 1)
+		}
+	})
+}
+
+// Whatever becomes of requests, no slot stays held, and never do more run than there are slots.
+func TestNoSlotIsLeftBehind(t *testing.T) {
+	const requests, workers = 300, 10
+	paths := []string{"/hello/ada", "/json", "/nothing", "/file", "/fails", "/missing", "/panics", "/upgrade", "/stream"}
+	forAll(t, func(t *testing.T, router router) {
+		limits, s := inFlight(t, workers), newSite(t)
+		s.proceed = make(chan struct{})
+		close(s.proceed)
+		address := router.serve(t, limits, s)
+		var wg sync.WaitGroup
+		for worker := range workers {
+			random := rand.New(rand.NewPCG(7, uint64(worker)))
+			wg.Go(func() {
+				for range requests / workers {
+					cut(t, address, paths[random.IntN(len(paths))], random.IntN(200)-60)
+				}
+			})
+		}
+		wg.Wait()
+		waitForSlots(t, limits, workers)
+	})
+}
+
+// cut sends a request and closes the connection when so many bytes of the answer have come; at once if that is negative.
+func cut(t *testing.T, address, path string, bytes int) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path)
+	if path == "/upgrade" {
+		bytes = min(bytes, 20) // it answers no more than the header until it is told something
+	}
+	if bytes > 0 {
+		_, _ = io.CopyN(io.Discard, conn, int64(bytes))
+	}
+}
