@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
@@ -73,7 +75,30 @@ func (cmd *configCheckCommand) check(c *console, path string) (said string, err 
 	for _, p := range file.Policies {
 		limits += len(p.Limits)
 	}
-	return howMany(len(file.Policies), "policy", "policies") + ", " + howMany(limits, "limit", "limits"), err
+	summary := howMany(len(file.Policies), "policy", "policies") + ", " + howMany(limits, "limit", "limits")
+	if cmd.For == "serve" {
+		summary += slotsNote(file)
+	}
+	return summary, err
+}
+
+// slotsNote says which policies are not for clients that only ask.
+func slotsNote(file *config.File) string {
+	var names []string
+	for i := range file.Policies {
+		if holdsSlots(&file.Policies[i]) {
+			names = append(names, file.Policies[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; with an in-flight limit, and so for /v1/acquire and SG.ACQUIRE, not for /v1/allow, /v1/check and SG.ALLOW: " + fewOf(names)
+}
+
+// holdsSlots reports whether a policy has an in-flight limit.
+func holdsSlots(p *config.Policy) bool {
+	return slices.ContainsFunc(p.Limits, func(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight })
 }
 
 // checkFolder checks the rules of a folder together, as serve reads them, where each file is right by itself.

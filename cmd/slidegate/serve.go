@@ -291,14 +291,14 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 			socket, base = "--unix-socket "+path+" ", web+"://localhost"
 		}
 		// Not --json, which curl has only since 7.82.
-		fmt.Fprintf(&b, "Try it:\n  curl -i %s-H 'Content-Type: application/json' -d '%s' %s%s/v1/allow\n", socket, tryBody(policy.Name), token, base)
+		fmt.Fprintf(&b, "Try it:\n  curl -i %s-H 'Content-Type: application/json' -d '%s' %s%s/v1/%s\n", socket, tryBody(policy.Name), token, base, tryVerb(&policy))
 	} else if at := reachable(running.Address("resp")); at != "" && s.TLSCert == "" && !tokens {
 		host, port, _ := net.SplitHostPort(at)
 		where := "-h " + host + " -p " + port
 		if path := listen.Path(at); path != "" {
 			where = "-s " + path
 		}
-		fmt.Fprintf(&b, "Try it:\n  redis-cli %s SG.ALLOW %s me\n", where, policy.Name)
+		fmt.Fprintf(&b, "Try it:\n  redis-cli %s SG.%s %s me\n", where, strings.ToUpper(tryVerb(&policy)), policy.Name)
 	}
 	fmt.Fprint(c.err, b.String())
 }
@@ -335,6 +335,14 @@ func tryBody(policy string) string {
 		return `{"key":"me"}`
 	}
 	return `{"policy":"` + policy + `","key":"me"}`
+}
+
+// tryVerb is how to ask a policy: a slot must be held.
+func tryVerb(p *config.Policy) string {
+	if holdsSlots(p) {
+		return "acquire"
+	}
+	return "allow"
 }
 
 // policiesLine says which policies there are. With --envoy alone nobody wrote one: what JSON, forward-auth and RESP are answered by is

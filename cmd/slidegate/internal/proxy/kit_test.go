@@ -222,3 +222,13 @@ func within[T any](t testing.TB, what string, from <-chan T) (got T) {
 }
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+// realMemory is a store in memory by the clock of this machine.
+func realMemory(t testing.TB) store.Store {
+	t.Helper()
+	memory, err := memstore.New(memstore.Options{MaxKeys: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return memory
+}

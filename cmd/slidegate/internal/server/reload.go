@@ -98,7 +98,10 @@ func (s *Server) reload() (changed bool, err error) {
 	changed = !reflect.DeepEqual(s.domains, domains)
 	s.domains = domains
 	if file != nil {
-		changed = changed || !reflect.DeepEqual(s.file, file)
+		if !reflect.DeepEqual(s.file, file) {
+			changed = true
+			s.tellSlots()
+		}
 		s.file = file
 		s.forward.Trust(file.Service.TrustedProxies)
 	}

@@ -109,6 +109,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	s.tellSlots()
 	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
 		return err
 	}
@@ -151,8 +152,12 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 		if s.lock, err = lockState(s.opts.State); err != nil {
 			return err
 		}
+		earlier := isEarlierState(s.opts.State)
 		if o.Memory, err = restore(s.opts.State, maxKeys(service.Store)); err != nil {
 			return err
+		}
+		if earlier {
+			s.tellEarlier(s.opts.File)
 		}
 	}
 	if s.stores, err = stores.Open(ctx, service.Store, o); err != nil {

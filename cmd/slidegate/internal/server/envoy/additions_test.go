@@ -102,6 +102,20 @@ descriptors:
 		{119, 0, "m=a", "OVER: OVER/0"},
 		{120, 0, "m=a", "OK: OK/0"},
 	}},
+	{"zone", `
+domain: d
+descriptors:
+- {key: day, rate_limit: {unit: day, requests_per_unit: 1, zone: Europe/Berlin}}
+- {key: month, rate_limit: {unit: month, requests_per_unit: 1, zone: Europe/Berlin}}
+- {key: original, rate_limit: {unit: day, requests_per_unit: 1}}`, []step{
+		{0, 0, "day=a month=a original=a", "OK: OK/0 OK/0 OK/0"},
+		{2819, 0, "day=a", "OVER: OVER/0"},
+		{2820, 0, "day=a", "OK: OK/0"}, // midnight in Berlin,
+		{6419, 0, "original=a", "OVER: OVER/0"},
+		{6420, 0, "original=a", "OK: OK/0"}, // and in Greenwich
+		{1385219, 0, "month=a", "OVER: OVER/0"},
+		{1385220, 0, "month=a", "OK: OK/0"}, // the first of December
+	}},
 }
 
 func TestAdditions(t *testing.T) {
@@ -125,6 +139,7 @@ func TestWindowsAreTold(t *testing.T) {
 		{"window: 36h", rls.RateLimitResponse_RateLimit_HOUR, 36},
 		{"window: 2w", rls.RateLimitResponse_RateLimit_DAY, 14},
 		{"unit: week", rls.RateLimitResponse_RateLimit_WEEK, 0},
+		{"unit: month\n    zone: UTC", rls.RateLimitResponse_RateLimit_MONTH, 0},
 		{"unit: month\n    unit_multiplier: 3", rls.RateLimitResponse_RateLimit_MONTH, 3},
 		{"unit: hour\n    unit_multiplier: 1", rls.RateLimitResponse_RateLimit_HOUR, 0},
 	} {
@@ -132,6 +147,20 @@ func TestWindowsAreTold(t *testing.T) {
 		c := r.ask(request("d", 0, "k=a")).Statuses[0].CurrentLimit
 		if c.Unit != test.unit || c.GetUnitMultiplier().GetValue() != test.multiplier || c.RequestsPerUnit != 7 {
 			t.Errorf("%s: told as %v", test.period, c)
+		}
+	}
+}
+
+// A window of the calendar is reset at its end, whatever its length: this month has 30 days and begins in another zone.
+func TestResetOfTheCalendar(t *testing.T) {
+	r := newRig(t, Options{ResponseHeaders: true}, `
+domain: d
+descriptors:
+- {key: k, rate_limit: {unit: month, requests_per_unit: 1, zone: Europe/Berlin}}`)
+	for _, code := range []string{"OK: OK/0", "OVER: OVER/0"} {
+		response := r.ask(request("d", 0, "k=a"))
+		if got := response.Statuses[0].DurationUntilReset.Seconds; got != 1385220 {
+			t.Errorf("%s: reset in %d s, want 1385220", code, got)
 		}
 	}
 }

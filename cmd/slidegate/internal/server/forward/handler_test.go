@@ -249,3 +249,20 @@ func TestOnePolicy(t *testing.T) {
 		`403 X-Slidegate-Status: 429 Retry-After: 3600 RateLimit: "login";r=0;t=3600`+policy)
 	expect(t, s.ask(loopback, Path+"?policy=logn", traefik("GET", "/", "1.2.3.4")...), "400")
 }
+
+// A policy with an in-flight limit cannot be checked, since nobody would release the slot: the log says so, and the client is not let
+// through. One that only watches keeps nobody out.
+func TestSlotsCannotBeChecked(t *testing.T) {
+	var log bytes.Buffer
+	s := newService(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, false)
+	for _, target := range []string{Path, Path + "?policy=slots"} {
+		expect(t, s.ask(loopback, target, traefik("GET", "/slots", "1.2.3.4")...), "500")
+	}
+	expect(t, s.ask(loopback, Path+"?mode=nginx", nginx("GET", "/slots", "1.2.3.4")...), "403 X-Slidegate-Status: 500")
+	if text := log.String(); !strings.Contains(text, `policy \"slots\"`) || !strings.Contains(text, "/v1/acquire") || strings.Contains(text, "1.2.3.4") {
+		t.Errorf("logged %q, want the policy and what to do", text)
+	}
+	if got := s.ask(loopback, Path, traefik("GET", "/dark", "1.2.3.4")...); got.StatusCode != 200 {
+		t.Errorf("a policy that only watches: got %d, want 200", got.StatusCode)
+	}
+}

@@ -1,0 +1,47 @@
+package server
+
+import (
+	"bufio"
+	"log/slog"
+	"os"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config"
+)
+
+// tellSlots logs which policies have an in-flight limit: proxies that have requests checked, and clients that ask allow, get an error
+// for them, because nobody would release the slot.
+func (s *Server) tellSlots() {
+	for _, name := range s.gate.Holding() {
+		s.log.Warn("policy has an in-flight limit, so it is asked with /v1/acquire or SG.ACQUIRE: /v1/allow, /v1/check and SG.ALLOW answer with an error, "+
+			"because nobody would release the slot; give it a match that no request to /v1/check fits, or use slidegate proxy", slog.String("policy", name))
+	}
+}
+
+// earlierState is how a state file begins that was written when a limit that names no algorithm was a sliding window.
+const earlierState = "slidegate memory 1\n"
+
+// isEarlierState reports whether a state file was written by such a version.
+func isEarlierState(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	begin, _ := bufio.NewReader(file).Peek(len(earlierState))
+	return string(begin) == earlierState
+}
+
+// tellEarlier logs which limits do not go on with the counts of a state file of an earlier version, because they count otherwise
+// now.
+func (s *Server) tellEarlier(file *config.File) {
+	for i := range file.Policies {
+		for _, limit := range file.Policies[i].Limits {
+			bound, err := slidegate.Bind("", limit)
+			if err == nil && limit.Algorithm == slidegate.DefaultAlgorithm && bound.Rule().Algorithm == slidegate.SlidingLog {
+				s.log.Warn("limit starts empty: the state file is of a version in which it was a sliding window, and it is a sliding-log now; "+
+					"name sliding-window in the limit to go on with its counts", slog.String("policy", file.Policies[i].Name), slog.String("limit", limit.String()))
+			}
+		}
+	}
+}
