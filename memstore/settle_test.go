@@ -96,7 +96,7 @@ func (p *plainStore) apply(r *store.Request, now rule.Micros) {
 func TestEveryOperationAtRandom(t *testing.T) {
 	alone(t)
 	const seed, rounds = 15, 60_000
-	clock := storetest.NewClock(1_767_225_600_000_000)
+	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	plain := &plainStore{map[string]rule.State{}, map[string][]int64{}, map[string]int64{}}
 	limits := append(everyLimit(t, 5), everyLimit(t, 3)...) // two plans that share their counts
@@ -147,12 +147,12 @@ func TestEveryOperationAtRandom(t *testing.T) {
 // slots are released; what is remembered is known until the next generation ends, and then room is there again.
 func TestSettlementsAreBounded(t *testing.T) {
 	alone(t)
-	clock := storetest.NewClock(1_767_225_600_000_000)
+	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	limit := boundTo(t, "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1_000_000, Window: minute})
 	slots := boundTo(t, "slots", rule.Limit{Algorithm: rule.InFlight, Quota: 10, Window: minute})
 	memory, most := limit.Rule().Memory(), rule.ID(limit.Rule().Settlements())
-	if memory != 2*minute || most != 100_000 {
+	if memory != 2*minute || most != 250_000 {
 		t.Fatalf("the test expects other bounds than %d for %d", most, memory)
 	}
 	at := ask(t, st, rule.Take, 0, store.Charge{Limit: limit, Key: "key", Cost: 500_000})[0].At
@@ -167,13 +167,13 @@ func TestSettlementsAreBounded(t *testing.T) {
 	ask(t, st, rule.Take, most+1, store.Charge{Limit: slots, Key: "key", Cost: 1})
 	both := ask(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "key", Cost: 2, Used: 1, At: at},
 		store.Charge{Limit: slots, Key: "key", Cost: 1})
-	if both[0].Granted != 0 || both[0].Flags != rule.Unsettled || both[0].Remaining != 600_000 {
+	if both[0].Granted != 0 || both[0].Flags != rule.Unsettled || both[0].Remaining != 750_000 {
 		t.Errorf("one settlement too many: %+v", both[0])
 	}
 	if both[1].Granted != 1 || both[1].Flags != 0 || both[1].Remaining != 10 {
 		t.Errorf("the slot of a reservation that could not be settled: %+v", both[1])
 	}
-	if a := settle(1); a.Granted != 1 || a.Flags != rule.Repeated || a.Remaining != 600_000 {
+	if a := settle(1); a.Granted != 1 || a.Flags != rule.Repeated || a.Remaining != 750_000 {
 		t.Errorf("the first settlement again: %+v", a)
 	}
 	if a := ask(t, st, rule.Settle, most+1, store.Charge{Limit: limit, Key: "other", Cost: 2, Used: 1, At: at})[0]; a.Flags != 0 {
@@ -193,7 +193,7 @@ func TestSettlementsAreBounded(t *testing.T) {
 // A flood of reservations of many keys fills what can be remembered in all, no more, and room comes back with time.
 func TestFloodOfSettlements(t *testing.T) {
 	alone(t)
-	clock := storetest.NewClock(1_767_225_600_000_000)
+	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now, MaxKeys: 5000})
 	limit := boundTo(t, "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 10, Window: minute})
 	settle := func(key int) rule.Answer {
@@ -216,7 +216,7 @@ func TestFloodOfSettlements(t *testing.T) {
 
 // A reset forgets the counts of a key, not that its reservations were settled.
 func TestResetForgetsNoSettlement(t *testing.T) {
-	clock := storetest.NewClock(1_767_225_600_000_000)
+	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	charge := store.Charge{Limit: everyLimit(t, 10)[0], Key: "key", Cost: 3}
 	charge.At = ask(t, st, rule.Take, 7, charge)[0].At
@@ -232,7 +232,7 @@ func TestResetForgetsNoSettlement(t *testing.T) {
 // once: the counts are those of each sent once.
 func TestSettleIsDoneOnce(t *testing.T) {
 	const workers, reservations, quota = 8, 400, 10_000
-	clock := storetest.NewClock(1_767_225_600_000_000)
+	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	limits := everyLimit(t, quota)
 	type sent struct {
@@ -288,7 +288,7 @@ func TestSettleIsDoneOnce(t *testing.T) {
 
 // What was used beyond a reservation may be too much for the word that the state is packed into.
 func TestSettlementOutgrowsItsWord(t *testing.T) {
-	clock := storetest.NewClock(1_767_225_600_000_000)
+	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	charge := store.Charge{Limit: boundTo(t, "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1 << 50, Window: minute}), Key: "key", Cost: 1}
 	charge.At = ask(t, st, rule.Take, 1, charge)[0].At

@@ -262,7 +262,10 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 // admits reports whether the item's cost passes. A slot that its id holds already is no other one: a caller that did not hear
 // the answer can ask again also when it has taken the last one.
 func (it *Item) admits() bool {
-	return it.Limit.admits(&it.view, it.Cost) || it.Limit.Algorithm == InFlight && it.Limit.holdsSlot(it.State, &it.view, it.ID)
+	if it.Limit.admits(&it.view, it.Cost) {
+		return true
+	}
+	return it.Limit.Algorithm == InFlight && it.ID != 0 && it.Limit.holdsSlot(it.State, &it.view, it.ID)
 }
 
 func take(items []Item, answers []Answer) {

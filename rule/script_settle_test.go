@@ -83,13 +83,13 @@ func TestSettleSeveral(t *testing.T) {
 			t.Errorf("limit %d: %+v, want %d left", i, answers[i], want)
 		}
 	}
-	if most := limits[3].Memory(); most != 26*60*minute || limits[0].Memory() != 0 || limits[2].Memory() != 2*minute {
+	if most := limits[3].Memory(); most != 32*60*minute || limits[0].Memory() != 0 || limits[2].Memory() != 2*minute {
 		t.Errorf("remembered for %d, %d, %d", most, limits[0].Memory(), limits[2].Memory())
 	}
 }
 
 func TestSettlements(t *testing.T) {
-	for _, c := range []struct{ quota, want int64 }{{1, 1_000}, {1_000, 1_000}, {5_000, 5_000}, {1 << 40, 100_000}} {
+	for _, c := range []struct{ quota, want int64 }{{1, 1_000}, {250, 1_000}, {5_000, 20_000}, {1 << 40, 250_000}} {
 		l := normal(t, Limit{Algorithm: SlidingWindow, Quota: c.quota, Window: minute})
 		if n := l.Settlements(); n != c.want {
 			t.Errorf("a quota of %d: %d settlements, want %d", c.quota, n, c.want)

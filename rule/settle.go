@@ -13,12 +13,14 @@ type Memo struct {
 // The bounds of how many settlements a store remembers for the address of a reservation's first charge.
 const (
 	minSettlements = 1_000
-	maxSettlements = 100_000
+	maxSettlements = 250_000
 )
 
-// Settlements returns how many settlements a store remembers at least, and about at most, for one address under l: as many
-// as the limit has units.
-func (l *Limit) Settlements() int64 { return min(max(l.Capacity(), minSettlements), maxSettlements) }
+// Settlements returns how many settlements a store remembers for one address under l, in a stretch of time as long as Memory:
+// four times as many as the limit has units. Reservations that all take one unit, and are all settled, do not reach that.
+func (l *Limit) Settlements() int64 {
+	return min(max(4*min(l.Capacity(), maxSettlements), minSettlements), maxSettlements)
+}
 
 // Memory returns for how long a settlement under l must be remembered: as long as a unit counts that is charged at the same
 // time. It is 0 for an in-flight limit, whose slots are released by their id: that can be done any number of times.

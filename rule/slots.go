@@ -6,7 +6,8 @@ import "slices"
 // it was taken or last renewed. Slots have an ID that the caller chose, so releasing or renewing one twice does nothing to
 // another, and a caller that did not hear the answer can just try again.
 
-// ID names a reservation: the slots that it holds, and that it was settled. Callers choose them at random.
+// ID names a reservation: the slots that it holds, and that it was settled. Callers choose them at random. The zero ID is none:
+// each slot that is taken with it is another one.
 type ID uint64
 
 // Slot is one slot that is held.
@@ -49,7 +50,7 @@ func (l *Limit) writeSlots(s *State, v *View) {
 // holdSlot takes a slot for id, or renews it. Where it is taken regardless, the one that was renewed least recently goes.
 func (l *Limit) holdSlot(s *State, v *View, id ID) {
 	l.writeSlots(s, v)
-	if i := findSlot(s, id); i >= 0 {
+	if i := findSlot(s, id); i >= 0 && id != 0 {
 		s.Slots = slices.Delete(s.Slots, i, i+1)
 	}
 	if most := int(max(l.Quota, v.live)); len(s.Slots) >= most {

@@ -23,7 +23,7 @@ type Reference struct {
 }
 
 // generation is where settlements are remembered: those of an address whose memory is equally long, in one stretch of time of
-// that length. A settlement is written to the current one and looked up in that and the one before, so it is known for at
+// that length. A settlement is written to the current one and looked up in that and those beside it, so it is known for at
 // least that long and at most for twice as long, and nothing has to be forgotten one by one.
 type generation struct {
 	address string
@@ -114,10 +114,11 @@ func (r *Reference) settleLocked(first string, items []rule.Item, now rule.Micro
 		return
 	}
 	current := generation{first, memory, now / memory}
-	before := current
+	before, later := current, current
 	before.number--
+	later.number++ // the clock may have been set back
 	var memo rule.Memo
-	for _, g := range []generation{current, before} {
+	for _, g := range []generation{current, before, later} {
 		if back, known := r.settled[g][request.ID]; known {
 			memo = rule.Memo{Known: true, Back: back}
 		}

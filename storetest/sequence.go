@@ -126,6 +126,9 @@ func (q *sequence) id(op rule.Op, charges []store.Charge) rule.ID {
 	if op == rule.Settle {
 		for i := range charges {
 			charges[i].Used = q.cost(charges[i].Limit.Rule())
+			if charges[i].At == rule.Oldest { // a reservation knows when it was made
+				charges[i].At = q.clock.Now()
+			}
 		}
 		q.settled = append(q.settled, settlement{id, charges, q.clock.Now()})
 	}
