@@ -102,6 +102,8 @@ func drawChange(t *rapid.T, l Limit) Limit {
 
 // Several limits at once: as many models, the same request.
 func TestSeveralSameAsModels(t *testing.T) {
+	decisions := 0
+	defer func() { t.Logf("%d decisions", decisions) }()
 	property(t, 700, func(t *rapid.T) {
 		n := rapid.IntRange(1, 4).Draw(t, "limits")
 		limits, states, asks := make([]Limit, n), make([]State, n), make([]asked, n)
@@ -134,6 +136,7 @@ func TestSeveralSameAsModels(t *testing.T) {
 			wants := decideModels(st.op, asks, st.at, memory.of(st.id), full)
 			memory.check(t, &st)
 			for i, want := range wants {
+				decisions++
 				want.RetryAfter, want.ResetAfter, want.NextAfter = answers[i].RetryAfter, answers[i].ResetAfter, answers[i].NextAfter
 				if answers[i] != want {
 					t.Fatalf("%+v\nasked: %+v\nlimit %d answers: %+v\nwant: %+v", limits, st, i, answers[i], want)
