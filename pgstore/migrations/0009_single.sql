@@ -5,13 +5,13 @@ CREATE OR REPLACE FUNCTION {schema}.{prefix}single2(place text, numbers bigint[]
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
 AS $single2$
 DECLARE
-  s {schema}.{prefix}row2;
+  s {schema}.{prefix}row;
   it {schema}.{prefix}item2;
   replies bigint[];
   changed boolean;
   now bigint;
 BEGIN
-  SELECT t.version, t.expires, t.start, t.current, t.previous, t.address, t.more, t.format INTO s
+  SELECT t.version, t.expires, t.start, t.current, t.previous, t.address, t.more INTO s
   FROM {schema}.{prefix}state t WHERE t.address = place{readable t};
   LOOP
     now := numbers[1];
@@ -37,17 +37,16 @@ BEGIN
       PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
     END IF;
     IF s.version IS NULL THEN
-      INSERT INTO {schema}.{prefix}state (version, expires, start, current, previous, address, more, format)
-      VALUES ((random() * 9007199254740991)::bigint, s.expires, s.start, s.current, s.previous, place, s.more, s.format)
+      INSERT INTO {schema}.{prefix}state (version, expires, start, current, previous, address, more)
+      VALUES ((random() * 9007199254740991)::bigint, s.expires, s.start, s.current, s.previous, place, s.more)
       ON CONFLICT (address) DO NOTHING;
     ELSE
       UPDATE {schema}.{prefix}state t
-      SET version = s.version + 1, expires = s.expires, start = s.start, current = s.current, previous = s.previous, more = s.more,
-        format = s.format
+      SET version = s.version + 1, expires = s.expires, start = s.start, current = s.current, previous = s.previous, more = s.more
       WHERE t.address = place AND t.version = s.version;
     END IF;
     EXIT WHEN FOUND;
-    SELECT t.version, t.expires, t.start, t.current, t.previous, t.address, t.more, t.format INTO s
+    SELECT t.version, t.expires, t.start, t.current, t.previous, t.address, t.more INTO s
     FROM {schema}.{prefix}state t WHERE t.address = place{readable t} FOR UPDATE;
   END LOOP;
   RETURN replies;
