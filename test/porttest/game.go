@@ -19,7 +19,8 @@ type Game struct {
 	keys     int  // how many there were
 
 	ids     []rule.ID // of reservations that may hold slots
-	settled []settled // what was settled
+	done    map[rule.ID]bool
+	settled []settled // what was settled, and may be sent again
 }
 
 // Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_denied change from
@@ -38,7 +39,7 @@ type settled struct {
 }
 
 func newGame(t *rapid.T, w *Twin, namespace string, opts Options) *Game {
-	g := &Game{T: t, twin: w, group: rapid.SampledFrom([]string{"", "group"}).Draw(t, "group")}
+	g := &Game{T: t, twin: w, done: map[rule.ID]bool{}, group: rapid.SampledFrom([]string{"", "group"}).Draw(t, "group")}
 	segments := rapid.IntRange(1, rule.MaxSegments).Draw(t, "segments")
 	window := drawWindow(t, rule.Micros(segments))
 	g.oneKey = opts.OneKey && g.group == ""
@@ -109,13 +110,12 @@ func (g *Game) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
 		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all bits of it count
 		g.ids = append(g.ids, id)
 	}
-	for _, s := range g.settled {
-		if op == rule.Settle && s.id == id { // it was another reservation
-			id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15
-			g.ids = append(g.ids, id)
-		}
+	if op == rule.Settle && g.done[id] { // each is settled once; what is sent again is the same
+		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15
+		g.ids = append(g.ids, id)
 	}
 	if op == rule.Settle {
+		g.done[id] = true
 		g.settled = append(g.settled, settled{id, charges, g.twin.Now})
 	}
 	return id
