@@ -18,9 +18,9 @@ type Game struct {
 	oneKey   bool // all subjects have the same
 	keys     int  // how many there were
 
-	ids     []rule.ID        // of reservations that may hold slots
-	settled []settled        // what was settled, of keys that are still asked about
-	done    map[rule.ID]bool // all that was ever settled
+	ids     []rule.ID // of reservations that may hold slots
+	done    map[rule.ID]bool
+	settled []settled // what was settled, and may be sent again
 }
 
 // Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_denied change from
@@ -110,7 +110,7 @@ func (g *Game) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
 		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all bits of it count
 		g.ids = append(g.ids, id)
 	}
-	if op == rule.Settle && g.done[id] { // it was another reservation
+	if op == rule.Settle && g.done[id] { // each is settled once; what is sent again is the same
 		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15
 		g.ids = append(g.ids, id)
 	}
