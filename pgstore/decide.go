@@ -10,7 +10,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The long way: any operations over any limits, decided by the function decide2, or by single2 where there is one charge only.
+// The long way: any operations over any limits, decided by the function decide2, or by single2 where there is one address only.
 
 const (
 	header      = 5  // numbers before those of the charges
@@ -61,7 +61,7 @@ func (t *trip) plan(s *Store, batch []store.Request) (single bool) {
 		}
 		t.planBounds(batch, now)
 	}
-	if len(t.parts) == 1 && locked == lockNone {
+	if len(t.addresses) == 1 && locked == lockNone {
 		t.args = append(t.args, t.addresses[0], t.numbers)
 		return true
 	}

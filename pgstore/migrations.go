@@ -77,6 +77,9 @@ func readStep(name string) (step Migration, err error) {
 // formatStep is the step from which on rows have a format, and functions refuse those that they cannot read.
 const formatStep = 6
 
+// secondEdition renames the functions of a file that a step repeats.
+var secondEdition = strings.NewReplacer("{prefix}take(", "{prefix}take2(", "{prefix}take_many(", "{prefix}take_many2(")
+
 // expand puts a file that a step repeats in the place of {again file}, and the condition on rows that can be read in that of
 // {readable alias}, if there is one.
 func expand(text string, formatted bool) (string, error) {
@@ -87,12 +90,12 @@ func expand(text string, formatted bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text = before + string(again) + after
+		text = before + secondEdition.Replace(string(again)) + after
 	}
 	for _, alias := range []string{"s", "t"} {
 		condition := ""
 		if formatted {
-			condition = fmt.Sprintf(" AND (%[1]s.format IS NULL OR %[1]s.format <= 2 OR {schema}.{prefix}readable(%[1]s.format))", alias)
+			condition = fmt.Sprintf(" AND (%[1]s.previous >= -2 OR {schema}.{prefix}readable(%[1]s.previous))", alias)
 		}
 		text = strings.ReplaceAll(text, "{readable "+alias+"}", condition)
 	}

@@ -97,9 +97,9 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 	return &Store{
 		conn: conn, opts: opts,
 		// With types, because not every way of sending parameters tells the server which they have.
-		take: "SELECT " + name + `take($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
+		take: "SELECT " + name + `take2($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
 			$9::bigint, $10::bigint, $11::bigint)`,
-		takeMany: "SELECT " + name + `take_many($1::text[], $2::bigint, $3::bigint, $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+		takeMany: "SELECT " + name + `take_many2($1::text[], $2::bigint, $3::bigint, $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
 			$8::bigint[])`,
 		single: "SELECT " + name + "single2($1::text, $2::bigint[])",
 		decide: "SELECT " + name + "decide2($1::text[], $2::bigint[])",

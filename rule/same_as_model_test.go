@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"math/big"
 	"slices"
 	"testing"
 
@@ -16,6 +17,11 @@ func TestSameAsModel(t *testing.T) {
 		l := drawLimit(t)
 		m, s, memory := newModel(&l), State{}, newMemory()
 		now, last := drawOrigin(t, &l), Answer{}
+		if l.Algorithm == TokenBucket && rapid.IntRange(0, 3).Draw(t, "legacy") == 0 {
+			full := clamp(now+draw(t, "full", 0, 4*l.Window), 0, MaxNow)
+			rest := draw(t, "rest", 0, l.Quota-1)
+			s, m = LegacyBucket(full, rest), &bucketModel{missing: new(big.Rat), legacy: true, full: full, rest: rest}
+		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			if rapid.IntRange(0, 19).Draw(t, "change") == 0 {
 				l = drawChange(t, l)

@@ -32,13 +32,10 @@ ALTER TABLE {schema}.{prefix}state ALTER COLUMN more SET STORAGE EXTERNAL;
 -- A table of that name may have been there. If it is another one, better an error now than at every decision.
 DO $state$
 BEGIN
-  IF coalesce((
+  IF (
     SELECT string_agg(a.attname, ' ' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
     WHERE a.attrelid = '{schema}.{prefix}state'::regclass AND a.attnum > 0 AND NOT a.attisdropped
-  ), '') NOT IN (
-    'version expires start current previous address more',
-    'version expires start current previous address more format' -- after 0006_format.sql
-  ) THEN
+  ) IS DISTINCT FROM 'version expires start current previous address more' THEN
     RAISE EXCEPTION 'a table {prefix}state is there already, with other columns; use another prefix or another schema';
   END IF;
 END

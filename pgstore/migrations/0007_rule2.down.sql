@@ -5,4 +5,3 @@ DROP FUNCTION IF EXISTS {schema}.{prefix}look2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}slot2;
 DROP FUNCTION IF EXISTS {schema}.{prefix}later2;
 DROP TYPE IF EXISTS {schema}.{prefix}item2;
-DROP TYPE IF EXISTS {schema}.{prefix}row2;

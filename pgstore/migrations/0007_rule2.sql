@@ -2,22 +2,6 @@
 -- said there. Only what decides is here; the times to wait are worked out from what is returned. The functions of 0003_rule.sql and
 -- 0004_decide.sql stay for programs of the version before.
 
--- A row of the table while it is decided about.
-DO $row$
-BEGIN
-  CREATE TYPE {schema}.{prefix}row2 AS (
-    version bigint, expires bigint, start bigint, current bigint, previous bigint, address text, more bigint[], format smallint
-  );
-EXCEPTION WHEN duplicate_object OR duplicate_table THEN
-  IF (
-    SELECT string_agg(a.attname, ' ' ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
-    WHERE a.attrelid = to_regclass('{schema}.{prefix}row2') AND a.attnum > 0 AND NOT a.attisdropped
-  ) IS DISTINCT FROM 'version expires start current previous address more format' THEN
-    RAISE; -- it is another type
-  END IF;
-END
-$row$;
-
 -- An item is a charge with its limit, its state and what was seen of it.
 DO $item$
 BEGIN

@@ -130,7 +130,7 @@ END
 $request2$;
 
 -- Makes an item of a row and the numbers of its charge, and looks at it.
-CREATE OR REPLACE FUNCTION {schema}.{prefix}load2(s {schema}.{prefix}row2, numbers bigint[], o int, now bigint)
+CREATE OR REPLACE FUNCTION {schema}.{prefix}load2(s {schema}.{prefix}row, numbers bigint[], o int, now bigint)
 RETURNS {schema}.{prefix}item2
 LANGUAGE plpgsql IMMUTABLE
 AS $load2$
@@ -172,7 +172,7 @@ END
 $load2$;
 
 -- Puts an item's state into its row.
-CREATE OR REPLACE FUNCTION {schema}.{prefix}save2(s {schema}.{prefix}row2, it {schema}.{prefix}item2) RETURNS {schema}.{prefix}row2
+CREATE OR REPLACE FUNCTION {schema}.{prefix}save2(s {schema}.{prefix}row, it {schema}.{prefix}item2) RETURNS {schema}.{prefix}row
 LANGUAGE plpgsql IMMUTABLE
 AS $save2$
 BEGIN
@@ -181,12 +181,11 @@ BEGIN
   s.previous := 0;
   s.more := NULL;
   s.expires := 0;
-  s.format := NULL;
   IF it.algorithm IN (1, 4) THEN
     IF cardinality(it.more) > 0 THEN
       s.more := it.more;
       s.expires := it.more[cardinality(it.more)] + it.span;
-      s.format := CASE it.algorithm WHEN 4 THEN 2 END;
+      s.previous := CASE it.algorithm WHEN 4 THEN -2 ELSE 0 END; -- the format
     END IF;
   ELSIF it.start IS NULL THEN
     NULL;
@@ -194,14 +193,14 @@ BEGIN
     s.current := it.rest;
     s.more := it.more;
     s.expires := it.more[4];
-    s.format := 2;
+    s.previous := -2; -- the format
   ELSE
     s.expires := it.start + it.parts * it.part;
     IF it.bounds IS NOT NULL THEN
       s.expires := coalesce((SELECT min(b.at) FROM unnest(it.bounds) b(at) WHERE b.at > it.start), s.expires);
-      s.format := 2;
-    END IF;
-    IF it.parts > 2 THEN
+      s.current := it.more[1];
+      s.previous := -2; -- the format
+    ELSIF it.parts > 2 THEN
       s.more := it.more;
     ELSE
       s.current := it.more[1];
@@ -281,8 +280,8 @@ DECLARE
   latest CONSTANT text := '%settled:' || memory || ':' || now / memory || ':';
   until CONSTANT bigint := (now / memory + 2) * memory;
 BEGIN
-  INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address, more, format)
-  VALUES (0, until, NULL, 0, 0, latest || to_hex(id) || ':' || place, back, 2), (0, until, NULL, 1, 0, latest || ':' || place, NULL, 2)
+  INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address, more)
+  VALUES (0, until, NULL, 0, -2, latest || to_hex(id) || ':' || place, back), (0, until, NULL, 1, -2, latest || ':' || place, NULL)
   ON CONFLICT (address) DO UPDATE SET version = t.version + 1, current = t.current + excluded.current;
 END
 $remember2$;
@@ -325,7 +324,7 @@ AS $decide2$
 DECLARE
   several CONSTANT boolean := numbers[4] > 0;
   stride CONSTANT int := numbers[5];
-  rows {schema}.{prefix}row2[];
+  rows {schema}.{prefix}row[];
   items {schema}.{prefix}item2[];
   it {schema}.{prefix}item2;
   replies text[] := '{}'; -- an array of bigint cannot hold arrays of several lengths
@@ -352,8 +351,8 @@ BEGIN
     END IF;
     SELECT array_agg(ROW(
       coalesce(t.version, (random() * 9007199254740991)::bigint - 1), coalesce(t.expires, 0), t.start, coalesce(t.current, 0),
-      coalesce(t.previous, 0), u.address, t.more, t.format
-    )::{schema}.{prefix}row2 ORDER BY u.i), array_agg(coalesce(t.xmin = pg_current_xact_id_if_assigned()::xid, false) ORDER BY u.i)
+      coalesce(t.previous, 0), u.address, t.more
+    )::{schema}.{prefix}row ORDER BY u.i), array_agg(coalesce(t.xmin = pg_current_xact_id_if_assigned()::xid, false) ORDER BY u.i)
     INTO rows, ours
     FROM unnest(addresses) WITH ORDINALITY u(address, i)
     LEFT JOIN LATERAL (
@@ -424,12 +423,12 @@ BEGIN
     IF numbers[2] > 0 THEN
       PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
     END IF;
-    INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address, more, format)
-    SELECT u.version + 1, u.expires, u.start, u.current, u.previous, u.address, u.more, u.format
-    FROM unnest(rows, changed) AS u(version, expires, start, current, previous, address, more, format, changed)
+    INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address, more)
+    SELECT u.version + 1, u.expires, u.start, u.current, u.previous, u.address, u.more
+    FROM unnest(rows, changed) AS u(version, expires, start, current, previous, address, more, changed)
     WHERE u.changed
     ON CONFLICT (address) DO UPDATE SET version = excluded.version, expires = excluded.expires, start = excluded.start,
-      current = excluded.current, previous = excluded.previous, more = excluded.more, format = excluded.format
+      current = excluded.current, previous = excluded.previous, more = excluded.more
     WHERE t.version = excluded.version - 1;
     GET DIAGNOSTICS written = ROW_COUNT;
     EXIT WHEN written = wanted;

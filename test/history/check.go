@@ -30,7 +30,7 @@ func Check(events []Event) error {
 	}
 	var undecided error
 	for at, history := range operations(events) {
-		switch porcupine.CheckOperationsTimeout(modelOf(limits[at.limit].Rule()), history, mostTime) {
+		switch porcupine.CheckOperationsTimeout(model(limits[at.limit].Rule()), history, mostTime) {
 		case porcupine.Illegal:
 			return fmt.Errorf("the %d requests for key %d under %s are in no order that the rule explains", len(history), at.key, Limits[at.limit].Name)
 		case porcupine.Unknown:
@@ -162,45 +162,38 @@ func checkLogs(events []Event) error {
 // planted are changes of an answer that Check has to find. Each returns false where it changes nothing.
 var planted = map[string]func(e *Event) bool{
 	"an admission instead of a refusal": func(e *Event) bool {
-		if e.Op != rule.Take || e.Answer.Allowed || isLog(e.Limit) || isSlots(e.Limit) {
+		if e.Op != rule.Take || e.Answer.Allowed || isLog(e.Limit) {
 			return false
 		}
-		e.Answer.Allowed, e.Answer.Granted, e.Answer.RetryAfter = true, e.Cost, 0
+		e.Answer.Allowed, e.Answer.Granted, e.Answer.NextAfter, e.Answer.RetryAfter = true, e.Cost, e.Answer.RetryAfter, 0
 		return true
 	},
 	"one unit less": func(e *Event) bool {
-		if isLog(e.Limit) || isSlots(e.Limit) || e.Answer.Remaining == 0 {
+		if isLog(e.Limit) || e.Answer.Remaining == 0 {
 			return false
 		}
 		e.Answer.Remaining--
 		return true
 	},
 	"a later time to retry": func(e *Event) bool {
-		if isLog(e.Limit) || isSlots(e.Limit) || e.Answer.RetryAfter == 0 {
+		if isLog(e.Limit) || e.Answer.RetryAfter == 0 {
 			return false
 		}
 		e.Answer.RetryAfter++
 		return true
 	},
-	"a slot too many": func(e *Event) bool {
+	"a slot more than there are": func(e *Event) bool {
 		if !isSlots(e.Limit) || e.Op != rule.Take || e.Answer.Allowed {
 			return false
 		}
-		e.Answer.Allowed = true
+		e.Answer.Allowed, e.Answer.Granted, e.Answer.NextAfter, e.Answer.RetryAfter = true, 1, e.Answer.RetryAfter, 0
 		return true
 	},
-	"a slot that is renewed though it is gone": func(e *Event) bool {
-		if !isSlots(e.Limit) || e.Op != rule.Renew || e.Answer.Allowed {
+	"a slot that was lost": func(e *Event) bool {
+		if !isSlots(e.Limit) || e.Op != rule.Renew || !e.Answer.Allowed {
 			return false
 		}
-		e.Answer.Allowed = true
-		return true
-	},
-	"a slot that is released twice": func(e *Event) bool {
-		if !isSlots(e.Limit) || e.Op != rule.Settle && e.Op != rule.GiveBack || e.Answer.Granted > 0 {
-			return false
-		}
-		e.Answer.Granted = 1
+		e.Answer.Allowed, e.Answer.Granted, e.Answer.NextAfter = false, 0, 0
 		return true
 	},
 	"a log's quota once more": func(e *Event) bool {

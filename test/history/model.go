@@ -21,7 +21,7 @@ type state struct {
 type input struct {
 	op          rule.Op
 	cost        int64
-	id          rule.ID
+	id          rule.ID // in-flight limits only
 	called, end rule.Micros
 	forget      bool
 }
@@ -29,16 +29,11 @@ type input struct {
 // output is nil for a request that was not answered.
 type output struct{ answer *rule.Answer }
 
-// modelOf returns the model for a limit.
-func modelOf(l *rule.Limit) porcupine.Model {
+// model is the rule for one limit in the words of the checker.
+func model(l *rule.Limit) porcupine.Model {
 	if l.Algorithm == rule.InFlight {
 		return slotsModel(l)
 	}
-	return model(l)
-}
-
-// model is the rule for one limit in the words of the checker.
-func model(l *rule.Limit) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{state{start: rule.Absent}} },
 		Step: func(before, request, result any) []any {

@@ -17,13 +17,13 @@ var Limits = []slidegate.Limit{
 	{Name: "parts", Quota: 12, Window: time.Second, Segments: 4},
 	{Name: "pair", Quota: 8, Window: time.Second, Segments: 1},
 	{Name: "log", Quota: 6, Window: time.Second, Algorithm: slidegate.SlidingLog},
-	{Name: "slots", Quota: 2, Window: time.Second, Algorithm: rule.InFlight},
+	{Name: "slots", Quota: 3, Window: time.Second, Algorithm: rule.InFlight},
 }
 
 // isLog tells whether a limit is checked by the times of its admissions instead of by the model.
 func isLog(limit int) bool { return Limits[limit].Algorithm == slidegate.SlidingLog }
 
-// isSlots reports whether a limit is checked by the model of slots.
+// isSlots reports whether a limit is an in-flight one.
 func isSlots(limit int) bool { return Limits[limit].Algorithm == rule.InFlight }
 
 // bound returns the limits as stores take them.
@@ -56,7 +56,7 @@ type Event struct {
 	Limit, Key   int // the place of the limit in Limits
 	Op           rule.Op
 	Cost         int64
-	ID           rule.ID // of a slot
+	ID           rule.ID // whose slot it is, for in-flight limits
 	Call, Return int64   // nanoseconds since the epoch
 	Known        bool    // whether it was answered; if not, it may have been carried out or not
 	Answer       rule.Answer
@@ -76,7 +76,7 @@ func Record(store store.Store, alive func(context.Context) error, order Order) (
 		events []Event
 	)
 	for i := range askers {
-		a := &asker{store: store, alive: alive, order: order, random: rand.New(rand.NewPCG(order.Seed, uint64(i))), limits: limits}
+		a := &asker{store, alive, order, rand.New(rand.NewPCG(order.Seed, uint64(i))), limits}
 		wait.Go(func() {
 			seen := a.askUntilEnd()
 			mu.Lock()
@@ -94,7 +94,6 @@ type asker struct {
 	order  Order
 	random *rand.Rand
 	limits []*store.Limit
-	slots  []Event // the slots that it last asked for
 }
 
 func (a *asker) ended() bool { return time.Now().UnixNano() >= a.order.Until }
@@ -114,7 +113,9 @@ func (a *asker) askUntilEnd() (events []Event) {
 func (a *asker) draw() Event {
 	e := Event{Key: a.random.IntN(a.order.Keys), Limit: a.random.IntN(len(Limits)), Cost: 1 + a.random.Int64N(3)}
 	if isSlots(e.Limit) {
-		return a.drawSlot(e)
+		e.Cost, e.ID = 1, rule.ID(1+a.random.IntN(mostSlots))
+		e.Op = []rule.Op{rule.Take, rule.Take, rule.Take, rule.Renew, rule.GiveBack, rule.GiveBack, rule.Peek}[a.random.IntN(7)]
+		return e
 	}
 	if isLog(e.Limit) {
 		return e // takes only: so that what was admitted can be counted by its times
@@ -130,35 +131,13 @@ func (a *asker) draw() Event {
 	return e
 }
 
-// drawSlot asks for a slot, or does something to one of those that were asked for, whether it is still held or not.
-func (a *asker) drawSlot(e Event) Event {
-	e.Cost = 1
-	if len(a.slots) == 0 || a.random.IntN(2) == 0 {
-		e.ID = rule.ID(a.random.Uint64())
-		a.slots = append(a.slots, e)
-		a.slots = a.slots[max(0, len(a.slots)-8):]
-		return e
-	}
-	e = a.slots[a.random.IntN(len(a.slots))]
-	switch a.random.IntN(10) {
-	case 0: // once more, as who did not hear the answer does
-	case 1, 2, 3, 4, 5:
-		e.Op = rule.Renew
-	case 6, 7:
-		e.Op = rule.Settle
-	default:
-		e.Op = rule.GiveBack
-	}
-	return e
-}
-
 func (a *asker) ask(e *Event) {
 	ctx, cancel := context.WithTimeout(context.Background(), patient)
 	defer cancel()
 	var answers [1]rule.Answer
 	charge := store.Charge{Limit: a.limits[e.Limit], Key: string(rune('a' + e.Key)), Cost: e.Cost, At: rule.Oldest}
 	if isSlots(e.Limit) {
-		charge.At = 1 // a slot is found by its ID
+		charge.At = 1 // the slot of the ID, not the oldest
 	}
 	e.Call = time.Now().UnixNano()
 	err := a.store.Apply(ctx, []store.Request{{Op: e.Op, ID: e.ID, Charges: []store.Charge{charge}, Answers: answers[:]}})

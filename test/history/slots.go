@@ -1,41 +1,46 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/slidegate/slidegate/rule"
 )
 
-// The model of slots, written without the rule: who holds one, and since when at the earliest and at the latest. An exact
-// time is not known of what was not answered. It is narrowed down by every answer that it has to agree with.
+// The model of in-flight limits. What was not answered may have been carried out at any moment from when it was asked to the end, so
+// a slot is known by when it was renewed at the earliest and at the latest. As long as that is not the same, answers are
+// held to their verdict and to how many slots remain, and else to the last microsecond.
 
-// mostHeld is how many slots a state has room for: a quota, and what may have been carried out of what was not answered.
-const mostHeld = 12
+// mostSlots is how many slots a state has room for: those of all the IDs that are drawn.
+const mostSlots = 6
 
-// holder is a slot that is held, since it was last renewed between the two moments.
-type holder struct {
-	id               rule.ID
-	earliest, latest rule.Micros
+// held is a slot that somebody may hold. The zero value is none.
+type held struct {
+	id       rule.ID
+	from, to rule.Micros // when it was renewed: not before, and not after
 }
 
-// holders are the slots of one key, and when they were last changed. They are in the order of their ids.
-type holders struct {
-	last  rule.Micros
-	count int
-	slots [mostHeld]holder
+// slots is the state of one key, and when it was last seen. The place of a slot follows from its ID.
+type slots struct {
+	last rule.Micros
+	all  [mostSlots + 1]held
 }
 
 func slotsModel(l *rule.Limit) porcupine.Model {
 	m := porcupine.NondeterministicModel{
-		Init: func() []any { return []any{holders{}} },
-		Step: func(before, request, result any) (next []any) {
-			for _, after := range before.(holders).step(l, request.(input), result.(output).answer) {
-				next = append(next, after)
+		Init: func() []any { return []any{slots{}} },
+		Step: func(before, request, result any) []any {
+			in, answer := request.(input), result.(output).answer
+			switch s := before.(slots); {
+			case in.forget:
+				return []any{slots{}}
+			case answer == nil:
+				return s.unanswered(l, &in)
+			case answer.At < s.last:
+				return nil
+			default:
+				return s.answered(l, &in, answer)
 			}
-			return next
 		},
 		Equal: func(a, b any) bool { return a == b },
 		DescribeOperation: func(request, result any) string {
@@ -45,108 +50,120 @@ func slotsModel(l *rule.Limit) porcupine.Model {
 	return m.ToModel()
 }
 
-// step returns what a request can have led to; nothing if it cannot have been answered so.
-func (h holders) step(l *rule.Limit, in input, answer *rule.Answer) (next []holders) {
-	switch {
-	case in.forget:
-		return []holders{{}}
-	case answer == nil:
-		return h.unanswered(in)
-	case answer.At < h.last:
-		return nil
-	}
-	for _, now := range h.at(answer.At, l.Window) {
-		if after, agrees := now.answered(l, in, answer); agrees {
-			next = append(next, after)
+// answered returns the states after an answer: one for each way in which slots may have run out, if the answer fits it. A
+// request that changes nothing leaves no trace, not even its time: a store may answer it beside others.
+func (s slots) answered(l *rule.Limit, in *input, answer *rule.Answer) (next []any) {
+	read := false
+	for _, now := range s.at(answer.At, l.Window) {
+		if !now.explains(l, in, answer) {
+			continue
+		}
+		if changed := now.after(l, in, answer.At); changed != now {
+			next = append(next, changed)
+		} else if !read {
+			read = true
+			next = append(next, s)
 		}
 	}
 	return next
 }
 
-// at returns what h can be at a moment, when each slot either is held or has run out.
-func (h holders) at(now, ttl rule.Micros) []holders {
-	all := []holders{{last: h.last}}
-	for _, slot := range h.slots[:h.count] {
-		if slot.latest = min(slot.latest, now); slot.earliest > slot.latest {
-			return nil // it was changed later than this
+// at returns what s can be at a moment: a slot that may have run out has, or has not.
+func (s slots) at(now, ttl rule.Micros) []slots {
+	all := []slots{s}
+	for i := range s.all {
+		h := s.all[i]
+		if h.id == 0 {
+			continue
 		}
-		gone := now - ttl // what was renewed then or before has run out
-		with := slices.Clone(all)
-		for i := range with {
-			with[i] = with[i].hold(holder{slot.id, max(slot.earliest, gone+1), slot.latest})
+		var split []slots
+		for _, one := range all {
+			h.to = min(h.to, now) // what was carried out before now was renewed before now
+			gone, kept := one, one
+			gone.all[i] = held{}
+			kept.all[i] = held{h.id, max(h.from, now-ttl+1), h.to}
+			if h.from <= now-ttl {
+				split = append(split, gone)
+			}
+			if h.to > now-ttl {
+				split = append(split, kept)
+			}
 		}
-		switch {
-		case slot.earliest > gone:
-			all = with
-		case slot.latest > gone:
-			all = append(all, with...)
-		}
+		all = split
+	}
+	for i := range all {
+		all[i].last = now
 	}
 	return all
 }
 
-// answered returns what a request leads to at the moment of its answer, and whether that is how it was answered.
-func (h holders) answered(l *rule.Limit, in input, answer *rule.Answer) (after holders, agrees bool) {
-	held := h.find(in.id) >= 0
-	after = h
-	switch in.op {
-	case rule.Take:
-		agrees = answer.Allowed == (held || int64(h.count) < l.Quota)
-		if answer.Allowed {
-			after = h.hold(holder{in.id, answer.At, answer.At})
+// explains reports whether the rule gives that answer to a state of which all slots are live.
+func (s slots) explains(l *rule.Limit, in *input, answer *rule.Answer) bool {
+	var state rule.State
+	exact := true
+	for _, h := range s.all {
+		if h.id == 0 {
+			continue
 		}
-	case rule.Renew:
-		agrees = answer.Allowed == held
-		if held {
-			after = h.hold(holder{in.id, answer.At, answer.At})
+		exact = exact && h.from == h.to
+		i := len(state.Slots)
+		for i > 0 && state.Slots[i-1].Renewed > h.from {
+			i--
 		}
-	default:
-		agrees = answer.Granted == 1 == held
-		if held {
-			after = h.drop(in.id)
+		state.Slots = append(state.Slots[:i], append([]rule.Slot{{ID: h.id, Renewed: h.from}}, state.Slots[i:]...)...)
+	}
+	answers := make([]rule.Answer, 1)
+	rule.Decide(in.op, []rule.Item{{Limit: l, State: &state, Cost: in.cost, At: 1, ID: in.id}}, answer.At, answers)
+	want := answers[0]
+	if !exact {
+		want.RetryAfter, want.ResetAfter, want.NextAfter = answer.RetryAfter, answer.ResetAfter, answer.NextAfter
+	}
+	return want == *answer
+}
+
+// after returns s after a request that was carried out at a moment. Whether it was refused follows from s.
+func (s slots) after(l *rule.Limit, in *input, now rule.Micros) slots {
+	h := &s.all[in.id]
+	live := int64(0)
+	for _, other := range s.all {
+		if other.id != 0 {
+			live++
 		}
 	}
-	if after != h {
-		after.last = answer.At
+	switch {
+	case in.op == rule.GiveBack:
+		*h = held{}
+	case h.id != 0 && in.op != rule.Peek, in.op == rule.Take && live < l.Quota:
+		*h = held{in.id, now, now}
 	}
-	return after, agrees && answer.Remaining == max(0, l.Quota-int64(after.count))
+	return s
 }
 
-// unanswered returns what a request can have led to that was not answered: nothing, or that it was carried out.
-func (h holders) unanswered(in input) []holders {
-	since := max(h.last, in.called)
-	done := h
-	switch held := h.find(in.id) >= 0; {
-	case in.op == rule.Take || in.op == rule.Renew && held:
-		done = h.hold(holder{in.id, since, in.end})
-	case in.op != rule.Renew && held:
-		done = h.drop(in.id)
+// unanswered returns the states that a request can have led to which was not answered. It may also have been refused, or never
+// carried out.
+func (s slots) unanswered(l *rule.Limit, in *input) []any {
+	next := []any{s}
+	from := max(s.last, in.called)
+	if from > in.end {
+		return next
 	}
-	if done == h || since > in.end {
-		return []holders{h}
+	var sure int64 // slots that are held until the end for certain
+	for _, h := range s.all {
+		if h.id != 0 && h.from > in.end-l.Window {
+			sure++
+		}
 	}
-	done.last = since
-	return []holders{h, done}
-}
-
-func (h *holders) find(id rule.ID) int {
-	return slices.IndexFunc(h.slots[:h.count], func(slot holder) bool { return slot.id == id })
-}
-
-// hold returns h with a slot, in place of the one with its id.
-func (h holders) hold(slot holder) holders {
-	h = h.drop(slot.id)
-	h.slots[h.count] = slot
-	h.count++
-	slices.SortFunc(h.slots[:h.count], func(a, b holder) int { return cmp.Compare(a.id, b.id) })
-	return h
-}
-
-func (h holders) drop(id rule.ID) holders {
-	if i := h.find(id); i >= 0 {
-		copy(h.slots[i:], h.slots[i+1:h.count])
-		h.count--
-		h.slots[h.count] = holder{}
+	h := s.all[in.id]
+	changed := s
+	switch {
+	case in.op == rule.GiveBack && h.id != 0:
+		changed.all[in.id] = held{}
+	case in.op == rule.Renew && h.id != 0, in.op == rule.Take && (h.id != 0 || sure < l.Quota):
+		changed.all[in.id] = held{in.id, from, in.end}
 	}
-	return h
+	if changed != s {
+		changed.last = from
+		next = append(next, changed)
+	}
+	return next
 }

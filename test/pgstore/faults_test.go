@@ -202,6 +202,9 @@ func TestRightsThatAreEnough(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
+	if err := st.Apply(ctx, []store.Request{settlement(1, twoCharges(t)...)}); err != nil {
+		t.Errorf("settling: %v", err)
+	}
 	if _, err := st.Expire(ctx); err != nil {
 		t.Error(err)
 	}

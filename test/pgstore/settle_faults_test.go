@@ -22,7 +22,7 @@ import (
 	"github.com/slidegate/slidegate/test/pgtest"
 )
 
-var settleLength = flag.Duration("settle", time.Second, "for how long reservations are settled again and again while processes and connections are killed")
+var settleLength = flag.Duration("settle", time.Second, "how long reservations are settled while processes and connections are killed")
 
 const (
 	settleJobs  = 120

@@ -216,7 +216,7 @@ func TestNewerFormat(t *testing.T) {
 		limits = append(limits, bindRule(t, "shop", fmt.Sprint(i), l))
 		ask(t, st, rule.Take, store.Charge{Limit: limits[i], Key: "key", Cost: 1})
 	}
-	if _, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET format = 3"); err != nil {
+	if _, err := pool.Exec(t.Context(), "UPDATE slidegate_state SET previous = -3"); err != nil {
 		t.Fatal(err)
 	}
 	before := text(t, pool, "SELECT string_agg(s::text, ' ' ORDER BY s.address) FROM slidegate_state s")
