@@ -773,8 +773,11 @@ local function cut(it, i, n)
   keep(it, sub(it.bytes, 1, SLOT * i) .. sub(it.bytes, SLOT * (i + n) + 1))
 end
 
--- find returns the place of the slot of the charge's ID, or nothing.
+-- find returns the place of the slot of the charge's ID, or nothing. An ID of zeros is none.
 local function find(it)
+  if it.id == '\0\0\0\0\0\0\0\0' then
+    return nil
+  end
   local at = string.find(it.bytes, it.id, 1, true)
   while at and (at - 1) % SLOT ~= 0 do
     at = string.find(it.bytes, it.id, at + 1, true)

@@ -265,7 +265,7 @@ func (it *Item) admits() bool {
 	if it.Limit.admits(&it.view, it.Cost) {
 		return true
 	}
-	return it.Limit.Algorithm == InFlight && it.ID != 0 && it.Limit.holdsSlot(it.State, &it.view, it.ID)
+	return it.Limit.Algorithm == InFlight && it.Limit.holdsSlot(it.State, &it.view, it.ID)
 }
 
 func take(items []Item, answers []Answer) {

@@ -7,7 +7,7 @@ import "slices"
 // another, and a caller that did not hear the answer can just try again.
 
 // ID names a reservation: the slots that it holds, and that it was settled. Callers choose them at random. The zero ID is none:
-// each slot that is taken with it is another one.
+// a slot that is taken with it is another one each time, and can only run out.
 type ID uint64
 
 // Slot is one slot that is held.
@@ -50,7 +50,7 @@ func (l *Limit) writeSlots(s *State, v *View) {
 // holdSlot takes a slot for id, or renews it. Where it is taken regardless, the one that was renewed least recently goes.
 func (l *Limit) holdSlot(s *State, v *View, id ID) {
 	l.writeSlots(s, v)
-	if i := findSlot(s, id); i >= 0 && id != 0 {
+	if i := findSlot(s, id); i >= 0 {
 		s.Slots = slices.Delete(s.Slots, i, i+1)
 	}
 	if most := int(max(l.Quota, v.live)); len(s.Slots) >= most {
@@ -87,7 +87,11 @@ func (l *Limit) holdsSlot(s *State, v *View, id ID) bool {
 	return findSlot(s, id) >= len(s.Slots)-int(v.live)
 }
 
+// findSlot returns the place of the slot of id, or something below every place.
 func findSlot(s *State, id ID) int {
+	if id == 0 {
+		return -1 - len(s.Slots)
+	}
 	i := slices.IndexFunc(s.Slots, func(slot Slot) bool { return slot.ID == id })
 	if i < 0 {
 		return -1 - len(s.Slots)
@@ -115,7 +119,7 @@ func (l *Limit) coverSlots(s, other *State, now Micros) {
 		slot.Renewed = max(slot.Renewed, theirs[len(theirs)-1-i].Renewed)
 	}
 	for i := range ours {
-		ours[i].ID = ID(i)
+		ours[i].ID = 0
 		ours[i].Renewed = max(ours[i].Renewed, ours[len(ours)-1].Renewed-l.Window+1)
 	}
 	s.Slots = ours

@@ -24,6 +24,7 @@ func checkSettle(t testing.TB, s *suite) {
 		p.turnPage()
 		settleScript(p, bound, "key")
 		settleMemory(p, bound, "memory")
+		settleSetBack(p, bound, "set-back")
 		settleUnasked(p, bound, "unasked")
 		for round := range s.times(5) {
 			raceSettle(p, bound, fmt.Sprintf("race-%d", round))
@@ -78,6 +79,20 @@ func settleMemory(p *pair, limit *store.Limit, key string) {
 			p.fatalf("forgotten before %dus were over: %+v", memory, a)
 		}
 	}
+}
+
+// settleSetBack: it is known also if the clock is set back over the moment at which a new stretch of what is remembered began.
+func settleSetBack(p *pair, limit *store.Limit, key string) {
+	p.t.Helper()
+	memory := limit.Rule().Memory()
+	p.moveBy(memory - p.clock.Now()%memory + 10)
+	charge := store.Charge{Limit: limit, Key: key, Cost: 20, Used: 5, At: p.one(rule.Take, limit, key, 20).At}
+	p.settle(12, charge, 15, 25, 0)
+	p.moveBy(-20)
+	if a := p.bothAs(12, rule.Settle, "", charge)[0]; !a.Flags.Repeated() || a.Granted != 15 {
+		p.fatalf("forgotten when the clock was set back: %+v", a)
+	}
+	p.moveBy(20)
 }
 
 // settleUnasked: a context that has ended settles nothing, and nothing is remembered of it.

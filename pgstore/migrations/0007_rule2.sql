@@ -57,13 +57,16 @@ BEGIN
 END
 $later2$;
 
--- Where the id of a slot is among the last live slots; null if it is not held.
+-- Where the id of a slot is among the last live slots; null if it is not held. 0 is no id.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}slot2(slots bigint[], live bigint, id bigint) RETURNS int
 LANGUAGE plpgsql IMMUTABLE
 AS $slot2$
 DECLARE
   place int := array_position(slots, id);
 BEGIN
+  IF id = 0 THEN
+    RETURN NULL;
+  END IF;
   WHILE place % 2 = 0 LOOP -- that is a time, not an id
     place := array_position(slots, id, place + 1);
   END LOOP;

@@ -249,8 +249,8 @@ $tell2$;
 -- it was settled, the reservation and the address of its first charge; and one for their number, without a reservation. No other
 -- address begins with a percent sign and a small letter s, but for %sha256.
 
--- What is remembered of a settlement: 4 with what it gave back if it was made in this generation or the one before, 8 if no more can be
--- remembered, else 0.
+-- What is remembered of a settlement: 4 with what it gave back if it was made in this generation, the one before or, as the clock may have
+-- been set back, the next one; 8 if no more can be remembered, else 0.
 CREATE OR REPLACE FUNCTION {schema}.{prefix}recall2(
   place text, id bigint, memory bigint, most bigint, now bigint, OUT flags int, OUT back bigint[]
 )
@@ -260,12 +260,12 @@ DECLARE
   own CONSTANT text := ':' || to_hex(id) || ':' || place;
   latest CONSTANT text := '%settled:' || memory || ':' || now / memory;
   before CONSTANT text := '%settled:' || memory || ':' || now / memory - 1;
+  later CONSTANT text := '%settled:' || memory || ':' || now / memory + 1;
 BEGIN
-  SELECT coalesce(max(t.more) FILTER (WHERE t.address = latest || own), max(t.more) FILTER (WHERE t.address = before || own)),
-    CASE WHEN max(t.current) >= most THEN 8 ELSE 0 END
+  SELECT max(t.more), CASE WHEN max(t.current) FILTER (WHERE t.address = latest || '::' || place) >= most THEN 8 ELSE 0 END
   INTO back, flags
   FROM {schema}.{prefix}state t
-  WHERE t.address IN (latest || own, before || own, latest || '::' || place){readable t};
+  WHERE t.address IN (latest || own, before || own, later || own, latest || '::' || place){readable t};
   IF back IS NOT NULL THEN
     flags := 4;
   END IF;
