@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak postgres-versions bench-replay replay-big screenshots fuzz guarantees cover
+.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak postgres-versions bench-replay replay-big screenshots fuzz guarantees model cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ fuzz: ## fuzz every target for FUZZTIME each
 	    echo "$$target in $$(dirname $$file)"; \
 	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
 	  done; done
+
+model: ## a million random decisions of the rule against the slow model; about two minutes
+	SLIDEGATE_LONG=40 $(GO) test -count 1 -timeout 30m -v -run SameAsModel ./rule
 
 guarantees: ## search for the worst cases again and write the table in docs/guarantees.md
 	$(GO) test ./internal/worstcase -update

@@ -8,6 +8,10 @@ type bucketModel struct {
 	missing *big.Rat
 	as      Micros
 	until   Micros
+
+	legacy bool // an older version wrote it: nothing is known but that it is full at full, and rest/quota of a microsecond later
+	full   Micros
+	rest   int64
 }
 
 func (m *bucketModel) copy() model {
@@ -19,6 +23,11 @@ func (m *bucketModel) copy() model {
 func (m *bucketModel) place(l *Limit, now Micros) (at Micros, moved bool) {
 	ahead := m.as - now
 	switch {
+	case m.legacy && m.owed(l, now).Cmp(m.deepest(l)) > 0:
+		*m = bucketModel{missing: m.deepest(l), as: now, until: m.full + 1}
+		return now, true
+	case m.legacy:
+		return now, false
 	case m.missing.Sign() == 0:
 		return now, false
 	case ahead > l.Window:
@@ -37,7 +46,11 @@ func (m *bucketModel) deepest(l *Limit) *big.Rat {
 
 // owed returns what is missing at a moment. What exceeds the deepest debt does not exist, from the beginning.
 func (m *bucketModel) owed(l *Limit, at Micros) *big.Rat {
-	if m.missing.Sign() == 0 || at >= m.until {
+	if m.legacy && at <= m.full { // the microseconds until it is full, and what they refill
+		owed := new(big.Rat).SetFrac(big.NewInt(min(m.rest, l.Quota-1)), big.NewInt(int64(l.Window)))
+		return owed.Add(owed, refilled(l, m.full-at))
+	}
+	if m.legacy || m.missing.Sign() == 0 || at >= m.until {
 		return new(big.Rat)
 	}
 	owed := m.deepest(l)
@@ -63,7 +76,7 @@ func (m *bucketModel) set(l *Limit, at Micros, missing *big.Rat) {
 		missing = deepest
 	}
 	fills := new(big.Rat).Quo(missing, refilled(l, 1))
-	m.missing, m.as, m.until = missing, at, at+max(l.Window, Micros(ratCeil(fills)))
+	m.missing, m.as, m.until, m.legacy = missing, at, at+max(l.Window, Micros(ratCeil(fills))), false
 }
 
 func (m *bucketModel) room(l *Limit, at Micros) int64 {

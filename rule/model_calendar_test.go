@@ -1,9 +1,6 @@
 package rule
 
-import (
-	"sort"
-	"time"
-)
+import "time"
 
 // calendarModel remembers where the period starts that was last charged, and what was charged in it.
 type calendarModel struct {
@@ -66,10 +63,15 @@ func periodStart(l *Limit, at Micros) Micros {
 		panic(err)
 	}
 	period := latestPeriod(l.Calendar, in, at)
-	from := at - (366*24+48)*3600*second
-	return from + Micros(sort.Search(int(at-from), func(n int) bool {
-		return latestPeriod(l.Calendar, in, from+Micros(n)) >= period
-	}))
+	before, start := at-(366*24+48)*3600*second, at // the start is after the one, and not after the other
+	for start-before > 1 {
+		if middle := before + (start-before)/2; latestPeriod(l.Calendar, in, middle) >= period {
+			start = middle
+		} else {
+			before = middle
+		}
+	}
+	return start
 }
 
 // latestPeriod returns the number of the latest period of which clocks have shown a date up to a moment: they may have been

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"math/big"
 	"slices"
 	"testing"
 
@@ -16,6 +17,11 @@ func TestSameAsModel(t *testing.T) {
 		l := drawLimit(t)
 		m, s, memory := newModel(&l), State{}, newMemory()
 		now, last := drawOrigin(t, &l), Answer{}
+		if l.Algorithm == TokenBucket && rapid.IntRange(0, 3).Draw(t, "legacy") == 0 {
+			full := clamp(now+draw(t, "full", 0, 4*l.Window), 0, MaxNow)
+			rest := draw(t, "rest", 0, l.Quota-1)
+			s, m = LegacyBucket(full, rest), &bucketModel{missing: new(big.Rat), legacy: true, full: full, rest: rest}
+		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			if rapid.IntRange(0, 19).Draw(t, "change") == 0 {
 				l = drawChange(t, l)
@@ -102,6 +108,8 @@ func drawChange(t *rapid.T, l Limit) Limit {
 
 // Several limits at once: as many models, the same request.
 func TestSeveralSameAsModels(t *testing.T) {
+	decisions := 0
+	defer func() { t.Logf("%d decisions", decisions) }()
 	property(t, 700, func(t *rapid.T) {
 		n := rapid.IntRange(1, 4).Draw(t, "limits")
 		limits, states, asks := make([]Limit, n), make([]State, n), make([]asked, n)
@@ -134,6 +142,7 @@ func TestSeveralSameAsModels(t *testing.T) {
 			wants := decideModels(st.op, asks, st.at, memory.of(st.id), full)
 			memory.check(t, &st)
 			for i, want := range wants {
+				decisions++
 				want.RetryAfter, want.ResetAfter, want.NextAfter = answers[i].RetryAfter, answers[i].ResetAfter, answers[i].NextAfter
 				if answers[i] != want {
 					t.Fatalf("%+v\nasked: %+v\nlimit %d answers: %+v\nwant: %+v", limits, st, i, answers[i], want)

@@ -89,3 +89,14 @@ func TestBucketOfManyAndFew(t *testing.T) {
 		{at: 1000*second + 2, cost: 0, want: allowed(18_014_398_509_481)},
 	})
 }
+
+// What is missing is never more than 2^53-1 units, which is what ports can hold.
+func TestBucketDebtSaturates(t *testing.T) {
+	play(t, Limit{Algorithm: TokenBucket, Quota: MaxQuota, Window: milli}, []step{
+		{at: 1000 * second, op: Charge, cost: MaxQuota, want: allowed(0).next(1).reset(milli)},
+		{at: 1000 * second, op: Charge, cost: MaxQuota, want: allowed(0).next(1).reset(milli)},
+	})
+	play(t, Limit{Algorithm: TokenBucket, Quota: MaxQuota - 7, Window: milli, Burst: 9}, []step{
+		{at: 1000 * second, op: Charge, cost: MaxQuota, want: allowed(0).reset(milli + 1)},
+	})
+}

@@ -160,6 +160,11 @@ func TestClockJumpedBucket(t *testing.T) {
 		{at: 105*second - 1, cost: 1, want: denied(0).retry(1)},
 		{at: 105 * second, cost: 1, want: allowed(0)},
 	})
+	// It ends as long after now as it would have ended after its own time, whatever the limit has become.
+	play(t, Limit{Algorithm: TokenBucket, Quota: 1000, Window: 10 * second, Burst: 3}, []step{
+		{at: 6000 * second, cost: 3, want: allowed(0)},
+		{at: 100 * second, set: quota(1), op: Peek, cost: 3, want: denied(0).moved().retry(10 * second).reset(10 * second)},
+	})
 	limit.CountDenied = true
 	play(t, limit, []step{
 		{at: 6000 * second, cost: 2, want: allowed(1)},
@@ -216,6 +221,10 @@ func TestClockJumpedIsFlaggedByEveryOperation(t *testing.T) {
 		play(t, l, []step{
 			{at: 6000 * second, cost: 2, want: allowed(1)},
 			{at: 100 * second, op: TakeUpTo, cost: 5, want: allowed(0).granted(1).moved()},
+			{at: 100 * second, op: Reset, want: allowed(3)},
+		})
+		play(t, l, []step{ // nothing is left that could have moved
+			{at: 6000 * second, cost: 2, want: allowed(1)},
 			{at: 100 * second, op: Reset, want: allowed(3)},
 		})
 	}

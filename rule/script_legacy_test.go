@@ -21,6 +21,9 @@ func TestLegacyBucket(t *testing.T) {
 		{at: 110 * second, cost: 3, want: denied(2).retry(1).reset(1)},
 		{at: 110*second + 1, cost: 3, want: allowed(0)},
 	})
+	playFrom(t, limit, LegacyBucket(110*second, 999), []step{ // the rest of a larger quota is less than a microsecond all the same
+		{at: 110 * second, cost: 3, want: denied(2).retry(1).reset(1)},
+	})
 	playFrom(t, limit, LegacyBucket(110*second, 0), []step{
 		{at: 100 * second, op: GiveBack, cost: 2, want: allowed(3).granted(2).reset(0)},
 	})
@@ -44,10 +47,10 @@ func TestLegacyBucketAhead(t *testing.T) {
 // Covering one that is far ahead lasts as long as it does.
 func TestCoverALegacyBucketAhead(t *testing.T) {
 	l := normal(t, Limit{Algorithm: TokenBucket, Quota: 2, Window: 10 * second, Burst: 300})
-	other := LegacyBucket(1100*second, 0)
+	other := LegacyBucket(1100*second, 1)
 	var s State
 	l.Cover(&s, &other, 100*second)
-	for at, least := range map[Micros]int64{100 * second: 200, 1000 * second: 20, 1100*second - 1: 1} {
+	for at, least := range map[Micros]int64{100 * second: 200, 1000 * second: 20, 1100 * second: 1} {
 		if used := l.Used(&s, at); used < least {
 			t.Errorf("at %d, %d are used, want at least %d", at, used, least)
 		}

@@ -78,6 +78,9 @@ func TestSettleSeveral(t *testing.T) {
 	if want := []int64{0, 0, -200, 60}; !memo.Changed || !slices.Equal(memo.Back, want) {
 		t.Fatalf("remembered: %+v, want %v", memo, want)
 	}
+	if items[1].Changed || !items[2].Changed || !items[3].Changed {
+		t.Errorf("changed: %v, %v, %v; what was used as reserved is not", items[1].Changed, items[2].Changed, items[3].Changed)
+	}
 	for i, want := range []int64{5, 9, 100, 460} {
 		if answers[i].Remaining != want || answers[i].Flags != 0 {
 			t.Errorf("limit %d: %+v, want %d left", i, answers[i], want)

@@ -86,6 +86,12 @@ func TestGiveBackBucket(t *testing.T) {
 		{at: 106 * second, op: GiveBack, cost: 1, want: allowed(2).granted(1)},
 		{at: 107 * second, op: GiveBack, cost: 1, back: 120 * second, want: allowed(3).granted(1).reset(0)},
 	})
+	// The clock stepped back: what was refilled is counted to the state's own time.
+	play(t, limit, []step{
+		{at: 100 * second, cost: 1, want: allowed(2)},
+		{at: 105 * second, cost: 3, want: allowed(0)},
+		{at: 99 * second, op: GiveBack, cost: 1, back: 100 * second, want: allowed(0).granted(0).deciding(105 * second)},
+	})
 	// What was reserved is given back when nearly all of it has been refilled, and taken, meanwhile: it is not there twice.
 	play(t, Limit{Algorithm: TokenBucket, Quota: 100, Window: minute}, []step{
 		{at: 60 * second, cost: 100, want: allowed(0)},

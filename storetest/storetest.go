@@ -31,7 +31,7 @@ type Options struct {
 	Seed uint64
 }
 
-// Run runs all checks against stores that open opens, each as a subtest. It takes some 50,000 decisions in 35,000
+// Run runs all checks against stores that open opens, each as a subtest. It takes some 75,000 decisions in 50,000
 // round trips, and half of that with -short.
 func Run(t *testing.T, open Open) {
 	t.Helper()

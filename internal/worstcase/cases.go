@@ -20,7 +20,7 @@ var segmentsInTable = []int{1, 2, 6, 60}
 // whenUp, whenDown and whenWhole say when to choose a sliding window, by overlap and by place in segmentsInTable.
 var (
 	whenUp = []string{
-		"the default: least memory, fair to steady traffic",
+		"the default above a quota of 100: least memory, fair to steady traffic",
 		"half a window is never over",
 		"a good middle: 5/6 of a window are never over",
 		"59/60 of a window are never over",
@@ -54,7 +54,7 @@ func Cases(quota int64) []Case {
 	burst := max(1, quota/10)
 	return append(cases,
 		Case{
-			Name: "`sliding-log`", When: "a hard cap, exact to the microsecond, for quotas up to 10,000",
+			Name: "`sliding-log`", When: "the default up to a quota of 100: a hard cap, exact to the microsecond, for quotas up to 10,000",
 			Limits: []rule.Limit{normal(rule.Limit{Algorithm: rule.SlidingLog, Quota: quota})},
 		},
 		Case{

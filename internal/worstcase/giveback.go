@@ -24,6 +24,8 @@ type GiveBackRules struct {
 	SettleTwice bool // an admission may be given back any number of times, though it was undone only once
 	Overdraw    bool // Settle may charge more than was admitted, beyond the quota if need be
 	Forget      bool // what was charged by force is left out of the books, so that they hold admissions only
+	NoRefund    bool // units go back only to where they were taken, by Settle and Cancel
+	Refilled    bool // a planted fault: what a bucket has refilled since is given back as well
 }
 
 // entry is one admission and what is left of it.
@@ -87,6 +89,9 @@ func (g *ledger) giveBack(d Deed) {
 	if len(g.entries) == 0 {
 		return
 	}
+	if d.Whose < 0 && g.rules.NoRefund {
+		return
+	}
 	if d.Whose < 0 {
 		g.undo(g.giveBackAt(d, rule.Oldest))
 		return
@@ -98,7 +103,11 @@ func (g *ledger) giveBack(d Deed) {
 	}
 	e.settled = true
 	d.Units = min(d.Units, e.units)
-	given := g.giveBackAt(d, epoch+e.at)
+	at := epoch + e.at
+	if g.rules.Refilled {
+		at = rule.Oldest
+	}
+	given := g.giveBackAt(d, at)
 	if again {
 		return // the limiter gave units back, but nothing was undone
 	}
@@ -133,7 +142,7 @@ func (g *ledger) undo(units int64) {
 }
 
 // SearchGiveBack looks for deeds after which an admission leaves as many units as possible outstanding in the window
-// before it, and returns that number and the deeds. It is for sliding windows and logs, which have a promise to break.
+// before it, and returns that number and the deeds. It is for what has a promise to break: sliding windows, logs and buckets.
 func SearchGiveBack(l rule.Limit, rules GiveBackRules, e Effort) (int64, []Deed) {
 	r := rand.New(rand.NewPCG(e.Seed, 0x6e7bac4))
 	c := &giveBackClimber{

@@ -51,7 +51,7 @@ func TestMeasures(t *testing.T) {
 
 // The previous/current counter: everything at the end of one minute, and again at the end of the next.
 func Example_previousAndCurrent() {
-	limit, _ := rule.Limit{Quota: 100, Window: 60_000_000}.Normalize()
+	limit, _ := rule.Limit{Algorithm: rule.SlidingWindow, Quota: 100, Window: 60_000_000}.Normalize()
 	minute := rule.Micros(28_000_000 * 60_000_000) // any full minute since the epoch
 	var state rule.State
 	for _, ask := range []struct {

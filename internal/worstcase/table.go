@@ -37,7 +37,39 @@ func Table(rows []Row) string {
 		fmt.Fprintf(&b, "| %s | %s | %.2f | %s | %s | %s |\n",
 			r.Name, r.most(), float64(r.Most[0].Most)/float64(quota), r.shortest(), memory(r.Limits[0]), r.When)
 	}
+	b.WriteString(calendarRow(quota) + slotsRow(quota))
 	return b.String()
+}
+
+// calendarRow is the row of windows by the calendar: a fixed window whatever its length. It takes all at the end of a month and
+// again at the beginning of the next.
+func calendarRow(quota int64) string {
+	l, err := rule.Limit{Quota: quota, Calendar: rule.Month, Zone: "Europe/Berlin"}.Normalize()
+	if err != nil {
+		panic(err)
+	}
+	p := newPlayer(l)
+	_, end := l.Bounds(epoch)
+	for _, at := range []rule.Micros{end - 1, end} {
+		p.do(rule.TakeUpTo, at-epoch, 2*quota)
+	}
+	most := MostWithin(p.admissions, end-epoch)
+	return fmt.Sprintf("| `fixed-window` of a calendar | %d | %.2f | %d µs | %s | budgets by the day, week, month or year |\n",
+		most, float64(most)/float64(quota), ShortestOver(p.admissions, quota), memory(l))
+}
+
+// slotsRow is the row of in-flight limits, which promise how many slots are held at once. It takes twice as many as there are,
+// at all moments of a time to live.
+func slotsRow(quota int64) string {
+	l := normal(rule.Limit{Algorithm: rule.InFlight, Quota: quota})
+	p := newPlayer(l)
+	for i := range 2 * quota {
+		p.items[0] = rule.Item{Limit: &p.limit, State: &p.state, Cost: 1, ID: rule.ID(i + 1)}
+		rule.Decide(rule.Take, p.items[:], epoch+rule.Micros(i)*(Window-1)/rule.Micros(2*quota), p.answers[:])
+	}
+	held := l.Used(&p.state, epoch+Window-1)
+	return fmt.Sprintf("| `in-flight` | %d at once; any number in a window | %.2f at once | – | %s | to bound what runs at the same time |\n",
+		held, float64(held)/float64(quota), memory(l))
 }
 
 // most tells the two anchors apart where it makes a difference.
@@ -75,7 +107,9 @@ func memory(l rule.Limit) string {
 	case rule.SlidingLog:
 		return "16 bytes, and up to 8 a unit"
 	case rule.TokenBucket:
-		return "16 bytes"
+		return "32 bytes"
+	case rule.InFlight:
+		return "16 bytes a slot"
 	default:
 		return fmt.Sprintf("%d bytes", 8+8*l.Parts())
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/slidegate/slidegate/rule"
 )
 
 var update = flag.Bool("update", false, "write the table that was found into the documentation")
@@ -16,26 +18,46 @@ const (
 	tableEnd   = "<!-- The table ends here. -->\n"
 )
 
+// The table of shares stands between these two.
+const (
+	sharesBegin = "<!-- The shares are written by: go test ./internal/worstcase -update -->\n"
+	sharesEnd   = "<!-- The shares end here. -->\n"
+)
+
 // TestDocumentedTable holds the documentation to what the search finds.
-func TestDocumentedTable(t *testing.T) {
+func TestDocumentedTable(t *testing.T) { documented(t, tableBegin, tableEnd, Table(found())) }
+
+// TestDocumentedShares holds the documentation to what an obedient client gets.
+func TestDocumentedShares(t *testing.T) { documented(t, sharesBegin, sharesEnd, ObedientTable()) }
+
+// TestObedientByDefault is the promise for limits that name no algorithm: who obeys gets the quota.
+func TestObedientByDefault(t *testing.T) {
+	for _, quota := range []int64{1, 2, 5, 60, 100, 101, 1000} {
+		if share := Obedient(normal(rule.Limit{Quota: quota})); share < 0.99 {
+			t.Errorf("a quota of %d: an obedient client gets %.3f of it", quota, share)
+		}
+	}
+}
+
+// documented holds a part of the documentation to a table, or writes it.
+func documented(t *testing.T, begin, end, table string) {
+	t.Helper()
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, foundBegin := strings.Cut(string(text), tableBegin)
-	documented, after, foundEnd := strings.Cut(rest, tableEnd)
+	before, rest, foundBegin := strings.Cut(string(text), begin)
+	written, after, foundEnd := strings.Cut(rest, end)
 	if !foundBegin || !foundEnd {
 		t.Fatalf("%s: the lines are missing that the table stands between", document)
 	}
-	table := Table(found())
-	if documented == table {
+	if written == table {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s: the table differs from what the search finds; go test ./internal/worstcase -update writes it:\n%s",
-			document, table)
+		t.Fatalf("%s: the table differs from what is found; go test ./internal/worstcase -update writes it:\n%s", document, table)
 	}
-	if err := os.WriteFile(document, []byte(before+tableBegin+table+tableEnd+after), 0o644); err != nil {
+	if err := os.WriteFile(document, []byte(before+begin+table+end+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

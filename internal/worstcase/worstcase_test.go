@@ -208,7 +208,7 @@ func TestFindsPlantedFaults(t *testing.T) {
 // one part more than a window.
 func TestWholeOnAverage(t *testing.T) {
 	for _, segments := range segmentsInTable {
-		l := normal(rule.Limit{Overlap: rule.Whole, Segments: segments, Quota: 100})
+		l := normal(rule.Limit{Algorithm: rule.SlidingWindow, Overlap: rule.Whole, Segments: segments, Quota: 100})
 		admissions := Play(l, Schedule{{At: 0, Until: span, Ask: 100}})
 		want := Window + Window/rule.Micros(segments)
 		if got := admissions[1].At - admissions[0].At; got != want || admissions[1].Units != 100 {

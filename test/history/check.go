@@ -96,7 +96,7 @@ func operationsOf(events []Event) (ops []porcupine.Operation) {
 		e := &events[i]
 		op := porcupine.Operation{
 			ClientId: e.Client, Call: e.Call, Return: e.Return,
-			Input: input{op: e.Op, cost: e.Cost, called: rule.Micros(e.Call) / 1_000, end: rule.Micros(end) / 1_000, forget: e.Forget}, Output: output{},
+			Input: input{op: e.Op, cost: e.Cost, id: e.ID, called: rule.Micros(e.Call) / 1_000, end: rule.Micros(end) / 1_000, forget: e.Forget}, Output: output{},
 		}
 		switch {
 		case e.Known:
@@ -165,7 +165,7 @@ var planted = map[string]func(e *Event) bool{
 		if e.Op != rule.Take || e.Answer.Allowed || isLog(e.Limit) {
 			return false
 		}
-		e.Answer.Allowed, e.Answer.Granted, e.Answer.RetryAfter = true, e.Cost, 0
+		e.Answer.Allowed, e.Answer.Granted, e.Answer.NextAfter, e.Answer.RetryAfter = true, e.Cost, e.Answer.RetryAfter, 0
 		return true
 	},
 	"one unit less": func(e *Event) bool {
@@ -180,6 +180,20 @@ var planted = map[string]func(e *Event) bool{
 			return false
 		}
 		e.Answer.RetryAfter++
+		return true
+	},
+	"a slot more than there are": func(e *Event) bool {
+		if !isSlots(e.Limit) || e.Op != rule.Take || e.Answer.Allowed {
+			return false
+		}
+		e.Answer.Allowed, e.Answer.Granted, e.Answer.NextAfter, e.Answer.RetryAfter = true, 1, e.Answer.RetryAfter, 0
+		return true
+	},
+	"a slot that was lost": func(e *Event) bool {
+		if !isSlots(e.Limit) || e.Op != rule.Renew || !e.Answer.Allowed {
+			return false
+		}
+		e.Answer.Allowed, e.Answer.Granted, e.Answer.NextAfter = false, 0, 0
 		return true
 	},
 	"a log's quota once more": func(e *Event) bool {

@@ -3,13 +3,15 @@ package history
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
 )
 
 const (
@@ -170,33 +172,66 @@ func TestPlantedWhereItIsLookedAt(t *testing.T) {
 	}
 }
 
-// A history of the store in this process is right, and nothing planted in it stays hidden.
+// A history of a store that runs the rule is right, and nothing planted in it stays hidden. In another one, answers are lost:
+// it is right as well.
 func TestRecord(t *testing.T) {
 	t.Parallel()
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	slow := slowStore{store}
-	events, err := Record(slow, func(context.Context) error { return nil }, Order{Seed: 1, Until: time.Now().Add(1200 * time.Millisecond).UnixNano(), Keys: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(events); err != nil {
-		t.Error(err)
-	}
+	events := record(t, 1, 0)
 	for _, err := range CheckPlanted(events) {
 		t.Error(err)
 	}
 	if s := Summarize(events); s.Requests == 0 || s.Answered != s.Requests || s.Admitted == 0 || s.Admitted >= s.Answered || s.Forgotten != 0 {
 		t.Errorf("got %+v, want every request answered, some but not all admitted, nothing forgotten", s)
 	}
+	for seed := range uint64(3) {
+		if s := Summarize(record(t, 2+seed, 40)); s.Answered == s.Requests {
+			t.Errorf("got %+v, want some requests without an answer", s)
+		}
+	}
 }
 
-// slowStore takes a round trip's time, so that a history does not become too long to be checked.
-type slowStore struct{ store.Store }
+// record records a history of a store that loses one answer in so many, and checks it.
+func record(t *testing.T, seed uint64, lost int) []Event {
+	t.Helper()
+	slow := &slowStore{clock: storetest.NewClock(0), lost: lost, random: rand.New(rand.NewPCG(seed, 7))}
+	slow.reference = storetest.NewReference(slow.clock)
+	order := Order{Seed: seed, Until: time.Now().Add(1200 * time.Millisecond).UnixNano(), Keys: 4}
+	events, err := Record(slow, func(context.Context) error { return nil }, order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(events); err != nil && !errors.Is(err, ErrUndecided) {
+		t.Errorf("seed %d: %v", seed, err)
+	}
+	return events
+}
 
-func (s slowStore) Apply(ctx context.Context, batch []store.Request) error {
+// slowStore takes a round trip's time, so that a history does not become too long to be checked. What is lost is lost on the way
+// there or on the way back.
+type slowStore struct {
+	store.Store
+	reference *storetest.Reference
+
+	mu     sync.Mutex
+	clock  *storetest.Clock
+	lost   int
+	random *rand.Rand
+}
+
+var errLost = errors.New("lost")
+
+func (s *slowStore) Apply(ctx context.Context, batch []store.Request) error {
 	<-time.After(time.Millisecond)
-	return s.Store.Apply(ctx, batch)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lost := s.lost > 0 && s.random.IntN(s.lost) == 0
+	if lost && s.random.IntN(2) == 0 {
+		return errLost
+	}
+	s.clock.Set(rule.Micros(time.Now().UnixMicro()))
+	err := s.reference.Apply(ctx, batch)
+	if lost {
+		return errLost
+	}
+	return err
 }

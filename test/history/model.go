@@ -21,6 +21,7 @@ type state struct {
 type input struct {
 	op          rule.Op
 	cost        int64
+	id          rule.ID // in-flight limits only
 	called, end rule.Micros
 	forget      bool
 }
@@ -30,6 +31,9 @@ type output struct{ answer *rule.Answer }
 
 // model is the rule for one limit in the words of the checker.
 func model(l *rule.Limit) porcupine.Model {
+	if l.Algorithm == rule.InFlight {
+		return slotsModel(l)
+	}
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{state{start: rule.Absent}} },
 		Step: func(before, request, result any) []any {

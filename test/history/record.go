@@ -12,15 +12,19 @@ import (
 )
 
 // Limits are those that histories are of: windows in several parts and in one, which some stores decide in ways of their own,
-// and a log. Their windows pass several times in a history.
+// a log, and slots. Their windows pass several times in a history.
 var Limits = []slidegate.Limit{
 	{Name: "parts", Quota: 12, Window: time.Second, Segments: 4},
 	{Name: "pair", Quota: 8, Window: time.Second, Segments: 1},
 	{Name: "log", Quota: 6, Window: time.Second, Algorithm: slidegate.SlidingLog},
+	{Name: "slots", Quota: 3, Window: time.Second, Algorithm: rule.InFlight},
 }
 
 // isLog tells whether a limit is checked by the times of its admissions instead of by the model.
 func isLog(limit int) bool { return Limits[limit].Algorithm == slidegate.SlidingLog }
+
+// isSlots reports whether a limit is an in-flight one.
+func isSlots(limit int) bool { return Limits[limit].Algorithm == rule.InFlight }
 
 // bound returns the limits as stores take them.
 func bound() (all []*store.Limit, err error) {
@@ -52,8 +56,9 @@ type Event struct {
 	Limit, Key   int // the place of the limit in Limits
 	Op           rule.Op
 	Cost         int64
-	Call, Return int64 // nanoseconds since the epoch
-	Known        bool  // whether it was answered; if not, it may have been carried out or not
+	ID           rule.ID // whose slot it is, for in-flight limits
+	Call, Return int64   // nanoseconds since the epoch
+	Known        bool    // whether it was answered; if not, it may have been carried out or not
 	Answer       rule.Answer
 	Forget       bool // no request: all that is known of all keys is forgotten between Call and Return
 }
@@ -107,6 +112,11 @@ func (a *asker) askUntilEnd() (events []Event) {
 
 func (a *asker) draw() Event {
 	e := Event{Key: a.random.IntN(a.order.Keys), Limit: a.random.IntN(len(Limits)), Cost: 1 + a.random.Int64N(3)}
+	if isSlots(e.Limit) {
+		e.Cost, e.ID = 1, rule.ID(1+a.random.IntN(mostSlots))
+		e.Op = []rule.Op{rule.Take, rule.Take, rule.Take, rule.Renew, rule.GiveBack, rule.GiveBack, rule.Peek}[a.random.IntN(7)]
+		return e
+	}
 	if isLog(e.Limit) {
 		return e // takes only: so that what was admitted can be counted by its times
 	}
@@ -126,8 +136,11 @@ func (a *asker) ask(e *Event) {
 	defer cancel()
 	var answers [1]rule.Answer
 	charge := store.Charge{Limit: a.limits[e.Limit], Key: string(rune('a' + e.Key)), Cost: e.Cost, At: rule.Oldest}
+	if isSlots(e.Limit) {
+		charge.At = 1 // the slot of the ID, not the oldest
+	}
 	e.Call = time.Now().UnixNano()
-	err := a.store.Apply(ctx, []store.Request{{Op: e.Op, Charges: []store.Charge{charge}, Answers: answers[:]}})
+	err := a.store.Apply(ctx, []store.Request{{Op: e.Op, ID: e.ID, Charges: []store.Charge{charge}, Answers: answers[:]}})
 	e.Return = time.Now().UnixNano()
 	if err == nil {
 		e.Known, e.Answer = true, answers[0]

@@ -1,0 +1,57 @@
+package worstcase
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Obedient returns the share of its quota that an obedient client gets: one that always has something to ask for, asks for one
+// unit at a time, and never before it was told to.
+func Obedient(l rule.Limit) float64 {
+	const early, windows = 10, 60 * 7 // in which cycles of 2, 3 and 7 parts come out even; what a full quota gives at first is left out
+	var s rule.State
+	var admitted int64
+	begin := epoch + Window/3 // not where a window begins by the clock: a client comes when it comes
+	for now := begin; now < begin+(early+windows)*Window; {
+		answer, _ := l.TakeOne(&s, now, 1)
+		if now >= begin+early*Window {
+			admitted += answer.Granted
+		}
+		now += answer.After()
+	}
+	return float64(admitted) / float64(windows*l.Quota)
+}
+
+// quotasInTable are those that the table of shares shows.
+var quotasInTable = []int64{1, 2, 5, 10, 100, 1000}
+
+// ObedientTable writes the shares as a table in Markdown.
+func ObedientTable() string {
+	var b strings.Builder
+	b.WriteString("| limit |")
+	for _, quota := range quotasInTable {
+		fmt.Fprintf(&b, " quota %d |", quota)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(quotasInTable)) + "\n")
+	row := func(name string, l rule.Limit) {
+		fmt.Fprintf(&b, "| %s |", name)
+		for _, quota := range quotasInTable {
+			l.Quota = quota
+			fmt.Fprintf(&b, " %.2f |", Obedient(normal(l)))
+		}
+		b.WriteString("\n")
+	}
+	row("not named", rule.Limit{})
+	for _, overlap := range []rule.Overlap{rule.Up, rule.Down, rule.Whole} {
+		for _, segments := range segmentsInTable {
+			name := fmt.Sprintf("`sliding-window`, `%s`, %d segments", overlap, segments)
+			row(strings.Replace(name, " 1 segments", " 1 segment", 1), rule.Limit{Algorithm: rule.SlidingWindow, Overlap: overlap, Segments: segments})
+		}
+	}
+	row("`sliding-log`", rule.Limit{Algorithm: rule.SlidingLog})
+	row("`fixed-window`", rule.Limit{Algorithm: rule.FixedWindow})
+	row("`token-bucket`", rule.Limit{Algorithm: rule.TokenBucket})
+	return b.String()
+}
