@@ -609,12 +609,14 @@ local function makeLog()
   local SMALL = 256 -- slots
   local SMALL_BYTES = HEADER + 8 * SMALL + 1 -- with the version
 
-  -- isNewerLog is isNewer for a log of which the beginning was read.
+  -- isNewerLog is isNewer for a log of which the beginning was read. What comes after the ring ends with the version, whatever a
+  -- newer one may put there. It takes no other command than version 1 did, for which users may have no right yet.
   local function isNewerLog(it, bytes)
     if #bytes < SMALL_BYTES then
       return isNewer(bytes)
     end
-    return call('STRLEN', it.key) % 8 ~= 0 and isNewer(call('GETRANGE', it.key, -1, -1))
+    local rest = call('GETRANGE', it.key, HEADER + 8 * unpack_('<d', bytes), -1)
+    return rest ~= '' and string.byte(rest, -1) > VERSION
   end
 
   function log.load(it)
