@@ -18,9 +18,9 @@ type Game struct {
 	oneKey   bool // all subjects have the same
 	keys     int  // how many there were
 
-	ids     []rule.ID        // of reservations that may hold slots
-	settled []settled        // what was settled
-	ended   map[rule.ID]bool // of all that were settled
+	ids     []rule.ID // of reservations that may hold slots
+	done    map[rule.ID]bool
+	settled []settled // what was settled, and may be sent again
 }
 
 // Subject is a key with a few limits of one shape, which share its state: quota, burst, overlap and count_denied change from
@@ -39,7 +39,7 @@ type settled struct {
 }
 
 func newGame(t *rapid.T, w *Twin, namespace string, opts Options) *Game {
-	g := &Game{T: t, ended: map[rule.ID]bool{}, twin: w, group: rapid.SampledFrom([]string{"", "group"}).Draw(t, "group")}
+	g := &Game{T: t, twin: w, done: map[rule.ID]bool{}, group: rapid.SampledFrom([]string{"", "group"}).Draw(t, "group")}
 	segments := rapid.IntRange(1, rule.MaxSegments).Draw(t, "segments")
 	window := drawWindow(t, rule.Micros(segments))
 	g.oneKey = opts.OneKey && g.group == ""
@@ -110,15 +110,14 @@ func (g *Game) drawID(op rule.Op, charges []store.Charge) (id rule.ID) {
 		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15 // all bits of it count
 		g.ids = append(g.ids, id)
 	}
-	if op != rule.Settle {
-		return id
-	}
-	if g.ended[id] { // it was another reservation
+	if op == rule.Settle && g.done[id] { // each is settled once; what is sent again is the same
 		id = rule.ID(len(g.ids)+1) * 0x9E3779B97F4A7C15
 		g.ids = append(g.ids, id)
 	}
-	g.ended[id] = true
-	g.settled = append(g.settled, settled{id, charges, g.twin.Now})
+	if op == rule.Settle {
+		g.done[id] = true
+		g.settled = append(g.settled, settled{id, charges, g.twin.Now})
+	}
 	return id
 }
 
