@@ -27,11 +27,11 @@ func BenchmarkSettle(b *testing.B) {
 			make func(i int) store.Request
 		}{
 			{"give-back", func(int) store.Request { return request(rule.GiveBack, limit, "key", 1, 1) }},
-			{"settle", func(i int) store.Request { return settleOf(limit, strconv.Itoa(i/1_000), rule.ID(i+1), 2, 1, 1) }},
+			{"settle", func(i int) store.Request { return settleOf(limit, strconv.Itoa(i/1_000), rule.ID(i+1), 1, 2, 1) }},
 			{"repeated", func(int) store.Request { return settleOf(limit, "key", 1, 2, 1, 1) }},
 		} {
 			b.Run(l.Algorithm.String()+"/"+c.name, func(b *testing.B) {
-				answerTo(b, s, request(rule.Charge, limit, "key", 1, 1_000))
+				answerTo(b, s, request(rule.Charge, limit, "key", 1, 900_000))
 				before := traffic(b, client)
 				for i := 0; b.Loop(); i++ {
 					if err := s.Apply(context.Background(), []store.Request{c.make(i)}); err != nil {
