@@ -228,363 +228,6 @@ local function put(it, value, ttl)
   end
 end
 
--- Windows ------------------------------------------------------------------------------------------------------------
-
--- A window of the calendar comes with the boundaries of the period that now lies in, begins and ends.
-local window = {}
-
-function window.load(it)
-  local value = get(it)
-  it.start, it.counts = nil, {}
-  if value then
-    it.start = unpack_('<d', value)
-    for i = 1, it.parts do
-      it.counts[i] = unpack_('<d', value, 8 * i + 1)
-    end
-  end
-end
-
-function window.startAt(it, now)
-  if it.first then
-    return now
-  end
-  return now - now % it.part
-end
-
--- weigh is how much a count counts of which covered/part lies in the window.
-local function weigh(it, count, covered)
-  if count == 0 or covered == it.part or it.overlap == WHOLE then
-    return count
-  end
-  local quotient, rest = muldiv(count, covered, it.part)
-  if it.overlap == UP and rest > 0 then
-    quotient = quotient + 1
-  end
-  return quotient
-end
-
--- place finds where the current part starts at now, and by how many parts the counts are behind it.
-local function place(it, now)
-  it.at, it.moved, it.shift, it.place = now, false, 0, it.start
-  if not it.start then
-    it.place, it.shift = window.startAt(it, now), it.parts
-    return
-  end
-  local ahead = it.start - now
-  if ahead > it.window then
-    it.place, it.moved = window.startAt(it, now), true
-  elseif ahead > 0 then
-    it.at = it.start
-  elseif -ahead >= it.part then
-    local passed = floor(-ahead / it.part)
-    if passed >= it.parts then
-      it.place, it.shift = window.startAt(it, now), it.parts
-    else
-      it.place, it.shift = it.start + passed * it.part, passed
-    end
-  end
-end
-
--- placeInCalendar is place for a window of the calendar. A state that starts later than the period was written by a program
--- with other zone data, and its start stays.
-local function placeInCalendar(it, now)
-  it.at, it.moved, it.shift, it.place = now, false, 0, it.start
-  if not it.start or it.start < it.begins then
-    it.place, it.shift = it.begins, 1
-  elseif it.start - now > it.window then
-    it.place, it.moved = it.begins, true
-  elseif it.start > now then
-    it.at = it.start
-  end
-end
-
-function window.look(it, now)
-  if it.begins then
-    placeInCalendar(it, now)
-  else
-    place(it, now)
-  end
-  local oldest = it.parts - it.shift -- counted from 1
-  local used = 0
-  if oldest >= 1 then
-    if it.algorithm == FIXED then
-      used = it.counts[1]
-    else
-      for i = 1, oldest - 1 do
-        used = used + it.counts[i]
-      end
-      used = used + weigh(it, it.counts[oldest], it.place + it.part - it.at)
-    end
-  end
-  it.room = it.quota - used
-end
-
-function window.roll(it)
-  local counts = {}
-  for i = 1, it.parts do
-    counts[i] = i > it.shift and it.counts[i - it.shift] or 0
-  end
-  it.counts, it.start, it.shift = counts, it.place, 0
-end
-
-window.settle = window.roll
-
-function window.charge(it, n)
-  window.roll(it)
-  it.counts[1] = min(it.counts[1] + n, MOST)
-end
-
-window.refuse = window.charge
-
-function window.giveBack(it, n, at)
-  if not it.start then
-    return 0
-  end
-  local newest, oldest = 0, it.parts - 1
-  if at ~= 0 then
-    if at < it.place then
-      newest = min(floor((it.place - at - 1) / it.part) + 1, it.parts)
-    end
-    oldest = min(oldest, newest)
-  end
-  local given = 0
-  local i = oldest
-  while i >= max(newest, it.shift) and given < n do
-    local place = i - it.shift + 1
-    local taken = min(n - given, it.counts[place])
-    it.counts[place] = it.counts[place] - taken
-    given = given + taken
-    i = i - 1
-  end
-  if given > 0 then
-    window.roll(it)
-  end
-  return given
-end
-
--- expires returns when a state ends, or for one that a clock left in a later period of the calendar when it has surely ended.
-function window.expires(it)
-  if it.begins and it.start < it.ends then
-    return it.ends
-  end
-  return it.start + it.parts * it.part
-end
-
-function window.told(it)
-  if not it.start then
-    return ''
-  end
-  local value = { pack('<d', it.start) }
-  for i = 1, it.parts do
-    value[i + 1] = pack('<d', it.counts[i])
-  end
-  return table.concat(value)
-end
-
-function window.save(it, ttl)
-  put(it, it.begins and window.told(it) .. MARK or window.told(it), ttl)
-end
-
--- Token bucket -------------------------------------------------------------------------------------------------------
-
--- The state is what is missing from a full bucket as of a moment, its debt: whole units and a rest in 1/window of a unit. A
--- microsecond refills quota/window of a unit.
---
--- The value begins with what version 1 kept and still reads: when the bucket is full, and a fraction in 1/quota of a
--- microsecond. A value of these two alone was written by version 1, and the debt is what refills until then.
-local bucket = {}
-
--- ended sets when the state ends: a window after it was charged, or when the bucket is full, if that is later.
-local function ended(it)
-  it.ends = max(it.start + it.window, it.fraction > 0 and it.full + 1 or it.full)
-end
-
-function bucket.load(it)
-  local value = get(it)
-  it.start, it.missing, it.rest, it.full = nil, 0, 0, nil
-  if value and #value == 16 then
-    it.full, it.fraction = unpack_('<dd', value)
-  elseif value then
-    it.full, it.fraction, it.start, it.missing, it.rest = unpack_('<ddddd', value)
-    ended(it)
-  end
-end
-
-local function above(a, ar, b, br)
-  return a > b or a == b and ar > br
-end
-
-local function minus(it, a, ar, b, br)
-  if ar < br then
-    return a - b - 1, ar + it.window - br
-  end
-  return a - b, ar - br
-end
-
--- refilled is how much a number of microseconds refills.
-local function refilled(it, micros)
-  return mulDivAny(micros, it.quota, it.window)
-end
-
--- deepest returns a debt, or the deepest one that there is: one window's refill beyond empty.
-local function deepest(it, debt, rest)
-  local most = min(it.burst + it.quota, MOST)
-  if above(debt, rest, most, 0) then
-    return most, 0
-  end
-  return debt, rest
-end
-
--- lookLegacy returns the debt at now of a state of version 1. A deeper one than there is was left by a clock that jumped ahead.
-local function lookLegacy(it, now)
-  if it.full < now then
-    return 0, 0
-  end
-  local debt, rest = refilled(it, it.full - now)
-  rest = rest + min(it.fraction, it.quota - 1)
-  local more = floor(rest / it.window)
-  debt, rest = debt + more, rest - more * it.window
-  local cut, cutRest = deepest(it, debt, rest)
-  it.moved = above(debt, rest, cut, cutRest)
-  return cut, cutRest
-end
-
--- lookDebt returns the debt at now.
-local function lookDebt(it, now)
-  local debt, rest = deepest(it, it.missing, it.rest)
-  local ahead = it.start - now
-  if ahead > 0 then
-    it.moved = ahead > it.window
-    it.at = it.moved and now or it.start
-    return debt, rest
-  end
-  local back, backRest = refilled(it, -ahead)
-  if now >= it.ends or not above(debt, rest, back, backRest) then
-    return 0, 0
-  end
-  return minus(it, debt, rest, back, backRest)
-end
-
-function bucket.look(it, now)
-  it.at, it.moved = now, false
-  local debt, rest = 0, 0
-  if it.start and (it.missing > 0 or it.rest > 0) then
-    debt, rest = lookDebt(it, now)
-  elseif it.full and not it.start then
-    debt, rest = lookLegacy(it, now)
-  end
-  it.debt, it.debtRest = debt, rest
-  if above(debt, rest, it.burst, 0) then
-    it.room = -1 -- overdrawn; by how much is for the answer, not for the decision
-  else
-    it.room = it.burst - debt - (rest > 0 and 1 or 0)
-  end
-end
-
-local function setDebt(it, debt, rest)
-  it.debt, it.debtRest = debt, rest
-  it.start, it.missing, it.rest = it.at, debt, rest
-  local micros, fraction = mulDivAny(debt, it.window, it.quota)
-  fraction = fraction + rest
-  local more = floor(fraction / it.quota)
-  it.full, it.fraction = it.at + micros + more, fraction - more * it.quota
-  ended(it)
-end
-
-function bucket.charge(it, n)
-  setDebt(it, deepest(it, it.debt + n, it.debtRest))
-end
-
-function bucket.refuse(it)
-  if above(it.burst, 0, it.debt, it.debtRest) then
-    setDebt(it, it.burst, 0)
-  else
-    setDebt(it, it.debt, it.debtRest)
-  end
-end
-
-function bucket.settle(it)
-  setDebt(it, it.debt, it.debtRest)
-end
-
--- giveBack undoes a charge as far as it has not been refilled since.
-function bucket.giveBack(it, n, at)
-  local back, backRest = n, 0
-  if at ~= 0 and at < it.at then
-    local whole, rest = refilled(it, it.at - at)
-    if not above(back, 0, whole, rest) then
-      return 0
-    end
-    back, backRest = minus(it, back, 0, whole, rest)
-  end
-  if above(back, backRest, it.debt, it.debtRest) then
-    back, backRest = it.debt, it.debtRest
-  end
-  if back == 0 and backRest == 0 then
-    return 0
-  end
-  setDebt(it, minus(it, it.debt, it.debtRest, back, backRest))
-  return back + (backRest > 0 and 1 or 0)
-end
-
-function bucket.expires(it)
-  return it.ends
-end
-
-function bucket.save(it, ttl)
-  if it.missing == 0 and it.rest == 0 then
-    call('DEL', it.key) -- full is as if it had never been seen
-    return
-  end
-  put(it, pack('<ddddd', it.full, it.fraction, it.start, it.missing, it.rest) .. MARK, ttl)
-end
-
-function bucket.told(it)
-  if it.start then
-    return pack('<dddd', it.start, it.missing, it.rest, it.ends)
-  elseif it.full then
-    return pack('<dd', it.full, it.fraction)
-  end
-  return ''
-end
-
--- Sliding log --------------------------------------------------------------------------------------------------------
-
--- The value is a header, then a ring of times, 8 bytes each, which grows as it fills and never beyond the quota. The header
--- holds how many slots there are, where the oldest unit lies and how many units there are. A small one is read at once, of a
--- large one only what is needed, and of any only what changes is written.
-local log = {}
-local HEADER = 24
-local SMALL = 256 -- slots
-local SMALL_BYTES = HEADER + 8 * SMALL + 1 -- with the version
-
--- isNewerLog is isNewer for a log of which the beginning was read.
-local function isNewerLog(it, bytes)
-  if #bytes < SMALL_BYTES then
-    return isNewer(bytes)
-  end
-  return call('STRLEN', it.key) % 8 ~= 0 and isNewer(call('GETRANGE', it.key, -1, -1))
-end
-
-function log.load(it)
-  it.slots, it.head, it.count, it.bytes = 0, 0, 0, nil
-  local bytes = call('GETRANGE', it.key, 0, SMALL_BYTES - 1)
-  it.newer = bytes ~= '' and isNewerLog(it, bytes)
-  if bytes ~= '' and not it.newer then
-    it.slots, it.head, it.count = unpack_('<ddd', bytes)
-    it.bytes = it.slots <= SMALL and bytes
-  end
-end
-
--- unit returns the time of the unit that comes i-th from the oldest, counted from 0.
-local function unit(it, i)
-  local place = HEADER + 8 * ((it.head + i) % it.slots)
-  if it.bytes then
-    return (unpack_('<d', it.bytes, place + 1))
-  end
-  return (unpack_('<d', call('GETRANGE', it.key, place, place + 7)))
-end
-
 -- after returns how many units are later than a moment. The i-th from the oldest has the time timeOf(it, i).
 local function after(it, t, timeOf)
   local low, high = 0, it.count -- the first later one lies between
@@ -625,230 +268,607 @@ local function tellBack(it, timeOf)
   return pack('<ddd', it.live, it.live > 0 and it.newest - it.behind or 0, blocking)
 end
 
-function log.look(it, now)
-  lookBack(it, now, unit)
-  it.live = min(it.live, it.quota)
-  it.room = it.quota - it.live
-end
+-- The algorithms are made when a charge needs them: to make the functions of all would take longer than most decisions.
 
--- times returns the times of the live units, the oldest first.
-local function times(it)
-  if not it.bytes and it.count > 0 then
-    it.bytes = call('GET', it.key) -- all of it is needed: one call, and not one for every unit
-  end
-  local all = {}
-  for i = it.count - it.live, it.count - 1 do
-    all[#all + 1] = unit(it, i) - it.behind
-  end
-  it.behind = 0
-  return all
-end
+-- Windows ------------------------------------------------------------------------------------------------------------
 
--- replace makes the log of a list of times, the newest quota of them, with room to grow.
-local function replace(it, all)
-  local from = max(1, #all - it.quota + 1)
-  local ring = {}
-  for i = from, #all do
-    ring[#ring + 1] = pack('<d', all[i])
-  end
-  it.count, it.head, it.live = #ring, 0, #ring
-  it.slots = min(it.quota, max(4, 2 * it.count))
-  it.whole, it.newest = true, all[#all]
-  -- All slots are written, for Redis gives a string that grows by a few bytes twice the memory that it needs.
-  it.bytes = pack('<ddd', it.slots, 0, it.count) .. table.concat(ring) .. string.rep('\0', 8 * (it.slots - it.count)) .. MARK
-end
+-- A window of the calendar comes with the boundaries of the period that now lies in, begins and ends.
+local function makeWindow()
+  local window = {}
 
-function log.settle(it)
-  replace(it, times(it))
-end
-
--- charge adds units at it.at, over the oldest ones if the quota is full.
-function log.charge(it, n)
-  n = min(n, it.quota)
-  local head = it.slots > 0 and (it.head + it.count - it.live) % it.slots or 0
-  local needed = min(it.quota, it.live + n)
-  if it.behind > 0 or it.slots > it.quota or needed > it.slots then
-    local all = times(it)
-    for _ = 1, n do
-      all[#all + 1] = it.at
+  function window.load(it)
+    local value = get(it)
+    it.start, it.counts = nil, {}
+    if value then
+      it.start = unpack_('<d', value)
+      for i = 1, it.parts do
+        it.counts[i] = unpack_('<d', value, 8 * i + 1)
+      end
     end
-    replace(it, all)
-    return
   end
-  local first = (head + it.live) % it.slots
-  local fit = min(n, it.slots - first) -- the others go to the beginning of the ring
-  local time = pack('<d', it.at)
-  call('SETRANGE', it.key, HEADER + 8 * first, string.rep(time, fit))
-  if n > fit then
-    call('SETRANGE', it.key, HEADER, string.rep(time, n - fit))
-  end
-  local over = max(0, it.live + n - it.slots)
-  it.head, it.count = (head + over) % it.slots, it.live + n - over
-  it.live, it.bytes, it.newest = it.count, nil, it.at
-end
 
-log.refuse = log.charge
+  function window.startAt(it, now)
+    if it.first then
+      return now
+    end
+    return now - now % it.part
+  end
 
-function log.giveBack(it, n, at)
-  if it.count == 0 then
-    return 0
+  -- weigh is how much a count counts of which covered/part lies in the window.
+  local function weigh(it, count, covered)
+    if count == 0 or covered == it.part or it.overlap == WHOLE then
+      return count
+    end
+    local quotient, rest = muldiv(count, covered, it.part)
+    if it.overlap == UP and rest > 0 then
+      quotient = quotient + 1
+    end
+    return quotient
   end
-  local found = it.live
-  if at ~= 0 then
-    at = at + it.behind
-    found = min(it.live, after(it, at - 1, unit)) - min(it.live, after(it, at, unit))
-    at = at - it.behind
+
+  -- place finds where the current part starts at now, and by how many parts the counts are behind it.
+  local function place(it, now)
+    it.at, it.moved, it.shift, it.place = now, false, 0, it.start
+    if not it.start then
+      it.place, it.shift = window.startAt(it, now), it.parts
+      return
+    end
+    local ahead = it.start - now
+    if ahead > it.window then
+      it.place, it.moved = window.startAt(it, now), true
+    elseif ahead > 0 then
+      it.at = it.start
+    elseif -ahead >= it.part then
+      local passed = floor(-ahead / it.part)
+      if passed >= it.parts then
+        it.place, it.shift = window.startAt(it, now), it.parts
+      else
+        it.place, it.shift = it.start + passed * it.part, passed
+      end
+    end
   end
-  local given = min(n, found)
-  if given == 0 then
-    return 0
+
+  -- placeInCalendar is place for a window of the calendar. A state that starts later than the period was written by a program
+  -- with other zone data, and its start stays.
+  local function placeInCalendar(it, now)
+    it.at, it.moved, it.shift, it.place = now, false, 0, it.start
+    if not it.start or it.start < it.begins then
+      it.place, it.shift = it.begins, 1
+    elseif it.start - now > it.window then
+      it.place, it.moved = it.begins, true
+    elseif it.start > now then
+      it.at = it.start
+    end
   end
-  local all, left, gone = times(it), {}, 0
-  for _, t in ipairs(all) do
-    if gone < given and (at == 0 or t == at) then
-      gone = gone + 1
+
+  function window.look(it, now)
+    if it.begins then
+      placeInCalendar(it, now)
     else
-      left[#left + 1] = t
+      place(it, now)
+    end
+    local oldest = it.parts - it.shift -- counted from 1
+    local used = 0
+    if oldest >= 1 then
+      if it.algorithm == FIXED then
+        used = it.counts[1]
+      else
+        for i = 1, oldest - 1 do
+          used = used + it.counts[i]
+        end
+        used = used + weigh(it, it.counts[oldest], it.place + it.part - it.at)
+      end
+    end
+    it.room = it.quota - used
+  end
+
+  function window.roll(it)
+    local counts = {}
+    for i = 1, it.parts do
+      counts[i] = i > it.shift and it.counts[i - it.shift] or 0
+    end
+    it.counts, it.start, it.shift = counts, it.place, 0
+  end
+
+  window.settle = window.roll
+
+  function window.charge(it, n)
+    window.roll(it)
+    it.counts[1] = min(it.counts[1] + n, MOST)
+  end
+
+  window.refuse = window.charge
+
+  function window.giveBack(it, n, at)
+    if not it.start then
+      return 0
+    end
+    local newest, oldest = 0, it.parts - 1
+    if at ~= 0 then
+      if at < it.place then
+        newest = min(floor((it.place - at - 1) / it.part) + 1, it.parts)
+      end
+      oldest = min(oldest, newest)
+    end
+    local given = 0
+    local i = oldest
+    while i >= max(newest, it.shift) and given < n do
+      local place = i - it.shift + 1
+      local taken = min(n - given, it.counts[place])
+      it.counts[place] = it.counts[place] - taken
+      given = given + taken
+      i = i - 1
+    end
+    if given > 0 then
+      window.roll(it)
+    end
+    return given
+  end
+
+  -- expires returns when a state ends, or for one that a clock left in a later period of the calendar when it has surely ended.
+  function window.expires(it)
+    if it.begins and it.start < it.ends then
+      return it.ends
+    end
+    return it.start + it.parts * it.part
+  end
+
+  function window.told(it)
+    if not it.start then
+      return ''
+    end
+    local value = { pack('<d', it.start) }
+    for i = 1, it.parts do
+      value[i + 1] = pack('<d', it.counts[i])
+    end
+    return table.concat(value)
+  end
+
+  function window.save(it, ttl)
+    put(it, it.begins and window.told(it) .. MARK or window.told(it), ttl)
+  end
+
+  return window
+end
+
+-- Token bucket -------------------------------------------------------------------------------------------------------
+
+-- The state is what is missing from a full bucket as of a moment, its debt: whole units and a rest in 1/window of a unit. A
+-- microsecond refills quota/window of a unit.
+--
+-- The value begins with what version 1 kept and still reads: when the bucket is full, and a fraction in 1/quota of a
+-- microsecond. A value of these two alone was written by version 1, and the debt is what refills until then.
+local function makeBucket()
+  local bucket = {}
+
+  -- ended sets when the state ends: a window after it was charged, or when the bucket is full, if that is later.
+  local function ended(it)
+    it.ends = max(it.start + it.window, it.fraction > 0 and it.full + 1 or it.full)
+  end
+
+  function bucket.load(it)
+    local value = get(it)
+    it.start, it.missing, it.rest, it.full = nil, 0, 0, nil
+    if value and #value == 16 then
+      it.full, it.fraction = unpack_('<dd', value)
+    elseif value then
+      it.full, it.fraction, it.start, it.missing, it.rest = unpack_('<ddddd', value)
+      ended(it)
     end
   end
-  replace(it, left)
-  return given
+
+  local function above(a, ar, b, br)
+    return a > b or a == b and ar > br
+  end
+
+  local function minus(it, a, ar, b, br)
+    if ar < br then
+      return a - b - 1, ar + it.window - br
+    end
+    return a - b, ar - br
+  end
+
+  -- refilled is how much a number of microseconds refills.
+  local function refilled(it, micros)
+    return mulDivAny(micros, it.quota, it.window)
+  end
+
+  -- deepest returns a debt, or the deepest one that there is: one window's refill beyond empty.
+  local function deepest(it, debt, rest)
+    local most = min(it.burst + it.quota, MOST)
+    if above(debt, rest, most, 0) then
+      return most, 0
+    end
+    return debt, rest
+  end
+
+  -- lookLegacy returns the debt at now of a state of version 1. A deeper one than there is was left by a clock that jumped ahead.
+  local function lookLegacy(it, now)
+    if it.full < now then
+      return 0, 0
+    end
+    local debt, rest = refilled(it, it.full - now)
+    rest = rest + min(it.fraction, it.quota - 1)
+    local more = floor(rest / it.window)
+    debt, rest = debt + more, rest - more * it.window
+    local cut, cutRest = deepest(it, debt, rest)
+    it.moved = above(debt, rest, cut, cutRest)
+    return cut, cutRest
+  end
+
+  -- lookDebt returns the debt at now.
+  local function lookDebt(it, now)
+    local debt, rest = deepest(it, it.missing, it.rest)
+    local ahead = it.start - now
+    if ahead > 0 then
+      it.moved = ahead > it.window
+      it.at = it.moved and now or it.start
+      return debt, rest
+    end
+    local back, backRest = refilled(it, -ahead)
+    if now >= it.ends or not above(debt, rest, back, backRest) then
+      return 0, 0
+    end
+    return minus(it, debt, rest, back, backRest)
+  end
+
+  function bucket.look(it, now)
+    it.at, it.moved = now, false
+    local debt, rest = 0, 0
+    if it.start and (it.missing > 0 or it.rest > 0) then
+      debt, rest = lookDebt(it, now)
+    elseif it.full and not it.start then
+      debt, rest = lookLegacy(it, now)
+    end
+    it.debt, it.debtRest = debt, rest
+    if above(debt, rest, it.burst, 0) then
+      it.room = -1 -- overdrawn; by how much is for the answer, not for the decision
+    else
+      it.room = it.burst - debt - (rest > 0 and 1 or 0)
+    end
+  end
+
+  local function setDebt(it, debt, rest)
+    it.debt, it.debtRest = debt, rest
+    it.start, it.missing, it.rest = it.at, debt, rest
+    local micros, fraction = mulDivAny(debt, it.window, it.quota)
+    fraction = fraction + rest
+    local more = floor(fraction / it.quota)
+    it.full, it.fraction = it.at + micros + more, fraction - more * it.quota
+    ended(it)
+  end
+
+  function bucket.charge(it, n)
+    setDebt(it, deepest(it, it.debt + n, it.debtRest))
+  end
+
+  function bucket.refuse(it)
+    if above(it.burst, 0, it.debt, it.debtRest) then
+      setDebt(it, it.burst, 0)
+    else
+      setDebt(it, it.debt, it.debtRest)
+    end
+  end
+
+  function bucket.settle(it)
+    setDebt(it, it.debt, it.debtRest)
+  end
+
+  -- giveBack undoes a charge as far as it has not been refilled since.
+  function bucket.giveBack(it, n, at)
+    local back, backRest = n, 0
+    if at ~= 0 and at < it.at then
+      local whole, rest = refilled(it, it.at - at)
+      if not above(back, 0, whole, rest) then
+        return 0
+      end
+      back, backRest = minus(it, back, 0, whole, rest)
+    end
+    if above(back, backRest, it.debt, it.debtRest) then
+      back, backRest = it.debt, it.debtRest
+    end
+    if back == 0 and backRest == 0 then
+      return 0
+    end
+    setDebt(it, minus(it, it.debt, it.debtRest, back, backRest))
+    return back + (backRest > 0 and 1 or 0)
+  end
+
+  function bucket.expires(it)
+    return it.ends
+  end
+
+  function bucket.save(it, ttl)
+    if it.missing == 0 and it.rest == 0 then
+      call('DEL', it.key) -- full is as if it had never been seen
+      return
+    end
+    put(it, pack('<ddddd', it.full, it.fraction, it.start, it.missing, it.rest) .. MARK, ttl)
+  end
+
+  function bucket.told(it)
+    if it.start then
+      return pack('<dddd', it.start, it.missing, it.rest, it.ends)
+    elseif it.full then
+      return pack('<dd', it.full, it.fraction)
+    end
+    return ''
+  end
+
+  return bucket
 end
 
-function log.expires(it)
-  if it.count == 0 then
-    return 0
-  end
-  return it.newest + it.window
-end
+-- Sliding log --------------------------------------------------------------------------------------------------------
 
-function log.save(it, ttl)
-  if it.count == 0 then
-    call('DEL', it.key)
-    return
-  end
-  if it.whole then
-    call('SET', it.key, it.bytes)
-  else
-    call('SETRANGE', it.key, 0, pack('<ddd', it.slots, it.head, it.count))
-  end
-  if ttl then
-    call('PEXPIRE', it.key, ttl)
-  end
-end
+-- The value is a header, then a ring of times, 8 bytes each, which grows as it fills and never beyond the quota. The header
+-- holds how many slots there are, where the oldest unit lies and how many units there are. A small one is read at once, of a
+-- large one only what is needed, and of any only what changes is written.
+local function makeLog()
+  local log = {}
+  local HEADER = 24
+  local SMALL = 256 -- slots
+  local SMALL_BYTES = HEADER + 8 * SMALL + 1 -- with the version
 
-function log.told(it)
-  return tellBack(it, unit)
+  -- isNewerLog is isNewer for a log of which the beginning was read. What comes after the ring ends with the version, whatever a
+  -- newer one may put there. It takes no other command than version 1 did, for which users may have no right yet.
+  local function isNewerLog(it, bytes)
+    if #bytes < SMALL_BYTES then
+      return isNewer(bytes)
+    end
+    local rest = call('GETRANGE', it.key, HEADER + 8 * unpack_('<d', bytes), -1)
+    return rest ~= '' and string.byte(rest, -1) > VERSION
+  end
+
+  function log.load(it)
+    it.slots, it.head, it.count, it.bytes = 0, 0, 0, nil
+    local bytes = call('GETRANGE', it.key, 0, SMALL_BYTES - 1)
+    it.newer = bytes ~= '' and isNewerLog(it, bytes)
+    if bytes ~= '' and not it.newer then
+      it.slots, it.head, it.count = unpack_('<ddd', bytes)
+      it.bytes = it.slots <= SMALL and bytes
+    end
+  end
+
+  -- unit returns the time of the unit that comes i-th from the oldest, counted from 0.
+  local function unit(it, i)
+    local place = HEADER + 8 * ((it.head + i) % it.slots)
+    if it.bytes then
+      return (unpack_('<d', it.bytes, place + 1))
+    end
+    return (unpack_('<d', call('GETRANGE', it.key, place, place + 7)))
+  end
+
+  function log.look(it, now)
+    lookBack(it, now, unit)
+    it.live = min(it.live, it.quota)
+    it.room = it.quota - it.live
+  end
+
+  -- times returns the times of the live units, the oldest first.
+  local function times(it)
+    if not it.bytes and it.count > 0 then
+      it.bytes = call('GET', it.key) -- all of it is needed: one call, and not one for every unit
+    end
+    local all = {}
+    for i = it.count - it.live, it.count - 1 do
+      all[#all + 1] = unit(it, i) - it.behind
+    end
+    it.behind = 0
+    return all
+  end
+
+  -- replace makes the log of a list of times, the newest quota of them, with room to grow.
+  local function replace(it, all)
+    local from = max(1, #all - it.quota + 1)
+    local ring = {}
+    for i = from, #all do
+      ring[#ring + 1] = pack('<d', all[i])
+    end
+    it.count, it.head, it.live = #ring, 0, #ring
+    it.slots = min(it.quota, max(4, 2 * it.count))
+    it.whole, it.newest = true, all[#all]
+    -- All slots are written, for Redis gives a string that grows by a few bytes twice the memory that it needs.
+    it.bytes = pack('<ddd', it.slots, 0, it.count) .. table.concat(ring) .. string.rep('\0', 8 * (it.slots - it.count)) .. MARK
+  end
+
+  function log.settle(it)
+    replace(it, times(it))
+  end
+
+  -- charge adds units at it.at, over the oldest ones if the quota is full.
+  function log.charge(it, n)
+    n = min(n, it.quota)
+    local head = it.slots > 0 and (it.head + it.count - it.live) % it.slots or 0
+    local needed = min(it.quota, it.live + n)
+    if it.behind > 0 or it.slots > it.quota or needed > it.slots then
+      local all = times(it)
+      for _ = 1, n do
+        all[#all + 1] = it.at
+      end
+      replace(it, all)
+      return
+    end
+    local first = (head + it.live) % it.slots
+    local fit = min(n, it.slots - first) -- the others go to the beginning of the ring
+    local time = pack('<d', it.at)
+    call('SETRANGE', it.key, HEADER + 8 * first, string.rep(time, fit))
+    if n > fit then
+      call('SETRANGE', it.key, HEADER, string.rep(time, n - fit))
+    end
+    local over = max(0, it.live + n - it.slots)
+    it.head, it.count = (head + over) % it.slots, it.live + n - over
+    it.live, it.bytes, it.newest = it.count, nil, it.at
+  end
+
+  log.refuse = log.charge
+
+  function log.giveBack(it, n, at)
+    if it.count == 0 then
+      return 0
+    end
+    local found = it.live
+    if at ~= 0 then
+      at = at + it.behind
+      found = min(it.live, after(it, at - 1, unit)) - min(it.live, after(it, at, unit))
+      at = at - it.behind
+    end
+    local given = min(n, found)
+    if given == 0 then
+      return 0
+    end
+    local all, left, gone = times(it), {}, 0
+    for _, t in ipairs(all) do
+      if gone < given and (at == 0 or t == at) then
+        gone = gone + 1
+      else
+        left[#left + 1] = t
+      end
+    end
+    replace(it, left)
+    return given
+  end
+
+  function log.expires(it)
+    if it.count == 0 then
+      return 0
+    end
+    return it.newest + it.window
+  end
+
+  function log.save(it, ttl)
+    if it.count == 0 then
+      call('DEL', it.key)
+      return
+    end
+    if it.whole then
+      call('SET', it.key, it.bytes)
+    else
+      call('SETRANGE', it.key, 0, pack('<ddd', it.slots, it.head, it.count))
+    end
+    if ttl then
+      call('PEXPIRE', it.key, ttl)
+    end
+  end
+
+  function log.told(it)
+    return tellBack(it, unit)
+  end
+
+  return log
 end
 
 -- In-flight ----------------------------------------------------------------------------------------------------------
 
 -- The value has 16 bytes for every slot that is held: its ID, and when it was taken or last renewed. The least recently
 -- renewed one comes first.
-local inFlight = {}
-local SLOT = 16
+local function makeInFlight()
+  local inFlight = {}
+  local SLOT = 16
 
-function inFlight.load(it)
-  it.bytes = sub(get(it) or '', 1, -2) -- without the version
-  it.count = #it.bytes / SLOT
-end
-
--- renewed returns when the slot was renewed that is the i-th, counted from 0.
-local function renewed(it, i)
-  return (unpack_('<d', it.bytes, SLOT * i + 9))
-end
-
-function inFlight.look(it, now)
-  lookBack(it, now, renewed)
-  it.room = it.quota - it.live
-end
-
--- keep makes some of the bytes all that there is.
-local function keep(it, bytes)
-  it.bytes, it.count = bytes, #bytes / SLOT
-end
-
--- cut takes n slots out, from the i-th on.
-local function cut(it, i, n)
-  keep(it, sub(it.bytes, 1, SLOT * i) .. sub(it.bytes, SLOT * (i + n) + 1))
-end
-
--- find returns the place of the slot of the charge's ID, or nothing. An ID of zeros is none.
-local function find(it)
-  if it.id == '\0\0\0\0\0\0\0\0' then
-    return nil
+  function inFlight.load(it)
+    it.bytes = sub(get(it) or '', 1, -2) -- without the version
+    it.count = #it.bytes / SLOT
   end
-  local at = string.find(it.bytes, it.id, 1, true)
-  while at and (at - 1) % SLOT ~= 0 do
-    at = string.find(it.bytes, it.id, at + 1, true)
+
+  -- renewed returns when the slot was renewed that is the i-th, counted from 0.
+  local function renewed(it, i)
+    return (unpack_('<d', it.bytes, SLOT * i + 9))
   end
-  return at and (at - 1) / SLOT
-end
 
--- held is find for a slot that has not run out.
-local function held(it)
-  local i = find(it)
-  return i and i >= it.count - it.live and i
-end
+  function inFlight.look(it, now)
+    lookBack(it, now, renewed)
+    it.room = it.quota - it.live
+  end
 
--- settle drops slots that nobody renewed in time, and moves times back with the clock.
-function inFlight.settle(it)
-  cut(it, 0, it.count - it.live)
-  if it.behind > 0 then
-    local moved = {}
-    for i = 0, it.count - 1 do
-      moved[i + 1] = sub(it.bytes, SLOT * i + 1, SLOT * i + 8) .. pack('<d', renewed(it, i) - it.behind)
+  -- keep makes some of the bytes all that there is.
+  local function keep(it, bytes)
+    it.bytes, it.count = bytes, #bytes / SLOT
+  end
+
+  -- cut takes n slots out, from the i-th on.
+  local function cut(it, i, n)
+    keep(it, sub(it.bytes, 1, SLOT * i) .. sub(it.bytes, SLOT * (i + n) + 1))
+  end
+
+  -- find returns the place of the slot of the charge's ID, or nothing. An ID of zeros is none.
+  local function find(it)
+    if it.id == '\0\0\0\0\0\0\0\0' then
+      return nil
     end
-    keep(it, table.concat(moved))
-    it.newest, it.behind = it.newest - it.behind, 0
+    local at = string.find(it.bytes, it.id, 1, true)
+    while at and (at - 1) % SLOT ~= 0 do
+      at = string.find(it.bytes, it.id, at + 1, true)
+    end
+    return at and (at - 1) / SLOT
   end
-end
 
--- charge holds a slot, or renews it. Where it is held regardless, the one that was renewed least recently goes.
-function inFlight.charge(it)
-  inFlight.settle(it)
-  local i = find(it)
-  if i then
-    cut(it, i, 1)
+  -- held is find for a slot that has not run out.
+  function inFlight.held(it)
+    local i = find(it)
+    return i and i >= it.count - it.live and i
   end
-  local most = max(it.quota, it.live)
-  if it.count >= most then
-    cut(it, 0, it.count - most + 1)
-  end
-  keep(it, it.bytes .. it.id .. pack('<d', it.at))
-  it.live, it.newest = it.count, it.at
-end
 
-function inFlight.giveBack(it, n, at)
-  local i = 0
-  if at == 0 then
-    n = min(n, it.live)
-  else
-    i = held(it)
-    n = i and 1 or 0
+  -- settle drops slots that nobody renewed in time, and moves times back with the clock.
+  function inFlight.settle(it)
+    cut(it, 0, it.count - it.live)
+    if it.behind > 0 then
+      local moved = {}
+      for i = 0, it.count - 1 do
+        moved[i + 1] = sub(it.bytes, SLOT * i + 1, SLOT * i + 8) .. pack('<d', renewed(it, i) - it.behind)
+      end
+      keep(it, table.concat(moved))
+      it.newest, it.behind = it.newest - it.behind, 0
+    end
   end
-  if n > 0 then
-    i = i - (at == 0 and 0 or it.count - it.live)
+
+  -- charge holds a slot, or renews it. Where it is held regardless, the one that was renewed least recently goes.
+  function inFlight.charge(it)
     inFlight.settle(it)
-    cut(it, i, n)
+    local i = find(it)
+    if i then
+      cut(it, i, 1)
+    end
+    local most = max(it.quota, it.live)
+    if it.count >= most then
+      cut(it, 0, it.count - most + 1)
+    end
+    keep(it, it.bytes .. it.id .. pack('<d', it.at))
+    it.live, it.newest = it.count, it.at
   end
-  return n
-end
 
-function inFlight.expires(it)
-  return it.newest + it.window
-end
-
-function inFlight.save(it, ttl)
-  if it.count == 0 then
-    call('DEL', it.key)
-  else
-    put(it, it.bytes .. MARK, ttl)
+  function inFlight.giveBack(it, n, at)
+    local i = 0
+    if at == 0 then
+      n = min(n, it.live)
+    else
+      i = inFlight.held(it)
+      n = i and 1 or 0
+    end
+    if n > 0 then
+      i = i - (at == 0 and 0 or it.count - it.live)
+      inFlight.settle(it)
+      cut(it, i, n)
+    end
+    return n
   end
-end
 
-function inFlight.told(it)
-  return tellBack(it, renewed)
+  function inFlight.expires(it)
+    return it.newest + it.window
+  end
+
+  function inFlight.save(it, ttl)
+    if it.count == 0 then
+      call('DEL', it.key)
+    else
+      put(it, it.bytes .. MARK, ttl)
+    end
+  end
+
+  function inFlight.told(it)
+    return tellBack(it, renewed)
+  end
+
+  return inFlight
 end
 
 -- Settlements --------------------------------------------------------------------------------------------------------
@@ -857,90 +877,95 @@ end
 -- generation is as long as a settlement has to be remembered. A field is the ID of a reservation, and its value the
 -- generation in which it was settled and what that did to each charge. One more field has the generation of the hash: what
 -- is older than the one before the current is dropped.
-local GENERATION = 'generation'
+local function makeSettlements()
+  local GENERATION = 'generation'
 
--- recall returns what is known of the settlement whose two hashes are the keys from i on.
-local function recall(i)
-  local memo, length = {}
-  length, memo.most, memo.id = unpack_('<ddc8', ARGV[i + 1])
-  memo.generation = floor(now / length)
-  memo.key = KEYS[i + memo.generation % 2]
-  memo.ends = (memo.generation + 2) * length
-  local own = call('HMGET', memo.key, GENERATION, memo.id)
-  local values = { own[2], call('HGET', KEYS[i + (memo.generation + 1) % 2], memo.id) }
-  for n = 1, 2 do
-    local value = values[n]
-    if value then
-      memo.newer = memo.newer or isNewer(value)
-      if not memo.newer and unpack_('<d', value) >= memo.generation - 1 then
-        memo.back = sub(value, 9, -2)
+  -- recall returns what is known of the settlement whose two hashes are the keys from i on.
+  local function recall(i)
+    local memo, length = {}
+    length, memo.most, memo.id = unpack_('<ddc8', ARGV[i + 1])
+    memo.generation = floor(now / length)
+    memo.key = KEYS[i + memo.generation % 2]
+    memo.ends = (memo.generation + 2) * length
+    local own = call('HMGET', memo.key, GENERATION, memo.id)
+    local values = { own[2], call('HGET', KEYS[i + (memo.generation + 1) % 2], memo.id) }
+    for n = 1, 2 do
+      local value = values[n]
+      if value then
+        memo.newer = memo.newer or isNewer(value)
+        if not memo.newer and unpack_('<d', value) >= memo.generation - 1 then
+          memo.back = sub(value, 9, -2)
+        end
+      end
+    end
+    if own[1] then
+      memo.newer = memo.newer or isNewer(own[1])
+      memo.old = not memo.newer and unpack_('<d', own[1]) < memo.generation
+      memo.full = not memo.back and not memo.old and call('HLEN', memo.key) > memo.most
+    end
+    memo.begins = memo.old or not own[1]
+    return memo
+  end
+
+  -- remember writes what a settlement did. It comes before all else that is written: where it fails, nothing has changed.
+  local function remember(memo, back)
+    if memo.old then
+      call('UNLINK', memo.key)
+    end
+    local generation = pack('<d', memo.generation)
+    if not memo.begins then
+      call('HSET', memo.key, memo.id, generation .. back .. MARK)
+      return
+    end
+    call('HSET', memo.key, GENERATION, generation .. MARK, memo.id, generation .. back .. MARK)
+    if grace then
+      call('PEXPIRE', memo.key, max(1, ceil((memo.ends - now) / 1000) + grace))
+    end
+  end
+
+  -- backOf gives back what was not used of a charge, or says what is to be charged in addition, with a minus sign.
+  local function backOf(it)
+    if it.algorithm == IN_FLIGHT then
+      return it.rule.giveBack(it, 1, 1)
+    elseif it.used < it.cost then
+      return it.rule.giveBack(it, it.cost - it.used, it.from)
+    end
+    return it.cost - it.used
+  end
+
+  -- settle replaces what was reserved by what was used, once.
+  local function settle(items, memo)
+    local back = {}
+    for n, it in ipairs(items) do
+      local slot = it.algorithm == IN_FLIGHT
+      if not slot then
+        it.repeated, it.unsettled = memo.back, memo.full
+      end
+      if memo.back then
+        it.granted = 8 * n <= #memo.back and unpack_('<d', memo.back, 8 * n - 7) or 0
+      elseif slot or not memo.full then
+        it.granted = backOf(it)
+        it.changed = it.granted ~= 0
+      end
+      back[n] = pack('<d', it.granted)
+    end
+    if memo.key and not memo.back and not memo.full then
+      remember(memo, table.concat(back))
+    end
+    for _, it in ipairs(items) do
+      if it.changed and it.granted < 0 then
+        it.rule.charge(it, -it.granted)
       end
     end
   end
-  if own[1] then
-    memo.newer = memo.newer or isNewer(own[1])
-    memo.old = not memo.newer and unpack_('<d', own[1]) < memo.generation
-    memo.full = not memo.back and not memo.old and call('HLEN', memo.key) > memo.most
-  end
-  memo.begins = memo.old or not own[1]
-  return memo
-end
 
--- remember writes what a settlement did. It comes before all else that is written: where it fails, nothing has changed.
-local function remember(memo, back)
-  if memo.old then
-    call('UNLINK', memo.key)
-  end
-  local generation = pack('<d', memo.generation)
-  if not memo.begins then
-    call('HSET', memo.key, memo.id, generation .. back .. MARK)
-    return
-  end
-  call('HSET', memo.key, GENERATION, generation .. MARK, memo.id, generation .. back .. MARK)
-  if grace then
-    call('PEXPIRE', memo.key, max(1, ceil((memo.ends - now) / 1000) + grace))
-  end
-end
-
--- backOf gives back what was not used of a charge, or says what is to be charged in addition, with a minus sign.
-local function backOf(it)
-  if it.algorithm == IN_FLIGHT then
-    return it.rule.giveBack(it, 1, 1)
-  elseif it.used < it.cost then
-    return it.rule.giveBack(it, it.cost - it.used, it.from)
-  end
-  return it.cost - it.used
-end
-
--- settle replaces what was reserved by what was used, once.
-local function settle(items, memo)
-  local back = {}
-  for n, it in ipairs(items) do
-    local slot = it.algorithm == IN_FLIGHT
-    if not slot then
-      it.repeated, it.unsettled = memo.back, memo.full
-    end
-    if memo.back then
-      it.granted = 8 * n <= #memo.back and unpack_('<d', memo.back, 8 * n - 7) or 0
-    elseif slot or not memo.full then
-      it.granted = backOf(it)
-      it.changed = it.granted ~= 0
-    end
-    back[n] = pack('<d', it.granted)
-  end
-  if memo.key and not memo.back and not memo.full then
-    remember(memo, table.concat(back))
-  end
-  for _, it in ipairs(items) do
-    if it.changed and it.granted < 0 then
-      it.rule.charge(it, -it.granted)
-    end
-  end
+  return recall, settle
 end
 
 -- Requests -----------------------------------------------------------------------------------------------------------
 
-local algorithms = { [WINDOW] = window, [FIXED] = window, [LOG] = log, [BUCKET] = bucket, [IN_FLIGHT] = inFlight }
+local makers = { [WINDOW] = makeWindow, [FIXED] = makeWindow, [LOG] = makeLog, [BUCKET] = makeBucket, [IN_FLIGHT] = makeInFlight }
+local algorithms = {}
 
 -- readPeriod finds the period of the calendar that now lies in, if the boundaries that came with a charge have it.
 local function readPeriod(it, text, at)
@@ -958,7 +983,11 @@ local function read(i)
   it.op, it.charges, it.algorithm, it.overlap, it.first, it.countDenied, calendar, it.remembered, it.parts, it.quota, it.burst, it.window, it.part, it.cost, it.from, at =
     unpack_('<BBBBBBBBddddddd', text)
   it.first, it.countDenied = it.first == 1, it.countDenied == 1
+  if not algorithms[it.algorithm] then
+    algorithms[it.algorithm] = makers[it.algorithm]()
+  end
   it.rule = algorithms[it.algorithm]
+  it.capacity = it.algorithm == BUCKET and it.burst or it.quota
   if it.algorithm == IN_FLIGHT then
     it.id, at = unpack_('<c8', text, at)
   end
@@ -979,13 +1008,9 @@ local function save(it)
   it.rule.save(it, ttl)
 end
 
-local function capacity(it)
-  return it.algorithm == BUCKET and it.burst or it.quota
-end
-
 -- admits reports whether a cost passes. A slot that its ID holds already is no other one.
 local function admits(it)
-  return it.cost <= it.room and it.cost <= capacity(it) or it.algorithm == IN_FLIGHT and held(it) and true or false
+  return it.cost <= it.room and it.cost <= it.capacity or it.algorithm == IN_FLIGHT and it.rule.held(it) and true or false
 end
 
 local function take(items)
@@ -996,7 +1021,7 @@ local function take(items)
   end
   for _, it in ipairs(items) do
     if not it.allowed then
-      if it.countDenied and it.cost > 0 and it.cost <= capacity(it) then
+      if it.countDenied and it.cost > 0 and it.cost <= it.capacity then
         it.rule.refuse(it, it.cost)
         it.changed = true
       elseif it.moved then
@@ -1013,7 +1038,8 @@ local function take(items)
   end
 end
 
-local function takeUpTo(items)
+-- share makes the cost of all the least that any has room for.
+local function share(items)
   local grant = MOST
   for _, it in ipairs(items) do
     grant = min(grant, it.cost, max(1, it.room))
@@ -1021,16 +1047,15 @@ local function takeUpTo(items)
   for _, it in ipairs(items) do
     it.cost = grant
   end
-  take(items)
 end
 
 local function renew(it)
   if it.algorithm ~= IN_FLIGHT then
     return
   end
-  it.allowed = held(it) and true or false
+  it.allowed = it.rule.held(it) and true or false
   if it.allowed then
-    inFlight.charge(it)
+    it.rule.charge(it)
     it.granted, it.changed = 1, true
   end
 end
@@ -1053,50 +1078,31 @@ local function apply(op, it)
   end
 end
 
--- lookAgain sees the state after it changed. If writing moved it back, the answer must still tell.
-local function lookAgain(it)
-  local moved = it.moved
-  it.rule.look(it, now)
-  it.moved = it.moved or moved
-end
-
 local function decide(op, items, memo)
-  if op == TAKE_UP_TO then
-    takeUpTo(items)
-  elseif op == TAKE then
+  if op <= TAKE_UP_TO then
+    if op == TAKE_UP_TO then
+      share(items)
+    end
     take(items)
+    return
   elseif op == SETTLE then
-    settle(items, memo)
+    memo.settle(items, memo)
   end
   for _, it in ipairs(items) do
     if op == PEEK then
       it.allowed = admits(it)
     elseif op == RENEW then
       renew(it)
-    elseif op > TAKE_UP_TO then
+    else
       apply(op, it)
-      lookAgain(it)
+      local moved = it.moved -- if writing moved the state back, the answer must still tell
+      it.rule.look(it, now)
+      it.moved = it.moved or moved
     end
   end
 end
 
--- load reads the states of a request, and reports whether this program can read all of them.
-local function load(items, memo)
-  local newer = memo.newer
-  for _, it in ipairs(items) do
-    it.rule.load(it)
-    it.rule.look(it, now)
-    it.granted, it.allowed, it.changed = 0, true, false
-    newer = newer or it.newer
-  end
-  return not newer
-end
-
-local NEWER = 16
-local function flagsOf(it)
-  return (it.allowed and 1 or 0) + (it.moved and 2 or 0) + (it.repeated and 4 or 0) + (it.unsettled and 8 or 0)
-end
-
+-- All requests are read first: if now is outside of what is known of a calendar, nothing is done.
 local requests, i = {}, 1
 while i <= #KEYS do
   local items = { read(i) }
@@ -1116,22 +1122,36 @@ while i <= #KEYS do
   requests[#requests + 1] = items
 end
 
+local recall, settle
 local replies = { pack('<d', now) }
 for _, items in ipairs(requests) do
-  local memo = items.hashes and recall(items.hashes) or {}
-  local readable = load(items, memo)
-  if readable then
-    decide(items[1].op, items, memo)
+  local op, memo, newer = items[1].op, nil, false
+  if op == SETTLE then
+    if not settle then
+      recall, settle = makeSettlements()
+    end
+    memo = items.hashes and recall(items.hashes) or {}
+    memo.settle, newer = settle, memo.newer
   end
   for _, it in ipairs(items) do
-    if not readable then
-      replies[#replies + 1] = pack('<BHddd', NEWER, 0, 0, it.cost, now)
+    it.rule.load(it)
+    it.rule.look(it, now)
+    it.granted, it.allowed, it.changed = 0, true, false
+    newer = newer or it.newer
+  end
+  if not newer then
+    decide(op, items, memo)
+  end
+  for _, it in ipairs(items) do
+    if newer then
+      replies[#replies + 1] = pack('<BHddd', 16, 0, 0, it.cost, now)
     else
       if it.changed then
         save(it)
       end
       local told = it.rule.told(it)
-      replies[#replies + 1] = pack('<BHddd', flagsOf(it), #told, it.granted, it.cost, it.at) .. told
+      local flags = (it.allowed and 1 or 0) + (it.moved and 2 or 0) + (it.repeated and 4 or 0) + (it.unsettled and 8 or 0)
+      replies[#replies + 1] = pack('<BHddd', flags, #told, it.granted, it.cost, it.at) .. told
     end
   end
 end

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -100,11 +101,11 @@ func race(st *redisstore.Store, text []byte) (admitted int64, err error) {
 	for range raceEach {
 		wait.Go(func() {
 			<-start
-			a, err := try(context.Background(), st, rule.Take, store.Charge{Limit: limit, Key: order.Key, Cost: 1})
-			if err != nil {
+			r := request(rule.Take, limit, order.Key, rule.ID(rand.Uint64()), 1)
+			if err := st.Apply(context.Background(), []store.Request{r}); err != nil {
 				fault.Store(err)
 			}
-			count.Add(a.Granted)
+			count.Add(r.Answers[0].Granted)
 		})
 	}
 	close(start)

@@ -63,3 +63,24 @@ func checkRights(t *testing.T, by string, s *redisstore.Store) {
 		answerTo(t, s, settleOf(dropped, "key", rule.ID(i), 1, 0, 1))
 	}
 }
+
+// With the rights that version 1 needed, all works but settling, so that an upgrade does not stop decisions.
+func TestRightsOfVersion1(t *testing.T) {
+	t.Parallel()
+	server := redistest.Server(t, "user app on >word ~slidegate:* +evalsha +eval +time +get +set +mget +getrange +setrange +del +pexpire")
+	for by, s := range clientsOf(t, server, "app") {
+		for name, l := range allKinds() {
+			limit := bindRule(t, "rights-"+by, name, l)
+			cost := max(1, l.Quota/2)
+			if l.Algorithm == rule.InFlight {
+				cost = 1
+			}
+			for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Charge, rule.Take, rule.Peek, rule.Renew, rule.GiveBack, rule.Settle, rule.Reset} {
+				err := s.Apply(context.Background(), []store.Request{request(op, limit, "key", 1, cost)})
+				if (err != nil) != (op == rule.Settle && l.Algorithm != rule.InFlight) {
+					t.Errorf("%s, %s, %v: %v", by, name, op, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package redisstore
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// The periods that are sent follow one another, now lies in the second one, and what is remembered is not used when it is over.
+func TestPeriods(t *testing.T) {
+	l, err := rule.Limit{Quota: 1, Calendar: rule.Day, Zone: "America/New_York"}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := store.Bind("", "daily", "daily", l)
+	start := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	var c calendar
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			for hour := range 24 * 30 {
+				now := rule.Micros(start.Add(time.Duration(hour) * time.Hour).UnixMicro())
+				p := c.starts(limit, now)
+				if p[1] > now || now >= p[2] {
+					t.Errorf("%v is not in the second of %v", now.Time(), p)
+				}
+				for i := range 3 {
+					if begin, end := l.Bounds(p[i]); begin != p[i] || end != p[i+1] {
+						t.Errorf("of %v, %d is not a period", p, i)
+					}
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+// A server that is far ahead is known to be for all limits.
+func TestPeriodsOfAServerThatIsAhead(t *testing.T) {
+	l, err := rule.Limit{Quota: 1, Calendar: rule.Month}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c calendar
+	now := rule.Micros(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC).UnixMicro())
+	c.ahead.Store((365 * 24 * time.Hour).Microseconds())
+	p := c.starts(store.Bind("", "", "", l), now)
+	if want := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC); !p[1].Time().Equal(want) {
+		t.Errorf("the period starts at %v, want %v", p[1].Time(), want)
+	}
+}

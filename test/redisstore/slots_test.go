@@ -1,0 +1,63 @@
+package redisstore_test
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// A slot is found by its own ID, and not where the time of a slot, or the end of one ID and the beginning of a time, look like it.
+func TestSlotsAreFoundByTheirID(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	now := rule.Micros(1_767_000_000e6)
+	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
+	limit := bindRule(t, "slots", "in-flight", rule.Limit{Algorithm: rule.InFlight, Quota: 5, Window: minute})
+	held := rule.ID(0x1122334455667788)
+	answerTo(t, s, request(rule.Take, limit, "key", held, 1))
+	answerTo(t, s, request(rule.Take, limit, "key", held+1, 1))
+	value := text(t, client, "GET", nameOf(limit, "key"))
+	for at := 1; at <= len(value)-9; at++ {
+		id := rule.ID(binary.LittleEndian.Uint64([]byte(value[at : at+8])))
+		if id != held+1 && answerTo(t, s, request(rule.Renew, limit, "key", id, 1)).Allowed {
+			t.Errorf("%x is held, which is found at byte %d", id, at)
+		}
+	}
+	if a := answerTo(t, s, request(rule.Renew, limit, "key", held, 1)); !a.Allowed || a.Remaining != 3 {
+		t.Errorf("the slot that is held: %+v", a)
+	}
+}
+
+// A slot that nobody renews is free after its time, one that is renewed stays, and a key without slots is gone.
+func TestSlotsRunOut(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	now := rule.Micros(1_767_000_000e6)
+	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
+	limit := bindRule(t, "slots", "in-flight", rule.Limit{Algorithm: rule.InFlight, Quota: 2, Window: minute})
+	for id := range rule.ID(2) {
+		answerTo(t, s, request(rule.Take, limit, "key", id+1, 1))
+	}
+	for range 10 { // ten times its time to live
+		now += minute - 1
+		if a := answerTo(t, s, request(rule.Renew, limit, "key", 1, 1)); !a.Allowed {
+			t.Fatalf("a slot that was renewed in time is lost: %+v", a)
+		}
+	}
+	if a := answerTo(t, s, request(rule.Renew, limit, "key", 2, 1)); a.Allowed || a.Remaining != 1 {
+		t.Errorf("a slot that nobody renewed: %+v", a)
+	}
+	for range 2 {
+		r := request(rule.GiveBack, limit, "key", 1, 1)
+		r.Charges[0].At = now
+		if a := answerTo(t, s, r); a.Remaining != 2 {
+			t.Errorf("released: %+v", a)
+		}
+	}
+	if number(t, client, "EXISTS", nameOf(limit, "key")) != 0 {
+		t.Error("a key without slots is still there")
+	}
+}
