@@ -197,6 +197,10 @@ func (s *Set) Drain(ctx context.Context) error {
 	return nil
 }
 
+// slotPatience is how long a request waits for slots that are about to be released: many times what a store takes, and less than a
+// client notices.
+const slotPatience = 200 * time.Millisecond
+
 // awaitSlots asks the store once more if only in-flight limits refused the request while this process was releasing slots of its
 // key: a client that sends its next request when it has the answer to the last one must find the slot free again.
 func (r *Request) awaitSlots(ctx context.Context) {
@@ -212,10 +216,14 @@ func (r *Request) awaitSlots(ctx context.Context) {
 	if len(underway) == 0 {
 		return
 	}
+	patience := time.NewTimer(slotPatience)
+	defer patience.Stop()
 	for _, done := range underway {
 		select {
 		case <-done:
 		case <-ctx.Done():
+			return
+		case <-patience.C:
 			return
 		}
 	}
