@@ -45,7 +45,7 @@ func (p *Part) cost() int64 {
 
 // Ask decides one part by itself and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo, rule.Peek,
 // rule.Charge, rule.GiveBack or rule.Reset; the last one also forgets what clients on a list have used. Charging and giving
-// back are done also if ctx has ended. Ask takes no slots of in-flight limits, because nothing would release them: to take from
+// back are done also if ctx has ended. Ask takes no slots of in-flight limits, because nothing would release them: taking from
 // such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
 func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
