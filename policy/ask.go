@@ -22,11 +22,12 @@ type Part struct {
 	// Candidate asks the candidate's limits in place of the policy's own. It is a mistake if the policy has none.
 	Candidate bool
 	// Hold keeps what a Request takes, for Settle. A Cost of 0 then means that all is paid afterwards: it is not a peek, but a
-	// decision, which refuses while more than the quota is used. A sliding log never holds more than its quota: it refuses
-	// while all of it is used, and takes one unit until Settle.
+	// decision, which refuses while more than the quota is used. A sliding log never holds more than its quota: in a
+	// Request with SlotsHeld it refuses while all of it is used, and takes one unit until Settle.
 	Hold bool
 
 	slots bool // it takes a slot, whatever it costs
+	later bool // all is paid afterwards, by the Request that asks
 }
 
 // plain reports whether the part faces the limits that the policy has for its key.

@@ -128,6 +128,7 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 		it := &r.parts[i]
 		p := it.policy
 		it.request, it.candidate, it.from, it.slots = -1, -1, 0, false
+		it.later = it.Hold && it.Cost == 0 && r.Slots == SlotsHeld
 		it.rules, it.by, it.err = p.route(&it.Part)
 		if it.err == nil && it.by == ByLimits {
 			it.err = p.checkSlots(op, it.rules, r.Slots)

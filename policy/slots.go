@@ -23,7 +23,8 @@ const (
 	// whose Err wraps ErrSlots, and a candidate with such a limit is not asked.
 	SlotsNone Slots = iota
 	// SlotsHeld: the Request, which holds them while the caller's work lasts. After an admission that Held reports, the caller calls
-	// Keep, which renews them, and Finish when the work has ended. Policies in the shadow and candidates hold slots too.
+	// Keep, which renews them, and Finish when the work has ended. Policies in the shadow and candidates hold slots too. It may be
+	// set also where there are no in-flight limits.
 	SlotsHeld
 	// SlotsReserved: the owner of the Reservation, by its limiter's Renew and Release. A candidate is not part of a reservation, so
 	// one with an in-flight limit is not asked.
