@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -19,6 +20,7 @@ type play struct {
 	t       tester
 	clock   storetest.Clock
 	limiter *slidegate.Limiter
+	mu      sync.Mutex // of events, for those that come from other goroutines
 	events  []Event
 	served  int
 	limits  *Middleware
@@ -64,7 +66,9 @@ func (p *play) over(store store.Store, opts Options, handler http.HandlerFunc, l
 	}
 	hook := opts.OnDecision
 	opts.OnDecision = func(r *http.Request, e Event) {
+		p.mu.Lock()
 		p.events = append(p.events, e)
+		p.mu.Unlock()
 		if hook != nil {
 			hook(r, e)
 		}
@@ -102,6 +106,8 @@ func (p *play) wait(d time.Duration) { p.clock.Advance(rule.Micros(d.Microsecond
 // last returns the last event.
 func (p *play) last() Event {
 	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if len(p.events) == 0 {
 		p.t.Fatal("got no event, want at least one")
 	}

@@ -52,8 +52,7 @@ func newRunning(t *testing.T, trips int, done <-chan bool) *running {
 	}
 	limit := slidegate.Slots(1, ttl)
 	limit.Name = "slots"
-	var events sync.Mutex
-	r.play = (&play{t: t}).over(r.between, Options{Timeout: -1, OnDecision: func(*http.Request, Event) { events.Lock(); defer events.Unlock() }},
+	r.play = (&play{t: t}).over(r.between, Options{Timeout: -1},
 		func(_ http.ResponseWriter, q *http.Request) {
 			if q.URL.Path == "/stream" {
 				<-done
@@ -126,7 +125,7 @@ func TestRenewalsAreTriedAgain(t *testing.T) {
 		done <- true
 		synctest.Wait()
 		failed := 0
-		for _, e := range r.events {
+		for _, e := range r.seen() {
 			if errors.Is(e.Err, policy.ErrSlotLost) {
 				t.Errorf("the event %+v, want no slot lost", e)
 			}
@@ -161,7 +160,7 @@ func TestLostSlots(t *testing.T) {
 		synctest.Wait()
 		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
 
-		r.events = nil
+		r.seen()
 		r.begin()
 		r.fail(rule.Renew, errBroken)
 		time.Sleep(2 * ttl)
@@ -177,8 +176,9 @@ func TestLostSlots(t *testing.T) {
 	})
 }
 
+// lostSlots returns the events of slots that were lost.
 func (r *running) lostSlots() (lost []Event) {
-	for _, e := range r.events {
+	for _, e := range r.seen() {
 		if errors.Is(e.Err, policy.ErrSlotLost) {
 			lost = append(lost, e)
 		}
@@ -326,4 +326,13 @@ func TestWebsocketsKeepTheirSlot(t *testing.T) {
 	if d := testkit.Must(limiter.Peek(t.Context(), ""))(t); d.Remaining != 1 {
 		t.Errorf("%d slots are free when the websocket is closed, want 1", d.Remaining)
 	}
+}
+
+// seen returns the events so far, and forgets them.
+func (r *running) seen() []Event {
+	r.play.mu.Lock()
+	defer r.play.mu.Unlock()
+	events := r.events
+	r.events = nil
+	return events
 }

@@ -18,10 +18,11 @@ type keeper struct {
 	report func(Verdict)
 	every  time.Duration
 
-	mu      sync.Mutex // held while slots are renewed
+	mu      sync.Mutex // held while slots are renewed; it guards parts of what the request took
 	request *Request   // nil when it has ended
 	timer   *time.Timer
 	failing bool // the last renewal failed
+	batch   batch
 }
 
 const (
@@ -77,9 +78,9 @@ func (k *keeper) renewAll() (news []Verdict) {
 	}
 	ctx, cancel := store.Detach(k.ctx, r.set.traits[r.mode])
 	defer cancel()
-	err := r.renewSlots(ctx)
+	err := k.renewSlots(ctx, r)
 	if err == nil {
-		news, err = r.retakeSlots(ctx)
+		news, err = k.retakeSlots(ctx, r)
 	}
 	next := k.every
 	if err != nil {
@@ -94,26 +95,26 @@ func (k *keeper) renewAll() (news []Verdict) {
 }
 
 // renewable reports whether it is a slot that the request holds, or should.
-func (t taken) renewable() bool { return t.slot && !t.done && !t.doubtful }
+func (t *taken) renewable() bool { return t.slot && !t.done && !t.doubtful }
 
 // renewSlots renews all slots, and marks those that are lost.
-func (r *Request) renewSlots(ctx context.Context) (err error) {
-	r.owed.reset()
-	r.eachRequest(func(one *taken) bool { return one.renewable() }, func(all []taken) {
-		r.owed.begin(rule.Renew)
+func (k *keeper) renewSlots(ctx context.Context, r *Request) (err error) {
+	k.batch.reset()
+	r.eachRequest((*taken).renewable, func(all []taken) {
+		k.batch.begin(rule.Renew)
 		for i := range all {
 			if one := &all[i]; one.renewable() {
-				one.owed = r.owed.join(store.Charge{Limit: one.Limit, Key: one.Key, Cost: 1, At: one.At})
+				one.renewal = k.batch.join(store.Charge{Limit: one.Limit, Key: one.Key, Cost: 1, At: one.At})
 			}
 		}
 	})
-	r.owed.apply(ctx, r.Group, r.number(), r.set.stores[r.mode])
+	k.batch.apply(ctx, r.Group, r.number(), r.set.stores[r.mode])
 	for i := range r.took {
 		one := &r.took[i]
 		if !one.renewable() {
 			continue
 		}
-		said, answer := r.owed.at(one.owed)
+		said, answer := k.batch.at(one.renewal)
 		if said.Err != nil {
 			err = said.Err
 			continue
@@ -124,24 +125,24 @@ func (r *Request) renewSlots(ctx context.Context) (err error) {
 }
 
 // retakeSlots takes slots again that are lost, each by itself, and returns what there is to report.
-func (r *Request) retakeSlots(ctx context.Context) (news []Verdict, err error) {
-	r.owed.reset()
+func (k *keeper) retakeSlots(ctx context.Context, r *Request) (news []Verdict, err error) {
+	k.batch.reset()
 	for i := range r.took {
 		if one := &r.took[i]; one.renewable() && one.gone {
-			r.owed.begin(rule.Take)
-			one.owed = r.owed.join(store.Charge{Limit: one.Limit, Key: one.Key, Cost: 1})
+			k.batch.begin(rule.Take)
+			one.renewal = k.batch.join(store.Charge{Limit: one.Limit, Key: one.Key, Cost: 1})
 		}
 	}
-	if len(r.owed.requests) == 0 {
+	if len(k.batch.requests) == 0 {
 		return nil, nil
 	}
-	r.owed.apply(ctx, r.Group, r.number(), r.set.stores[r.mode])
+	k.batch.apply(ctx, r.Group, r.number(), r.set.stores[r.mode])
 	for i := range r.took {
 		one := &r.took[i]
 		if !one.renewable() || !one.gone {
 			continue
 		}
-		said, answer := r.owed.at(one.owed)
+		said, answer := k.batch.at(one.renewal)
 		if said.Err != nil || answer.Flags&undecided != 0 {
 			err = said.Err
 			continue

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -21,9 +20,12 @@ type taken struct {
 	slot      bool
 	doubtful  bool // the slot may have been taken: the outcome is unknown
 	done      bool // it is settled
-	gone      bool // the slot was lost, and could not be taken again,
-	told      bool // and that was reported
-	owed      int  // where the charge is in the batch that settles or renews it; -1 if it is not there
+	owed      int  // where the charge is in the batch that settles it; -1 if it is not there
+
+	// What follows, and At of a slot, belong to the keeper while there is one, and its lock guards them.
+	gone    bool // the slot was lost, and could not be taken again,
+	told    bool // and that was reported
+	renewal int  // where the charge is in the batch that renews it
 }
 
 // keep remembers what a request of the batch that asked one part took: that of a policy in the shadow, or of a candidate.
@@ -80,20 +82,22 @@ func (r *Request) keepCharges(place, request, from, to int) {
 
 // Held reports whether the request is admitted and has taken something that Settle can correct, or holds slots.
 func (r *Request) Held() bool {
-	if !r.admitted {
-		return false
-	}
-	for i := range r.took {
-		if !r.took[i].doubtful {
-			return true
-		}
-	}
-	return false
+	return r.admitted && r.anyTaken(func(one *taken) bool { return !one.doubtful })
 }
 
 // HoldsUnits reports whether the request is admitted and has taken units that Settle can correct.
 func (r *Request) HoldsUnits() bool {
-	return r.admitted && slices.ContainsFunc(r.took, func(one taken) bool { return !one.slot })
+	return r.admitted && r.anyTaken(func(one *taken) bool { return !one.slot })
+}
+
+// anyTaken reports whether something that was taken is as is reports. It makes no copies, of which the keeper may be changing parts.
+func (r *Request) anyTaken(is func(*taken) bool) bool {
+	for i := range r.took {
+		if is(&r.took[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // Reservation returns what an admitted request took, to be settled when the true cost is known by the Limiter of the policy
@@ -216,6 +220,10 @@ func (r *Request) settleOnce(ctx context.Context, units bool) (again bool, err e
 // owe makes the batch that settles what is not settled yet, and reports whether there is any: one request for what each request to
 // the store took.
 func (r *Request) owe(units bool) bool {
+	if r.keeper != nil {
+		r.keeper.mu.Lock()
+		defer r.keeper.mu.Unlock()
+	}
 	for i := range r.took {
 		r.took[i].owed = -1
 	}

@@ -73,13 +73,11 @@ func (r *Request) number() rule.ID {
 }
 
 // HoldsSlots reports whether the request is admitted and holds slots.
-func (r *Request) HoldsSlots() bool {
-	return r.admitted && slices.ContainsFunc(r.took, (taken).renewable)
-}
+func (r *Request) HoldsSlots() bool { return r.admitted && r.anyTaken((*taken).renewable) }
 
 // holdsSlots reports whether there are slots to be released.
 func (r *Request) holdsSlots() bool {
-	return slices.ContainsFunc(r.took, func(one taken) bool { return one.slot && !one.done })
+	return r.anyTaken(func(one *taken) bool { return one.slot && !one.done })
 }
 
 // Finish ends an admitted request whose work has ended: it settles what it took, as Settle does, releases its slots and gives its
