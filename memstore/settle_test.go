@@ -146,6 +146,7 @@ func TestEveryOperationAtRandom(t *testing.T) {
 // A generation holds as many settlements as the limit has units, at least a thousand. Beyond that nothing is given back, but
 // slots are released; what is remembered is known until the next generation ends, and then room is there again.
 func TestSettlementsAreBounded(t *testing.T) {
+	alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	limit := boundTo(t, "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1_000_000, Window: minute})
@@ -191,6 +192,7 @@ func TestSettlementsAreBounded(t *testing.T) {
 
 // A flood of reservations of many keys fills what can be remembered in all, no more, and room comes back with time.
 func TestFloodOfSettlements(t *testing.T) {
+	alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	st := open(t, memstore.Options{Now: clock.Now, MaxKeys: 5000})
 	limit := boundTo(t, "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 10, Window: minute})

@@ -21,7 +21,7 @@ func slots(t testing.TB) *store.Limit {
 func TestSlotsAreNotRemembered(t *testing.T) {
 	rigs(t, forever, func(r *rig) {
 		limit := slots(r.t)
-		r.take(limit, "key", 1)
+		r.end(rule.Take, 7, limit, "key", 1)
 		for range 3 {
 			if a := r.take(limit, "key", 1); a.Allowed {
 				r.t.Fatalf("a second slot: %+v", a)

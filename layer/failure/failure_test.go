@@ -82,7 +82,8 @@ type neverUp struct {
 }
 
 func (n *neverUp) Apply(ctx context.Context, batch []store.Request) error {
-	if len(batch) == 1 || !slices.ContainsFunc(batch, func(r store.Request) bool { return r.Op == rule.Reset }) {
+	apart := func(r store.Request) bool { return r.Op == rule.Reset || settlesNobodys(&r) }
+	if len(batch) == 1 || !slices.ContainsFunc(batch, apart) {
 		return n.apply(ctx, batch)
 	}
 	var first error
@@ -94,7 +95,17 @@ func (n *neverUp) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
+// settlesNobodys reports whether a settlement does not tell who took its units, so that the layer has to leave it to the store.
+func settlesNobodys(r *store.Request) bool {
+	return r.Op == rule.Settle && !slices.ContainsFunc(r.Charges, func(c store.Charge) bool {
+		return c.At != 0 || c.Limit.Rule().Algorithm == rule.InFlight
+	})
+}
+
 func (n *neverUp) apply(ctx context.Context, batch []store.Request) error {
+	if len(batch) == 1 && settlesNobodys(&batch[0]) {
+		return n.memory.Apply(ctx, batch)
+	}
 	theirs := make([]store.Request, len(batch))
 	for i, r := range batch {
 		theirs[i] = r
