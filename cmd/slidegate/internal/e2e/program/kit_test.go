@@ -51,6 +51,13 @@ func call(t *testing.T, args ...string) (status int, out, errs string) {
 // start starts the program, which ends with the test, and returns what it says up to the line that has last in it.
 func start(t *testing.T, last string, args ...string) (welcome string) {
 	t.Helper()
+	welcome, _ = startKillable(t, last, args...)
+	return welcome
+}
+
+// startKillable is start that also returns how to kill the program.
+func startKillable(t *testing.T, last string, args ...string) (welcome string, kill func()) {
+	t.Helper()
 	c := command(args...)
 	said, err := c.StderrPipe()
 	if err != nil {
@@ -76,12 +83,12 @@ func start(t *testing.T, last string, args ...string) (welcome string) {
 				for lines.Scan() { // what nobody reads would hold it up in the end
 				}
 			}()
-			return welcome
+			return welcome, func() { _ = c.Process.Kill() }
 		}
 	}
 	close(rest)
 	t.Fatalf("it does not run:\n%s", welcome)
-	return ""
+	return "", nil
 }
 
 // serve starts the service with all doors on free ports, and returns their addresses by name.
