@@ -9,14 +9,14 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// holding is what an admitted request has taken and will settle, and the slots that it holds, until its handler has returned and
-// everybody who keeps them has let go.
+// holding is what an admitted request has taken and will settle, and the slots that it holds until its handler has returned and all
+// callers of KeepSlots have released them.
 type holding struct {
 	m       *Middleware
 	request *http.Request
 	taken   *policy.Request
 	policy  string       // that decided
-	keepers atomic.Int32 // the handler, until it has returned, and all who called KeepSlots
+	keepers atomic.Int32 // the handler until it has returned, and callers of KeepSlots until they release
 }
 
 // hold begins to hold what a request took. The recorder that it returns must be told by handled when the handler has returned.
@@ -32,7 +32,7 @@ func (m *Middleware) hold(w http.ResponseWriter, r *http.Request, q *policy.Requ
 	return c
 }
 
-// handled settles what a request took, and releases its slots unless somebody keeps them.
+// handled settles what a request took, and releases its slots unless they are kept.
 func (c *recorder) handled() {
 	h := &c.holding
 	if !c.finished && c.status == 0 {
@@ -58,7 +58,7 @@ func (c *recorder) handled() {
 	}
 }
 
-// letGo is called by everybody who keeps the slots. The last one releases them.
+// letGo ends what one keeper holds. The last one releases the slots.
 func (h *holding) letGo() {
 	if h.keepers.Add(-1) == 0 {
 		h.taken.Finish(h.request.Context(), nil, h.failed)

@@ -247,6 +247,10 @@ func TestAnswersDoNotWaitForReleases(t *testing.T) {
 		if status := <-next; status != 200 {
 			t.Errorf("the next request got %d, want 200", status)
 		}
+		begun := time.Now()
+		if status := r.from("192.0.2.1").Code; status != 429 || time.Since(begun) != 200*time.Millisecond {
+			t.Errorf("a request whose slot is not released got %d after %v, want 429 after 200ms", status, time.Since(begun))
+		}
 		go func() { release <- true }()
 		if err := r.limits.Drain(t.Context()); err != nil {
 			t.Error(err)

@@ -22,11 +22,12 @@ type Part struct {
 	// Candidate asks the candidate's limits in place of the policy's own. It is a mistake if the policy has none.
 	Candidate bool
 	// Hold keeps what a Request takes, for Settle. A Cost of 0 then means that all is paid afterwards: it is not a peek, but a
-	// decision, which refuses while more than the quota is used. A sliding log never holds more than its quota: it refuses
-	// while all of it is used, and takes one unit until Settle.
+	// decision, which refuses while more than the quota is used. A sliding log never holds more than its quota: in a
+	// Request with SlotsHeld it refuses while all of it is used, and takes one unit until Settle.
 	Hold bool
 
 	slots bool // it takes a slot, whatever it costs
+	later bool // all is paid afterwards, by the Request that asks
 }
 
 // plain reports whether the part faces the limits that the policy has for its key.
@@ -45,7 +46,7 @@ func (p *Part) cost() int64 {
 
 // Ask decides one part by itself and fills v, which must be the zero value. The op is rule.Take, rule.TakeUpTo, rule.Peek,
 // rule.Charge, rule.GiveBack or rule.Reset; the last one also forgets what clients on a list have used. Charging and giving
-// back are done also if ctx has ended. Ask takes no slots of in-flight limits, because nothing would release them: to take from
+// back are done also if ctx has ended. Ask takes no slots of in-flight limits, because nothing would release them: taking from
 // such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
 func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]

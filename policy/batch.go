@@ -46,7 +46,7 @@ func (b *batch) add(limits []*store.Limit, part *Part) {
 			}
 		case rule.SlidingLog:
 			// A log has no room for more than its quota, so what is paid afterwards would never be refused if it took nothing now.
-			if part.Hold && cost == 0 && (op == rule.Take || op == rule.Peek) {
+			if part.later && (op == rule.Take || op == rule.Peek) {
 				charge.Cost = 1
 			}
 		}

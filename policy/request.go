@@ -18,8 +18,8 @@ type Request struct {
 	Group string
 	// Tell makes Tried return the verdicts of shadows and candidates.
 	Tell bool
-	// Slots says what becomes of the slots that the request takes of in-flight limits. Without it, to take from such a limit is
-	// a mistake.
+	// Slots says who releases the slots that the request takes from in-flight limits. The zero value makes taking from such a
+	// limit a mistake.
 	Slots Slots
 
 	set    *Set
@@ -127,7 +127,8 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	for i := range r.parts {
 		it := &r.parts[i]
 		p := it.policy
-		it.request, it.candidate, it.from = -1, -1, 0
+		it.request, it.candidate, it.from, it.slots = -1, -1, 0, false
+		it.later = it.Hold && it.Cost == 0 && r.Slots == SlotsHeld
 		it.rules, it.by, it.err = p.route(&it.Part)
 		if it.err == nil && it.by == ByLimits {
 			it.err = p.checkSlots(op, it.rules, r.Slots)

@@ -23,6 +23,7 @@ func settle(t *testing.T, s *Set, op rule.Op, actual func(policy int, cost int64
 	t.Helper()
 	r := s.Begin()
 	defer r.End()
+	r.Slots = SlotsHeld
 	for _, part := range parts {
 		r.Add(part)
 	}

@@ -14,19 +14,20 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Slots is who releases the slots that a Request takes of in-flight limits.
+// Slots says who releases the slots that a Request takes from in-flight limits.
 type Slots uint8
 
 // The ways to release slots.
 const (
-	// SlotsNone: nobody does, as where a request is decided here and runs elsewhere. To take from an in-flight limit is a mistake
+	// SlotsNone: nobody, because the request is decided here and runs elsewhere. Taking from an in-flight limit is a mistake
 	// whose Err wraps ErrSlots, and a candidate with such a limit is not asked.
 	SlotsNone Slots = iota
-	// SlotsHeld: the Request holds them while the caller's work lasts. After an admission that Held reports, the caller calls
-	// Keep, which renews them, and Finish when the work has ended. Policies in the shadow and candidates hold slots too.
+	// SlotsHeld: the Request, which holds them while the caller's work lasts. After an admission that Held reports, the caller calls
+	// Keep, which renews them, and Finish when the work has ended. Policies in the shadow and candidates hold slots too. It may be
+	// set also where there are no in-flight limits.
 	SlotsHeld
-	// SlotsReserved: they belong to the Reservation, and its owner renews and releases them. Nobody would release those of a
-	// candidate, so one with an in-flight limit is not asked.
+	// SlotsReserved: the owner of the Reservation, by its limiter's Renew and Release. A candidate is not part of a reservation, so
+	// one with an in-flight limit is not asked.
 	SlotsReserved
 )
 
@@ -197,6 +198,10 @@ func (s *Set) Drain(ctx context.Context) error {
 	return nil
 }
 
+// slotPatience is how long a request waits for slots that are about to be released: many times what a store takes, and less than a
+// client notices.
+const slotPatience = 200 * time.Millisecond
+
 // awaitSlots asks the store once more if only in-flight limits refused the request while this process was releasing slots of its
 // key: a client that sends its next request when it has the answer to the last one must find the slot free again.
 func (r *Request) awaitSlots(ctx context.Context) {
@@ -212,10 +217,14 @@ func (r *Request) awaitSlots(ctx context.Context) {
 	if len(underway) == 0 {
 		return
 	}
+	patience := time.NewTimer(slotPatience)
+	defer patience.Stop()
 	for _, done := range underway {
 		select {
 		case <-done:
 		case <-ctx.Done():
+			return
+		case <-patience.C:
 			return
 		}
 	}
