@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config"
 )
 
 // callConfig runs one of the commands about files of policies.
@@ -127,5 +130,26 @@ func TestConfigSchema(t *testing.T) {
 	}
 	if schema["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
 		t.Errorf("it is a schema of %v", schema["$schema"])
+	}
+}
+
+// TestConfigCheckOfSlots: a policy that clients which only ask cannot use is named, unless the file is for the proxy, which holds slots.
+func TestConfigCheckOfSlots(t *testing.T) {
+	path := write(t, "slots.yaml", []byte("policies: {api: {limits: [1/1s]}, held: {limits: [5 in-flight ttl=30s]}}\n"))
+	r := callConfig(t, "check", path)
+	if r.status != exitOK || !strings.HasPrefix(r.out, path+": ok, 2 policies, 2 limits; ") || !strings.HasSuffix(r.out, "SG.ALLOW: held\n") {
+		t.Errorf("status %d, %q, %q; want the policy held", r.status, r.out, r.err)
+	}
+	if r := callConfig(t, "check", "--for", "proxy", path); r.status != exitOK || r.out != path+": ok, 2 policies, 2 limits\n" {
+		t.Errorf("for the proxy: status %d, %q, %q", r.status, r.out, r.err)
+	}
+}
+
+// TestTryVerb: how to try the service is a command that works.
+func TestTryVerb(t *testing.T) {
+	for text, want := range map[string]string{"5/1m": "allow", "5 in-flight ttl=30s": "acquire"} {
+		if got := tryVerb(&config.Policy{Limits: []slidegate.Limit{slidegate.MustParseLimit(text)}}); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
 	}
 }

@@ -78,7 +78,9 @@ func New(g *gate.Gate, opts Options) (*Proxy, error) {
 	}
 	p := &Proxy{gate: g, opts: opts, log: opts.Logger, failures: throttlelog.New(opts.Logger)}
 	p.answers.Dialect = opts.Headers
-	p.slotLost = func(err error) { p.failures.Warn("proxy: a slot of an in-flight limit could not be renewed or released", err) }
+	p.slotLost = func(err error) {
+		p.failures.Warn("proxy: a slot of an in-flight limit could not be renewed or released", err)
+	}
 	p.Trust(opts.Trusted)
 	transport := opts.Transport
 	if transport == nil {

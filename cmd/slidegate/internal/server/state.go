@@ -35,6 +35,9 @@ func restore(path string, maxKeys int) (*memstore.Store, error) {
 	}
 	defer file.Close()
 	store, err := memstore.Restore(file, opts)
+	if errors.Is(err, memstore.ErrNewer) {
+		return nil, invalid("State", "%s: %w", path, err)
+	}
 	if err != nil {
 		return nil, invalid("State", "%s: %w; move it away to begin without it", path, err)
 	}

@@ -112,3 +112,53 @@ func TestStateOfAnotherStore(t *testing.T) {
 		t.Errorf("it was written: %v", err)
 	}
 }
+
+// TestStateOfAnEarlierVersion: a file that was written before a limit without an algorithm could be a sliding log is read, and what
+// does not go on with its counts is told.
+func TestStateOfAnEarlierVersion(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("gate", "testdata", "version1", "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "state")
+	write(t, path, string(text))
+	s := start(t, "policies:\n  default: {limits: [5/43920h, 600/1m, 7/1h fixed-window]}\n  named: {limits: [5/43920h sliding-window]}\n", func(o *server.Options) { o.State = path })
+	log := s.Log.String()
+	if strings.Count(log, "starts empty") != 1 || !strings.Contains(log, "policy=default limit=5/43920h") {
+		t.Errorf("logged %s, want that the limit 5/43920h of default starts empty, and no other", log)
+	}
+	s.Stop(t)
+	again := start(t, "policies: {default: {limits: [5/43920h]}}\n", func(o *server.Options) { o.State = path })
+	if log := again.Log.String(); strings.Contains(log, "starts empty") {
+		t.Errorf("a file of this version: logged %s", log)
+	}
+}
+
+// TestStateOfANewerVersion: it is refused, not forgotten.
+func TestStateOfANewerVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	const newer = "slidegate memory 3\nand more"
+	write(t, path, newer)
+	file, err := config.Parse("f", []byte(plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = server.New(t.Context(), server.Options{File: file, HTTP: "127.0.0.1:0", State: path})
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "upgrade this program") || strings.Contains(err.Error(), "move it away") {
+		t.Errorf("got %v, want an error that says to upgrade", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != newer {
+		t.Errorf("the file is now %q, %v", text, err)
+	}
+}
+
+// TestSlotsAreTold: a policy that /v1/check cannot decide is named at the start, and when a reload brings it.
+func TestSlotsAreTold(t *testing.T) {
+	s := start(t, "policies: {default: {limits: [1/1h]}, held: {limits: [1 in-flight ttl=30s]}}\n", nil)
+	if log := s.Log.String(); strings.Count(log, "in-flight") != 1 || !strings.Contains(log, "policy=held") {
+		t.Errorf("logged %s, want the policy held", log)
+	}
+	if got := s.ask(t, "http", "POST", "/v1/acquire", `{"policy":"held","key":"me"}`); got.status != http.StatusOK {
+		t.Errorf("acquire: got %d %s, want 200", got.status, got.body)
+	}
+}

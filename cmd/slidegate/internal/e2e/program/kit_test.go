@@ -19,7 +19,12 @@ import (
 // program is the real binary, built once.
 var program string
 
-func TestMain(m *testing.M) { testkit.MainWithProgram(m, filepath.Join("..", "..", ".."), &program) }
+func TestMain(m *testing.M) {
+	if os.Getenv(holderOf) != "" { // see TestHolder, which needs no program
+		os.Exit(m.Run())
+	}
+	testkit.MainWithProgram(m, filepath.Join("..", "..", ".."), &program)
+}
 
 // command is the program with arguments, and without what the environment would have it do.
 func command(args ...string) *exec.Cmd {
@@ -46,6 +51,13 @@ func call(t *testing.T, args ...string) (status int, out, errs string) {
 // start starts the program, which ends with the test, and returns what it says up to the line that has last in it.
 func start(t *testing.T, last string, args ...string) (welcome string) {
 	t.Helper()
+	welcome, _ = startKillable(t, last, args...)
+	return welcome
+}
+
+// startKillable is start that also returns how to kill the program.
+func startKillable(t *testing.T, last string, args ...string) (welcome string, kill func()) {
+	t.Helper()
 	c := command(args...)
 	said, err := c.StderrPipe()
 	if err != nil {
@@ -71,19 +83,19 @@ func start(t *testing.T, last string, args ...string) (welcome string) {
 				for lines.Scan() { // what nobody reads would hold it up in the end
 				}
 			}()
-			return welcome
+			return welcome, func() { _ = c.Process.Kill() }
 		}
 	}
 	close(rest)
 	t.Fatalf("it does not run:\n%s", welcome)
-	return ""
+	return "", nil
 }
 
 // serve starts the service with all doors on free ports, and returns their addresses by name.
 func serve(t *testing.T, args ...string) map[string]string {
 	t.Helper()
 	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
-	welcome := start(t, "/v1/allow", append(free, args...)...) // how to try it
+	welcome := start(t, "curl -i ", append(free, args...)...) // how to try it
 	doors := map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^  (http|grpc|resp|admin) +(?:https?://)?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(welcome, -1) {
 		doors[found[1]] = found[2]

@@ -217,3 +217,29 @@ func TestReloadChangesQuotaAndFailureMode(t *testing.T) {
 		}
 	}
 }
+
+// TestOverridesCountAsThePolicyDoes: a key that gets an override of a larger quota keeps what it has used, although the larger quota
+// alone would count otherwise; and limits are called as they are written.
+func TestOverridesCountAsThePolicyDoes(t *testing.T) {
+	p := policyOf("p", "60/1m")
+	g := newGate(t, all(memory(t, newClock())), gate.Options{}, p)
+	ask := gate.Ask{Policy: "p", Key: "vip", Cost: 3}
+	if v, err := g.Allow(ctx, ask); err != nil || v.Decision.Remaining != 57 || v.Decision.LimitName != "60/1m" {
+		t.Fatalf("got %+v, %v; want 57 remaining of 60/1m", v, err)
+	}
+	p.Overrides = []config.Override{{Key: "vip", Limits: limits("600/1m")}}
+	if err := g.Reload(&config.File{Policies: []config.Policy{p}}); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := g.Allow(ctx, ask); err != nil || v.Decision.Remaining != 594 || v.Decision.LimitName != "600/1m" {
+		t.Errorf("got %+v, %v; want 594 remaining of 600/1m", v, err)
+	}
+	r, _, err := g.Reserve(ctx, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := g.Settle(ctx, "p", r, slidegate.Used{Limit: "600/1m", Cost: 1})
+	if err != nil || done.Limits[0] != (gate.SettledLimit{Limit: "600/1m", Back: 2}) {
+		t.Errorf("settling by the text: got %+v, %v; want 2 given back to 600/1m", done, err)
+	}
+}

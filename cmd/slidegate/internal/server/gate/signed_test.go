@@ -83,3 +83,29 @@ func TestSignedReservations(t *testing.T) {
 		t.Errorf("one without charges: %v", err)
 	}
 }
+
+// TestSignedSlots: the store knows a reservation by its ID without the signature, so that slots are renewed and released.
+func TestSignedSlots(t *testing.T) {
+	file, err := config.Parse("f", []byte("policies: {held: {limits: [2 in-flight ttl=30s]}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(file, Stores{Open: store, Closed: store, Local: store}, Options{Signer: seal.New(nil, slog.New(slog.DiscardHandler))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, v, err := g.Acquire(t.Context(), Ask{Key: "me", Cost: 1})
+	if err != nil || !v.Decision.Allowed {
+		t.Fatal(v, err)
+	}
+	if v, err := g.Renew(t.Context(), "held", r); err != nil || !v.Decision.Allowed {
+		t.Errorf("renew: got %+v, %v; want it renewed", v, err)
+	}
+	if done, err := g.Release(t.Context(), "held", r); err != nil || done.Limits[0].Back != 1 {
+		t.Errorf("release: got %+v, %v; want a slot back", done, err)
+	}
+}

@@ -79,7 +79,7 @@ func equalSettlements(a, b gate.Settlement) bool {
 	return true
 }
 
-// TestUnheldSlots: whoever takes and does not hold is refused with an error that says what to do, also where another policy has the
+// TestUnheldSlots: a caller that takes a slot and does not hold it is refused with an error that says what to do, also where another policy has the
 // in-flight limit, and a key that faces none is decided.
 func TestUnheldSlots(t *testing.T) {
 	p := policyOf("slots", "2 in-flight ttl=30s")

@@ -139,9 +139,12 @@ func TestVersion1Changed(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := left(t, g, "plain")
-		_, err := g.Cancel(t.Context(), "plain", r)
+		done, err := g.Cancel(t.Context(), "plain", r)
 		if test.settled != (err == nil) || !test.settled && !errors.Is(err, slidegate.ErrReservation) {
 			t.Errorf("%s: got %v, want no error if it may be settled, else ErrReservation", name, err)
+		}
+		if test.settled && done.Limits[0].Limit != "5/43920h sliding-window" {
+			t.Errorf("%s: got %+v, want a charge to the sliding window that it was", name, done)
 		}
 		wantLeft(t, left(t, g, "plain"), before...)
 	}

@@ -169,7 +169,7 @@ func appendSettlement(to []byte, done *gate.Settlement) []byte {
 	return append(to, "]}\n"...)
 }
 
-// renew serves POST /v1/renew. A slot that is not held any more is a conflict: whoever believed to hold it must stop, or acquire
+// renew serves POST /v1/renew. A slot that is not held any more is a conflict: its holder must stop, or acquire
 // another.
 func (a *API) renew(w http.ResponseWriter, r *http.Request) {
 	c := a.beginSettle(w, r, endNames)

@@ -33,7 +33,7 @@ func policyCommands() []*command {
 		{name: "sg.reserve", arity: 4, key: 2, own: true, run: (*conn).reserve,
 			usage: "policy key cost", summary: "Takes an estimate, and answers a reservation besides, or null."},
 		{name: "sg.acquire", arity: -3, most: 4, key: 2, own: true, run: (*conn).acquire,
-			usage: "policy key [cost]", summary: "Takes slots of in-flight limits, and cost units of others; answers a reservation besides, and how long it holds."},
+			usage: "policy key [cost]", summary: "Takes slots of in-flight limits, and cost units of others; also answers a reservation, and for how long it holds."},
 		{name: "sg.renew", arity: 3, own: true, run: (*conn).renew,
 			usage: "policy reservation", summary: "Holds the slots of a reservation for another time to live; allowed is 0 if one was lost."},
 		{name: "sg.release", arity: 3, own: true, run: (*conn).release,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/rule"
 )
 
 const thirtySeconds = 30_000_000
@@ -70,4 +71,26 @@ func TestSlotErrors(t *testing.T) {
 		}
 		c.ask("SG.PEEK slots ann", numbers(1, 2, 2, 0, 0, 0))
 	}
+}
+
+// What the store cannot remember is not settled, and the client is told so by a word of its own.
+func TestUnsettledCommand(t *testing.T) {
+	w := open(t, resp.Options{})
+	c := w.dial(t)
+	for range (&rule.Limit{Quota: 10}).Settlements() + 1 {
+		c.send(frame("SG.RESERVE", "default", "ann", "1"))
+		for range 7 {
+			c.line()
+		}
+		c.send(frame("SG.CANCEL", "default", c.bulk()))
+		line := c.line()
+		if strings.HasPrefix(line, "-UNSETTLED ") {
+			return
+		}
+		if line != "*2\r\n" {
+			t.Fatalf("got %q, want two numbers", line)
+		}
+		c.expect(":0\r\n:1\r\n")
+	}
+	t.Error("every settlement was remembered")
 }

@@ -1,0 +1,75 @@
+package program_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// TestSlotsOfAKilledProxy: two proxies share the slots of a store. What the one holds that is killed is free for the other after the
+// time to live, and not before.
+func TestSlotsOfAKilledProxy(t *testing.T) {
+	const slots = 5
+	began := make(chan bool, slots)
+	application := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			began <- true
+			<-r.Context().Done()
+		}
+	}))
+	defer application.Close()
+	file := write(t, "slots.yaml", fmt.Sprintf("store: %s\nstore_timeout: 5s\npolicies:\n  held: {limits: [%d in-flight ttl=%v]}\n",
+		strconv.Quote("redis://"+redistest.Server(t).Addr()), slots, slotTTL))
+	proxy := func() (at string, kill func()) {
+		welcome, kill := startKillable(t, "  store ", "proxy", "--http", "127.0.0.1:0", "--to", application.URL, "--config", file)
+		found := regexp.MustCompile(`(?m)^  listens  (http://\S+)`).FindStringSubmatch(welcome)
+		if found == nil {
+			t.Fatalf("it does not say where it listens:\n%s", welcome)
+		}
+		return found[1], kill
+	}
+	first, kill := proxy()
+	second, _ := proxy()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range slots {
+		go func() {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, first+"/long", nil)
+			if err != nil {
+				return
+			}
+			if answer, err := http.DefaultClient.Do(request); err == nil { // it is cut off
+				_ = answer.Body.Close()
+			}
+		}()
+		select {
+		case <-began:
+		case <-time.After(time.Minute):
+			t.Fatal("a request does not run")
+		}
+	}
+	status := func() int {
+		answer, err := http.Get(second + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode
+	}
+	if got := status(); got != http.StatusTooManyRequests {
+		t.Fatalf("while the first holds all slots: got %d, want 429", got)
+	}
+	kill()
+	if got := status(); got != http.StatusTooManyRequests {
+		t.Errorf("at once: got %d, want 429", got)
+	}
+	testkit.Eventually(t, "the slots are free", func() bool { return status() == http.StatusOK })
+}
