@@ -104,8 +104,8 @@ func (m *settlements) recall(s *settling, now rule.Micros, memo *rule.Memo) {
 func (d *settlementShard) recall(s *settling, now rule.Micros, memo *rule.Memo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// One of a generation to come, from before the clock was set back, is not looked for: no store does.
-	if known, ok := d.known[s.key]; ok && known.expires > now && known.expires <= s.expires {
+	// The generation may be one to come: the clock may have been set back since.
+	if known, ok := d.known[s.key]; ok && known.expires > now {
 		memo.Known = true
 		memo.Back = append(memo.Back, d.backs[known.first:][:known.charges]...)
 		return
