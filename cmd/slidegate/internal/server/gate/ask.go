@@ -124,8 +124,7 @@ func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, e
 	g.batches.Put(kept)
 }
 
-// Reserve takes an estimate now, to be settled when the true cost is known, and slots of in-flight limits. With an estimate of 0 a
-// sliding log is charged one unit until then: it has no room for more than its quota, and would never refuse otherwise. Where nothing was charged (an allow list, no
+// Reserve takes an estimate now, to be settled when the true cost is known, and slots of in-flight limits. Where nothing was charged (an allow list, no
 // limit, a policy that only watches and would have refused) the reservation has no charges, and settling it does nothing;
 // if the ask was refused, it is the zero value. A candidate is charged the estimate, and not told of the true cost.
 func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation, v Verdict, err error) {
@@ -136,8 +135,7 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 	}
 	request := s.set.Begin()
 	defer request.End()
-	part.Hold = ask.Cost > 0 || !s.order[part.Policy].facesSlots(part.Key) // with a cost of 0, an acquisition takes nothing but slots
-	request.Slots = policy.SlotsReserved
+	part.Hold, request.Slots = true, policy.SlotsReserved
 	request.Add(part)
 	request.Decide(ctx, rule.Take, &v)
 	taken := v.By == ByLimits && v.Decision.Allowed

@@ -9,11 +9,6 @@ func (g *Gate) LimitsOf(policy, key string) []slidegate.Limit {
 	if p == nil {
 		return nil
 	}
-	return p.faces(key)
-}
-
-// faces returns the limits that a key faces.
-func (p *compiled) faces(key string) []slidegate.Limit {
 	for i := range p.Overrides {
 		if p.Overrides[i].Fits(key) {
 			return p.Overrides[i].Limits

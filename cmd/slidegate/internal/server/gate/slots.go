@@ -71,11 +71,6 @@ func hasSlots(p *config.Policy) bool {
 		slices.ContainsFunc(p.Overrides, func(o config.Override) bool { return slices.ContainsFunc(o.Limits, isInFlight) })
 }
 
-// facesSlots reports whether a key faces an in-flight limit.
-func (p *compiled) facesSlots(key string) bool {
-	return p.slots && slices.ContainsFunc(p.faces(key), isInFlight)
-}
-
 func isInFlight(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }
 
 // Hold is what an admitted request holds while it runs. The zero value holds nothing.
