@@ -130,7 +130,7 @@ func TestUnsettled(t *testing.T) {
 	limiter := newPerCall(t, newMemory(t, storetest.NewClock(noon)))
 	tokens, slots := slidegate.MustParseLimit("1000/1h name=tokens"), slidegate.Slots(1, time.Minute)
 	claims := limiter.For(claim(tokens, "k", 3), claim(slots, "k", 1))
-	for i := range 3000 {
+	for i := range 10_000 {
 		r, d, err := claims.Acquire(t.Context())
 		if err != nil || !d.Allowed {
 			t.Fatalf("reservation %d: %+v, %v", i, d, err)
@@ -139,7 +139,7 @@ func TestUnsettled(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, slidegate.ErrUnsettled) || !reflect.DeepEqual(done.Back, []int64{0, 1}) || i < 1000 {
+		if !errors.Is(err, slidegate.ErrUnsettled) || !reflect.DeepEqual(done.Back, []int64{0, 1}) || i < 4000 {
 			t.Errorf("settlement %d: %+v, %v, want ErrUnsettled and the slot back", i, done, err)
 		}
 		if n := usedOf(t, limiter, tokens, "k"); n != 3 {
