@@ -191,8 +191,9 @@ func (all *releases) any() chan struct{} {
 	return nil
 }
 
-// Drain waits until all releases of slots that Finish has begun are done, or ctx ends: for a program that is about to end. Slots
-// that are not released end by themselves after their time to live.
+// Drain waits until all releases of slots that Finish has begun are done, or ctx ends: for a program that is about to end. That
+// includes the releases of the Sets that this one has replaced. Slots that are not released end by themselves after their time to
+// live.
 func (s *Set) Drain(ctx context.Context) error {
 	for done := s.releases.any(); done != nil; done = s.releases.any() {
 		select {
