@@ -7,9 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -175,10 +177,12 @@ func settleWithFaults(t *testing.T, server *pgtest.Server, jobs []settleJob) map
 	}
 	cancel()
 	ending.Wait()
+	mu.Lock() // a process may be about to be killed that has ended already
+	defer mu.Unlock()
 	if ended["kill"] == 0 || ended["pg_terminate_backend"] == 0 || ended["pg_cancel_backend"] == 0 {
 		t.Errorf("too little was ended for the test to mean something: %v", ended)
 	}
-	return ended
+	return maps.Clone(ended)
 }
 
 // runSettler runs a process that settles reservations, and kills it after a random time.
@@ -202,7 +206,7 @@ func runSettler(t *testing.T, url string, order []byte, note func(string)) {
 	if ready, err := lines.ReadString('\n'); err != nil {
 		t.Errorf("a process is not ready: %q, %v", ready, err)
 	}
-	if _, err := in.Write(append(order, '\n')); err != nil {
+	if _, err := in.Write(append(slices.Clone(order), '\n')); err != nil {
 		t.Error(err)
 	}
 	done := time.AfterFunc(time.Duration(20+rand.IntN(300))*time.Millisecond, func() {
