@@ -97,7 +97,7 @@ func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
 // take 20,000 units, say. Those limits have the algorithm that they have by themselves, and counts of their own. It is nil
 // if that does not help. In a file such a limit is an error, but a plan is made when a request is there, which must be decided.
 func (p *compiled) apart(limits []slidegate.Limit, err error) *slidegate.Limiter {
-	if err == nil {
+	if err == nil || p.set.checkNames(limits) != nil {
 		return nil
 	}
 	resolved := p.named(limits)
