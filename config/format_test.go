@@ -116,6 +116,8 @@ func TestFormatChoices(t *testing.T) {
       - {quota: 7, window: day, zone: Europe/Berlin}
       - 5/1h sliding-window
       - 5/1s anchor=first
+      - {quota: 5, window: 2s, overlap: up}
+      - {quota: 5, window: 3s, anchor: clock}
     overrides: [{key: vip, limits: [600/1m, 600/1h, 100 in-flight ttl=30s name=slots]}]
     candidate: [600/1m]
 `))
@@ -129,6 +131,8 @@ func TestFormatChoices(t *testing.T) {
       - 7/day zone=Europe/Berlin # fixed-window
       - 5/1h sliding-window # segments=1 overlap=up anchor=clock
       - 5/1s anchor=first # sliding-window segments=1 overlap=up
+      - 5/2s sliding-window # segments=1 overlap=up anchor=clock
+      - 5/3s sliding-window # segments=1 overlap=up anchor=clock
     overrides:
       - key: "vip"
         limits:

@@ -69,7 +69,20 @@ func (r *reader) limitFields(at yamlfile.Position, node ast.Node) (limit slidega
 		r.Problems.Addf(at, "the limit has no quota; add quota: 100, say")
 	}
 	r.limitPeriod(at, &limit, given)
+	nameSliding(&limit, given)
 	return limit
+}
+
+// nameSliding names the algorithm of a limit of which overlap or anchor is given and the limit does not show it, because up and
+// clock are their zero values. As in a text, it is a sliding window then.
+func nameSliding(limit *slidegate.Limit, given map[string]yamlfile.Field) {
+	_, overlap := given["overlap"]
+	_, anchor := given["anchor"]
+	if (overlap || anchor) && *limit == (slidegate.Limit{
+		Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Burst: limit.Burst, CountDenied: limit.CountDenied,
+	}) {
+		limit.Algorithm = slidegate.SlidingWindow
+	}
 }
 
 // limitPeriod reads what a limit has in place of a window, and checks that there is one of the three.
