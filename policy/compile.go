@@ -131,10 +131,8 @@ func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (*rules, er
 // limiter returns a limiter of these limits.
 func (p *compiled) limiter(limits []slidegate.Limit, candidate bool) (limiter *slidegate.Limiter, err error) {
 	switch {
-	case candidate: // in a namespace of their own, and counted as the policy's own limits are unless they say otherwise
-		if limiter, err = p.set.base(p.plain.bound[0].Namespace()+candidateOf, p.mode, p.plain.limits); err == nil {
-			limiter, err = limiter.With(limits...)
-		}
+	case candidate: // in a namespace of their own, and counted as they would be in place of the policy's own limits
+		limiter, err = p.set.base(p.plain.bound[0].Namespace()+candidateOf, p.mode, limits)
 	case p.plain != nil: // which remembers the limits of plans
 		limiter, err = p.plain.limiter.With(limits...)
 	case p.set.limiter != nil:

@@ -409,3 +409,15 @@ func TestDecideAgain(t *testing.T) {
 		}
 	}
 }
+
+// A candidate counts as it would in place of the policy's limits: it shows what the policy would do with it.
+func TestCandidateStandsForItself(t *testing.T) {
+	minute := func(quota int64) []slidegate.Limit { return []slidegate.Limit{{Quota: quota, Window: time.Minute}} }
+	for name, s := range bothWays(t, Policy{Name: "small", Limits: minute(60), Candidate: minute(20_000)}, Policy{Name: "large", Limits: minute(600), Candidate: minute(50)}) {
+		for place, want := range []rule.Algorithm{rule.SlidingWindow, rule.SlidingLog} {
+			if got := s.Bound(place)[1].Rule().Algorithm; got != want {
+				t.Errorf("%s: the candidate of policy %d is a %v, want a %v", name, place, got, want)
+			}
+		}
+	}
+}

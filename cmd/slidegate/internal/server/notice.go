@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"log/slog"
 	"os"
-	"slices"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
@@ -42,8 +41,8 @@ func (s *Server) tellEarlier(file *config.File) {
 	for i := range file.Policies {
 		p := &file.Policies[i]
 		told := map[string]bool{} // an override may say what another one does
-		for _, limit := range allLimits(p) {
-			if text := limit.String(); becameLog(limit, p.Limits) && !told[text] {
+		for _, limit := range limitsThatWere(p) {
+			if text := limit.String(); !told[text] {
 				told[text] = true
 				s.log.Warn("limit starts empty: the state file is of a version in which it was a sliding window, and it is a sliding-log now; "+
 					"name sliding-window in the limit to go on with its counts", slog.String("policy", p.Name), slog.String("limit", text))
@@ -52,17 +51,26 @@ func (s *Server) tellEarlier(file *config.File) {
 	}
 }
 
-// allLimits returns the limits of a policy, of its overrides and of its candidate.
-func allLimits(p *config.Policy) []slidegate.Limit {
-	limits := slices.Clone(p.Limits)
-	for _, o := range p.Overrides {
-		limits = append(limits, o.Limits...)
+// limitsThatWere returns the limits of a policy, of its overrides and of its candidate that were sliding windows when a limit that
+// names no algorithm always was, and are sliding logs now.
+func limitsThatWere(p *config.Policy) (limits []slidegate.Limit) {
+	add := func(given, own []slidegate.Limit) {
+		for _, limit := range given {
+			if becameLog(limit, own) {
+				limits = append(limits, limit)
+			}
+		}
 	}
-	return append(limits, p.Candidate...)
+	add(p.Limits, nil)
+	for _, o := range p.Overrides {
+		add(o.Limits, p.Limits)
+	}
+	add(p.Candidate, nil)
+	return limits
 }
 
-// becameLog reports whether a limit was a sliding window when one that names no algorithm always was, and is a sliding log now: by
-// itself, or because it counts as the policy's own limit of its name and window does.
+// becameLog reports whether a limit without an algorithm is a sliding log now: by itself, or because it counts as one of own does, the
+// limits that it stands in for.
 func becameLog(limit slidegate.Limit, own []slidegate.Limit) bool {
 	counts := limit
 	for _, base := range own {

@@ -123,7 +123,7 @@ func TestStateOfAnEarlierVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	write(t, path, string(text))
 	s := start(t, "policies:\n  default: {limits: [5/43920h, 600/1m, 7/1h fixed-window]}\n  named: {limits: [5/43920h sliding-window], overrides: [{key: a, limits: [9/43920h]}]}\n"+
-		"  plans: {limits: [60/1h sliding-log, 600/1m], overrides: [{key: a, limits: [700/1h, 5/1m]}, {key: b, limits: [7/1s]}, {key: c, limits: [7/1s]}], candidate: [8/1s]}\n", func(o *server.Options) { o.State = path })
+		"  plans: {limits: [60/1h sliding-log, 600/1m], overrides: [{key: a, limits: [700/1h, 5/1m]}, {key: b, limits: [7/1s]}, {key: c, limits: [7/1s]}], candidate: [8/1s, 900/1h]}\n", func(o *server.Options) { o.State = path })
 	log := s.Log.String()
 	want := []string{"policy=default limit=5/43920h", "policy=plans limit=700/1h", "policy=plans limit=7/1s", "policy=plans limit=8/1s"}
 	if strings.Count(log, "starts empty") != len(want) {
