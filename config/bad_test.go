@@ -198,7 +198,7 @@ var badFiles = []struct{ name, text, want string }{
 4:9: invalid limit: zone: "Europe/Berln" is not a time zone such as Europe/Berlin or UTC (in "5/month zone=Europe/Berln")
 5:30: calendar: "fortnight" is not a period of the calendar (there are day, week, month, year)
 6:37: window: stands in place of calendar; leave out one of them
-7:9: invalid limit: zone: Local is another one on every machine; name it, such as Europe/Berlin
+7:9: invalid limit: zone: Local differs between machines; name it, such as Europe/Berlin
 8:33: zone: a window of "30s" is a length of time, the same in every zone; write calendar: day, week, month or year in its place, or leave the zone out
 9:9: the limit has no window; add window: 1m, say
 10:9: invalid limit: algorithm: windows of a calendar are fixed-window, not token-bucket; leave the algorithm out

@@ -74,12 +74,13 @@ func (f *limitFlags) choose(l *slidegate.Limit) {
 	if l.Calendar == 0 { // which says how to count
 		pick(&l.Algorithm, f.Algorithm)
 	}
-	if l.Calendar == 0 && l.Algorithm == slidegate.DefaultAlgorithm && (f.Segments != nil || f.Overlap != nil || f.Anchor != nil) {
-		l.Algorithm = slidegate.SlidingWindow // as in the text of a limit, choices of a sliding window name it
-	}
 	pick(&l.Segments, f.Segments)
 	pick(&l.Overlap, f.Overlap)
 	pick(&l.Anchor, f.Anchor)
+	if l.Calendar == 0 && l.Algorithm == slidegate.DefaultAlgorithm && (f.Overlap != nil || f.Anchor != nil) &&
+		l.Segments == 0 && l.Overlap == slidegate.OverlapUp && l.Anchor == slidegate.AnchorClock {
+		l.Algorithm = slidegate.SlidingWindow // as in the text of a limit, to name a default of sliding windows names them
+	}
 	pick(&l.Burst, f.Burst)
 	l.CountDenied = l.CountDenied || f.CountDenied
 }
