@@ -18,7 +18,7 @@ type keeper struct {
 	report func(Verdict)
 	every  time.Duration
 
-	mu      sync.Mutex // held while slots are renewed
+	mu      sync.Mutex // held while slots are renewed, or units are settled before the request ends
 	request *Request   // nil when it has ended
 	timer   *time.Timer
 	failing bool // the last renewal failed

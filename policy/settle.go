@@ -130,6 +130,10 @@ func (r *Request) Settle(ctx context.Context, actual func(policy int, cost int64
 	if err := r.learn(actual); err != nil {
 		return err
 	}
+	if r.keeper != nil { // a renewal under way uses the same memory
+		r.keeper.mu.Lock()
+		defer r.keeper.mu.Unlock()
+	}
 	return r.settle(ctx, 1, onlyUnits)
 }
 
