@@ -337,3 +337,28 @@ func TestHeadersOfCalendarLimits(t *testing.T) {
 		t.Errorf("RateLimit is %s, want %s", got, want)
 	}
 }
+
+// A handler that runs on when the middleware has returned, as inside http.TimeoutHandler, comes too late to keep slots: what it
+// would release may be another request's by then.
+func TestKeepSlotsTooLate(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		var late *http.Request
+		var release func()
+		p := newPlay(t, Options{Policies: []Policy{{Name: "p", Limits: []slidegate.Limit{slots("", 2)}}}},
+			func(_ http.ResponseWriter, r *http.Request) {
+				late, release = r, func() {}
+				if keeps {
+					release = KeepSlots(r)
+				}
+			})
+		p.from("192.0.2.1")
+		release()
+		p.wantFree("the first has ended", "p", 2)
+		next := p.limits.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			KeepSlots(late)()
+			p.wantFree("the second runs", "p", 1)
+		}))
+		next.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		p.wantFree("both have ended", "p", 2)
+	}
+}
