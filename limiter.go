@@ -127,7 +127,8 @@ func (l *Limiter) basesOf(limits []Limit) (bases []Limit) {
 	for i := range limits {
 		for _, own := range l.limits {
 			base := Unbind(own)
-			if base.Name != limits[i].Name || base.Window != limits[i].Window || limits[i].Algorithm != DefaultAlgorithm {
+			if base.Name != limits[i].Name || base.Window != limits[i].Window || limits[i].Algorithm != DefaultAlgorithm ||
+				base.Algorithm == InFlight { // whose window is a time to live
 				continue
 			}
 			if alone, err := limits[i].compile(); err == nil && alone.Algorithm == base.Algorithm {
