@@ -406,3 +406,25 @@ func TestClientLeavesWhileItReceives(t *testing.T) {
 	}()
 	free("opening it panicked")
 }
+
+// A slot is not renewed for ever if OnDecision panics before the handler runs.
+func TestSlotWhenOnDecisionPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := newLimiter(t, nil, "1 in-flight ttl=3s")
+		limits, err := grpclimit.New(limiter, grpclimit.Options{
+			Policies:   []grpclimit.Policy{{Key: grpclimit.Global()}},
+			OnDecision: func(context.Context, grpclimit.Event) { panic("in OnDecision") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() { _ = recover() }()
+			_ = direct(t.Context(), limits)
+		}()
+		time.Sleep(4 * time.Second)
+		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != 1 {
+			t.Errorf("%d slots are free after the time to live (%v), want 1", d.Remaining, err)
+		}
+	})
+}
