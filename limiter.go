@@ -271,9 +271,14 @@ func (l *Limiter) Charge(ctx context.Context, key string, n int64) (Decision, er
 
 // Refund gives n units back to key, the oldest live ones first, whoever took them. What has left the window cannot be
 // given back. Use Reserve and Cancel to give back just what one request took. Refund finishes even if ctx has ended, as
-// Settle does.
+// Settle does. The slots of in-flight limits stay held, for the requests that hold them still run; only a limiter that has no
+// other limits frees n of them, those first that were renewed least recently.
 func (l *Limiter) Refund(ctx context.Context, key string, n int64) (Decision, error) {
-	return l.keyCall(key, n).decide(ctx, rule.GiveBack)
+	c := l.keyCall(key, n)
+	if c.slots && slices.ContainsFunc(c.charges, func(charge store.Charge) bool { return !isSlot(&charge) }) {
+		c.oneSlot(0)
+	}
+	return c.decide(ctx, rule.GiveBack)
 }
 
 // Reset forgets what key has used.
