@@ -92,7 +92,7 @@ func (r *Request) holdsSlots() bool {
 // Where slots are released in a store with round trips, Finish does not wait for that: failed may be called later, on another
 // goroutine. Inline, it would delay the client's answer, of which the last part is sent when the handler has returned. Nothing is
 // lost by that: Drain waits for what is under way when the program ends, and a request that finds no slot waits for those of its
-// key that this process is about to release. Where the outcome is unknown, Finish tries again a few times, as long as the slots
+// key that this process is about to release, for a quarter of a second. Where the outcome is unknown, Finish tries again a few times, as long as the slots
 // may still be held. Without slots, or with a store in this process, all is done when Finish returns.
 func (r *Request) Finish(ctx context.Context, actual func(policy int, cost int64) int64, failed func(error)) {
 	var err error
@@ -202,8 +202,12 @@ func (s *Set) Drain(ctx context.Context) error {
 	return nil
 }
 
+// longestWait is how long a request waits for slots that this process is releasing.
+const longestWait = 250 * time.Millisecond
+
 // awaitSlots asks the store once more if only in-flight limits refused the request while this process was releasing slots of its
-// key: a client that sends its next request when it has the answer to the last one must find the slot free again.
+// key: a client that sends its next request when it has the answer to the last one must find the slot free again. Releases that
+// take long, as when they have to be tried again, are not worth waiting for.
 func (r *Request) awaitSlots(ctx context.Context) {
 	if !r.takes || !slices.ContainsFunc(r.parts, func(it part) bool { return it.decides() && it.request == 0 }) {
 		return
@@ -217,16 +221,27 @@ func (r *Request) awaitSlots(ctx context.Context) {
 	if len(underway) == 0 {
 		return
 	}
-	for _, done := range underway {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return
-		}
+	if awaitReleases(ctx, underway); ctx.Err() != nil {
+		return
 	}
 	live.Err = nil
 	if err := r.set.stores[r.mode].Apply(ctx, r.batch.requests[:1]); err != nil && live.Err == nil {
 		live.Err = err
+	}
+}
+
+// awaitReleases waits until releases are done, for a while, or ctx ends.
+func awaitReleases(ctx context.Context, underway []chan struct{}) {
+	enough := time.NewTimer(longestWait)
+	defer enough.Stop()
+	for _, done := range underway {
+		select {
+		case <-done:
+		case <-enough.C:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
