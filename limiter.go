@@ -233,12 +233,12 @@ func (l *Limiter) AllowUpTo(ctx context.Context, key string, n int64) (Decision,
 	return l.keyCall(key, n).decide(ctx, rule.TakeUpTo)
 }
 
-// Peek tells what Allow would answer, and charges nothing.
+// Peek returns what Allow would answer, and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.PeekN(ctx, key, 1)
 }
 
-// PeekN tells what AllowN would answer, and charges nothing.
+// PeekN returns what AllowN would answer, and charges nothing.
 func (l *Limiter) PeekN(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.keyCall(key, n).oneSlot(min(n, 1)).decide(ctx, rule.Peek)
 }
@@ -247,7 +247,7 @@ func (l *Limiter) PeekN(ctx context.Context, key string, n int64) (Decision, err
 func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(ctx, key, 1) }
 
 // WaitN waits until n units are admitted, and takes them. It returns at once with ErrNever when they never can be, and
-// with a *DeadlineError when ctx would end first. Who waits for the same key is not served in order of arrival.
+// with a *DeadlineError when ctx would end first. Waiters on the same key are not served in FIFO order.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	return l.keyCall(key, n).wait(ctx)
 }

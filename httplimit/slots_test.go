@@ -298,7 +298,7 @@ func allFields(h http.Header) (text string) {
 	return text
 }
 
-// The body of a refusal for want of a slot says so, and that the time is an upper bound.
+// The body of a refusal for want of a slot says so, and to try again sooner than Retry-After.
 func TestBodiesOfSlots(t *testing.T) {
 	for body, want := range map[Body]string{
 		BodyText:    "Too many requests are being served at once. Try again in at most 60 seconds.\n",

@@ -92,8 +92,8 @@ func (r *Request) holdsSlots() bool {
 // Where slots are released in a store with round trips, Finish does not wait for that: failed may be called later, on another
 // goroutine. Inline, it would delay the client's answer, of which the last part is sent when the handler has returned. Nothing is
 // lost by that: Drain waits for what is under way when the program ends, and a request that finds no slot waits for those of its
-// key that this process is about to release, for a quarter of a second. Where the outcome is unknown, Finish tries again a few times, as long as the slots
-// may still be held. Without slots, or with a store in this process, all is done when Finish returns.
+// key that this process is about to release, for a quarter of a second. Where the outcome is unknown, Finish tries again a few times,
+// as long as the slots may still be held. Without slots, or with a store in this process, all is done when Finish returns.
 func (r *Request) Finish(ctx context.Context, actual func(policy int, cost int64) int64, failed func(error)) {
 	var err error
 	defer func() { // also if actual panics

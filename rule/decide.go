@@ -19,7 +19,7 @@ type View struct {
 // Answer is what one limit says to one request. A Store returns one for each charge. It is small enough to be returned in
 // registers.
 type Answer struct {
-	// Allowed tells whether this limit admits. When another limit of the same request refused, nothing was charged.
+	// Allowed reports whether this limit admits. When another limit of the same request refused, nothing was charged.
 	Allowed bool
 	Flags   Flags
 	// Granted is how many units were charged by an admission or taken back by giving back. A settlement takes back Granted
@@ -171,7 +171,7 @@ func (l *Limit) Decide(s State, now Micros, cost int64) (State, Answer) {
 	return next, a
 }
 
-// TakeOne is the commonest request, Take with a single charge. It changes s in place and tells whether it did.
+// TakeOne is the commonest request, Take with a single charge. It changes s in place and reports whether it did.
 func (l *Limit) TakeOne(s *State, now Micros, cost int64) (a Answer, changed bool) {
 	v := l.Look(s, now)
 	if l.admits(&v, cost) {
@@ -259,8 +259,8 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 	}
 }
 
-// admits reports whether the item's cost passes. A slot that its id holds already is no other one: a caller that did not hear
-// the answer can ask again also when it has taken the last one.
+// admits reports whether the item's cost passes. A slot that its id holds already is not another one: a caller that did not
+// hear the answer can ask again even if it has taken the last one.
 func (it *Item) admits() bool {
 	if it.Limit.admits(&it.view, it.Cost) {
 		return true
@@ -326,7 +326,7 @@ func (it *Item) apply(op Op) Answer {
 	return it.answer(units, true)
 }
 
-// lookAgain sees the state after it changed. If writing moved it back, the answer must still tell.
+// lookAgain sees the state after it changed. If writing moved it back, the answer must still say so.
 func (it *Item) lookAgain(keepMoved bool) {
 	moved := it.view.Moved && keepMoved
 	it.view = it.Limit.Look(it.State, it.view.Now)
