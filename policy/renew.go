@@ -94,12 +94,12 @@ func (k *keeper) renewAll() (news []Verdict) {
 }
 
 // renewable reports whether it is a slot that the request holds, or should.
-func (t taken) renewable() bool { return t.slot && !t.done && !t.doubtful }
+func (t *taken) renewable() bool { return t.slot && !t.done && !t.doubtful }
 
 // renewSlots renews all slots, and marks those that are lost.
 func (r *Request) renewSlots(ctx context.Context) (err error) {
 	r.owed.reset()
-	r.eachRequest(func(one *taken) bool { return one.renewable() }, func(all []taken) {
+	r.eachRequest((*taken).renewable, func(all []taken) {
 		r.owed.begin(rule.Renew)
 		for i := range all {
 			if one := &all[i]; one.renewable() {

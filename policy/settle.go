@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -80,20 +79,12 @@ func (r *Request) keepCharges(place, request, from, to int) {
 
 // Held reports whether the request is admitted and has taken something that Settle can correct, or holds slots.
 func (r *Request) Held() bool {
-	if !r.admitted {
-		return false
-	}
-	for i := range r.took {
-		if !r.took[i].doubtful {
-			return true
-		}
-	}
-	return false
+	return r.admitted && r.tookAny(func(one *taken) bool { return !one.doubtful })
 }
 
 // HoldsUnits reports whether the request is admitted and has taken units that Settle can correct.
 func (r *Request) HoldsUnits() bool {
-	return r.admitted && slices.ContainsFunc(r.took, func(one taken) bool { return !one.slot })
+	return r.admitted && r.tookAny(func(one *taken) bool { return !one.slot })
 }
 
 // Reservation returns what an admitted request took, to be settled when the true cost is known by the Limiter of the policy

@@ -77,12 +77,23 @@ func (r *Request) number() rule.ID {
 
 // HoldsSlots reports whether the request is admitted and holds slots.
 func (r *Request) HoldsSlots() bool {
-	return r.admitted && slices.ContainsFunc(r.took, (taken).renewable)
+	return r.admitted && r.tookAny((*taken).renewable)
 }
 
 // holdsSlots reports whether there are slots to be released.
 func (r *Request) holdsSlots() bool {
-	return slices.ContainsFunc(r.took, func(one taken) bool { return one.slot && !one.done })
+	return r.tookAny(func(one *taken) bool { return one.slot && !one.done })
+}
+
+// tookAny reports whether is reports it of something that the request took. It copies nothing, for a renewal under way may be writing
+// to other fields.
+func (r *Request) tookAny(is func(*taken) bool) bool {
+	for i := range r.took {
+		if is(&r.took[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // Finish ends an admitted request whose work has ended: it settles what it took, as Settle does, releases its slots and gives its
