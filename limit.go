@@ -137,7 +137,11 @@ func (l Limit) Check() error {
 // compile turns l into the integers that decisions are made of.
 func (l Limit) compile() (rule.Limit, error) {
 	if l.Window%time.Microsecond != 0 {
-		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: window: %v is not a whole number of microseconds", ErrLimit, l.Window)}
+		field := "window"
+		if l.Algorithm == InFlight {
+			field = "ttl"
+		}
+		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: %s: %v is not a whole number of microseconds", ErrLimit, field, l.Window)}
 	}
 	if l.Calendar != 0 && l.Window != 0 {
 		return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: window: %v given together with calendar %v; leave out one of them",

@@ -118,6 +118,7 @@ func TestParseLimitRefusesRates(t *testing.T) {
 		"50 in-flight ttl=":        "ttl:",
 		"50 in-flight ttl=month":   "ttl:",
 		"50 in-flight ttl=1us":     "ttl:",
+		"50 in-flight ttl=1500ns":  "ttl:",
 		"50/1m in-flight":          "write 50 in-flight ttl=1m",
 		"50/1m in-flight ttl=5s":   "window:",
 		"50/month in-flight":       "window: an in-flight limit has a time to live in its place; write 50 in-flight ttl=30s",

@@ -194,6 +194,8 @@ var badFiles = []struct{ name, text, want string }{
       - {quota: 5, zone: UTC}
       - {quota: 5, calendar: month, algorithm: token-bucket}
       - {quota: 5, calendar: month, zone: [UTC]}
+      - {quota: 5, calendar: month, zone: ""}
+      - {quota: 5, window: day, zone: ""}
 `, `
 4:9: invalid limit: zone: "Europe/Berln" is not a time zone such as Europe/Berlin or UTC (in "5/month zone=Europe/Berln")
 5:30: calendar: "fortnight" is not a period of the calendar (there are day, week, month, year)
@@ -202,7 +204,9 @@ var badFiles = []struct{ name, text, want string }{
 8:33: zone: a window of "30s" is a length of time, the same in every zone; write calendar: day, week, month or year in its place, or leave the zone out
 9:9: the limit has no window; add window: 1m, say
 10:9: invalid limit: algorithm: windows of a calendar are fixed-window, not token-bucket; leave the algorithm out
-11:43: zone: must be a text, not a list`},
+11:43: zone: must be a text, not a list
+12:43: zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC
+13:39: zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC`},
 	{"overrides that count as the policy does", "policies:\n  a:\n    overrides:\n      - {key: k, limits: [20000/1m]}\n      - {key: l, limits: [600/1m, 60/1m sliding-log]}\n    limits: [60/1m]\n", `
 4:27: invalid limit: quota: a sliding-log keeps every unit and takes at most 10000, not 20000; sliding-window with overlap whole gives the same hard cap in constant memory; the override counts as the policy's limit of this window does: name another algorithm to have it count apart
 5:35: the limit "60/1m sliding-log" would share its counts with the one in line 5, which has the same name and shape; give it another name`},

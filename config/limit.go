@@ -126,7 +126,10 @@ func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
 		limit.Calendar = choice(r, e, "a period of the calendar",
 			slidegate.CalendarDay, slidegate.CalendarWeek, slidegate.CalendarMonth, slidegate.CalendarYear)
 	case "zone":
-		limit.Zone, _ = r.Text(e)
+		var ok bool
+		if limit.Zone, ok = r.Text(e); ok && limit.Zone == "" {
+			r.Problems.Addf(e.ValueAt(), "zone: is empty; write a time zone such as Europe/Berlin, or leave it out for UTC")
+		}
 	case "algorithm":
 		limit.Algorithm = choice(r, e, "an algorithm",
 			slidegate.SlidingWindow, slidegate.SlidingLog, slidegate.FixedWindow, slidegate.TokenBucket, slidegate.InFlight)

@@ -120,26 +120,36 @@ func (p *compiled) rules(limits []slidegate.Limit) (*rules, error) {
 }
 
 // prepare compiles limits that have the names that state belongs to.
-func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (r *rules, err error) {
-	r = &rules{limits: limits}
-	switch {
-	case candidate: // in a namespace of their own, and counted as the policy's own limits are unless they say otherwise
-		if r.limiter, err = p.set.base(p.plain.bound[0].Namespace()+candidateOf, p.mode, p.plain.limits); err == nil {
-			r.limiter, err = r.limiter.With(limits...)
-		}
-	case p.plain != nil: // which remembers the limits of plans
-		r.limiter, err = p.plain.limiter.With(limits...)
-	case p.set.limiter != nil:
-		if r.limiter, err = p.set.limiterOf(p.mode, limits); err == nil {
-			err = r.limiter.Declare() // without a name, it could share the counts of another middleware on this store
-		}
-	default:
-		r.limiter, err = p.set.base(p.name, p.mode, limits)
-	}
+func (p *compiled) prepare(limits []slidegate.Limit, candidate bool) (*rules, error) {
+	limiter, err := p.limiter(limits, candidate)
 	if err != nil {
 		return nil, err
 	}
-	r.bound = r.limiter.Bound()
+	return p.rulesOf(limiter, limits)
+}
+
+// limiter returns a limiter of these limits.
+func (p *compiled) limiter(limits []slidegate.Limit, candidate bool) (limiter *slidegate.Limiter, err error) {
+	switch {
+	case candidate: // in a namespace of their own, and counted as the policy's own limits are unless they say otherwise
+		if limiter, err = p.set.base(p.plain.bound[0].Namespace()+candidateOf, p.mode, p.plain.limits); err == nil {
+			limiter, err = limiter.With(limits...)
+		}
+	case p.plain != nil: // which remembers the limits of plans
+		limiter, err = p.plain.limiter.With(limits...)
+	case p.set.limiter != nil:
+		if limiter, err = p.set.limiterOf(p.mode, limits); err == nil {
+			err = limiter.Declare() // without a name, it could share the counts of another middleware on this store
+		}
+	default:
+		limiter, err = p.set.base(p.name, p.mode, limits)
+	}
+	return limiter, err
+}
+
+// rulesOf returns the rules of a limiter with these limits.
+func (p *compiled) rulesOf(limiter *slidegate.Limiter, limits []slidegate.Limit) (r *rules, err error) {
+	r = &rules{limiter: limiter, limits: limits, bound: limiter.Bound()}
 	r.slots = slices.ContainsFunc(r.bound, isSlots)
 	if p.set.opts.Prepare != nil {
 		r.note, err = p.set.opts.Prepare(limits)

@@ -81,6 +81,9 @@ func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
 		}
 	}
 	r, err := p.rules(limits)
+	if apart := p.apart(limits, err); apart != nil {
+		r, err = p.rulesOf(apart, p.named(limits))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("policy %q: plan: %w", p.name, err)
 	}
@@ -88,6 +91,35 @@ func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
 		r = p.plans.put(id, r)
 	}
 	return r, nil
+}
+
+// apart returns a limiter of a plan whose limits cannot all count as the policy's own do, which err says: a sliding log does not
+// take 20,000 units, say. Those limits have the algorithm that they have by themselves, and counts of their own. It is nil
+// if that does not help. In a file such a limit is an error, but a plan is made when a request is there, which must be decided.
+func (p *compiled) apart(limits []slidegate.Limit, err error) *slidegate.Limiter {
+	if err == nil || p.set.checkNames(limits) != nil {
+		return nil
+	}
+	resolved := p.named(limits)
+	for i := range resolved {
+		if _, err := p.plain.limiter.With(resolved[i]); err == nil {
+			continue
+		}
+		alone, err := slidegate.Bind("", resolved[i])
+		if err != nil || resolved[i].Algorithm != slidegate.DefaultAlgorithm {
+			return nil
+		}
+		resolved[i].Algorithm = alone.Rule().Algorithm
+	}
+	base, err := p.plain.limiter.With(resolved...)
+	if err != nil {
+		return nil
+	}
+	apart, err := base.With(p.named(limits)...) // which have the same algorithms, and their labels as written
+	if err != nil {
+		return nil
+	}
+	return apart
 }
 
 // jointID is the rules of policies that decide together.

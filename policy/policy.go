@@ -96,6 +96,9 @@ const (
 
 // Limits is a plan of these limits. A limit of the same name and shape keeps what was used when a client changes plans. It
 // is a mistake to give none: the request is then refused; for a client without limits, use Unlimited.
+//
+// A limit that names no algorithm counts as the policy's limit of the same name and window does. If it cannot, because that is a
+// sliding log and the quota is above rule.MaxLogQuota, it has the algorithm that it has by itself, and counts of its own.
 func Limits(limits ...slidegate.Limit) Plan { return Plan{kind: planLimits, limits: limits} }
 
 // Unlimited is a plan without limits: the request passes and is charged nothing.

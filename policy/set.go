@@ -28,7 +28,7 @@ type Options struct {
 	// invalid.
 	Prepare func(limits []slidegate.Limit) (note any, err error)
 	// Before is the Set that this one replaces: what stores remember about limits stays with those that are in
-	// both. It has a part in this only where both have the same store.
+	// both, if both have the same store. Drain then waits for the releases of either.
 	Before *Set
 }
 
@@ -48,7 +48,7 @@ type Set struct {
 	why      [modes]atomic.Pointer[error] // the last error that the failure layer of a mode answered
 	joints   memo[jointID]
 	requests sync.Pool   // of *Request
-	releases releases    // of slots, under way
+	releases *releases   // of slots, under way; those of the Set before too
 	bottom   store.Store // below all layers
 	sharer   *sharer
 	warned   sync.Map // the sharers of Sets around this one that were logged
@@ -87,7 +87,10 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 	if s.opts.Timeout > maxTimeout {
 		return nil, fmt.Errorf("policy: timeout: must be at most %v, not %v; 0 means 100ms", maxTimeout, s.opts.Timeout)
 	}
-	s.bases, s.sharer = map[baseID]*slidegate.Limiter{}, new(sharer)
+	s.bases, s.sharer, s.releases = map[baseID]*slidegate.Limiter{}, new(sharer), new(releases)
+	if s.opts.Before != nil {
+		s.releases = s.opts.Before.releases
+	}
 	s.requests.New = func() any { return new(Request) }
 	for i, given := range policies {
 		if err := s.checkName(given.Name); err != nil {

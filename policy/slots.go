@@ -34,11 +34,18 @@ const (
 var (
 	// ErrSlots is wrapped by errors about an in-flight limit where nothing would release the slot. They wrap
 	// slidegate.ErrUnsupported too.
-	ErrSlots = errors.New("nothing here releases the slot of an in-flight limit")
+	ErrSlots error = slotsError{}
 	// ErrSlotLost is wrapped by the Err of a Verdict that Keep reports: a slot was not renewed within its time to live, so another
 	// request may have taken it. Decision says whether there was room to take one again.
 	ErrSlotLost = errors.New("the slot of an in-flight limit was lost")
 )
+
+// slotsError is the type of ErrSlots. It is an ErrUnsupported without its text, which would blame the store.
+type slotsError struct{}
+
+func (slotsError) Error() string { return "nothing here releases the slot of an in-flight limit" }
+
+func (slotsError) Unwrap() error { return slidegate.ErrUnsupported }
 
 // isSlots reports whether a limit is an in-flight limit.
 func isSlots(limit *store.Limit) bool { return limit.Rule().Algorithm == rule.InFlight }
@@ -51,11 +58,10 @@ func (p *compiled) checkSlots(op rule.Op, r *rules, slots Slots) error {
 	switch {
 	case !r.slots || op == rule.Peek || op == rule.GiveBack || op == rule.Reset:
 		return nil
+	case slots == SlotsNone:
+		return fmt.Errorf("policy %q: %w; use it where requests run, as in a middleware, or acquire and release", p.name, ErrSlots)
 	case op != rule.Take:
 		return fmt.Errorf("policy %q: %w: it has an in-flight limit, whose slots can only be taken one at a time", p.name, slidegate.ErrUnsupported)
-	case slots == SlotsNone:
-		return fmt.Errorf("policy %q: %w: %w; use it where requests run, as in a middleware, or acquire and release",
-			p.name, slidegate.ErrUnsupported, ErrSlots)
 	}
 	return nil
 }
@@ -188,8 +194,9 @@ func (all *releases) any() chan struct{} {
 	return nil
 }
 
-// Drain waits until all releases of slots that Finish has begun are done, or ctx ends: for a program that is about to end. Slots
-// that are not released end by themselves after their time to live.
+// Drain waits until all releases of slots that Finish has begun are done, or ctx ends: for a program that is about to end. That
+// includes the releases of the Sets that this one has replaced. Slots that are not released end by themselves after their time to
+// live.
 func (s *Set) Drain(ctx context.Context) error {
 	for done := s.releases.any(); done != nil; done = s.releases.any() {
 		select {

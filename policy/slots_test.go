@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +45,7 @@ func TestNobodyReleases(t *testing.T) {
 		for _, op := range []rule.Op{rule.Take, rule.TakeUpTo, rule.Charge} {
 			var v Verdict
 			s.Ask(t.Context(), op, &Part{Key: "ann", Cost: 1}, &v)
-			if !v.Refused || !v.Mistake() || !errors.Is(v.Err, slidegate.ErrUnsupported) || errors.Is(v.Err, ErrSlots) != (op == rule.Take) {
+			if !v.Refused || !v.Mistake() || !errors.Is(v.Err, slidegate.ErrUnsupported) || !errors.Is(v.Err, ErrSlots) || strings.Contains(v.Err.Error(), "store") {
 				t.Errorf("%s: Ask with %v: got %+v, want a mistake", name, op, v)
 			}
 		}
@@ -283,4 +284,54 @@ func TestRefundLeavesSlots(t *testing.T) {
 		}
 		r.End()
 	}
+}
+
+// slowRelease is a store that releases nothing before it is told to.
+type slowRelease struct {
+	spy
+	release chan struct{}
+}
+
+func (s *slowRelease) Apply(ctx context.Context, batch []store.Request) error {
+	if batch[0].Op == rule.Settle {
+		<-s.release
+	}
+	return s.spy.Apply(ctx, batch)
+}
+
+// Drain waits for requests that began before a reload, and a client that comes back after it waits for its own slot.
+func TestDrainAfterReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowRelease{spy: spy{Store: newMemory(t), trips: 1}, release: make(chan struct{})}
+		policies := []Policy{{Name: "p", Limits: slots(1)}}
+		begin := func(s *Set) (*Request, Verdict) {
+			r := s.Begin()
+			r.Slots = SlotsHeld
+			r.Add(Part{Key: "ann", Cost: 1})
+			var v Verdict
+			r.Decide(t.Context(), rule.Take, &v)
+			return r, v
+		}
+		before := testkit.Must(NewOver(Stores{Open: slow}, policies, Options{}))(t)
+		running, v := begin(before)
+		if v.Refused {
+			t.Fatalf("got %+v, want an admission", v)
+		}
+		after := testkit.Must(NewOver(Stores{Open: slow}, policies, Options{Before: before}))(t)
+		running.Finish(t.Context(), nil, func(err error) { t.Error(err) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := after.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while a slot is being released: got %v, want it to wait", err)
+		}
+		time.AfterFunc(slotPatience/2, func() { close(slow.release) })
+		next, v := begin(after)
+		if v.Refused {
+			t.Errorf("the next request of the client: got %+v, want it to wait for the slot", v)
+		}
+		next.Finish(t.Context(), nil, func(err error) { t.Error(err) })
+		if err := after.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
@@ -83,22 +82,23 @@ func (cmd *configCheckCommand) check(c *console, path string) (said string, err 
 }
 
 // slotsNote says which policies are not for clients that only ask.
-func slotsNote(file *config.File) string {
-	var names []string
+func slotsNote(file *config.File) (note string) {
+	var names, untried []string
 	for i := range file.Policies {
-		if holdsSlots(&file.Policies[i]) {
+		if gate.HasSlots(&file.Policies[i]) {
 			names = append(names, file.Policies[i].Name)
 		}
+		if gate.CandidateHasSlots(&file.Policies[i]) {
+			untried = append(untried, file.Policies[i].Name)
+		}
 	}
-	if len(names) == 0 {
-		return ""
+	if len(names) > 0 {
+		note = "; with an in-flight limit, and so for /v1/acquire and SG.ACQUIRE, not for /v1/allow, /v1/check and SG.ALLOW: " + fewOf(names)
 	}
-	return "; with an in-flight limit, and so for /v1/acquire and SG.ACQUIRE, not for /v1/allow, /v1/check and SG.ALLOW: " + fewOf(names)
-}
-
-// holdsSlots reports whether a policy has an in-flight limit.
-func holdsSlots(p *config.Policy) bool {
-	return slices.ContainsFunc(p.Limits, func(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight })
+	if len(untried) > 0 {
+		note += "; with an in-flight limit in the candidate, which only slidegate proxy counts: " + fewOf(untried)
+	}
+	return note
 }
 
 // checkFolder checks the rules of a folder together, as serve reads them, where each file is right by itself.

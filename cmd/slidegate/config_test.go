@@ -140,6 +140,11 @@ func TestConfigCheckOfSlots(t *testing.T) {
 	if r.status != exitOK || !strings.HasPrefix(r.out, path+": ok, 2 policies, 2 limits; ") || !strings.HasSuffix(r.out, "SG.ALLOW: held\n") {
 		t.Errorf("status %d, %q, %q; want the policy held", r.status, r.out, r.err)
 	}
+	others := write(t, "others.yaml", []byte("policies: {plans: {limits: [1/1s], overrides: [{key: a, limits: [5 in-flight ttl=30s]}]}, "+
+		"tried: {limits: [1/1s], candidate: [5 in-flight ttl=30s]}}\n"))
+	if r := callConfig(t, "check", others); r.status != exitOK || !strings.Contains(r.out, "SG.ALLOW: plans;") || !strings.HasSuffix(r.out, "proxy counts: tried\n") {
+		t.Errorf("status %d, %q, %q; want the policy plans and the candidate of tried", r.status, r.out, r.err)
+	}
 	if r := callConfig(t, "check", "--for", "proxy", path); r.status != exitOK || r.out != path+": ok, 2 policies, 2 limits\n" {
 		t.Errorf("for the proxy: status %d, %q, %q", r.status, r.out, r.err)
 	}

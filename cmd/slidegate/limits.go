@@ -79,7 +79,7 @@ func (f *limitFlags) choose(l *slidegate.Limit) {
 	pick(&l.Anchor, f.Anchor)
 	if l.Calendar == 0 && l.Algorithm == slidegate.DefaultAlgorithm && (f.Overlap != nil || f.Anchor != nil) &&
 		l.Segments == 0 && l.Overlap == slidegate.OverlapUp && l.Anchor == slidegate.AnchorClock {
-		l.Algorithm = slidegate.SlidingWindow // as in the text of a limit, to name a default of sliding windows names them
+		l.Algorithm = slidegate.SlidingWindow // as in the text of a limit: up and clock are choices of a sliding window, and its defaults
 	}
 	pick(&l.Burst, f.Burst)
 	l.CountDenied = l.CountDenied || f.CountDenied

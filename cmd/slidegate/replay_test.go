@@ -81,6 +81,8 @@ func TestChoices(t *testing.T) {
 	for _, pair := range [][2][]string{
 		{{"--limit", "5/1m", "--algorithm", "fixed-window", "--anchor", "first", "--count-denied"}, {"--limit", "5/1m fixed-window anchor=first count-denied"}},
 		{{"--limit", "5/1m", "--segments", "6", "--overlap", "whole"}, {"--limit", "5/1m segments=6 overlap=whole"}},
+		{{"--limit", "5/1m", "--overlap", "up"}, {"--limit", "5/1m overlap=up"}},
+		{{"--limit", "5/1m", "--segments", "1"}, {"--limit", "5/1m segments=1"}},
 		{{"--limit", "5/1m token-bucket", "--burst", "9"}, {"--limit", "5/1m token-bucket burst=9"}},
 	} {
 		args := []string{"replay", "--generate", "zipf", "--requests", "5000", "--keys", "30", "--format", "csv"}

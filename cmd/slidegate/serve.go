@@ -11,12 +11,14 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"go.opentelemetry.io/otel"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
@@ -339,7 +341,7 @@ func tryBody(policy string) string {
 
 // tryVerb is how to ask a policy: a slot must be held.
 func tryVerb(p *config.Policy) string {
-	if holdsSlots(p) {
+	if slices.ContainsFunc(p.Limits, func(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }) { // which the key me faces
 		return "acquire"
 	}
 	return "allow"

@@ -71,10 +71,13 @@ func TestFields(t *testing.T) {
 		for i := range limits {
 			a := rule.Answer{
 				Allowed: rapid.Bool().Draw(t, "allowed"), Remaining: rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 1<<53-1)).Draw(t, "remaining"),
-				RetryAfter: micros(t, "retry"), ResetAfter: micros(t, "reset"),
+				ResetAfter: micros(t, "reset"),
 			}
-			if a.Allowed && a.Remaining == 0 {
-				a.NextAfter = micros(t, "next")
+			switch after := micros(t, "after"); {
+			case !a.Allowed:
+				a.RetryAfter = after
+			case a.Remaining == 0:
+				a.NextAfter = after
 			}
 			item := httpsfv.NewItem(policies[i].(httpsfv.Item).Value)
 			item.Params.Add("r", min(a.Remaining, 999_999_999_999_999))

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/config"
@@ -15,6 +16,9 @@ func (s *Server) tellSlots() {
 	for _, name := range s.gate.Holding() {
 		s.log.Warn("policy has an in-flight limit, so it is asked with /v1/acquire or SG.ACQUIRE: /v1/allow, /v1/check and SG.ALLOW answer with an error, "+
 			"because nobody would release the slot; give it a match that no request to /v1/check fits, or use slidegate proxy", slog.String("policy", name))
+	}
+	for _, name := range s.gate.Untried() {
+		s.log.Warn("candidate has an in-flight limit, so it is not counted: nobody would release its slots; use slidegate proxy", slog.String("policy", name))
 	}
 }
 
@@ -36,12 +40,36 @@ func isEarlierState(path string) bool {
 // now.
 func (s *Server) tellEarlier(file *config.File) {
 	for i := range file.Policies {
-		for _, limit := range file.Policies[i].Limits {
-			bound, err := slidegate.Bind("", limit)
-			if err == nil && limit.Algorithm == slidegate.DefaultAlgorithm && bound.Rule().Algorithm == slidegate.SlidingLog {
+		p := &file.Policies[i]
+		told := map[string]bool{} // an override may say what another one does
+		for _, limit := range allLimits(p) {
+			if text := limit.String(); becameLog(limit, p.Limits) && !told[text] {
+				told[text] = true
 				s.log.Warn("limit starts empty: the state file is of a version in which it was a sliding window, and it is a sliding-log now; "+
-					"name sliding-window in the limit to go on with its counts", slog.String("policy", file.Policies[i].Name), slog.String("limit", limit.String()))
+					"name sliding-window in the limit to go on with its counts", slog.String("policy", p.Name), slog.String("limit", text))
 			}
 		}
 	}
+}
+
+// allLimits returns the limits of a policy, of its overrides and of its candidate.
+func allLimits(p *config.Policy) []slidegate.Limit {
+	limits := slices.Clone(p.Limits)
+	for _, o := range p.Overrides {
+		limits = append(limits, o.Limits...)
+	}
+	return append(limits, p.Candidate...)
+}
+
+// becameLog reports whether a limit was a sliding window when one that names no algorithm always was, and is a sliding log now: by
+// itself, or because it counts as the policy's own limit of its name and window does.
+func becameLog(limit slidegate.Limit, own []slidegate.Limit) bool {
+	counts := limit
+	for _, base := range own {
+		if base.Name == limit.Name {
+			counts = counts.Like(base)
+		}
+	}
+	bound, err := slidegate.Bind("", counts)
+	return err == nil && limit.Algorithm == slidegate.DefaultAlgorithm && bound.Rule().Algorithm == slidegate.SlidingLog
 }

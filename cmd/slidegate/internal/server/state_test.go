@@ -122,10 +122,17 @@ func TestStateOfAnEarlierVersion(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "state")
 	write(t, path, string(text))
-	s := start(t, "policies:\n  default: {limits: [5/43920h, 600/1m, 7/1h fixed-window]}\n  named: {limits: [5/43920h sliding-window]}\n", func(o *server.Options) { o.State = path })
+	s := start(t, "policies:\n  default: {limits: [5/43920h, 600/1m, 7/1h fixed-window]}\n  named: {limits: [5/43920h sliding-window], overrides: [{key: a, limits: [9/43920h]}]}\n"+
+		"  plans: {limits: [60/1h sliding-log, 600/1m], overrides: [{key: a, limits: [700/1h, 5/1m]}, {key: b, limits: [7/1s]}, {key: c, limits: [7/1s]}], candidate: [8/1s]}\n", func(o *server.Options) { o.State = path })
 	log := s.Log.String()
-	if strings.Count(log, "starts empty") != 1 || !strings.Contains(log, "policy=default limit=5/43920h") {
-		t.Errorf("logged %s, want that the limit 5/43920h of default starts empty, and no other", log)
+	want := []string{"policy=default limit=5/43920h", "policy=plans limit=700/1h", "policy=plans limit=7/1s", "policy=plans limit=8/1s"}
+	if strings.Count(log, "starts empty") != len(want) {
+		t.Errorf("logged %s, want that %q start empty, and no other", log, want)
+	}
+	for _, limit := range want {
+		if !strings.Contains(log, limit+"\n") {
+			t.Errorf("logged %s, want that %s starts empty", log, limit)
+		}
 	}
 	s.Stop(t)
 	again := start(t, "policies: {default: {limits: [5/43920h]}}\n", func(o *server.Options) { o.State = path })
@@ -154,9 +161,9 @@ func TestStateOfANewerVersion(t *testing.T) {
 
 // TestSlotsAreTold: a policy that /v1/check cannot decide is named at the start, and when a reload brings it.
 func TestSlotsAreTold(t *testing.T) {
-	s := start(t, "policies: {default: {limits: [1/1h]}, held: {limits: [1 in-flight ttl=30s]}}\n", nil)
-	if log := s.Log.String(); strings.Count(log, "in-flight") != 1 || !strings.Contains(log, "policy=held") {
-		t.Errorf("logged %s, want the policy held", log)
+	s := start(t, "policies: {default: {limits: [1/1h]}, held: {limits: [1 in-flight ttl=30s]}, tried: {limits: [1/1h], candidate: [1 in-flight ttl=30s]}}\n", nil)
+	if log := s.Log.String(); strings.Count(log, "in-flight") != 2 || !strings.Contains(log, "policy=held") || !strings.Contains(log, "policy=tried") {
+		t.Errorf("logged %s, want the policy held and the candidate of tried", log)
 	}
 	if got := s.ask(t, "http", "POST", "/v1/acquire", `{"policy":"held","key":"me"}`); got.status != http.StatusOK {
 		t.Errorf("acquire: got %d %s, want 200", got.status, got.body)

@@ -72,6 +72,7 @@ var wrongFiles = []struct {
 	{"a zone of hours", head + "  rate_limit: {unit: hour, requests_per_unit: 1, zone: UTC}", "f.yaml:4:50: zone: is for the units day, week, month and year"},
 	{"a zone of windows", head + "  rate_limit: {window: 24h, requests_per_unit: 1, zone: UTC}", "f.yaml:4:51: zone: a window is a length of time"},
 	{"a zone of several units", head + "  rate_limit: {unit: month, unit_multiplier: 3, requests_per_unit: 1, zone: UTC}", "f.yaml:4:29: unit_multiplier: a unit of the calendar cannot be multiplied"},
+	{"an empty zone", head + "  rate_limit: {unit: month, requests_per_unit: 1, zone: \"\"}", `f.yaml:4:57: zone: is empty`},
 	{"a wrong zone", head + "  rate_limit: {unit: month, requests_per_unit: 1, zone: Berlin}", `zone: "Berlin" is not a time zone`},
 	{"a zone and an algorithm", head + "  rate_limit: {unit: month, requests_per_unit: 1, zone: UTC, algorithm: sliding-log}", "algorithm: windows of a calendar are fixed-window"},
 	{"an empty word", head + "  rate_limit: {unit: day, requests_per_unit: 1, algorithm: ''}", `f.yaml:4:60: algorithm: "" is not an algorithm`},

@@ -102,8 +102,12 @@ func (r *reader) limitField(s *spec, f yamlfile.Field) {
 	case "burst":
 		s.limit.Burst = r.whole(f, 1, rule.MaxQuota)
 	case "zone":
-		if r.given(f) {
-			s.limit.Zone, _ = r.Text(f)
+		if !r.given(f) {
+			return
+		}
+		var ok bool
+		if s.limit.Zone, ok = r.Text(f); ok && s.limit.Zone == "" {
+			r.Problems.Addf(f.ValueAt(), "zone: is empty; write a time zone such as Europe/Berlin, or leave it out")
 		}
 	}
 }

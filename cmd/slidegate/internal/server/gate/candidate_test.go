@@ -2,6 +2,8 @@ package gate_test
 
 import (
 	"maps"
+	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -98,5 +100,36 @@ func TestCandidateThatFailsIsIgnored(t *testing.T) {
 	}
 	if got := m.read(t)["policy.decisions{by=limits,outcome=error,policy=p}"]; got != 1 {
 		t.Errorf("%d errors counted, want 1", got)
+	}
+}
+
+// TestCandidateWithSlots: a candidate holds slots where requests are held, also if the policy itself has no in-flight limit.
+func TestCandidateWithSlots(t *testing.T) {
+	p := policyOf("p", "9/1h")
+	p.Candidate = limits("1 in-flight ttl=30s")
+	m, provider := newMeasured()
+	g := newGate(t, all(memory(t, newClock())), gate.Options{MeterProvider: provider}, p)
+	report := func(err error) { t.Error(err) }
+	var running []gate.Hold
+	for i := range 2 {
+		v, held, err := g.HoldRequest(ctx, httptest.NewRequest("GET", "/", nil), report)
+		if err != nil || !v.Decision.Allowed {
+			t.Fatalf("request %d: got %+v, %v; want it admitted", i, v, err)
+		}
+		running = append(running, held)
+	}
+	for i := range running {
+		running[i].Release(ctx, report)
+	}
+	_, held, _ := g.HoldRequest(ctx, httptest.NewRequest("GET", "/", nil), report)
+	held.Release(ctx, report)
+	got := m.read(t)
+	for outcome, want := range map[string]int64{"admitted": 2, "refused": 1} {
+		if n := got["policy.candidate.decisions{live_outcome=admitted,outcome="+outcome+",policy=p}"]; n != want {
+			t.Errorf("the candidate %s %d, want %d: of two at once it admits one, and then the next", outcome, n, want)
+		}
+	}
+	if names := g.Untried(); !slices.Equal(names, []string{"p"}) || g.Holding() != nil {
+		t.Errorf("got %q and %q, want p to have slots in its candidate alone", names, g.Holding())
 	}
 }

@@ -65,11 +65,25 @@ func (g *Gate) Holding() (names []string) {
 	return names
 }
 
-// hasSlots reports whether a policy has an in-flight limit: its own, or one of an override.
-func hasSlots(p *config.Policy) bool {
+// Untried returns the names of the policies whose candidate has an in-flight limit, in the order of the file. Only HoldRequest asks such
+// a candidate.
+func (g *Gate) Untried() (names []string) {
+	for _, p := range g.now.Load().order {
+		if CandidateHasSlots(&p.Policy) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// HasSlots reports whether a policy has an in-flight limit: its own, or one of an override.
+func HasSlots(p *config.Policy) bool {
 	return slices.ContainsFunc(p.Limits, isInFlight) ||
 		slices.ContainsFunc(p.Overrides, func(o config.Override) bool { return slices.ContainsFunc(o.Limits, isInFlight) })
 }
+
+// CandidateHasSlots reports whether the candidate of a policy has an in-flight limit.
+func CandidateHasSlots(p *config.Policy) bool { return slices.ContainsFunc(p.Candidate, isInFlight) }
 
 func isInFlight(l slidegate.Limit) bool { return l.Algorithm == slidegate.InFlight }
 
@@ -91,7 +105,7 @@ func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(err
 	s := g.now.Load()
 	var room [8]*compiled
 	facing := s.facing(room[:0], r)
-	if !slices.ContainsFunc(facing, func(p *compiled) bool { return p.slots }) {
+	if !slices.ContainsFunc(facing, func(p *compiled) bool { return p.slots || p.tried }) {
 		v, err = s.checkFacing(ctx, facing, r)
 		return v, held, err
 	}

@@ -91,9 +91,11 @@ func TestUnheldSlots(t *testing.T) {
 	verdicts, errs := make([]gate.Verdict, 2), make([]error, 2)
 	g.AllowBatch(ctx, []gate.Ask{ask, {Policy: "slots", Key: "vip", Cost: 1}}, verdicts, errs)
 	_, allowed := g.Allow(ctx, ask)
+	_, upTo := g.AllowUpTo(ctx, ask)
+	_, charged := g.Charge(ctx, ask)
 	_, checked := g.CheckRequest(ctx, r)
 	_, named := g.CheckPolicy(ctx, "slots", r)
-	for how, err := range map[string]error{"allow": allowed, "batch": errs[0], "check": checked, "check by name": named} {
+	for how, err := range map[string]error{"allow": allowed, "up to": upTo, "charge": charged, "batch": errs[0], "check": checked, "check by name": named} {
 		if !errors.Is(err, gate.ErrSlots) || !strings.Contains(err.Error(), `"slots"`) || !strings.Contains(err.Error(), "/v1/acquire") {
 			t.Errorf("%s: got %v, want an ErrSlots that names the policy and /v1/acquire", how, err)
 		}

@@ -33,6 +33,7 @@ type compiled struct {
 	key     httplimit.Key
 	fixed   int64 // Cost
 	slots   bool  // there is an in-flight limit
+	tried   bool  // and there is one in the candidate
 	groups  clientip.Grouping
 }
 
@@ -57,7 +58,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		if p.matcher, err = httplimit.NewMatcher(p.Match); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
-		p.slots = hasSlots(&p.Policy)
+		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
 		rules[i].Count = g.metrics.tallyOf(p.Name).count

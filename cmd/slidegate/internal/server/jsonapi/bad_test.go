@@ -163,6 +163,8 @@ func TestBadBodiesOfOthers(t *testing.T) {
 		{"/v1/acquire", `{"policy":"slots","key":"k","requests":[]}`, "requests", "not a field"},
 		{"/v1/acquire", `{"policy":"login","key":"k"}`, "policy", "in-flight"},
 		{"/v1/allow", `{"policy":"slots","key":"k"}`, "policy", "/v1/acquire"},
+		{"/v1/allow", `{"policy":"slots","key":"k","up_to":true}`, "policy", "/v1/acquire"},
+		{"/v1/charge", `{"policy":"slots","key":"k"}`, "policy", "/v1/acquire"},
 		{"/v1/cancel", `{"reservation":null}`, "reservation", "not null"},
 		{"/v1/cancel", `{"reservation":{"id":"i"}}`, "reservation.", "lacks"},
 		{"/v1/cancel", `{"reservation":{"id":"","charges":[]}}`, "reservation.id", "is empty"},

@@ -54,8 +54,8 @@ func TestSlotErrors(t *testing.T) {
 		c := w.dial(t)
 		for command, want := range map[string]string{
 			"SG.ALLOW slots ann":           "SG.ACQUIRE",
-			"SG.ALLOWUPTO slots ann 2":     "one at a time",
-			"SG.CHARGE slots ann":          "one at a time",
+			"SG.ALLOWUPTO slots ann 2":     "SG.ACQUIRE",
+			"SG.CHARGE slots ann":          "SG.ACQUIRE",
 			"SG.ACQUIRE default ann":       "in-flight",
 			"SG.ACQUIRE slots ann x":       "cost: must be",
 			"SG.RENEW slots {}":            "reservation",
