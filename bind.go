@@ -72,7 +72,7 @@ type boundLimits struct {
 // likeBase is a limit that counts like another one.
 type likeBase struct{ limit, base Limit }
 
-// maxBound is how many limits are remembered; further ones still work and are bound anew at each call.
+// maxBound is how many limits are remembered; further ones still work and are bound again at each call.
 const maxBound = 4096
 
 func (b *boundLimits) bind(limit Limit) (*store.Limit, error) {

@@ -48,7 +48,7 @@ func (c Claims) AllowUpTo(ctx context.Context) (Decision, error) {
 	return c.call().decide(ctx, rule.TakeUpTo)
 }
 
-// Peek tells what Allow would answer, and charges nothing.
+// Peek returns what Allow would answer, and charges nothing.
 func (c Claims) Peek(ctx context.Context) (Decision, error) { return c.call().decide(ctx, rule.Peek) }
 
 // Wait waits until the claims' costs are admitted, and takes them; see Limiter.WaitN.
@@ -96,7 +96,7 @@ func (c Claims) call() *call {
 }
 
 // call is a request on its way: its memory is used again, so that a request over several limits allocates only what
-// it hands out. Whoever gets one ends it with decide, wait or reserve.
+// it hands out. Its user ends it with decide, wait or reserve.
 type call struct {
 	limiter *Limiter
 	err     error           // the first thing wrong with the request
@@ -246,7 +246,7 @@ func (c *call) wait(ctx context.Context) error {
 		c.fail(errSlots())
 	}
 	for {
-		if err := ctx.Err(); err != nil { // not every store looks: whoever has gone away must not take anything
+		if err := ctx.Err(); err != nil { // not every store looks: a caller that has gone must not take anything
 			return err
 		}
 		err := c.apply(ctx, c.waitOp())

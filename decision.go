@@ -27,7 +27,7 @@ const Never = time.Duration(math.MaxInt64)
 // Remaining, and of several that have none left the one with the latest NextAfter.
 type Decision struct {
 	Allowed bool
-	// Flags tell whether the store decided in the plain way, or a cache, a fallback or an inherited count had a part in it.
+	// Flags say whether the store decided in the plain way, or a cache, a fallback or an inherited count had a part in it.
 	Flags Flags
 	// Index is the place of the deciding limit among the request's limits.
 	Index int32

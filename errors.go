@@ -21,7 +21,8 @@ var (
 	// are not the same limit; or that a Limiter was given one limit twice. New returns it also for limits without a name
 	// if another limiter on the same store has different ones; see Limit.Name.
 	ErrConflict = store.ErrConflict
-	// ErrUnsupported means that the store lacks something that the request or the limit needs.
+	// ErrUnsupported means that the store lacks something that the request or the limit needs, or that the method cannot be used
+	// with the limit: Allow takes no slot of an in-flight limit.
 	ErrUnsupported = store.ErrUnsupported
 	// ErrNever is returned by Wait when no waiting helps: the cost exceeds the quota.
 	ErrNever = errors.New("cost exceeds what the limit ever admits")

@@ -127,3 +127,18 @@ func TestBindResolves(t *testing.T) {
 		t.Errorf("600/1m like 60/1m is called %q and is %q: %v", like.Label(), slidegate.Unbind(like), err)
 	}
 }
+
+// An in-flight limit whose time to live is the window of a rate limit is not what a plan's rate limit counts like.
+func TestPlansBesideSlots(t *testing.T) {
+	slots := slidegate.Slots(5, time.Minute)
+	for _, own := range [][]slidegate.Limit{{slots, slidegate.PerMinute(60)}, {slidegate.PerMinute(60), slots}} {
+		free := newLimiter(t, newMemory(t, storetest.NewClock(0)), own...)
+		pro, err := free.With(slots, slidegate.PerMinute(600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pro.Limits()[1].Algorithm; got != slidegate.SlidingLog {
+			t.Errorf("beside %v, 600/1m is a %v, want the sliding-log that 60/1m is", own, got)
+		}
+	}
+}

@@ -127,7 +127,8 @@ func (l *Limiter) basesOf(limits []Limit) (bases []Limit) {
 	for i := range limits {
 		for _, own := range l.limits {
 			base := Unbind(own)
-			if base.Name != limits[i].Name || base.Window != limits[i].Window || limits[i].Algorithm != DefaultAlgorithm {
+			if base.Name != limits[i].Name || base.Window != limits[i].Window || limits[i].Algorithm != DefaultAlgorithm ||
+				base.Algorithm == InFlight { // whose window is a time to live
 				continue
 			}
 			if alone, err := limits[i].compile(); err == nil && alone.Algorithm == base.Algorithm {
@@ -232,12 +233,12 @@ func (l *Limiter) AllowUpTo(ctx context.Context, key string, n int64) (Decision,
 	return l.keyCall(key, n).decide(ctx, rule.TakeUpTo)
 }
 
-// Peek tells what Allow would answer, and charges nothing.
+// Peek returns what Allow would answer, and charges nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 	return l.PeekN(ctx, key, 1)
 }
 
-// PeekN tells what AllowN would answer, and charges nothing.
+// PeekN returns what AllowN would answer, and charges nothing.
 func (l *Limiter) PeekN(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.keyCall(key, n).oneSlot(min(n, 1)).decide(ctx, rule.Peek)
 }
@@ -246,7 +247,7 @@ func (l *Limiter) PeekN(ctx context.Context, key string, n int64) (Decision, err
 func (l *Limiter) Wait(ctx context.Context, key string) error { return l.WaitN(ctx, key, 1) }
 
 // WaitN waits until n units are admitted, and takes them. It returns at once with ErrNever when they never can be, and
-// with a *DeadlineError when ctx would end first. Who waits for the same key is not served in order of arrival.
+// with a *DeadlineError when ctx would end first. Waiters on the same key are not served in FIFO order.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	return l.keyCall(key, n).wait(ctx)
 }
@@ -270,9 +271,14 @@ func (l *Limiter) Charge(ctx context.Context, key string, n int64) (Decision, er
 
 // Refund gives n units back to key, the oldest live ones first, whoever took them. What has left the window cannot be
 // given back. Use Reserve and Cancel to give back just what one request took. Refund finishes even if ctx has ended, as
-// Settle does.
+// Settle does. The slots of in-flight limits stay held, for the requests that hold them still run; only a limiter that has no
+// other limits frees n of them, those first that were renewed least recently.
 func (l *Limiter) Refund(ctx context.Context, key string, n int64) (Decision, error) {
-	return l.keyCall(key, n).decide(ctx, rule.GiveBack)
+	c := l.keyCall(key, n)
+	if c.slots && slices.ContainsFunc(c.charges, func(charge store.Charge) bool { return !isSlot(&charge) }) {
+		c.oneSlot(0)
+	}
+	return c.decide(ctx, rule.GiveBack)
 }
 
 // Reset forgets what key has used.

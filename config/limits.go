@@ -72,7 +72,7 @@ const sharedCounts = "the limit %q would share its counts with the one in line %
 // name and window, so that a key keeps what it has used when it gets another quota.
 func likeBase(limit slidegate.Limit, base []slidegate.Limit) slidegate.Limit {
 	for _, own := range base {
-		if own.Name == limit.Name && own.Window == limit.Window {
+		if own.Name == limit.Name && own.Window == limit.Window && own.Algorithm != slidegate.InFlight {
 			return limit.Like(own)
 		}
 	}

@@ -31,6 +31,12 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	if held != nil && held.HoldsSlots() {
 		opts = append(slices.Clip(opts), grpc.OnFinish(func(error) { s.finish() }))
 	}
+	opened := false
+	defer func() {
+		if !opened { // also if an interceptor inside panicked
+			s.finish()
+		}
+	}()
 	if s.ClientStream, err = open(s.ctx, desc, conn, method, opts...); err != nil {
 		s.end()
 		c.holds.learn(who, err)
@@ -39,12 +45,19 @@ func (c *Client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 		}
 		return nil, err
 	}
+	opened = true
 	return s, nil
 }
 
 // finish is called by gRPC when the call has ended, which a client that leaves a stream does not notice: its slots are released,
-// unless a message is being received that will tell how the stream ended.
+// unless RecvMsg is under way, which will return how the stream ended, or a last message.
 func (s *clientStream) finish() {
+	s.finished.Store(true)
+	s.leave()
+}
+
+// leave releases the slots of a stream that nobody receives from.
+func (s *clientStream) leave() {
 	if s.receiving.Load() == 0 && !s.over.Swap(true) {
 		s.client.leave(s.ctx, s.who, s.held)
 	}
@@ -65,6 +78,7 @@ type clientStream struct {
 	held     *policy.Request // to be settled when the stream has ended
 
 	receiving atomic.Int32 // calls of RecvMsg under way
+	finished  atomic.Bool  // gRPC has reported the end
 }
 
 // Header returns the header of the server's answer.
@@ -105,6 +119,9 @@ func (s *clientStream) RecvMsg(message any) error {
 			return *no // and that is why it ended
 		}
 		return err
+	}
+	if s.finished.Load() { // while the message was on its way; there may be no other call of RecvMsg
+		s.leave()
 	}
 	if s.replies {
 		return s.charge(stageReply, message)

@@ -177,6 +177,9 @@ func (d *decider) admit(ctx context.Context, c *call) (no *refusal, held *policy
 		no = refuse(ctx, &event.Verdict)
 		no.left = left
 	}
+	if held != nil {
+		d.keep(ctx, c, held) // last, for nothing would end it if OnDecision panics
+	}
 	return no, held, left
 }
 
@@ -206,7 +209,6 @@ func (d *decider) decideTogether(ctx context.Context, c *call, r *policy.Request
 		r.End()
 		return nil
 	}
-	d.keep(ctx, c, r)
 	return r
 }
 

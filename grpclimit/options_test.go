@@ -36,7 +36,7 @@ func TestBadOptions(t *testing.T) {
 		{"a star among letters", limited, 0, []grpclimit.Policy{{Match: "/test.Echo/S*"}}, "match"},
 		{"a star for a service", limited, 0, []grpclimit.Policy{{Match: "/*/Say"}}, "match"},
 		{"more than the store decides at once", several, 0,
-			[]grpclimit.Policy{{Name: "a", Limits: five}, {Name: "b", Match: say, Limits: five}}, `grpclimit: policies ["a" "b"]: policy: not supported by this store: 10 limits at once`},
+			[]grpclimit.Policy{{Name: "a", Limits: five}, {Name: "b", Match: say, Limits: five}}, `grpclimit: policies ["a" "b"]: policy: not supported: 10 limits at once`},
 		{"names that run together", bare, 0, []grpclimit.Policy{{Name: "a", Limits: parse("1/1m name=b/c")},
 			{Name: "a/b", Limits: parse("2/1m name=c")}}, `grpclimit: policy: name: "a" and "a/b"`},
 	} {

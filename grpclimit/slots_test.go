@@ -360,3 +360,71 @@ func TestClientWaitsForSlots(t *testing.T) {
 		}
 	})
 }
+
+// leftStream is a stream that is canceled while a message is on its way: RecvMsg returns it when gRPC has reported the end already.
+type leftStream struct {
+	grpc.ClientStream
+	ended func(error)
+}
+
+func (s *leftStream) RecvMsg(any) error {
+	s.ended(context.Canceled)
+	return nil
+}
+
+// A client that leaves a stream while it receives a message keeps no slot, nor does one whose stream could not be opened.
+func TestClientLeavesWhileItReceives(t *testing.T) {
+	limiter := newLimiter(t, nil, "1 in-flight ttl=1m")
+	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Key: grpclimit.Global()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := func(what string) {
+		t.Helper()
+		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != 1 {
+			t.Errorf("%s: %d slots are free (%v), want 1", what, d.Remaining, err)
+		}
+	}
+	stream, err := client.Stream()(t.Context(), &chatDesc, nil, chat,
+		func(_ context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			return &leftStream{ended: opts[len(opts)-1].(grpc.OnFinishCallOption).OnFinish}, nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.RecvMsg(nil); err != nil {
+		t.Fatal(err)
+	}
+	free("the stream was left")
+
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = client.Stream()(t.Context(), &chatDesc, nil, chat,
+			func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+				panic("an interceptor inside")
+			})
+	}()
+	free("opening it panicked")
+}
+
+// A slot is not renewed for ever if OnDecision panics before the handler runs.
+func TestSlotWhenOnDecisionPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := newLimiter(t, nil, "1 in-flight ttl=3s")
+		limits, err := grpclimit.New(limiter, grpclimit.Options{
+			Policies:   []grpclimit.Policy{{Key: grpclimit.Global()}},
+			OnDecision: func(context.Context, grpclimit.Event) { panic("in OnDecision") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() { _ = recover() }()
+			_ = direct(t.Context(), limits)
+		}()
+		time.Sleep(4 * time.Second)
+		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != 1 {
+			t.Errorf("%d slots are free after the time to live (%v), want 1", d.Remaining, err)
+		}
+	})
+}

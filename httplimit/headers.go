@@ -193,7 +193,7 @@ func appendItem(b []byte, item *HeaderItem, remaining, t int64) []byte {
 // effective is how long, in seconds, what remains has to do: until the same cost is admitted again after a refusal, until a unit is
 // free if an admission took the last one, or else until all is free. It is -1, and left out, if that never comes or is not
 // known: nobody knows when the requests that hold the slots of an in-flight limit will end, and a client that waited for the latest
-// moment would wait in vain. After a refusal it must wait for something, and that moment is an upper bound.
+// moment would wait in vain. After a refusal it must wait for something: that is until the first slot ends, if it is not renewed.
 func (item *HeaderItem) effective(allowed bool, remaining int64, next, reset time.Duration) int64 {
 	switch {
 	case !allowed:

@@ -16,7 +16,7 @@ type holding struct {
 	request *http.Request
 	taken   *policy.Request
 	policy  string       // that decided
-	keepers atomic.Int32 // the handler until it has returned, and callers of KeepSlots until they release
+	keepers atomic.Int32 // the handler, until it has returned, and all who called KeepSlots; 0 when taken has ended
 }
 
 // hold begins to hold what a request took. The recorder that it returns must be told by handled when the handler has returned.
@@ -48,7 +48,7 @@ func (c *recorder) handled() {
 			return cost
 		}
 	}
-	if h.keepers.Load() == 1 {
+	if h.keepers.CompareAndSwap(1, 0) {
 		h.taken.Finish(h.request.Context(), actual, h.failed)
 		return
 	}
@@ -58,7 +58,20 @@ func (c *recorder) handled() {
 	}
 }
 
-// letGo ends what one keeper holds. The last one releases the slots.
+// keep notes one more that keeps the slots, and reports whether they are still held.
+func (h *holding) keep() bool {
+	for {
+		n := h.keepers.Load()
+		if n == 0 {
+			return false
+		}
+		if h.keepers.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// letGo is called by everybody who keeps the slots. The last one releases them.
 func (h *holding) letGo() {
 	if h.keepers.Add(-1) == 0 {
 		h.taken.Finish(h.request.Context(), nil, h.failed)
@@ -79,7 +92,8 @@ func (h *holding) tell(event Event) {
 
 // KeepSlots keeps the slots of in-flight limits that a request holds after its handler has returned, until release is called: for a
 // handler that leaves work behind, and for routers whose responses are sent after the handler. It keeps those of all middlewares
-// around the handler, and must be called before the handler returns. Release may be called several times, and must be called in
+// around the handler, and must be called before they return: later it does nothing. A handler inside http.TimeoutHandler runs on after
+// the timeout, but its slot is released then, unless it called KeepSlots first. Release may be called several times, and must be called in
 // the end: nothing else releases the slots while the process lives. Connections that a handler takes over by
 // http.Hijacker keep theirs by themselves, until they are closed. Where the request holds no slots, release does nothing.
 func KeepSlots(r *http.Request) (release func()) { return recorderOf(r).keepSlots() }
@@ -88,8 +102,7 @@ func KeepSlots(r *http.Request) (release func()) { return recorderOf(r).keepSlot
 func (c *recorder) keepSlots() (release func()) {
 	var kept []*holding
 	for ; c != nil; c = c.outer {
-		if c.slots {
-			c.holding.keepers.Add(1)
+		if c.slots && c.holding.keep() {
 			kept = append(kept, &c.holding)
 		}
 	}

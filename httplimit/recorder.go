@@ -160,8 +160,7 @@ func (c *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if c.status == 0 {
 		c.status = http.StatusSwitchingProtocols
 	}
-	if c.slots {
-		c.holding.keepers.Add(1)
+	if c.slots && c.holding.keep() {
 		conn = holdConn(conn, sync.OnceFunc(c.holding.letGo))
 	}
 	return conn, rw, nil

@@ -106,8 +106,8 @@ func (m *Middleware) send(w http.ResponseWriter, status int, text []byte) {
 	_, _ = w.Write(text) // a client that has gone away is not worth an error
 }
 
-// appendSentence says why a limit refused. A slot of an in-flight limit is free as soon as a request ends, so the time is an upper
-// bound.
+// appendSentence says why a limit refused. A slot of an in-flight limit is free as soon as a request ends, so the client
+// is told to try sooner than the time at which a slot would end by itself.
 func appendSentence(b []byte, slots bool, wait int64) []byte {
 	switch {
 	case wait < 0:

@@ -261,6 +261,23 @@ func TestAnswersDoNotWaitForReleases(t *testing.T) {
 	})
 }
 
+// A refusal does not wait for releases that the store does not carry out.
+func TestRefusalsDoNotWaitForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunning(t, 1, nil)
+		r.fail(rule.Settle, errBroken)
+		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
+		begun := time.Now()
+		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 429)
+		if took := time.Since(begun); took > time.Second/2 {
+			t.Errorf("the refusal took %v, want less than half a second", took)
+		}
+		if err := r.limits.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A client that goes away while the store is asked may have got a slot, which is then released.
 func TestSlotsOfUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -298,7 +298,7 @@ func allFields(h http.Header) (text string) {
 	return text
 }
 
-// The body of a refusal for want of a slot says so, and that the time is an upper bound.
+// The body of a refusal for want of a slot says so, and to try again sooner than Retry-After.
 func TestBodiesOfSlots(t *testing.T) {
 	for body, want := range map[Body]string{
 		BodyText:    "Too many requests are being served at once. Try again in at most 60 seconds.\n",
@@ -335,5 +335,30 @@ func TestHeadersOfCalendarLimits(t *testing.T) {
 	}
 	if got, want := h.Get("RateLimit"), `"3/month zone=Europe/Berlin";r=2;t=2286000, "5/day zone=UTC";r=4;t=43200`; got != want {
 		t.Errorf("RateLimit is %s, want %s", got, want)
+	}
+}
+
+// A handler that runs on when the middleware has returned, as inside http.TimeoutHandler, comes too late to keep slots: what it
+// would release may be another request's by then.
+func TestKeepSlotsTooLate(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		var late *http.Request
+		var release func()
+		p := newPlay(t, Options{Policies: []Policy{{Name: "p", Limits: []slidegate.Limit{slots("", 2)}}}},
+			func(_ http.ResponseWriter, r *http.Request) {
+				late, release = r, func() {}
+				if keeps {
+					release = KeepSlots(r)
+				}
+			})
+		p.from("192.0.2.1")
+		release()
+		p.wantFree("the first has ended", "p", 2)
+		next := p.limits.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			KeepSlots(late)()
+			p.wantFree("the second runs", "p", 1)
+		}))
+		next.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		p.wantFree("both have ended", "p", 2)
 	}
 }

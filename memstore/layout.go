@@ -32,7 +32,7 @@ const (
 	locked = ^uint64(0)
 )
 
-// packable tells whether states of this shape can be packed: two counts at most, and windows that start at multiples
+// packable reports whether states of this shape can be packed: two counts at most, and windows that start at multiples
 // of their length.
 func packable(shape rule.Shape) bool {
 	return shape.Anchor == rule.Clock && shape.Calendar == rule.NoPeriod &&
@@ -82,10 +82,10 @@ func (y *layout) pack(s *rule.State) (word uint64, ok bool) {
 	return word, true
 }
 
-// numbers tells whether a window can have this number.
+// numbers reports whether a window can have this number.
 func (y *layout) numbers(index int64) bool { return index > 0 && uint64(index) <= y.maxIndex }
 
-// expired tells whether a word decides like one that is not there.
+// expired reports whether a word decides like one that is not there.
 func (y *layout) expired(word uint64, now rule.Micros) bool {
 	if word&(y.owner-1) == 0 {
 		return true
@@ -93,7 +93,7 @@ func (y *layout) expired(word uint64, now rule.Micros) bool {
 	return rule.Micros(y.first+int64(word>>y.indexAt)+int64(y.parts))*y.window <= now
 }
 
-// fits tells whether a state can be packed after up to cost more units at now.
+// fits reports whether a state can be packed after up to cost more units at now.
 func (y *layout) fits(s *rule.State, now rule.Micros, cost int64) bool {
 	for _, start := range [...]rule.Micros{now, s.Start} {
 		if start != rule.Absent && !y.numbers(int64(start/y.window)-y.first) {

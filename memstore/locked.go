@@ -256,7 +256,7 @@ func (j *job) close(decided bool, answers []rule.Answer) {
 	}
 }
 
-// wouldHide tells whether a slot that was never used must not be given back as such: a new key of the same request may have
+// wouldHide reports whether a slot that was never used must not be given back as such: a new key of the same request may have
 // been placed behind it, where nobody would look for it. Its own key is stored there as it began.
 func (j *job) wouldHide(c *claim) bool {
 	if c.segment.hash(c.slot) != unused {
@@ -423,7 +423,7 @@ func (c *claim) put() {
 	c.segment.put(t, c.slot, c.h, c)
 }
 
-// fits tells whether the claim's state can still be kept as it is after the operation.
+// fits reports whether the claim's state can still be kept as it is after the operation.
 func (c *claim) fits(op rule.Op, now rule.Micros) bool {
 	if _, packed := c.segment.(*packedSegment); !packed || op == rule.Peek || op == rule.Reset || op == rule.Renew {
 		return true

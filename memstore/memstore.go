@@ -35,8 +35,8 @@ type Options struct {
 	MaxKeys int
 	// RefuseWhenFull makes a decision about a new key an error, ErrFull, instead.
 	RefuseWhenFull bool
-	// MaxShapes is how many different shapes of limits (algorithm, window, segments, anchor) there may be; each takes at
-	// least 16 KB. A shape without a live key makes room for another. Those of limits that were given to Prepare do not
+	// MaxShapes is how many different shapes of limits (algorithm, window, segments, anchor, calendar, zone) there may be; each
+	// takes at least 16 KB. A shape without a live key makes room for another. Those of limits that were given to Prepare do not
 	// count, nor do those of a snapshot before they are asked for. 0 means 256; the most is 65,536.
 	MaxShapes int
 	// Now is the clock, in microseconds since the Unix epoch, for replaying recorded traffic and for tests. It must be safe

@@ -161,7 +161,7 @@ func setOf(h uint64, sets int) (set, home uint) {
 	return uint(uint64(uint32(h)) * uint64(sets) >> 32), uint(h>>32) & (setSlots - 4)
 }
 
-// canSplit tells whether the bound on keys leaves room for one more segment. With five slots for two keys, a set is
+// canSplit reports whether the bound on keys leaves room for one more segment. With five slots for two keys, a set is
 // hardly ever full before the store is.
 func (t *table) canSplit(depth uint8) bool {
 	return depth < maxDepth && t.store.slots.Load()+t.segmentSlots() <= int64(t.store.opts.MaxKeys)*5/2

@@ -41,7 +41,12 @@ func (b *batch) add(limits []*store.Limit, part *Part) {
 		charge := store.Charge{Limit: limit, Key: part.Key, Cost: cost}
 		switch limit.Rule().Algorithm {
 		case rule.InFlight:
-			if cost > 0 || op == rule.Take {
+			switch {
+			case op == rule.GiveBack: // as Limiter.Refund does
+				if slices.ContainsFunc(limits, isRate) {
+					charge.Cost = 0
+				}
+			case cost > 0 || op == rule.Take:
 				charge.Cost = 1
 			}
 		case rule.SlidingLog:

@@ -50,6 +50,9 @@ func (slotsError) Unwrap() error { return slidegate.ErrUnsupported }
 // isSlots reports whether a limit is an in-flight limit.
 func isSlots(limit *store.Limit) bool { return limit.Rule().Algorithm == rule.InFlight }
 
+// isRate reports whether a limit is not an in-flight limit.
+func isRate(limit *store.Limit) bool { return !isSlots(limit) }
+
 // checkSlots returns an error if an op takes slots of these rules that nobody releases.
 func (p *compiled) checkSlots(op rule.Op, r *rules, slots Slots) error {
 	switch {

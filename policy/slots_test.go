@@ -267,6 +267,25 @@ func TestSlotRefusal(t *testing.T) {
 	}
 }
 
+// A refund gives units back and leaves the slots to the requests that hold them, by whichever way it goes to the store.
+func TestRefundLeavesSlots(t *testing.T) {
+	units := append(slots(2), named("units", 100))
+	for name, p := range map[string]Policy{"alone": {Limits: units}, "beside a candidate": {Limits: units, Candidate: units}} {
+		s := newSet(t, newMemory(t), Options{}, p)
+		r := s.Begin()
+		r.Slots = SlotsHeld
+		r.Add(Part{Key: "ann", Cost: 70})
+		var v Verdict
+		r.Decide(t.Context(), rule.Take, &v)
+		var back Verdict
+		s.Ask(t.Context(), rule.GiveBack, &Part{Key: "ann", Cost: 30}, &back)
+		if a := back.Decision.Answers; back.Err != nil || len(a) != 2 || a[0].Remaining != 1 || a[1].Remaining != 60 {
+			t.Errorf("%s: got %+v, want 1 slot and 60 units left", name, back)
+		}
+		r.End()
+	}
+}
+
 // slowRelease is a store that releases nothing before it is told to.
 type slowRelease struct {
 	spy

@@ -38,11 +38,10 @@ func (l *Limit) cut(debt wide) wide {
 	return debt
 }
 
-func (l *Limit) lookBucket(s *State, now Micros) View {
-	v := View{Now: now, At: now}
+func (l *Limit) lookBucket(s *State, now Micros, v *View) {
 	switch ahead := s.Start - now; {
 	case s.Missing == legacyBucket:
-		v = l.lookLegacy(s, now)
+		l.lookLegacy(s, now, v)
 	case s.fullBucket():
 	case ahead > l.Window: // the clock had jumped ahead: what is missing stays, as of now
 		v.debt, v.until, v.Moved = l.debt(s), s.Until-ahead, true
@@ -55,20 +54,17 @@ func (l *Limit) lookBucket(s *State, now Micros) View {
 		}
 	}
 	v.Room = l.roomBucket(v.debt)
-	return v
 }
 
 // lookLegacy sees a state that tells only when the bucket is full. If that is farther away than a bucket can be overdrawn, the
 // clock had jumped ahead: a refusal must then write the state, for else its debt would be the deepest one again and again.
-func (l *Limit) lookLegacy(s *State, now Micros) View {
-	v := View{Now: now, At: now}
+func (l *Limit) lookLegacy(s *State, now Micros, v *View) {
 	if s.Start >= now {
 		// A rest beyond the quota was left by a larger one; either way it is less than a microsecond.
 		debt := product(l.Quota, s.Start-now).plus(wide{0, uint64(min(s.Rest, l.Quota-1))})
 		v.debt, v.until = l.cut(debt), s.Start+1
 		v.Moved = debt.above(v.debt)
 	}
-	return v
 }
 
 func (l *Limit) roomBucket(debt wide) int64 {

@@ -168,8 +168,8 @@ func midnight(year int, month time.Month, day int, in *time.Location) Micros {
 
 // lookCalendar places the state of a calendar's window at now. A state that starts later than the period does was written by a
 // program with other zone data: it counts, and its start stays, so that two such programs do not take turns in forgetting.
-func (l *Limit) lookCalendar(s *State, now Micros) View {
-	v := View{Now: now, At: now, start: s.Start}
+func (l *Limit) lookCalendar(s *State, now Micros, v *View) {
+	v.start = s.Start
 	start, _ := l.Bounds(now)
 	switch ahead := s.Start - now; {
 	case s.absentWindow() || s.Start < start:
@@ -179,6 +179,5 @@ func (l *Limit) lookCalendar(s *State, now Micros) View {
 	case ahead > 0: // an older moment than the state's own is taken as that
 		v.At = s.Start
 	}
-	v.Room = l.Quota - l.usedWindow(s, &v)
-	return v
+	v.Room = l.Quota - l.usedWindow(s, v)
 }

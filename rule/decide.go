@@ -19,7 +19,7 @@ type View struct {
 // Answer is what one limit says to one request. A Store returns one for each charge. It is small enough to be returned in
 // registers.
 type Answer struct {
-	// Allowed tells whether this limit admits. When another limit of the same request refused, nothing was charged.
+	// Allowed reports whether this limit admits. When another limit of the same request refused, nothing was charged.
 	Allowed bool
 	Flags   Flags
 	// Granted is how many units were charged by an admission or taken back by giving back. A settlement takes back Granted
@@ -82,16 +82,23 @@ type Item struct {
 }
 
 // Look sees s at now. It changes nothing.
-func (l *Limit) Look(s *State, now Micros) View {
+func (l *Limit) Look(s *State, now Micros) (v View) {
+	l.look(s, now, &v)
+	return v
+}
+
+// look fills v, which must be the zero value. In place, because a View is too large to be copied without need.
+func (l *Limit) look(s *State, now Micros, v *View) {
+	v.Now, v.At = now, now
 	switch l.Algorithm {
 	case SlidingLog:
-		return l.lookLog(s, now)
+		l.lookLog(s, now, v)
 	case TokenBucket:
-		return l.lookBucket(s, now)
+		l.lookBucket(s, now, v)
 	case InFlight:
-		return l.lookSlots(s, now)
+		l.lookSlots(s, now, v)
 	default:
-		return l.lookWindow(s, now)
+		l.lookWindow(s, now, v)
 	}
 }
 
@@ -171,9 +178,10 @@ func (l *Limit) Decide(s State, now Micros, cost int64) (State, Answer) {
 	return next, a
 }
 
-// TakeOne is the commonest request, Take with a single charge. It changes s in place and tells whether it did.
+// TakeOne is the commonest request, Take with a single charge. It changes s in place and reports whether it did.
 func (l *Limit) TakeOne(s *State, now Micros, cost int64) (a Answer, changed bool) {
-	v := l.Look(s, now)
+	var v View
+	l.look(s, now, &v)
 	if l.admits(&v, cost) {
 		if cost > 0 {
 			l.charge(s, &v, cost, 0)
@@ -237,8 +245,7 @@ func (l *Limit) giveBack(s *State, v *View, cost int64, at Micros, id ID) int64 
 // it does to several limits at once is here and nowhere else. No two items may share a state.
 func Decide(op Op, items []Item, now Micros, answers []Answer) {
 	for i := range items {
-		it := &items[i]
-		it.view, it.Changed = it.Limit.Look(it.State, now), false
+		items[i].look(now)
 	}
 	switch op {
 	case Take:
@@ -259,8 +266,14 @@ func Decide(op Op, items []Item, now Micros, answers []Answer) {
 	}
 }
 
-// admits reports whether the item's cost passes. A slot that its id holds already is no other one: a caller that did not hear
-// the answer can ask again also when it has taken the last one.
+// look begins a decision about the item.
+func (it *Item) look(now Micros) {
+	it.view, it.Changed = View{}, false
+	it.Limit.look(it.State, now, &it.view)
+}
+
+// admits reports whether the item's cost passes. A slot that its id holds already is not another one: a caller that did not
+// hear the answer can ask again even if it has taken the last one.
 func (it *Item) admits() bool {
 	if it.Limit.admits(&it.view, it.Cost) {
 		return true
@@ -326,10 +339,11 @@ func (it *Item) apply(op Op) Answer {
 	return it.answer(units, true)
 }
 
-// lookAgain sees the state after it changed. If writing moved it back, the answer must still tell.
+// lookAgain sees the state after it changed. If writing moved it back, the answer must still say so.
 func (it *Item) lookAgain(keepMoved bool) {
-	moved := it.view.Moved && keepMoved
-	it.view = it.Limit.Look(it.State, it.view.Now)
+	now, moved := it.view.Now, it.view.Moved && keepMoved
+	it.view = View{}
+	it.Limit.look(it.State, now, &it.view)
 	it.view.Moved = it.view.Moved || moved
 }
 

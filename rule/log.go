@@ -4,8 +4,7 @@ package rule
 // ago. When a charge must not be refused, or a refusal counts, the oldest units are overwritten: the state never grows.
 
 // lookLog counts the units that are still in the window.
-func (l *Limit) lookLog(s *State, now Micros) View {
-	v := View{Now: now, At: now}
+func (l *Limit) lookLog(s *State, now Micros, v *View) {
 	if !s.Log.empty() {
 		switch newest := s.Log.newest(); {
 		case newest > now+l.Window: // the clock had jumped ahead: the units stay, their times come back
@@ -16,7 +15,6 @@ func (l *Limit) lookLog(s *State, now Micros) View {
 	}
 	v.live = min(s.Log.liveAfter(v.At-l.Window+v.behind), l.Quota)
 	v.Room = l.Quota - v.live
-	return v
 }
 
 func (l *Limit) chargeLog(s *State, v *View, n int64) {

@@ -54,7 +54,7 @@ func DecideSettle(items []Item, memo *Memo, now Micros, answers []Answer) {
 	}
 	for i := range items {
 		it := &items[i]
-		it.view, it.Changed = it.Limit.Look(it.State, now), false
+		it.look(now)
 		var back int64
 		switch slot := it.Limit.Algorithm == InFlight; {
 		case memo.Known:

@@ -17,8 +17,7 @@ type Slot struct {
 }
 
 // lookSlots counts the slots that are still held.
-func (l *Limit) lookSlots(s *State, now Micros) View {
-	v := View{Now: now, At: now}
+func (l *Limit) lookSlots(s *State, now Micros, v *View) {
 	if n := len(s.Slots); n > 0 {
 		switch newest := s.Slots[n-1].Renewed; {
 		case newest > now+l.Window: // the clock had jumped ahead: the slots stay, their times come back
@@ -29,7 +28,6 @@ func (l *Limit) lookSlots(s *State, now Micros) View {
 	}
 	v.live = liveSlots(s.Slots, v.At-l.Window+v.behind)
 	v.Room = l.Quota - v.live
-	return v
 }
 
 // liveSlots returns how many slots were renewed after t.
@@ -127,7 +125,7 @@ func (l *Limit) coverSlots(s, other *State, now Micros) {
 
 func (l *Limit) liveSlotsAt(s *State, now Micros) []Slot {
 	own := State{Slots: slices.Clone(s.Slots)}
-	v := l.lookSlots(&own, now)
+	v := l.Look(&own, now)
 	l.writeSlots(&own, &v)
 	return own.Slots
 }

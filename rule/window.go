@@ -21,11 +21,12 @@ func (l *Limit) startAt(now Micros) Micros {
 
 // lookWindow places a state at now: where the current part starts, and by how many parts the counts have shifted.
 // It changes nothing, because a refusal must not.
-func (l *Limit) lookWindow(s *State, now Micros) View {
+func (l *Limit) lookWindow(s *State, now Micros, v *View) {
 	if l.Calendar != NoPeriod {
-		return l.lookCalendar(s, now)
+		l.lookCalendar(s, now, v)
+		return
 	}
-	v := View{Now: now, At: now, start: s.Start}
+	v.start = s.Start
 	ahead := s.Start - now
 	switch part := l.part(); {
 	case s.absentWindow():
@@ -42,8 +43,7 @@ func (l *Limit) lookWindow(s *State, now Micros) View {
 			v.start, v.shift = s.Start+passed*part, int(passed)
 		}
 	}
-	v.Room = l.Quota - l.usedWindow(s, &v)
-	return v
+	v.Room = l.Quota - l.usedWindow(s, v)
 }
 
 // usedWindow is what counts against the quota at v.
@@ -183,8 +183,7 @@ func (l *Limit) coverWindow(s, other *State, now Micros) {
 	if len(s.Counts) == 0 {
 		s.Start, s.Counts = Absent, make([]int64, l.Parts())
 	}
-	theirs := l.lookWindow(other, now)
-	ours := l.lookWindow(s, now)
+	theirs, ours := l.Look(other, now), l.Look(s, now)
 	ours.start = max(ours.start, theirs.start)
 	l.rollWindow(s, &ours)
 	for i := range s.Counts[theirs.shift:] {

@@ -11,8 +11,9 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// ErrUnsupported is wrapped by errors that report something the store cannot do for this request or this limit.
-var ErrUnsupported = errors.New("not supported by this store")
+// ErrUnsupported is wrapped by errors that report something that the store, or the operation, cannot do for this request or this
+// limit.
+var ErrUnsupported = errors.New("not supported")
 
 // Store is where state lives and where a decision is made atomically. Limiters, layers and servers all talk to this
 // interface; run storetest.Run against an implementation. A Store is safe for concurrent use.

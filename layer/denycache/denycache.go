@@ -122,7 +122,7 @@ func (s *Store) clock() time.Duration {
 	return time.Since(s.base)
 }
 
-// rememberable tells whether a refusal of this request may be remembered, and so whether it is worth looking for one.
+// rememberable reports whether a refusal of this request may be remembered, and so whether it is worth looking for one.
 // Where a limit counts refusals the store has to hear of each of them.
 func (s *Store) rememberable(op rule.Op, group string, charges []store.Charge) bool {
 	if op != rule.Take && op != rule.Peek || len(charges) == 0 || len(charges) > maxCharges {
@@ -152,7 +152,7 @@ func (s *Store) lastsIn(limit *store.Limit) bool {
 	}
 }
 
-// lowers tells whether an operation can make a refusal untrue that was remembered of the same address. Besides those that
+// lowers reports whether an operation can make a refusal untrue that was remembered of the same address. Besides those that
 // are there to do so, these are writes to a log beyond its quota: they cut it to the quota of the limit they come with,
 // and a refusal by another limit of the same address, one with a larger quota, may have counted what is cut off.
 func lowers(op rule.Op, limit *rule.Limit) bool {

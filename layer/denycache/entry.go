@@ -81,7 +81,7 @@ func (e *entry) left(now time.Duration) time.Duration {
 	return e.last - since
 }
 
-// same tells whether a request has the same charges as the one that was refused, costs aside: the same addresses, and
+// same reports whether a request has the same charges as the one that was refused, costs aside: the same addresses, and
 // the same limits in all they have, for a key that changes plans has the same address under another quota.
 func (e *entry) same(group string, charges []store.Charge) bool {
 	if len(charges) != len(e.charges) || group != e.group {
@@ -100,7 +100,7 @@ func sameLimit(a, b *store.Limit) bool {
 	return a.Prefix() == b.Prefix() && *a.Rule() == *b.Rule()
 }
 
-// refuses tells whether the same charges at these costs get the same answers: who was refused is refused the same cost or
+// refuses reports whether the same charges at these costs get the same answers: who was refused is refused the same cost or
 // more, who was admitted is still admitted what then remained.
 func (e *entry) refuses(charges []store.Charge) bool {
 	for i := range charges {

@@ -159,7 +159,7 @@ func quiet(b *bucket, turn uint64) *bucket {
 	return b
 }
 
-// mayHold tells whether there is anything of this hash.
+// mayHold reports whether there is anything of this hash.
 func (b *bucket) mayHold(hash uint64) bool {
 	for i := range b.hashes {
 		if b.hashes[i].Load() == hash {

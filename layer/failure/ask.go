@@ -159,7 +159,7 @@ func (s *Store) sort(ctx context.Context, batch []store.Request, first error) (a
 	return answered, why
 }
 
-// cached tells whether an answer came from a cache, and so says nothing about the store.
+// cached reports whether an answer came from a cache, and so says nothing about the store.
 func cached(answers []rule.Answer) bool {
 	return len(answers) > 0 && answers[0].Flags.Cached()
 }
@@ -176,7 +176,7 @@ func (s *Store) failure(ctx context.Context, err error) error {
 	return &unavailable{cause: err}
 }
 
-// over tells whether the caller's own time has ended. A store may see that on its own clock before the context does.
+// over reports whether the caller's own time has ended. A store may see that on its own clock before the context does.
 func over(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return true

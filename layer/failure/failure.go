@@ -139,7 +139,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
-// needsMore tells whether there is anything to be done besides asking the store.
+// needsMore reports whether there is anything to be done besides asking the store.
 func (s *Store) needsMore(batch []store.Request) bool {
 	for i := range batch {
 		switch batch[i].Op {

@@ -39,7 +39,7 @@ func (s *Store) instead(ctx context.Context, r *store.Request, why *unavailable)
 	return nil
 }
 
-// canDecide tells whether the policy may answer: any question, but for other things only if they are done where they
+// canDecide reports whether the policy may answer: any question, but for other things only if they are done where they
 // belong.
 func (s *Store) canDecide(r *store.Request) bool {
 	switch r.Op {
@@ -135,7 +135,7 @@ func (s *Store) refuseAll(r *store.Request) {
 	}
 }
 
-// possible tells whether a limit that nobody has used admits a charge.
+// possible reports whether a limit that nobody has used admits a charge.
 func possible(op rule.Op, c *store.Charge) bool {
 	return op == rule.TakeUpTo || c.Cost <= c.Limit.Rule().Capacity()
 }

@@ -187,7 +187,7 @@ type lane struct {
 	left  int64 // how many calls until one is timed
 }
 
-// due tells whether this call is to be timed.
+// due reports whether this call is to be timed.
 func (s *Store) due(ctx context.Context, l *lane) bool {
 	if l.left--; l.left > 0 {
 		return false

@@ -71,13 +71,19 @@ func TestFields(t *testing.T) {
 		for i := range limits {
 			a := rule.Answer{
 				Allowed: rapid.Bool().Draw(t, "allowed"), Remaining: rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 1<<53-1)).Draw(t, "remaining"),
-				RetryAfter: micros(t, "retry"), ResetAfter: micros(t, "reset"),
+				ResetAfter: micros(t, "reset"),
+			}
+			switch after := micros(t, "after"); {
+			case !a.Allowed:
+				a.RetryAfter = after
+			case a.Remaining == 0:
+				a.NextAfter = after
 			}
 			item := httpsfv.NewItem(policies[i].(httpsfv.Item).Value)
 			item.Params.Add("r", min(a.Remaining, 999_999_999_999_999))
 			wait, known := a.ResetAfter, true
-			if !a.Allowed || a.Remaining == 0 && limits[i].Quota > 1 { // of a quota of 1, all comes back with the next unit
-				wait, known = a.RetryAfter, !a.Allowed || a.RetryAfter > 0
+			if !a.Allowed || a.Remaining == 0 {
+				wait, known = a.After(), !a.Allowed || a.NextAfter > 0
 			}
 			if known && wait < 1<<53+1 {
 				item.Params.Add("t", int64((wait+1e6-1)/1e6))
@@ -86,7 +92,7 @@ func TestFields(t *testing.T) {
 		}
 		if len(limits) == 1 {
 			a := d.Answers[0]
-			d = slidegate.Decision{Allowed: a.Allowed, Remaining: a.Remaining, RetryAfter: duration(a.RetryAfter), ResetAfter: duration(a.ResetAfter)}
+			d = slidegate.Decision{Allowed: a.Allowed, Remaining: a.Remaining, RetryAfter: duration(a.RetryAfter), ResetAfter: duration(a.ResetAfter), NextAfter: duration(a.NextAfter)}
 		}
 		h := http.Header{}
 		httplimit.HeadersIETF.Write(h, new(httplimit.HeaderItems).Append(nil, limits), &d)

@@ -144,7 +144,7 @@ func checkDecision(t tb, line string, want *verdict) {
 	deciding := want.answers[0]
 	for _, a := range want.answers {
 		switch {
-		case want.allowed && a.Remaining < deciding.Remaining:
+		case want.allowed && (a.Remaining < deciding.Remaining || a.Remaining == deciding.Remaining && a.NextAfter > deciding.NextAfter):
 			deciding = a
 		case !want.allowed && !a.Allowed && (deciding.Allowed || a.RetryAfter > deciding.RetryAfter):
 			deciding = a

@@ -194,7 +194,7 @@ func TestBrowserControls(t *testing.T) {
 		t.Errorf("after the theme was changed the chart is %v, want what was hidden hidden, what was zoomed zoomed, and the dark colour", drawn)
 	}
 	tip := eval[string](b, `slidegateCharts.sweep.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 7}), document.querySelector("#sweep .tip").innerText`)
-	if !strings.Contains(tip, "100 requests per 1m") || !strings.Contains(tip, "23,572 (15.2 %)") {
+	if !strings.Contains(tip, "100 requests per 1m") || !strings.Contains(tip, "24,489 (15.8 %)") {
 		t.Errorf("the tooltip of quota 100 says %q", tip)
 	}
 	b.settle()

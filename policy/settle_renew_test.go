@@ -1,0 +1,59 @@
+package policy
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// stalled is a store whose first renewal waits until it is let go.
+type stalled struct {
+	store.Store
+	entered, letGo chan bool
+}
+
+func (s *stalled) Apply(ctx context.Context, batch []store.Request) error {
+	if slices.ContainsFunc(batch, func(r store.Request) bool { return r.Op == rule.Renew }) {
+		select {
+		case s.entered <- true:
+			<-s.letGo
+		default:
+		}
+	}
+	return s.Store.Apply(ctx, batch)
+}
+
+// Units are settled before or after a renewal of the slots, never in the middle of one: the work of a request may go on after its
+// handler has returned.
+func TestSettleDuringARenewal(t *testing.T) {
+	on := &stalled{newMemory(t), make(chan bool), make(chan bool)}
+	s := newSet(t, on, Options{}, Policy{Name: "p", Limits: []slidegate.Limit{slidegate.Slots(2, 300*time.Millisecond), named("units", 100)}})
+	r := s.Begin()
+	r.Slots = SlotsHeld
+	r.Add(Part{Key: "ann", Cost: 70, Hold: true})
+	var v Verdict
+	r.Decide(t.Context(), rule.Take, &v)
+	r.Keep(t.Context(), nil)
+	<-on.entered
+	settled := make(chan error, 1)
+	go func() { settled <- r.Settle(t.Context(), always(30)) }()
+	select {
+	case <-settled:
+		t.Fatal("the units were settled in the middle of a renewal, by the batch that it uses")
+	case <-time.After(20 * time.Millisecond):
+	}
+	on.letGo <- true
+	if err := <-settled; err != nil {
+		t.Fatal(err)
+	}
+	r.Finish(t.Context(), nil, func(err error) { t.Error(err) })
+	d, err := s.Limiter(0).Peek(t.Context(), "ann")
+	if err != nil || d.Answers[0].Remaining != 2 || d.Answers[1].Remaining != 70 {
+		t.Errorf("got %+v, %v; want 2 slots and 70 units left", d.Answers, err)
+	}
+}
