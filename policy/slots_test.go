@@ -288,7 +288,7 @@ func TestRefundLeavesSlots(t *testing.T) {
 
 // slowRelease is a store that releases nothing before it is told to.
 type slowRelease struct {
-	spy
+	distant
 	release chan struct{}
 }
 
@@ -296,13 +296,13 @@ func (s *slowRelease) Apply(ctx context.Context, batch []store.Request) error {
 	if batch[0].Op == rule.Settle {
 		<-s.release
 	}
-	return s.spy.Apply(ctx, batch)
+	return s.Store.Apply(ctx, batch)
 }
 
 // Drain waits for requests that began before a reload, and a client that comes back after it waits for its own slot.
 func TestDrainAfterReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := &slowRelease{spy: spy{Store: newMemory(t), trips: 1}, release: make(chan struct{})}
+		slow := &slowRelease{distant: distant{newMemory(t)}, release: make(chan struct{})}
 		policies := []Policy{{Name: "p", Limits: slots(1)}}
 		begin := func(s *Set) (*Request, Verdict) {
 			r := s.Begin()
