@@ -1,10 +1,6 @@
 package slidegate_test
 
 import (
-	"flag"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -78,71 +74,4 @@ func TestBurstWaitsNoLongerThanTheWindow(t *testing.T) {
 			t.Errorf("at second %d: the sixth of five at once: %+v, want a refusal for at most a minute", start, d)
 		}
 	}
-}
-
-var update = flag.Bool("update", false, "write the table that was measured into the documentation")
-
-// The table stands in the documentation between these two lines.
-const (
-	guarantees  = "docs/guarantees.md"
-	sharesBegin = "<!-- The shares are written by: go test -run TestDocumentedShares -update . -->\n"
-	sharesEnd   = "<!-- The shares end here. -->\n"
-)
-
-// TestDocumentedShares holds the documentation to what obedient clients get.
-func TestDocumentedShares(t *testing.T) {
-	text, err := os.ReadFile(guarantees)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, foundBegin := strings.Cut(string(text), sharesBegin)
-	documented, after, foundEnd := strings.Cut(rest, sharesEnd)
-	if !foundBegin || !foundEnd {
-		t.Fatalf("%s: the lines are missing that the shares stand between", guarantees)
-	}
-	table := sharesTable(t)
-	if documented == table {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s: the table differs from what is measured; go test -run TestDocumentedShares -update . writes it:\n%s", guarantees, table)
-	}
-	if err := os.WriteFile(guarantees, []byte(before+sharesBegin+table+sharesEnd+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func sharesTable(t testing.TB) string {
-	quotas := []int64{1, 2, 5, 10, 50, 100, 1000}
-	var b strings.Builder
-	b.WriteString("| limit | quota")
-	for i, quota := range quotas {
-		if i > 0 {
-			b.WriteString(" |")
-		}
-		fmt.Fprintf(&b, " %d", quota)
-	}
-	b.WriteString(" |\n|---" + strings.Repeat("|---", len(quotas)) + "|\n")
-	for _, row := range []struct{ name, choices string }{
-		{"the default", ""},
-		{"`sliding-log`", " sliding-log"},
-		{"`sliding-window`, `up`, 1 segment", " sliding-window"},
-		{"`sliding-window`, `up`, 6 segments", " segments=6"},
-		{"`sliding-window`, `up`, 60 segments", " segments=60"},
-		{"`sliding-window`, `down`, 1 segment", " overlap=down"},
-		{"`sliding-window`, `down`, 6 segments", " overlap=down segments=6"},
-		{"`sliding-window`, `whole`, 1 segment", " overlap=whole"},
-		{"`sliding-window`, `whole`, 6 segments", " overlap=whole segments=6"},
-		{"`sliding-window`, `whole`, 60 segments", " overlap=whole segments=60"},
-		{"`fixed-window`", " fixed-window"},
-		{"`token-bucket`", " token-bucket"},
-	} {
-		fmt.Fprintf(&b, "| %s", row.name)
-		for _, quota := range quotas {
-			limit := slidegate.MustParseLimit(fmt.Sprintf("%d/1m%s", quota, row.choices))
-			fmt.Fprintf(&b, " | %.2f", leastShare(t, limit))
-		}
-		b.WriteString(" |\n")
-	}
-	return b.String()
 }
