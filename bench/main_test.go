@@ -65,7 +65,7 @@ func TestScenarios(t *testing.T) {
 					needPG(t)
 				}
 				var out, progress bytes.Buffer
-				args := []string{"-quick", "-rounds", "1", "-keys", "2000", "-callers", "1,16", "-scenario", scenario, "-format", format}
+				args := []string{"-quick", "-rounds", "1", "-keys", "2000", "-callers", "16", "-scenario", scenario, "-format", format}
 				if status := Main(args, &out, &progress); status != 0 {
 					t.Fatalf("exit status %d\n%s\n%s", status, progress.String(), out.String())
 				}
