@@ -15,14 +15,14 @@ unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is
 
 # "work" is every package of every module in go.work. What builds on Envoy's packages takes minutes to look through, and to
 # compile for the race detector, where nothing is cached: make lint-all and make race have it. The race detector is for what
-# shares memory between goroutines in earnest, in a shorter form; make race has all.
+# shares memory between goroutines in earnest; make race has all.
 ALL = $$($(GO) list work | grep -v /slidegate/bench)
 HEAVY := /(cmd/slidegate|server|server/envoy|e2e/[a-z]*)$$
-SHARES := /slidegate$$|/slidegate/(memstore|policy|httplimit|grpclimit|pgstore)$$|/slidegate/(layer|redisstore)(/|$$)|/server/(gate|resp)$$
+SHARES := /slidegate$$|/slidegate/(memstore|policy|httplimit|grpclimit|pgstore)$$|/slidegate/(layer/(coalesce|failure)|redisstore)(/|$$)
 TEST := $(GO) test -vet=off -timeout 8m # make lint has vetted
 
 test: deps ## all tests, with the race detector where memory is shared; INSTALL=no installs nothing
-	$(TEST) -race -short $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
+	$(TEST) -race $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
 	$(TEST) $$($(GO) list work | grep -v /slidegate/bench | grep -vE '$(SHARES)') $$($(GO) list work | grep -E '$(HEAVY)')
 	$(TEST) ./memstore # once more: the race detector leaves it too little time
 	$(TEST) -run Alloc $$($(GO) list work | grep -E '/layer/|/(policy|httplimit|grpclimit)$$|/server/(gate|jsonapi|resp)$$') # it changes what is allocated
