@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak postgres-versions bench-replay replay-big screenshots fuzz guarantees model cover
+.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service history soak ports postgres-versions bench-replay replay-big screenshots fuzz guarantees model cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,7 +91,6 @@ history: deps ## a minute each of Redis and PostgreSQL with kills and cuts, chec
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
 
-.PHONY: ports
 ports: deps ## 100,000 random decisions and more each on Redis and PostgreSQL, compared with the rule; some minutes
 	$(GO) test ./test/redisstore ./test/pgstore -run 'ScriptIsTheRule|FunctionsAreTheRule' -v -count 1 -timeout 30m -args -rapid.checks=500
 

@@ -34,7 +34,7 @@ func Example_slots() {
 	}
 	fmt.Println("still held:", renewed.Allowed)
 
-	for range 2 { // whoever did not hear the answer may release it again
+	for range 2 { // a caller that did not get the answer may release it again
 		if _, err := limiter.Release(ctx, held[0]); err != nil {
 			log.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func share(t testing.TB, limit slidegate.Limit, begin rule.Micros) float64 {
 	}
 }
 
-// Whoever obeys RetryAfter gets what the limit says, however small the quota is.
+// A client that obeys RetryAfter gets the whole quota, however small it is.
 func TestObedientClientGetsTheQuota(t *testing.T) {
 	for _, text := range []string{"1/1s", "2/1s", "5/1s", "1/1m", "3/1m", "60/1m", "100/1m", "600/1m"} {
 		if share := leastShare(t, slidegate.MustParseLimit(text)); share < 0.99 {

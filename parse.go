@@ -124,7 +124,7 @@ func (l *limitText) finish() error {
 	case slots && l.window != "":
 		return parseError("window: an in-flight limit has a time to live in its place; write %d in-flight ttl=%s", l.Quota, l.window)
 	case slots && !l.ttl:
-		return parseError("ttl: missing; it is how long a slot stays held that nobody renews; write %d in-flight ttl=30s", l.Quota)
+		return parseError("ttl: missing; it is how long a slot stays held unless it is renewed; write %d in-flight ttl=30s", l.Quota)
 	case l.ttl && !slots:
 		return parseError("ttl: applies to in-flight limits only; leave it out, or write %d in-flight ttl=%s",
 			l.Quota, windowText(l.Window))

@@ -68,7 +68,7 @@ func TestReservationVersions(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"version":1,`+unnamed), &r); err != nil || r.Charges[0].Limit.Algorithm != slidegate.SlidingWindow {
 		t.Errorf("read %+v, %v", r, err)
 	}
-	// The same holds without JSON, for whoever keeps the parts of a reservation in columns of a table.
+	// The same holds without JSON, for a program that keeps the parts of a reservation in columns of a table.
 	by := slidegate.Reservation{ID: "y", Charges: []slidegate.ReservedCharge{{Limit: slidegate.PerMinute(10), Key: []byte("k"), Cost: 4, At: 1}}}
 	asked := &recorder{Store: newReference()}
 	for version, want := range map[int]slidegate.Algorithm{0: slidegate.SlidingWindow, 2: slidegate.SlidingLog} {

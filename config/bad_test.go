@@ -174,11 +174,11 @@ var badFiles = []struct{ name, text, want string }{
       - {quota: 20000, algorithm: in-flight, ttl: 1m}
       - {quota: 5, algorithm: in-flight, ttl: 1m, count_denied: true}
 `, `
-4:9: invalid limit: ttl: missing; it is how long a slot stays held that nobody renews; write 50 in-flight ttl=30s (in "50 in-flight")
+4:9: invalid limit: ttl: missing; it is how long a slot stays held unless it is renewed; write 50 in-flight ttl=30s (in "50 in-flight")
 5:21: ttl: applies to in-flight only; add algorithm: in-flight, or write window: instead
-6:9: the limit has no ttl; add ttl: 30s, say: how long a slot is held that nobody renews
-7:43: window: an in-flight limit has none; write ttl: and how long a slot is held that nobody renews
-8:43: calendar: an in-flight limit has none; write ttl: and how long a slot is held that nobody renews
+6:9: the limit has no ttl; add ttl: 30s, say: how long a slot is held unless it is renewed
+7:43: window: an in-flight limit has none; write ttl: and how long a slot is held unless it is renewed
+8:43: calendar: an in-flight limit has none; write ttl: and how long a slot is held unless it is renewed
 9:48: ttl: "30" has no unit; write a length of time such as 30s, 1m, 24h or 7d
 10:48: invalid limit: ttl: must be 1ms to 5 years (43920h), not 1us
 11:9: invalid limit: quota: an in-flight limit keeps every slot and takes at most 10000, not 20000

@@ -96,11 +96,11 @@ func (r *reader) limitPeriod(at yamlfile.Position, limit *slidegate.Limit, given
 	case hasTTL && !inFlight:
 		r.Problems.Addf(ttl.At, "ttl: applies to in-flight only; add algorithm: in-flight, or write window: instead")
 	case inFlight && hasWindow:
-		r.Problems.Addf(window.At, "window: an in-flight limit has none; write ttl: and how long a slot is held that nobody renews")
+		r.Problems.Addf(window.At, "window: an in-flight limit has none; write ttl: and how long a slot is held unless it is renewed")
 	case inFlight && hasCalendar:
-		r.Problems.Addf(calendar.At, "calendar: an in-flight limit has none; write ttl: and how long a slot is held that nobody renews")
+		r.Problems.Addf(calendar.At, "calendar: an in-flight limit has none; write ttl: and how long a slot is held unless it is renewed")
 	case inFlight && !hasTTL:
-		r.Problems.Addf(at, "the limit has no ttl; add ttl: 30s, say: how long a slot is held that nobody renews")
+		r.Problems.Addf(at, "the limit has no ttl; add ttl: 30s, say: how long a slot is held unless it is renewed")
 	case hasCalendar && hasWindow:
 		r.Problems.Addf(window.At, "window: stands in place of calendar; leave out one of them")
 	case !hasCalendar && !hasWindow && !hasTTL:

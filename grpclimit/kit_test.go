@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -122,6 +124,14 @@ func newLimiter(t testing.TB, c *storetest.Clock, limits ...string) *slidegate.L
 		t.Fatal(err)
 	}
 	return limiterOn(t, store, limits)
+}
+
+// pass lets time pass in a bubble of synctest, until all that is due has been done. Elsewhere it panics: no test waits for a real
+// clock.
+func pass(d time.Duration) {
+	synctest.Wait()
+	<-time.After(d)
+	synctest.Wait()
 }
 
 func limiterOn(t testing.TB, on store.Store, limits []string) *slidegate.Limiter {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,10 +49,16 @@ func (a away) Apply(ctx context.Context, batch []store.Request) error {
 	return a.Store.Apply(ctx, batch)
 }
 
+// slotted are interceptors with in-flight limits, and their store.
+type slotted struct {
+	*grpclimit.Interceptors
+	releasing
+}
+
 // newSlots returns interceptors under which n calls run at once, in a store in process and in one that is away.
-func newSlots(t *testing.T, n int64) map[string]*grpclimit.Interceptors {
+func newSlots(t *testing.T, n int64) map[string]slotted {
 	t.Helper()
-	both := map[string]*grpclimit.Interceptors{}
+	both := map[string]slotted{}
 	for _, name := range []string{"in process", "away"} {
 		memory, err := memstore.New(memstore.Options{})
 		if err != nil {
@@ -61,13 +68,14 @@ func newSlots(t *testing.T, n int64) map[string]*grpclimit.Interceptors {
 		if name == "away" {
 			on = away{Store: memory}
 		}
-		limits, err := grpclimit.New(limiterOn(t, on, nil), grpclimit.Options{Policies: []grpclimit.Policy{{
+		watched := newReleasing(on)
+		limits, err := grpclimit.New(limiterOn(t, watched, nil), grpclimit.Options{Policies: []grpclimit.Policy{{
 			Name: "slots", Key: grpclimit.Global(), Limits: []slidegate.Limit{slidegate.Slots(n, time.Minute)},
 		}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		both[name] = limits
+		both[name] = slotted{limits, watched}
 	}
 	return both
 }
@@ -92,11 +100,33 @@ func wantSlots(t *testing.T, what string, limits *grpclimit.Interceptors, want i
 	}
 }
 
-// waitFor waits for what gRPC does on goroutines of its own.
-func waitFor(t *testing.T, what string, is func() bool) {
+// releasing is a store that reports each settlement, so that tests can wait for those that gRPC makes on goroutines of its own.
+type releasing struct {
+	store.Store
+	released chan struct{} // holds at most one report, which says that there may have been more
+}
+
+func newReleasing(on store.Store) releasing { return releasing{on, make(chan struct{}, 1)} }
+
+func (r releasing) Apply(ctx context.Context, batch []store.Request) error {
+	err := r.Store.Apply(ctx, batch)
+	if slices.ContainsFunc(batch, func(one store.Request) bool { return one.Op == rule.Settle }) {
+		select {
+		case r.released <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// await waits until the settlements have made something so.
+func (r releasing) await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	tooLong := time.After(10 * time.Second)
+	for !is() {
+		select {
+		case <-r.released:
+		case <-tooLong:
 			t.Fatalf("after ten seconds it is still not so: %s", what)
 		}
 	}
@@ -126,14 +156,14 @@ func TestAtMostSoManyCallsAtOnce(t *testing.T) {
 				t.Fatalf("%s: got %v while all slots are held, want %v", name, code, codes.ResourceExhausted)
 			}
 		}
-		wantSlots(t, name, limits, 0)
+		wantSlots(t, name, limits.Interceptors, 0)
 		close(release)
 		for range most {
 			if code := <-results; code != codes.OK {
 				t.Errorf("%s: a call that held a slot got %v, want OK", name, code)
 			}
 		}
-		waitFor(t, name+": all slots are free", func() bool { return freeSlots(t, limits) == most })
+		limits.await(t, name+": all slots are free", func() bool { return freeSlots(t, limits.Interceptors) == most })
 	}
 }
 
@@ -172,7 +202,7 @@ func TestNoSlotIsLeftBehind(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		waitFor(t, name+": all slots are free", func() bool { return freeSlots(t, limits) == workers })
+		limits.await(t, name+": all slots are free", func() bool { return freeSlots(t, limits.Interceptors) == workers })
 	}
 }
 
@@ -218,15 +248,15 @@ func TestLongStreamsKeepTheirSlot(t *testing.T) {
 	}
 	var renewals atomic.Int64
 	enough := make(chan struct{})
-	limiter := limiterOn(t, away{memory, func(r *store.Request) {
+	watched := newReleasing(away{memory, func(r *store.Request) {
 		if r.Op == rule.Renew {
 			if clock.Advance(rule.Micros(ttl.Microseconds()) / 3); renewals.Add(1) == 30 {
 				close(enough)
 			}
 		}
-	}}, nil)
+	}})
 	seen := new(events)
-	limits, err := grpclimit.New(limiter, grpclimit.Options{OnDecision: seen.add, Policies: []grpclimit.Policy{{
+	limits, err := grpclimit.New(limiterOn(t, watched, nil), grpclimit.Options{OnDecision: seen.add, Policies: []grpclimit.Policy{{
 		Name: "slots", Key: grpclimit.Global(), Limits: []slidegate.Limit{slidegate.Slots(1, ttl)},
 	}}})
 	if err != nil {
@@ -244,7 +274,7 @@ func TestLongStreamsKeepTheirSlot(t *testing.T) {
 	for err == nil {
 		err = stream.RecvMsg(new(wrapperspb.StringValue))
 	}
-	waitFor(t, "the slot of the stream is free", func() bool { return freeSlots(t, limits) == 1 })
+	watched.await(t, "the slot of the stream is free", func() bool { return freeSlots(t, limits) == 1 })
 	for _, e := range seen.take() {
 		if e.Err != nil {
 			t.Errorf("the event %+v, want no error", e)
@@ -265,7 +295,7 @@ func TestLostSlotOfACall(t *testing.T) {
 		}
 		_, _ = limits.Unary()(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: say}, func(context.Context, any) (any, error) {
 			clock.Advance(2 * 60 * 1e6)
-			time.Sleep(30 * time.Second)
+			pass(30 * time.Second)
 			return nil, nil
 		})
 		got := seen.take()
@@ -301,7 +331,8 @@ func TestSlotsOfPlansAndMessages(t *testing.T) {
 
 // A client holds a slot while a call lasts: until its answer, until a stream has ended, and until it leaves one.
 func TestClientSlots(t *testing.T) {
-	limiter := newLimiter(t, nil, "1 in-flight ttl=1m")
+	watched := newReleasing(memstore.NewDefault())
+	limiter := limiterOn(t, watched, []string{"1 in-flight ttl=1m"})
 	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Key: grpclimit.Global()})
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +365,7 @@ func TestClientSlots(t *testing.T) {
 		}
 		free("another stream is open", 0)
 		cancel()
-		waitFor(t, "the slot of a stream that was left is free", func() bool {
+		watched.await(t, "the slot of a stream that was left is free", func() bool {
 			d, err := limiter.Peek(t.Context(), "")
 			return err == nil && d.Remaining == 1
 		})
@@ -345,18 +376,22 @@ func TestClientSlots(t *testing.T) {
 func TestClientWaitsForSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, grpclimit.ClientOptions{Wait: true, Key: grpclimit.Global()}, "1 in-flight ttl=1h")
-		invoke := func(lasts time.Duration) error {
+		invoke := func(call func()) error {
 			return client.Unary()(t.Context(), say, nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
-				time.Sleep(lasts)
+				call()
 				return nil
 			})
 		}
-		begun := time.Now()
-		go func() { _ = invoke(time.Second) }()
+		end, ended := make(chan bool), make(chan error)
+		go func() { _ = invoke(func() { <-end }) }()
 		synctest.Wait()
-		wantCode(t, "the second call", invoke(0), codes.OK)
-		if took := time.Since(begun); took < time.Second || took > 1100*time.Millisecond {
-			t.Errorf("the second call was made after %v, want a second and a little", took)
+		go func() { ended <- invoke(func() {}) }()
+		pass(time.Second)
+		released := time.Now()
+		close(end)
+		wantCode(t, "the second call", <-ended, codes.OK)
+		if took := time.Since(released); took > 100*time.Millisecond {
+			t.Errorf("the second call was made %v after the slot was released, want a little", took)
 		}
 	})
 }
@@ -374,7 +409,8 @@ func (s *leftStream) RecvMsg(any) error {
 
 // A client that leaves a stream while it receives a message keeps no slot, nor does one whose stream could not be opened.
 func TestClientLeavesWhileItReceives(t *testing.T) {
-	limiter := newLimiter(t, nil, "1 in-flight ttl=1m")
+	watched := newReleasing(memstore.NewDefault())
+	limiter := limiterOn(t, watched, []string{"1 in-flight ttl=1m"})
 	client, err := grpclimit.NewClient(limiter, grpclimit.ClientOptions{Key: grpclimit.Global()})
 	if err != nil {
 		t.Fatal(err)
@@ -422,7 +458,7 @@ func TestSlotWhenOnDecisionPanics(t *testing.T) {
 			defer func() { _ = recover() }()
 			_ = direct(t.Context(), limits)
 		}()
-		time.Sleep(4 * time.Second)
+		pass(4 * time.Second)
 		if d, err := limiter.Peek(t.Context(), ""); err != nil || d.Remaining != 1 {
 			t.Errorf("%d slots are free after the time to live (%v), want 1", d.Remaining, err)
 		}

@@ -42,10 +42,10 @@ func (c *heldConn) Close() error {
 	return c.Conn.Close()
 }
 
-// halfCloser is what connections of TCP and TLS have besides a net.Conn.
+// halfCloser is implemented by TCP and TLS connections.
 type halfCloser interface{ CloseWrite() error }
 
-// tcpConn is what connections of TCP have besides a net.Conn: files are sent and connections are joined without a copy.
+// tcpConn is implemented by TCP connections, which send files and join connections without a copy.
 type tcpConn interface {
 	halfCloser
 	CloseRead() error

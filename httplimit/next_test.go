@@ -87,7 +87,7 @@ func TestNextInHeaders(t *testing.T) {
 	}
 }
 
-// No request asks the store twice, whoever is told: the answer says when the next unit is free.
+// No request asks the store twice, whatever headers it writes: the answer says when the next unit is free.
 func TestStoreIsAskedOnce(t *testing.T) {
 	for _, headers := range []Headers{HeadersIETF, HeadersX, HeadersNone} {
 		for _, policies := range [][]Policy{nil, {{Name: "a", Match: "/"}, {Name: "b", Limits: []slidegate.Limit{slidegate.MustParseLimit("2/1h token-bucket")}}}} {

@@ -87,7 +87,7 @@ func TestLongRequestsKeepTheirSlot(t *testing.T) {
 		r := newRunning(t, 0, done)
 		r.begin()
 		for range 100 {
-			time.Sleep(ttl / 10)
+			testkit.Pass(ttl / 10)
 			if w := r.from("192.0.2.1"); w.Code != 429 || w.Header().Get("Retry-After") == "" {
 				t.Fatalf("status %d with %v beside a request that holds the only slot, want 429 with a Retry-After", w.Code, w.Header())
 			}
@@ -99,7 +99,7 @@ func TestLongRequestsKeepTheirSlot(t *testing.T) {
 		done <- true
 		synctest.Wait()
 		r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200, 200)
-		time.Sleep(10 * ttl)
+		testkit.Pass(10 * ttl)
 		if got := r.count(rule.Renew); got != 30 {
 			t.Errorf("%d renewals after the request has ended, want no more than 30", got)
 		}
@@ -114,9 +114,9 @@ func TestRenewalsAreTriedAgain(t *testing.T) {
 		r.begin()
 		for range 5 {
 			r.fail(rule.Renew, errBroken)
-			time.Sleep(ttl - 400*time.Millisecond) // since the slot was taken or renewed
+			testkit.Pass(ttl - 400*time.Millisecond) // since the slot was taken or renewed
 			r.fail(rule.Renew, nil)
-			time.Sleep(150 * time.Millisecond) // a twelfth of the time to live lies between two tries
+			testkit.Pass(150 * time.Millisecond) // a twelfth of the time to live lies between two tries
 			synctest.Wait()
 			if w := r.from("192.0.2.1"); w.Code != 429 {
 				t.Fatalf("status %d, want 429: the slot is still held", w.Code)
@@ -147,10 +147,10 @@ func TestLostSlots(t *testing.T) {
 		r := newRunning(t, 0, done)
 		r.begin()
 		r.fail(rule.Renew, errBroken)
-		time.Sleep(2 * ttl)
+		testkit.Pass(2 * ttl)
 		r.begin() // another one takes the slot
 		r.fail(rule.Renew, nil)
-		time.Sleep(2 * ttl)
+		testkit.Pass(2 * ttl)
 		lost := r.lostSlots()
 		if len(lost) != 1 || lost[0].Decision.Allowed || lost[0].Policy != "" || len(lost[0].Limits) != 1 || lost[0].Limits[0].Name != "slots" {
 			t.Errorf("the events are %+v, want one of a slot that was lost", lost)
@@ -163,9 +163,9 @@ func TestLostSlots(t *testing.T) {
 		r.seen()
 		r.begin()
 		r.fail(rule.Renew, errBroken)
-		time.Sleep(2 * ttl)
+		testkit.Pass(2 * ttl)
 		r.fail(rule.Renew, nil)
-		time.Sleep(ttl)
+		testkit.Pass(ttl)
 		if lost = r.lostSlots(); len(lost) != 1 || !lost[0].Decision.Allowed {
 			t.Errorf("the events are %+v, want one of a slot that was lost and taken again", lost)
 		}
@@ -194,7 +194,7 @@ func TestReleasesAreTriedAgain(t *testing.T) {
 			r.lost = lost
 			r.fail(rule.Settle, errBroken)
 			r.want(func() *httptest.ResponseRecorder { return r.from("192.0.2.1") }, 200)
-			time.Sleep(time.Second)
+			testkit.Pass(time.Second)
 			r.fail(rule.Settle, nil)
 			if err := r.limits.Drain(t.Context()); err != nil {
 				t.Fatal(err)

@@ -43,7 +43,7 @@ func newHeld(t *testing.T, n int64, trips int, handler func(h *held, w http.Resp
 	}
 	h.play = &play{t: t, limiter: limiter}
 	h.limits, err = New(limiter, Options{
-		Timeout:  time.Minute, // a busy machine is no outage
+		Timeout:  time.Minute, // so that a busy machine is not taken for an outage
 		Policies: []Policy{{Name: "api", Limits: []slidegate.Limit{slots("", n)}, Key: func(*http.Request) string { return "192.0.2.1" }, ShareEmptyKey: true}},
 		OnDecision: func(_ *http.Request, e Event) {
 			mu.Lock()

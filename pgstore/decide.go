@@ -95,7 +95,7 @@ func memoOf(r *store.Request) (memory rule.Micros, most int64) {
 	return memory, most
 }
 
-// planReservation writes what a charge of a reservation has besides, and leaves room for a calendar.
+// planReservation writes the numbers that only reservations have, and leaves room for a calendar.
 func (t *trip) planReservation(r *store.Request, of int) {
 	memory, most := memoOf(r)
 	t.numbers = append(t.numbers, r.Charges[of].Used, int64(r.ID), int64(memory), most, 0, 0, 0, 0)

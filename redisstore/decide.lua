@@ -1008,7 +1008,7 @@ local function save(it)
   it.rule.save(it, ttl)
 end
 
--- admits reports whether a cost passes. A slot that its ID holds already is no other one.
+-- admits reports whether a cost passes. An ID that holds a slot already needs no other one.
 local function admits(it)
   return it.cost <= it.room and it.cost <= it.capacity or it.algorithm == IN_FLIGHT and it.rule.held(it) and true or false
 end

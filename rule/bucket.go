@@ -25,8 +25,8 @@ func (l *Limit) deepestDebt() wide { return product(min(l.Burst+l.Quota, MaxQuot
 
 func (s *State) fullBucket() bool { return s.Missing == 0 && s.Rest == 0 }
 
-// debt returns what is missing as of s.Start. It is cut to the deepest debt as of then and not as of now, for else a debt
-// from times of a larger burst would stay the deepest one for as long as the rest of it takes to refill.
+// debt returns what is missing as of s.Start. It is cut to the deepest debt as of then, not as of now: otherwise a debt from
+// times of a larger burst would stay the deepest one until the rest of it is refilled.
 func (l *Limit) debt(s *State) wide {
 	return l.cut(product(s.Missing, l.Window).plus(wide{0, uint64(s.Rest)}))
 }
@@ -57,7 +57,7 @@ func (l *Limit) lookBucket(s *State, now Micros, v *View) {
 }
 
 // lookLegacy sees a state that tells only when the bucket is full. If that is farther away than a bucket can be overdrawn, the
-// clock had jumped ahead: a refusal must then write the state, for else its debt would be the deepest one again and again.
+// clock had jumped ahead: a refusal must then write the state, or its debt would be the deepest one again at every look.
 func (l *Limit) lookLegacy(s *State, now Micros, v *View) {
 	if s.Start >= now {
 		// A rest beyond the quota was left by a larger one; either way it is less than a microsecond.

@@ -24,7 +24,7 @@ const (
 	FallbackLocal
 	// Repeated: the reservation had been settled before. Nothing changed, and Granted is what was done then.
 	Repeated
-	// Unsettled: the store remembers as many settlements of this key as it can, so it changed nothing, lest it be done twice.
+	// Unsettled: the store cannot remember another settlement of this key, so it changed nothing: it might do so twice.
 	Unsettled
 )
 

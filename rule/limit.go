@@ -115,7 +115,7 @@ type Limit struct {
 	Segments    int     // sliding-window only: 1 to MaxSegments; 0 means 1
 	Quota       int64   // units per window; in-flight: slots
 	Burst       int64   // token-bucket only: how many units the bucket holds; 0 means Quota
-	Window      Micros  // in-flight: how long a slot is held that nobody renews; with Calendar, 0 or the longest period
+	Window      Micros  // in-flight: how long a slot is held unless it is renewed; with Calendar, 0 or the longest period
 	Zone        string  // with Calendar only: an IANA time zone; empty means UTC
 }
 

@@ -9,7 +9,7 @@ type State struct {
 	Start   Micros  // window algorithms: the start of the current part, or Absent; token-bucket: as of when Missing is
 	Until   Micros  // token-bucket: from when on nothing is missing any more
 	Missing int64   // token-bucket: whole units that are missing
-	Rest    int64   // token-bucket: what is missing besides, in 1/Window of a unit
+	Rest    int64   // token-bucket: the fraction of a unit that is also missing, in 1/Window
 	Counts  []int64 // window algorithms: Parts() of them, the current part first
 	Log     Log     // sliding-log
 	Slots   []Slot  // in-flight: the slots that are held, the least recently renewed first

@@ -2,7 +2,11 @@
 // only tests import it.
 package testkit
 
-import "testing"
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
 
 // Must returns a function that returns value, or fails the test it is given if err is not nil. It makes short work of what
 // cannot fail in a test: testkit.Must(memstore.New(opts))(t).
@@ -14,4 +18,12 @@ func Must[T any](value T, err error) func(testing.TB) T {
 		}
 		return value
 	}
+}
+
+// Pass lets time pass in a bubble of synctest, until all that is due has been done. Elsewhere it panics: no test waits for a
+// real clock.
+func Pass(d time.Duration) {
+	synctest.Wait()
+	<-time.After(d)
+	synctest.Wait()
 }

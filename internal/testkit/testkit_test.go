@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // failing is a test that only notes its failure.
@@ -24,4 +26,21 @@ func TestMust(t *testing.T) {
 	if f.said != "got the error wrong, want none" {
 		t.Errorf("the failure is %q, want it to have the error", f.said)
 	}
+}
+
+func TestPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		done := false
+		time.AfterFunc(time.Hour, func() { done = true })
+		if Pass(time.Hour); !done || time.Since(begun) != time.Hour {
+			t.Errorf("after %v, done: %v; want an hour and what was due then", time.Since(begun), done)
+		}
+	})
+	defer func() {
+		if recover() == nil {
+			t.Error("outside of a bubble it waits for the real clock")
+		}
+	}()
+	Pass(time.Nanosecond)
 }

@@ -91,7 +91,7 @@ func TestReservationsOfTheStoreAndOfTheFallback(t *testing.T) {
 		done(ofFallback, rule.Settle, rule.FallbackLocal|rule.Repeated, 2)
 		want("settled in the outage", [2]int64{3, 1}, [2]int64{4, 1})
 		inner.heal()
-		time.Sleep(time.Second)
+		testkit.Pass(time.Second)
 		ofStore.used(st) // a probe
 		done(second, rule.Renew, rule.FallbackLocal, 0)
 		done(second, rule.Settle, rule.FallbackLocal, 3)
@@ -127,7 +127,7 @@ func TestSlotsOfTheFallback(t *testing.T) {
 		if take(6) {
 			t.Error("a sixth slot of 5")
 		}
-		time.Sleep(time.Minute)
+		testkit.Pass(time.Minute)
 		if !take(7) {
 			t.Error("no slot is free after the time to live")
 		}
@@ -155,7 +155,7 @@ func TestOpenHoldsNothing(t *testing.T) {
 				}
 			}
 			inner.heal()
-			time.Sleep(time.Second)
+			testkit.Pass(time.Second)
 			if got := b.used(st); got != [2]int64{} {
 				t.Errorf("%v are used in the store", got)
 			}

@@ -53,7 +53,7 @@ const (
 	counts     = failed + 4
 )
 
-// What is counted besides, and too rarely for a place on each lane.
+// Events that are too rare for a counter on each lane.
 const (
 	renewed = counts + iota
 	lost

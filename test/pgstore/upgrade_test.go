@@ -74,7 +74,7 @@ var oldLimits = []rule.Limit{
 }
 
 // Programs of the version before and of this one decide about the same keys, first the old ones alone in a schema of theirs, then both
-// during an upgrade. Whoever is asked, the answer is the rule's: nobody gets a quota twice.
+// during an upgrade. Both give the rule's answer, so no key gets its quota twice.
 func TestOldAndNewPrograms(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Shared(t).Pool(t)

@@ -97,7 +97,7 @@ func oldKinds() map[string]rule.Limit {
 	}
 }
 
-// Whoever of the two decides, what they admit is what the rule admits of all requests: neither sees a fresh quota where the
+// Together, the old and the new program admit what the rule admits of all requests: neither sees a fresh quota where the
 // other has charged, and neither refuses what is free.
 func TestOldAndNewProgramsShareCounts(t *testing.T) {
 	t.Parallel()

@@ -130,7 +130,7 @@ func TestNewerLongLog(t *testing.T) {
 	}
 }
 
-// A bucket as version 1 left it counts until it is full, and then begins anew in the format of this version.
+// A bucket as version 1 left it counts until it is full, and is then written in the format of this version.
 func TestLegacyBucket(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
 )
 
 func TestMain(m *testing.M) {
@@ -138,11 +139,16 @@ func newLimits(t *testing.T, policies ...httplimit.Policy) *httplimit.Middleware
 
 func newLimitsWith(t *testing.T, opts httplimit.Options) *httplimit.Middleware {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{})
+	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := slidegate.NewPerCall(store, "")
+	return newLimitsOver(t, memory, opts)
+}
+
+func newLimitsOver(t *testing.T, on store.Store, opts httplimit.Options) *httplimit.Middleware {
+	t.Helper()
+	limiter, err := slidegate.NewPerCall(on, "")
 	if err != nil {
 		t.Fatal(err)
 	}

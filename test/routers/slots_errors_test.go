@@ -20,7 +20,7 @@ func TestErrorsPassInFlightLimits(t *testing.T) {
 	var outer error
 	calls := 0
 	seen := func(err error) error {
-		waitForSlots(t, limits, 1)
+		limits.awaitSlots(t, 1)
 		if outer = err; calls > 0 {
 			t.Error("the error handler was called before outer middleware")
 		}
@@ -30,19 +30,19 @@ func TestErrorsPassInFlightLimits(t *testing.T) {
 	four.HTTPErrorHandler = func(err error, c echo4.Context) { calls++; _ = c.String(http.StatusTeapot, err.Error()) }
 	four.Use(func(next echo4.HandlerFunc) echo4.HandlerFunc {
 		return func(c echo4.Context) error { return seen(next(c)) }
-	}, echo4limit.New(limits))
+	}, echo4limit.New(limits.Middleware))
 	four.GET("/", func(echo4.Context) error { return errTeapot })
 	five := echo5.New()
 	five.HTTPErrorHandler = func(c *echo5.Context, err error) { calls++; _ = c.String(http.StatusTeapot, err.Error()) }
 	five.Use(func(next echo5.HandlerFunc) echo5.HandlerFunc {
 		return func(c *echo5.Context) error { return seen(next(c)) }
-	}, echo5limit.New(limits))
+	}, echo5limit.New(limits.Middleware))
 	five.GET("/", func(*echo5.Context) error { return errTeapot })
 	app := fiber.New(fiber.Config{ErrorHandler: func(c fiber.Ctx, err error) error {
 		calls++
 		return c.Status(http.StatusTeapot).SendString(err.Error())
 	}})
-	app.Use(func(c fiber.Ctx) error { return seen(c.Next()) }, fiberlimit.New(limits))
+	app.Use(func(c fiber.Ctx) error { return seen(c.Next()) }, fiberlimit.New(limits.Middleware))
 	app.Get("/", func(fiber.Ctx) error { return errTeapot })
 	for name, address := range map[string]string{"echo4": serve(t, four), "echo5": serve(t, five), "fiber": serveFiber(t, app)} {
 		outer, calls = nil, 0

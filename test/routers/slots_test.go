@@ -9,35 +9,75 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
-// inFlight returns a middleware under which n requests run at once.
-func inFlight(t *testing.T, n int64) *httplimit.Middleware {
-	t.Helper()
-	return newLimits(t, httplimit.Policy{Name: "slots", Limits: []slidegate.Limit{slidegate.Slots(n, time.Minute)}, Key: httplimit.Global()})
+// slotted is a middleware under which so many requests run at once.
+type slotted struct {
+	*httplimit.Middleware
+	released chan struct{} // holds a report if slots were released since the last one was received
 }
 
-// waitForSlots waits until so many slots are free.
-func waitForSlots(t *testing.T, limits *httplimit.Middleware, want int64) {
+func inFlight(t *testing.T, n int64) slotted {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // a server says nothing when it has written an answer
-		event, err := limits.Peek(context.Background(), "slots", "")
+	memory, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := make(chan struct{}, 1)
+	policy := httplimit.Policy{Name: "slots", Limits: []slidegate.Limit{slidegate.Slots(n, time.Minute)}, Key: httplimit.Global()}
+	return slotted{newLimitsOver(t, releasing{memory, released}, httplimit.Options{Policies: []httplimit.Policy{policy}}), released}
+}
+
+// releasing is a store that reports settlements: a server says nothing when it has written an answer.
+type releasing struct {
+	store.Store
+	released chan struct{}
+}
+
+func (r releasing) Apply(ctx context.Context, batch []store.Request) error {
+	err := r.Store.Apply(ctx, batch)
+	if slices.ContainsFunc(batch, func(one store.Request) bool { return one.Op == rule.Settle }) {
+		select {
+		case r.released <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// awaitSlots waits until so many slots are free.
+func (s slotted) awaitSlots(t *testing.T, want int64) {
+	t.Helper()
+	// fasthttp drops a request whose client has gone before its connection was taken over, and does not end it: its slot is
+	// released when it is collected.
+	collect := time.NewTicker(time.Millisecond)
+	defer collect.Stop()
+	tooLong := time.After(10 * time.Second)
+	for {
+		event, err := s.Peek(context.Background(), "slots", "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if event.Decision.Remaining == want {
 			return
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-s.released:
+		case <-collect.C:
+			runtime.GC()
+		case <-tooLong:
 			t.Fatalf("%d slots are free, want %d", event.Decision.Remaining, want)
 		}
-		runtime.GC() // fasthttp drops a request whose client has gone before its connection was taken over, and does not end it
 	}
 }
 
@@ -45,7 +85,7 @@ func waitForSlots(t *testing.T, limits *httplimit.Middleware, want int64) {
 func TestStreamsHoldTheirSlot(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits, s := inFlight(t, 1), newSite(t)
-		address := router.serve(t, limits, s)
+		address := router.serve(t, limits.Middleware, s)
 		response, err := http.Get("http://" + address + "/stream")
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +102,7 @@ func TestStreamsHoldTheirSlot(t *testing.T) {
 		if rest, err := io.ReadAll(lines); string(rest) != "two\n" || err != nil {
 			t.Errorf("the rest is %q, %v", rest, err)
 		}
-		waitForSlots(t, limits, 1)
+		limits.awaitSlots(t, 1)
 	})
 }
 
@@ -70,7 +110,7 @@ func TestStreamsHoldTheirSlot(t *testing.T) {
 func TestUpgradesHoldTheirSlot(t *testing.T) {
 	forAll(t, func(t *testing.T, router router) {
 		limits := inFlight(t, 1)
-		address := router.serve(t, limits, newSite(t))
+		address := router.serve(t, limits.Middleware, newSite(t))
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +132,7 @@ func TestUpgradesHoldTheirSlot(t *testing.T) {
 			}
 		}
 		conn.Close()
-		waitForSlots(t, limits, 1)
+		limits.awaitSlots(t, 1)
 	})
 }
 
@@ -102,7 +142,7 @@ func TestAnswersStayTheSameWithSlots(t *testing.T) {
 		s := newSite(t)
 		plain := router.serve(t, newLimits(t, httplimit.Policy{Limits: perMinute(1), Skip: func(*http.Request) bool { return true }}), s)
 		limits := inFlight(t, 1)
-		limited := router.serve(t, limits, s)
+		limited := router.serve(t, limits.Middleware, s)
 		for _, path := range []string{"/hello/ada", "/json", "/nothing", "/moved", "/file", "/fails", "/missing", "/panics", "/cost"} {
 			want, got := ask(t, "GET", "http://"+plain+path), ask(t, "GET", "http://"+limited+path)
 			for _, name := range []string{"RateLimit", "RateLimit-Policy", "Date"} {
@@ -112,7 +152,7 @@ func TestAnswersStayTheSameWithSlots(t *testing.T) {
 			if got.StatusCode != want.StatusCode || got.body != want.body || fmt.Sprint(got.Header) != fmt.Sprint(want.Header) {
 				t.Errorf("%s: %d %v %.100q\nwant %d %v %.100q", path, got.StatusCode, got.Header, got.body, want.StatusCode, want.Header, want.body)
 			}
-			waitForSlots(t, limits, 1)
+			limits.awaitSlots(t, 1)
 		}
 	})
 }
@@ -125,7 +165,7 @@ func TestNoSlotIsLeftBehind(t *testing.T) {
 		limits, s := inFlight(t, workers), newSite(t)
 		s.proceed = make(chan struct{})
 		close(s.proceed)
-		address := router.serve(t, limits, s)
+		address := router.serve(t, limits.Middleware, s)
 		var wg sync.WaitGroup
 		for worker := range workers {
 			random := rand.New(rand.NewPCG(7, uint64(worker)))
@@ -136,7 +176,7 @@ func TestNoSlotIsLeftBehind(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		waitForSlots(t, limits, workers)
+		limits.awaitSlots(t, workers)
 	})
 }
 

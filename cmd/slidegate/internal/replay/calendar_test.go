@@ -27,16 +27,8 @@ const wholeDay = 24 * time.Hour
 func TestCalendarLaneDecidesAsTheRule(t *testing.T) {
 	property(t, 500, func(t *rapid.T) {
 		limit := drawCalendar(t, "")
-		asks := drawTraffic(t, rapid.SampledFrom([]time.Duration{wholeDay, 7 * wholeDay, 31 * wholeDay}).Draw(t, "steps of"), 60, jumping)
-		want := judge(t, []slidegate.Limit{limit}, asks)
-		requests, _ := numbered(asks)
-		l := newLane(rulesOf(t, []slidegate.Limit{limit})[0])
-		for i, q := range requests {
-			if got := l.take(q.key, q.at, q.cost); got != want[i].answers[0] {
-				t.Fatalf("%v: request %d, %+v:\n%+v, want\n%+v", limit, i, asks[i], got, want[i].answers[0])
-			}
-			checkLaneState(t, &l, q.key, &want[i].states[0])
-		}
+		steps := rapid.SampledFrom([]time.Duration{wholeDay, 7 * wholeDay, 31 * wholeDay}).Draw(t, "steps of")
+		checkLane(t, limit, drawTraffic(t, steps, 60, jumping))
 	})
 }
 

@@ -14,17 +14,21 @@ import (
 func TestLaneDecidesAsTheRule(t *testing.T) {
 	property(t, 1_000, func(t *rapid.T) {
 		limit := drawLimit(t, "")
-		asks := drawTraffic(t, limit.Window, 60, jumping)
-		want := judge(t, []slidegate.Limit{limit}, asks)
-		requests, _ := numbered(asks)
-		l := newLane(rulesOf(t, []slidegate.Limit{limit})[0])
-		for i, q := range requests {
-			if got := l.take(q.key, q.at, q.cost); got != want[i].answers[0] {
-				t.Fatalf("%v: request %d, %+v:\n%+v, want\n%+v", limit, i, asks[i], got, want[i].answers[0])
-			}
-			checkLaneState(t, &l, q.key, &want[i].states[0])
-		}
+		checkLane(t, limit, drawTraffic(t, limit.Window, 60, jumping))
 	})
+}
+
+func checkLane(t *rapid.T, limit slidegate.Limit, asks []asked) {
+	t.Helper()
+	want := judge(t, []slidegate.Limit{limit}, asks)
+	requests, _ := numbered(asks)
+	l := newLane(rulesOf(t, []slidegate.Limit{limit})[0])
+	for i, q := range requests {
+		if got := l.take(q.key, q.at, q.cost); got != want[i].answers[0] {
+			t.Fatalf("%v: request %d, %+v:\n%+v, want\n%+v", limit, i, asks[i], got, want[i].answers[0])
+		}
+		checkLaneState(t, &l, q.key, &want[i].states[0])
+	}
 }
 
 // The ends of the accepted ranges: large quotas, costs and windows, times at the epoch and at the latest moment.

@@ -81,7 +81,7 @@ func (a *API) classify(err error) (status int, detail string) {
 }
 
 // unsettled is what clients are told about a settlement that the store could not remember, and therefore did not carry out.
-const unsettled = "the store remembers as many settlements of this key as it can, so it gave nothing back and charged nothing, lest that be done twice; " +
+const unsettled = "the store cannot remember another settlement of this key, so it gave nothing back and charged nothing: it might do so twice; " +
 	"slots were released; settle again later, or let the units come free with their window"
 
 // log writes why the store could not answer, once a second at most: in an outage it is the same for every request.

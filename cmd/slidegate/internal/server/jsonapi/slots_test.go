@@ -64,7 +64,7 @@ func TestUnsettled(t *testing.T) {
 			break
 		}
 	}
-	last.wantProblem(t, 503, "", "remembers as many settlements")
+	last.wantProblem(t, 503, "", "cannot remember another settlement")
 	if got := s.post("/v1/peek", `{"key":"ann"}`).body; !strings.Contains(got, `"remaining":1`) {
 		t.Errorf("the last one was not given back: %s", got)
 	}

@@ -145,9 +145,8 @@ func (c *conn) verdict(v *gate.Verdict, err error) {
 	c.out = appendVerdict(appendArray(c.out, verdictNumbers), v)
 }
 
-// failed answers an error: ERR if the question was wrong, UNSETTLED if the store cannot remember a settlement, and STORE if there
-// is no answer. No word is used at which clients
-// ask again by themselves: what was not answered may have been charged.
+// failed answers an error: ERR if the question was wrong, UNSETTLED if the store cannot remember a settlement, and STORE if the
+// store did not answer. It uses no word at which clients try again by themselves: what was not answered may have been charged.
 func (c *conn) failed(err error) {
 	kind := "STORE"
 	if errors.Is(err, slidegate.ErrUnsettled) {
