@@ -808,7 +808,7 @@ local function makeInFlight()
     return i and i >= it.count - it.live and i
   end
 
-  -- settle drops slots that nobody renewed in time, and moves times back with the clock.
+  -- settle drops slots that were not renewed in time, and moves times back with the clock.
   function inFlight.settle(it)
     cut(it, 0, it.count - it.live)
     if it.behind > 0 then

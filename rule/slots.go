@@ -36,7 +36,7 @@ func liveSlots(slots []Slot, t Micros) int64 {
 	return int64(len(slots) - first)
 }
 
-// writeSlots writes what lookSlots saw: times moved back with the clock, slots dropped that nobody renewed in time.
+// writeSlots writes what lookSlots saw: times moved back with the clock, slots dropped that were not renewed in time.
 func (l *Limit) writeSlots(s *State, v *View) {
 	s.Slots = slices.Delete(s.Slots, 0, len(s.Slots)-int(v.live))
 	for i := range s.Slots {
