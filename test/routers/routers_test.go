@@ -321,14 +321,18 @@ func TestHijackIsSeen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer conn.Close()
 		fmt.Fprint(conn, "GET /upgrade HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
+		// Only after the answer: net/http takes an earlier end of the stream for a client that has gone away.
+		if answer, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("got %v, %v, want 101", answer, err)
+		}
 		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
 		if response := <-seen; response.Status != http.StatusSwitchingProtocols {
 			t.Errorf("the policy saw %d, want 101", response.Status)
 		}
-		conn.Close()
 	})
 }
 
