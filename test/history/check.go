@@ -220,6 +220,16 @@ func CheckPlanted(events []Event) (errs []error) {
 	return errs
 }
 
+// SaysEnough reports whether a history has a place for each of the changes that CheckPlanted tries.
+func SaysEnough(events []Event) bool {
+	for _, change := range planted {
+		if !slices.ContainsFunc(events, func(e Event) bool { return e.Known && lookedAt(events, e) && change(&e) }) {
+			return false
+		}
+	}
+	return true
+}
+
 func checkPlanted(events []Event, change func(*Event) bool) error {
 	err := errors.New("there is nothing in the history to change")
 	tried := 0

@@ -30,7 +30,7 @@ func Sentinel(t testing.TB) *Watched {
 	for range 3 {
 		w.Sentinels = append(w.Sentinels, newNode(t, false, []string{"--sentinel"}, []string{
 			fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", MasterSet, w.Master.port),
-			fmt.Sprintf("sentinel down-after-milliseconds %s 300", MasterSet),
+			fmt.Sprintf("sentinel down-after-milliseconds %s 60000", MasterSet), // a busy machine is no outage; see AwaitFailover
 			fmt.Sprintf("sentinel failover-timeout %s 3000", MasterSet),
 		}))
 	}
@@ -61,9 +61,15 @@ func (w *Watched) Client(t testing.TB) rueidis.Client {
 	return Client(t, w.Options())
 }
 
-// AwaitFailover waits until the replica is the master.
+// AwaitFailover lets the sentinels notice that the master is gone, and waits until the replica is the master.
 func (w *Watched) AwaitFailover() {
 	w.Replica.t.Helper()
+	for _, sentinel := range w.Sentinels {
+		sentinel.must("a sentinel to be quick", func() error {
+			_, err := sentinel.ask("SENTINEL", "SET", MasterSet, "down-after-milliseconds", "300")
+			return err
+		})
+	}
 	w.Replica.must("the replica to take over", func() error {
 		info, err := w.Replica.ask("INFO", "replication")
 		if err == nil && fields(info)["role"] != "master" {
