@@ -57,7 +57,7 @@ func TestSharedRequestIsWhole(t *testing.T) {
 // Reservations are made and settled, some of them several times, by many at once in shared calls: the counts are those of each
 // settled once, and all slots are free.
 func TestSharedSettlements(t *testing.T) {
-	const workers, rounds, quota = 16, 150, 10_000
+	const workers, rounds, quota = 16, 40, 10_000
 	inner := newRecorder(t, nil)
 	st := newStore(t, inner, coalesce.Options{InFlight: 1, Timeout: patient.Timeout})
 	limits := []*store.Limit{
