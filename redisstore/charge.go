@@ -7,19 +7,27 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// appendCharge packs the j-th charge of a request as decide.lua unpacks it.
-func (s *Store) appendCharge(to []byte, r *store.Request, j int) []byte {
-	charge := &r.Charges[j]
+// appendLimit packs a limit and a charge of it as the script unpacks them: 64 bytes. The charge is one of so many of a request,
+// which is or is not remembered.
+func appendLimit(to []byte, charge *store.Charge, op rule.Op, charges int, remembered bool) []byte {
 	l := charge.Limit.Rule()
 	part := l.Window
 	if l.Algorithm == rule.SlidingWindow {
 		part /= rule.Micros(l.Segments)
 	}
-	to = append(to, byte(r.Op), byte(len(r.Charges)), byte(l.Algorithm.Code()), byte(l.Overlap),
-		bit(l.Anchor == rule.First), bit(l.CountDenied), bit(l.Calendar != rule.NoPeriod), bit(memoryOf(r) > 0))
-	for _, n := range [...]int64{int64(l.Parts()), l.Quota, l.Burst, int64(l.Window), int64(part), charge.Cost, int64(charge.At)} {
+	to = append(to, byte(op), byte(charges), byte(l.Algorithm.Code()), bit(l.Calendar != rule.NoPeriod), bit(remembered),
+		byte(l.Overlap), bit(l.Anchor == rule.First), bit(l.CountDenied))
+	for _, n := range [...]int64{l.Quota, int64(l.Window), charge.Cost, int64(l.Parts()), int64(part), l.Burst, int64(charge.At)} {
 		to = appendNumber(to, n)
 	}
+	return to
+}
+
+// appendCharge packs the j-th charge of a request as decide.lua unpacks it.
+func (s *Store) appendCharge(to []byte, r *store.Request, j int) []byte {
+	charge := &r.Charges[j]
+	l := charge.Limit.Rule()
+	to = appendLimit(to, charge, r.Op, len(r.Charges), memoryOf(r) > 0)
 	if l.Algorithm == rule.InFlight {
 		to = appendID(to, r.ID)
 	}

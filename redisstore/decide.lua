@@ -1,204 +1,14 @@
--- The decision rule at the data: it decides requests in order, each over one or more keys, all or nothing.
---
--- KEYS     one for every charge, and after those of a settlement that is remembered two hashes
--- ARGV[1]  packed: the time in microseconds or -1 for the server's own, and the milliseconds that a state outlives its
---          meaning or -1 to keep it for ever (for tests). If there is nothing else, the limit and the cost of a take of one
---          charge over a window in one part follow in the same text: the commonest request by far
--- ARGV[2]  empty if there are many of these; then ARGV[3] has their limits, packed, and ARGV[4] for every charge which
---          limit it has, and its cost
--- ARGV[2+] or else one packed text for every key; the first charge of a request says how many it has
---
--- It returns one string: the time, then for every charge what it decided and the state that the answer is derived from. The
--- time alone means that it lies outside of the boundaries that came with a window of the calendar, and that nothing was done.
---
--- A value ends with the version of its format, a byte. What version 1 wrote has none; its length divides by 8. Windows are
--- still written so: their format is the same, and the short ways of version 1 reply a value as it is, whatever its length.
---
--- Lua counts in doubles, which are exact for whole numbers below 2^53. Everything here stays below that: muldiv takes
--- products apart that would not, and limits for which that is not enough are refused before they get here.
-local pack, unpack_, call = struct.pack, struct.unpack, redis.call
-
-local EXACT = 9007199254740992 -- 2^53
-local MOST = EXACT - 1 -- where counts saturate
-local VERSION = 2
-local NOTHING = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- a state that there is not
-
-local now, grace, quota, window, cost, fixed, anchored, denied, overlap
-local many = ARGV[2]
-if many then
-  now, grace = unpack_('<dd', ARGV[1])
-else
-  now, grace, fixed, anchored, denied, overlap, quota, window, cost = unpack_('<ddBBBBddd', ARGV[1])
-end
-if now < 0 then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
-end
-
--- muldiv returns floor(a*b/c) and what is left, for b <= c < 2^48. It multiplies digit by digit, the highest first, with
--- digits small enough that no step leaves the exact range.
-local function muldiv(a, b, c)
-  local floor, product = math.floor, a * b
-  if product < EXACT then
-    local quotient = floor(product / c)
-    return quotient, product - quotient * c
-  end
-  local base, digit = 1, 2 * c
-  while digit * 2 <= EXACT do
-    base, digit = base * 2, digit * 2
-  end
-  local place = 1
-  while place * base <= a do
-    place = place * base
-  end
-  local quotient, rest = 0, 0
-  while place >= 1 do
-    local d = floor(a / place)
-    a = a - d * place
-    local x = rest * base + d * b
-    local q = floor(x / c)
-    quotient, rest = quotient * base + q, x - q * c
-    place = place / base
-  end
-  return quotient, rest
-end
-
--- Windows in one part, each taken from by itself -----------------------------------------------------------------------
-
--- saveOne writes the value of a window. While its start stays, so does the time at which it expires.
-local function saveOne(key, value, was, start, fixed, window)
-  if grace < 0 then
-    call('SET', key, value)
-  elseif start == was then
-    call('SET', key, value, 'KEEPTTL')
-  else
-    call('SET', key, value, 'PX', math.max(1, math.ceil((start + (2 - fixed) * window - now) / 1000) + grace))
-  end
-end
-
--- What follows is the rule of the general part below for counts of two or one, written out: a function or a table for each
--- charge would take longer than deciding. Of many charges, everything is read at once and written at the end, a key that is
--- asked for several times once.
-if not many or many == '' then
-  local n, limits, charges, values, first, was, starts, changed, replies, char = 1
-  if many then
-    n, limits, charges, values = #KEYS, ARGV[3], ARGV[4], call('MGET', unpack(KEYS))
-    first, was, starts, changed, replies = {}, {}, {}, {}, { pack('<d', now) }
-    char = string.char
-  end
-  local limit = -1
-  for i = 1, n do
-    local key, k, value = KEYS[i], i
-    if many then
-      local which
-      which, cost = unpack_('<Hd', charges, 10 * i - 9)
-      if which ~= limit then
-        limit = which
-        fixed, anchored, denied, overlap, quota, window = unpack_('<BBBBdd', limits, 20 * which + 1)
-      end
-      k = first[key] or i
-      first[key] = k
-      value = values[k]
-    else
-      value = call('GET', key)
-    end
-
-    local start, current, previous, newer = nil, 0, 0, false
-    if value and #value ~= 24 - 8 * fixed then
-      newer = string.byte(value, -1) > VERSION
-      value = not newer and string.sub(value, 1, 24 - 8 * fixed)
-    end
-    if value and fixed == 1 then
-      start, current = unpack_('<dd', value)
-    elseif value then
-      start, current, previous = unpack_('<ddd', value)
-    end
-    -- flags: 1 allowed, 2 the clock had moved, 4 there is no state, 8 a newer program wrote it
-    local s, c, p, at, flags = start, current, previous, now, 0
-    if not s then
-      s, flags = anchored == 1 and now or now - now % window, 4
-    else
-      local since = now - s
-      if since >= window then
-        if fixed == 0 and since < 2 * window then
-          s, p, c = s + window, c, 0
-        else
-          s, c, p = anchored == 1 and now or now - now % window, 0, 0
-        end
-      elseif since < -window then
-        s, flags = anchored == 1 and now or now - now % window, 2
-      elseif since < 0 then
-        at = s
-      end
-    end
-
-    local used = c
-    if p > 0 then
-      local covered = s + window - at
-      if covered == window or overlap == 2 then
-        used = used + p
-      else
-        local quotient, left = muldiv(p, covered, window)
-        used = used + quotient
-        if overlap == 0 and left > 0 then
-          used = used + 1
-        end
-      end
-    end
-
-    local allowed = used + cost <= quota
-    local charged = cost > 0 and (allowed or denied == 1 and cost <= quota)
-    if newer then
-      allowed, charged, flags = false, false, 8
-    end
-    local told = value -- what is stored
-    if charged or flags == 2 and not allowed then
-      if charged then
-        c = c + cost
-        if c > MOST then
-          c = MOST
-        end
-        flags = flags % 4
-      end
-      told = pack('<ddd', s, c, p)
-      value = fixed == 1 and string.sub(told, 1, 16) or told
-      if not many then
-        saveOne(key, value, start, s, fixed, window)
-      else
-        if not changed[k] then
-          was[k] = start
-        end
-        values[k], starts[k], changed[k] = value, s, limit
-      end
-    elseif not told then
-      told = NOTHING
-    elseif fixed == 1 then
-      told = told .. string.sub(NOTHING, 1, 8)
-    end
-    if allowed then
-      flags = flags + 1
-    end
-    if not many then
-      return pack('<dB', now, flags) .. told
-    end
-    replies[2 * i], replies[2 * i + 1] = char(flags), told
-  end
-  for k, which in pairs(changed) do
-    fixed, anchored, denied, overlap, quota, window = unpack_('<BBBBdd', limits, 20 * which + 1)
-    saveOne(KEYS[k], values[k], was[k], starts[k], fixed, window)
-  end
-  return table.concat(replies)
-end
-
 -- All requests -------------------------------------------------------------------------------------------------------
 
-local floor, ceil, max, min, sub = math.floor, math.ceil, math.max, math.min, string.sub
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 grace = grace >= 0 and grace -- false to keep states for ever
 
 local TAKE, TAKE_UP_TO, PEEK, CHARGE, GIVE_BACK, RESET, SETTLE, RENEW = 0, 1, 2, 3, 4, 5, 6, 7
-local WINDOW, LOG, FIXED, BUCKET, IN_FLIGHT = 0, 1, 2, 3, 4
+local WINDOW, LOG, FIXED, BUCKET, IN_FLIGHT = 0, 1, 2, 3, 4 -- the algorithms
 local UP, DOWN, WHOLE = 0, 1, 2
-local MARK = string.char(VERSION) -- what a value ends with
+local VERSION = 3 -- the newest one of a value that is known here
+local MARK = '\2' -- what most values end with
+local EIGHTHS = '\8' -- before that, in a bucket: its key expires as lastOf says
 
 -- mulDivAny is muldiv for any b. Where the quotient is not below 2^53 it is not exact, but still not below.
 local function mulDivAny(a, b, c)
@@ -268,6 +78,12 @@ local function tellBack(it, timeOf)
   return pack('<ddd', it.live, it.live > 0 and it.newest - it.behind or 0, blocking)
 end
 
+-- lastOf returns when the key of a state expires that ends at e, without the grace. A state that ends later with every charge is
+-- kept until the next eighth of a window: then most charges leave the ttl of the key alone, which is slow to change.
+local function lastOf(it, e)
+  return it.cell and e - e % it.cell + it.cell or e
+end
+
 -- The algorithms are made when a charge needs them: to make the functions of all would take longer than most decisions.
 
 -- Windows ------------------------------------------------------------------------------------------------------------
@@ -281,8 +97,9 @@ local function makeWindow()
     it.start, it.counts = nil, {}
     if value then
       it.start = unpack_('<d', value)
+      local narrow = it.parts > 2 and #value == 17 + 2 * it.parts
       for i = 1, it.parts do
-        it.counts[i] = unpack_('<d', value, 8 * i + 1)
+        it.counts[i] = narrow and unpack_('<H', value, 2 * i + 15) or not narrow and unpack_('<d', value, 8 * i + 1)
       end
     end
   end
@@ -424,8 +241,22 @@ local function makeWindow()
     return table.concat(value)
   end
 
+  -- narrow returns the value of a window of several parts: the start, the sum of its counts, and 2 bytes for each. If a count
+  -- needs more there is no such value, and what Go is told is also what is kept, as all versions did.
+  local function narrow(it)
+    local sum, counts = 0, {}
+    for i = 1, it.parts do
+      if it.counts[i] > NARROW then
+        return nil
+      end
+      sum, counts[i] = sum + it.counts[i], pack('<H', it.counts[i])
+    end
+    return pack('<dd', it.start, sum) .. table.concat(counts) .. '\3'
+  end
+
   function window.save(it, ttl)
-    put(it, it.begins and window.told(it) .. MARK or window.told(it), ttl)
+    local value = it.parts > 2 and narrow(it) or window.told(it)
+    put(it, it.begins and value .. MARK or value, ttl)
   end
 
   return window
@@ -583,7 +414,7 @@ local function makeBucket()
       call('DEL', it.key) -- full is as if it had never been seen
       return
     end
-    put(it, pack('<ddddd', it.full, it.fraction, it.start, it.missing, it.rest) .. MARK, ttl)
+    put(it, pack('<ddddd', it.full, it.fraction, it.start, it.missing, it.rest) .. EIGHTHS .. MARK, ttl)
   end
 
   function bucket.told(it)
@@ -600,42 +431,72 @@ end
 
 -- Sliding log --------------------------------------------------------------------------------------------------------
 
--- The value is a header, then a ring of times, 8 bytes each, which grows as it fills and never beyond the quota. The header
--- holds how many slots there are, where the oldest unit lies and how many units there are. A small one is read at once, of a
--- large one only what is needed, and of any only what changes is written.
+-- The value is a header, then the units in order, each as microseconds since a moment that the header has, its base. A new unit
+-- is appended. Now and then, when the key's end moves or when there are too many, the value is written without the units that
+-- do not count any more. The header also has the quota by which the last unit was charged: older units than so many newest ones
+-- do not exist, or those that a smaller quota has dropped would come back with a larger one.
+--
+-- Older programs must not take a value for one of theirs, a ring. To them the header says that it has one unit, far beyond its end,
+-- which they fail to read. And the base is so far back that the last byte of a unit is at least 3, which programs of version 2
+-- take for the version of a newer one.
 local function makeLog()
   local log = {}
-  local HEADER = 24
-  local SMALL = 256 -- slots
-  local SMALL_BYTES = HEADER + 8 * SMALL + 1 -- with the version
+  local GRID = 134217728
 
-  -- isNewerLog is isNewer for a log of which the beginning was read. What comes after the ring ends with the version, whatever a
-  -- newer one may put there. It takes no other command than version 1 did, for which users may have no right yet.
-  local function isNewerLog(it, bytes)
-    if #bytes < SMALL_BYTES then
-      return isNewer(bytes)
+  -- rebase makes the value's units those of a list of times, of which none is more than a window before last, or later.
+  local function rebase(it, times, last)
+    it.base = last - last % GRID - it.window - it.top / 256 * 3
+    local units = {}
+    for i, t in ipairs(times) do
+      units[i] = pack(it.format, t - it.base)
     end
-    local rest = call('GETRANGE', it.key, HEADER + 8 * unpack_('<d', bytes), -1)
-    return rest ~= '' and string.byte(rest, -1) > VERSION
+    it.bytes, it.count, it.stored = table.concat(units), #times, nil
+  end
+
+  -- loadRing reads a value of version 1 or 2: how many slots there are, where the oldest unit lies and how many there are, and
+  -- then a ring of times.
+  local function loadRing(it, value)
+    local slots, head, count = unpack_('<ddd', value)
+    local times, newest = {}
+    if count > 0 then
+      newest = unpack_('<d', value, 25 + 8 * ((head + count - 1) % slots))
+    end
+    for i = 0, count - 1 do
+      local t = unpack_('<d', value, 25 + 8 * ((head + i) % slots))
+      if t > newest - it.window then
+        times[#times + 1] = t
+      end
+    end
+    rebase(it, times, newest or now)
   end
 
   function log.load(it)
-    it.slots, it.head, it.count, it.bytes = 0, 0, 0, nil
-    local bytes = call('GETRANGE', it.key, 0, SMALL_BYTES - 1)
-    it.newer = bytes ~= '' and isNewerLog(it, bytes)
-    if bytes ~= '' and not it.newer then
-      it.slots, it.head, it.count = unpack_('<ddd', bytes)
-      it.bytes = it.slots <= SMALL and bytes
+    it.width, it.format, it.top = 4, '<I4', 4294967296
+    if it.window > HOUR then
+      it.width, it.format, it.top = 6, '<I6', 281474976710656
+    end
+    it.bytes, it.count, it.stored, it.new, it.base, it.newer = '', 0, nil, nil, nil, false
+    local value = call('GET', it.key)
+    if not value then
+      return
+    end
+    local base, kept, _, version = unpack_('<dddB', value)
+    local ring = kept < BEYOND
+    it.newer = version > VERSION and not ring or ring and isNewer(value)
+    if it.newer then
+      return
+    elseif ring then
+      loadRing(it, value)
+    else
+      it.base, it.kept, it.stored = base, kept - BEYOND, (#value - HEADER) / it.width
+      it.count = min(it.stored, it.kept)
+      it.bytes = sub(value, -it.width * it.count)
     end
   end
 
   -- unit returns the time of the unit that comes i-th from the oldest, counted from 0.
   local function unit(it, i)
-    local place = HEADER + 8 * ((it.head + i) % it.slots)
-    if it.bytes then
-      return (unpack_('<d', it.bytes, place + 1))
-    end
-    return (unpack_('<d', call('GETRANGE', it.key, place, place + 7)))
+    return it.base + unpack_(it.format, it.bytes, it.width * i + 1)
   end
 
   function log.look(it, now)
@@ -644,60 +505,44 @@ local function makeLog()
     it.room = it.quota - it.live
   end
 
-  -- times returns the times of the live units, the oldest first.
-  local function times(it)
-    if not it.bytes and it.count > 0 then
-      it.bytes = call('GET', it.key) -- all of it is needed: one call, and not one for every unit
-    end
-    local all = {}
-    for i = it.count - it.live, it.count - 1 do
-      all[#all + 1] = unit(it, i) - it.behind
-    end
-    it.behind = 0
-    return all
+  -- cut drops n units from the i-th on.
+  local function cut(it, i, n)
+    it.bytes = sub(it.bytes, 1, it.width * i) .. sub(it.bytes, it.width * (i + n) + 1)
+    it.count = it.count - n
   end
 
-  -- replace makes the log of a list of times, the newest quota of them, with room to grow.
-  local function replace(it, all)
-    local from = max(1, #all - it.quota + 1)
-    local ring = {}
-    for i = from, #all do
-      ring[#ring + 1] = pack('<d', all[i])
-    end
-    it.count, it.head, it.live = #ring, 0, #ring
-    it.slots = min(it.quota, max(4, 2 * it.count))
-    it.whole, it.newest = true, all[#all]
-    -- All slots are written, for Redis gives a string that grows by a few bytes twice the memory that it needs.
-    it.bytes = pack('<ddd', it.slots, 0, it.count) .. table.concat(ring) .. string.rep('\0', 8 * (it.slots - it.count)) .. MARK
-  end
-
+  -- settle drops units that do not count any more, and moves times back with the clock.
   function log.settle(it)
-    replace(it, times(it))
+    cut(it, 0, it.count - it.live)
+    if it.behind > 0 then
+      it.base, it.newest = it.base - it.behind, it.newest - it.behind
+      it.behind, it.stored = 0, nil
+    end
+    it.new = nil
   end
 
   -- charge adds units at it.at, over the oldest ones if the quota is full.
   function log.charge(it, n)
     n = min(n, it.quota)
-    local head = it.slots > 0 and (it.head + it.count - it.live) % it.slots or 0
-    local needed = min(it.quota, it.live + n)
-    if it.behind > 0 or it.slots > it.quota or needed > it.slots then
-      local all = times(it)
-      for _ = 1, n do
-        all[#all + 1] = it.at
+    local append = it.stored and it.kept == it.quota and it.behind == 0 and
+      lastOf(it, it.newest + it.window) == lastOf(it, it.at + it.window)
+    log.settle(it)
+    if it.live == 0 and it.count == 0 and not append then
+      rebase(it, {}, it.at)
+    elseif it.at - it.base >= it.top - it.cell then
+      local times = {}
+      for i = 0, it.count - 1 do
+        times[i + 1] = unit(it, i)
       end
-      replace(it, all)
-      return
+      append = false
+      rebase(it, times, it.at)
     end
-    local first = (head + it.live) % it.slots
-    local fit = min(n, it.slots - first) -- the others go to the beginning of the ring
-    local time = pack('<d', it.at)
-    call('SETRANGE', it.key, HEADER + 8 * first, string.rep(time, fit))
-    if n > fit then
-      call('SETRANGE', it.key, HEADER, string.rep(time, n - fit))
-    end
-    local over = max(0, it.live + n - it.slots)
-    it.head, it.count = (head + over) % it.slots, it.live + n - over
-    it.live, it.bytes, it.newest = it.count, nil, it.at
+    local over = max(0, it.live + n - it.quota)
+    cut(it, 0, min(over, it.count))
+    local new = string.rep(pack(it.format, it.at - it.base), n)
+    it.new = append and it.stored + n <= it.quota + it.quota / 4 + 8 and new
+    it.bytes, it.count = it.bytes .. new, it.count + n
+    it.live, it.newest = it.count, it.at
   end
 
   log.refuse = log.charge
@@ -706,47 +551,32 @@ local function makeLog()
     if it.count == 0 then
       return 0
     end
-    local found = it.live
+    local first, found = it.count - it.live, it.live
     if at ~= 0 then
-      at = at + it.behind
-      found = min(it.live, after(it, at - 1, unit)) - min(it.live, after(it, at, unit))
-      at = at - it.behind
+      local later = min(it.live, after(it, at + it.behind, unit))
+      found = min(it.live, after(it, at + it.behind - 1, unit)) - later
+      first = it.count - later - found
     end
     local given = min(n, found)
-    if given == 0 then
-      return 0
+    if given > 0 then
+      first = first - (it.count - it.live)
+      log.settle(it)
+      cut(it, first, given)
+      it.live = it.count
+      it.newest = it.count > 0 and unit(it, it.count - 1)
     end
-    local all, left, gone = times(it), {}, 0
-    for _, t in ipairs(all) do
-      if gone < given and (at == 0 or t == at) then
-        gone = gone + 1
-      else
-        left[#left + 1] = t
-      end
-    end
-    replace(it, left)
     return given
   end
 
   function log.expires(it)
-    if it.count == 0 then
-      return 0
-    end
-    return it.newest + it.window
+    return it.count > 0 and it.newest + it.window or 0
   end
 
   function log.save(it, ttl)
     if it.count == 0 then
       call('DEL', it.key)
-      return
-    end
-    if it.whole then
-      call('SET', it.key, it.bytes)
-    else
-      call('SETRANGE', it.key, 0, pack('<ddd', it.slots, it.head, it.count))
-    end
-    if ttl then
-      call('PEXPIRE', it.key, ttl)
+    elseif not it.new or type(redis.pcall('APPEND', it.key, it.new)) == 'table' then -- without the right to append, all of it is written
+      put(it, pack('<dddB', it.base, BEYOND + it.quota, 1, VERSION) .. it.bytes, ttl)
     end
   end
 
@@ -978,9 +808,10 @@ local function readPeriod(it, text, at)
   it.outside = not it.begins
 end
 
-local function read(i)
-  local it, text, calendar, at = { key = KEYS[i] }, ARGV[i + 1]
-  it.op, it.charges, it.algorithm, it.overlap, it.first, it.countDenied, calendar, it.remembered, it.parts, it.quota, it.burst, it.window, it.part, it.cost, it.from, at =
+-- read reads a charge.
+local function read(key, text)
+  local it, calendar, at = { key = key }
+  it.op, it.charges, it.algorithm, calendar, it.remembered, it.overlap, it.first, it.countDenied, it.quota, it.window, it.cost, it.parts, it.part, it.burst, it.from, at =
     unpack_('<BBBBBBBBddddddd', text)
   it.first, it.countDenied = it.first == 1, it.countDenied == 1
   if not algorithms[it.algorithm] then
@@ -988,6 +819,7 @@ local function read(i)
   end
   it.rule = algorithms[it.algorithm]
   it.capacity = it.algorithm == BUCKET and it.burst or it.quota
+  it.cell = (it.algorithm == LOG or it.algorithm == BUCKET or it.parts > 2) and floor(it.window / 8)
   if it.algorithm == IN_FLIGHT then
     it.id, at = unpack_('<c8', text, at)
   end
@@ -1001,11 +833,7 @@ local function read(i)
 end
 
 local function save(it)
-  local ttl
-  if grace then
-    ttl = max(1, ceil((it.rule.expires(it) - now) / 1000) + grace)
-  end
-  it.rule.save(it, ttl)
+  it.rule.save(it, grace and max(1, ceil((lastOf(it, it.rule.expires(it)) - now) / 1000) + grace))
 end
 
 -- admits reports whether a cost passes. An ID that holds a slot already needs no other one.
@@ -1102,28 +930,57 @@ local function decide(op, items, memo)
   end
 end
 
--- All requests are read first: if now is outside of what is known of a calendar, nothing is done.
-local requests, i = {}, 1
-while i <= #KEYS do
-  local items = { read(i) }
-  local outside = items[1].outside
-  for j = 1, items[1].charges - 1 do
-    items[j + 1] = read(i + j)
-    outside = outside or items[j + 1].outside
+-- leftOver returns what a short way has left, from the key at which it ended.
+local function leftOver()
+  local requests, k = {}, unfit
+  for i = decided, charges - 1 do
+    local more, which, cost = 0, 0
+    if list then
+      more, which, cost = unpack_('<BHd', list, 11 * i + 1)
+    end
+    local it = read(KEYS[k], sub(ARGV[1], LIMIT * which + 18, LIMIT * which + LIMIT + 17))
+    it.cost = cost or it.cost
+    requests[#requests + 1] = { it }
+    k = k + 1 - more
   end
-  if outside then
-    return pack('<d', now)
+  return requests
+end
+
+-- readAll reads all requests first: if now is outside of what is known of a calendar, there are none, and nothing is done.
+local function readAll()
+  local requests, i = {}, 1
+  while i <= #KEYS do
+    local items = { read(KEYS[i], ARGV[i + 1]) }
+    local outside = items[1].outside
+    for j = 1, items[1].charges - 1 do
+      items[j + 1] = read(KEYS[i + j], ARGV[i + j + 1])
+      outside = outside or items[j + 1].outside
+    end
+    if outside then
+      return nil
+    end
+    i = i + #items
+    if items[1].remembered == 1 then
+      items.hashes = i
+      i = i + 2
+    end
+    requests[#requests + 1] = items
   end
-  i = i + #items
-  if items[1].remembered == 1 then
-    items.hashes = i
-    i = i + 2
-  end
-  requests[#requests + 1] = items
+  return requests
+end
+
+local requests
+if way > 0 then
+  requests = leftOver()
+else
+  requests = readAll()
+end
+if not requests then
+  return pack('<d', now)
 end
 
 local recall, settle
-local replies = { pack('<d', now) }
+local replies = { pack('<dH', now, decided), told }
 for _, items in ipairs(requests) do
   local op, memo, newer = items[1].op, nil, false
   if op == SETTLE then

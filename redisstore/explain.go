@@ -154,24 +154,26 @@ func readCalendar(s rule.Shape, fields string) (rule.Shape, bool) {
 	return s, false
 }
 
-// version is that of the values which decide.lua writes.
-const version = 2
+var errValue = errors.New("redisstore: not a value of this package")
+
+// version is the newest one of the values that the script writes.
+const version = 3
 
 // explain describes what a value holds.
 func (n named) explain(value string) (string, error) {
-	if len(value)%8 != 0 { // it ends with its version
-		last := len(value) - 1
-		if value[last] > version {
+	r := &reader{text: value}
+	if n.shape.Algorithm == rule.SlidingLog {
+		return r.explainLog(n.shape.Window)
+	}
+	marked := byte(1)
+	if last := len(value) - 1; len(value)%8 != 0 { // it ends with its version
+		if marked = value[last]; marked > version {
 			return "", errNewer
 		}
-		value = value[:last]
+		r.text = value[:last]
 	}
-	r := &reader{text: value}
 	var text string
 	switch n.shape.Algorithm {
-	case rule.SlidingLog:
-		_, _, count := r.number(), r.number(), r.number()
-		return fmt.Sprintf("%d units", count), r.problem()
 	case rule.TokenBucket:
 		text = r.explainBucket(n.shape.Window)
 	case rule.InFlight:
@@ -183,17 +185,53 @@ func (n named) explain(value string) (string, error) {
 			}
 		}
 	default:
-		limit := n.shape.Limit()
-		text = fmt.Sprintf("since %s", moment(r.micros()))
-		for i := range limit.Parts() {
-			text += fmt.Sprintf("%s %d", []string{":", ","}[min(i, 1)], r.number())
+		text = r.explainWindow(n.shape.Limit(), marked == version)
+	}
+	if r.bad || r.text != "" {
+		return "", errValue
+	}
+	return text, nil
+}
+
+// explainWindow describes the state of a window, whose counts have two bytes each if it is narrow.
+func (r *reader) explainWindow(l rule.Limit, narrow bool) string {
+	text := fmt.Sprintf("since %s", moment(r.micros()))
+	if narrow {
+		_ = r.number() // the sum of the counts
+	}
+	for i := range l.Parts() {
+		var count int64
+		if narrow {
+			count = int64(r.short())
+		} else {
+			count = r.number()
 		}
-		text += " units, the newest part first"
+		text += fmt.Sprintf("%s %d", []string{":", ","}[min(i, 1)], count)
 	}
-	if r.text != "" {
-		return "", errReply
+	return text + " units, the newest part first"
+}
+
+// beyond is what the second number of a log's header is at least. That of versions before 3 is less.
+const beyond = 1 << 50
+
+// explainLog describes a log's state. Some of its units may have expired.
+func (r *reader) explainLog(window rule.Micros) (string, error) {
+	last := r.text[max(0, len(r.text)-1):]
+	ring := len(r.text)%8 == 0
+	_, quota, count := r.number(), r.number()-beyond, r.number()
+	switch {
+	case r.bad:
+		return "", errValue
+	case quota < 0 && !ring && last[0] > version, quota >= 0 && r.byte() > version:
+		return "", errNewer
+	case quota >= 0:
+		width := 4
+		if window.Duration() > time.Hour {
+			width = 6
+		}
+		count = min(int64(len(r.text)/width), quota)
 	}
-	return text, r.problem()
+	return fmt.Sprintf("%d units", count), nil
 }
 
 // explainBucket describes a token bucket's state.
@@ -206,14 +244,10 @@ func (r *reader) explainBucket(window rule.Micros) string {
 		return text
 	}
 	at, missing, rest := r.micros(), r.number(), r.number()
-	return fmt.Sprintf("%.6g units missing at %s, %s", float64(missing)+float64(rest)/float64(max(1, window)), moment(at), text)
-}
-
-func (r *reader) problem() error {
-	if r.bad {
-		return errors.New("redisstore: not a value of this package")
+	if r.text != "" { // how its key expires; version 2 did not write it
+		_ = r.byte()
 	}
-	return nil
+	return fmt.Sprintf("%.6g units missing at %s, %s", float64(missing)+float64(rest)/float64(max(1, window)), moment(at), text)
 }
 
 func moment(t rule.Micros) string {

@@ -25,12 +25,6 @@ const (
 	replyNewer
 )
 
-// The flags of the short ways that mean something else.
-const (
-	replyAbsent    = 4
-	replyNewerPair = 8
-)
-
 // reader reads what the script packed.
 type reader struct {
 	text string
@@ -64,20 +58,20 @@ func (r *reader) word() (bits uint64) {
 func (r *reader) micros() rule.Micros { return rule.Micros(r.number()) }
 
 // read reads the answers to those requests of a batch that a call was for.
-func (t *trip) read(reply string, batch []store.Request, of []int) error {
+func (t *trip) read(reply string, batch []store.Request, d *draft) error {
 	r := &reader{text: reply}
 	now := r.micros()
-	if r.text == "" && !r.bad && !t.pairs {
+	if r.text == "" && !r.bad && d.way == longWay {
 		t.serverTime = now
 		return errOutside
 	}
 	var counts [rule.MaxSegments + 1]int64
-	for _, at := range of {
+	short := r.short() // how many charges a short way has decided
+	if d.way != longWay {
+		d.readShort(r, short, now, batch, counts[:])
+	}
+	for _, at := range d.of[min(short, len(d.of)):] {
 		request := &batch[at]
-		if t.pairs {
-			request.Answers[0], request.Err = r.pair(request.Charges[0].Limit.Rule(), now, request.Charges[0].Cost, counts[:])
-			continue
-		}
 		for j := range request.Charges {
 			request.Answers[j], request.Err = r.answer(request.Charges[j].Limit.Rule(), now, counts[:])
 		}
@@ -86,25 +80,6 @@ func (t *trip) read(reply string, batch []store.Request, of []int) error {
 		return errReply
 	}
 	return nil
-}
-
-// pair reads what a short way decided.
-func (r *reader) pair(l *rule.Limit, now rule.Micros, cost int64, counts []int64) (rule.Answer, error) {
-	flags := r.byte()
-	s := rule.State{Start: r.micros(), Counts: counts[:l.Parts()]}
-	counts[0], counts[1] = r.number(), r.number()
-	if flags&replyNewerPair != 0 {
-		return rule.Answer{}, errNewer
-	}
-	allowed, moved := flags&replyAllowed != 0, flags&replyMoved != 0
-	if flags&replyAbsent != 0 {
-		s = rule.State{Start: rule.Absent}
-	}
-	var granted int64
-	if allowed {
-		granted = cost
-	}
-	return derive(l, &s, now, cost, granted, allowed, moved), nil
 }
 
 // derive makes an answer of a state after the decision.

@@ -17,10 +17,16 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-//go:embed decide.lua
-var scriptText string
+var (
+	//go:embed short.lua
+	shortText string
+	//go:embed decide.lua
+	decideText string
+)
 
+// script is the two files as one: what the first decides is left out of the second.
 var script = func() Script {
+	scriptText := shortText + "\n" + decideText
 	sum := sha1.Sum([]byte(scriptText)) // not for security: it is how Redis names scripts
 	return Script{Text: scriptText, SHA: hex.EncodeToString(sum[:])}
 }()

@@ -13,42 +13,57 @@ import (
 // trip is what is sent to Redis for one batch. Its memory is used again.
 type trip struct {
 	calls  []Call
-	drafts []draft        // of the calls
-	slots  map[uint16]int // in a cluster, the call for a hash slot
-	names  []string       // of the request being planned
+	drafts []draft      // of the calls
+	open   map[lane]int // the call that a request is added to
+	names  []string     // of the request being planned
 	text   []byte
 	done   chan any // has room for the word that the client is done with it: what it panicked with, or nil
 	split  bool     // two calls may have a key in common
-	pairs  bool     // each request is a take of one charge over a window in one part, for which the script has short ways
+
+	fits [ways]bool // the ways that can be gone for this batch
 
 	serverTime rule.Micros // of a reply that it lies outside of the boundaries that were sent; else 0
 }
 
-// draft is what belongs to one call.
-type draft struct {
-	of      []int // the places in the batch of the requests that it decides
-	limits  []uint64
-	limited []byte // the limits, packed
-	charged []byte // the charges, packed
+// lane is what the requests of one call have in common: the way, and in a cluster the hash slot.
+type lane struct {
+	way  way
+	slot uint16
 }
 
-var trips = sync.Pool{New: func() any { return &trip{slots: map[uint16]int{}, done: make(chan any, 1)} }}
+// draft is what belongs to one call.
+type draft struct {
+	way way
+	of  []int // the places in the batch of the requests that it decides, in the order in which they are sent
+
+	// What follows is for short ways.
+	limits  []uint64
+	limited []byte // the limits, packed
+	charges []shortCharge
+	firsts  []int          // by the places of keys, those of their first charges
+	last    map[string]int // by the names of keys, the places of their last charges
+	cost    int64          // of the first charge
+	even    bool           // every key has one charge, all of the same limit and cost
+	more    []bool         // if it is not even: for each of of, whether the next one has the same key
+}
+
+var trips = sync.Pool{New: func() any { return &trip{open: map[lane]int{}, done: make(chan any, 1)} }}
 
 // plan writes a batch as the script reads it. A request that cannot be sent gets its error at once.
 func (t *trip) plan(s *Store, batch []store.Request) {
-	t.pairs = arePairs(batch)
+	t.chooseWays(batch)
 	for i := range batch {
 		r := &batch[i]
 		if r.Err = t.name(s, r); r.Err != nil {
 			continue
 		}
-		call, d := t.callFor(s)
+		call, d := t.callFor(s, t.wayFor(r))
 		d.of = append(d.of, i)
-		call.Keys = append(call.Keys, t.names...)
-		if t.pairs {
-			d.add(&r.Charges[0])
+		if d.way != longWay {
+			d.add(call, t.names[0], i, &r.Charges[0])
 			continue
 		}
+		call.Keys = append(call.Keys, t.names...)
 		for j := range r.Charges {
 			t.text = s.appendCharge(t.text[:0], r, j)
 			call.Args = append(call.Args, string(t.text))
@@ -57,55 +72,20 @@ func (t *trip) plan(s *Store, batch []store.Request) {
 			call.Args = append(call.Args, string(appendMemory(t.text[:0], r)), "")
 		}
 	}
-	t.head(s)
+	t.head(s, batch)
 }
 
-// head writes what every call begins with, and after it, where the script has a short way, the limits and the charges.
-func (t *trip) head(s *Store) {
+// head writes what every call begins with: the time, and for a short way the limits and the charges.
+func (t *trip) head(s *Store, batch []store.Request) {
 	now := s.now()
 	for i := range t.calls {
 		call, d := &t.calls[i], &t.drafts[i]
-		t.text = appendNumber(appendNumber(t.text[:0], int64(now)), s.grace)
-		switch {
-		case !t.pairs:
-		case len(call.Keys) == 1:
-			t.text = append(append(t.text, d.limited...), d.charged[2:]...) // without the place of the limit
-		default:
-			call.Args = append(call.Args, "", string(d.limited), string(d.charged))
-		}
-		call.Args[0] = string(t.text)
-	}
-}
-
-// arePairs reports whether the script has a short way for all requests of a batch.
-func arePairs(batch []store.Request) bool {
-	for i := range batch {
-		r := &batch[i]
-		if r.Op != rule.Take || len(r.Charges) != 1 {
-			return false
-		}
-		if !r.Charges[0].Limit.Rule().IsPair() {
-			return false
+		t.text = append(appendNumber(appendNumber(t.text[:0], int64(now)), s.grace), byte(d.way))
+		call.Args[0] = string(append(t.text, d.limited...))
+		if d.way != longWay && !d.even {
+			call.Args = append(call.Args, string(d.appendList(t.text[:0], batch)))
 		}
 	}
-	return true
-}
-
-// add packs a charge for the short way. Limits are packed once for all charges that have them.
-func (d *draft) add(charge *store.Charge) {
-	id := charge.Limit.ID()
-	at := len(d.limits) - 1
-	for at >= 0 && d.limits[at] != id {
-		at--
-	}
-	if at < 0 {
-		at = len(d.limits)
-		d.limits = append(d.limits, id)
-		l := charge.Limit.Rule()
-		d.limited = append(d.limited, bit(l.Algorithm == rule.FixedWindow), bit(l.Anchor == rule.First), bit(l.CountDenied), byte(l.Overlap))
-		d.limited = appendNumber(appendNumber(d.limited, l.Quota), int64(l.Window))
-	}
-	d.charged = appendNumber(binary.LittleEndian.AppendUint16(d.charged, uint16(at)), charge.Cost)
 }
 
 // appendNumber packs a whole number as Lua counts.
@@ -137,30 +117,27 @@ func (t *trip) name(s *Store, r *store.Request) error {
 }
 
 // callFor returns the call that the request just named belongs to.
-func (t *trip) callFor(s *Store) (*Call, *draft) {
-	last := len(t.calls) - 1
+func (t *trip) callFor(s *Store, w way) (*Call, *draft) {
+	l := lane{way: w}
 	if s.cluster {
-		known, ok := t.slots[slot(t.names[0])]
-		if last = -1; ok {
-			last = known
-		}
+		l.slot = slot(t.names[0])
 	}
-	if last >= 0 && len(t.calls[last].Keys)+len(t.names) <= maxKeys {
+	last, known := t.open[l]
+	if known && len(t.drafts[last].charges)+len(t.names) <= maxKeys && len(t.calls[last].Keys)+len(t.names) <= maxKeys {
 		return &t.calls[last], &t.drafts[last]
 	}
-	t.split = t.split || last >= 0
+	t.split = t.split || known
 	last = len(t.calls)
 	if last < min(cap(t.calls), cap(t.drafts)) { // with the memory of an earlier trip
 		t.calls, t.drafts = t.calls[:last+1], t.drafts[:last+1]
 	} else {
 		t.calls, t.drafts = append(t.calls, Call{}), append(t.drafts, draft{})
 	}
-	if s.cluster {
-		t.slots[slot(t.names[0])] = last
-	}
-	call := &t.calls[last]
+	t.open[l] = last
+	call, d := &t.calls[last], &t.drafts[last]
 	call.Args = append(call.Args, "") // for the head
-	return call, &t.drafts[last]
+	d.way = w
+	return call, d
 }
 
 // answer derives the answers to a batch from the replies.
@@ -171,7 +148,7 @@ func (t *trip) answer(batch []store.Request) {
 		if err != nil {
 			err = callError(call)
 		} else {
-			err = t.read(call.Reply, batch, t.drafts[i].of)
+			err = t.read(call.Reply, batch, &t.drafts[i])
 		}
 		if err == nil {
 			continue
@@ -190,10 +167,13 @@ func (t *trip) recycle() {
 		clear(call.Args)
 		*call = Call{Keys: call.Keys[:0], Args: call.Args[:0]}
 		d := &t.drafts[i]
-		d.of, d.limits, d.limited, d.charged = d.of[:0], d.limits[:0], d.limited[:0], d.charged[:0]
+		clear(d.last)
+		*d = draft{
+			of: d.of[:0], limits: d.limits[:0], limited: d.limited[:0], charges: d.charges[:0], firsts: d.firsts[:0], last: d.last, more: d.more[:0],
+		}
 	}
 	clear(t.names)
-	clear(t.slots)
+	clear(t.open)
 	t.calls, t.drafts, t.names, t.split, t.serverTime = t.calls[:0], t.drafts[:0], t.names[:0], false, 0
 	trips.Put(t)
 }

@@ -16,17 +16,17 @@ var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord
 	"Asia/Beirut", "Pacific/Kiritimati"}
 
 // drawShape draws an algorithm, the parts of a window and when it begins: what a state belongs to.
-func drawShape(t *rapid.T, window rule.Micros, segments int, some []rule.Algorithm) rule.Limit {
+func drawShape(t *rapid.T, window rule.Micros, segments int, opts Options) rule.Limit {
 	l := rule.Limit{Algorithm: rule.Algorithm(rapid.IntRange(int(rule.SlidingLog), int(rule.InFlight)).Draw(t, "algorithm")), Window: window}
-	if len(some) > 0 {
-		l.Algorithm = rapid.SampledFrom(some).Draw(t, "one of some")
+	if len(opts.Algorithms) > 0 {
+		l.Algorithm = rapid.SampledFrom(opts.Algorithms).Draw(t, "one of some")
 	} else if l.Algorithm == rule.FixedWindow && rapid.Bool().Draw(t, "by the calendar") {
 		l.Window, l.Zone = 0, rapid.SampledFrom(zones).Draw(t, "zone")
 		l.Calendar = rule.Period(rapid.IntRange(int(rule.Day), int(rule.Year)).Draw(t, "period"))
 		return l
 	}
 	if l.Algorithm == rule.SlidingWindow {
-		if l.Segments = 1; len(some) == 0 {
+		if l.Segments = 1; opts.InParts || len(opts.Algorithms) == 0 {
 			l.Segments = rapid.SampledFrom([]int{1, segments}).Draw(t, "segmented")
 		}
 	}
@@ -37,7 +37,7 @@ func drawShape(t *rapid.T, window rule.Micros, segments int, some []rule.Algorit
 }
 
 // drawQuota gives a shape a quota that the store takes, and all that may differ within a shape.
-func drawQuota(t *rapid.T, store store.Store, l rule.Limit) rule.Limit {
+func drawQuota(t *rapid.T, store store.Store, l rule.Limit, opts Options) rule.Limit {
 	most := int64(rule.MaxQuota)
 	l.CountDenied = l.Algorithm != rule.InFlight && rapid.Bool().Draw(t, "count denied")
 	switch l.Algorithm {
@@ -53,12 +53,18 @@ func drawQuota(t *rapid.T, store store.Store, l rule.Limit) rule.Limit {
 	case rule.TokenBucket:
 		most = bucketMost(store, l.Window)
 	}
+	if opts.MaxQuota > 0 {
+		most = min(most, opts.MaxQuota)
+	}
 	l.Quota = draw(t, "quota", 1, most)
 	if l.Algorithm == rule.TokenBucket {
 		fills := new(big.Int).Mul(big.NewInt(l.Quota), big.NewInt(int64(rule.MaxWindow)))
 		most = rule.MaxQuota
 		if fills.Quo(fills, big.NewInt(int64(l.Window))); fills.Cmp(big.NewInt(most)) < 0 {
 			most = fills.Int64()
+		}
+		if opts.MaxQuota > 0 {
+			most = min(most, opts.MaxQuota)
 		}
 		l.Burst = draw(t, "burst", 1, most)
 	}

@@ -45,10 +45,10 @@ func newGame(t *rapid.T, w *Twin, namespace string, opts Options) *Game {
 	g.oneKey = opts.OneKey && g.group == ""
 	zone := ""
 	for i := range rapid.IntRange(1, 6).Draw(t, "keys") {
-		shape := drawShape(t, window, segments, opts.Algorithms)
+		shape := drawShape(t, window, segments, opts)
 		s := &Subject{}
 		for range 3 {
-			limit, err := drawQuota(t, w.store, shape).Normalize()
+			limit, err := drawQuota(t, w.store, shape, opts).Normalize()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,6 +99,13 @@ func (g *Game) Move(about *Subject) {
 			g.rename(s)
 		}
 	}
+}
+
+// Advance lets a part of a subject's window pass, often a small one.
+func (g *Game) Advance(about *Subject) {
+	l := about.Limits[0].Rule()
+	g.twin.latest = max(g.twin.latest, g.twin.Now)
+	g.twin.Now = min(g.twin.Now+spread(g.T, "advance", 0, l.Window/rapid.SampledFrom([]rule.Micros{1, 10, 100, 1000}).Draw(g.T, "part of the window")), rule.MaxNow)
 }
 
 // drawID draws the reservation that a request is part of: one that made itself known before, or another. What is settled is

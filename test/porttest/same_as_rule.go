@@ -16,6 +16,10 @@ type Options struct {
 	OneKey bool
 	// Algorithms are those of the limits, whose windows then are in one part. Empty means all, in any number of parts.
 	Algorithms []rule.Algorithm
+	// InParts is for windows in any number of parts also with Algorithms.
+	InParts bool
+	// MaxQuota is the largest quota and the largest burst; 0 means all that the store takes.
+	MaxQuota int64
 	// Moment moves the clock, asks and compares; it is called many times in a game. Nil means Game.Moment.
 	Moment func(*Game)
 }

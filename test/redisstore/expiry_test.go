@@ -13,7 +13,8 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// A key lives until its state does not matter any more, and for the grace after that, not longer.
+// A key lives until its state does not matter any more, and for the grace after that, not longer. Where the end moves with every
+// charge, it lives until the next eighth of a window.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -43,11 +44,47 @@ func TestExpiry(t *testing.T) {
 				until := 1_000 * number(t, client, "PEXPIRETIME", name)
 				took := serverTime(t, client) - a.At // the server counts from when the script wrote, not from when it began
 				slowest = max(slowest, took)
-				if off := rule.Micros(until) - end - rule.Micros(grace.Microseconds()); rule.Micros(until) < end || max(off, -off) > 1_000+slowest {
+				kept := keptUntil(bound.Rule(), end)
+				if off := rule.Micros(until) - kept - rule.Micros(grace.Microseconds()); rule.Micros(until) < end || max(off, -off) > 1_000+slowest {
 					t.Errorf("%s, grace %v, after %+v: the state matters until %d, and the key lives until %d",
 						limit.Name, grace, step, end, until)
 				}
 				kit.Eventually(t, "time to pass", func() bool { return serverTime(t, client) > a.At+took+20_000 })
+			}
+		}
+	}
+}
+
+// keptUntil returns when the key of a state that ends at a moment expires, without the grace.
+func keptUntil(l *rule.Limit, end rule.Micros) rule.Micros {
+	if l.IsPair() {
+		return end
+	}
+	eighth := l.Window / 8
+	return end - end%eighth + eighth
+}
+
+// The key's end moves on with that of its state, also where only a part of the value is written.
+func TestExpiryMovesOn(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	s := newStore(t, client, redisstore.Options{})
+	for _, limit := range porttest.Kinds() {
+		limit.Window, limit.Quota, limit.Burst = 600*time.Millisecond, 1_000, 0
+		bound := bind(t, "moving", limit)
+		var state rule.State
+		var begun, slowest rule.Micros // the server counts from when the script wrote, not from when it began
+		for begun == 0 || serverTime(t, client) < begun+3*bound.Rule().Window/2 {
+			a := ask(t, s, rule.Take, store.Charge{Limit: bound, Key: "key", Cost: 1})
+			until := rule.Micros(1_000 * number(t, client, "PEXPIRETIME", nameOf(bound, "key")))
+			if begun == 0 {
+				begun = a.At
+			}
+			slowest = max(slowest, serverTime(t, client)-a.At)
+			bound.Rule().TakeOne(&state, a.At, 1)
+			if kept := keptUntil(bound.Rule(), bound.Rule().Expires(&state)) + 1_000_000; until < kept-1_000 || until > kept+1_000+slowest {
+				t.Fatalf("%s, %v after its first charge: the key is to live until %d, and lives until %d",
+					limit.Name, (a.At - begun).Duration(), kept, until)
 			}
 		}
 	}

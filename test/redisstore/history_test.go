@@ -34,7 +34,7 @@ func TestHistory(t *testing.T) {
 		disturb(t, server, wire, random, faults, end)
 		all = append(all, history.Join(workers.HearAll[[]history.Event](t, processes))...)
 		s := history.Summarize(all)
-		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && faults["kill"] > 0 {
+		if s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && faults["kill"] > 0 && history.SaysEnough(all) {
 			t.Logf("%+v; %v", s, faults)
 			break
 		}

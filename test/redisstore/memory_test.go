@@ -74,10 +74,15 @@ func TestMemoryOfLog(t *testing.T) {
 	for range hammered / 500 {
 		both(500)
 	}
-	after, set := memory(t, client, ours), memory(t, client, theirs)
-	t.Logf("%d refusals later: %d bytes, the sorted set %d", hammered, after, set)
-	if after != full || 100*after > set {
-		t.Errorf("%d refusals later the log takes %d bytes instead of %d, and the sorted set %d", hammered, after, full, set)
+	var after int64 // at most: Redis doubles a string that is appended to
+	for range 2 * quota {
+		both(1)
+		after = max(after, memory(t, client, ours))
+	}
+	set = memory(t, client, theirs)
+	t.Logf("%d refusals later: at most %d bytes, the sorted set %d", hammered, after, set)
+	if after > 10*quota || 100*after > set {
+		t.Errorf("%d refusals later the log takes %d bytes, and the sorted set %d", hammered, after, set)
 	}
 }
 

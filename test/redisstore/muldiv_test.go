@@ -20,8 +20,7 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// The script's products are exact. What of the script stands before its windows, the products among it, is called from a
-// script of this test.
+// The script's products are exact. Its functions for them are called from a script of this test.
 const tryProducts = `
 local replies = {}
 for i = 1, #ARGV do
@@ -38,14 +37,7 @@ type product struct{ a, b, c int64 }
 
 func TestProductsAreExact(t *testing.T) {
 	t.Parallel()
-	script, err := os.ReadFile("../../redisstore/decide.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, _, ok := strings.Cut(string(script), "-- Windows --")
-	if !ok || !strings.Contains(before, "function muldiv(") || !strings.Contains(before, "function mulDivAny(") {
-		t.Fatal("the script has no muldiv and mulDivAny before its windows any more")
-	}
+	before := "local EXACT, floor = 9007199254740992, math.floor\n" + functionOf(t, "short.lua", "muldiv") + functionOf(t, "decide.lua", "mulDivAny")
 	client := redistest.Server(t).Client(t)
 	checkLargestBucket(t, newStore(t, client, redisstore.Options{}))
 	random := rand.New(rand.NewPCG(1, 2))
@@ -53,6 +45,21 @@ func TestProductsAreExact(t *testing.T) {
 		checkProducts(t, client, before, "plain", products(random, false))
 		checkProducts(t, client, before, "any", products(random, true))
 	}
+}
+
+// functionOf returns the text of a function of the script.
+func functionOf(t *testing.T, file, name string) string {
+	t.Helper()
+	script, err := os.ReadFile("../../redisstore/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(script), "\nlocal function "+name+"(")
+	if !ok {
+		t.Fatalf("%s has no function %s", file, name)
+	}
+	text, _, _ = strings.Cut(text, "\nend\n")
+	return "local function " + name + "(" + text + "\nend\n"
 }
 
 // maxBucketQuota is the largest quota of a token bucket that the store accepts.

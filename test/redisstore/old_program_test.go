@@ -97,8 +97,14 @@ func oldKinds() map[string]rule.Limit {
 	}
 }
 
+// rewrites reports whether this version writes the state of a limit in a format that version 1 does not know.
+func rewrites(l rule.Limit) bool {
+	return l.Algorithm == rule.SlidingLog || l.Segments > 1
+}
+
 // Together, the old and the new program admit what the rule admits of all requests: neither sees a fresh quota where the
-// other has charged, and neither refuses what is free.
+// other has charged, and neither refuses what is free. Where the new one writes another format, that is so until it has written;
+// from then on the old one gets an error, and changes nothing.
 func TestOldAndNewProgramsShareCounts(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -119,8 +125,12 @@ func TestOldAndNewProgramsShareCounts(t *testing.T) {
 					cost = limit.Rule().Capacity()
 				}
 				want, _ := limit.Rule().TakeOne(&state, now, cost)
+				old := random.IntN(2) == 0
+				if rewrites(l) {
+					old = step < 150
+				}
 				by, got := "new", false
-				if random.IntN(2) == 0 {
+				if old {
 					var err error
 					by = "old"
 					if got, err = (oldProgram{client}).take(limit, "key", now, cost, random.IntN(2) == 0); err != nil {
@@ -135,11 +145,62 @@ func TestOldAndNewProgramsShareCounts(t *testing.T) {
 				if got != want.Allowed {
 					t.Fatalf("%s, step %d: the %s program answers %v to %d, want %v", name, step, by, got, cost, want.Allowed)
 				}
+				if rewrites(l) && !old && got {
+					refusesToRead(t, client, limit, now)
+				}
 				denied += int(bit(!got))
 			}
 		}
 		if denied < 50 || denied > 1_495 {
 			t.Errorf("%s: %d of 1500 were refused: the test shows little", name, denied)
+		}
+	}
+}
+
+// refusesToRead checks that version 1 does not take what this version wrote for something else.
+func refusesToRead(t *testing.T, client rueidis.Client, limit *store.Limit, now rule.Micros) {
+	t.Helper()
+	before := text(t, client, "DUMP", nameOf(limit, "key"))
+	if allowed, err := (oldProgram{client}).take(limit, "key", now, 1, false); err == nil {
+		t.Fatalf("%v: the old program answers %v to a state that it cannot know", limit.Rule().Algorithm, allowed)
+	}
+	if text(t, client, "DUMP", nameOf(limit, "key")) != before {
+		t.Fatalf("%v: the old program has changed a state that it cannot know", limit.Rule().Algorithm)
+	}
+}
+
+// Version 2 marked the values of version 1 with a byte, and had buckets without the byte that says how their keys expire. What it
+// left is read, and written in the format of this version with the next charge.
+func TestValuesOfVersion2(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t, "appendonly no").Client(t)
+	now := rule.Micros(1_767_000_000e6)
+	s := newStore(t, client, redisstore.Options{Now: func() rule.Micros { return now }})
+	for name, l := range oldKinds() {
+		for _, op := range []rule.Op{rule.Take, rule.Charge} {
+			limit := bindRule(t, "version-2", name, l)
+			key := fmt.Sprint(op)
+			var state rule.State
+			if limit.Rule().TakeOne(&state, now, 3); l.Algorithm == rule.TokenBucket {
+				answerTo(t, s, request(rule.Take, limit, key, 0, 3))
+				value := text(t, client, "GET", nameOf(limit, key))
+				do(t, client, "SET", nameOf(limit, key), value[:40]+"\x02")
+			} else if _, err := (oldProgram{client}).take(limit, key, now, 3, false); err != nil {
+				t.Fatal(err)
+			} else if l.Algorithm == rule.SlidingLog {
+				do(t, client, "APPEND", nameOf(limit, key), "\x02")
+			}
+			for step := range 3 {
+				items, want := []rule.Item{{Limit: limit.Rule(), State: &state, Cost: 2}}, make([]rule.Answer, 1)
+				rule.Decide(op, items, now, want)
+				if got := answerTo(t, s, request(op, limit, key, 0, 2)); got != want[0] {
+					t.Errorf("%s, %v %d: %+v, want %+v", name, op, step, got, want[0])
+				}
+			}
+			length := len(text(t, client, "GET", nameOf(limit, key)))
+			if l.Algorithm == rule.TokenBucket && length != 42 || rewrites(l) && length >= 8+8*limit.Rule().Parts()+8*int(l.Quota) {
+				t.Errorf("%s: after it was charged the value has %d bytes", name, length)
+			}
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/porttest"
 	"github.com/slidegate/slidegate/test/redistest"
+	"pgregory.net/rapid"
 )
 
 // withClock opens stores that have a clock of a test's.
@@ -23,6 +24,53 @@ func withClock(client rueidis.Client) porttest.Open {
 func TestScriptIsTheRule(t *testing.T) {
 	t.Parallel()
 	porttest.SameAsRule(t, withClock(redistest.Server(t).Client(t)), porttest.Options{OneKey: true})
+}
+
+// So do its short ways, which decide takes of one charge. In between other operations leave states that takes alone do not lead to.
+func TestShortWaysAreTheRule(t *testing.T) {
+	t.Parallel()
+	client := redistest.Server(t).Client(t)
+	for name, opts := range map[string]porttest.Options{
+		"all":    {},
+		"window": {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},
+		"parts":  {Algorithms: []rule.Algorithm{rule.SlidingWindow}, InParts: true, MaxQuota: 1_000},
+		"bucket": {Algorithms: []rule.Algorithm{rule.TokenBucket}, MaxQuota: 1_000},
+		"log":    {Algorithms: []rule.Algorithm{rule.SlidingLog}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts.Moment = func(g *porttest.Game) {
+				if rapid.IntRange(0, 9).Draw(g.T, "any") == 0 {
+					g.Moment()
+				} else {
+					takes(g)
+				}
+			}
+			porttest.SameAsRule(t, withClock(client), opts)
+		})
+	}
+}
+
+// takes moves the clock, mostly as clocks do, and asks for a few keys: each the same once, or all in disorder.
+func takes(g *porttest.Game) {
+	about := rapid.SampledFrom(g.Subjects).Draw(g.T, "about")
+	if rapid.Bool().Draw(g.T, "jump") {
+		g.Move(about)
+	} else {
+		g.Advance(about)
+	}
+	if rapid.Bool().Draw(g.T, "alike") {
+		for _, s := range g.Subjects {
+			g.Take(s, s.Limits[0], 1)
+		}
+	} else {
+		for range rapid.IntRange(1, 12).Draw(g.T, "takes") {
+			s := rapid.SampledFrom(g.Subjects).Draw(g.T, "of")
+			limit := s.Limits[max(0, rapid.IntRange(-4, len(s.Limits)-1).Draw(g.T, "other limit"))]
+			g.Take(s, limit, g.DrawCost(limit, g.Room(s, limit)))
+		}
+	}
+	g.Compare()
 }
 
 func TestTraces(t *testing.T) {

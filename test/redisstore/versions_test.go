@@ -37,15 +37,21 @@ func answerTo(t testing.TB, s *redisstore.Store, r store.Request) rule.Answer {
 	return r.Answers[0]
 }
 
-// versionOf returns the version of a value by its last byte; values of version 1 have none.
-func versionOf(value string) int {
-	if len(value)%8 == 0 {
+// versionOf returns the version of a value by its last byte, or by its header for a log; values of version 1 have none.
+func versionOf(limit *store.Limit, value string) int {
+	switch {
+	case limit.Rule().Algorithm == rule.SlidingLog:
+		return int(value[versionOfLog])
+	case len(value)%8 == 0:
 		return 1
+	default:
+		return int(value[len(value)-1])
 	}
-	return int(value[len(value)-1])
 }
 
-// Each value says which version its format is. Windows are still those of version 1.
+const versionOfLog = 24 // where a log has its version
+
+// Each value says which version its format is. Windows in one part are still those of version 1.
 func TestValuesHaveVersions(t *testing.T) {
 	t.Parallel()
 	client := redistest.Server(t, "appendonly no").Client(t)
@@ -53,26 +59,39 @@ func TestValuesHaveVersions(t *testing.T) {
 	for name, l := range allKinds() {
 		limit := bindRule(t, "versions", name, l)
 		want := 2
-		if l.Algorithm == rule.SlidingWindow || l.Algorithm == rule.FixedWindow && l.Calendar == rule.NoPeriod {
+		switch {
+		case limit.Rule().IsPair():
 			want = 1
+		case l.Algorithm == rule.SlidingLog, l.Algorithm == rule.SlidingWindow:
+			want = 3
 		}
 		for i, op := range []rule.Op{rule.Take, rule.Take, rule.Charge, rule.Take, rule.Take} {
 			answerTo(t, s, request(op, limit, "key", rule.ID(i+1), 1))
-			if value := text(t, client, "GET", nameOf(limit, "key")); versionOf(value) != want {
-				t.Errorf("%s, request %d: a value of %d bytes has version %d, want %d", name, i, len(value), versionOf(value), want)
+			if value := text(t, client, "GET", nameOf(limit, "key")); versionOf(limit, value) != want {
+				t.Errorf("%s, request %d: a value of %d bytes has version %d, want %d", name, i, len(value), versionOf(limit, value), want)
 			}
 		}
 	}
 }
 
-// makeNewer changes a value into one of a version to come.
-func makeNewer(t *testing.T, client rueidis.Client, name string) (dump string) {
-	t.Helper()
-	value := text(t, client, "GET", name)
-	if versionOf(value) == 1 {
+// newer returns a value as one of a version to come.
+func newer(limit *store.Limit, value string) string {
+	at := len(value) - 1
+	switch {
+	case limit.Rule().Algorithm == rule.SlidingLog:
+		at = versionOfLog
+	case versionOf(limit, value) == 1:
 		value += "?"
+		at++
 	}
-	do(t, client, "SET", name, value[:len(value)-1]+"\x03")
+	return value[:at] + "\x04" + value[at+1:]
+}
+
+// makeNewer changes the value of a key into one of a version to come.
+func makeNewer(t *testing.T, client rueidis.Client, limit *store.Limit, key string) (dump string) {
+	t.Helper()
+	name := nameOf(limit, key)
+	do(t, client, "SET", name, newer(limit, text(t, client, "GET", name)))
 	return text(t, client, "DUMP", name)
 }
 
@@ -86,7 +105,7 @@ func TestNewerValuesAreRefused(t *testing.T) {
 	for name, l := range allKinds() {
 		limit := bindRule(t, "newer", name, l)
 		answerTo(t, s, request(rule.Charge, limit, "key", 1, 1))
-		dump := makeNewer(t, client, nameOf(limit, "key"))
+		dump := makeNewer(t, client, limit, "key")
 		for i, op := range ops {
 			batch := []store.Request{
 				request(op, limit, fmt.Sprint("before-", i), 1, 1), request(op, limit, "key", 1, 1), request(op, limit, fmt.Sprint("after-", i), 1, 1),
@@ -122,7 +141,7 @@ func TestNewerLongLog(t *testing.T) {
 		if a := answerTo(t, s, request(rule.Peek, limit, "key", 0, 1)); a.Remaining != 1_000-units {
 			t.Errorf("of %d units %d remain", units, a.Remaining)
 		}
-		makeNewer(t, client, nameOf(limit, "key"))
+		makeNewer(t, client, limit, "key")
 		if err := s.Apply(context.Background(), []store.Request{request(rule.Take, limit, "key", 0, 1)}); err == nil {
 			t.Errorf("a log of %d units of a newer program is read", units)
 		}
@@ -145,7 +164,7 @@ func TestLegacyBucket(t *testing.T) {
 	if a := answerTo(t, s, request(rule.Take, limit, "key", 0, 5)); !a.Allowed || a.Remaining != 75 {
 		t.Errorf("ten seconds later: %+v", a)
 	}
-	if got := versionOf(text(t, client, "GET", nameOf(limit, "key"))); got != 2 {
+	if got := versionOf(limit, text(t, client, "GET", nameOf(limit, "key"))); got != 2 {
 		t.Errorf("after it was charged it has version %d", got)
 	}
 }

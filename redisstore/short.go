@@ -1,0 +1,237 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// way is how the script decides the charges of a call.
+type way byte
+
+// The ways. All but the long one are for takes of one charge each.
+const (
+	longWay way = iota
+	windowWay
+	partsWay
+	bucketWay
+	logWay
+	ways // how many there are
+)
+
+// maxShortLog is the largest quota of a log that has a short way, which reads the logs of all keys at once.
+const maxShortLog = 1000
+
+// wayOf returns the way for takes of one charge, and whether the script can go it for this limit: other limits of the same shape
+// have the same way, but may be too large for it.
+func wayOf(l *rule.Limit) (w way, fits bool) {
+	switch {
+	case l.IsPair():
+		return windowWay, true
+	case l.Algorithm == rule.SlidingWindow:
+		return partsWay, true
+	case l.Algorithm == rule.TokenBucket:
+		return bucketWay, float64(l.Burst+l.Quota)*float64(l.Window) < 1<<53 // a debt is one number there
+	case l.Algorithm == rule.SlidingLog:
+		return logWay, l.Quota <= maxShortLog
+	default:
+		return longWay, true
+	}
+}
+
+// chooseWays finds out which short ways can be gone for a batch: none if one of its requests is not a take of one charge, and none
+// that does not fit one of its limits. So requests that have a key in common take the same way, in which they stay in order.
+func (t *trip) chooseWays(batch []store.Request) {
+	t.fits = [ways]bool{longWay: true}
+	for i := range batch {
+		if r := &batch[i]; r.Op != rule.Take || len(r.Charges) != 1 {
+			return
+		}
+	}
+	t.fits = [ways]bool{true, true, true, true, true}
+	for i := range batch {
+		if w, fits := wayOf(batch[i].Charges[0].Limit.Rule()); !fits {
+			t.fits[w] = false
+		}
+	}
+}
+
+// wayFor returns the way of a request.
+func (t *trip) wayFor(r *store.Request) way {
+	w, _ := wayOf(r.Charges[0].Limit.Rule())
+	if !t.fits[w] {
+		return longWay
+	}
+	return w
+}
+
+// shortCharge is a charge of a call that takes a short way.
+type shortCharge struct {
+	at    int // the place of the request in the batch
+	limit int // the place of the limit
+	next  int // the place of the next charge of the same key; 0 if there is none
+}
+
+// add adds a charge to a call that takes a short way. A key is sent once.
+func (d *draft) add(call *Call, name string, at int, charge *store.Charge) {
+	place := len(d.charges)
+	if place == 0 {
+		d.cost, d.even = charge.Cost, true
+	}
+	c := shortCharge{at: at, limit: d.limit(charge)}
+	d.even = d.even && c.limit == 0 && charge.Cost == d.cost
+	d.charges = append(d.charges, c)
+	if last, known := d.seen(call, name, place); known {
+		d.charges[last].next = place
+		d.even = false
+		return
+	}
+	call.Keys = append(call.Keys, name)
+	d.firsts = append(d.firsts, place)
+}
+
+// seen notes that a key has the charge at a place, and returns the place of its last one before.
+func (d *draft) seen(call *Call, name string, place int) (last int, known bool) {
+	switch {
+	case place == 0: // many calls have no other key
+		return 0, false
+	case d.last == nil:
+		d.last = make(map[string]int)
+	}
+	if place == 1 {
+		d.last[call.Keys[0]] = 0
+	}
+	last, known = d.last[name]
+	d.last[name] = place
+	return last, known
+}
+
+// limit returns the place of a charge's limit, which is packed once for all charges that have it.
+func (d *draft) limit(charge *store.Charge) int {
+	id := charge.Limit.ID()
+	at := len(d.limits) - 1
+	for at >= 0 && d.limits[at] != id {
+		at--
+	}
+	if at < 0 {
+		at = len(d.limits)
+		d.limits = append(d.limits, id)
+		d.limited = appendLimit(d.limited, charge, rule.Take, 1, false)
+	}
+	return at
+}
+
+// appendList packs the charges of a call, those of each key in a row, because those of other keys do not depend on them.
+func (d *draft) appendList(to []byte, batch []store.Request) []byte {
+	d.of = d.of[:0] // once more, in this order
+	for _, place := range d.firsts {
+		for more := true; more; {
+			c := &d.charges[place]
+			place, more = c.next, c.next > 0
+			d.of, d.more = append(d.of, c.at), append(d.more, more)
+			to = binary.LittleEndian.AppendUint16(append(to, bit(more)), uint16(c.limit))
+			to = appendNumber(to, batch[c.at].Charges[0].Cost)
+		}
+	}
+	return to
+}
+
+// The flags of what a short way replies of a charge.
+const (
+	shortAllowed = 1
+	shortAbsent  = 4 // there was no value
+	shortTimes   = 8 // the times of two units of the log follow
+)
+
+// errDisagrees is the error of a request that the script has decided otherwise than the rule does.
+var errDisagrees = errors.New("redisstore: the script and the rule disagree; the request may have been charged: this is a bug, please report it")
+
+// readShort reads what a short way has decided: n charges, and the values of their keys as they were before.
+func (d *draft) readShort(r *reader, n int, now rule.Micros, batch []store.Request, counts []int64) {
+	each := 1 // bytes of flags
+	if d.way == logWay {
+		each = 3
+	}
+	if n > len(d.of) {
+		r.bad = true
+		return
+	}
+	flags := r.bytes(each * n)
+	if r.bad {
+		return
+	}
+	var s rule.State
+	same := false // the key is that of the charge before
+	for i, at := range d.of[:n] {
+		request, own := &batch[at], flags[each*i:]
+		charge := &request.Charges[0]
+		l := charge.Limit.Rule()
+		if d.way == logWay {
+			request.Answers[0], request.Err = r.shortLog(l, own, now, charge.Cost)
+			continue
+		}
+		if !same {
+			s = r.stored(l, d.way, own[0]&shortAbsent != 0, counts)
+		}
+		same = !d.even && d.more[i]
+		request.Answers[0], _ = l.TakeOne(&s, now, charge.Cost)
+		if request.Answers[0].Allowed != (own[0]&shortAllowed != 0) {
+			request.Answers[0], request.Err = rule.Answer{}, errDisagrees
+		}
+	}
+}
+
+// stored reads a value as the short ways know it.
+func (r *reader) stored(l *rule.Limit, w way, absent bool, counts []int64) (s rule.State) {
+	switch {
+	case w == bucketWay && absent:
+	case w == bucketWay:
+		full, fraction := r.micros(), r.number()
+		s.Start, s.Missing, s.Rest = r.micros(), r.number(), r.number()
+		if fraction > 0 {
+			full++
+		}
+		s.Until = max(s.Start+l.Window, full)
+		_ = r.bytes(2)
+	case absent:
+		s.Start, s.Counts = rule.Absent, counts[:l.Parts()]
+		clear(s.Counts)
+	case w == windowWay:
+		s.Start, s.Counts = r.micros(), counts[:l.Parts()]
+		for i := range s.Counts {
+			s.Counts[i] = r.number()
+		}
+	default:
+		s.Start, s.Counts = r.micros(), counts[:l.Parts()]
+		_ = r.number() // their sum
+		for i := range s.Counts {
+			s.Counts[i] = int64(r.short())
+		}
+		_ = r.byte() // the version
+	}
+	return s
+}
+
+// shortLog reads how many units of a log counted before a charge, and where the answer depends on it, when the newest unit was
+// charged and which one must expire first.
+func (r *reader) shortLog(l *rule.Limit, flags string, now rule.Micros, cost int64) (rule.Answer, error) {
+	newest, blocking := now, rule.Micros(0)
+	if flags[0]&shortTimes != 0 {
+		newest, blocking = r.micros(), r.micros()
+	}
+	live := int64(flags[1]) | int64(flags[2])<<8
+	allowed := live+cost <= l.Quota
+	if allowed != (flags[0]&shortAllowed != 0) {
+		return rule.Answer{}, errDisagrees
+	}
+	granted := int64(0)
+	if allowed {
+		granted = cost
+	}
+	if allowed || l.CountDenied && cost <= l.Quota {
+		live = min(live+cost, l.Quota)
+	}
+	return l.AnswerLog(live, newest, blocking, now, now, false, cost, granted, allowed), nil
+}

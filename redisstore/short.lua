@@ -1,0 +1,474 @@
+-- The decision rule at the data: it decides requests in order, each over one or more keys, all or nothing.
+--
+-- KEYS     one for every charge, and after those of a settlement that is remembered two hashes; for a short way each key once
+-- ARGV[1]  packed: the time in microseconds or -1 for the server's own; the milliseconds that a state outlives its meaning, or -1
+--          to keep it for ever (for tests); the short way to take, or 0. For a short way the limits follow, packed
+-- ARGV[2]  for a short way: for every charge whether the next one has the same key, which limit it has, and its cost. It is left
+--          out if every key has one charge of the first limit, with the cost that is packed with that
+-- ARGV[2+] without a short way: one packed text for every key; the first charge of a request says how many it has
+--
+-- It returns one string: the time and how many charges a short way has decided, then what it has to say of them; and for every
+-- other charge what was decided and the state that the answer is derived from. The time alone means that it lies outside of the
+-- boundaries that came with a window of the calendar, and that nothing was done.
+--
+-- docs/redis.md has what values look like. Values of windows in one part have no version. Those of other windows, buckets and slots
+-- end with theirs, a byte; a log has it in its header. What version 1 wrote has none; its length divides by 8.
+--
+-- Lua counts in doubles, which are exact for whole numbers below 2^53. Everything here stays below that: muldiv takes
+-- products apart that would not, and limits for which that is not enough are refused before they get here.
+local pack, unpack_, call, sub, byte = struct.pack, struct.unpack, redis.call, string.sub, string.byte
+
+local EXACT = 9007199254740992 -- 2^53
+local MOST = EXACT - 1 -- where counts saturate
+local NARROW = 65535 -- the largest count of a part that two bytes hold
+local LIMIT = 64 -- bytes of a packed limit
+
+
+-- A log has 4 bytes for each unit where the window is at most an hour, else 6.
+local HEADER = 25 -- bytes of a log before its units
+local HOUR = 3600000000
+local BEYOND = 1125899906842624 -- 2^50
+
+local now, grace, way = unpack_('<ddB', ARGV[1])
+if now < 0 then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+
+-- muldiv returns floor(a*b/c) and what is left, for b <= c < 2^48. It multiplies digit by digit, the highest first, with
+-- digits small enough that no step leaves the exact range.
+local function muldiv(a, b, c)
+  local floor, product = math.floor, a * b
+  if product < EXACT then
+    local quotient = floor(product / c)
+    return quotient, product - quotient * c
+  end
+  local base, digit = 1, 2 * c
+  while digit * 2 <= EXACT do
+    base, digit = base * 2, digit * 2
+  end
+  local place = 1
+  while place * base <= a do
+    place = place * base
+  end
+  local quotient, rest = 0, 0
+  while place >= 1 do
+    local d = floor(a / place)
+    a = a - d * place
+    local x = rest * base + d * b
+    local q = floor(x / c)
+    quotient, rest = quotient * base + q, x - q * c
+    place = place / base
+  end
+  return quotient, rest
+end
+
+-- Short ways ---------------------------------------------------------------------------------------------------------
+
+-- A short way decides takes of one charge each, all over limits of one kind. It is the rule of decide.lua for the common case,
+-- written out: a function or a table for each charge would take longer than deciding. All keys are read at once, and each that
+-- changes is written once. Whatever is not common (values of another version, a clock that went back, large numbers) it leaves,
+-- and all charges after it, to decide.lua.
+--
+-- What it tells of a charge is its verdict, and of a key the value as it was: Go decides again by the rule, and compares. Of a
+-- log it tells how many units counted instead, because all of its units would take longer to send than to look through.
+local list, decided, charges = ARGV[2], 0, #KEYS -- charges is how many there are for a short way
+local told = '' -- by a short way
+local unfit = 0 -- the key at which a short way ended
+if way > 0 then
+  local WINDOW, PARTS, BUCKET, LOG = 1, 2, 3, 4 -- the short ways
+  local keys, limits = KEYS, ARGV[1]
+  local alone = charges == 1 and not list -- there are no tables for one charge
+  local values = not alone and call('MGET', unpack(keys))
+  local flags, extra, seen = not alone and {}, nil, 0 -- seen is how many keys have a charge that was decided
+  local limit, which, more, cost = -1, 0, 0
+  local overlap, first, denied, quota, window, part, parts, burst, cell
+  local width, format, two, top -- of a log
+  local count = charges
+  if list then
+    charges = #list / 11
+  end
+  for k = 1, count do
+    local key, value = keys[k]
+    if alone then
+      value = call('GET', key)
+    else
+      value = values[k]
+    end
+    local absent = value and 0 or 4
+    local changed = false
+    local start, ended -- of the value
+    local current, other -- windows: the count of the current part, and of the previous one or of all
+    local begin, shift -- windows: where the current part begins now, and by how many parts that is later than start
+    local owed, as_of, rate -- bucket: what is missing in 1/window of a unit, as of when, and by which quota
+    local base, kept, units, live, added, stamp, newest -- log: live and added are those of the value and the new ones
+    local append = absent == 0 -- log: the new units can be appended
+    local ends -- when the new state ends, rounded up where it is kept so
+    repeat
+      if list then
+        more, which, cost = unpack_('<BHd', list, 11 * decided + 1)
+      end
+      if which ~= limit then
+        local own
+        limit = which
+        overlap, first, denied, quota, window, own, parts, part, burst = unpack_('<BBBdddddd', limits, LIMIT * which + 23)
+        cost = list and cost or own
+        cell = (window - window % 8) / 8
+        if way == LOG then
+          width, format, two, top = 4, '<I4', '<I4I4', 4294967296
+          if window > HOUR then
+            width, format, two, top = 6, '<I6', '<I6I6', 281474976710656
+          end
+        end
+      end
+      local allowed, held
+      local note = absent -- 4 means that there is no value
+
+      if way <= PARTS then
+        local used, fading, covered, length -- what counts, and a count of which covered/length counts
+        if way == WINDOW then
+          if not begin then
+            current, other = 0, 0
+            if value then
+              if #value ~= 8 + 8 * parts then
+                unfit = k
+                break
+              end
+              if parts == 2 then
+                start, current, other = unpack_('<ddd', value)
+              else
+                start, current = unpack_('<dd', value)
+              end
+              local since = now - start
+              if since < 0 then
+                unfit = k
+                break
+              elseif since < window then
+                begin = start
+              elseif parts == 2 and since < 2 * window then
+                begin, current, other = start + window, 0, current
+              else
+                current, other = 0, 0
+              end
+            end
+            begin = begin or first == 1 and now or now - now % window
+          end
+          used, fading, length = current, other, window
+        else
+          if not begin then
+            current, other, shift = 0, 0, parts
+            if value then
+              if #value ~= 17 + 2 * parts or byte(value, -1) ~= 3 then
+                unfit = k
+                break
+              end
+              local all, newest
+              start, all, newest = unpack_('<ddH', value)
+              local since = now - start
+              if since < 0 then
+                unfit = k
+                break
+              elseif since < part then
+                begin, current, other, shift = start, newest, all, 0
+              else
+                local passed = (since - since % part) / part
+                if passed < parts then
+                  begin, other, shift = start + passed * part, all, passed
+                  for i = parts - passed, parts - 1 do
+                    other = other - unpack_('<H', value, 17 + 2 * i)
+                  end
+                end
+              end
+            end
+            begin = begin or first == 1 and now or now - now % part
+          end
+          used, fading, length = other, 0, part
+          if overlap ~= 2 and shift < parts then
+            fading = unpack_('<H', value, 15 + 2 * (parts - shift))
+            used = used - fading
+          end
+        end
+        if fading > 0 then
+          covered = begin + length - now
+          if covered == length or overlap == 2 then
+            used = used + fading
+          else
+            local rest, quotient = fading * covered
+            if rest < EXACT then
+              quotient, rest = rest, rest % length
+              quotient = (quotient - rest) / length
+            else
+              quotient, rest = muldiv(fading, covered, length)
+            end
+            used = used + quotient
+            if overlap == 0 and rest > 0 then
+              used = used + 1
+            end
+          end
+        end
+        allowed = used + cost <= quota
+        if cost > 0 and (allowed or denied == 1 and cost <= quota) then
+          if way == PARTS and current + cost > NARROW then
+            unfit = k
+            break
+          end
+          changed, current = true, current + cost
+          if way == PARTS then
+            other = other + cost
+          elseif current > MOST then
+            current = MOST
+          end
+        end
+
+      elseif way == BUCKET then
+        if not owed then
+          owed, as_of = 0, now
+          if value then
+            if #value ~= 42 then
+              unfit = k
+              break
+            end
+            local full, fraction, missing, rest, version
+            full, fraction, as_of, missing, rest, version = unpack_('<dddddxB', value)
+            if version ~= 2 then
+              unfit = k
+              break
+            end
+            owed, ended = missing * window + rest, as_of + window
+            if fraction > 0 then
+              full = full + 1
+            end
+            if full > ended then
+              ended = full
+            end
+          end
+        end
+        local deepest = (burst + quota) * window
+        if as_of > now then
+          unfit = k
+          break
+        end
+        local debt = owed
+        if debt > deepest then
+          debt = deepest
+        end
+        if as_of < now then
+          debt = now < ended and debt - (now - as_of) * quota or 0
+          if debt < 0 then
+            debt = 0
+          end
+        end
+        local empty, after = burst * window, debt + cost * window
+        allowed = after <= empty
+        if cost > 0 and (allowed or denied == 1 and cost <= burst) then
+          changed, as_of, rate, owed = true, now, quota, after
+          if not allowed then
+            owed = debt > empty and debt or empty
+          end
+        end
+
+      else
+        if not added then
+          units, live, added, stamp = 0, 0, 0, 0
+          if value then
+            local version
+            base, kept, version = unpack_('<ddxxxxxxxxB', value)
+            kept = kept - BEYOND
+            if kept < 0 or version ~= 3 then
+              unfit = k
+              break
+            end
+            units, newest, stamp = (#value - HEADER) / width, unpack_(format, value, #value - width + 1), now - base
+            if stamp < newest or stamp >= top - cell then
+              unfit = k
+              break
+            end
+            -- The first one after a window ago is looked for between low and high, mostly where a steady flow would have it.
+            local from, low = stamp - window, 0
+            if units > kept then
+              low = units - kept
+            end
+            local a, b, high = unpack_(format, value, HEADER + 1 + width * low), newest, units - 1
+            if b > from then
+              if a > from then
+                high = low
+              end
+              local tries = 0
+              while high - low > 1 do
+                local x = (high - low) / 2
+                if tries < 3 then
+                  x = (high - low) * (from - a) / (b - a)
+                  tries = tries + 1
+                end
+                x = low + (x - x % 1)
+                local t, u = unpack_(two, value, HEADER + 1 + width * x) -- of this one and the next
+                if t > from then
+                  high, b = x, t
+                elseif u > from then
+                  low, high = x, x + 1
+                else
+                  low, a = x + 1, u
+                end
+              end
+              live = units - high
+            end
+          end
+        end
+        held = live + added -- what counts, and by a smaller quota less of it
+        if held > quota then
+          held = quota
+        end
+        allowed = held + cost <= quota
+        local after = held
+        if cost > 0 and (allowed or denied == 1 and cost <= quota) then
+          after = held + cost
+          added = added + cost
+          if live + added > quota then -- the oldest ones go
+            after = quota
+            live = quota - added
+            if live < 0 then
+              live, added = 0, quota
+            end
+          end
+          changed, rate, append = true, quota, append and kept == quota
+        end
+        if not allowed or cost == 0 or after == quota then
+          -- the time of the newest unit, and of the one that must expire first
+          local blocking, excess = now - window, after + (allowed and 1 or cost) - quota
+          if excess > 0 and excess <= after then
+            local place = excess - after + added -- less than 1 if it is one of the value's own
+            if place > 0 then
+              blocking = now
+            else
+              blocking = base + unpack_(format, value, #value + width * (place - 1) + 1)
+            end
+          end
+          note = 8 -- two times are told, too
+          local times = pack('<dd', added > 0 and now or after > 0 and base + newest or 0, blocking)
+          if alone then
+            extra = times
+          else
+            extra = extra or {}
+            extra[#extra + 1] = times
+          end
+        end
+      end
+
+      if allowed then
+        note = note + 1
+      end
+      decided = decided + 1
+      seen = k
+      if alone then
+        told = way == LOG and pack('<dHBH', now, 1, note, held) or pack('<dHB', now, 1, note)
+      elseif way == LOG then
+        local high = (held - held % 256) / 256
+        flags[3 * decided - 2], flags[3 * decided - 1], flags[3 * decided] = note, held - 256 * high, high
+      else
+        flags[decided] = note
+      end
+    until more == 0
+
+    if changed then
+      local whole -- what the value becomes, if all of it is written
+      if way == WINDOW then
+        if begin == start then
+          call('SETRANGE', key, '8', pack('<d', current))
+        else
+          whole = parts == 2 and pack('<ddd', begin, current, other) or pack('<dd', begin, current)
+          ends = begin + parts * window
+        end
+      elseif way == PARTS then
+        if begin == start then
+          call('SETRANGE', key, '8', pack('<dH', other, current))
+        else
+          local zeros = shift < parts and shift or parts
+          whole = pack('<ddH', begin, other, current) .. string.rep('\0\0', zeros - 1)
+          if shift < parts then
+            whole = whole .. sub(value, 17, 16 + 2 * (parts - shift))
+          end
+          ends = begin + parts * part
+          ends = ends - ends % cell + cell
+          if value then
+            ended = start + parts * part
+            ended = ended - ended % cell + cell
+          end
+          if ended == ends then
+            call('SETRANGE', key, '0', whole)
+            whole = nil
+          else
+            whole = whole .. '\3'
+          end
+        end
+      elseif way == BUCKET then
+        local rest, fraction = owed % window, owed % rate
+        local full = now + (owed - fraction) / rate
+        ends = now + window
+        if full > ends or full == ends and fraction > 0 then
+          ends = fraction > 0 and full + 1 or full
+        end
+        ends = ends - ends % cell + cell
+        whole = pack('<ddddd', full, fraction, now, (owed - rest) / window, rest)
+        if ended and ended - ended % cell + cell == ends then
+          call('SETRANGE', key, '0', whole)
+          whole = nil
+        else
+          whole = whole .. '\8\2'
+        end
+      else
+        ends = now + window
+        ends = ends - ends % cell + cell
+        if value then
+          ended = base + newest + window
+          ended = ended - ended % cell + cell
+        else
+          base = now - now % 134217728 - window - top / 256 * 3
+          stamp = now - base
+        end
+        local new = pack(format, stamp)
+        if added > 1 then
+          new = string.rep(new, added)
+        end
+        if not append or ended ~= ends or units + added > rate + rate / 4 + 8 or type(redis.pcall('APPEND', key, new)) == 'table' then
+          whole = pack('<dddB', base, BEYOND + rate, 1, 3)
+          if live > 0 then
+            whole = whole .. sub(value, -width * live)
+          end
+          whole = whole .. new
+        end
+      end
+      if whole and grace < 0 then
+        call('SET', key, whole)
+      elseif whole then
+        call('SET', key, whole, 'PX', math.ceil((ends - now) / 1000) + grace)
+      end
+    end
+    if unfit == 0 and alone then
+      if way == LOG then
+        value = extra
+      end
+      return value and told .. value or told
+    end
+    if not value and values then
+      values[k] = ''
+    end
+    if unfit > 0 then
+      break
+    end
+  end
+  told = string.char(unpack(flags or {}))
+  local over = decided == charges
+  if over then
+    told = pack('<dH', now, decided) .. told
+  end
+  -- All is put together at once: Redis reads each byte of a text that is made here.
+  if values and way ~= LOG then
+    values[0] = told
+    told = table.concat(values, '', 0, seen)
+  elseif extra then
+    told = told .. table.concat(extra)
+  end
+  if over then
+    return told
+  end
+end
