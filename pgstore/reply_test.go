@@ -85,6 +85,10 @@ func FuzzReply(f *testing.F) {
 	f.Add([]byte{1, 0, 1, 1, 1, 4, 1, 127, 127, 127}, byte(5), []byte{})
 	f.Add([]byte{1, 1, 1, 1, 1, 2, 1, 0xff}, byte(5), []byte{})
 	f.Add([]byte{0xff, 7}, byte(3), []byte{})
+	f.Add([]byte{9, 2, 1, 1, 1, 1}, byte(1), []byte{})
+	f.Add([]byte{9, 2, 1, 1, 1, 9, 1, 1, 1, 1, 1, 1, 1}, byte(1), []byte{})
+	f.Add([]byte{9, 3, 0xff, 0xff, 0xff, 0xff}, byte(5), []byte{})
+	f.Add([]byte{9, 0, 9, 9, 9, 9}, byte(3), []byte{})
 	f.Fuzz(func(t *testing.T, numbers []byte, kind byte, raw []byte) {
 		readBinary(raw, nil)
 		readText(raw, nil)
@@ -106,6 +110,33 @@ func FuzzReply(f *testing.F) {
 			t.Errorf("the error is %v", err)
 		}
 	})
+}
+
+// A function that admits what the rule refuses by the same state, or the other way round, is of another version.
+func TestFunctionDisagrees(t *testing.T) {
+	limits := map[string]slidegate.Limit{}
+	for _, limit := range kinds() {
+		limits[limit.Name] = limit
+	}
+	const now, start = 7_200_000_000, 7_100_000_000
+	for name, told := range map[string]struct{ right, wrong []int64 }{
+		"parts": {
+			[]int64{now, 0, start, start, 4, 10, 4, 0, 0, 6, 0, 0, 0},
+			[]int64{now, 2, start, start, 4, 10, 4, 0, 0, 6, 0, 0, 0},
+		},
+		"bucket": {[]int64{now, 2, now, 6, 0, now + 1}, []int64{now, 2, now, 7, 0, now + 1}},
+	} {
+		for i, reply := range [][]int64{told.right, told.wrong, told.right[:shortReplies-1]} {
+			s, err := NewWithConn(&scripted{reply: reply}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := store.Request{Charges: []store.Charge{{Limit: bind(t, "", limits[name]), Cost: 1}}, Answers: make([]rule.Answer, 1)}
+			if err = s.Apply(t.Context(), []store.Request{request}); errors.Is(err, errReply) != (i > 0) || (err == nil) != (i == 0) {
+				t.Errorf("%s, reply %d: the error is %v", name, i, err)
+			}
+		}
+	}
 }
 
 // kinds are limits of every way of keeping state.

@@ -51,6 +51,8 @@ type Store struct {
 	opts     Options
 	take     string // statements
 	takeMany string
+	takeAny  string
+	takesAny string
 	single   string
 	decide   string
 	expire   string
@@ -101,10 +103,13 @@ func NewWithConn(conn Conn, opts Options) (*Store, error) {
 			$9::bigint, $10::bigint, $11::bigint)`,
 		takeMany: "SELECT " + name + `take_many2($1::text[], $2::bigint, $3::bigint, $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
 			$8::bigint[])`,
-		single: "SELECT " + name + "single2($1::text, $2::bigint[])",
-		decide: "SELECT " + name + "decide2($1::text[], $2::bigint[])",
-		expire: "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
-		place:  "SELECT " + name + "place()",
+		takeAny: "SELECT " + name + `take3($1::text, $2::bigint, $3::bigint, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint,
+			$9::bigint, $10::bigint, $11::bigint)`,
+		takesAny: "SELECT " + name + "takes3($1::text[], $2::bigint[])",
+		single:   "SELECT " + name + "single2($1::text, $2::bigint[])",
+		decide:   "SELECT " + name + "decide2($1::text[], $2::bigint[])",
+		expire:   "SELECT deleted, seen, last FROM " + name + "expire($1::text, $2::bigint, $3::bigint, $4::bigint)",
+		place:    "SELECT " + name + "place()",
 	}, nil
 }
 

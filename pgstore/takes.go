@@ -10,27 +10,34 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The short way: takes of one charge each over windows in one part. Those for one key that follow one another with the same
-// limit and cost are decided together, because with the cost it is known what each of them changed.
+// The short ways: takes of one charge each. Those for one key that follow one another with the same limit and cost are decided
+// together, because with the cost it is known what each of them changed. Where all are over windows in one part, take2 and take_many2
+// decide, else take3 and takes3.
 
 // entry is a run of such takes, a stretch of trip.parts.
 type entry struct{ from, to int }
 
 const maxRun = maxCall // a cost times this must not exceed 63 bits
 
-// arePairs reports whether there is a short way for all requests of a batch.
-func arePairs(batch []store.Request, parts []part) bool {
+// areShort reports whether there is a short way for all requests of a batch, and whether all are over windows in one part.
+func areShort(batch []store.Request, parts []part) (short, pairs bool) {
+	pairs = true
 	for i := range parts {
 		r := &batch[parts[i].request]
-		if r.Op != rule.Take || len(r.Charges) != 1 || !r.Charges[0].Limit.Rule().IsPair() {
-			return false
+		if r.Op != rule.Take || len(r.Charges) != 1 {
+			return false, false
+		}
+		if l := r.Charges[0].Limit.Rule(); !l.IsPair() {
+			if pairs = false; !isShort(l) {
+				return false, false
+			}
 		}
 	}
-	return true
+	return true, pairs
 }
 
-// planRuns sorts a batch by address and finds its runs. It reports false if a key has several, which take and take_many do not
-// decide; the batch is then as it was.
+// planRuns sorts a batch by address and finds its runs. It reports false if a key has several, which the functions do not decide; the
+// batch is then as it was.
 func (t *trip) planRuns(batch []store.Request) bool {
 	slices.SortFunc(t.parts, func(a, b part) int {
 		return cmp.Or(strings.Compare(a.address, b.address), cmp.Compare(a.request, b.request))
@@ -42,7 +49,9 @@ func (t *trip) planRuns(batch []store.Request) bool {
 		}
 		last := &t.entries[len(t.entries)-1]
 		before, charge := &batch[t.parts[i-1].request].Charges[0], &batch[t.parts[i].request].Charges[0]
-		if before.Limit.ID() != charge.Limit.ID() || before.Cost != charge.Cost || last.to-last.from >= maxRun {
+		l := charge.Limit.Rule()
+		apart := l.Algorithm == rule.SlidingLog && l.CountDenied // every refusal changes which unit another one waits for
+		if apart || before.Limit.ID() != charge.Limit.ID() || before.Cost != charge.Cost || last.to-last.from >= maxRun {
 			slices.SortFunc(t.parts, func(a, b part) int { return cmp.Compare(a.request, b.request) })
 			return false
 		}
@@ -51,7 +60,7 @@ func (t *trip) planRuns(batch []store.Request) bool {
 	return true
 }
 
-// planTake writes a single run as take reads it.
+// planTake writes a single run as take2 reads it.
 func (t *trip) planTake(s *Store, batch []store.Request) {
 	e := t.entries[0]
 	charge := &batch[t.parts[e.from].request].Charges[0]
@@ -60,7 +69,7 @@ func (t *trip) planTake(s *Store, batch []store.Request) {
 		bit(l.CountDenied), int64(l.Overlap), l.Quota, int64(l.Window), charge.Cost, int64(e.to-e.from))
 }
 
-// planTakes writes several runs as take_many reads them.
+// planTakes writes several runs as take_many2 reads them.
 func (t *trip) planTakes(s *Store, batch []store.Request) {
 	for _, e := range t.entries {
 		charge := &batch[t.parts[e.from].request].Charges[0]
@@ -78,7 +87,7 @@ func (t *trip) planTakes(s *Store, batch []store.Request) {
 
 const takeReplies = 5 // numbers for every entry
 
-// readTakes derives the answers from what take returned.
+// readTakes derives the answers from what take2 and take_many2 returned.
 func (t *trip) readTakes(batch []store.Request) error {
 	if len(t.reply) != takeReplies*len(t.entries) {
 		return fmt.Errorf("pgstore: %w", errReply)

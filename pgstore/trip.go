@@ -54,25 +54,16 @@ func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 	if len(t.parts) == 0 {
 		return
 	}
-	short := arePairs(batch, t.parts) && t.planRuns(batch)
-	var statement string
-	switch {
-	case !short && t.plan(s, batch):
-		statement = s.single
-	case !short:
-		statement = s.decide
-	case len(t.entries) == 1:
-		statement = s.take
-		t.planTake(s, batch)
-	default:
-		statement = s.takeMany
-		t.planTakes(s, batch)
-	}
+	short, pairs := areShort(batch, t.parts)
+	short = short && t.planRuns(batch)
+	statement := t.planBatch(s, batch, short, pairs)
 	err := s.call(ctx, statement, t)
 	switch {
 	case err != nil:
-	case short:
+	case short && pairs:
 		err = t.readTakes(batch)
+	case short:
+		err = t.readAny(batch)
 	default:
 		if now, outside := t.outside(); outside { // this machine's clock is days off
 			t.planBounds(batch, now)
@@ -84,6 +75,29 @@ func (s *Store) applySome(ctx context.Context, batch []store.Request) {
 	}
 	for i := range t.parts {
 		batch[t.parts[i].request].Err = err
+	}
+}
+
+// planBatch writes a batch as a function reads it, and returns the statement that calls the function.
+func (t *trip) planBatch(s *Store, batch []store.Request, short, pairs bool) (statement string) {
+	one := len(t.entries) == 1
+	switch {
+	case short && pairs && one:
+		t.planTake(s, batch)
+		return s.take
+	case short && pairs:
+		t.planTakes(s, batch)
+		return s.takeMany
+	case short:
+		t.planAny(s, batch)
+		if one {
+			return s.takeAny
+		}
+		return s.takesAny
+	case t.plan(s, batch):
+		return s.single
+	default:
+		return s.decide
 	}
 }
 

@@ -29,6 +29,8 @@ type Options struct {
 	// Seed varies the random sequences. The same seed gives the same sequences, and failures name it; the zero value is
 	// a seed like any other, so that a suite that passed once does not fail tomorrow by chance.
 	Seed uint64
+	// Short makes half as many decisions, as -short does: for a store that takes long over each and is compared with the rule elsewhere.
+	Short bool
 }
 
 // Run runs all checks against stores that open opens, each as a subtest. It takes some 75,000 decisions in 50,000
@@ -41,7 +43,7 @@ func Run(t *testing.T, open Open) {
 // RunWith is Run with options.
 func RunWith(t *testing.T, open Open, opts Options) {
 	t.Helper()
-	s := &suite{open: open, seed: opts.Seed, short: testing.Short(), patience: time.Minute}
+	s := &suite{open: open, seed: opts.Seed, short: opts.Short || testing.Short(), patience: time.Minute}
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) { c.run(t, s) })
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 		}
 		d.disturb()
 		all = append(all, history.Join(workers.HearAll[[]history.Event](t, processes))...)
-		if s := history.Summarize(all); d.enough() && s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests {
+		if s := history.Summarize(all); d.enough() && s.Answered >= 200 && s.Admitted >= 20 && s.Answered < s.Requests && history.SaysEnough(append(slices.Clip(all), d.crashes...)) {
 			t.Logf("%+v; %v", s, d.faults)
 			break
 		} else if time.Since(start) > *historyLength+soon {

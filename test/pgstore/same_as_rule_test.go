@@ -26,20 +26,27 @@ func TestFunctionsAreTheRule(t *testing.T) {
 	porttest.SameAsRule(t, withClock(database(t, pgstore.Options{})), porttest.Options{})
 }
 
-// The short ways for the commonest requests decide as the rule does too: take for one key, take_many for several, where requests
-// that are alike go together. In between other operations leave states that takes alone do not lead to.
+// The short ways for the commonest requests decide as the rule does too, for one key and for several, where requests that are alike
+// go together. In between other operations leave states that takes alone do not lead to.
 func TestShortWaysAreTheRule(t *testing.T) {
-	t.Parallel()
-	porttest.SameAsRule(t, withClock(database(t, pgstore.Options{})), porttest.Options{
-		Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow},
-		Moment: func(g *porttest.Game) {
-			if rapid.IntRange(0, 3).Draw(g.T, "any") == 0 {
-				g.Moment()
-			} else {
-				runs(g)
-			}
-		},
-	})
+	for name, opts := range map[string]porttest.Options{
+		"pairs": {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow}},                                                   // take2, take_many2
+		"any":   {Algorithms: []rule.Algorithm{rule.SlidingWindow, rule.FixedWindow, rule.SlidingLog, rule.TokenBucket}, InParts: true}, // take3, takes3
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts.Moment = runsMostly
+			porttest.SameAsRule(t, withClock(database(t, pgstore.Options{})), opts)
+		})
+	}
+}
+
+func runsMostly(g *porttest.Game) {
+	if rapid.IntRange(0, 3).Draw(g.T, "any") == 0 {
+		g.Moment()
+	} else {
+		runs(g)
+	}
 }
 
 // runs asks for some keys, for each one or more times the same.

@@ -33,8 +33,8 @@ var bind = porttest.Bind
 func TestStore(t *testing.T) {
 	t.Parallel()
 	pool := database(t, pgstore.Options{})
-	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
+	storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 		t.Helper()
 		return newStore(t, pool, pgstore.Options{Now: clock.Now})
-	})
+	}, storetest.Options{Short: true}) // TestFunctionsAreTheRule and TestShortWaysAreTheRule compare more
 }

@@ -215,11 +215,11 @@ func TestMigratePartly(t *testing.T) {
 	t.Parallel()
 	opts := pgstore.Options{Schema: "rl", Prefix: "sg_"}
 	steps := kit.Must(pgstore.Migrations(opts))(t)
-	for _, recorded := range []bool{true, false} { // earlier versions of the steps did not record themselves
-		for n := range len(steps) + 1 {
-			if !recorded && n != 1 && n != firstEdition {
-				continue
-			}
+	for recorded, stops := range map[bool][]int{
+		true:  {0, 1, firstEdition, len(steps) - 1, len(steps)},
+		false: {1, firstEdition}, // earlier versions of the steps did not record themselves
+	} {
+		for _, n := range stops {
 			server := pgtest.Shared(t)
 			pool := server.Pool(t)
 			tool := gooseFor(t, server.URL(), opts, 0)

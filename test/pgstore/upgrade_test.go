@@ -223,7 +223,7 @@ func TestNewerFormat(t *testing.T) {
 	one := func(limit *store.Limit) store.Request {
 		return store.Request{Charges: []store.Charge{{Limit: limit, Key: "key", Cost: 1}}, Answers: make([]rule.Answer, 1)}
 	}
-	batches := [][]store.Request{{one(limits[0]), one(limits[2])}} // take_many
+	batches := [][]store.Request{{one(limits[0]), one(limits[2])}, {one(limits[1]), one(limits[3])}} // take_many2, takes3
 	for _, limit := range limits {
 		batches = append(batches, []store.Request{one(limit)})
 	}

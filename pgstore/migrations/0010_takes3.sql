@@ -1,0 +1,317 @@
+-- The short way of 0002_take.sql for every algorithm but slots and calendars: takes of a single charge, decided by the rule of 0007_rule2.sql
+-- written out. take3 is for one key and takes3 for several, each once and in order. Requests for the same key with the same limit and
+-- cost that come one after the other are decided together. How writers do not get in each other's way is said in 0002_take.sql.
+--
+-- What is told of a key:
+--   kind   the algorithm, 0 for windows, 1 for logs and 3 for buckets; plus 8 if anchored at the first request, 16 if refusals count, and 32 times
+--          the overlap, which is 2 for fixed windows
+--   parts  how many counts a window has; 0 for the others
+--   part   the length of a part; of a bucket the deepest debt. Debts are in 1/span of a unit
+--   span   the length of the window
+--   most   how much there is in all: the quota, or the debt of an empty bucket. It is small enough for all products here to have 63 bits
+--   unit   how much of it each request takes, more than most if that can never be admitted
+--   times  how many requests there are; 1 if this is a log and refusals count
+--   quota  of a bucket: what it is refilled by in a microsecond
+--
+-- What is returned of a key: the time; twice the number of those admitted, plus 1 if the state had been ahead of the clock; and four numbers:
+--   pairs    of windows in one part: start, or -1 if never charged; the current count and the previous one, as they were read; 0
+--   windows  start as it was read, or -1; where the current part starts now, its count and what was used before anything was charged
+--   logs     how many units were live, and the newest of them; then the one that runs out first after the requests, and the one
+--            that must run out for another request
+--   buckets  the state as it was read: as of when, what is missing, the rest, until when; or when it is full, -1 and the rest of that if
+--            the version before wrote it
+-- After these six come the counts of windows as they were read, where an answer cannot be worked out without. In takes3 all replies have
+-- the same length, the rest being 0.
+--
+-- A window in several parts keeps the sum of its counts in current, and then -1 in previous: other functions leave 0 in both when they
+-- write, and the sum is then worked out.
+
+-- Several keys. numbers: the time or -1 for the server's, 1 or 2 to set synchronous_commit off or on, and eight numbers for each key.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}takes3(addresses text[], numbers bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+AS $takes3$
+DECLARE
+  replies bigint[];
+  places int[]; -- of those that are tried again
+  got bigint[];
+  failed int[];
+BEGIN
+  IF numbers[2] > 0 THEN
+    PERFORM set_config('synchronous_commit', CASE numbers[2] WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
+  END IF;
+  LOOP
+    -- OFFSET 0 keeps a step from being worked out once for each of its uses.
+    WITH decided AS MATERIALIZED (
+      SELECT c.i, c.address, c.version, c.changed,
+        CASE c.algorithm WHEN 0 THEN c.place + c.parts * c.part WHEN 1 THEN c.span + CASE WHEN c.charged > 0 THEN c.at ELSE c.own - c.behind END
+          ELSE c.at + greatest(c.span, (c.used + c.charged + c.quota - 1) / c.quota) END AS expires,
+        CASE c.algorithm WHEN 0 THEN c.place WHEN 1 THEN NULL ELSE c.at + (c.used + c.charged) / c.quota END AS start,
+        CASE WHEN c.parts > 2 THEN c.total + c.charged WHEN c.algorithm = 0 THEN c.newest + c.charged WHEN c.algorithm = 1 THEN 0
+          ELSE (c.used + c.charged) % c.quota END AS current,
+        CASE WHEN c.parts > 2 THEN -1 WHEN c.algorithm = 0 THEN c.oldest WHEN c.algorithm = 1 THEN 0 ELSE -2 END AS previous,
+        CASE WHEN NOT c.changed THEN NULL
+          WHEN c.parts > 2 THEN ARRAY[c.newest + c.charged] || CASE WHEN c.shift < 2 THEN c.more[2 - c.shift : c.parts - c.shift]
+            ELSE array_fill(0::bigint, ARRAY[c.shift - 1]::int[]) || c.more[: c.parts - c.shift] END
+          WHEN c.algorithm = 0 THEN NULL
+          WHEN c.algorithm = 1 THEN
+            CASE WHEN c.behind = 0 THEN c.more[cardinality(c.more) - least(c.used, c.most - c.charged) + 1 :]
+              ELSE ARRAY(SELECT m.t - c.behind FROM unnest(c.more[cardinality(c.more) - least(c.used, c.most - c.charged) + 1 :]) WITH ORDINALITY m(t, i) ORDER BY m.i) END
+            || CASE c.charged WHEN 1 THEN ARRAY[c.at] ELSE array_fill(c.at, ARRAY[c.charged]::int[]) END
+          ELSE ARRAY[c.at, (c.used + c.charged) / c.span, (c.used + c.charged) % c.span,
+            c.at + greatest(c.span, (c.used + c.charged + c.quota - 1) / c.quota)] END AS more,
+        ARRAY[c.now, 2 * c.admitted + CASE WHEN c.moved THEN 1 ELSE 0 END] || CASE
+          WHEN c.parts > 2 THEN ARRAY[coalesce(c.own, -1), c.place, c.newest, c.used]
+          WHEN c.algorithm = 0 THEN ARRAY[coalesce(c.own, -1), coalesce(c.current, 0), coalesce(c.previous, 0), 0]
+          WHEN c.algorithm = 1 THEN ARRAY[c.used, coalesce(c.own - c.behind, 0),
+            CASE WHEN least(c.used, c.most - c.charged) > 0 THEN c.more[cardinality(c.more) - least(c.used, c.most - c.charged) + 1] - c.behind ELSE c.at END,
+            CASE WHEN c.admitted = c.times THEN 0 WHEN c.charged + c.unit > c.most THEN c.at
+              ELSE c.more[cardinality(c.more) + c.charged + c.unit - c.most] - c.behind END]
+          WHEN c.own IS NULL THEN ARRAY[coalesce(c.start, 0), CASE WHEN c.start IS NULL THEN 0 ELSE -1 END, coalesce(c.current, 0), 0]
+          ELSE c.more END AS reply,
+        CASE WHEN c.parts > 2 AND (c.admitted < c.times OR c.used + c.unit * c.admitted >= c.most OR c.unit = 0) THEN c.more END AS counts
+      FROM (
+        SELECT a.*, CASE
+            WHEN a.algorithm = 0 THEN least(a.unit * a.taken, 9007199254740991 - a.newest)
+            WHEN a.algorithm = 1 THEN least(a.unit * a.taken, a.most)
+            WHEN a.taken > a.admitted THEN greatest(a.unit * a.admitted, a.most - a.used) -- a refusal empties a bucket, never below empty
+            ELSE a.unit * a.taken END AS charged,
+          a.unit > 0 AND a.taken > 0 OR a.moved AND a.admitted < a.times AS changed
+        FROM (
+          SELECT x.*, CASE WHEN x.kind & 16 > 0 AND x.unit <= x.most THEN x.times ELSE x.admitted END AS taken
+          FROM (
+              SELECT u.*, CASE
+                WHEN u.used > u.most - u.unit THEN 0
+                WHEN u.unit = 0 THEN u.times
+                ELSE least(u.times, (u.most - u.used) / u.unit) END AS admitted
+              FROM (
+                SELECT w.*, CASE w.algorithm
+                  WHEN 0 THEN w.total - w.oldest + CASE
+                    WHEN w.kind >= 64 OR w.oldest = 0 OR w.at <= w.place THEN w.oldest
+                    WHEN w.oldest < 9223372036854775807 / w.part
+                      THEN (w.oldest * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END) / w.part
+                    ELSE div(w.oldest::numeric * (w.place + w.part - w.at) + CASE WHEN w.kind < 32 THEN w.part - 1 ELSE 0 END, w.part)::bigint END
+                  WHEN 1 THEN CASE WHEN w.own IS NULL THEN 0 ELSE least(cardinality(w.more) - width_bucket(w.at - w.span + w.behind, w.more), w.most) END
+                  WHEN 3 THEN CASE WHEN w.at - w.own > w.debt / w.quota THEN 0
+                    ELSE least(w.debt, w.part) - greatest(w.at - w.own, 0) * w.quota END END AS used,
+                  w.behind > 0 OR w.algorithm = 3 AND w.debt > w.part AS moved
+                FROM (
+                  SELECT l.*,
+                    CASE WHEN l.parts > 2 THEN CASE
+                        WHEN l.shift = l.parts THEN 0
+                        WHEN l.previous = 0 THEN (SELECT sum(n)::bigint FROM unnest(l.more[: l.parts - l.shift]) n)
+                        WHEN l.shift = 0 THEN l.current
+                        WHEN l.shift = 1 THEN l.current - l.more[l.parts]
+                        ELSE l.current - (SELECT sum(n)::bigint FROM unnest(l.more[l.parts - l.shift + 1 :]) n) END
+                      WHEN l.shift = 0 THEN l.current + l.previous
+                      WHEN l.shift < l.parts THEN l.current
+                      ELSE 0 END AS total,
+                    CASE WHEN l.parts = 1 OR l.shift = l.parts THEN 0
+                      WHEN l.parts > 2 THEN l.more[l.parts - l.shift]
+                      WHEN l.shift = 0 THEN l.previous
+                      ELSE l.current END AS oldest,
+                    CASE WHEN l.shift > 0 THEN 0 WHEN l.parts > 2 THEN l.more[1] ELSE l.current END AS newest,
+                    CASE WHEN l.shift < l.parts AND l.behind = 0 THEN l.own + l.shift * l.part
+                      WHEN l.kind & 8 > 0 THEN l.now
+                      WHEN l.algorithm = 0 THEN l.now - l.now % l.part END AS place
+                  FROM (
+                    SELECT f.*,
+                      CASE WHEN f.own - f.now > f.span THEN f.own - f.now ELSE 0 END AS behind,
+                      CASE WHEN f.own > f.now AND f.own - f.now <= f.span THEN f.own ELSE f.now END AS at,
+                      CASE WHEN f.algorithm = 0 THEN
+                        CASE WHEN f.own IS NULL THEN f.parts WHEN f.own >= f.now THEN 0 ELSE least((f.now - f.own) / f.part, f.parts) END
+                      END AS shift,
+                      CASE WHEN f.algorithm < 3 OR f.start IS NULL THEN 0
+                        WHEN f.own IS NULL THEN CASE -- of the version before
+                          WHEN f.start < f.now THEN 0
+                          WHEN f.start - f.now > f.part / f.quota THEN f.part + 1
+                          ELSE (f.start - f.now) * f.quota + least(f.current, f.quota - 1) END
+                        WHEN f.own <= f.now AND f.now >= f.more[4] THEN 0
+                        WHEN f.more[2] >= f.part / f.span THEN f.part
+                        ELSE f.more[2] * f.span + f.more[3] END AS debt
+                    FROM (
+                      SELECT u.i, u.address, numbers[8 * u.i - 5] AS kind, numbers[8 * u.i - 5] & 7 AS algorithm, numbers[8 * u.i - 4] AS parts,
+                        numbers[8 * u.i - 3] AS part, numbers[8 * u.i - 2] AS span, numbers[8 * u.i - 1] AS most, numbers[8 * u.i] AS unit,
+                        numbers[8 * u.i + 1] AS times, numbers[8 * u.i + 2] AS quota, t.version, t.start, t.current, t.previous, t.more,
+                        CASE numbers[8 * u.i - 5] & 7 WHEN 0 THEN t.start WHEN 1 THEN t.more[cardinality(t.more)] ELSE t.more[1] END AS own, (
+                          SELECT CASE WHEN numbers[1] < 0 THEN (date_part('epoch', clock_timestamp()) * 1000000)::bigint ELSE numbers[1] END
+                        ) AS now
+                      FROM unnest(addresses) WITH ORDINALITY u(address, i)
+                      LEFT JOIN LATERAL (
+                        SELECT s.version, s.start, s.current, s.previous, s.more || '{}' AS more -- a long log is read once and not for each use
+                        FROM {schema}.{prefix}state s WHERE s.address = u.address{readable s} LIMIT 1
+                      ) t ON true
+                      WHERE places IS NULL OR u.i = ANY (places)
+                      OFFSET 0
+                    ) f OFFSET 0
+                  ) l OFFSET 0
+                ) w OFFSET 0
+              ) u OFFSET 0
+          ) x
+        ) a OFFSET 0
+      ) c OFFSET 0
+    ), written AS (
+      INSERT INTO {schema}.{prefix}state AS t (version, expires, start, current, previous, address, more)
+      SELECT coalesce(d.version + 1, (random() * 9007199254740991)::bigint), d.expires, d.start, d.current, d.previous, d.address, d.more
+      FROM decided d WHERE d.changed
+      ON CONFLICT (address) DO UPDATE SET version = excluded.version, expires = excluded.expires, start = excluded.start,
+        current = excluded.current, previous = excluded.previous, more = excluded.more
+      WHERE t.version = excluded.version - 1
+      RETURNING t.address
+    )
+    SELECT array_agg(CASE WHEN w.most IS NULL THEN d.reply
+        ELSE d.reply || d.counts || array_fill(0::bigint, ARRAY[w.most - coalesce(cardinality(d.counts), 0)]) END),
+      array_agg(d.i) FILTER (WHERE d.changed AND d.address NOT IN (SELECT w.address FROM written w))
+    INTO got, failed FROM decided d, (SELECT max(cardinality(d.counts)) AS most FROM decided d) w;
+    IF places IS NULL THEN
+      replies := got;
+    ELSE
+      replies := (
+        SELECT array_agg(ARRAY(
+          SELECT coalesce(CASE WHEN p.j IS NULL THEN replies[i][k] ELSE got[p.j][k] END, 0)
+          FROM generate_series(1, greatest(array_length(replies, 2), array_length(got, 2))) k
+        ) ORDER BY i)
+        FROM generate_series(1, cardinality(addresses)) i LEFT JOIN unnest(places) WITH ORDINALITY p(place, j) ON p.place = i
+      );
+    END IF;
+    IF failed IS NULL THEN
+      RETURN replies;
+    END IF;
+    IF places IS NOT NULL THEN -- which cannot be, for the rows were locked: somebody else writes to the table
+      RAISE serialization_failure USING MESSAGE = 'rows changed that are locked';
+    END IF;
+    places := failed;
+  END LOOP;
+END
+$takes3$;
+
+-- One key, but no pair: that is for take2.
+CREATE OR REPLACE FUNCTION {schema}.{prefix}take3(
+  place text, moment bigint, synchronous bigint, kind bigint, parts bigint, part bigint, span bigint, most bigint, unit bigint, times bigint,
+  quota bigint
+) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+AS $take3$
+DECLARE
+  was record; -- its fields hold an array as it was read, variables take it apart
+  now bigint; at bigint; own bigint; behind bigint; used bigint; admitted bigint; taken bigint; charged bigint;
+  start bigint; newest bigint; oldest bigint; shift int; kept int; replies bigint[];
+  ends bigint; full_at bigint; sum_or_rest bigint := 0; mark bigint := 0; next bigint[]; -- what is written
+BEGIN
+  SELECT t.version, t.start, t.current, t.previous, t.more || '{}' AS more INTO was
+  FROM {schema}.{prefix}state t WHERE t.address = place{readable t};
+  LOOP
+    now := moment;
+    IF moment < 0 THEN
+      now := date_part('epoch', clock_timestamp()) * 1000000;
+    END IF;
+    at := now;
+    behind := 0;
+    own := CASE kind & 7 WHEN 0 THEN was.start WHEN 1 THEN was.more[cardinality(was.more)] ELSE was.more[1] END;
+    IF own - now > span THEN
+      behind := own - now;
+    ELSIF own > now THEN
+      at := own;
+    END IF;
+
+    IF kind & 7 = 1 THEN
+      used := CASE WHEN own IS NULL THEN 0 ELSE least(cardinality(was.more) - width_bucket(at - span + behind, was.more), most) END;
+    ELSIF kind & 7 = 3 THEN
+      used := 0;
+      IF own > now OR now < was.more[4] THEN
+        used := CASE WHEN was.more[2] >= part / span THEN part ELSE was.more[2] * span + was.more[3] END;
+        used := CASE WHEN at - own > used / quota THEN 0 WHEN behind > 0 THEN used ELSE used - (at - own) * quota END;
+      ELSIF own IS NULL AND was.start >= now THEN -- of the version before
+        used := CASE WHEN was.start - now > part / quota THEN part + 1
+          ELSE (was.start - now) * quota + least(was.current, quota - 1) END;
+        behind := CASE WHEN used > part THEN 1 ELSE 0 END;
+        used := least(used, part);
+      END IF;
+    ELSE
+      shift := CASE WHEN own IS NULL THEN parts WHEN own >= now THEN 0 ELSE least((now - own) / part, parts) END;
+      start := CASE WHEN shift < parts AND behind = 0 THEN own + shift * part WHEN kind & 8 > 0 THEN now ELSE now - now % part END;
+      newest := CASE shift WHEN 0 THEN was.more[1] ELSE 0 END;
+      used := 0;
+      oldest := 0;
+      IF shift < parts THEN
+        used := was.current;
+        oldest := was.more[parts - shift];
+        IF was.previous = 0 THEN
+          used := (SELECT sum(n) FROM unnest(was.more[: parts - shift]) n);
+        ELSIF shift > 0 THEN
+          used := used - (SELECT sum(n) FROM unnest(was.more[parts - shift + 1 :]) n);
+        END IF;
+      END IF;
+      sum_or_rest := used;
+      IF kind < 64 AND oldest > 0 AND at > start THEN
+        used := used - oldest + {schema}.{prefix}weigh(oldest, start + part - at, part, (kind >> 5)::int);
+      END IF;
+    END IF;
+
+    admitted := CASE WHEN used > most - unit THEN 0 WHEN unit = 0 THEN times ELSE least(times, (most - used) / unit) END;
+    taken := CASE WHEN kind & 16 > 0 AND unit <= most THEN times ELSE admitted END;
+    IF kind & 7 = 1 THEN
+      charged := least(unit * taken, most);
+      kept := least(used, most - charged);
+    END IF;
+    EXIT WHEN (unit = 0 OR taken = 0) AND (behind = 0 OR admitted = times);
+
+    IF kind & 7 = 1 THEN
+      next := was.more[cardinality(was.more) - kept + 1 :];
+      IF behind > 0 THEN
+        next := ARRAY(SELECT m.t - behind FROM unnest(next) WITH ORDINALITY m(t, i) ORDER BY m.i);
+      END IF;
+      next := next || array_fill(at, ARRAY[charged::int]);
+      ends := next[cardinality(next)] + span;
+      full_at := NULL;
+    ELSIF kind & 7 = 3 THEN
+      charged := unit * admitted;
+      IF taken > admitted THEN -- a refusal empties a bucket, never below empty
+        charged := greatest(charged, most - used);
+      END IF;
+      full_at := at + (used + charged) / quota;
+      sum_or_rest := (used + charged) % quota;
+      ends := at + greatest(span, (used + charged + quota - 1) / quota);
+      next := ARRAY[at, (used + charged) / span, (used + charged) % span, ends];
+      mark := -2;
+    ELSE
+      charged := least(unit * taken, 9007199254740991 - newest);
+      full_at := start;
+      sum_or_rest := sum_or_rest + charged;
+      ends := start + parts * part;
+      next := ARRAY[newest + charged] || CASE WHEN shift < 2 THEN was.more[2 - shift : parts - shift]
+        ELSE array_fill(0::bigint, ARRAY[shift - 1]) || was.more[: parts - shift] END;
+      mark := -1;
+    END IF;
+    IF synchronous > 0 THEN
+      PERFORM set_config('synchronous_commit', CASE synchronous WHEN 1 THEN 'off' ELSE 'on' END, true); -- until the commit
+    END IF;
+    IF was.version IS NULL THEN
+      INSERT INTO {schema}.{prefix}state (version, expires, start, current, previous, address, more)
+      VALUES ((random() * 9007199254740991)::bigint, ends, full_at, sum_or_rest, mark, place, next)
+      ON CONFLICT (address) DO NOTHING;
+    ELSE
+      UPDATE {schema}.{prefix}state t
+      SET version = was.version + 1, expires = ends, start = full_at, current = sum_or_rest, previous = mark, more = next
+      WHERE t.address = place AND t.version = was.version;
+    END IF;
+    EXIT WHEN FOUND;
+    SELECT t.version, t.start, t.current, t.previous, t.more || '{}' AS more INTO was
+    FROM {schema}.{prefix}state t WHERE t.address = place{readable t} FOR UPDATE;
+  END LOOP;
+
+  taken := 2 * admitted + CASE WHEN behind > 0 THEN 1 ELSE 0 END;
+  IF kind & 7 = 1 THEN
+    RETURN ARRAY[now, taken, used, coalesce(own - behind, 0),
+      CASE WHEN kept > 0 THEN was.more[cardinality(was.more) - kept + 1] - behind ELSE at END,
+      CASE WHEN admitted = times THEN 0 WHEN charged + unit > most THEN at
+        ELSE was.more[cardinality(was.more) + charged + unit - most] - behind END];
+  ELSIF kind & 7 = 3 AND own IS NULL THEN
+    RETURN ARRAY[now, taken, coalesce(was.start, 0), CASE WHEN was.start IS NULL THEN 0 ELSE -1 END, coalesce(was.current, 0), 0];
+  ELSIF kind & 7 = 3 THEN
+    RETURN ARRAY[now, taken] || was.more;
+  ELSIF own IS NOT NULL AND (admitted < times OR used + unit * admitted >= most OR unit = 0) THEN
+    RETURN ARRAY[now, taken, own, start, newest, used] || was.more;
+  END IF;
+  RETURN ARRAY[now, taken, coalesce(own, -1), start, newest, used];
+END
+$take3$;

@@ -1,0 +1,173 @@
+package pgstore
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// The short way for windows in several parts, logs and buckets, alone or together with windows in one part.
+
+const (
+	shortNumbers = 8       // that take3 and takes3 are told of every run,
+	shortReplies = 6       // and that they tell at least
+	maxDebt      = 1 << 62 // of a bucket, in 1/window of a unit: the functions have 63 bits
+)
+
+// isShort reports whether take3 and takes3 decide by a limit.
+func isShort(l *rule.Limit) bool {
+	switch l.Algorithm {
+	case rule.TokenBucket:
+		high, low := bits.Mul64(uint64(deepest(l)), uint64(l.Window))
+		return high == 0 && low < maxDebt
+	case rule.InFlight:
+		return false
+	default:
+		return l.Calendar == rule.NoPeriod
+	}
+}
+
+// deepest returns how many units can be missing from a bucket.
+func deepest(l *rule.Limit) int64 { return min(l.Burst+l.Quota, rule.MaxQuota) }
+
+// planAny writes runs as take3 reads one and takes3 several.
+func (t *trip) planAny(s *Store, batch []store.Request) {
+	if len(t.entries) > 1 {
+		t.numbers = append(t.numbers, s.now(), s.commit())
+	}
+	for _, e := range t.entries {
+		t.addresses = append(t.addresses, t.parts[e.from].address)
+		t.planRun(&batch[t.parts[e.from].request].Charges[0], e.to-e.from)
+	}
+	if len(t.entries) > 1 {
+		t.args = append(t.args, t.addresses, t.numbers)
+		return
+	}
+	t.args = append(t.args, t.addresses[0], s.now(), s.commit())
+	for _, n := range t.numbers {
+		t.args = append(t.args, n)
+	}
+}
+
+func (t *trip) planRun(charge *store.Charge, times int) {
+	l := charge.Limit.Rule()
+	const (
+		window = 0
+		log    = 1
+		bucket = 3
+	)
+	kind, part, most, unit := int64(window), int64(l.Window), l.Quota, charge.Cost
+	switch l.Algorithm {
+	case rule.SlidingLog:
+		kind = log
+	case rule.TokenBucket:
+		kind, part, most = bucket, deepest(l)*int64(l.Window), l.Burst*int64(l.Window)
+		if unit = most + 1; charge.Cost <= l.Burst {
+			unit = charge.Cost * int64(l.Window)
+		}
+	case rule.SlidingWindow:
+		part /= int64(l.Segments)
+		kind += 32 * int64(l.Overlap)
+	default:
+		kind += 32 * int64(rule.Whole)
+	}
+	kind += 8*bit(l.Anchor == rule.First) + 16*bit(l.CountDenied)
+	t.numbers = append(t.numbers, kind, int64(l.Parts()), part, int64(l.Window), most, unit, int64(times), l.Quota)
+}
+
+// readAny derives the answers from what take3 or takes3 returned.
+func (t *trip) readAny(batch []store.Request) error {
+	width := len(t.reply) / len(t.entries)
+	ok := width >= shortReplies && len(t.reply)%len(t.entries) == 0
+	for i := 0; ok && i < len(t.entries); i++ {
+		e := t.entries[i]
+		told := t.reply[width*i : width*(i+1)]
+		if batch[t.parts[e.from].request].Charges[0].Limit.Rule().Algorithm == rule.SlidingLog {
+			t.readLogRun(batch, e, told)
+		} else {
+			ok = t.readStateRun(batch, e, told)
+		}
+	}
+	if !ok {
+		return fmt.Errorf("pgstore: %w", errReply)
+	}
+	return nil
+}
+
+// readStateRun decides a run by the state that a function saw, and reports whether the function decided the same.
+func (t *trip) readStateRun(batch []store.Request, e entry, told []int64) (same bool) {
+	charge := &batch[t.parts[e.from].request].Charges[0]
+	l := charge.Limit.Rule()
+	now, admitted, moved := rule.Micros(told[0]), int(told[1]>>1), told[1]&1 != 0
+	var counts [rule.MaxSegments + 1]int64
+	s, rolled, ok := stateBefore(l, charge.Cost, e.to-e.from, told, counts[:l.Parts()])
+	if !ok {
+		return false
+	}
+	for j := range e.to - e.from {
+		a, _ := l.TakeOne(&s, now, charge.Cost)
+		if a.Allowed != (j < admitted) || j == 0 && !rolled && a.Flags.ClockMoved() != moved {
+			return false
+		}
+		if rolled && j == 0 && moved {
+			a.Flags |= rule.ClockMoved
+		}
+		batch[t.parts[e.from+j].request].Answers[0] = a
+	}
+	return true
+}
+
+// stateBefore returns the state that a run was decided by. Of a window in several parts it may be one that stands for it, and is rolled to now
+// already: where all are admitted and some is left, only what is used and the newest count matter, because that is the last to go.
+func stateBefore(l *rule.Limit, cost int64, times int, told, counts []int64) (s rule.State, rolled, ok bool) {
+	admitted := told[1] >> 1
+	switch {
+	case l.Algorithm == rule.TokenBucket && told[3] < 0:
+		return rule.LegacyBucket(rule.Micros(told[2]), told[4]), false, told[4] >= 0
+	case l.Algorithm == rule.TokenBucket:
+		s.Start, s.Missing, s.Rest, s.Until = rule.Micros(told[2]), told[3], told[4], rule.Micros(told[5])
+		return s, false, s.Rest >= 0
+	}
+	s.Counts = counts
+	switch used := told[5]; {
+	case told[2] < 0:
+		s.Start = rule.Absent
+	case len(counts) <= 2:
+		s.Start = rule.Micros(told[2])
+		copy(counts, told[3:5])
+	case admitted < int64(times) || cost == 0 || used+cost*admitted >= l.Quota:
+		if len(told) < shortReplies+len(counts) {
+			return s, false, false
+		}
+		s.Start = rule.Micros(told[2])
+		copy(counts, told[shortReplies:])
+	default:
+		s.Start, counts[0], counts[1] = rule.Micros(told[3]), told[4], used-told[4]
+		return s, true, counts[1] >= 0
+	}
+	return s, false, true
+}
+
+// readLogRun makes the answers of a run over a log, whose units stay in the database.
+func (t *trip) readLogRun(batch []store.Request, e entry, told []int64) {
+	charge := &batch[t.parts[e.from].request].Charges[0]
+	l, cost := charge.Limit.Rule(), charge.Cost
+	now, admitted, moved := rule.Micros(told[0]), int(told[1]>>1), told[1]&1 != 0
+	live, newest, first, blocking := told[2], rule.Micros(told[3]), rule.Micros(told[4]), rule.Micros(told[5])
+	at := max(now, newest)
+	for j := range e.to - e.from {
+		allowed, granted, wait := j < admitted, int64(0), blocking
+		if allowed {
+			granted, wait = cost, first
+		}
+		if cost > 0 && (allowed || l.CountDenied && cost <= l.Quota) {
+			live, newest = min(live+cost, l.Quota), at
+		}
+		batch[t.parts[e.from+j].request].Answers[0] = l.AnswerLog(live, newest, wait, now, at, moved, cost, granted, allowed)
+		if cost > 0 || !allowed {
+			moved = false // the first one wrote it where it belongs
+		}
+	}
+}
