@@ -185,7 +185,7 @@ func TestNoOtherErrorTellsTheKey(t *testing.T) {
 	checkTellsNothing(t, "not base64", json.Unmarshal([]byte(`{"charges":[{"key":"`+secret+`"}]}`), &spoilt))
 	checkTellsNothing(t, "too many charges", errOf(newPerCall(t, lonely{store}).Cancel(ctx, reservation)))
 
-	crowded, err := memstore.New(memstore.Options{MaxShapes: 1})
+	crowded, err := memstore.New(memstore.Options{MaxLimits: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type decider struct {
 }
 
 // newDecider compiles policies. Those without a key get the one given.
-func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure policy.Mode, timeout time.Duration, tells bool, localKeys int) (*decider, error) {
+func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure policy.Mode, timeout time.Duration, tells bool, localBytes int64) (*decider, error) {
 	d := &decider{}
 	if len(given) == 0 {
 		given = []Policy{{}}
@@ -42,7 +42,7 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure pol
 		}
 		d.policies, rules = append(d.policies, p), append(rules, p.rules())
 	}
-	opts := policy.Options{Failure: failure, Timeout: timeout, LocalKeys: localKeys}
+	opts := policy.Options{Failure: failure, Timeout: timeout, LocalBytes: localBytes}
 	if tells {
 		d.items, opts.Prepare = new(httplimit.HeaderItems), checkNames
 	}

@@ -31,8 +31,8 @@ type Options struct {
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
 	// store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
-	// LocalKeys is how many keys policy.Local keeps in this process at most; 0 means what memstore.Options do.
-	LocalKeys int
+	// LocalBytes is how much memory policy.Local takes in this process at most; 0 means what memstore.Options do.
+	LocalBytes int64
 	// Client finds the client's address, for policies without a Key, where a Key is empty, and for lists of addresses. nil trusts no proxy: it is the address of the connection.
 	Client *clientip.Source
 	// TellRemaining writes what is left into the header metadata of calls, and into the trailer of those that are refused: the
@@ -65,7 +65,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 	if limiter == nil {
 		return nil, errors.New("grpclimit: limiter: must not be nil; slidegate.New makes one")
 	}
-	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), opts.Failure, opts.Timeout, opts.TellRemaining, opts.LocalKeys)
+	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), opts.Failure, opts.Timeout, opts.TellRemaining, opts.LocalBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -145,26 +145,34 @@ func TestNamesInHeaders(t *testing.T) {
 	}
 }
 
-// What policy.Local keeps in this process is bounded by LocalKeys.
-func TestLocalKeys(t *testing.T) {
-	for _, keys := range []int{0, 1} {
-		opts := Options{Failure: policy.Local, LocalKeys: keys, Headers: HeadersNone, Policies: []Policy{{Key: ByHeader("X-User")}}}
+// What policy.Local keeps in this process is bounded by LocalBytes.
+func TestLocalBytes(t *testing.T) {
+	for _, bytes := range []int64{0, 256 << 10} {
+		opts := Options{Failure: policy.Local, LocalBytes: bytes, Headers: HeadersNone, Policies: []Policy{{Key: ByHeader("X-User")}}}
 		store := newBetween(t, func(context.Context, *store.Request) error { return errBroken })
 		store.trips = 1
 		p := (&play{t: t}).over(store, opts, nil, slidegate.PerHour(1))
-		const users = 2000
-		again := 0
+		const users = 5000
+		admitted, inherited := 0, 0
 		for i := range 2 * users {
-			if p.ask(request(fmt.Sprintf("X-User: %d", i%users))).Code == 200 {
-				again++
+			code := p.ask(request(fmt.Sprintf("X-User: %d", i%users))).Code
+			if i < users {
+				continue
+			}
+			if code == 200 {
+				admitted++
+			}
+			if p.last().Decision.Flags.Inherited() {
+				inherited++
 			}
 		}
-		if again -= users; (keys == 0) != (again == 0) {
-			t.Errorf("room for %d keys: %d of %d users are admitted again; want none, unless there is room for 1 only", keys, again, users)
+		if admitted > 0 || (bytes == 0) != (inherited == 0) {
+			t.Errorf("%d bytes: %d of %d users are admitted again, and %d were forgotten; want no one admitted, and some forgotten only in little memory",
+				bytes, admitted, users, inherited)
 		}
 	}
 	limiter := testkit.Must(slidegate.New(testkit.Must(memstore.New(memstore.Options{}))(t), slidegate.PerMinute(1)))(t)
-	if _, err := New(limiter, Options{Failure: policy.Local, LocalKeys: -1}); err == nil || !strings.Contains(err.Error(), "local keys") {
-		t.Errorf("LocalKeys -1: %v, want an error that names local keys", err)
+	if _, err := New(limiter, Options{Failure: policy.Local, LocalBytes: -1}); err == nil || !strings.Contains(err.Error(), "local bytes") {
+		t.Errorf("LocalBytes -1: %v, want an error that names local bytes", err)
 	}
 }

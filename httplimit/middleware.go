@@ -39,8 +39,8 @@ type Options struct {
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
 	// store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
-	// LocalKeys is how many keys policy.Local keeps in this process at most; 0 means what memstore.Options do.
-	LocalKeys int
+	// LocalBytes is how much memory policy.Local takes in this process at most; 0 means what memstore.Options do.
+	LocalBytes int64
 	// Group names the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
 	Group func(*http.Request) string
 	// OnDecision is called with every decision, before the handler: with those of policies in the shadow and of candidates
@@ -86,7 +86,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	}
 	var err error
 	m.set, err = policy.New(limiter, rules, policy.Options{
-		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalKeys: opts.LocalKeys,
+		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes,
 	})
 	if err == nil {
 		err = m.set.CheckTogether(func(made, other int) bool {

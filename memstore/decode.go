@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
 )
 
 // decoder reads what encoder wrote. After the first error it returns zeros.
@@ -17,7 +18,6 @@ type decoder struct {
 	r       *bufio.Reader
 	sum     hash.Hash32
 	version int
-	sets    int // of the last shape, when it was saved
 	err     error
 }
 
@@ -70,35 +70,67 @@ func (d *decoder) int() int64 {
 	return n
 }
 
-// records reads all records that are still live, and checks the sum that follows them.
-func (d *decoder) records(s *Store) (all []record, settlements []savedSettlement, err error) {
-	var t *table // of the last shape; it holds nothing yet
-	now := s.now()
+// saved is what a snapshot holds that is still live.
+type saved struct {
+	limits      []*savedLimit
+	legacy      map[rule.Shape]*legacy
+	settlements []savedSettlement
+}
+
+// savedLimit is one limit of a snapshot.
+type savedLimit struct {
+	id        tableID
+	shape     rule.Shape
+	keys      []savedKey
+	forgotten *forgotten
+}
+
+// records reads all records, and checks the sum that follows them.
+func (d *decoder) records(s *Store) (*saved, error) {
+	now := s.clock.read()
+	all := &saved{legacy: map[rule.Shape]*legacy{}}
+	var limit *savedLimit // the last one,
+	var old *legacy       // or the last shape
 	for kind := d.int(); kind != recordEnd || d.err != nil; kind = d.int() {
 		switch {
 		case d.err != nil:
+		case kind == recordLimit && d.version >= 3:
+			limit, old = d.limit(), nil
+			all.limits = append(all.limits, limit)
 		case kind == recordShape:
-			t, err = d.table(s)
-		case (kind == recordKey || kind == recordFloor) && t != nil:
-			r := record{table: t, floor: kind == recordFloor, sets: d.sets}
-			if err = d.slot(&r); err == nil && t.limit.Expires(&r.state) > now {
-				all = append(all, r)
+			limit, old = nil, d.legacyShape()
+			if earlier := all.legacy[old.shape]; earlier != nil {
+				old = earlier
 			}
+			all.legacy[old.shape] = old
+		case kind == recordKey && limit != nil:
+			l := limit.shape.Limit()
+			if key := d.key(&l); l.Expires(&key.state) > now {
+				limit.keys = append(limit.keys, key)
+			}
+		case kind == recordForgotten && limit != nil:
+			limit.forgotten = newForgotten(limit.shape, s.reserveForgotten, s.releaseForgotten)
+			limit.forgotten.restore(d, now)
+		case (kind == recordKey || kind == recordFloor) && old != nil:
+			d.legacyState(old, kind == recordFloor, now)
 		case kind == recordSettlement && d.version >= 2:
 			if settled := d.settlement(); settled.expires > now {
-				settlements = append(settlements, settled)
+				all.settlements = append(all.settlements, settled)
 			}
 		default:
-			err = fmt.Errorf("%w: unknown record %d", ErrSnapshot, kind)
+			d.fail(fmt.Errorf("unknown record %d", kind))
 		}
 		if d.err != nil {
-			err = fmt.Errorf("%w: %w", ErrSnapshot, d.err)
-		}
-		if err != nil {
-			return nil, nil, err
+			return nil, fmt.Errorf("%w: %w", ErrSnapshot, d.err)
 		}
 	}
-	return all, settlements, d.end()
+	return all, d.end()
+}
+
+func (d *decoder) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
 }
 
 // end checks the sum that follows the records, and that nothing follows the sum.
@@ -116,64 +148,63 @@ func (d *decoder) end() error {
 	return nil
 }
 
-// bucketSets1 is how many sets a segment of token buckets had in version 1, in which a bucket took two words.
-const bucketSets1 = segmentBytes / (setSlots * 8 * 3)
+// longestZone is more than the name of any time zone has, and longestName more than anybody gives a limit.
+const (
+	longestZone = 255
+	longestName = 1 << 20
+)
 
-// longestZone is more than the name of any time zone has.
-const longestZone = 255
+func (d *decoder) uint64() uint64 { return binary.LittleEndian.Uint64(d.bytes(8)) }
 
-// table reads a shape, and describes its table without making it.
-func (d *decoder) table(s *Store) (*table, error) {
+func (d *decoder) text(longest int64) string {
+	n := d.int()
+	d.check(n >= 0 && n <= longest)
+	if d.err != nil {
+		return ""
+	}
+	return string(d.bytes(int(n)))
+}
+
+// limit reads the name and the shape of a limit.
+func (d *decoder) limit() *savedLimit {
+	namespace, name := d.text(longestName), d.text(longestName)
+	l := &savedLimit{shape: d.shape()}
+	if d.err == nil {
+		l.id = idOf(store.Bind(namespace, name, "", l.shape.Limit()))
+	}
+	return l
+}
+
+// shape reads a shape that can be.
+func (d *decoder) shape() rule.Shape {
 	code, anchor, segments, window := d.int(), d.int(), d.int(), d.int()
 	algorithm, known := rule.AlgorithmOf(code)
 	d.check(known && anchor >= 0 && anchor <= int64(rule.First))
 	shape := rule.Shape{Algorithm: algorithm, Anchor: rule.Anchor(anchor), Segments: int(segments), Window: rule.Micros(window)}
-	var sets int64
 	if d.version >= 2 {
-		calendar, zone := d.int(), d.int()
-		d.check(calendar >= 0 && calendar <= int64(rule.Year) && zone >= 0 && zone <= longestZone)
-		if d.err == nil {
-			shape.Calendar, shape.Zone = rule.Period(calendar), string(d.bytes(int(zone)))
-		}
-		sets = d.int()
-		d.check(sets >= 1 && sets <= packedSets)
+		calendar := d.int()
+		d.check(calendar >= 0 && calendar <= int64(rule.Year))
+		shape.Calendar, shape.Zone = rule.Period(calendar), d.text(longestZone)
 	}
 	if d.err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSnapshot, d.err)
+		return rule.Shape{}
 	}
 	if limit, err := shape.Limit().Normalize(); err != nil || limit.Shape() != shape {
-		return nil, errors.Join(ErrSnapshot, fmt.Errorf("impossible shape %v", shape), err)
+		d.fail(errors.Join(fmt.Errorf("impossible shape %v", shape), err))
 	}
-	t := describeTable(s, shape)
-	switch d.sets = int(sets); {
-	case d.version >= 2:
-	case algorithm == rule.TokenBucket:
-		d.sets = bucketSets1
-	default:
-		d.sets = t.sets
-	}
-	return t, nil
+	return shape
 }
 
-func (d *decoder) slot(r *record) error {
-	if r.floor {
-		r.set, r.depth = int(d.int()), uint(d.int())
-	}
-	r.hash = binary.LittleEndian.Uint64(d.bytes(8))
-	d.state(r.table, &r.state)
-	switch {
-	case d.err != nil:
-		return fmt.Errorf("%w: %w", ErrSnapshot, d.err)
-	case r.floor && (r.set < 0 || r.set >= r.sets || r.depth > maxDepth):
-		return fmt.Errorf("%w: a floor lies outside of its table", ErrSnapshot)
-	case !r.floor && r.hash < reserved:
-		return fmt.Errorf("%w: a reserved hash", ErrSnapshot)
-	}
-	return nil
+// key reads the hash and the state of a key.
+func (d *decoder) key(l *rule.Limit) (k savedKey) {
+	k.hash = d.uint64()
+	d.check(k.hash >= reserved)
+	d.state(l, &k.state)
+	return k
 }
 
-func (d *decoder) state(t *table, s *rule.State) {
-	switch t.shape.Algorithm {
+func (d *decoder) state(l *rule.Limit, s *rule.State) {
+	switch l.Algorithm {
 	case rule.SlidingLog:
 		n := d.int()
 		d.check(n >= 0 && n <= rule.MaxLogQuota)
@@ -182,20 +213,20 @@ func (d *decoder) state(t *table, s *rule.State) {
 		for i := int64(0); i < n && d.err == nil; i++ {
 			at += rule.Micros(d.int())
 			// A clock that was set back to just after the epoch leaves times before it.
-			d.check(at > -t.shape.Window && at <= rule.MaxNow && (i == 0 || at >= times[i-1] && at-times[0] < t.shape.Window))
+			d.check(at > -l.Window && at <= rule.MaxNow && (i == 0 || at >= times[i-1] && at-times[0] < l.Window))
 			times = append(times, at)
 		}
 		if d.err == nil {
-			s.Log = rule.LogOf(times, t.shape.Window, rule.MaxLogQuota)
+			s.Log = rule.LogOf(times, l.Window, rule.MaxLogQuota)
 		}
 	case rule.TokenBucket:
-		d.bucket(t, s)
+		d.bucket(l, s)
 	case rule.InFlight:
-		d.slots(t, s)
+		d.slots(l, s)
 	default:
 		s.Start = rule.Micros(d.int())
 		d.check(s.Start >= 0 && s.Start <= rule.MaxNow)
-		for range t.limit.Parts() {
+		for range l.Parts() {
 			count := d.int()
 			d.check(count >= 0 && count <= rule.MaxQuota)
 			s.Counts = append(s.Counts, count)
@@ -204,7 +235,7 @@ func (d *decoder) state(t *table, s *rule.State) {
 }
 
 // bucket reads a token bucket as this version writes it, or as version 1 did.
-func (d *decoder) bucket(t *table, s *rule.State) {
+func (d *decoder) bucket(l *rule.Limit, s *rule.State) {
 	if d.version == 1 {
 		*s = rule.LegacyBucket(rule.Micros(d.int()), d.int())
 	} else {
@@ -215,16 +246,16 @@ func (d *decoder) bucket(t *table, s *rule.State) {
 		return
 	}
 	d.check(s.Start >= 0 && s.Start <= 2*rule.MaxNow && s.Until >= s.Start && s.Until <= 4*rule.MaxNow)
-	d.check(s.Missing >= 0 && s.Missing <= 2*rule.MaxQuota && s.Rest >= 0 && rule.Micros(s.Rest) < t.shape.Window)
+	d.check(s.Missing >= 0 && s.Missing <= 2*rule.MaxQuota && s.Rest >= 0 && rule.Micros(s.Rest) < l.Window)
 }
 
 // slots reads what an in-flight limit holds.
-func (d *decoder) slots(t *table, s *rule.State) {
+func (d *decoder) slots(l *rule.Limit, s *rule.State) {
 	n := d.int()
 	d.check(n >= 0 && n <= rule.MaxLogQuota)
 	for i := int64(0); i < n && d.err == nil; i++ {
-		slot := rule.Slot{ID: rule.ID(binary.LittleEndian.Uint64(d.bytes(8))), Renewed: rule.Micros(d.int())}
-		d.check(slot.Renewed > -t.shape.Window && slot.Renewed <= rule.MaxNow && (i == 0 || slot.Renewed >= s.Slots[i-1].Renewed))
+		slot := rule.Slot{ID: rule.ID(d.uint64()), Renewed: rule.Micros(d.int())}
+		d.check(slot.Renewed > -l.Window && slot.Renewed <= rule.MaxNow && (i == 0 || slot.Renewed >= s.Slots[i-1].Renewed))
 		s.Slots = append(s.Slots, slot)
 	}
 }
@@ -232,8 +263,8 @@ func (d *decoder) slots(t *table, s *rule.State) {
 // settlement reads one settlement.
 func (d *decoder) settlement() savedSettlement {
 	var s savedSettlement
-	s.key.address = binary.LittleEndian.Uint64(d.bytes(8))
-	s.key.id = binary.LittleEndian.Uint64(d.bytes(8))
+	s.key.address = d.uint64()
+	s.key.id = d.uint64()
 	s.expires = rule.Micros(d.int())
 	n := d.int()
 	d.check(s.expires > 0 && s.expires <= 4*rule.MaxNow && n >= 1 && n <= MaxCharges)

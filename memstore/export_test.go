@@ -11,26 +11,34 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Freeze makes the segment that a limit's first keys lie in look as if it had just been split, and nothing stood in its place
+// Freeze makes the page that a limit's first keys lie in look as if it had just been split, and nothing stood in its place
 // yet. It returns its lock, and what undoes it.
 func (s *Store) Freeze(limit *store.Limit) (lock sync.Locker, thaw func()) {
-	head := s.known(limit.Rule().Shape()).segment(0).header()
+	g := s.known(limit.Prefix()).page(0)
 	set := func(dead bool) {
-		head.mu.Lock()
-		defer head.mu.Unlock()
-		head.dead = dead
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.dead = dead
 	}
 	set(true)
-	return &head.mu, func() { set(false) }
+	return &g.mu, func() { set(false) }
 }
 
-// EmptyShapes returns a snapshot of n shapes without a key, which Snapshot does not write.
+// SetRoom makes a store that holds nothing yet smaller than Options allow: n bytes for keys.
+func (s *Store) SetRoom(n int64) { s.room = n }
+
+// Room returns how many bytes keys take, and may take.
+func (s *Store) Room() (used, room int64) { return s.used.Load(), s.room }
+
+// EmptyShapes returns a snapshot of n shapes without a key, as version 1 wrote it.
 func EmptyShapes(n int) ([]byte, error) {
 	var b bytes.Buffer
 	e := &encoder{w: bufio.NewWriter(&b)}
 	e.begin(hashKey{}, 0)
 	for i := range n {
-		e.shape(rule.Shape{Algorithm: rule.FixedWindow, Window: rule.Micros(i+1) * 1_000_000}, packedSets)
+		e.int(recordShape)
+		e.shape(rule.Shape{Algorithm: rule.FixedWindow, Window: rule.Micros(i+1) * 1_000_000})
+		e.int(mostSets)
 	}
 	e.int(recordEnd)
 	e.flush()
@@ -43,12 +51,14 @@ func Sign(snapshot []byte) []byte {
 	return binary.LittleEndian.AppendUint32(body, crc32.Checksum(body, checksums))
 }
 
-// HeldSlots returns how many slots of an in-flight limit are held by all keys in the limit's first segment, and for how many
-// there is memory.
-func HeldSlots(s *Store, limit *store.Limit) (held, room int) {
-	for _, slots := range s.known(limit.Rule().Shape()).segment(0).(*wideSegment).held {
-		held += len(slots)
-		room += cap(slots)
+// SlabBytes returns how much memory the states of a limit take beyond their pages.
+func SlabBytes(s *Store, limit *store.Limit) int64 {
+	t := s.known(limit.Prefix())
+	pages := int64(0)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for range t.pages() {
+		pages++
 	}
-	return held, room
+	return t.bytes.Load() - pages*pageBytes - int64(len(t.dir.Load().pages))*dirBytes
 }

@@ -17,7 +17,7 @@ import (
 // Counts that outgrow the packed form are decided about as before: through the edge, on both sides of it, and for the
 // neighbours that move along.
 func TestCountsOutgrowTheirWord(t *testing.T) {
-	alone(t)
+	memstore.Alone(t)
 	for _, limit := range []slidegate.Limit{
 		{Quota: 5000, Window: time.Millisecond}, // a packed count of a millisecond ends at 4095
 		{Quota: 5000, Window: time.Millisecond, Overlap: slidegate.OverlapDown},

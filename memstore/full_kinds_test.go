@@ -16,12 +16,12 @@ import (
 // A full store admits no more than the rule does for slots and calendars either, also where slots are renewed and released, and
 // after a restart. The oracle is told what the store admitted.
 func TestFullStoreOfSlotsAndCalendars(t *testing.T) {
-	alone(t)
+	memstore.Alone(t)
 	for _, limit := range everyLimit(t, 3)[6:] {
 		t.Run(limit.Name(), func(t *testing.T) {
 			clock := storetest.NewClock(1_767_225_600_000_000)
-			opts := memstore.Options{MaxKeys: 1, Now: clock.Now}
-			st := open(t, opts)
+			opts := memstore.Options{MaxBytes: 256 << 10, Now: clock.Now}
+			st := openTiny(t, opts)
 			oracle := &plainStore{states: map[string]rule.State{}}
 			random := rand.New(rand.NewPCG(15, 0))
 			inherited, lost := 0, 0
@@ -68,16 +68,17 @@ func TestFullStoreOfSlotsAndCalendars(t *testing.T) {
 
 // A key that held many slots once does not keep the memory for them, and one that holds none takes none.
 func TestSlotsGiveMemoryBack(t *testing.T) {
+	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
-	charge := store.Charge{Limit: everyLimit(t, 10_000)[7], Key: "key", Cost: 1, At: 1}
-	for id := range rule.ID(10_000) {
+	charge := store.Charge{Limit: everyLimit(t, 1_000)[7], Key: "key", Cost: 1, At: 1}
+	for id := range rule.ID(1_000) {
 		ask(t, st, rule.Take, id+1, charge)
 	}
-	for id := range rule.ID(10_000) {
+	for id := range rule.ID(1_000) {
 		ask(t, st, rule.GiveBack, id+1, charge)
-		if held, room := memstore.HeldSlots(st, charge.Limit); held != 9_999-int(id) || room > max(16, 4*held) {
-			t.Fatalf("after %d were released: %d held in memory for %d", id+1, held, room)
+		if held, bytes := 999-int64(id), memstore.SlabBytes(st, charge.Limit); bytes > 32<<10+64*held {
+			t.Fatalf("%d slots are held in %d bytes", held, bytes)
 		}
 	}
 }

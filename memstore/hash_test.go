@@ -134,19 +134,17 @@ func TestShortHashIsWhatItSays(t *testing.T) {
 	}
 }
 
-// Keys that differ little must be spread as if at random over segments, sets and home slots.
+// Keys that differ little must be spread as if at random over pages and home lines.
 func TestShortHashSpreads(t *testing.T) {
 	const keys, places = 1 << 18, 1 << 10
 	s := newSchedule(newHasher(hashKey{1}))
-	var segments, sets, homes [places]int
+	var pages, homes [places]int
 	for i := range keys {
 		h := s.sum(fmt.Sprintf("user:%d", i))
-		segments[h>>54]++
-		set, home := setOf(h, packedSets)
-		sets[set]++
-		homes[home]++
+		pages[h>>54]++
+		homes[homeOf(h, pageLines)]++
 	}
-	for what, counts := range map[string][]int{"segments": segments[:], "sets": sets[:packedSets]} {
+	for what, counts := range map[string][]int{"pages": pages[:], "homes": homes[:pageLines]} {
 		expected := float64(keys) / float64(len(counts))
 		var chi float64
 		for _, n := range counts {
@@ -155,11 +153,6 @@ func TestShortHashSpreads(t *testing.T) {
 		// The sum of squares has as many degrees of freedom; six standard deviations above is no chance.
 		if free := float64(len(counts) - 1); chi > free+6*math.Sqrt(2*free) {
 			t.Errorf("%s: chi squared is %.0f for %.0f degrees of freedom", what, chi, free)
-		}
-	}
-	for home := 0; home < setSlots; home += 4 {
-		if n := homes[home]; n < keys/8*95/100 || n > keys/8*105/100 {
-			t.Errorf("home %d has %d of %d keys", home, n, keys)
 		}
 	}
 }

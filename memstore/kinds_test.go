@@ -40,7 +40,7 @@ func TestTakeSingleIsApply(t *testing.T) {
 
 // Taking, renewing and releasing slots, windows of the calendar, and a settlement that is sent again take no memory.
 func TestNoAllocationsOfReservations(t *testing.T) {
-	alone(t) // which empties pools
+	memstore.Alone(t) // which empties pools
 	st := open(t, memstore.Options{})
 	for _, limit := range everyLimit(t, 5) {
 		charges := []store.Charge{{Limit: limit, Key: "key", Cost: 1, At: 1}}

@@ -7,10 +7,10 @@ import (
 )
 
 // layout is how the state of the commonest shapes is packed into one word, which a compare-and-swap can change: the
-// number of the window, then a bit that tells owners of a slot apart, then the previous count, then the current one.
+// number of the window, then some bits that tell owners of a slot apart, then the previous count, then the current one.
 //
-// Nothing in a word wraps around: a window number or a count that does not fit is told by pack, and the keys of that
-// segment move to the wide form. The window number counts from the table's first use and has room for 4.4 years; the
+// Nothing in a word wraps around: a window number or a count that does not fit is refused by pack, and the keys of that
+// page move to the tall form. The window number counts from the table's first use and has room for 4.4 years; the
 // rest of the word is shared by the counts. At a window of 1 ms a count goes to 4095, at 1 s to 131071, at 1 h to 8388607.
 type layout struct {
 	window    rule.Micros
@@ -20,14 +20,15 @@ type layout struct {
 	maxCount  int64
 	indexAt   uint // where the window number begins
 	maxIndex  uint64
-	// owner is the bit that changes when a slot passes from one live key to another, so that whoever read the old key's
-	// word cannot swap it for a word of the new one.
-	owner uint64
+	// owner are the bits that count on when a slot passes from one live key to another, so that who read the old key's
+	// word cannot swap it for a word of the new one; nextOwner is one of them.
+	owner, nextOwner uint64
 }
 
 const (
-	horizon = rule.Micros(1) << 47
-	// locked is the word of a slot that somebody is working on under the segment's lock. It is no packed state, for its
+	horizon   = rule.Micros(1) << 47
+	ownerBits = 2
+	// locked is the word of a slot that somebody is working on under the page's lock. It is no packed state, for its
 	// window number is out of range.
 	locked = ^uint64(0)
 )
@@ -41,13 +42,13 @@ func packable(shape rule.Shape) bool {
 
 func newLayout(limit *rule.Limit, now rule.Micros) layout {
 	indexBits := uint(bits.Len64(uint64(horizon/limit.Window) + 14)) // windows of years want a few numbers too
-	countBits := min((63-indexBits)/2, 53)
+	countBits := min((64-ownerBits-indexBits)/2, 53)
 	return layout{
 		window: limit.Window, parts: limit.Parts(),
 		first:     int64(now/limit.Window) - 3,
 		countBits: countBits, maxCount: 1<<countBits - 1,
 		indexAt: 64 - indexBits, maxIndex: 1<<indexBits - 2,
-		owner: 1 << (2 * countBits),
+		owner: (1<<ownerBits - 1) << (2 * countBits), nextOwner: 1 << (2 * countBits),
 	}
 }
 
@@ -85,12 +86,23 @@ func (y *layout) pack(s *rule.State) (word uint64, ok bool) {
 // numbers reports whether a window can have this number.
 func (y *layout) numbers(index int64) bool { return index > 0 && uint64(index) <= y.maxIndex }
 
-// expired reports whether a word decides like one that is not there.
-func (y *layout) expired(word uint64, now rule.Micros) bool {
-	if word&(y.owner-1) == 0 {
-		return true
+// expires returns from when on a word decides like one that is not there.
+func (y *layout) expires(word uint64) rule.Micros {
+	index := int64(word >> y.indexAt)
+	if index == 0 {
+		return 0
 	}
-	return rule.Micros(y.first+int64(word>>y.indexAt)+int64(y.parts))*y.window <= now
+	return rule.Micros(y.first+index+int64(y.parts)) * y.window
+}
+
+// weight is about how many units count at now.
+func (y *layout) weight(word uint64, now rule.Micros) int64 {
+	start := rule.Micros(y.first+int64(word>>y.indexAt)) * y.window
+	current, previous := int64(word)&y.maxCount, int64(word>>y.countBits)&y.maxCount
+	if now >= start+y.window {
+		return current
+	}
+	return current + previous
 }
 
 // fits reports whether a state can be packed after up to cost more units at now.

@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 	"unsafe"
@@ -51,26 +52,19 @@ func TestPackIsExactOrRefuses(t *testing.T) {
 	}
 }
 
-func TestSegmentsFillTheirAllocations(t *testing.T) {
-	if got := unsafe.Sizeof(packedSegment{}); got != segmentBytes {
-		t.Errorf("a packed segment has %d bytes", got)
+func TestPagesFillTheirAllocations(t *testing.T) {
+	if got := unsafe.Sizeof(page{}); got != pageBytes {
+		t.Errorf("a page has %d bytes, want %d", got, pageBytes)
 	}
-	if got := unsafe.Sizeof(tallSegment{}); got != 2*segmentBytes {
-		t.Errorf("a tall segment has %d bytes", got)
-	}
-	if got := unsafe.Offsetof(packedSegment{}.slots) % 64; got != 0 {
+	if got := unsafe.Offsetof(page{}.lines) % 64; got != 0 {
 		t.Errorf("slots begin %d bytes into a cache line", got)
 	}
-}
-
-// The hashes that choose a set for a restored floor must lead to that set.
-func TestEverySetCanBeReached(t *testing.T) {
-	for sets := 1; sets <= packedSets; sets++ {
-		for set := range sets {
-			low := max(reserved, (uint64(set)<<32+uint64(sets)-1)/uint64(sets))
-			if got, _ := setOf(low, sets); got != uint(set) {
-				t.Errorf("set %d of %d: reached %d", set, sets, got)
-			}
+	pages := make([]*page, 100) // not on the stack
+	for i := range pages {
+		pages[i] = newPage(0, false)
+		if at := uintptr(unsafe.Pointer(pages[i])); at%lineBytes != 0 {
+			t.Fatalf("a page begins %d bytes into a cache line", at%lineBytes)
 		}
 	}
+	runtime.KeepAlive(pages)
 }

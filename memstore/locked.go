@@ -8,7 +8,7 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// job is a request that is decided under the locks of all the segments it touches: several charges, a key that is not
+// job is a request that is decided under the locks of all the pages it touches: several charges, a key that is not
 // there yet, or anything but a take. Its memory is used again.
 type job struct {
 	store  *Store
@@ -16,8 +16,10 @@ type job struct {
 	id     rule.ID
 	claims []claim
 	items  []rule.Item
-	locks  []*segmentHeader
+	locks  []*page
 	answer [1]rule.Answer
+	moment rule.Micros // the moment that decides, as a clock
+	fixed  clock
 
 	settling settling  // what is remembered of a settlement, and
 	memo     rule.Memo // what is known of it already
@@ -25,20 +27,25 @@ type job struct {
 
 // claim is one charge of a job, and the slot that is kept for it.
 type claim struct {
-	plan    *plan
-	h       uint64
-	cost    int64
-	used    int64
-	at      rule.Micros
-	segment segment
+	plan *plan
+	h    uint64
+	cost int64
+	used int64
+	at   rule.Micros
+	page *page
+	form form
 
 	slot      int // claimed, or -1
 	word      uint64
 	state     rule.State // what the slot holds, or what a key begins with that is not there
-	forgotten rule.State // what is lost with the slot's owner, and must be in the floor when the slot is put
-	floor     int        // the set's floor, or -1
-	evicts    bool       // the slot is taken from a live key
+	evicts    bool       // the slot is taken from a live key,
+	victim    uint64     // whose hash this is,
+	lost      rule.State // and which had this state
 	inherited bool
+	lazy      bool // the state is still in the slot alone
+	crowded   bool // there is no room for another page
+	line      line // a copy of the slot, which has been charged if copied is set
+	copied    bool
 	counts    []int64 // memory for state.Counts
 }
 
@@ -46,12 +53,18 @@ type claim struct {
 type outcome int
 
 const (
-	ready     outcome = iota
-	stale             // a segment was replaced since it was looked up
-	needSplit         // a new key's set is full, and its segment can be split
-	needTall          // a state may not fit its word any more
-	full              // a new key's set is full, and new keys are to be refused then
+	ready      outcome = iota
+	stale              // a page was replaced since it was looked up
+	needSplit          // a new key finds no place in its page, which can be split
+	needSecond         // a state may not fit its form any more
+	full               // a new key finds no place, and new keys are to be refused then
 )
+
+func newJobMemory() *job {
+	j := new(job)
+	j.fixed.now = func() rule.Micros { return j.moment }
+	return j
+}
 
 func (s *Store) newJob(op rule.Op, n int) *job {
 	j := s.work.Get().(*job)
@@ -64,7 +77,7 @@ func (s *Store) newJob(op rule.Op, n int) *job {
 // end gives the job's memory back. What it points to must not be kept alive by it.
 func (j *job) end() {
 	for i := range j.claims {
-		j.claims[i] = claim{counts: j.claims[i].counts[:0]}
+		j.claims[i] = claim{counts: j.claims[i].counts[:0], state: rule.State{Log: j.claims[i].state.Log, Slots: j.claims[i].state.Slots[:0]}}
 	}
 	clear(j.items)
 	clear(j.locks)
@@ -100,7 +113,7 @@ func (s *Store) applyLocked(r *store.Request) error {
 	return j.decide(r.Answers)
 }
 
-// mostReplans is how often a request asks for its tables again. A request whose shapes do not fit into MaxShapes together
+// mostReplans is how often a request asks for its tables again. A request whose limits do not fit into MaxLimits together
 // would otherwise go on for ever: each table that it asks for takes the place of another one of its own that is still empty.
 const mostReplans = 16
 
@@ -115,30 +128,53 @@ func (j *job) decide(answers []rule.Answer) error {
 		j.close(what == ready, answers)
 		switch what {
 		case ready:
+			j.trim()
 			return nil
 		case stale:
 			again, err := j.replan()
 			if err != nil {
 				return err
 			}
-			if again { // and not just a segment that was split, which happens as often as it has to
+			if again { // and not just a page that was split, which happens as often as it has to
 				replans++
 			}
 			if replans > mostReplans {
-				return tooManyShapes(j.store.opts.MaxShapes)
+				return tooManyLimits(j.store.opts.MaxLimits)
 			}
 		case full:
 			return ErrFull
 		case needSplit:
-			c.plan.table.split(c.segment, c.h)
-		case needTall:
-			c.plan.table.heighten(c.segment.(*packedSegment), c.h)
+			t := c.plan.table
+			c.crowded = !t.reservePage() || !t.split(c.page, c.h)
+		case needSecond:
+			c.plan.table.heighten(c.page, c.h)
 		}
+	}
+}
+
+// trim brings the store back under its bound, if the job's states took it beyond.
+func (j *job) trim() {
+	if j.store.used.Load() <= j.store.room {
+		return
+	}
+	for i := range j.claims {
+		j.claims[i].plan.table.trim()
 	}
 }
 
 // carryOut applies the operation to the states of all claims.
 func (j *job) carryOut(now rule.Micros, answers []rule.Answer) {
+	if j.op == rule.Reset {
+		for i := range j.claims {
+			j.claims[i].resetForgotten(now)
+		}
+	}
+	if j.takesLines() && j.takeLines(now, answers) {
+		return
+	}
+	for i := range j.claims {
+		j.claims[i].loadState()
+	}
 	if j.op != rule.Settle {
 		rule.Decide(j.op, j.items, now, answers)
 		return
@@ -165,18 +201,19 @@ func (j *job) replan() (again bool, err error) {
 	return again, nil
 }
 
-// lock finds the segments of all claims and locks them, in the order in which everybody does.
+// lock finds the pages of all claims and locks them, in the order in which everybody does.
 func (j *job) lock() {
 	j.locks = j.locks[:0]
 	for i := range j.claims {
 		c := &j.claims[i]
-		c.segment, c.slot = c.plan.table.segment(c.h), -1
-		j.locks = append(j.locks, c.segment.header())
+		c.page, c.slot = c.plan.table.page(c.h), -1
+		c.form = c.plan.table.form(c.page)
+		j.locks = append(j.locks, c.page)
 	}
-	slices.SortFunc(j.locks, func(a, b *segmentHeader) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(j.locks, func(a, b *page) int { return cmp.Compare(a.order, b.order) })
 	j.locks = slices.Compact(j.locks)
-	for _, head := range j.locks {
-		head.mu.Lock()
+	for _, g := range j.locks {
+		g.mu.Lock()
 	}
 }
 
@@ -184,18 +221,18 @@ func (j *job) lock() {
 // then can nobody else decide about them, nor about those that are not, which takes the lock. It returns the first claim that
 // something stands in the way of.
 func (j *job) open() (what outcome, in *claim, now rule.Micros) {
-	for _, head := range j.locks {
-		if head.dead {
+	for _, g := range j.locks {
+		if g.dead {
 			return stale, nil, 0
 		}
 	}
 	// Keys that are there come first, so that no other one takes their place for expired.
 	for i := range j.claims {
 		c := &j.claims[i]
-		c.find()
+		c.find(j.claims[:i])
 		j.items[i] = rule.Item{Limit: c.plan.limit, State: &c.state, Cost: c.cost, Used: c.used, At: c.at, ID: j.id}
 	}
-	now = j.store.now()
+	now = j.store.clock.read()
 	if j.op == rule.Settle {
 		j.settling = j.settlingOf(now)
 		j.store.settlements.recall(&j.settling, now, &j.memo)
@@ -208,11 +245,25 @@ func (j *job) open() (what outcome, in *claim, now rule.Micros) {
 		}
 	}
 	for i := range j.claims {
-		if c := &j.claims[i]; !c.fits(j.op, now) {
-			return needTall, c, 0
+		switch c := &j.claims[i]; {
+		case c.slot < 0 || !j.grows():
+		case !c.fits(j.op, now):
+			return needSecond, c, 0
+		case c.plan.table.isStuffed():
+			return full, c, 0
 		}
 	}
 	return ready, nil, now
+}
+
+// grows reports whether the operation may add units to a state.
+func (j *job) grows() bool {
+	switch j.op {
+	case rule.Take, rule.TakeUpTo, rule.Charge, rule.Settle:
+		return true
+	default:
+		return false
+	}
 }
 
 // needsPlace reports whether the operation may write a state for a key that is not there, or has to know what it would begin
@@ -241,201 +292,194 @@ func (j *job) close(decided bool, answers []rule.Answer) {
 	for i := range j.claims {
 		c := &j.claims[i]
 		if decided && c.inherited {
-			answers[i].Flags |= rule.Inherited
+			c.countRecalled(&answers[i])
 		}
 		switch {
 		case c.slot < 0:
+		case c.copied:
+			c.putLine()
 		case decided && (j.items[i].Changed || j.wouldHide(c)):
 			c.put()
 		default:
-			c.segment.release(c.slot, c)
+			c.form.release(c.page, c.slot, c.word)
 		}
 	}
-	for _, head := range j.locks {
-		head.mu.Unlock()
+	for _, g := range j.locks {
+		g.mu.Unlock()
+	}
+}
+
+// countRecalled marks an answer about a key that was forgotten, or looks like one that was.
+func (c *claim) countRecalled(a *rule.Answer) {
+	a.Flags |= rule.Inherited
+	counts := &c.plan.table.counts
+	counts.recalled.Add(1)
+	if !a.Allowed {
+		counts.refused.Add(1)
 	}
 }
 
 // wouldHide reports whether a slot that was never used must not be given back as such: a new key of the same request may have
 // been placed behind it, where nobody would look for it. Its own key is stored there as it began.
 func (j *job) wouldHide(c *claim) bool {
-	if c.segment.hash(c.slot) != unused {
+	if c.form.hash(c.page, c.slot) != unused {
 		return false
 	}
 	for i := range j.claims {
-		other := &j.claims[i]
-		if j.items[i].Changed && other.segment == c.segment && other.slot/setSlots == c.slot/setSlots {
+		if other := &j.claims[i]; other != c && j.items[i].Changed && other.page == c.page && other.slot >= 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// find claims the slot of the claim's key, if it is there, and loads its state.
-func (c *claim) find() {
-	c.evicts, c.inherited = false, false
-	for i := range setSlots {
-		at := c.probe(i)
-		switch c.segment.hash(at) {
-		case c.h:
-			c.slot = at
-			c.segment.claim(c.plan.table, at, c)
-			return
-		case unused:
+// find claims the slot of the claim's key, if it is there, and loads its state. Two claims of a job never have the same key, and
+// could have the same hash by chance.
+func (c *claim) find(earlier []claim) {
+	c.evicts, c.inherited, c.lazy, c.copied = false, false, false, false
+	for i := range earlier {
+		if earlier[i].h == c.h {
 			return
 		}
 	}
+	i := find(c.form, c.page, c.h)
+	if i < 0 {
+		return
+	}
+	c.slot = i
+	c.word = c.form.claim(c.page, i)
+	c.ownState()
+	if c.lazy = c.isLog(); !c.lazy {
+		c.form.load(c.plan.table, c.page, i, c.word, &c.state)
+		c.counts = c.state.Counts
+	}
 }
 
-// probe returns the i-th slot in which the claim's key is looked for.
-func (c *claim) probe(i int) int {
-	set, home := setOf(c.h, c.plan.table.sets)
-	return int(set*setSlots + (home+uint(i))%setSlots)
+// loadState loads the state that find left where it was.
+func (c *claim) loadState() {
+	if c.lazy {
+		c.form.load(c.plan.table, c.page, c.slot, c.word, &c.state)
+		c.lazy = false
+	}
 }
 
-// open finds a place for a key that is not there, and what it begins with: nothing, or the floor of its set.
+// open finds a place for a key that is not there, and what it begins with: nothing, or what is known of it from before it was
+// forgotten, or before a restart.
 func (c *claim) open(op rule.Op, needsPlace bool, now rule.Micros) outcome {
 	t := c.plan.table
-	c.ownState(t)
-	if !needsPlace {
+	c.ownState()
+	known := t.legacy.recall(c, now)
+	if !known && !needsPlace {
 		return ready
 	}
-	c.findFloor(now)
-	placed := false
-	for i := 0; i < setSlots && !placed; i++ {
-		placed = c.segment.claimFree(t, c.probe(i), now, c)
-		if placed {
-			c.slot = c.probe(i)
-		}
+	if !known {
+		c.recallForgotten(now)
+	}
+	if op == rule.Peek {
+		return ready
 	}
 	switch {
-	case placed:
-		c.inheritFloor()
-	case t.canSplit(c.segment.header().depth):
-		if op != rule.Peek {
-			return needSplit
-		}
-		c.inheritFloor()
+	case c.placeFree(now):
+	case !c.crowded && c.page.depth < maxDepth:
+		return needSplit
 	case t.store.opts.RefuseWhenFull || !c.evict(now):
 		return full
-	}
-	if op == rule.Peek && c.slot >= 0 {
-		c.segment.release(c.slot, c)
-		c.slot = -1
 	}
 	return ready
 }
 
 // ownState makes the claim's state that of a key never seen, in memory of its own.
-func (c *claim) ownState(t *table) {
-	c.counts = slices.Grow(c.counts[:0], t.limit.Parts())[:t.limit.Parts()]
-	c.state = rule.State{Counts: c.counts}
+func (c *claim) ownState() {
+	n := c.plan.table.limit.Parts()
+	c.counts = slices.Grow(c.counts[:0], n)[:n]
+	c.state = rule.State{Counts: c.counts, Log: c.state.Log, Slots: c.state.Slots[:0]}
 	c.state.Clear()
 }
 
-// findFloor reads the floor of the claim's set into forgotten, if there is one that still counts.
-func (c *claim) findFloor(now rule.Micros) {
-	t, head := c.plan.table, c.segment.header()
-	c.floor = -1
-	set, _ := setOf(c.h, t.sets)
-	if head.floors>>set&1 == 0 {
-		return
-	}
-	for i := range setSlots {
-		at := int(set)*setSlots + i
-		if c.segment.hash(at) == floorHash && c.segment.read(t, at, &c.forgotten) && t.limit.Expires(&c.forgotten) > now {
-			c.floor = at
-			return
-		}
-	}
-	head.floors &^= 1 << set
-}
-
-// inheritFloor lets the key begin with the floor: it may be one of those that were forgotten.
-func (c *claim) inheritFloor() {
-	if c.floor >= 0 {
-		c.inherit(&c.forgotten)
-	}
-}
-
-func (c *claim) inherit(from *rule.State) {
-	c.inherited = true
-	own := from.Clone()
-	copy(c.counts, own.Counts)
-	own.Counts = c.counts
-	c.state = own
-}
-
-// evict claims the place of the least-used key. The new one begins with the floor, which covers that key and every one
-// forgotten before. A set without a floor gets one first, in the place of its least-used key.
-func (c *claim) evict(now rule.Micros) bool {
-	t := c.plan.table
-	if c.floor < 0 {
-		at := c.leastUsed(now)
-		if at < 0 {
+// placeFree claims a slot that was never used or whose key has expired, if there is one.
+func (c *claim) placeFree(now rule.Micros) bool {
+	return c.each(0, func(i int) bool {
+		if hash := c.form.hash(c.page, i); hash != unused && c.form.expires(c.plan.table, c.page, i, c.form.peek(c.page, i)) > now {
 			return false
 		}
-		c.segment.claim(t, at, c)
-		c.forgotten = c.state.Clone()
-		c.segment.set(t, at, floorHash, &c.forgotten)
-		c.floor = at
-		c.segment.header().floors |= 1 << (at / setSlots)
-	}
-	at := c.leastUsed(now)
-	if at < 0 {
+		word, ok := c.form.tryClaim(c.page, i)
+		if !ok {
+			return false
+		}
+		if c.form.hash(c.page, i) != unused && c.form.expires(c.plan.table, c.page, i, word) > now { // it came to life meanwhile
+			c.form.release(c.page, i, word)
+			return false
+		}
+		c.slot, c.word = i, word
+		return true
+	})
+}
+
+// evict claims the slot of the least-used key near the claim's home, which is to be forgotten.
+func (c *claim) evict(now rule.Micros) bool {
+	t := c.plan.table
+	best, least := -1, int64(0)
+	c.each(uint32(c.h>>32), func(i int) bool { // not always from home on: of keys that have used the same, any may be forgotten
+		word, ok := c.form.tryClaim(c.page, i)
+		if !ok {
+			return false
+		}
+		if weight := c.form.weight(t, c.page, i, word, now); best < 0 || weight < least {
+			best, least = i, weight
+		}
+		c.form.release(c.page, i, word)
+		return false
+	})
+	if best < 0 {
 		return false
 	}
-	c.segment.claim(t, at, c)
-	t.limit.Cover(&c.forgotten, &c.state, now)
-	c.ownState(t)
-	c.inherit(&c.forgotten)
-	c.slot, c.evicts = at, true
+	c.slot, c.evicts, c.victim = best, true, c.form.hash(c.page, best)
+	c.word = c.form.claim(c.page, best)
+	c.form.load(t, c.page, best, c.word, &c.lost)
 	return true
 }
 
-// leastUsed returns the slot of the key in the claim's set that has used the least, or -1 if all are claimed.
-func (c *claim) leastUsed(now rule.Micros) int {
-	t := c.plan.table
-	best, least := -1, int64(0)
-	var s rule.State
-	for i := range setSlots {
-		at := c.probe(i)
-		if c.segment.hash(at) < reserved || !c.segment.read(t, at, &s) {
-			continue
+// each calls do for the slots in which the claim's key may lie, from one of them on, until it returns true, and reports whether
+// it did.
+func (c *claim) each(from uint32, do func(i int) bool) bool {
+	n, reach, home := c.form.slots(), c.form.reach(), c.form.home(c.h)
+	k := int(from % uint32(reach))
+	for range reach {
+		i := home + k
+		if i >= n {
+			i -= n
 		}
-		if used := c.plan.limit.Used(&s, now); best < 0 || used < least {
-			best, least = at, used
+		if do(i) {
+			return true
+		}
+		if k++; k == reach {
+			k = 0
 		}
 	}
-	return best
+	return false
 }
 
-// put stores the claim's state. If that costs another key its place, the floor is raised first.
+// put stores the claim's state. If that costs another key its place, that is remembered first.
 func (c *claim) put() {
 	t := c.plan.table
 	if c.evicts {
-		var floor rule.State
-		c.segment.read(t, c.floor, &floor)
-		t.limit.Cover(&floor, &c.forgotten, t.store.now())
-		c.segment.set(t, c.floor, floorHash, &floor)
-		t.store.evictions.Add(1)
+		t.forget(c.victim, &c.lost, t.store.clock.read())
 	}
-	c.segment.put(t, c.slot, c.h, c)
+	if c.form.hash(c.page, c.slot) == unused {
+		t.counts.held.Add(1)
+	}
+	c.form.write(t, c.page, c.slot, c.word, c.h, &c.state)
+	t.legacy.taken(c.h)
 }
 
-// fits reports whether the claim's state can still be kept as it is after the operation.
+// fits reports whether the claim's state can still be kept in the form of its page after the operation, which adds units.
 func (c *claim) fits(op rule.Op, now rule.Micros) bool {
-	if _, packed := c.segment.(*packedSegment); !packed || op == rule.Peek || op == rule.Reset || op == rule.Renew {
-		return true
-	}
 	cost := c.cost
 	switch op {
 	case rule.Take, rule.TakeUpTo:
 		cost = min(cost, c.plan.limit.Capacity())
-	case rule.GiveBack:
-		cost = 0
 	case rule.Settle:
 		cost = c.charges()
 	}
-	return c.plan.table.layout.fits(&c.state, now, cost)
+	return c.form.fits(&c.state, now, cost)
 }

@@ -1,6 +1,6 @@
 // Package memstore keeps the state of limits in the memory of the process: no server, no allocation per decision, a
-// bounded number of keys, and nothing per key for the garbage collector to look at, except in sliding logs and in-flight
-// limits. It is the store to begin with, and the one that others fall back to.
+// bounded amount of it, and nothing per key for the garbage collector to look at. It is the store to begin with, and the one
+// that others fall back to.
 package memstore
 
 import (
@@ -10,44 +10,50 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
-// Options are the choices of a Store. The zero value is a store of about a million keys.
+// Options are the choices of a Store. The zero value is a store of up to 256 MiB.
 type Options struct {
-	// MaxKeys is about how many keys are held at once, a key counted once for each limit it faces. 0 means 1,048,576;
-	// the most is 2^30.
+	// MaxBytes is how much memory the store takes at most. 0 means 256 MiB; the least is 256 KiB, the most 1 TiB. It is taken as
+	// keys come, from 16 KB a limit on. Garbage collection may double it, as it does all memory of a Go program; debug.SetMemoryLimit
+	// bounds that.
 	//
-	// Memory grows with the keys that are there, from 16 KB up to 40 bytes times MaxKeys for sliding windows of one segment
-	// and for fixed windows, 80 where their counts are too large to be packed, 60 for windows of the calendar, 100 for token
-	// buckets, 20 times (segments + 3) for windows of more segments, for sliding logs 60 and 4 to 8 for each unit in use, and
-	// for in-flight limits 80 and 16 to 64 for each slot that is held.
+	// Half of it is for keys. A key takes about 25 bytes for each limit it faces if that is a sliding window of one segment or a
+	// fixed window, 50 where its counts are too large to be packed or its windows do not begin at multiples of their length,
+	// 100 for a token bucket and for up to 15 segments, 300 for 60 segments, and for a sliding log or an in-flight limit 100 and
+	// 4 to 7 for each unit beyond the eleventh (6 if the window is longer than 71 minutes), 21 for each slot beyond the second.
+	// So 256 MiB hold 5 million keys of windows and a million of sliding logs.
 	//
-	// MaxKeys is also how many settlements of reservations are remembered at once, at least 4,096; each takes 100 to 150 bytes,
-	// and 8 more for each limit. One is remembered for one to two times as long as the units of its limits count. When they are
-	// that many, another one changes nothing, and its answer says Unsettled.
+	// When there is no room for a new key, it takes the place of the least-used one near it, and what was forgotten is
+	// remembered by key, in less: about 5 bytes a key, in up to three eighths of MaxBytes. A key that was forgotten, and in rare
+	// cases one that looks like it, begins with at least what it had used, and the answer says Inherited. So a flood of new keys can
+	// cause refusals, and never admissions. Limits share the room equally if they need it.
 	//
-	// When all places for a new key are held by live ones, it takes the place of the least-used one and begins with the
-	// counts of what was forgotten, so a flood of new keys can only ever cause refusals, and the answer says Inherited.
-	MaxKeys int
-	// RefuseWhenFull makes a decision about a new key an error, ErrFull, instead.
+	// An eighth is for settlements of reservations, at 128 bytes each. One is remembered for one to two times as long as the
+	// units of its limits count. When there is no room, another one changes nothing, and its answer says Unsettled.
+	MaxBytes int64
+	// RefuseWhenFull makes a decision about a new key an error, ErrFull, instead of forgetting another one. One limit then has
+	// at most seven eighths of the room that others have left.
 	RefuseWhenFull bool
-	// MaxShapes is how many different shapes of limits (algorithm, window, segments, anchor, calendar, zone) there may be; each
-	// takes at least 16 KB. A shape without a live key makes room for another. Those of limits that were given to Prepare do not
-	// count, nor do those of a snapshot before they are asked for. 0 means 256; the most is 65,536.
-	MaxShapes int
+	// MaxLimits is how many different limits (namespace, name, algorithm, window, segments, anchor, calendar, zone) there may be. One
+	// without a live key makes room for another. Those that were given to Prepare do not count, nor do those of a snapshot before
+	// they are asked for. 0 means 4,096; the most is 1,048,576.
+	MaxLimits int
 	// Now is the clock, in microseconds since the Unix epoch, for replaying recorded traffic and for tests. It must be safe
 	// for concurrent use. nil means the monotonic clock, set by the wall clock when the store is made.
 	Now func() rule.Micros
 }
 
-// The most that Options accept.
+// The bounds of Options.
 const (
-	mostKeys   = 1 << 30
-	mostShapes = 1 << 16
+	defaultBytes  = 256 << 20
+	leastBytes    = 256 << 10
+	mostBytes     = 1 << 40
+	defaultLimits = 1 << 12
+	mostLimits    = 1 << 20
 )
 
 // MaxCharges is how many limits one request may face at once.
@@ -57,8 +63,8 @@ const MaxCharges = 64
 var (
 	// ErrFull is returned for a new key when Options.RefuseWhenFull is set and there is no place for it.
 	ErrFull = errors.New("memstore: full of live keys")
-	// ErrShapes is returned for a limit of a new shape when there are Options.MaxShapes with live keys already.
-	ErrShapes = errors.New("memstore: too many shapes of limits")
+	// ErrLimits is returned for a new limit when there are Options.MaxLimits with live keys already.
+	ErrLimits = errors.New("memstore: too many limits")
 )
 
 // Store is a store.Store in memory. It is safe for concurrent use. The zero value is not usable; New makes it.
@@ -70,21 +76,23 @@ var (
 type Store struct {
 	store.Registry // of the limits that limiters have over this store
 
-	opts     Options
-	key      hashKey
-	wallBase rule.Micros
-	base     time.Time
+	opts  Options
+	key   hashKey
+	clock clock
 
 	plans   [1024]atomic.Pointer[plan] // by the limit's ID; a miss is worked out again
 	mu      sync.Mutex                 // guards tables and their use; taken before any table's lock
-	tables  map[rule.Shape]*table
-	counted int       // tables that count towards MaxShapes
-	work    sync.Pool // of *job
+	tables  map[string]*table          // by prefix
+	counted int                        // tables that count towards MaxLimits
+	work    sync.Pool                  // of *job
+
+	room          int64        // for keys
+	used          atomic.Int64 // of that
+	forgottenRoom int64
+	forgottenUsed atomic.Int64
 
 	settlements *settlements
-
-	slots     atomic.Int64 // allocated, in all tables
-	evictions atomic.Int64 // live keys that lost their place to new ones
+	legacy      map[rule.Shape]*legacy // what a snapshot of an earlier version held; it does not change once the store is in use
 }
 
 // New returns an empty store.
@@ -106,41 +114,30 @@ func NewDefault() *Store {
 }
 
 func newStore(opts Options) (*Store, error) {
-	if opts.MaxKeys == 0 {
-		opts.MaxKeys = 1 << 20
+	if opts.MaxBytes == 0 {
+		opts.MaxBytes = defaultBytes
 	}
-	if opts.MaxShapes == 0 {
-		opts.MaxShapes = 256
+	if opts.MaxLimits == 0 {
+		opts.MaxLimits = defaultLimits
 	}
-	if opts.MaxKeys < 0 || opts.MaxKeys > mostKeys {
-		return nil, fmt.Errorf("memstore: MaxKeys: must be 1 to %d, or 0 for the default, not %d", mostKeys, opts.MaxKeys)
+	if opts.MaxBytes < leastBytes || opts.MaxBytes > mostBytes {
+		return nil, fmt.Errorf("memstore: MaxBytes: must be %d (256 KiB) to %d (1 TiB), or 0 for %d (256 MiB), not %d",
+			leastBytes, int64(mostBytes), defaultBytes, opts.MaxBytes)
 	}
-	if opts.MaxShapes < 0 || opts.MaxShapes > mostShapes {
-		return nil, fmt.Errorf("memstore: MaxShapes: must be 1 to %d, or 0 for the default, not %d", mostShapes, opts.MaxShapes)
+	if opts.MaxLimits < 0 || opts.MaxLimits > mostLimits {
+		return nil, fmt.Errorf("memstore: MaxLimits: must be 1 to %d, or 0 for the default, not %d", mostLimits, opts.MaxLimits)
 	}
-	base := time.Now()
+	part := opts.MaxBytes / 16
 	s := &Store{
-		opts: opts, wallBase: rule.Micros(base.UnixMicro()), base: base,
-		tables: map[rule.Shape]*table{}, settlements: newSettlements(opts.MaxKeys),
+		opts: opts, clock: newClock(opts.Now), tables: map[string]*table{},
+		room: keyShare * part, forgottenRoom: forgottenShare * part,
+		settlements: newSettlements(settlementShare * part / settlementBytes),
 	}
-	s.work.New = func() any { return new(job) }
+	s.work.New = func() any { return newJobMemory() }
 	return s, nil
 }
 
-// now reads the clock. Only the monotonic one: it is half the price of the wall clock, and cannot be set back.
-func (s *Store) now() rule.Micros {
-	if s.opts.Now != nil {
-		return min(max(0, s.opts.Now()), rule.MaxNow)
-	}
-	return s.sinceBase(time.Since(s.base))
-}
-
-// sinceBase is the moment d after the store was made.
-func (s *Store) sinceBase(d time.Duration) rule.Micros {
-	return s.wallBase + rule.Micros(d.Microseconds())
-}
-
-// Traits tells what the store can do.
+// Traits reports what the store can do.
 func (s *Store) Traits() store.Traits {
 	return store.Traits{Name: "memory", MaxCharges: MaxCharges}
 }
@@ -205,7 +202,7 @@ func (s *Store) planOf(bound *store.Limit) (*plan, error) {
 
 func (s *Store) newPlan(bound *store.Limit) (*plan, error) {
 	limit := bound.Rule()
-	t, err := s.tableOf(limit.Shape())
+	t, err := s.tableOf(bound)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,15 @@ func open(t testing.TB, opts memstore.Options) *memstore.Store {
 	return testkit.Must(memstore.New(opts))(t)
 }
 
+// openTiny opens a store with room for one page.
+func openTiny(t testing.TB, opts memstore.Options) *memstore.Store {
+	t.Helper()
+	opts.MaxBytes = 256 << 10
+	store := open(t, opts)
+	store.SetRoom(20_000)
+	return store
+}
+
 func newLimiter(t testing.TB, store store.Store, limits ...slidegate.Limit) *slidegate.Limiter {
 	t.Helper()
 	return testkit.Must(slidegate.New(store, limits...))(t)
@@ -53,20 +62,20 @@ func TestContract(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, opts := range []memstore.Options{{MaxKeys: -1}, {MaxKeys: 1<<30 + 1}, {MaxShapes: -1}, {MaxShapes: 1<<16 + 1}} {
+	for _, opts := range []memstore.Options{{MaxBytes: -1}, {MaxBytes: 1}, {MaxBytes: 1<<40 + 1}, {MaxLimits: -1}, {MaxLimits: 1<<20 + 1}} {
 		if _, err := memstore.New(opts); err == nil {
 			t.Errorf("%+v was accepted", opts)
 		}
 	}
 }
 
-func TestMaxShapes(t *testing.T) {
-	store := open(t, memstore.Options{MaxShapes: 2})
+func TestMaxLimits(t *testing.T) {
+	store := open(t, memstore.Options{MaxLimits: 2})
 	for i := range 3 {
 		limiter := newLimiter(t, store, slidegate.Limit{Quota: 1, Window: time.Duration(i+1) * time.Second})
 		_, err := limiter.Allow(context.Background(), "key")
-		if refused := errors.Is(err, memstore.ErrShapes); refused != (i == 2) {
-			t.Errorf("shape %d: %v", i, err)
+		if refused := errors.Is(err, memstore.ErrLimits); refused != (i == 2) {
+			t.Errorf("limit %d: %v", i, err)
 		}
 	}
 }

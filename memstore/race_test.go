@@ -1,12 +1,12 @@
 //go:build race
 
-package memstore_test
+package memstore
 
 import "testing"
 
-// alone skips a test of a single goroutine that the race detector makes ten times as slow, and has nothing to find in. make
+// Alone skips a test of a single goroutine that the race detector makes ten times as slow, and has nothing to find in. make
 // test runs it without.
-func alone(t *testing.T) {
+func Alone(t *testing.T) {
 	t.Helper()
 	t.Skip("SKIPPED with the race detector: it is run without")
 }

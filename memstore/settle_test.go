@@ -94,7 +94,7 @@ func (p *plainStore) apply(r *store.Request, now rule.Micros) {
 
 // Every operation at random, over limits of every kind, answers as the rule does over plain maps.
 func TestEveryOperationAtRandom(t *testing.T) {
-	alone(t)
+	memstore.Alone(t)
 	const seed, rounds = 15, 60_000
 	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
@@ -146,7 +146,7 @@ func TestEveryOperationAtRandom(t *testing.T) {
 // A generation holds as many settlements as the limit has units, at least a thousand. Beyond that nothing is given back, but
 // slots are released; what is remembered is known until the next generation ends, and then room is there again.
 func TestSettlementsAreBounded(t *testing.T) {
-	alone(t)
+	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_750_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	limit := boundTo(t, "window", rule.Limit{Algorithm: rule.SlidingWindow, Quota: 1_000_000, Window: minute})
@@ -192,9 +192,9 @@ func TestSettlementsAreBounded(t *testing.T) {
 
 // A flood of reservations of many keys fills what can be remembered in all, no more, and room comes back with time.
 func TestFloodOfSettlements(t *testing.T) {
-	alone(t)
+	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_750_000_000)
-	st := open(t, memstore.Options{Now: clock.Now, MaxKeys: 5000})
+	st := open(t, memstore.Options{Now: clock.Now, MaxBytes: 5_120_000})
 	limit := boundTo(t, "log", rule.Limit{Algorithm: rule.SlidingLog, Quota: 10, Window: minute})
 	settle := func(key int) rule.Answer {
 		charge := store.Charge{Limit: limit, Key: fmt.Sprint(key), Cost: 1}

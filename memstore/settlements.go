@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"encoding/binary"
 	"sync"
 	"sync/atomic"
 
@@ -14,7 +13,7 @@ import (
 // A generation is as long as a settlement must be remembered at least. What is settled in one generation is known until the
 // next one ends. So all settlements of a generation are forgotten at the same moment, and only their number need be kept.
 //
-// All requests about an address hold the lock of its segment, so nobody else settles the same reservation between recall and
+// All requests about an address hold the lock of its page, so nobody else settles the same reservation between recall and
 // remember. The locks here only guard the maps, which hold no pointers for the garbage collector to follow.
 type settlements struct {
 	most   int64
@@ -24,7 +23,7 @@ type settlements struct {
 
 const (
 	settlementShards = 64
-	leastSettlements = 4096 // remembered in all, however small MaxKeys is
+	leastSettlements = 4096 // remembered in all, however small MaxBytes is
 	firstDrop        = 256  // the least that is added to a shard before expired ones are dropped
 )
 
@@ -63,8 +62,8 @@ type settling struct {
 	settlements int64 // how many of them one generation may have
 }
 
-func newSettlements(maxKeys int) *settlements {
-	return &settlements{most: max(int64(maxKeys), leastSettlements)}
+func newSettlements(most int64) *settlements {
+	return &settlements{most: max(most, leastSettlements)}
 }
 
 // settlingOf works out under which name the job's reservation is remembered, and until when.
@@ -220,8 +219,8 @@ func (m *settlements) restore(saved []savedSettlement) {
 
 func (s *savedSettlement) encode(e *encoder) {
 	e.int(recordSettlement)
-	e.bytes(binary.LittleEndian.AppendUint64(nil, s.key.address))
-	e.bytes(binary.LittleEndian.AppendUint64(nil, s.key.id))
+	e.hash(s.key.address)
+	e.hash(s.key.id)
 	e.int(int64(s.expires))
 	e.int(int64(len(s.back)))
 	for _, n := range s.back {

@@ -11,17 +11,18 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// A snapshot is a stream of bytes, in this order: a magic text with a version, the hash key, the time of the snapshot,
-// then for each shape its fields and its slots, then the settlements, and last a checksum of all that. Numbers are varints,
-// times are in microseconds since the Unix epoch. Slots of keys are saved by their hash alone. A floor is saved with what it
-// covers: a set, in all segments whose hashes begin like that of the segment it was in.
+// A snapshot is a stream of bytes, in this order: a magic text with a version, the hash key, the time of the snapshot, then for
+// each limit its name and shape, its keys and what it remembers of forgotten ones, then the settlements, and last a checksum of
+// all that. Numbers are varints, times are in microseconds since the Unix epoch. Keys are saved by their hash alone.
 //
+// Versions 1 and 2 did not keep limits apart: keys were saved by shape, and with them floors, each of which was below nothing
+// that had been forgotten among the hashes it covered. What has not been asked for since is saved again like that; see legacy.go.
 // Version 1 had neither calendars nor slots nor settlements, did not say how many sets a segment has, and kept of a token
 // bucket the two numbers that rule.LegacyBucket takes.
 
 const (
 	magic   = "slidegate memory " // and the version, and a line feed
-	version = 2
+	version = 3
 )
 
 // Errors of Restore.
@@ -35,10 +36,12 @@ var (
 // The kinds of records.
 const (
 	recordEnd        = 0
-	recordShape      = 1
-	recordKey        = 2 // a key of the last shape
+	recordShape      = 1 // until version 2: what follows is of that shape
+	recordKey        = 2 // a key of the last limit or shape
 	recordFloor      = 3 // a floor of the last shape
 	recordSettlement = 4
+	recordLimit      = 5
+	recordForgotten  = 6 // what the last limit remembers
 )
 
 var checksums = crc32.MakeTable(crc32.Castagnoli)
@@ -49,7 +52,7 @@ var checksums = crc32.MakeTable(crc32.Castagnoli)
 func (s *Store) Snapshot(w io.Writer) error {
 	sum := crc32.New(checksums)
 	e := &encoder{w: bufio.NewWriter(io.MultiWriter(w, sum))}
-	e.begin(s.key, s.now())
+	e.begin(s.key, s.clock.read())
 	s.mu.Lock()
 	tables := make([]*table, 0, len(s.tables))
 	for _, t := range s.tables {
@@ -59,7 +62,10 @@ func (s *Store) Snapshot(w io.Writer) error {
 	for _, t := range tables {
 		t.snapshot(e)
 	}
-	s.settlements.snapshot(e, s.now()) // after the states, as a settlement without its state only refuses
+	for shape, legacy := range s.legacy {
+		legacy.snapshot(e, shape, s.clock.read())
+	}
+	s.settlements.snapshot(e, s.clock.read()) // after the states, as a settlement without its state only refuses
 	e.int(recordEnd)
 	e.flush()
 	if e.err == nil {
@@ -71,82 +77,83 @@ func (s *Store) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// snapshot writes a table, or nothing if no slot of it is live.
+// snapshot writes a table, or nothing if no key of it is live. What is remembered of forgotten keys comes last: one that is
+// forgotten meanwhile is then in one of the two.
 func (t *table) snapshot(e *encoder) {
 	named := false
-	// Segments split while this goes on, but what they cover stays: the next one begins where this one ends.
-	for at := uint64(0); ; {
-		g := t.segment(at)
-		head := g.header()
-		head.mu.Lock()
-		if head.dead {
-			head.mu.Unlock()
+	name := func() {
+		if !named {
+			e.limit(t)
+		}
+		named = true
+	}
+	// Pages split and become one while this goes on. The next one begins where this one ends.
+	for at := uint64(0); e.err == nil; {
+		g := t.page(at)
+		g.mu.Lock()
+		if g.dead {
+			g.mu.Unlock()
 			if t.dropped.Load() { // what came to life in it meanwhile is in the table that took its place
-				if other := t.store.known(t.shape); other != nil {
+				if other := t.store.known(t.id.prefix); other != nil {
 					other.snapshot(e)
 				}
 				return
 			}
 			continue
 		}
-		slots := t.copySlots(g, at)
-		depth := head.depth
-		head.mu.Unlock()
-		if len(slots) > 0 && !named {
-			e.shape(t.shape, t.sets)
-			named = true
-		}
-		for i := range slots {
-			slots[i].encode(e, t)
+		keys := t.copyLive(g)
+		depth := g.depth
+		g.mu.Unlock()
+		for i := range keys {
+			name()
+			keys[i].encode(e, t.shape.Algorithm)
 		}
 		if depth == 0 {
-			return
+			break
 		}
-		if at += 1 << (64 - depth); at == 0 || e.err != nil {
-			return
+		size := uint64(1) << (64 - depth)
+		if at = at&^(size-1) + size; at == 0 {
+			break
 		}
+	}
+	if f := t.forgotten.Load(); f != nil && f.until() > t.store.clock.read() {
+		name()
+		e.int(recordForgotten)
+		f.snapshot(e, t.store.clock.read())
 	}
 }
 
-// savedSlot is one slot of a snapshot.
-type savedSlot struct {
+// savedKey is one key of a snapshot.
+type savedKey struct {
 	hash  uint64
-	set   int
-	first uint64
-	depth uint8
 	state rule.State
 }
 
-// copySlots copies the live slots of a segment, so that its lock need not be held while they are written.
-func (t *table) copySlots(g segment, first uint64) []savedSlot {
-	now := t.store.now()
-	var saved []savedSlot
-	for i := range t.sets * setSlots {
-		h := g.hash(i)
-		if h == unused {
+// copyLive copies the live states of a page, so that its lock need not be held while they are written.
+func (t *table) copyLive(g *page) []savedKey {
+	now := t.store.clock.read()
+	f := t.form(g)
+	var saved []savedKey
+	for i := range f.slots() {
+		h := f.hash(g, i)
+		if h == unused || f.expires(t, g, i, f.peek(g, i)) <= now {
 			continue
 		}
 		var s rule.State
-		if g.read(t, i, &s) && t.limit.Expires(&s) > now {
-			own := s.Clone()
-			s.Log, s.Slots = own.Log, own.Slots
-			saved = append(saved, savedSlot{hash: h, set: i / setSlots, first: first, depth: g.header().depth, state: s})
+		w := f.claim(g, i)
+		f.load(t, g, i, w, &s)
+		f.release(g, i, w)
+		if t.limit.Expires(&s) > now {
+			saved = append(saved, savedKey{h, s})
 		}
 	}
 	return saved
 }
 
-func (v *savedSlot) encode(e *encoder, t *table) {
-	if v.hash == floorHash {
-		e.int(recordFloor)
-		e.int(int64(v.set))
-		e.int(int64(v.depth))
-		e.bytes(binary.LittleEndian.AppendUint64(nil, v.first))
-	} else {
-		e.int(recordKey)
-		e.bytes(binary.LittleEndian.AppendUint64(nil, v.hash))
-	}
-	e.state(t.shape.Algorithm, &v.state)
+func (k *savedKey) encode(e *encoder, algorithm rule.Algorithm) {
+	e.int(recordKey)
+	e.hash(k.hash)
+	e.state(algorithm, &k.state)
 }
 
 type encoder struct {
@@ -172,16 +179,27 @@ func (e *encoder) begin(key hashKey, now rule.Micros) {
 	e.int(int64(now))
 }
 
-func (e *encoder) shape(s rule.Shape, sets int) {
-	e.int(recordShape)
+func (e *encoder) hash(h uint64) { e.bytes(binary.LittleEndian.AppendUint64(nil, h)) }
+
+func (e *encoder) text(s string) {
+	e.int(int64(len(s)))
+	e.bytes([]byte(s))
+}
+
+func (e *encoder) limit(t *table) {
+	e.int(recordLimit)
+	e.text(t.id.namespace)
+	e.text(t.id.name)
+	e.shape(t.shape)
+}
+
+func (e *encoder) shape(s rule.Shape) {
 	e.int(int64(s.Algorithm.Code()))
 	e.int(int64(s.Anchor))
 	e.int(int64(s.Segments))
 	e.int(int64(s.Window))
 	e.int(int64(s.Calendar))
-	e.int(int64(len(s.Zone)))
-	e.bytes([]byte(s.Zone))
-	e.int(int64(sets))
+	e.text(s.Zone)
 }
 
 func (e *encoder) state(algorithm rule.Algorithm, s *rule.State) {

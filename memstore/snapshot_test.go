@@ -65,22 +65,22 @@ func TestSnapshotForgetsNothing(t *testing.T) {
 
 // What a full store had to forget must not come back by way of a snapshot, into a store of any size.
 func TestSnapshotKeepsFloors(t *testing.T) {
-	alone(t)
+	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(3) {
-		for _, size := range []int{1, 100_000} {
+		for _, size := range []int64{256 << 10, 64 << 20} {
 			clock := storetest.NewClock(1_767_225_600_000_000)
-			store := open(t, memstore.Options{MaxKeys: 1, Now: clock.Now})
+			store := openTiny(t, memstore.Options{Now: clock.Now})
 			limiter := newLimiter(t, store, limit)
-			for i := range 6000 { // all keys use up what they are given
+			for i := range 9000 { // all keys use up what they are given
 				for allow(t, limiter, fmt.Sprint(i), max(1, limit.Quota/3)).Allowed {
 				}
 			}
-			restored, err := memstore.Restore(bytes.NewReader(snapshot(t, store)), memstore.Options{MaxKeys: size, Now: clock.Now})
+			restored, err := memstore.Restore(bytes.NewReader(snapshot(t, store)), memstore.Options{MaxBytes: size, Now: clock.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
 			after := newLimiter(t, restored, limit)
-			for i := range 6000 {
+			for i := range 9000 {
 				// The last unit of some may be left, which the floor had refused them; three were never.
 				if allow(t, after, fmt.Sprint(i), limit.Quota).Allowed {
 					t.Fatalf("%s: key %d has its quota back in a store of %d", limit, i, size)
@@ -97,7 +97,7 @@ func TestRestoreIntoLessRoom(t *testing.T) {
 	for i := range 20_000 {
 		allow(t, limiter, fmt.Sprint(i), 1)
 	}
-	small, err := memstore.Restore(bytes.NewReader(snapshot(t, store)), memstore.Options{MaxKeys: 1000, Now: clock.Now})
+	small, err := memstore.Restore(bytes.NewReader(snapshot(t, store)), memstore.Options{MaxBytes: 256 << 10, Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func useEveryKind(t testing.TB, st store.Store) {
 
 // Damage that has the right checksum is an error, or it is a state that can be decided about: nothing panics.
 func TestRestoreOfForgedBytes(t *testing.T) {
-	alone(t)
+	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	st := open(t, memstore.Options{Now: clock.Now})
 	useEveryKind(t, st)
@@ -178,7 +178,7 @@ func TestRestoreOfForgedBytes(t *testing.T) {
 			for range 1 + random.IntN(3) {
 				forged[20+random.IntN(len(forged)-24)] = byte(random.Uint32())
 			}
-			restored, err := memstore.Restore(bytes.NewReader(memstore.Sign(forged)), memstore.Options{MaxKeys: 1, Now: clock.Now})
+			restored, err := memstore.Restore(bytes.NewReader(memstore.Sign(forged)), memstore.Options{MaxBytes: 256 << 10, Now: clock.Now})
 			if err != nil {
 				continue
 			}
@@ -248,7 +248,7 @@ func TestSnapshotUnderLoad(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	for _, limit := range limitsOfAllForms(5) {
-		store := open(f, memstore.Options{MaxKeys: 1, Now: clock.Now})
+		store := open(f, memstore.Options{MaxBytes: 256 << 10, Now: clock.Now})
 		limiter := newLimiter(f, store, limit)
 		for i := range 3 {
 			allow(f, limiter, fmt.Sprint(i), 1)
@@ -259,7 +259,7 @@ func FuzzRestore(f *testing.F) {
 	useEveryKind(f, store)
 	f.Add(snapshot(f, store))
 	f.Fuzz(func(t *testing.T, saved []byte) {
-		store, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{MaxKeys: 1, Now: clock.Now})
+		store, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{MaxBytes: 256 << 10, Now: clock.Now})
 		if err != nil {
 			return
 		}

@@ -1,51 +1,56 @@
 package memstore
 
 import (
-	"unsafe"
+	"cmp"
+	"slices"
 )
 
-// Stats tells how large the store is.
+// Stats says how large the store is.
 type Stats struct {
-	Slots       int64 // places for keys, used or not
-	Bytes       int64 // what they take, without the rings of sliding logs and the slots of in-flight limits
-	Evictions   int64 // live keys that lost their place to new ones
+	Bytes       int64 // of memory in use, of at most MaxBytes
+	MaxBytes    int64
+	Keys        int64 // keys that are held, expired ones included whose place nobody has taken yet
+	Evictions   int64 // live keys that were forgotten to make room
 	Settlements int64 // settlements that are remembered, or have expired and are not dropped yet
+	Limits      []LimitStats
 }
 
-// Stats looks at every segment, not at every key: it is cheap enough to be asked for each time metrics are read.
+// LimitStats is the part of one limit in Stats. Limits of the same name and another window are another one each.
+type LimitStats struct {
+	Namespace string
+	Name      string
+	Shape     string // algorithm and window, as rule.Shape has it
+	Bytes     int64
+	Held      int64 // keys that are held, expired ones included whose place nobody has taken yet
+	Forgotten int64 // keys of which only a trace is left, about
+	Evictions int64 // how many live keys were forgotten in all
+	Recalled  int64 // decisions about keys that had been forgotten, or looked like it
+	Refused   int64 // those of them that were refused
+}
+
+// Stats looks at every limit, not at every key: it is cheap enough to be asked for each time metrics are read.
 func (s *Store) Stats() Stats {
-	stats := Stats{Slots: s.slots.Load(), Evictions: s.evictions.Load(), Settlements: s.settlements.held.Load()}
+	stats := Stats{MaxBytes: s.opts.MaxBytes, Settlements: s.settlements.held.Load()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.clock.read()
 	for _, t := range s.tables {
-		t.mu.Lock()
-		d := t.dir.Load()
-		stats.Bytes += int64(len(d.entries)) * int64(unsafe.Sizeof(entry{}))
-		for i := range d.entries {
-			e := &d.entries[i]
-			// A segment stands in several entries if it has fewer bits than the directory; it counts in the first.
-			if i > 0 && d.entries[i-1].same(e) {
-				continue
-			}
-			stats.Bytes += e.bytes()
+		one := LimitStats{
+			Namespace: t.id.namespace, Name: t.id.name, Shape: t.shape.String(), Bytes: t.bytes.Load(), Held: t.counts.held.Load(),
+			Evictions: t.counts.evictions.Load(), Recalled: t.counts.recalled.Load(), Refused: t.counts.refused.Load(),
 		}
-		t.mu.Unlock()
+		if f := t.forgotten.Load(); f != nil {
+			f.expire(now)
+			one.Forgotten = f.held()
+			one.Bytes += f.bytes()
+		}
+		stats.Keys += one.Held
+		stats.Evictions += one.Evictions
+		stats.Limits = append(stats.Limits, one)
 	}
+	stats.Bytes = s.used.Load() + s.forgottenUsed.Load() + stats.Settlements*settlementBytes
+	slices.SortFunc(stats.Limits, func(a, b LimitStats) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Shape, b.Shape))
+	})
 	return stats
-}
-
-func (e *entry) same(other *entry) bool {
-	return e.packed.Load() == other.packed.Load() && e.tall.Load() == other.tall.Load() && e.wide.Load() == other.wide.Load()
-}
-
-func (e *entry) bytes() int64 {
-	switch {
-	case e.packed.Load() != nil:
-		return segmentBytes
-	case e.tall.Load() != nil:
-		return 2 * segmentBytes
-	default:
-		w := e.wide.Load()
-		return int64(8*(len(w.hashes)+len(w.words)+len(w.rings)+3*len(w.held)) + 4*len(w.claimed))
-	}
 }

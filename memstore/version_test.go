@@ -96,8 +96,8 @@ func TestFullSnapshotOfVersion1(t *testing.T) {
 	full, want := readSaved(t, "version1-full")
 	clock := storetest.NewClock(want.Now)
 	limit := want.limits(t)[0]
-	for _, size := range []int{1, 100_000} {
-		st := testkit.Must(memstore.Restore(bytes.NewReader(full), memstore.Options{Now: clock.Now, MaxKeys: size}))(t)
+	for _, size := range []int64{256 << 10, 64 << 20} {
+		st := testkit.Must(memstore.Restore(bytes.NewReader(full), memstore.Options{Now: clock.Now, MaxBytes: size}))(t)
 		for i := range 1200 {
 			// The last unit of some may be left, which the floor had refused them; three were never.
 			if ask(t, st, rule.Take, 0, store.Charge{Limit: limit, Key: fmt.Sprint("key", i), Cost: 3})[0].Allowed {
@@ -130,16 +130,16 @@ func TestBucketOfVersion1GoesOn(t *testing.T) {
 
 // A snapshot of a version to come is refused, and the error says what to do.
 func TestNewerSnapshot(t *testing.T) {
-	bytes2 := snapshot(t, open(t, memstore.Options{}))
-	for _, version := range []string{"3", "10", "999999999"} {
-		newer := strings.Replace(string(bytes2), "memory 2\n", "memory "+version+"\n", 1)
+	bytes3 := snapshot(t, open(t, memstore.Options{}))
+	for _, version := range []string{"4", "10", "999999999"} {
+		newer := strings.Replace(string(bytes3), "memory 3\n", "memory "+version+"\n", 1)
 		_, err := memstore.Restore(strings.NewReader(newer), memstore.Options{})
 		if !errors.Is(err, memstore.ErrNewer) || errors.Is(err, memstore.ErrSnapshot) || !strings.Contains(err.Error(), "upgrade this program") {
 			t.Errorf("version %s: %v", version, err)
 		}
 	}
-	for _, version := range []string{"0", "-1", "", "x", "2 ", "9999999999"} {
-		other := strings.Replace(string(bytes2), "memory 2\n", "memory "+version+"\n", 1)
+	for _, version := range []string{"0", "-1", "", "x", "3 ", "9999999999"} {
+		other := strings.Replace(string(bytes3), "memory 3\n", "memory "+version+"\n", 1)
 		if _, err := memstore.Restore(strings.NewReader(other), memstore.Options{}); !errors.Is(err, memstore.ErrSnapshot) {
 			t.Errorf("version %q: %v", version, err)
 		}

@@ -67,9 +67,9 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 	case Closed:
 		policy = failure.Closed()
 	case Local:
-		local, err := memstore.New(memstore.Options{MaxKeys: s.opts.LocalKeys})
+		local, err := memstore.New(memstore.Options{MaxBytes: s.opts.LocalBytes})
 		if err != nil {
-			return nil, fmt.Errorf("policy: local keys: %w", err)
+			return nil, fmt.Errorf("policy: local bytes: %w", err)
 		}
 		policy = failure.Local(local)
 	}

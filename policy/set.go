@@ -21,8 +21,8 @@ type Options struct {
 	// store in process is asked without a deadline. Negative means no deadline, and then every request asks the store, also
 	// during an outage.
 	Timeout time.Duration
-	// LocalKeys is how many keys the memstore of Local keeps at most; 0 means what memstore.Options do.
-	LocalKeys int
+	// LocalBytes is how much memory the memstore of Local takes at most; 0 means what memstore.Options do.
+	LocalBytes int64
 	// Prepare is called once for each set of limits that a policy, an override or a plan has, and for policies that decide
 	// together once for all their limits. What it returns is Verdict.Note: header fields, say. An error makes the limits
 	// invalid.

@@ -51,9 +51,36 @@ func (g Log) Words() (last Micros, ring *byte) { return g.last, g.ring }
 func (g *Log) Times() []Micros {
 	times := make([]Micros, g.Len())
 	for i := range times {
-		times[i] = g.fromNewest(int64(len(times) - 1 - i))
+		times[i] = g.Time(i)
 	}
 	return times
+}
+
+// Time returns the time of a unit, of which 0 is the oldest.
+func (g *Log) Time(i int) Micros { return g.fromNewest(int64(g.Len() - 1 - i)) }
+
+// Restart makes g empty, with room for n units of a window, in the memory that it has if that is enough.
+func (g *Log) Restart(n int, window Micros) {
+	g.clear()
+	if n > 1 {
+		g.reserve(n-1, window, MaxLogQuota)
+	}
+}
+
+// Append adds a unit, which is not before the newest, and less than a window later than the oldest. There must be room for it.
+func (g *Log) Append(at Micros) {
+	if !g.empty() {
+		g.push(g.newest())
+	}
+	g.last = at + logBase
+}
+
+// clear makes g empty and keeps its memory.
+func (g *Log) clear() {
+	if g.last = 0; g.ring != nil {
+		h := g.header()
+		h.oldest, h.count = 0, 0
+	}
 }
 
 func (g *Log) empty() bool         { return g.last == 0 }
@@ -161,12 +188,12 @@ func (g *Log) push(t Micros) {
 // reserve makes room for n older units. It grows in steps of an eighth, or a sixteenth where a time takes 6 bytes: a unit
 // must not cost more than 8, with what the allocator rounds up.
 func (g *Log) reserve(n int, window Micros, quota int64) {
-	if g.ring != nil && int(g.header().capacity) >= n {
-		return
-	}
 	width, spare := 4, n/8
 	if window > math.MaxUint32 {
 		width, spare = 6, n/16
+	}
+	if g.ring != nil && int(g.header().capacity) >= n && int(g.header().width) == width { // it may have been another window's
+		return
 	}
 	older := g.older()
 	size := headerSize + max(n, min(n+spare, int(quota)-1))*width

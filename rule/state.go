@@ -23,10 +23,11 @@ func (s State) Clone() State {
 	return s
 }
 
-// Clear makes s the state of a key never seen, keeping the memory of its counts.
+// Clear makes s the state of a key never seen, keeping its memory.
 func (s *State) Clear() {
 	clear(s.Counts)
-	*s = State{Start: Absent, Counts: s.Counts, Slots: s.Slots[:0]}
+	s.Log.clear()
+	*s = State{Start: Absent, Counts: s.Counts, Log: s.Log, Slots: s.Slots[:0]}
 }
 
 // absentWindow reports that a window state was never charged.

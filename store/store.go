@@ -40,8 +40,9 @@ var ErrUnsupported = errors.New("not supported")
 //   - A state carries the version of its format. A store reads what older versions wrote, and refuses with an error what a newer
 //     one wrote.
 //   - A store may forget a state once rule's Expires has come, never before; if the clock then steps back, it does not
-//     matter whether the state is still there. When a store must forget a live state to stay within its bounds, the key
-//     that takes the place inherits what was forgotten, and its answers carry rule.Inherited.
+//     matter whether the state is still there. When a store must forget a live state to stay within its bounds, it
+//     remembers at least what the key had used, and the key begins with that when it comes back; its answers then carry
+//     rule.Inherited. A store may take another key for one that was forgotten, now and then. It errs only towards refusing.
 //   - A store whose keys live on several nodes refuses a request over several of them with an error that wraps
 //     ErrUnsupported, unless its group puts them on one node.
 //

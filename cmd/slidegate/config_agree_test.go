@@ -28,7 +28,7 @@ func TestConfigCheckRefusesWhatServeRefuses(t *testing.T) {
 		"a cost of logs":        {"policies: {b: {cost: bytes, limits: [10/1m]}}\n", ":1:22: cost: bytes is known in recorded traffic only"},
 		"a cost of a field":     {"policies: {b: {cost: 'field:n', limits: [10/1m]}}\n", ":1:22: cost: field:n is known"},
 		"too many at once":      {"policies:\n  a: {limits: " + many + "}\n  b: {match: /, limits: " + many + "}\n", ": policies"},
-		"a parameter of memory": {"store: 'memory:?max_keys=few'\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: max_keys"},
+		"a parameter of memory": {"store: 'memory:?max_bytes=few'\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: max_bytes"},
 		"a parameter of Redis":  {"store: redis://127.0.0.1:1?prefx=a\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: "},
 		"a database":            {"store: redis+cluster://127.0.0.1:1/3\npolicies: {b: {limits: [10/1m]}}\n", ":1:8: store: a cluster has no database"},
 	} {
@@ -52,7 +52,7 @@ func TestConfigCheckAgreesWithServe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
 		var b strings.Builder
-		b.WriteString(draw("store", "", "", "store: 'memory:'\n", "store: 'memory:?max_keys=0'\n", "store: 'memory:?max=1'\n", "store: 'memory:?max_keys=9'\n"))
+		b.WriteString(draw("store", "", "", "store: 'memory:'\n", "store: 'memory:?max_keys=9'\n", "store: 'memory:?max=1'\n", "store: 'memory:?max_bytes=1MiB'\n"))
 		b.WriteString(draw("failure", "", "", "failure: closed\n", "failure: never\n"))
 		b.WriteString(draw("default", "", "", "default_policy: a\n", "default_policy: nobody\n"))
 		b.WriteString("policies:\n")

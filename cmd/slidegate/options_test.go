@@ -153,7 +153,7 @@ func wrongForServe(t *testing.T, taken, missing string) wrong {
 		serve + "--limit ten":                                                           "--limit",
 		serve + "--limit 1/1m --limit 2/1m":                                             "--limit",
 		serve + "--store ftp://x":                                                       "--store",
-		serve + "--store memory:?max_keys=few":                                          "--store",
+		serve + "--store memory:?max_bytes=few":                                         "--store",
 		serve + "--failure never":                                                       "--failure",
 		serve + "--config " + missing:                                                   "--config",
 		serve + "--max-connections-per-address=-1":                                      "--max-connections-per-address",

@@ -46,7 +46,7 @@ func TestServeWrongFlags(t *testing.T) {
 		{"--store redis://u:hunter2@host:port", []string{"--store"}},
 		{"--store redis://u:hun/ter2@host", []string{"--store", "percent-encoded"}},
 		{"--store redis://u:hunter2@host?prefx=a", []string{"--store", "prefix"}},
-		{"--store memory:?max_keys=few", []string{"--store", "max_keys"}},
+		{"--store memory:?max_bytes=few", []string{"--store", "max_bytes"}},
 		{"--store redis://127.0.0.1:1 --state x", []string{"--state", "memory"}},
 		{"--envoy " + t.TempDir(), []string{"--envoy", ".yaml"}},
 		{"--envoy no-such.yaml", []string{"--envoy", "no-such.yaml"}},

@@ -94,7 +94,7 @@ func newRig(t testing.TB, to string, s settings) *rig {
 	r.clock.Set(1_800_000_000_000_000) // at the start of an hour
 	store := s.store
 	if store == nil {
-		memory, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: r.clock.Now})
+		memory, err := memstore.New(memstore.Options{Now: r.clock.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 // realMemory is a store in memory by the clock of this machine.
 func realMemory(t testing.TB) store.Store {
 	t.Helper()
-	memory, err := memstore.New(memstore.Options{MaxKeys: 4096})
+	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -242,7 +242,7 @@ func (f *failing) Apply(_ context.Context, batch []store.Request) error {
 }
 
 func TestStoreFails(t *testing.T) {
-	memory, err := memstore.New(memstore.Options{MaxKeys: 64})
+	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestStoreFails(t *testing.T) {
 
 // TestStoreCannot: policies that the store can never decide are a fault of the configuration, and no outage.
 func TestStoreCannot(t *testing.T) {
-	memory, err := memstore.New(memstore.Options{MaxKeys: 64})
+	memory, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (b *breakable) Apply(ctx context.Context, batch []store.Request) error {
 // newBreakable returns a store at the beginning of an hour, and the failure policy closed over it.
 func newBreakable(t *testing.T) (*breakable, store.Store) {
 	t.Helper()
-	memory, err := memstore.New(memstore.Options{MaxKeys: 64, Now: func() slidegate.Micros { return 1_800_000_000_000_000 }})
+	memory, err := memstore.New(memstore.Options{Now: func() slidegate.Micros { return 1_800_000_000_000_000 }})
 	must(t, err)
 	inner := &breakable{Store: memory}
 	closed, err := failure.New(inner, failure.Closed(), failure.Options{})

@@ -153,7 +153,11 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 			return err
 		}
 		earlier := isEarlierState(s.opts.State)
-		if o.Memory, err = restore(s.opts.State, maxKeys(service.Store)); err != nil {
+		memory, err := stores.MemoryOptions(service.Store)
+		if err != nil {
+			return err
+		}
+		if o.Memory, err = restore(s.opts.State, memory); err != nil {
 			return err
 		}
 		if earlier {

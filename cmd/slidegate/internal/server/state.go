@@ -5,10 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,8 +22,7 @@ type state struct {
 
 // restore returns the store that was saved at path, or a new one if there is no such file. A file that cannot be read is an
 // error: to begin with nothing would let everybody in whom the limits had refused.
-func restore(path string, maxKeys int) (*memstore.Store, error) {
-	opts := memstore.Options{MaxKeys: maxKeys}
+func restore(path string, opts memstore.Options) (*memstore.Store, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return memstore.New(opts)
@@ -42,15 +39,6 @@ func restore(path string, maxKeys int) (*memstore.Store, error) {
 		return nil, invalid("State", "%s: %w; move it away to begin without it", path, err)
 	}
 	return store, nil
-}
-
-// maxKeys is what the URL of a memory store says about it; 0 if it says nothing, or nothing that can be read, which is for
-// stores.Open to tell.
-func maxKeys(store string) int {
-	_, query, _ := strings.Cut(store, "?")
-	values, _ := url.ParseQuery(query)
-	n, _ := strconv.Atoi(values.Get("max_keys"))
-	return max(0, n)
 }
 
 // sweep removes what a process left behind that was killed while it wrote.

@@ -72,13 +72,13 @@ func TestStateIsWrittenAgainAndAgain(t *testing.T) {
 	}
 }
 
-// TestStateOfFewKeys: how many keys the store holds is as its URL says, with a file and without.
-func TestStateOfFewKeys(t *testing.T) {
+// TestStateOfLittleMemory: how much memory the store takes is as its URL says, with a file and without.
+func TestStateOfLittleMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	text := "store: \"memory:?max_keys=64\"\npolicies: {default: {limits: [1/1h]}}\n"
+	text := "store: \"memory:?max_bytes=256KiB\"\npolicies: {default: {limits: [1/1h]}}\n"
 	for range 2 {
 		s := start(t, text, func(o *server.Options) { o.State = path })
-		for batch := range 20 {
+		for batch := range 80 {
 			var asks []string
 			for i := range 500 {
 				asks = append(asks, fmt.Sprintf(`{"key":"key %d"}`, 500*batch+i))
@@ -93,8 +93,26 @@ func TestStateOfFewKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Size() > 80_000 { // 10,000 keys of 16 bytes and more have twice that
-		t.Errorf("64 keys have %d bytes", info.Size())
+	if info.Size() > 256<<10 { // 40,000 keys of 16 bytes and more have twice that
+		t.Errorf("what takes up to 256 KiB of memory has %d bytes", info.Size())
+	}
+}
+
+// TestStateOfTooLittleMemory: a wrong bound is the URL's error, not the file's, which is left alone.
+func TestStateOfTooLittleMemory(t *testing.T) {
+	for url, want := range map[string]string{"memory:?max_bytes=5": "URL: max_bytes", "memory:?max_keys=64": "max_bytes=256MiB"} {
+		file, err := config.Parse("f", []byte("store: \""+url+"\"\npolicies: {default: {limits: [1/1h]}}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "state")
+		_, err = server.New(t.Context(), server.Options{File: file, HTTP: "127.0.0.1:0", State: path})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got %v, want an error that says %s and not where the state is", url, err, want)
+		}
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s: it was written: %v", url, err)
+		}
 	}
 }
 
@@ -144,7 +162,7 @@ func TestStateOfAnEarlierVersion(t *testing.T) {
 // TestStateOfANewerVersion: it is refused, not forgotten.
 func TestStateOfANewerVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	const newer = "slidegate memory 3\nand more"
+	const newer = "slidegate memory 4\nand more"
 	write(t, path, newer)
 	file, err := config.Parse("f", []byte(plain))
 	if err != nil {

@@ -32,7 +32,7 @@ func TestWindowsOfDescriptors(t *testing.T) {
 	var log bytes.Buffer
 	rules := "domain: d\ndescriptors:\n- {key: file, rate_limit: {window: 299m, requests_per_unit: 5}}\n- {key: other, rate_limit: {unit: hour, requests_per_unit: 5}}\n"
 	r := newRig(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), ResponseHeaders: true}, rules)
-	inner, err := memstore.New(memstore.Options{Now: r.clock.Now, MaxShapes: 64 + len(units) + 2})
+	inner, err := memstore.New(memstore.Options{Now: r.clock.Now, MaxLimits: 64 + len(units) + 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-// TestOtherLimitsTakeNoRoom: the rules of a file have room in the store, at every level, however many other windows there are.
+// TestOtherLimitsTakeNoRoom: the rules of a file have room in the store, at every level, however many other limits there are.
 func TestOtherLimitsTakeNoRoom(t *testing.T) {
-	inner, err := memstore.New(memstore.Options{MaxShapes: 4})
+	inner, err := memstore.New(memstore.Options{MaxLimits: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = New(inner, []*Domain{mustParse(t, `
+	service, err := New(inner, []*Domain{mustParse(t, `
 domain: d
 descriptors:
   - key: user
@@ -24,7 +24,8 @@ descriptors:
       - key: path
         value: /a*
         rate_limit: {unit: day, requests_per_unit: 5}
-`)}, Options{}); err != nil {
+`)}, Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	ask := func(window time.Duration) error {
@@ -40,12 +41,12 @@ descriptors:
 			t.Fatal(err)
 		}
 	}
-	if err := ask(5 * time.Minute); !errors.Is(err, memstore.ErrShapes) {
+	if err := ask(5 * time.Minute); !errors.Is(err, memstore.ErrLimits) {
 		t.Fatalf("the store is not full: %v", err)
 	}
-	for _, window := range []time.Duration{time.Hour, 24 * time.Hour} {
-		if err := ask(window); err != nil {
-			t.Errorf("a window of %v, which the file has: %v", window, err)
+	for _, descriptor := range []string{"user=ann", "user=ann,path=/a/b"} {
+		if _, err := service.ShouldRateLimit(t.Context(), request("d", 1, descriptor)); err != nil {
+			t.Errorf("%s, which the file has: %v", descriptor, err)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func newStore(t testing.TB) store.Store {
 	t.Helper()
-	store, err := memstore.New(memstore.Options{MaxKeys: 1000})
+	store, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

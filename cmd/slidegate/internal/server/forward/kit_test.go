@@ -61,7 +61,7 @@ func newService(t testing.TB, opts Options, closed bool) *service {
 	s := &service{}
 	s.clock.Set(start)
 	var err error
-	s.inner, err = memstore.New(memstore.Options{MaxKeys: 4096, Now: s.clock.Now})
+	s.inner, err = memstore.New(memstore.Options{Now: s.clock.Now})
 	must(t, err)
 	file, err := config.Parse("policies", []byte(policies))
 	must(t, err)

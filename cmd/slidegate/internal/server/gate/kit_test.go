@@ -34,7 +34,7 @@ func memory(t testing.TB, c *storetest.Clock) *memstore.Store {
 }
 
 func newMemory(c *storetest.Clock) (*memstore.Store, error) {
-	return memstore.New(memstore.Options{MaxKeys: 4096, Now: c.Now})
+	return memstore.New(memstore.Options{Now: c.Now})
 }
 
 // watched is a store that tells what it was asked, and can fail.

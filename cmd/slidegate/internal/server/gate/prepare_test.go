@@ -26,23 +26,33 @@ func (down) Apply(_ context.Context, batch []store.Request) error {
 	return errStore
 }
 
-// fill uses up the shapes of a store by limits that no file has, as descriptors and CL.THROTTLE can.
+// fill uses up the limits of a store by ones that no file has, as descriptors and CL.THROTTLE can.
 func fill(t *testing.T, st store.Store) {
 	t.Helper()
-	for i := range 1000 {
+	for i := range 10_000 {
 		limiter, err := slidegate.New(st, slidegate.Limit{Quota: 5, Window: time.Duration(i+1) * time.Minute, Algorithm: slidegate.FixedWindow})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = limiter.Allow(ctx, "key")
-		if errors.Is(err, memstore.ErrShapes) {
+		if errors.Is(err, memstore.ErrLimits) {
 			return
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("1000 shapes fit")
+	t.Fatal("10,000 limits fit")
+}
+
+// limitsNamed returns how many limits in a namespace have memory in a store.
+func limitsNamed(m *memstore.Store, namespace string) (n int) {
+	for _, limit := range m.Stats().Limits {
+		if limit.Namespace == namespace {
+			n++
+		}
+	}
+	return n
 }
 
 // TestOtherLimitsTakeNoRoom: the limits of the file, its overrides and candidates are decided, however many others there are.
@@ -78,6 +88,7 @@ func TestOtherLimitsTakeNoRoom(t *testing.T) {
 					t.Errorf("%s: got %+v, want it allowed", key, v)
 				}
 			}
+			before := limitsNamed(m, "login")
 			for i := range 300 { // the room of files that are no longer in force is given back
 				next := policyOf("login", fmt.Sprintf("6/%ds sliding-log", i+100))
 				if err := g.Reload(&config.File{Policies: []config.Policy{next}}); err != nil {
@@ -87,8 +98,8 @@ func TestOtherLimitsTakeNoRoom(t *testing.T) {
 			if v := mustAllow(t, g, gate.Ask{Key: "ann", Cost: 1}); !v.Decision.Allowed {
 				t.Errorf("after a reload: got %+v, want it allowed", v)
 			}
-			if got := m.Stats().Slots; got > 300*31*32 {
-				t.Errorf("%d slots: tables of files that are gone are kept", got)
+			if now := limitsNamed(m, "login"); now > before+1 { // those of before have live keys
+				t.Errorf("%d limits of the policy are held after 300 reloads, %d before: those of files that are gone are kept", now, before)
 			}
 		})
 	}

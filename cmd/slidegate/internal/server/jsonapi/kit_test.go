@@ -83,7 +83,7 @@ func newService(t testing.TB, opts Options) *service {
 	t.Helper()
 	s := &service{t: t}
 	s.clock.Set(start)
-	memory, err := memstore.New(memstore.Options{MaxKeys: 1 << 14, Now: s.clock.Now})
+	memory, err := memstore.New(memstore.Options{Now: s.clock.Now})
 	must(t, err)
 	s.store = &breakable{Store: memory}
 	open, err := failure.New(s.store, failure.Open(), failure.Options{})

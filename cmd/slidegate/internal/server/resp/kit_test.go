@@ -93,7 +93,7 @@ func (s *counted) TakeSingle(ctx context.Context, limit *store.Limit, key string
 func newWorld(t testing.TB, opts resp.Options) *world {
 	t.Helper()
 	w := &world{clock: storetest.NewClock(start), served: make(chan error, 1)}
-	store, err := memstore.New(memstore.Options{MaxKeys: 4096, Now: w.clock.Now})
+	store, err := memstore.New(memstore.Options{Now: w.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

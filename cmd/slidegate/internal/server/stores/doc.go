@@ -5,7 +5,7 @@
 //
 // The URLs, with what may follow the question mark:
 //
-//	memory:                                       ?max_keys=N
+//	memory:                                       ?max_bytes=N, such as 256MiB
 //	redis://USER:PASSWORD@HOST:PORT/DB            ?prefix=TEXT &dial_timeout=1s &write_timeout=3s &client_name=TEXT &protocol=2
 //	redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT
 //	redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER/DB   &sentinel_user=TEXT &sentinel_password=TEXT

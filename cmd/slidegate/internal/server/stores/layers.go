@@ -36,9 +36,12 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 			return fmt.Errorf("stores: %w", err)
 		}
 	}
-	local, err := memstore.New(memstore.Options{MaxKeys: opts.MaxKeys})
+	local, err := memstore.New(memstore.Options{MaxBytes: opts.MaxBytes})
 	if err != nil {
 		return fmt.Errorf("stores: %w", err)
+	}
+	if err := o.watchMemory(local, "local", opts.MeterProvider); err != nil {
+		return err
 	}
 	for _, mode := range []struct {
 		policy failure.Policy

@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -15,33 +16,52 @@ import (
 // openMemory opens a store in this process. It has no layer but observation: there is no round trip to save or to share,
 // and nothing that fails.
 func (o *Opened) openMemory(url string, opts *Options) error {
-	maxKeys := opts.MaxKeys
-	if _, rest, _ := strings.Cut(url, ":"); rest != "" {
-		path, query, _ := strings.Cut(rest, "?")
-		if path != "" && path != "//" {
-			return invalid("URL", "memory: has nothing after the colon but ?max_keys=N")
-		}
-		values, err := parseQuery(query, "max_keys")
-		if err != nil {
-			return err
-		}
-		if text := values.Get("max_keys"); text != "" {
-			if maxKeys, err = strconv.Atoi(text); err != nil || maxKeys < 1 {
-				return invalid("URL", "max_keys: must be a whole number above 0, not %q", text)
-			}
-		}
+	memory, err := MemoryOptions(url)
+	if err != nil {
+		return err
+	}
+	if memory.MaxBytes == 0 {
+		memory.MaxBytes = opts.MaxBytes
 	}
 	o.Memory = opts.Memory
 	if o.Memory == nil {
-		var err error
-		if o.Memory, err = memstore.New(memstore.Options{MaxKeys: maxKeys}); err != nil {
-			return fmt.Errorf("stores: %w", err)
+		if o.Memory, err = memstore.New(memory); err != nil {
+			return invalid("URL", "%w", err)
 		}
 	}
 	o.ping = func(context.Context) error { return nil }
+	if err := o.watchMemory(o.Memory, "memory", opts.MeterProvider); err != nil {
+		return err
+	}
 	store, err := o.observed(o.Memory, opts)
 	o.Stores = gate.Stores{Open: store, Closed: store, Local: store}
 	return err
+}
+
+// MemoryOptions returns what the URL of a store in memory says about it.
+func MemoryOptions(url string) (opts memstore.Options, err error) {
+	_, rest, _ := strings.Cut(url, ":")
+	path, query, _ := strings.Cut(rest, "?")
+	if path != "" && path != "//" {
+		return opts, invalid("URL", "memory: has nothing after the colon but ?max_bytes=N")
+	}
+	if strings.Contains("&"+query, "&max_keys=") {
+		return opts, invalid("URL", "max_keys: the bound is in bytes now; write max_bytes=256MiB, which is the default, or more: "+
+			"a key takes 50 to 200 bytes of it per limit")
+	}
+	values, err := parseQuery(query, "max_bytes")
+	if err != nil {
+		return opts, err
+	}
+	if text := values.Get("max_bytes"); text != "" {
+		if opts.MaxBytes, err = ParseBytes(text); err != nil {
+			return opts, invalid("URL", "max_bytes: %w", err)
+		}
+	}
+	if _, err = memstore.New(opts); err != nil { // it knows what is too much
+		return opts, invalid("URL", "max_bytes: %w", err)
+	}
+	return opts, nil
 }
 
 // observed puts observation over a store, if anybody wants metrics.
@@ -55,4 +75,15 @@ func (o *Opened) observed(store store.Store, opts *Options) (store.Store, error)
 	}
 	o.close = append(o.close, observed.Close)
 	return observed, nil
+}
+
+// ParseBytes reads a number of bytes: a whole number, or one with a unit, such as 256MiB.
+func ParseBytes(text string) (int64, error) {
+	digits := strings.TrimRight(text, "BKMGTi")
+	shift, known := map[string]uint{"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}[text[len(digits):]]
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || !known || n < 1 || n > math.MaxInt64>>shift {
+		return 0, fmt.Errorf("must be a number of bytes above 0, such as 268435456 or 256MiB (KiB, MiB, GiB, TiB), not %q", text)
+	}
+	return int64(n << shift), nil
 }

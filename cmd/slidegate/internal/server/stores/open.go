@@ -30,9 +30,9 @@ type Options struct {
 	// DenyAge is how long a refusal may be remembered in this process; 0 means a second, negative means not at all. For
 	// so long a client may be refused after another process has given units back or reset its key.
 	DenyAge time.Duration
-	// MaxKeys is how many keys are held in memory: of memory:, unless its URL says, and of failure mode local. 0 means
-	// about a million.
-	MaxKeys int
+	// MaxBytes is how much memory keys take in this process at most: of memory:, unless its URL says, and of failure mode
+	// local. 0 means 256 MiB.
+	MaxBytes int64
 	// Memory is the store to use for memory:, such as one that was restored from a file. nil means a new one.
 	Memory *memstore.Store
 	// MeterProvider gets the metrics of the stores; nil means that they are not observed, not even by the global one.

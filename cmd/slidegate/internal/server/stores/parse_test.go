@@ -114,10 +114,10 @@ func FuzzURL(f *testing.F) {
 		_, redis := parseRedis(text)
 		_, postgres := parsePostgres(text, &Options{})
 		scheme, _, _ := strings.Cut(text, ":")
-		memory := (&Opened{}).openMemory(text, &Options{MaxKeys: 1})
+		memory := (&Opened{}).openMemory(text, &Options{MaxBytes: 1 << 20})
 		for _, err := range []error{redis, postgres, memory, unknownScheme(scheme)} {
 			if err != nil && (strings.Contains(err.Error(), password) || !strings.HasPrefix(err.Error(), "stores: ")) {
-				if slices.ContainsFunc([]string{"dial_timeout", "write_timeout", "protocol", "skip_verify", "max_keys", "prefix", "slidegate"}, func(name string) bool {
+				if slices.ContainsFunc([]string{"dial_timeout", "write_timeout", "protocol", "skip_verify", "max_bytes", "prefix", "slidegate"}, func(name string) bool {
 					return strings.Contains(before, name)
 				}) {
 					continue // a value that is given to a parameter by name is told: it is no password

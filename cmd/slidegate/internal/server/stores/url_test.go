@@ -2,6 +2,7 @@ package stores_test
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 
@@ -9,13 +10,35 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
+func TestParseBytes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "268435456": 256 << 20, "512B": 512, "256KiB": 256 << 10, "1MiB": 1 << 20, "3GiB": 3 << 30, "1TiB": 1 << 40,
+		"9223372036854775807": math.MaxInt64, "8388607TiB": 8388607 << 40,
+	} {
+		if got, err := stores.ParseBytes(text); err != nil || got != want {
+			t.Errorf("%s: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{
+		"", "0", "-1", "+1", "1.5GiB", "MiB", "1 MiB", "1MB", "1M", "1mib", "1iB", "1MiBB", "0KiB", "8388608TiB", "9223372036854775808", "99999999999999999999", "0x10",
+	} {
+		if got, err := stores.ParseBytes(text); err == nil || !strings.Contains(err.Error(), "256MiB") {
+			t.Errorf("%q: got %d, %v, want an error that shows how to write it", text, got, err)
+		}
+	}
+}
+
 func TestBadURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"redsi://hunter2@h":                              `did you mean "redis"`,
 		"hunter2":                                        "no store that is known",
-		"memory:hunter2":                                 "max_keys",
-		"memory:?max_keys=0":                             "max_keys: must be",
-		"memory:?maxkeys=5":                              `did you mean "max_keys"`,
+		"memory:hunter2":                                 "max_bytes",
+		"memory:?max_keys=1000000":                       "max_keys: the bound is in bytes",
+		"memory:?max_bytes=0":                            "max_bytes: must be",
+		"memory:?max_bytes=256MB":                        "max_bytes: must be",
+		"memory:?max_bytes=1MiB&max_keys=5":              "max_keys: the bound is in bytes",
+		"memory:?max_bytes=5":                            "MaxBytes: must be",
+		"memory:?maxbytes=5":                             `did you mean "max_bytes"`,
 		"redis:hunter2":                                  "beginning",
 		"redis://u:hunter2@h:port/0":                     "host",
 		"redis://u:%zzhunter2@h":                         "password",
@@ -58,7 +81,7 @@ func TestBadURLs(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	for _, url := range []string{"", "memory:", "memory://", "memory:?max_keys=100"} {
+	for _, url := range []string{"", "memory:", "memory://", "memory:?max_bytes=1MiB"} {
 		o := open(t, url, stores.Options{})
 		if o.Memory == nil || o.Open != o.Memory || o.Closed != o.Memory || o.Local != o.Memory {
 			t.Errorf("%q: got %+v, want the same store in memory in all four", url, o)

@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"time"
 
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -29,32 +28,26 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 		h = p.hash("", key)
 	}
 	t := p.table
-	e := t.entry(h)
-	g := e.packed.Load()
-	if g == nil {
-		if g := e.tall.Load(); g != nil {
-			return s.takeTall(g, p, h, cost)
-		}
-		return s.takeWide(e.wide.Load(), p, h, cost)
+	g := t.page(h)
+	if t.lines != nil {
+		return s.takeLine(g, p, h, cost)
 	}
-	slot := g.find(h)
+	if t.layout.window == 0 || t.mixed.Load() && g.second {
+		return s.takeTall(g, p, h, cost)
+	}
+	hash, slot := findPair(g, h)
 	if slot == nil {
 		return s.takeOneLocked(p, h, cost)
 	}
 	y := &t.layout
 	for {
-		word := slot.word.Load()
+		word := slot.Load()
 		index := word >> (y.indexAt & 63)
-		if index-1 >= y.maxIndex || slot.hash.Load() != h { // locked, or not there, or another's
+		if index-1 >= y.maxIndex || hash.Load() != h { // locked, or not there, or another's
 			return s.takeOneLocked(p, h, cost)
 		}
-		// After the word was read: whoever wrote it had read the clock before. This is now, one call shorter.
-		var now rule.Micros
-		if s.opts.Now == nil {
-			now = s.sinceBase(time.Since(s.base))
-		} else {
-			now = s.now()
-		}
+		// After the word was read: who wrote it had read the clock before.
+		now := s.clock.read()
 		verdict, shift, current, previous, remaining, after, resetAfter := p.limit.TakePair(
 			rule.Micros(y.first+int64(index))*y.window, int64(word)&y.maxCount, int64(word>>(y.countBits&63))&y.maxCount, now, cost)
 		switch {
@@ -64,11 +57,30 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 			return s.takeOneLocked(p, h, cost)
 		}
 		next := (index+shift)<<(y.indexAt&63) | word&y.owner | uint64(previous)<<(y.countBits&63) | uint64(current)
-		if slot.word.CompareAndSwap(word, next) {
+		if slot.CompareAndSwap(word, next) {
 			return true, 0, remaining, after, resetAfter, now, nil
 		}
 		stepBack()
 	}
+}
+
+// takeLine is TakeSingle over a page whose slots take whole lines.
+func (s *Store) takeLine(g *page, p *plan, h uint64, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
+) {
+	f := p.table.lines
+	if p.table.mixed.Load() && g.second {
+		f = p.table.forms[1].(*linesForm)
+	}
+	l := f.findLine(g, h)
+	if l == nil {
+		return s.takeOneLocked(p, h, cost)
+	}
+	verdict, remaining, after, resetAfter, at := f.take(l, h, p.limit, &s.clock, cost)
+	if verdict == rule.Uncommon {
+		return s.takeOneLocked(p, h, cost)
+	}
+	return verdict == rule.Admitted, 0, remaining, after, resetAfter, at, nil
 }
 
 // stepBack is what the loser of a race for a word does: nothing, for a few microseconds. The winner then decides

@@ -44,7 +44,7 @@ func takeEach(t testing.TB, st store.Store, limits []slidegate.Limit) {
 func isFull(t testing.TB, st store.Store, limit slidegate.Limit) bool {
 	t.Helper()
 	_, err := newLimiter(t, st, limit).Allow(context.Background(), "key")
-	if err != nil && !errors.Is(err, memstore.ErrShapes) {
+	if err != nil && !errors.Is(err, memstore.ErrLimits) {
 		t.Fatal(err)
 	}
 	return err != nil
@@ -56,7 +56,7 @@ func TestIdleShapeMakesRoom(t *testing.T) {
 	for _, algorithm := range algorithms {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			clock := storetest.NewClock(startMicros)
-			st := open(t, memstore.Options{MaxShapes: most, Now: clock.Now})
+			st := open(t, memstore.Options{MaxLimits: most, Now: clock.Now})
 			limits := windows(most, algorithm)
 			takeEach(t, st, limits)
 			hour := slidegate.Limit{Quota: 1, Window: time.Hour, Algorithm: algorithm}
@@ -84,7 +84,7 @@ func TestDroppedShapeLosesNothing(t *testing.T) {
 	for _, algorithm := range algorithms {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			clock := storetest.NewClock(startMicros)
-			st := open(t, memstore.Options{MaxShapes: 2, Now: clock.Now})
+			st := open(t, memstore.Options{MaxLimits: 2, Now: clock.Now})
 			limits := windows(4, algorithm)
 			for i := range limits {
 				limits[i].Window *= 10
@@ -97,7 +97,7 @@ func TestDroppedShapeLosesNothing(t *testing.T) {
 						limiter := newLimiter(t, st, limit)
 						asking.Go(func() {
 							d, err := limiter.Allow(context.Background(), "key")
-							if err != nil && !errors.Is(err, memstore.ErrShapes) {
+							if err != nil && !errors.Is(err, memstore.ErrLimits) {
 								t.Error(err)
 							}
 							if err == nil && d.Allowed {
@@ -129,7 +129,7 @@ func TestDropDuringADecision(t *testing.T) {
 			clock := storetest.NewClock(startMicros)
 			var armed atomic.Bool
 			reading, goOn := make(chan struct{}), make(chan struct{})
-			st := open(t, memstore.Options{MaxShapes: 1, Now: func() slidegate.Micros {
+			st := open(t, memstore.Options{MaxLimits: 1, Now: func() slidegate.Micros {
 				if armed.CompareAndSwap(true, false) {
 					close(reading)
 					<-goOn
@@ -167,14 +167,14 @@ func TestDropDuringADecision(t *testing.T) {
 
 func bind(t testing.TB, limit slidegate.Limit) *store.Limit {
 	t.Helper()
-	return testkit.Must(slidegate.Bind("file", limit))(t)
+	return testkit.Must(slidegate.Bind("", limit))(t)
 }
 
 // Limits that were prepared have room, whatever came before and after them.
 func TestPreparedShapesHaveRoom(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		clock := storetest.NewClock(startMicros)
-		st := open(t, memstore.Options{MaxShapes: 3, Now: clock.Now})
+		st := open(t, memstore.Options{MaxLimits: 3, Now: clock.Now})
 		others := windows(3, slidegate.FixedWindow)
 		own := []slidegate.Limit{sliding(1, time.Hour), sliding(1, 24*time.Hour)}
 		bound := []*store.Limit{bind(t, own[0]), bind(t, own[1])}
@@ -222,9 +222,9 @@ func TestSnapshotOfManyShapes(t *testing.T) {
 		}
 		takeEach(t, st, limits)
 		saved := snapshot(t, st)
-		restored, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now, MaxShapes: 3})
+		restored, err := memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now, MaxLimits: 3})
 		if err != nil {
-			t.Fatalf("%v: more shapes than MaxShapes: %v", algorithm, err)
+			t.Fatalf("%v: more shapes than MaxLimits: %v", algorithm, err)
 		}
 		for i := range 3 {
 			if isFull(t, restored, slidegate.Limit{Quota: 1, Window: time.Duration(i+1) * time.Hour}) {
@@ -238,7 +238,7 @@ func TestSnapshotOfManyShapes(t *testing.T) {
 		if restored, err = memstore.Restore(bytes.NewReader(saved), memstore.Options{Now: clock.Now}); err != nil {
 			t.Fatal(err)
 		}
-		if got := restored.Stats(); got.Slots != 0 {
+		if got := restored.Stats(); got.Keys != 0 {
 			t.Errorf("%v: expired states were restored: %+v", algorithm, got)
 		}
 	}

@@ -1,0 +1,446 @@
+package memstore
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// forgotten remembers the keys of one limit that lost their places while they still counted: by key, how many units and as of
+// when. It is small, so it is not exact, but it errs only towards refusing: it may take a key for one that it knows, say more
+// units than there were, or a later time. It is safe for concurrent use.
+//
+// It consists of layers of rows, each layer larger than the one before. A key has two rows in each. A trace goes into the first
+// layer in which one of them has room, the emptier one, and never moves. So when fewer keys are forgotten, the large layers
+// are no longer written to, and go when the last of their traces has expired.
+type forgotten struct {
+	limit  rule.Limit // of the table's shape
+	exact  bool       // times must not be rounded: windows start with the first request
+	digits uint       // of the codes of units
+	take   func(bytes int64) bool
+	give   func(bytes int64)
+	any    atomic.Bool // whether there are layers
+
+	mu      sync.Mutex
+	layers  []*forgottenLayer // the smallest first
+	latest  rule.Micros       // of all times that were remembered
+	waiting int               // how many more traces to remember before asking for memory again
+	touched uint64
+	clock   moment // the last one that was asked for
+	freed   freedKeys
+}
+
+const (
+	rowBytes    = 64
+	firstLayer  = 16 << 10 // bytes of the first layer,
+	quadruples  = 4 << 20  // up to which the next one has four times as many, so that there are few, and twice as many beyond
+	mostOfLayer = rowBytes << rowIndexBits
+	leastLayer  = 4 << 10
+	scantLayer  = 1 << 10 // what the first one has if no memory is granted
+	mostLayers  = 16
+	askAgain    = 1024 // traces, after no memory was granted
+
+	rowIndexBits = 21 // a hash has two indexes of rows, and above them the fingerprint
+	stepsOfLife  = 100
+)
+
+// forgottenLayer is rows of the same age.
+type forgottenLayer struct {
+	rows    []forgottenRow // a power of two
+	exact   bool
+	granted bool        // its memory was granted, and has to be given back
+	life    rule.Micros // how long after its time a trace counts at least
+	step    rule.Micros // to a multiple of which times are rounded up
+	latest  rule.Micros // the latest time of a trace, rounded up
+	held    int64       // traces, of which some may have expired
+}
+
+// newForgotten returns an empty memory for the keys of a table. It asks take for memory, and calls give when it no longer needs
+// it, both with its lock held.
+func newForgotten(shape rule.Shape, take func(bytes int64) bool, give func(bytes int64)) *forgotten {
+	f := &forgotten{limit: shape.Limit(), exact: shape.Anchor == rule.First, digits: countDigits, take: take, give: give}
+	if shape.Algorithm == rule.SlidingLog || shape.Algorithm == rule.InFlight {
+		f.digits = logDigits
+	}
+	return f
+}
+
+// remember keeps the summary of a key with hash h. It must be called before the key's place is given to another one.
+func (f *forgotten) remember(h uint64, m rule.Summary, now rule.Micros) {
+	if m.Units == 0 || m.Expires <= now {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dropExpired(now)
+	f.freed.remove(h)
+	f.latest = max(f.latest, m.At)
+	if f.exact {
+		f.removeExact(h)
+	}
+	f.touch(h)
+	t := trace{hash: h, code: codeOf(m.Units, f.digits), at: m.At}
+	life := f.lifeOf(m)
+	for _, l := range f.layers {
+		if l.life >= life && l.put(&t, f.moment(l, now)) {
+			return
+		}
+	}
+	if l := f.grow(life); l != nil && l.put(&t, f.moment(l, now)) {
+		return
+	}
+	l := f.squeezable(h)
+	l.life = max(l.life, life)
+	l.squeeze(&t, f.moment(l, now))
+}
+
+// touch reads a word of every row in which the key may be. None of these reads waits for another, so the rows come from memory
+// at the same time.
+func (f *forgotten) touch(h uint64) {
+	for _, l := range f.layers {
+		a, b := l.rowsOf(h)
+		f.touched += a[0] + b[0]
+	}
+}
+
+// squeezable returns the layer that takes in a key for which there is no room: one of the large ones, each as often as it is
+// large.
+func (f *forgotten) squeezable(h uint64) *forgottenLayer {
+	least := len(f.layers[len(f.layers)-1].rows) / 4
+	var rows uint64
+	for _, l := range f.layers {
+		if len(l.rows) >= least {
+			rows += uint64(len(l.rows))
+		}
+	}
+	at := h * 0x9e3779b97f4a7c15 >> 32 * rows >> 32 // the bits of h itself choose the row
+	for _, l := range f.layers {
+		if len(l.rows) < least {
+			continue
+		}
+		if at < uint64(len(l.rows)) {
+			return l
+		}
+		at -= uint64(len(l.rows))
+	}
+	return f.layers[len(f.layers)-1]
+}
+
+// lifeOf returns how long a summary counts, or a little longer so that few layers are needed. Only token buckets have different
+// lives.
+func (f *forgotten) lifeOf(m rule.Summary) rule.Micros {
+	switch {
+	case f.limit.Calendar != rule.NoPeriod:
+		return f.limit.Window
+	case f.limit.Algorithm != rule.TokenBucket:
+		return m.Expires - m.At
+	}
+	life := f.limit.Window
+	for life < m.Expires-m.At {
+		life *= 4
+	}
+	return life
+}
+
+// recall returns what is known of a key that has no place: at least what was remembered of it, or nothing.
+func (f *forgotten) recall(h uint64, now rule.Micros) (m rule.Summary, found bool) {
+	if !f.any.Load() {
+		return rule.Summary{}, false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dropExpired(now)
+	f.touch(h)
+	m = f.find(h, now)
+	return m, m.Units > 0 && !f.freed.has(h)
+}
+
+func (f *forgotten) find(h uint64, now rule.Micros) (m rule.Summary) {
+	for _, l := range f.layers {
+		code, at := l.find(h, f.moment(l, now))
+		if code == 0 {
+			continue
+		}
+		m.Units = max(m.Units, unitsOf(code, f.digits))
+		m.At = max(m.At, at)
+		m.Expires = max(m.Expires, at+l.life)
+	}
+	if m.Units == 0 {
+		return rule.Summary{}
+	}
+	m.At = min(m.At, max(now, f.latest)) // no time that was remembered is later
+	if f.limit.Calendar != rule.NoPeriod {
+		if _, m.Expires = f.limit.Bounds(m.At); m.Expires <= now {
+			return rule.Summary{}
+		}
+	}
+	return m
+}
+
+// reset frees a key. What is known stays, because other keys may share it; the key itself is no longer looked up, until it is
+// forgotten again.
+func (f *forgotten) reset(h uint64, now rule.Micros) {
+	if !f.any.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dropExpired(now)
+	if f.exact {
+		f.removeExact(h)
+	}
+	if f.find(h, now).Units > 0 {
+		f.freed.add(h, now, f.longestLife())
+	}
+}
+
+// expire gives back the memory of what has expired by now. Other methods do so too; this one is for when none is called.
+func (f *forgotten) expire(now rule.Micros) {
+	if !f.any.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dropExpired(now)
+}
+
+// held returns about how many keys are remembered.
+func (f *forgotten) held() (n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range f.layers {
+		n += l.held
+	}
+	return n
+}
+
+// bytes returns how much memory the layers take.
+func (f *forgotten) bytes() (n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range f.layers {
+		n += l.bytes()
+	}
+	return n
+}
+
+func (f *forgotten) dropExpired(now rule.Micros) {
+	expired := func(l *forgottenLayer) bool { return l.latest+l.life <= now }
+	if !slices.ContainsFunc(f.layers, expired) {
+		return
+	}
+	f.layers = slices.DeleteFunc(f.layers, func(l *forgottenLayer) bool {
+		if !expired(l) {
+			return false
+		}
+		if l.granted {
+			f.give(l.bytes())
+		}
+		return true
+	})
+	f.waiting = 0
+	if f.any.Store(len(f.layers) > 0); len(f.layers) == 0 {
+		f.layers, f.freed = nil, freedKeys{}
+	}
+}
+
+// removeExact takes a key out of all layers, where a trace can belong to no other key.
+func (f *forgotten) removeExact(h uint64) {
+	for _, l := range f.layers {
+		a, b := l.rowsOf(h)
+		if a.remove(h) || b.remove(h) {
+			l.held--
+		}
+	}
+}
+
+func (f *forgotten) longestLife() (life rule.Micros) {
+	for _, l := range f.layers {
+		life = max(life, l.life)
+	}
+	return life
+}
+
+// grow adds a layer, as large as memory is granted for. It returns nil if there is none, unless it would be the first.
+func (f *forgotten) grow(life rule.Micros) *forgottenLayer {
+	if len(f.layers) >= mostLayers {
+		return nil
+	}
+	if f.waiting > 0 {
+		f.waiting--
+		return nil
+	}
+	wanted := f.nextSize(life)
+	for size := wanted; size >= max(leastLayer, wanted/8); size /= 2 { // each layer costs time and finds strangers
+		if f.take(size) {
+			return f.addLayer(size, life, true)
+		}
+	}
+	if len(f.layers) == 0 {
+		return f.addLayer(scantLayer, life, false)
+	}
+	f.waiting = askAgain
+	return nil
+}
+
+// nextSize returns the size of the layer to add, now that those of such a life have no room.
+func (f *forgotten) nextSize(life rule.Micros) int64 {
+	var largest int64
+	for _, l := range f.layers {
+		if l.life >= life {
+			largest = max(largest, l.bytes())
+		}
+	}
+	switch {
+	case largest < quadruples:
+		return min(max(firstLayer, 4*largest), quadruples)
+	default:
+		return min(2*largest, mostOfLayer)
+	}
+}
+
+func (f *forgotten) addLayer(size int64, life rule.Micros, granted bool) *forgottenLayer {
+	l := &forgottenLayer{rows: make([]forgottenRow, size/rowBytes), exact: f.exact, granted: granted, life: life, step: f.stepOf(life)}
+	at, _ := slices.BinarySearchFunc(f.layers, l, func(a, b *forgottenLayer) int { return len(a.rows) - len(b.rows) })
+	f.layers = slices.Insert(f.layers, at, l)
+	f.any.Store(true)
+	return l
+}
+
+// stepOf returns the step of a layer: a part where parts start with the clock, so that nothing is rounded, else a hundredth of
+// its life. A calendar's periods are longer than that, so that a time is rounded within its period.
+func (f *forgotten) stepOf(life rule.Micros) rule.Micros {
+	if parts := rule.Micros(f.limit.Parts()); parts > 0 && f.limit.Calendar == rule.NoPeriod && !f.exact {
+		return life / parts
+	}
+	return max(1, (life+stepsOfLife-1)/stepsOfLife)
+}
+
+func (l *forgottenLayer) bytes() int64 { return int64(len(l.rows)) * rowBytes }
+
+// moment returns now as a layer sees it. Most layers see it alike, and divisions take time.
+func (f *forgotten) moment(l *forgottenLayer, now rule.Micros) *moment {
+	if c := &f.clock; c.now != now || c.step != l.step || c.dead != now-l.life {
+		*c = l.moment(now)
+	}
+	return &f.clock
+}
+
+func (l *forgottenLayer) moment(now rule.Micros) moment {
+	m := moment{now: now, step: l.step, index: floorOf(now, l.step), dead: now - l.life}
+	m.oldest = floorOf(m.dead, l.step) + 1
+	return m
+}
+
+func floorOf(at, step rule.Micros) int64 {
+	if at < 0 {
+		return -int64((-at + step - 1) / step)
+	}
+	return int64(at / step)
+}
+
+// date gives a trace the index of its time, if another layer has not.
+func (l *forgottenLayer) date(t *trace) {
+	if t.step != l.step {
+		t.step, t.index = l.step, l.indexOf(t.at)
+	}
+}
+
+// indexOf rounds a time up.
+func (l *forgottenLayer) indexOf(at rule.Micros) int64 { return floorOf(at+l.step-1, l.step) }
+
+// rowsOf returns the two rows in which a key can be; they may be the same.
+func (l *forgottenLayer) rowsOf(h uint64) (a, b *forgottenRow) {
+	mask := uint64(len(l.rows) - 1)
+	return &l.rows[h&mask], &l.rows[h>>rowIndexBits&mask]
+}
+
+// find returns the largest code and time of a key, or a code of 0.
+func (l *forgottenLayer) find(h uint64, m *moment) (code uint8, at rule.Micros) {
+	a, b := l.rowsOf(h)
+	for _, r := range [...]*forgottenRow{a, b} {
+		if l.exact && !r.shared() {
+			if c, t := r.findExact(h, m); c != 0 {
+				code, at = max(code, c), max(at, t)
+			}
+		} else if c, index := r.find(h>>(64-printBits), m); c != 0 {
+			code, at = max(code, c), max(at, rule.Micros(index)*l.step)
+		}
+	}
+	return code, at
+}
+
+// put adds a trace, and reports whether there was room.
+func (l *forgottenLayer) put(t *trace, m *moment) bool {
+	l.date(t)
+	a, b := l.rowsOf(t.hash)
+	l.held -= a.tidy(t.index, l.exact, m) + b.tidy(t.index, l.exact, m)
+	if a.raise(t, l.exact, m) || b.raise(t, l.exact, m) {
+		l.note(t)
+		return true
+	}
+	room, other := a.free(l.exact), b.free(l.exact)
+	if other > room {
+		a, room = b, other
+	}
+	if room == 0 {
+		return false
+	}
+	a.add(t, l.exact, m)
+	l.held++
+	l.note(t)
+	return true
+}
+
+// squeeze adds a trace to a row that has no room.
+func (l *forgottenLayer) squeeze(t *trace, m *moment) {
+	l.date(t)
+	a, b := l.rowsOf(t.hash)
+	if b.load() < a.load() {
+		a = b
+	}
+	a.share(l, m)
+	a.mix(t, l.exact, m)
+	l.held++
+	l.note(t)
+}
+
+// load tells which of two rows that have no room should take in one more.
+func (r *forgottenRow) load() uint64 {
+	if r.shared() {
+		return r[lastWord] & countMask
+	}
+	return 0
+}
+
+func (l *forgottenLayer) note(t *trace) { l.latest = max(l.latest, rule.Micros(t.index)*l.step) }
+
+// freedKeys are the keys that were reset. They are kept in two generations, the older of which goes when the newer is full or as
+// old as anything is remembered, so a key may be freed for a shorter time only if very many are.
+type freedKeys struct {
+	newer, older map[uint64]struct{}
+	since        rule.Micros
+}
+
+// mostFreed is the size of a generation.
+const mostFreed = 4096
+
+func (k *freedKeys) add(h uint64, now, life rule.Micros) {
+	if k.newer == nil || len(k.newer) >= mostFreed || now >= k.since+life {
+		k.newer, k.older, k.since = map[uint64]struct{}{}, k.newer, now
+	}
+	k.newer[h] = struct{}{}
+}
+
+func (k *freedKeys) has(h uint64) bool {
+	_, newer := k.newer[h]
+	_, older := k.older[h]
+	return newer || older
+}
+
+func (k *freedKeys) remove(h uint64) {
+	delete(k.newer, h)
+	delete(k.older, h)
+}

@@ -1,0 +1,155 @@
+package memstore
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// legacy is what a snapshot of version 1 or 2 held of one shape. It does not say to which limits the keys belong, so they wait
+// here until they are asked for, or have expired: a hash is that of the whole address.
+//
+// A floor is a state that was nowhere below any that had been forgotten among the keys of one set, in all segments whose hashes
+// begin alike. A key that is not here begins with the floor that covers its hash.
+type legacy struct {
+	shape rule.Shape
+	limit rule.Limit
+	sets  int
+
+	mu     sync.Mutex
+	keys   map[uint64]rule.State
+	floors map[floorPlace]rule.State
+	depths []uint // of floors
+}
+
+// floorPlace is what a floor covers.
+type floorPlace struct {
+	first uint64 // the first hash of the segment,
+	depth uint   // which has this many bits in common with all others in it
+	set   int
+}
+
+// Segments were cut into sets.
+const (
+	mostSets    = 31
+	bucketSets1 = 21 // of token buckets in version 1
+	mostDepth2  = 28
+)
+
+func newLegacy(shape rule.Shape, sets int) *legacy {
+	return &legacy{shape: shape, limit: shape.Limit(), sets: sets, keys: map[uint64]rule.State{}, floors: map[floorPlace]rule.State{}}
+}
+
+// recall lets a claim begin with what is known of its key, and reports whether that is the key's own. It is false for a floor.
+func (o *legacy) recall(c *claim, now rule.Micros) bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s, ok := o.keys[c.h]; ok && o.limit.Expires(&s) > now {
+		c.begin(&s)
+		return true
+	}
+	for _, depth := range o.depths {
+		place := floorPlace{first: c.h >> 1 >> (63 - depth) << 1 << (63 - depth), depth: depth, set: homeOf(c.h, o.sets)}
+		if s, ok := o.floors[place]; ok && o.limit.Expires(&s) > now {
+			c.begin(&s)
+			c.inherited = true
+		}
+	}
+	return false
+}
+
+// begin makes s the claim's state, in memory of its own.
+func (c *claim) begin(s *rule.State) {
+	own := s.Clone()
+	copy(c.counts, own.Counts)
+	own.Counts = c.counts
+	c.state = own
+}
+
+// taken forgets a key that has its place in a table now.
+func (o *legacy) taken(h uint64) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.keys, h)
+}
+
+// snapshot writes what has not been asked for and has not expired, as version 2 did.
+func (o *legacy) snapshot(e *encoder, shape rule.Shape, now rule.Micros) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	named := false
+	name := func() {
+		if !named {
+			e.int(recordShape)
+			e.shape(shape)
+			e.int(int64(o.sets))
+		}
+		named = true
+	}
+	for h, s := range o.keys {
+		if o.limit.Expires(&s) > now {
+			name()
+			key := savedKey{h, s}
+			key.encode(e, shape.Algorithm)
+		}
+	}
+	for place, s := range o.floors {
+		if o.limit.Expires(&s) > now {
+			name()
+			e.int(recordFloor)
+			e.int(int64(place.set))
+			e.int(int64(place.depth))
+			e.hash(place.first)
+			e.state(shape.Algorithm, &s)
+		}
+	}
+}
+
+// legacyShape reads a shape, and how many sets its segments had.
+func (d *decoder) legacyShape() *legacy {
+	shape := d.shape()
+	sets := int64(mostSets)
+	switch {
+	case d.version >= 2:
+		sets = d.int()
+		d.check(sets >= 1 && sets <= mostSets)
+	case shape.Algorithm == rule.TokenBucket:
+		sets = bucketSets1
+	case !packable(shape):
+		parts := shape.Limit()
+		sets = int64(max(1, min(mostSets, (16<<10)/(32*8*(parts.Parts()+2)))))
+	}
+	return newLegacy(shape, int(sets))
+}
+
+// legacyState reads a key or a floor of a shape.
+func (d *decoder) legacyState(o *legacy, floor bool, now rule.Micros) {
+	if !floor {
+		if k := d.key(&o.limit); d.err == nil && o.limit.Expires(&k.state) > now {
+			o.keys[k.hash] = k.state
+		}
+		return
+	}
+	set, depth := d.int(), d.int()
+	place := floorPlace{set: int(set), depth: uint(depth)}
+	place.first = d.uint64()
+	d.check(set >= 0 && set < int64(o.sets) && depth >= 0 && depth <= mostDepth2)
+	if d.err == nil && depth < 64 && place.first<<depth != 0 {
+		d.check(false) // it lies outside of its table
+	}
+	var s rule.State
+	d.state(&o.limit, &s)
+	if d.err == nil && o.limit.Expires(&s) > now {
+		o.floors[place] = s
+		if !slices.Contains(o.depths, place.depth) {
+			o.depths = append(o.depths, place.depth)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package memstore
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// use is why a table is there. It is guarded by Store.mu.
+type use struct {
+	asked    bool        // a request came for the limit, or it was prepared
+	prepared int         // how often it is prepared
+	busy     rule.Micros // a key was live at the last look, so there is no sense in looking again before
+	looked   rule.Micros // when no two pages could become one
+}
+
+// counts reports whether the table counts towards MaxLimits: those of prepared limits have room of their own, and those that
+// came with a snapshot cost nothing more until they are asked for.
+func (u *use) counts() bool { return u.asked && u.prepared == 0 }
+
+// Prepare makes room for limits whose requests are still to come, so that others cannot take it: they do not count towards
+// Options.MaxLimits and keep their tables until release is called. It may be called at any time, for the same limits too.
+func (s *Store) Prepare(limits []*store.Limit) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	prefixes := make([]string, 0, len(limits))
+	for _, limit := range limits {
+		t := s.tables[limit.Prefix()]
+		if t == nil {
+			t = s.addTable(idOf(limit), limit.Rule().Shape())
+		}
+		s.change(t, func(u *use) { u.asked, u.prepared = true, u.prepared+1 })
+		prefixes = append(prefixes, limit.Prefix())
+	}
+	var released atomic.Bool
+	return func() {
+		if released.Swap(true) {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, prefix := range prefixes {
+			s.change(s.tables[prefix], func(u *use) { u.prepared-- })
+		}
+		for s.counted > s.opts.MaxLimits && s.dropIdle() {
+		}
+	}
+}
+
+// tableOf returns the table of a limit that a request came for.
+func (s *Store) tableOf(limit *store.Limit) (*table, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tables[limit.Prefix()]
+	if t == nil {
+		if s.counted >= s.opts.MaxLimits && !s.dropIdle() {
+			return nil, tooManyLimits(s.counted)
+		}
+		t = s.addTable(idOf(limit), limit.Rule().Shape())
+	}
+	s.change(t, func(u *use) { u.asked = true })
+	return t, nil
+}
+
+func tooManyLimits(n int) error {
+	return fmt.Errorf("%w: there are %d already; use fewer different names and windows, or raise MaxLimits", ErrLimits, n)
+}
+
+func idOf(limit *store.Limit) tableID {
+	return tableID{prefix: limit.Prefix(), namespace: limit.Namespace(), name: limit.Name()}
+}
+
+// known returns the table with a prefix, or nil if there is none.
+func (s *Store) known(prefix string) *table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tables[prefix]
+}
+
+// addTable makes the table of a new limit. It holds s.mu, unless nobody else knows the store.
+func (s *Store) addTable(id tableID, shape rule.Shape) *table {
+	t := newTable(s, id, shape)
+	s.tables[id.prefix] = t
+	return t
+}
+
+// change changes why a table is there, and keeps count.
+func (s *Store) change(t *table, to func(*use)) {
+	before := t.use.counts()
+	to(&t.use)
+	switch after := t.use.counts(); {
+	case after && !before:
+		s.counted++
+	case before && !after:
+		s.counted--
+	}
+}
+
+// dropIdle drops a table that counts and has no live key, and reports whether there was one. It holds s.mu.
+func (s *Store) dropIdle() bool {
+	now := s.clock.read()
+	for _, t := range s.tables {
+		if !t.use.counts() || now < t.use.busy {
+			continue
+		}
+		if until := t.liveUntil(now); until > now {
+			t.use.busy = max(until, now+lookAgain)
+			continue
+		}
+		if s.drop(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// liveUntil returns when a live key of the table will expire, or 0 if none is live and nothing is remembered.
+func (t *table) liveUntil(now rule.Micros) rule.Micros {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.forgotten.Load(); f != nil {
+		if until := f.until(); until > now {
+			return until
+		}
+	}
+	for _, g := range t.pages() {
+		f := t.form(g)
+		for i := range f.slots() {
+			if f.hash(g, i) == unused {
+				continue
+			}
+			if until := f.expires(t, g, i, f.peek(g, i)); until > now {
+				return until
+			}
+		}
+	}
+	return 0
+}
+
+// drop takes a table away, unless a key of it came to life meanwhile, and reports whether it did. Requests that know it find all of
+// its slots claimed and its pages dead, and come back for the table that is there then. It holds s.mu, for which those who come
+// back wait.
+func (s *Store) drop(t *table) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var pages []*page
+	for _, g := range t.pages() {
+		pages = append(pages, g)
+	}
+	slices.SortFunc(pages, func(a, b *page) int { return cmp.Compare(a.order, b.order) })
+	now, alive := s.clock.read(), false
+	words := make([][]uint64, len(pages))
+	for i, g := range pages {
+		var live []tenant
+		g.mu.Lock()
+		if words[i], live = t.claimAll(g, now, nil, nil); len(live) > 0 {
+			alive = true
+			break
+		}
+	}
+	t.dropped.Store(!alive)
+	for i, g := range pages {
+		switch {
+		case words[i] == nil: // not reached
+			continue
+		case alive:
+			t.releaseAll(g, words[i])
+		default:
+			t.retire(g, words[i], now)
+		}
+		g.mu.Unlock()
+	}
+	if alive {
+		return false
+	}
+	t.account(-t.bytes.Load())
+	if f := t.forgotten.Load(); f != nil {
+		f.close()
+	}
+	for i := range s.plans { // which would keep its memory
+		if p := s.plans[i].Load(); p != nil && p.table == t {
+			s.plans[i].CompareAndSwap(p, nil)
+		}
+	}
+	s.change(t, func(u *use) { *u = use{} })
+	delete(s.tables, t.id.prefix)
+	return true
+}

@@ -1,0 +1,116 @@
+package memstore
+
+import (
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// pairForm holds states that fit one word each: a hash and the word, four slots in a line. A decision about a key that is there
+// takes no lock: it reads the word, decides, and swaps the word for the new one if nobody else has meanwhile. A refusal writes
+// nothing at all, so refusing scales with the processors.
+//
+// Everything else happens under the page's lock, and minds those who do not take it: a claimed slot has the word `locked`,
+// which sends them to wait for the lock; a slot gets a new owner in the order word locked, new hash, new word, and who
+// reads a word looks at the hash again after it.
+type pairForm struct{ layout }
+
+const pairsInLine = lineWords / 2
+
+func (pairForm) slots() int        { return pageLines * pairsInLine }
+func (pairForm) reach() int        { return reachLines * pairsInLine }
+func (pairForm) home(h uint64) int { return homeOf(h, pageLines) * pairsInLine }
+
+func pairAt(g *page, i int) (hash, word *atomic.Uint64) {
+	l := &g.lines[uint(i)/pairsInLine]
+	at := uint(i) % pairsInLine * 2
+	return &l[at], &l[at+1]
+}
+
+// findPair returns the word of h, and the place of its hash; nil if it is not there. It is find, for those in a hurry.
+func findPair(g *page, h uint64) (hash, word *atomic.Uint64) {
+	at := uint(homeOf(h, pageLines))
+	for range reachLines {
+		l := &g.lines[at]
+		for i := uint(0); i < lineWords; i += 2 {
+			switch l[i].Load() {
+			case h:
+				return &l[i], &l[i+1]
+			case unused:
+				return nil, nil
+			}
+		}
+		if at++; at == pageLines {
+			at = 0
+		}
+	}
+	return nil, nil
+}
+
+func (pairForm) hash(g *page, i int) uint64 {
+	hash, _ := pairAt(g, i)
+	return hash.Load()
+}
+
+func (pairForm) peek(g *page, i int) uint64 {
+	_, word := pairAt(g, i)
+	return word.Load()
+}
+
+func (pairForm) claim(g *page, i int) uint64 {
+	_, word := pairAt(g, i)
+	return word.Swap(locked)
+}
+
+func (pairForm) tryClaim(g *page, i int) (uint64, bool) {
+	_, word := pairAt(g, i)
+	w := word.Load()
+	// The slot of an expired key may come to life before it is ours: its owner needs no lock for that.
+	return w, w != locked && word.CompareAndSwap(w, locked)
+}
+
+func (pairForm) release(g *page, i int, w uint64) {
+	_, word := pairAt(g, i)
+	word.Store(w)
+}
+
+func (pairForm) bury(*page, int) {} // locked is for ever, if nobody ends it
+
+func (f pairForm) expires(_ *table, _ *page, _ int, w uint64) rule.Micros { return f.layout.expires(w) }
+
+func (f pairForm) weight(_ *table, _ *page, _ int, w uint64, now rule.Micros) int64 {
+	return f.layout.weight(w, now)
+}
+
+func (f pairForm) load(_ *table, _ *page, _ int, w uint64, s *rule.State) {
+	s.Counts = append(s.Counts[:0], 0, 0)[:f.parts]
+	f.unpack(w, s)
+}
+
+func (f pairForm) write(_ *table, g *page, i int, w, h uint64, s *rule.State) {
+	packed, fits := f.pack(s)
+	if !fits {
+		panic("memstore: a state was let through that cannot be packed")
+	}
+	hash, word := pairAt(g, i)
+	owner := w & f.owner
+	if hash.Load() != h {
+		// Who read the word of the old key must not be able to swap it for one of the new key's.
+		owner = (w + f.nextOwner) & f.owner
+		hash.Store(h)
+	}
+	word.Store(packed | owner)
+}
+
+func (pairForm) copy(g *page, i int, w uint64, to *page, j int) {
+	from, _ := pairAt(g, i)
+	hash, word := pairAt(to, j)
+	hash.Store(from.Load())
+	word.Store(w)
+}
+
+func (pairForm) free(*table, *page, int, uint64) {}
+
+func (f pairForm) fits(s *rule.State, now rule.Micros, cost int64) bool {
+	return f.layout.fits(s, now, cost)
+}

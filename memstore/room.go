@@ -1,0 +1,309 @@
+package memstore
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// The store's memory is bounded in bytes, and shared by its tables: a table that wants a page when there is none left gets one
+// of another's, first of one whose keys have expired, then of the largest, if that is larger than itself. So a flood of keys on
+// one limit takes all there is, and gives it back when another limit needs it, down to an equal share; what it loses for that
+// is remembered by its own forgotten memory.
+
+// How the bytes of a store are divided.
+const (
+	keyShare        = 8 // of 16 parts: pages, directories and slabs
+	forgottenShare  = 6 // what is remembered of keys that were forgotten
+	settlementShare = 2 // of reservations
+
+	settlementBytes = 128 // of one, about
+)
+
+const (
+	// lookAgain is the least time between two looks through a table in vain.
+	lookAgain = rule.Micros(100_000)
+	// lookPages is how many pages of a table are looked at in one go.
+	lookPages = 64
+	// crowdedFor is how many keys a table forgets before it asks for more room again, after it was given none.
+	crowdedFor = 256
+	// slack is by how many bytes a table must be larger than another one before it gives way.
+	slack = 2 * pageBytes
+)
+
+// account adds to the bytes that the table has.
+func (t *table) account(n int64) {
+	t.bytes.Add(n)
+	t.store.used.Add(n)
+}
+
+// reserve takes n bytes for the table if the bound allows it.
+func (t *table) reserve(n int64) bool {
+	s := t.store
+	if s.opts.RefuseWhenFull { // nobody can be made to give way then, so nobody gets all
+		others := s.used.Load() - t.bytes.Load()
+		if t.bytes.Load()+n > (s.room-others)/8*7 {
+			return false
+		}
+	}
+	if s.used.Add(n) > s.room {
+		s.used.Add(-n)
+		return false
+	}
+	t.bytes.Add(n)
+	return true
+}
+
+// reserveSlab is reserve for the table's slab. It does not ask others to give way, because a slot is busy. What must be stored
+// takes the memory anyway; see trim.
+func (t *table) reserveSlab(n int64, must bool) bool {
+	if must {
+		t.account(n)
+		return true
+	}
+	return t.reserve(n)
+}
+
+func (t *table) releaseSlab(n int64) { t.account(-n) }
+
+// reservePage takes a page for the table, from another one if need be. The caller holds no lock.
+func (t *table) reservePage() bool {
+	if t.crowded.Load() > 0 && t.crowded.Add(-1) > 0 {
+		return false
+	}
+	for !t.reserve(pageBytes) {
+		if !t.store.reclaim(t) {
+			t.crowded.Store(crowdedFor)
+			return false
+		}
+	}
+	return true
+}
+
+// reclaim makes another table give a page back, if one should.
+func (s *Store) reclaim(to *table) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.read()
+	var largest *table
+	for _, t := range s.tables {
+		if f := t.forgotten.Load(); f != nil {
+			f.expire(now)
+		}
+		if t == to {
+			continue
+		}
+		if now >= t.use.looked+lookAgain || now < t.use.looked {
+			if t.shrink(now, false) {
+				return true
+			}
+		}
+		if largest == nil || t.bytes.Load() > largest.bytes.Load() {
+			largest = t
+		}
+	}
+	if largest == nil || s.opts.RefuseWhenFull || largest.bytes.Load() < to.bytes.Load()*9/8+slack {
+		return false
+	}
+	return largest.shrink(now, true)
+}
+
+// shrink makes one page of two and reports whether it did. Without force it only does so if all live keys fit the one. It holds
+// the store's lock.
+func (t *table) shrink(now rule.Micros, force bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.dropped.Load() {
+		return false
+	}
+	for range lookPages {
+		g := t.page(t.at)
+		if g.depth == 0 {
+			break
+		}
+		size := uint64(1) << (64 - g.depth)
+		at := t.at &^ (size - 1)
+		t.at = at + size
+		buddy := t.page(at ^ size)
+		if buddy.depth == g.depth && (force || t.liveIn(g, now)+t.liveIn(buddy, now) <= t.form(g).slots()*3/4) && t.merge(g, buddy, at&^size, now, force) {
+			return true
+		}
+		if t.at == 0 && !force { // once round
+			t.use.looked = now
+			break
+		}
+	}
+	return false
+}
+
+// liveIn returns how many keys of a page are live, or were a moment ago.
+func (t *table) liveIn(g *page, now rule.Micros) (n int) {
+	f := t.form(g)
+	for i := range f.slots() {
+		if f.hash(g, i) != unused && f.expires(t, g, i, f.peek(g, i)) > now {
+			n++
+		}
+	}
+	return n
+}
+
+// merge makes one page of two that differ in the last bit of their prefix. What does not fit is forgotten, if force is set;
+// else nothing is done then. It holds t.mu.
+func (t *table) merge(a, b *page, first uint64, now rule.Micros, force bool) bool {
+	lockBoth(a, b)
+	defer a.mu.Unlock()
+	defer b.mu.Unlock()
+	wordsA, live := t.claimAll(a, now, nil, nil)
+	wordsB, live := t.claimAll(b, now, nil, live)
+	to := newPage(a.depth-1, a.second || b.second)
+	fits := a.second == b.second && arrange(t.form(to), live)
+	if !fits && !force {
+		t.releaseAll(a, wordsA)
+		t.releaseAll(b, wordsB)
+		return false
+	}
+	if !fits {
+		live = t.forgetSome(to, live, now)
+	}
+	t.moveOver(to, live)
+	t.retire(a, wordsA, now)
+	t.retire(b, wordsB, now)
+	t.publish(first, first>>(64-to.depth)&1, to)
+	t.narrow()
+	t.account(-pageBytes)
+	return true
+}
+
+// forgetSome forgets the least-used tenants until the others fit a page.
+func (t *table) forgetSome(to *page, live []tenant, now rule.Micros) []tenant {
+	f := t.form(to)
+	weight := make(map[uint64]int64, len(live))
+	for _, m := range live {
+		weight[m.h] = t.form(m.g).weight(t, m.g, m.slot, m.word, now)
+	}
+	slices.SortFunc(live, func(a, b tenant) int {
+		switch wa, wb := weight[a.h], weight[b.h]; {
+		case wa > wb:
+			return -1
+		case wa < wb:
+			return 1
+		}
+		return 0
+	})
+	most := f.slots() * 7 / 8
+	stay := live[:min(most, len(live))]
+	for _, m := range live[len(stay):] {
+		t.forgetTenant(m, now)
+	}
+	arrange(f, stay)
+	return slices.DeleteFunc(stay, func(m tenant) bool {
+		if m.to < 0 {
+			t.forgetTenant(m, now)
+		}
+		return m.to < 0
+	})
+}
+
+// forgetTenant remembers a live key that is about to lose its place, and gives back what it has elsewhere.
+func (t *table) forgetTenant(m tenant, now rule.Micros) {
+	f := t.form(m.g)
+	var s rule.State
+	f.load(t, m.g, m.slot, m.word, &s)
+	t.forget(m.h, &s, now)
+	f.free(t, m.g, m.slot, m.word)
+}
+
+// moveOver is moveIn for tenants that may be of another form.
+func (t *table) moveOver(to *page, tenants []tenant) {
+	var s rule.State
+	for i := range tenants {
+		m := &tenants[i]
+		if m.g.second == to.second {
+			t.moveIn(to, tenants[i:i+1])
+			continue
+		}
+		t.form(m.g).load(t, m.g, m.slot, m.word, &s)
+		t.form(to).write(t, to, m.to, 0, m.h, &s)
+		t.counts.held.Add(1)
+	}
+}
+
+// narrow halves the directory while no page needs its last bit. It holds t.mu.
+func (t *table) narrow() {
+	for d := t.dir.Load(); d.depth > 0; d = t.dir.Load() {
+		for i := 0; i < len(d.pages); i += 2 {
+			if uint(d.pages[i].Load().depth) == d.depth {
+				return
+			}
+		}
+		half := &directory{depth: d.depth - 1, pages: make([]atomic.Pointer[page], len(d.pages)/2)}
+		for i := range half.pages {
+			half.pages[i].Store(d.pages[2*i].Load())
+		}
+		t.account(-int64(len(half.pages)) * dirBytes)
+		t.dir.Store(half)
+	}
+}
+
+// trim brings the store back under its bound, after something was stored that had to be. The caller holds no lock.
+func (t *table) trim() {
+	s := t.store
+	for range 64 {
+		if s.used.Load() <= s.room || s.opts.RefuseWhenFull {
+			return
+		}
+		if s.reclaim(t) {
+			continue
+		}
+		s.mu.Lock()
+		now := s.clock.read()
+		shrunk := t.shrink(now, true)
+		s.mu.Unlock()
+		if !shrunk && !t.forgetOne(now) {
+			return
+		}
+	}
+}
+
+// isStuffed reports whether the table must not store longer states, because nobody may be forgotten for them.
+func (t *table) isStuffed() bool {
+	s := t.store
+	return s.opts.RefuseWhenFull && t.slab != nil && s.used.Load() > s.room
+}
+
+// forgetOne forgets the least-used key of a table that has a single page, and reports whether it did. The last one stays.
+func (t *table) forgetOne(now rule.Micros) bool {
+	g := t.page(0)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.dead {
+		return true
+	}
+	f := t.form(g)
+	best, least, live := -1, int64(0), 0
+	for i := range f.slots() {
+		w, ok := f.tryClaim(g, i)
+		if !ok {
+			continue
+		}
+		if f.hash(g, i) != unused && f.expires(t, g, i, w) > now {
+			live++
+			if weight := f.weight(t, g, i, w, now); best < 0 || weight < least {
+				best, least = i, weight
+			}
+		}
+		f.release(g, i, w)
+	}
+	if live < 2 {
+		return false
+	}
+	var s rule.State
+	w := f.claim(g, best)
+	f.load(t, g, best, w, &s)
+	h := f.hash(g, best)
+	t.forget(h, &s, now)
+	s.Clear()
+	f.write(t, g, best, w, h, &s)
+	return true
+}

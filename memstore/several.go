@@ -1,0 +1,107 @@
+package memstore
+
+import "github.com/slidegate/slidegate/rule"
+
+// A log is not made a rule.State of where that can be avoided: it may have thousands of units, of which a decision looks at two.
+// Takes over several limits decide about logs as takes over one do, in a copy of the slot's line that nobody else knows. It is
+// the rule of several limits in rule.Decide, once more, and a test holds the two together.
+
+// takesLines reports whether a take over several limits can be decided without loading logs: all keys are there, and a refusal
+// charges nothing.
+func (j *job) takesLines() bool {
+	if j.op != rule.Take || len(j.claims) == 1 {
+		return false
+	}
+	logs := 0
+	for i := range j.claims {
+		c := &j.claims[i]
+		if c.slot < 0 || c.plan.limit.Algorithm == rule.InFlight || c.isLog() && c.plan.limit.CountDenied {
+			return false
+		}
+		if c.isLog() {
+			logs++
+		}
+	}
+	return logs > 0
+}
+
+func (c *claim) isLog() bool { return c.plan.limit.Algorithm == rule.SlidingLog }
+
+// takeLines decides the job, or changes nothing and returns false if one of the logs is not a common case.
+func (j *job) takeLines(now rule.Micros, answers []rule.Answer) bool {
+	j.moment = now
+	all := true
+	for i := range j.claims {
+		c := &j.claims[i]
+		if !c.look(j, i, &answers[i]) {
+			return false
+		}
+		all = all && answers[i].Allowed
+	}
+	for i := range j.claims {
+		c, a := &j.claims[i], &answers[i]
+		if all == a.Allowed && (!all || c.cost > 0) { // else it is as it was looked at
+			c.carryOut(j, i, a)
+		}
+	}
+	return true
+}
+
+// look fills a with the answer to a claim that admits, but is not charged. It is not ok if the claim is for the slow way.
+func (c *claim) look(j *job, i int, a *rule.Answer) (ok bool) {
+	if !c.isLog() {
+		v := c.plan.limit.Look(&c.state, j.moment)
+		*a = c.plan.limit.Answer(&c.state, &v, c.cost, 0, c.cost <= v.Room && c.cost <= c.plan.limit.Capacity())
+		return true
+	}
+	l := c.form.(*linesForm).at(c.page, c.slot)
+	for w := range l {
+		c.line[w].Store(l[w].Load())
+	}
+	c.line[controlWord].Store(c.word)
+	// What a peek says remains is what there is room for, unless more is used than the quota.
+	verdict, remaining, next, resetAfter, at := c.takeLine(j, 0)
+	if verdict == rule.Uncommon {
+		return false
+	}
+	*a = rule.Answer{Allowed: verdict == rule.Admitted && c.cost <= remaining, Remaining: remaining, ResetAfter: resetAfter, At: at}
+	if a.Allowed {
+		a.NextAfter = next
+	}
+	return true
+}
+
+// takeLine decides about the copy of the claim's line.
+func (c *claim) takeLine(j *job, cost int64) (verdict rule.Verdict, remaining int64, after, resetAfter, at rule.Micros) {
+	return c.form.(*linesForm).take(&c.line, c.h, c.plan.limit, &j.fixed, cost)
+}
+
+// carryOut charges a claim, since all admit, or answers that it does not.
+func (c *claim) carryOut(j *job, i int, a *rule.Answer) {
+	if !c.isLog() {
+		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.moment, c.cost)
+		return
+	}
+	verdict, remaining, after, resetAfter, at := c.takeLine(j, c.cost)
+	switch verdict {
+	case rule.Admitted:
+		*a = rule.Answer{Allowed: true, Granted: c.cost, Remaining: remaining, NextAfter: after, ResetAfter: resetAfter, At: at}
+		c.copied = true
+	case rule.Refused:
+		*a = rule.Answer{Remaining: remaining, RetryAfter: after, ResetAfter: resetAfter, At: at}
+	default: // it costs more than the quota, or there is no line in the slab
+		c.loadState()
+		*a, j.items[i].Changed = c.plan.limit.TakeOne(&c.state, j.moment, c.cost)
+	}
+}
+
+// putLine writes back the copy of the claim's line, and ends the claim.
+func (c *claim) putLine() {
+	l := c.form.(*linesForm).at(c.page, c.slot)
+	for w := range l {
+		if w != controlWord && w != hashWord {
+			l.change(w, c.line[w].Load())
+		}
+	}
+	l[controlWord].Store(c.line[controlWord].Load())
+}

@@ -1,0 +1,280 @@
+package memstore
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// slab is where lines come from for states that do not fit their slot. A line has a number instead of an address, so there is
+// nothing in it, nor in the slots, that the garbage collector follows. Lines of one state are a chain: each ends with the
+// number of the next.
+//
+// The slab takes memory in pages of 64 lines and gives a page back when all of its lines are free. Lines are taken and given
+// back under a lock per shard; line needs none.
+type slab struct {
+	take   func(bytes int64, must bool) bool // asks for memory, which must be there if must is set; called with a shard's lock held
+	give   func(bytes int64)                 // gives it back
+	shards [slabShards]slabShard
+}
+
+const (
+	slabShards    = 8
+	slabPageLines = 64
+	slabPageBytes = slabPageLines * lineBytes
+
+	// chainWord is the word of a line whose upper half is the number of the next line in its chain.
+	chainWord = lineWords - 1
+	// lineBits is how much of a line the number of the next one leaves.
+	lineBits = lineWords*64 - 32
+)
+
+type slabPage [slabPageLines]line
+
+// slabShard has the pages whose number modulo slabShards is its own. Within the shard they are numbered from 1.
+type slabShard struct {
+	pages   atomic.Pointer[[]atomic.Pointer[slabPage]] // its length is that of notes
+	mu      sync.Mutex                                 // guards the rest
+	notes   []slabNote
+	usable  uint32   // the first page of a list of those that have free lines; 0 if there is none
+	numbers []uint32 // of pages that were given back
+	highest uint32   // the highest number that a page has had
+
+	_ [lineBytes]byte // what a lock's owner writes is not on a line that others read
+}
+
+// slabNote is what a shard knows about a page.
+type slabNote struct {
+	free           uint64 // a bit for each line
+	next, previous uint32 // in the list of pages with free lines
+}
+
+// noteBytes is what a shard needs for each page that it can have.
+const noteBytes = int64(unsafe.Sizeof(slabNote{}) + unsafe.Sizeof(atomic.Pointer[slabPage]{}) + 4)
+
+// mostPages is how many pages a shard can have before the numbers of lines run out.
+const mostPages = 1 << 32 / slabPageLines / slabShards
+
+func newSlab(take func(bytes int64, must bool) bool, give func(bytes int64)) *slab {
+	return &slab{take: take, give: give}
+}
+
+// noLine is read instead of a line that is not there.
+var noLine line
+
+// line returns the line with a number. A reader without a lock may ask for a line that is free by now, or with a number that
+// never was one: it reads what is there, or zeros, and finds out afterwards that its slot has changed.
+func (s *slab) line(number uint32) *line {
+	page := number / slabPageLines
+	pages := s.shards[page%slabShards].pages.Load()
+	if pages == nil || int(page/slabShards) >= len(*pages) {
+		return &noLine
+	}
+	p := (*pages)[page/slabShards].Load()
+	if p == nil {
+		return &noLine
+	}
+	return &p[number%slabPageLines]
+}
+
+// follow returns the number of the line that comes after the given one in its chain.
+func (s *slab) follow(number uint32) uint32 { return upper(s.line(number)[chainWord].Load()) }
+
+// link makes next the line that comes after the given one.
+func (s *slab) link(number, next uint32) {
+	word := &s.line(number)[chainWord]
+	word.Store(withUpper(word.Load(), next))
+}
+
+func upper(word uint64) uint32                 { return uint32(word >> 32) }
+func withUpper(word uint64, up uint32) uint64  { return word&(1<<32-1) | uint64(up)<<32 }
+func withLower(word uint64, low uint32) uint64 { return word>>32<<32 | uint64(low) }
+
+// get returns the first of a chain of n free lines, which is the caller's from now on, or false if there is no memory for all
+// of them. With must there is. The shard is chosen by the hash h; the others are only asked when it has nothing left.
+func (s *slab) get(h uint64, n int, must bool) (first uint32, ok bool) {
+	got := 0
+	for i := range uint64(slabShards) {
+		shard := (h + i) % slabShards
+		g := &s.shards[shard]
+		g.mu.Lock()
+		for ; got < n; got++ {
+			number, ok := s.getLocked(g, uint32(shard), must)
+			if !ok {
+				break
+			}
+			s.link(number, first)
+			first = number
+		}
+		g.mu.Unlock()
+		if got == n {
+			return first, true
+		}
+	}
+	s.put(first, got)
+	return 0, false
+}
+
+func (s *slab) getLocked(g *slabShard, shard uint32, must bool) (number uint32, ok bool) {
+	if g.usable == 0 && !s.newPageLocked(g, must) {
+		return 0, false
+	}
+	page := g.usable
+	note := &g.notes[page]
+	i := uint32(bits.TrailingZeros64(note.free))
+	note.free &= note.free - 1
+	if note.free == 0 {
+		g.unlist(page)
+	}
+	return (page*slabShards+shard)*slabPageLines + i, true
+}
+
+// put gives back the first n lines of a chain.
+func (s *slab) put(first uint32, n int) {
+	var g *slabShard
+	for range n {
+		page := first / slabPageLines
+		if shard := &s.shards[page%slabShards]; shard != g {
+			if g != nil {
+				g.mu.Unlock()
+			}
+			g = shard
+			g.mu.Lock()
+		}
+		next := s.follow(first)
+		s.putLocked(g, page/slabShards, uint64(1)<<(first%slabPageLines))
+		first = next
+	}
+	if g != nil {
+		g.mu.Unlock()
+	}
+}
+
+// resize makes a chain of had lines one of want lines, with nothing of use in them, and returns its first line, or leaves the chain
+// as it is and returns false if there is no memory.
+func (s *slab) resize(h uint64, first uint32, had, want int) (newFirst uint32, ok bool) {
+	switch {
+	case want > had:
+		more, ok := s.get(h, want-had, true)
+		if !ok || had == 0 {
+			return more, ok
+		}
+		s.link(s.nth(first, had-1), more)
+	case want == 0:
+		s.put(first, had)
+		return 0, true
+	case want < had:
+		s.put(s.nth(first, want), had-want)
+	}
+	return first, true
+}
+
+// nth returns the line of a chain that has i before it.
+func (s *slab) nth(first uint32, i int) uint32 {
+	for range i {
+		first = s.follow(first)
+	}
+	return first
+}
+
+func (s *slab) putLocked(g *slabShard, page uint32, bit uint64) {
+	note := &g.notes[page]
+	if note.free&bit != 0 {
+		panic("memstore: a line was given back twice")
+	}
+	if note.free == 0 {
+		g.list(page)
+	}
+	note.free |= bit
+	// The last page with free lines stays, so that a state which needs one line now and then does not need a page each time.
+	if note.free == 1<<slabPageLines-1 && (note.next != 0 || note.previous != 0) {
+		s.dropPageLocked(g, page)
+	}
+}
+
+// list puts a page in front of those that have free lines. It has one, so it will be full before pages that have many, which
+// thus have a chance to become free as a whole.
+func (g *slabShard) list(page uint32) {
+	g.notes[page].next, g.notes[page].previous = g.usable, 0
+	if g.usable != 0 {
+		g.notes[g.usable].previous = page
+	}
+	g.usable = page
+}
+
+func (g *slabShard) unlist(page uint32) {
+	note := &g.notes[page]
+	if note.previous != 0 {
+		g.notes[note.previous].next = note.next
+	} else {
+		g.usable = note.next
+	}
+	if note.next != 0 {
+		g.notes[note.next].previous = note.previous
+	}
+}
+
+func (s *slab) newPageLocked(g *slabShard, must bool) bool {
+	if len(g.numbers) == 0 && int(g.highest)+1 >= len(g.notes) && !s.growLocked(g, must) || !s.take(slabPageBytes, must) {
+		return false
+	}
+	var page uint32
+	if last := len(g.numbers) - 1; last >= 0 {
+		page, g.numbers = g.numbers[last], g.numbers[:last]
+	} else {
+		g.highest++
+		page = g.highest
+	}
+	(*g.pages.Load())[page].Store(new(slabPage))
+	g.notes[page].free = 1<<slabPageLines - 1
+	g.list(page)
+	return true
+}
+
+// growLocked makes room for notes about twice as many pages.
+func (s *slab) growLocked(g *slabShard, must bool) bool {
+	had, want := len(g.notes), max(8, 2*len(g.notes))
+	if want > mostPages || !s.take(int64(want-had)*noteBytes, must) {
+		return false
+	}
+	pages := make([]atomic.Pointer[slabPage], want)
+	for i := range had {
+		pages[i].Store((*g.pages.Load())[i].Load())
+	}
+	notes := make([]slabNote, want)
+	copy(notes, g.notes)
+	g.notes = notes
+	g.numbers = append(make([]uint32, 0, want), g.numbers...)
+	g.pages.Store(&pages)
+	return true
+}
+
+func (s *slab) dropPageLocked(g *slabShard, page uint32) {
+	g.unlist(page)
+	g.notes[page] = slabNote{}
+	(*g.pages.Load())[page].Store(nil)
+	g.numbers = append(g.numbers, page)
+	s.give(slabPageBytes)
+}
+
+// trim gives back the pages that put keeps for the next get.
+func (s *slab) trim() {
+	for i := range s.shards {
+		g := &s.shards[i]
+		g.mu.Lock()
+		for page := g.usable; page != 0; {
+			next := g.notes[page].next
+			if g.notes[page].free == 1<<slabPageLines-1 {
+				s.dropPageLocked(g, page)
+			}
+			page = next
+		}
+		if len(g.notes) > 0 && len(g.numbers) == int(g.highest) {
+			g.pages.Store(nil)
+			s.give(int64(len(g.notes)) * noteBytes)
+			g.notes, g.numbers, g.highest = nil, nil, 0
+		}
+		g.mu.Unlock()
+	}
+}

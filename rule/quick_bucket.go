@@ -1,0 +1,73 @@
+package rule
+
+import (
+	"math"
+	"math/bits"
+)
+
+// QuickBucket decides the commonest requests to token buckets of one window, as TakePair does for windows: the rule of bucket.go
+// in 64 bits, for a store that is in a hurry; a test holds the two together. The zero value is not usable; NewQuickBucket makes
+// one.
+type QuickBucket struct{ overWindow divisor }
+
+// NewQuickBucket returns what decides about token buckets with this window.
+func NewQuickBucket(window Micros) QuickBucket { return QuickBucket{newDivisor(window)} }
+
+// Take decides a take of cost at now of a bucket from which debt was missing as of start, in 1/Window of a unit, and nothing
+// from until on. When admitted, newDebt as of at, until newUntil, is to be stored, unless the cost is 0. It is given the
+// Reciprocal of the quota.
+//
+// It leaves to TakeOne what is not common: a state that is ahead of now by more than a window, a refusal that counts, a cost
+// above the burst, numbers that need more than 63 bits. After is when the same cost fits if it was refused, and when a unit
+// is free if the last one was taken.
+func (q *QuickBucket) Take(l *Limit, reciprocal uint64, start, until Micros, debt uint64, now Micros, cost int64) (
+	verdict Verdict, newDebt uint64, newUntil Micros, remaining int64, after, resetAfter, at Micros,
+) {
+	overQuota := divisor{uint64(l.Quota), reciprocal}
+	window := Micros(q.overWindow.by)
+	empty := uint64(l.Burst) * uint64(window)
+	hi, deepest := bits.Mul64(uint64(min(l.Burst+l.Quota, MaxQuota)), uint64(window))
+	if hi > 0 || deepest > math.MaxInt64 || uint64(cost) > uint64(l.Burst) {
+		return Uncommon, 0, 0, 0, 0, 0, 0
+	}
+	at = now
+	if debt = min(debt, deepest); debt > 0 {
+		switch since := now - start; {
+		case since < -window:
+			return Uncommon, 0, 0, 0, 0, 0, 0
+		case since < 0:
+			at = start
+		case now >= until:
+			debt = 0
+		default:
+			hi, refilled := bits.Mul64(uint64(l.Quota), uint64(since))
+			if debt -= min(debt, refilled); hi > 0 {
+				debt = 0
+			}
+		}
+	}
+	charge := uint64(cost) * uint64(window)
+	if debt+charge > empty {
+		if l.CountDenied && cost > 0 {
+			return Uncommon, 0, 0, 0, 0, 0, 0
+		}
+		if debt < empty {
+			remaining = int64(q.overWindow.over(empty - debt))
+		}
+		after = min(at+Micros(overQuota.overUp(debt+charge-empty)), until) - now
+		resetAfter = min(at+Micros(overQuota.overUp(debt)), until) - now
+		return Refused, debt, until, remaining, after, resetAfter, at
+	}
+	debt += charge
+	full := Micros(overQuota.overUp(debt))
+	if cost > 0 {
+		until = at + max(window, full)
+	}
+	if debt > 0 {
+		resetAfter = min(at+full, until) - now
+	}
+	if remaining = int64(q.overWindow.over(empty - debt)); remaining == 0 {
+		after = min(at+Micros(overQuota.overUp(debt+uint64(window)-empty)), until) - now
+	}
+	return Admitted, debt, until, remaining, after, resetAfter, at
+}

@@ -1,0 +1,73 @@
+package rule
+
+import (
+	"math"
+	"math/bits"
+)
+
+// QuickParts has what a store in a hurry needs to decide about sliding windows of several segments, whose counts it keeps in a
+// way of its own: the steps of the rule in window.go, given numbers and not a State; a test holds the two together. The zero
+// value is not usable; NewQuickParts makes one.
+type QuickParts struct {
+	part     Micros
+	parts    uint // how many counts there are
+	overPart divisor
+}
+
+// NewQuickParts returns the steps for windows of the shape of l.
+func NewQuickParts(l *Limit) QuickParts {
+	return QuickParts{part: l.part(), parts: uint(l.Parts()), overPart: newDivisor(l.part())}
+}
+
+// Part returns the length of a part.
+func (q *QuickParts) Part() Micros { return q.part }
+
+// Roll returns where the current part starts of a state that is seen at now and whose own started at start, by how many parts the
+// counts are to be shifted, and the moment that decides. It is not ok if the state is ahead by more than a window.
+func (q *QuickParts) Roll(l *Limit, start, now Micros) (newStart, at Micros, shift uint, ok bool) {
+	since := now - start
+	if since < 0 {
+		return start, start, 0, since >= -l.Window
+	}
+	if passed := q.overPart.over(uint64(since)); passed < uint64(q.parts) {
+		return start + Micros(passed)*q.part, now, uint(passed), true
+	}
+	if l.Anchor == Clock {
+		return Micros(q.overPart.over(uint64(now))) * q.part, now, q.parts, true
+	}
+	return now, now, q.parts, true
+}
+
+// Room returns the largest cost that passes: whole is what the parts hold that count in full, and oldest what the oldest one holds, of which
+// covered still lies in the window.
+func (q *QuickParts) Room(l *Limit, whole, oldest int64, covered Micros) int64 {
+	room := l.Quota - whole
+	if oldest == 0 || covered == q.part || l.Overlap == Whole {
+		return room - oldest
+	}
+	switch hi, lo := bits.Mul64(uint64(oldest), uint64(covered)); {
+	case hi > 0 || lo > math.MaxInt64:
+		return room - l.weigh(oldest, covered, q.part)
+	case l.Overlap == Up:
+		return room - int64(q.overPart.overUp(lo))
+	default:
+		return room - int64(q.overPart.over(lo))
+	}
+}
+
+// FreeAt returns the first moment at which a count weighs no more than room, while it is the oldest one, which it is from start on.
+// It is not ok if that is never the case: then the part after it is the oldest.
+func (q *QuickParts) FreeAt(l *Limit, start Micros, count, room int64) (at Micros, ok bool) {
+	switch {
+	case room < 0:
+		return 0, false
+	case count <= room:
+		return start, true
+	}
+	if hi, lo := bits.Mul64(uint64(room), uint64(q.part)); hi == 0 && l.Overlap == Up { // widest, without the calls
+		covered := Micros(lo / uint64(count))
+		return start + q.part - covered, covered > 0
+	}
+	covered := l.widest(count, room, q.part)
+	return start + q.part - covered, covered > 0
+}

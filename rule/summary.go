@@ -1,0 +1,124 @@
+package rule
+
+// Summary is what a store keeps of a state that loses its place while it still counts. It takes less room than the state, and
+// says at least as much: whatever is asked of the state that Recall makes of it, nothing is admitted that the state itself
+// would have refused. That stays true if Units, At or Expires become larger. The zero value stands for a state that need not be
+// remembered.
+//
+// Only one thing must not change: At where windows start with a key's first request. Parts on another grid end at other moments,
+// so that what is charged later would fade too early.
+type Summary struct {
+	Units   int64  // how many units count; a token bucket's are those that are missing
+	At      Micros // as of when: all units count as if they were as new as the newest one
+	Expires Micros // when the last of them stops counting
+}
+
+// Summarize returns what must be remembered of s at now. It depends on the shape of l only: the next request for the key may
+// come with another quota, burst, overlap or count_denied.
+func (l *Limit) Summarize(s *State, now Micros) Summary {
+	switch l.Algorithm {
+	case SlidingLog:
+		return l.summarizeLog(s, now)
+	case TokenBucket:
+		return l.summarizeBucket(s, now)
+	case InFlight:
+		return l.summarizeSlots(s, now)
+	default:
+		return l.summarizeWindow(s, now)
+	}
+}
+
+// Recall makes s the state that m stands for, keeping the memory of its counts and slots.
+func (l *Limit) Recall(m Summary, s *State) {
+	s.Clear()
+	switch l.Algorithm {
+	case SlidingLog:
+		s.Log.add(m.At, min(m.Units, MaxLogQuota), l.Window, MaxLogQuota)
+	case TokenBucket:
+		const latest = 1<<53 - 1 // that a port can hold exactly
+		s.Start, s.Until, s.Missing = m.At, min(m.Expires, latest), min(m.Units, MaxQuota)
+	case InFlight:
+		for range min(m.Units, MaxLogQuota) {
+			s.Slots = append(s.Slots, Slot{Renewed: m.At}) // no one can release them, but they run out
+		}
+	default:
+		l.recallWindow(m, s)
+	}
+}
+
+// summarizeLog counts the units that are in the window, also those beyond the quota of l: another one may be larger.
+func (l *Limit) summarizeLog(s *State, now Micros) Summary {
+	if s.Log.empty() {
+		return Summary{}
+	}
+	v := l.Look(s, now)
+	units := s.Log.liveAfter(v.At - l.Window + v.behind)
+	return summary(units, s.Log.newest()-v.behind, l.Window)
+}
+
+func (l *Limit) summarizeSlots(s *State, now Micros) Summary {
+	if len(s.Slots) == 0 {
+		return Summary{}
+	}
+	v := l.Look(s, now)
+	return summary(v.live, s.Slots[len(s.Slots)-1].Renewed-v.behind, l.Window)
+}
+
+func summary(units int64, at, life Micros) Summary {
+	if units == 0 {
+		return Summary{}
+	}
+	return Summary{units, at, at + life}
+}
+
+// summarizeBucket rounds up what is missing. What is refilled until now is not taken off, because that depends on the quota.
+func (l *Limit) summarizeBucket(s *State, now Micros) Summary {
+	own := l.bucketAt(s, now)
+	if own.fullBucket() {
+		return Summary{}
+	}
+	units := own.Missing
+	if own.Rest > 0 {
+		units++
+	}
+	return Summary{min(units, MaxQuota), own.Start, own.Until}
+}
+
+// summarizeWindow adds up the counts of all parts that are not yet out of the window, as if they were of the newest part.
+func (l *Limit) summarizeWindow(s *State, now Micros) Summary {
+	if s.absentWindow() {
+		return Summary{}
+	}
+	v := l.Look(s, now)
+	live := l.Parts() - v.shift
+	if live <= 0 {
+		return Summary{}
+	}
+	var units int64
+	for _, count := range s.Counts[:live] {
+		units = min(units+count, MaxQuota)
+	}
+	own := State{Start: s.Start, Counts: s.Counts}
+	if v.Moved {
+		own.Start = v.start
+	}
+	if units == 0 {
+		if l.Anchor == Clock && own.Start <= now {
+			return Summary{}
+		}
+		units = 1 // all of it was given back, but where its parts start still matters
+	}
+	return Summary{units, own.Start, l.Expires(&own)}
+}
+
+func (l *Limit) recallWindow(m Summary, s *State) {
+	if len(s.Counts) == 0 {
+		s.Counts = make([]int64, l.Parts())
+	}
+	if l.Calendar != NoPeriod {
+		s.Start, _ = l.Bounds(m.At)
+	} else {
+		s.Start = l.startAt(m.At)
+	}
+	s.Counts[0] = min(m.Units, MaxQuota)
+}
