@@ -26,7 +26,7 @@ type config struct {
 	libraries []library
 }
 
-var allScenarios = []string{"hot", "uniform", "zipf", "memory", "gc", "expiry", "flood", "http", "wire", "redis", "resp", "pg", "envoy", "service"}
+var allScenarios = []string{"hot", "steady", "uniform", "zipf", "memory", "gc", "expiry", "flood", "flood-service", "flood-memory", "http", "wire", "redis", "redis-ways", "resp", "pg", "pg-ways", "envoy", "service"}
 
 // bigKeys is how many keys -big adds.
 const bigKeys = 10_000_000
@@ -172,9 +172,14 @@ func parseScenarios(text string) ([]string, error) {
 	return items, nil
 }
 
-// wants tells whether any of the scenarios was asked for.
+// wants reports whether any of the scenarios was asked for.
 func (c *config) wants(scenarios ...string) bool {
 	return slices.ContainsFunc(scenarios, func(s string) bool { return slices.Contains(c.scenarios, s) })
+}
+
+// measuresOwn reports whether Slidegate is among the libraries that were asked for.
+func (c *config) measuresOwn() bool {
+	return slices.ContainsFunc(c.libraries, func(l library) bool { return l.family == own })
 }
 
 // roundTime is how long one timed round is meant to take.

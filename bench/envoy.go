@@ -29,7 +29,7 @@ func (r *run) envoyTables() ([]*table, error) {
 		title:   "Envoy: rate limit services over gRPC, one descriptor, all admitted",
 		columns: []string{"service", "callers", "requests/s", "spread", "p50 µs", "p99 µs", "CPU µs", "to the original", "p99", "goal"},
 	}
-	if !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == own }) {
+	if !r.measuresOwn() {
 		t.note("Left out: -only does not name %s.", own)
 		return []*table{t}, nil
 	}

@@ -37,7 +37,7 @@ type envoyServer struct {
 	load    *envoyClient               // asks as much as it can; nil until it does
 }
 
-// ours tells whether it is Slidegate's.
+// ours reports whether it is Slidegate's.
 func (s *envoyServer) ours() bool { return s.name == envoyRedis || s.name == envoyMemory }
 
 // cpu returns how long the processors have worked for the server; its Redis is not in it.

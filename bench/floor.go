@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -8,9 +9,9 @@ import (
 
 // floorTable shows what no limiter can be faster than: the parts that every decision is made of.
 func (r *run) floorTable() *table {
-	ops := 1 << 22
+	ops, read := 1<<22, 64<<20
 	if r.quick {
-		ops = 1 << 16
+		ops, read = 1<<16, 1<<20
 	}
 	t := &table{title: "Floor: what a decision is made of", columns: []string{"part", "ns"}}
 	base := time.Now()
@@ -25,8 +26,8 @@ func (r *run) floorTable() *table {
 			word.CompareAndSwap(i, i+1)
 		}
 	})))
-	chain := randomChain(64 << 20 / 8)
-	t.add("a random read over 64 MB, each waiting for the one before", nanos(perOp(ops, func() {
+	chain := randomChain(read / 8)
+	t.add(fmt.Sprintf("a random read over %d MB, each waiting for the one before", read>>20), nanos(perOp(ops, func() {
 		at := uint64(0)
 		for range ops {
 			at = chain[at]

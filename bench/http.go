@@ -190,7 +190,7 @@ func (r *run) httpTable(l *load, rows []middleware, s results, goal float64) *ta
 	return t
 }
 
-// goal tells whether a row of ours reaches its goals. Those about allocations are for requests that are admitted.
+// goal reports whether a row of ours reaches its goals. Those about allocations are for requests that are admitted.
 func (m *middleware) goal(part, allocs, most float64, admits bool) string {
 	if m.family != own {
 		return ""

@@ -24,19 +24,24 @@ const (
 
 func (k keys) at(i int) string { return k.block[i*keyBytes : (i+1)*keyBytes] }
 
-// newKeys returns n different keys; those of different first numbers are different too, up to 10^12 in all. The digits
-// look random, as those of real identifiers do, for the factor has none in common with 10^12.
+// writeKey writes the key of a number, which differs from those of all others up to 10^12. The digits look random, as
+// those of real identifiers do, for the factor has none in common with 10^12.
+func writeKey(key []byte, number int) {
+	copy(key, keyPrefix)
+	id := uint64(number+1) * 618_033_989 % 1e12
+	for d := keyBytes - 1; d >= len(keyPrefix); d-- {
+		key[d] = byte('0' + id%10)
+		id /= 10
+	}
+}
+
+// newKeys returns n different keys; those of different first numbers are different too.
 func newKeys(first, n int) keys {
 	var b strings.Builder
 	b.Grow(n * keyBytes)
 	var key [keyBytes]byte
-	copy(key[:], keyPrefix)
 	for i := range n {
-		id := uint64(first+i+1) * 618_033_989 % 1e12
-		for d := keyBytes - 1; d >= len(keyPrefix); d-- {
-			key[d] = byte('0' + id%10)
-			id /= 10
-		}
+		writeKey(key[:], first+i)
 		b.Write(key[:])
 	}
 	return keys{b.String(), n}

@@ -34,6 +34,7 @@ type library struct {
 	algorithm string
 	open      func(spec) (limiter, error)
 
+	keyed    bool // the library keeps the keys itself; where it does not, the row has a map of limiters
 	aside    bool // the row does more than decide, so it is no peer to be compared with
 	ownQuota bool // the row cannot take every quota, so it may refuse where the others admit
 	givesUp  bool // the row answers some contended requests with an error, which counts as a refusal
@@ -51,13 +52,13 @@ func libraries() []library {
 	return slices.Concat(slidegateRows(), []library{
 		{name: "x/time/rate, mutex map", family: "x/time/rate", algorithm: "token bucket", open: openRateMutex},
 		{name: "x/time/rate, sync.Map", family: "x/time/rate", algorithm: "token bucket", open: openRateSyncMap},
-		{name: "httprate, counter", family: "httprate", algorithm: "sliding window", open: openHTTPRate, expires: true},
+		{name: "httprate, counter", family: "httprate", algorithm: "sliding window", open: openHTTPRate, keyed: true, expires: true},
 		{name: "httprate, with headers", family: "httprate", algorithm: "sliding window", open: openHTTPRateHeaders, aside: true},
-		{name: "go-limiter", family: "go-limiter", algorithm: "fixed window", open: openGoLimiter, expires: true},
-		{name: "ulule/limiter", family: "ulule", algorithm: "fixed window", open: openUlule, expires: true},
-		{name: "throttled", family: "throttled", algorithm: "GCRA", open: openThrottled, givesUp: true},
-		{name: "throttled, LRU", family: "throttled", algorithm: "GCRA", open: openThrottledLRU, givesUp: true},
-		{name: "tollbooth", family: "tollbooth", algorithm: "token bucket", open: openTollbooth},
+		{name: "go-limiter", family: "go-limiter", algorithm: "fixed window", open: openGoLimiter, keyed: true, expires: true},
+		{name: "ulule/limiter", family: "ulule", algorithm: "fixed window", open: openUlule, keyed: true, expires: true},
+		{name: "throttled", family: "throttled", algorithm: "GCRA", open: openThrottled, keyed: true, givesUp: true},
+		{name: "throttled, LRU", family: "throttled", algorithm: "GCRA", open: openThrottledLRU, keyed: true, givesUp: true},
+		{name: "tollbooth", family: "tollbooth", algorithm: "token bucket", open: openTollbooth, keyed: true},
 		{name: "slidingwindow, sync.Map", family: "slidingwindow", algorithm: "sliding window", open: openSlidingWindow},
 	})
 }

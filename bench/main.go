@@ -85,16 +85,21 @@ func (r *run) scenariosInTurn() error {
 		tables func() ([]*table, error)
 	}{
 		{[]string{"hot"}, r.hotTables},
+		{[]string{"steady"}, r.steadyTables},
 		{[]string{"uniform", "zipf"}, r.manyKeysTables},
 		{[]string{"memory", "gc"}, r.residentTables},
 		{[]string{"memory"}, r.logTables},
 		{[]string{"expiry"}, r.expiryTables},
 		{[]string{"flood"}, r.floodTables},
+		{[]string{"flood-service"}, r.floodServiceTables},
+		{[]string{"flood-memory"}, r.floodMemoryTables},
 		{[]string{"http"}, r.httpTables},
 		{[]string{"wire"}, r.wireTables},
 		{[]string{"redis"}, r.redisTables},
+		{[]string{"redis-ways"}, r.redisWaysTables},
 		{[]string{"resp"}, r.respTables},
 		{[]string{"pg"}, r.pgTables},
+		{[]string{"pg-ways"}, r.pgWaysTables},
 		{[]string{"envoy"}, r.envoyTables},
 		{[]string{"service"}, r.serviceTables},
 	}

@@ -15,39 +15,57 @@ type slidegateLimiter struct {
 	quota   int64
 }
 
-// slidegateRows are the ways to count that are worth a row each. The first one is the default for quotas above 100; it is
-// named, because the loads that are refused have a smaller one.
+// The ways to count that are worth a row each. Their names are those of the rows.
+const (
+	rowDefault = "slidegate, default"
+	rowWindow  = "slidegate" // the counter of one part, which the others are compared with
+	rowLog     = "slidegate, sliding-log"
+	rowSix     = "slidegate, 6 parts, whole"
+	rowSixty   = "slidegate, 60 parts, whole"
+	rowBucket  = "slidegate, token-bucket"
+)
+
+// defaultRow is what a user gets who names nothing but quota and window: a log for quotas up to 100, and a counter beyond.
+func defaultRow() library { return slidegateRow(rowDefault, "the default", slidegate.Limit{}) }
+
+// slidegateRows are the rows of Slidegate that all scenarios have.
 func slidegateRows() []library {
-	row := func(name, algorithm string, limits func(spec) []slidegate.Limit) library {
-		return library{name: name, family: own, algorithm: algorithm, open: slidegateOpener(limits)}
-	}
-	plain := row("slidegate", "sliding window", func(s spec) []slidegate.Limit {
-		return []slidegate.Limit{{Quota: s.quota, Window: s.window, Algorithm: slidegate.SlidingWindow}}
-	})
+	plain := slidegateRow(rowWindow, "sliding window", slidegate.Limit{Algorithm: slidegate.SlidingWindow})
 	plain.expires = true
-	log := row("slidegate, sliding-log", "exact log", slidingLog)
+	log := library{name: rowLog, family: own, algorithm: "exact log", open: slidegateOpener(slidingLog)}
 	log.ownQuota, log.hotKeys = true, 2
-	segments := row("slidegate, 60 segments", "sliding window", func(s spec) []slidegate.Limit {
-		return []slidegate.Limit{{Quota: s.quota, Window: s.window.Round(60 * time.Microsecond), Segments: 60}}
-	})
-	segments.heavy = true
+	sixty := slidegateRow(rowSixty, "sliding window", inParts(60))
+	sixty.heavy = true
 	return []library{
 		plain,
 		log,
-		row("slidegate, token-bucket", "token bucket", func(s spec) []slidegate.Limit {
-			return []slidegate.Limit{{Quota: s.quota, Window: s.window, Algorithm: slidegate.TokenBucket}}
-		}),
-		segments,
-		row("slidegate, anchor first", "sliding window", func(s spec) []slidegate.Limit {
-			return []slidegate.Limit{{Quota: s.quota, Window: s.window, Anchor: slidegate.AnchorFirst}}
-		}),
-		row("slidegate, two limits", "sliding window", func(s spec) []slidegate.Limit {
+		slidegateRow(rowBucket, "token bucket", slidegate.Limit{Algorithm: slidegate.TokenBucket}),
+		slidegateRow(rowSix, "sliding window", inParts(6)),
+		sixty,
+		slidegateRow("slidegate, anchor first", "sliding window", slidegate.Limit{Anchor: slidegate.AnchorFirst}),
+		{name: "slidegate, two limits", family: own, algorithm: "sliding window", open: slidegateOpener(func(s spec) []slidegate.Limit {
 			return []slidegate.Limit{
 				{Name: "short", Quota: s.quota, Window: s.window, Algorithm: slidegate.SlidingWindow},
 				{Name: "long", Quota: 10 * s.quota, Window: 10 * s.window, Algorithm: slidegate.SlidingWindow},
 			}
-		}),
+		})},
 	}
+}
+
+// slidegateRow is a row with one limit, which has the quota and the window of the spec.
+func slidegateRow(name, algorithm string, l slidegate.Limit) library {
+	return library{name: name, family: own, algorithm: algorithm, open: slidegateOpener(func(s spec) []slidegate.Limit {
+		l.Quota, l.Window = s.quota, s.window
+		if l.Segments > 1 {
+			l.Window = l.Window.Round(time.Duration(l.Segments) * time.Microsecond)
+		}
+		return []slidegate.Limit{l}
+	})}
+}
+
+// inParts cuts windows into parts, of which the oldest counts in full, so that no window is ever exceeded.
+func inParts(n int) slidegate.Limit {
+	return slidegate.Limit{Algorithm: slidegate.SlidingWindow, Segments: n, Overlap: slidegate.OverlapWhole}
 }
 
 // mostLogged is the largest quota of a sliding log.
@@ -66,11 +84,11 @@ func slidingLog(s spec) []slidegate.Limit {
 	return []slidegate.Limit{l}
 }
 
-// slidegateOpener opens a store that has room for the keys, a key counted once for each limit, as MaxKeys wants it.
+// slidegateOpener opens a store that has room for the keys, whatever they face.
 func slidegateOpener(limits func(spec) []slidegate.Limit) func(spec) (limiter, error) {
 	return func(s spec) (limiter, error) {
 		faced := limits(s)
-		store, err := memstore.New(memstore.Options{MaxKeys: s.keys * len(faced)})
+		store, err := memstore.New(memstore.Options{MaxBytes: 64<<20 + 4096*int64(s.keys)*int64(len(faced))})
 		if err != nil {
 			return nil, err
 		}
@@ -86,6 +104,15 @@ func (s *slidegateLimiter) Allow(key string) bool {
 	d, err := s.limiter.Allow(context.Background(), key)
 	if err != nil {
 		panic(err) // a store in memory has no reason to fail
+	}
+	return d.Allowed
+}
+
+// spend takes several units at once, and reports whether they were there.
+func (s *slidegateLimiter) spend(key string, units int64) bool {
+	d, err := s.limiter.AllowN(context.Background(), key, units)
+	if err != nil {
+		panic(err)
 	}
 	return d.Allowed
 }

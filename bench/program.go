@@ -23,15 +23,20 @@ type program struct {
 // quotaFlag is a quota that no load reaches.
 var quotaFlag = fmt.Sprintf("--limit=%d/%v", ampleQuota, quotaWindow)
 
-// startProgram runs the service with more flags, if there are any, and settings of the environment.
+// startProgram runs the service with a quota that no load reaches, more flags, if there are any, and settings of the environment.
 func (r *run) startProgram(settings []string, flags ...string) (*program, error) {
+	return r.startService(settings, append([]string{quotaFlag}, flags...)...)
+}
+
+// startService runs the service with flags that say what its limits are.
+func (r *run) startService(settings []string, flags ...string) (*program, error) {
 	path, err := r.buildProgram()
 	if err != nil {
 		return nil, err
 	}
 	p := &program{copied: make(chan struct{})}
 	p.process = exec.Command(path, append([]string{
-		"serve", "--http=127.0.0.1:0", "--grpc=127.0.0.1:0", "--resp=127.0.0.1:0", "--admin=off", "--log-level=warn", quotaFlag,
+		"serve", "--http=127.0.0.1:0", "--grpc=127.0.0.1:0", "--resp=127.0.0.1:0", "--admin=off", "--log-level=warn",
 	}, flags...)...)
 	p.process.Env = append(os.Environ(), settings...)
 	p.process.SysProcAttr = endsWithParent()

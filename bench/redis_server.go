@@ -154,6 +154,30 @@ func readRedisCPU(info string) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
+// commands asks the server how many commands it has carried out, those of scripts included.
+func (s *redisServer) commands(ctx context.Context) (int64, error) {
+	info, err := s.admin.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return 0, err
+	}
+	return readRedisCommands(info)
+}
+
+// readRedisCommands adds up lines such as "cmdstat_get:calls=21,usec=3,...".
+func readRedisCommands(info string) (total int64, err error) {
+	for line := range strings.Lines(info) {
+		if _, counts, found := strings.Cut(line, ":calls="); found {
+			calls, _, _ := strings.Cut(counts, ",")
+			n, err := strconv.ParseInt(calls, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("the server does not tell how many commands: %w", err)
+			}
+			total += n
+		}
+	}
+	return total, nil
+}
+
 // infoField returns what INFO says of a name, empty if nothing.
 func infoField(info, name string) string {
 	for line := range strings.Lines(info) {

@@ -152,6 +152,16 @@ func TestReadRedisCPU(t *testing.T) {
 	}
 }
 
+func TestReadRedisCommands(t *testing.T) {
+	const info = "# Commandstats\r\ncmdstat_set:calls=20,usec=30,usec_per_call=1.50\r\ncmdstat_config|get:calls=1,usec=9\r\n"
+	if got, err := readRedisCommands(info); got != 21 || err != nil {
+		t.Errorf("readRedisCommands = %d, %v, want 21", got, err)
+	}
+	if got, err := readRedisCommands("cmdstat_set:calls=many,usec=30\r\n"); err == nil {
+		t.Errorf("%d without an error", got)
+	}
+}
+
 func TestRedisGoals(t *testing.T) {
 	rates := map[string]float64{"slidegate": 150, "redis_rate": 80, "redis_rate, piped": 120, "sorted set": 100, possible: 400}
 	rows := slices.DeleteFunc(redisRows(), func(row redisRow) bool { return rates[row.name] == 0 })

@@ -78,6 +78,19 @@ type worker interface {
 	cpu(ctx context.Context) (time.Duration, error)
 }
 
+// commander tells how many commands a server has carried out, those of scripts included.
+type commander interface {
+	commands(ctx context.Context) (int64, error)
+}
+
+// commandsBy asks a server that can tell; others have carried out none.
+func commandsBy(ctx context.Context, server worker) (int64, error) {
+	if c, ok := server.(commander); ok {
+		return c.commands(ctx)
+	}
+	return 0, nil
+}
+
 // timeCallers lets callers ask for the given time, each beginning at another place of the list.
 func timeCallers(ctx context.Context, server worker, allow remoteAllow, list keys, callers int, length time.Duration) (remoteSample, error) {
 	crew := newCrew(callers)
@@ -95,6 +108,10 @@ func timeCallers(ctx context.Context, server worker, allow remoteAllow, list key
 	if err != nil {
 		return remoteSample{}, err
 	}
+	commandsBefore, err := commandsBy(ctx, server)
+	if err != nil {
+		return remoteSample{}, err
+	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	ownBefore, _ := cpuTime()
@@ -109,7 +126,12 @@ func timeCallers(ctx context.Context, server worker, allow remoteAllow, list key
 	if err != nil {
 		return remoteSample{}, err
 	}
+	commandsAfter, err := commandsBy(ctx, server)
+	if err != nil {
+		return remoteSample{}, err
+	}
 	s := crew.sample(elapsed)
+	s.commands = float64(commandsAfter-commandsBefore) / float64(s.asked)
 	s.serverMicros = micros(serverAfter-serverBefore) / float64(s.asked)
 	s.ownMicros = micros(ownAfter-ownBefore) / float64(s.asked)
 	s.allocs = float64(after.Mallocs-before.Mallocs) / float64(s.asked)
@@ -137,6 +159,7 @@ type remoteSample struct {
 	perSecond              float64 // decisions
 	halfMicros, mostMicros float64 // what half of the requests, and 99 of 100, waited at most
 	serverMicros           float64 // of the processors, a decision
+	commands               float64 // of the server, a decision
 	ownMicros              float64
 	allocs                 float64 // a decision
 }
@@ -146,6 +169,7 @@ func rateOf(s *remoteSample) float64       { return s.perSecond }
 func halfMicros(s *remoteSample) float64   { return s.halfMicros }
 func mostMicros(s *remoteSample) float64   { return s.mostMicros }
 func serverMicros(s *remoteSample) float64 { return s.serverMicros }
+func commandsOf(s *remoteSample) float64   { return s.commands }
 func ownMicros(s *remoteSample) float64    { return s.ownMicros }
 func allocs(s *remoteSample) float64       { return s.allocs }
 

@@ -16,7 +16,58 @@ func (r *run) residentTables() ([]*table, error) {
 		}
 		tables = append(tables, t)
 	}
-	return tables, nil
+	used, err := r.usedTable(r.keys)
+	if err != nil || used == nil {
+		return tables, err
+	}
+	return append(tables, used), nil
+}
+
+// usedTable measures what Slidegate's ways to count cost while keys have used several units each.
+func (r *run) usedTable(n int) (*table, error) {
+	t := &table{
+		title:   fmt.Sprintf("Memory and garbage collection: %s keys that have used several units", count(n)),
+		columns: []string{"library", "units used", "heap B/key", "to window", "resident B/key", "GC wall ms", "to window", "GC CPU ms", "to window"},
+	}
+	if !r.measuresOwn() {
+		return nil, nil
+	}
+	all := newKeys(0, n)
+	wall, cpu := collection()
+	t.add("(no limiter)", "", "", "", "", wall.text(), "", cpu.text(), "")
+	var window resident
+	for _, row := range []struct {
+		name  string
+		units int
+	}{{rowWindow, 10}, {rowLog, 1}, {rowLog, 10}, {rowLog, steadyQuota}, {rowSix, 10}, {rowSixty, 10}, {rowBucket, 10}} {
+		r.say("memory, %s keys, %d units each: %s", count(n), row.units, row.name)
+		l := slidegateRowNamed(row.name)
+		m, err := measureUsed(&l, all, row.units)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", row.name, err)
+		}
+		if row.name == rowWindow {
+			window = m
+		}
+		t.add(row.name, fmt.Sprint(row.units), fmt.Sprintf("%.1f", m.heap), ratio(m.heap, window.heap), fmt.Sprintf("%.1f", m.resident),
+			m.wall.text(), ratio(float64(m.wall), float64(window.wall)), m.cpu.text(), ratio(float64(m.cpu), float64(window.cpu)))
+	}
+	t.note("One unit at a time, %d per %v; nothing expires. GC is the median of %d runs of runtime.GC while all keys are there.", steadyQuota, quotaWindow, collections)
+	return t, nil
+}
+
+// measureUsed lets every key use some units, one at a time.
+func measureUsed(l *library, all keys, units int) (m resident, err error) {
+	before := measureMemory()
+	opened, err := l.open(spec{quota: steadyQuota, window: quotaWindow, keys: all.n})
+	if err != nil {
+		return m, err
+	}
+	defer opened.Close()
+	drive(opened, all, 0, units*all.n)
+	m.weigh(before, all.n)
+	runtime.KeepAlive(opened)
+	return m, nil
 }
 
 func (r *run) residentTable(n int) (*table, error) {
@@ -49,7 +100,7 @@ func (r *run) residentTable(n int) (*table, error) {
 	t.note("The bytes of the keys are not counted. Libraries that store keys point into the list that the keys come from; in a "+
 		"program each such key would keep another %d bytes alive.", (keyBytes+7)/8*8)
 	t.note("httprate is in its first window; from the second one on it holds two maps, and twice the memory.")
-	t.note("Ratio is to the peer that needs the least; GC is the median of 3 runs of runtime.GC.")
+	t.note("Ratio is to the peer that needs the least; GC is the median of %d runs of runtime.GC.", collections)
 	return t, nil
 }
 
@@ -84,10 +135,7 @@ func measureResident(l *library, all keys) (m resident, err error) {
 	}
 	defer opened.Close()
 	drive(opened, all, 0, all.n)
-	took := measureMemory().less(before)
-	m.heap = float64(took.heap) / float64(all.n)
-	m.resident = float64(took.resident) / float64(all.n)
-	m.wall, m.cpu = collection()
+	m.weigh(before, all.n)
 	if asked, ok := opened.(remembers); ok {
 		forgotten := 0
 		for i := range all.n {
@@ -101,11 +149,21 @@ func measureResident(l *library, all keys) (m resident, err error) {
 	return m, nil
 }
 
+// weigh measures what came to be in use since before, for each of n keys, and how long a garbage collection takes now.
+func (m *resident) weigh(before footprint, n int) {
+	took := measureMemory().less(before)
+	m.heap, m.resident = float64(took.heap)/float64(n), float64(took.resident)/float64(n)
+	m.wall, m.cpu = collection()
+}
+
+// collections is how often the garbage is collected to find out how long that takes.
+const collections = 7
+
 // collection returns how long a garbage collection takes, by the clock and on the processors.
 func collection() (wall, cpu millis) {
 	var walls, cpus []float64
 	known := true
-	for range 3 {
+	for range collections {
 		cpuBefore, _ := cpuTime()
 		start := time.Now()
 		runtime.GC()

@@ -59,7 +59,7 @@ func (r *run) respTables() ([]*table, error) {
 	load, err := exec.LookPath("redis-benchmark")
 	program, missing := exec.LookPath("redis-server")
 	switch {
-	case !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == own }):
+	case !r.measuresOwn():
 		t.note("Left out: -only does not name %s.", own)
 		return []*table{t}, nil
 	case errors.Join(err, missing) != nil:

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +86,7 @@ func (r *run) serviceTables() ([]*table, error) {
 	}
 	wrk, err := exec.LookPath("wrk")
 	switch {
-	case !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == own }):
+	case !r.measuresOwn():
 		t.note("Left out: -only does not name %s.", own)
 		return []*table{t}, nil
 	case err != nil:

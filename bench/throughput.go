@@ -21,21 +21,22 @@ func (r *run) hotTables() ([]*table, error) {
 	allowed.most = ampleQuota / 10 * 9
 	allowed.least, allowed.utmost = 0.999, 1
 	denied.least, denied.utmost = 0, 0.001
-	s := results{}
+	s, libraries := results{}, r.withDefault(r.libraries)
 	for _, procs := range r.procs { // A fresh store for each, so that the quota is never used up.
 		groups := []*group{
 			{spec: spec{quota: ampleQuota, window: quotaWindow}, loads: []load{allowed}},
 			{spec: spec{quota: scantQuota, window: quotaWindow}, loads: []load{denied}, fill: hotKeys, times: 2 * scantQuota},
 		}
 		for _, g := range groups {
-			g.procs, g.libraries = []int{procs}, r.libraries
+			g.procs, g.libraries = []int{procs}, libraries
 			if err := r.timeGroup(g, s); err != nil {
 				return nil, err
 			}
 		}
 	}
-	t1, t2 := r.timeTable(&allowed, r.libraries, s), r.timeTable(&denied, r.libraries, s)
-	t1.note("The sliding-log row takes turns on two keys with 10,000 a millisecond each, the most that a log can be asked for.")
+	t1, t2 := r.timeTable(&allowed, libraries, s), r.timeTable(&denied, libraries, s)
+	t1.note("The sliding-log row takes turns on two keys with 10,000 a millisecond each, the most that a log can be asked for. With the " +
+		"quota of this table the default is a counter; with that of the refused requests it is a log.")
 	return []*table{t1, t2}, nil
 }
 
@@ -89,24 +90,39 @@ func (r *run) manyKeysGroup(n int) *group {
 	return g
 }
 
+// withDefault puts the default before the rows of Slidegate, unless -only left those out.
+func (r *run) withDefault(libraries []library) []library {
+	if !r.measuresOwn() {
+		return libraries
+	}
+	return append([]library{defaultRow()}, libraries...)
+}
+
 // timeTable makes the table of one load, and checks that what was measured is what was meant.
 func (r *run) timeTable(l *load, libraries []library, s results) *table {
 	t := &table{title: "Time: " + l.name, columns: []string{"library", "algorithm"}, names: 2}
-	fastest := make([]float64, len(r.procs))
-	for i, procs := range r.procs {
-		t.columns = append(t.columns, fmt.Sprintf("%d CPU ns/op", procs), "ratio")
-		fastest[i] = fastestPeer(libraries, l, procs, s)
+	for _, procs := range r.procs {
+		t.columns = append(t.columns, fmt.Sprintf("%d CPU ns/op", procs))
+		if procs > 1 {
+			t.columns = append(t.columns, "worked ns")
+		}
+		t.columns = append(t.columns, "to keyed", "to any", "to window")
 	}
-	t.columns = append(t.columns, "allocs/op", "allowed", "spread")
+	t.columns = append(t.columns, "scales", "allocs/op", "allowed", "spread")
 	for i := range libraries {
 		row := &libraries[i]
 		cells := []string{row.name, row.algorithm}
 		var allocs, spread float64
+		var times []float64
 		lowest, highest := 1.0, 0.0
-		for j, procs := range r.procs {
+		for _, procs := range r.procs {
 			got := s.at(cell{row.name, l.name, procs})
-			ns := median(got.nanos)
-			cells = append(cells, nanos(ns), ratio(ns, fastest[j]))
+			times = append(times, median(got.nanos))
+			cells = append(cells, nanos(median(got.nanos)))
+			if procs > 1 {
+				cells = append(cells, nanos(median(got.cpu)))
+			}
+			cells = append(cells, speeds(libraries, l, procs, s, median(got.nanos))...)
 			allocs, spread = max(allocs, median(got.allocs)), max(spread, got.spread())
 			lowest, highest = min(lowest, got.share()), max(highest, got.share())
 		}
@@ -114,11 +130,42 @@ func (r *run) timeTable(l *load, libraries []library, s results) *table {
 			r.fail("%s: %s: %.4f to %.4f of the requests were admitted, not %g to %g",
 				l.name, row.name, lowest, highest, least, l.utmost)
 		}
-		t.add(append(cells, allocations(allocs), percent(lowest), fmt.Sprintf("±%.0f%%", 50*spread))...)
+		t.add(append(cells, ratio(times[0], times[len(times)-1]), allocations(allocs), percent(lowest), fmt.Sprintf("±%.0f%%", 50*spread))...)
 	}
-	t.note("Medians of %d interleaved rounds: processor time with 1 CPU, time on the clock with more. Ratio is to the fastest peer; "+
-		"spread is half the interquartile range, of the worse column.", r.rounds)
+	t.note("Medians of %d interleaved rounds: processor time with 1 CPU, time on the clock with more, and how long the processors worked in all. Ratios are of decisions a second, more is "+
+		"better: to the fastest peer that keeps the keys itself, to the fastest of all, and to Slidegate's window of one part. Scales: how many "+
+		"times as many decisions with the most CPUs as with the fewest. Spread is half the interquartile range, of the worse column.", r.rounds)
 	return t
+}
+
+// speeds compares a time with those of the fastest keyed peer, of the fastest peer, and of Slidegate's window of one part.
+func speeds(libraries []library, l *load, procs int, s results, ns float64) []string {
+	of := func(take func(*library) bool) float64 {
+		fastest := math.Inf(1)
+		for i := range libraries {
+			if row := &libraries[i]; take(row) {
+				fastest = min(fastest, median(s.at(cell{row.name, l.name, procs}).nanos))
+			}
+		}
+		if math.IsInf(fastest, 1) { // -only left them out
+			return 0
+		}
+		return fastest
+	}
+	var cells []string
+	for _, take := range []func(*library) bool{
+		func(row *library) bool { return row.peer() && row.keyed },
+		(*library).peer,
+		func(row *library) bool { return row.name == rowWindow },
+	} {
+		reference := of(take)
+		if reference == 0 {
+			cells = append(cells, "-")
+			continue
+		}
+		cells = append(cells, ratio(reference, ns))
+	}
+	return cells
 }
 
 // leastOf is the part of the requests that a row must admit.
@@ -130,20 +177,6 @@ func leastOf(row *library, l *load) float64 {
 		return l.least * 0.9
 	}
 	return l.least
-}
-
-// fastestPeer returns the time of the fastest library that is not Slidegate and only decides.
-func fastestPeer(libraries []library, l *load, procs int, s results) float64 {
-	fastest := math.Inf(1)
-	for i := range libraries {
-		if row := &libraries[i]; row.peer() {
-			fastest = min(fastest, median(s.at(cell{row.name, l.name, procs}).nanos))
-		}
-	}
-	if math.IsInf(fastest, 1) {
-		return 0
-	}
-	return fastest
 }
 
 func allocations(n float64) string {

@@ -40,6 +40,7 @@ type samples struct {
 	ops    int // in one round; calibrated so that it takes about the round's time
 	rounds int
 	nanos  []float64
+	cpu    []float64 // nanoseconds of all processors together
 	allocs []float64
 	asked  int64
 	passed int64
@@ -114,6 +115,7 @@ func drive(l limiter, list keys, from, ops int) (passed int) {
 // sample is what one timed round gave.
 type sample struct {
 	elapsed time.Duration
+	cpu     time.Duration // of all processors together
 	mallocs uint64
 	ops     int
 	passed  int64
@@ -137,9 +139,9 @@ func timed(l limiter, lists []keys, from, ops int) sample {
 	watch := startWatch(len(lists))
 	close(begin)
 	done.Wait()
-	elapsed := watch.elapsed()
+	elapsed, cpu := watch.elapsed(), watch.worked()
 	runtime.ReadMemStats(&after)
-	s := sample{elapsed: elapsed, mallocs: after.Mallocs - before.Mallocs, ops: each * len(lists)}
+	s := sample{elapsed: elapsed, cpu: cpu, mallocs: after.Mallocs - before.Mallocs, ops: each * len(lists)}
 	for _, n := range passed {
 		s.passed += int64(n)
 	}
@@ -157,16 +159,21 @@ type stopwatch struct {
 
 func startWatch(procs int) stopwatch {
 	w := stopwatch{start: time.Now()}
-	if procs == 1 {
-		w.cpu, w.byCPU = cpuTime()
-	}
+	var known bool
+	w.cpu, known = cpuTime()
+	w.byCPU = known && procs == 1
 	return w
+}
+
+// worked returns how long all processors together have worked for this process.
+func (w *stopwatch) worked() time.Duration {
+	cpu, _ := cpuTime()
+	return cpu - w.cpu
 }
 
 func (w *stopwatch) elapsed() time.Duration {
 	if w.byCPU {
-		cpu, _ := cpuTime()
-		return cpu - w.cpu
+		return w.worked()
 	}
 	return time.Since(w.start)
 }
@@ -190,6 +197,7 @@ func calibrate(l limiter, lists []keys, length time.Duration, most int) int {
 func (s *samples) add(one sample) {
 	s.rounds++
 	s.nanos = append(s.nanos, float64(one.elapsed)/float64(one.ops))
+	s.cpu = append(s.cpu, float64(one.cpu)/float64(one.ops))
 	s.allocs = append(s.allocs, float64(one.mallocs)/float64(one.ops))
 	s.asked += int64(one.ops)
 	s.passed += one.passed

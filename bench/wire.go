@@ -6,7 +6,6 @@ import (
 	"math"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -46,7 +45,7 @@ func (r *run) wireTables() ([]*table, error) {
 	wrk, err := exec.LookPath("wrk")
 	_, told := cpuTime()
 	switch {
-	case !slices.ContainsFunc(r.libraries, func(l library) bool { return l.family == own }):
+	case !r.measuresOwn():
 		t.note("Left out: -only does not name %s.", own)
 		return []*table{t}, nil
 	case err != nil:

@@ -22,7 +22,7 @@ type floodResult struct {
 	refusedEarly int       // new keys that were refused at once
 }
 
-// bounded tells whether the memory stopped growing: what is not bounded doubles in the second half of the flood. A log
+// bounded reports whether the memory stopped growing: what is not bounded doubles in the second half of the flood. A log
 // still grows a little there, for keys that come back fill it up to the quota.
 func (f *floodResult) bounded() bool {
 	const slack = 64 << 10

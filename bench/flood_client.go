@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// respConn is a connection to the service that sends many commands before it reads the answers.
+type respConn struct {
+	conn    net.Conn
+	reader  *bufio.Reader
+	command []byte // all of the next commands
+}
+
+const respPipeline = 512
+
+func dialResp(address string) (*respConn, error) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &respConn{conn: conn, reader: bufio.NewReaderSize(conn, 1<<16)}, nil
+}
+
+// The commands that take units: all or none, and as many as there are.
+const (
+	takeAll  = "SG.ALLOW"
+	takeUpTo = "SG.ALLOWUPTO"
+)
+
+// ask sends a command to a policy for each of n keys, whose numbers lie one after the other from first on, and hands over how many
+// units each was granted, in that order.
+func (c *respConn) ask(command, policy string, first, n int, cost int64, answer func(number int, granted int64)) error {
+	head := fmt.Sprintf("*4\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n$%d\r\n", len(command), command, len(policy), policy, keyBytes)
+	price := strconv.FormatInt(cost, 10)
+	tail := fmt.Sprintf("\r\n$%d\r\n%s\r\n", len(price), price)
+	var key [keyBytes]byte
+	for n > 0 {
+		some := min(n, respPipeline)
+		c.command = c.command[:0]
+		for i := range some {
+			writeKey(key[:], first+i)
+			c.command = append(append(append(c.command, head...), key[:]...), tail...)
+		}
+		if _, err := c.conn.Write(c.command); err != nil {
+			return err
+		}
+		for i := range some {
+			granted, err := c.read()
+			if err != nil {
+				return err
+			}
+			answer(first+i, granted)
+		}
+		first, n = first+some, n-some
+	}
+	return nil
+}
+
+// read reads an answer: six numbers, the last of which says how many units were granted.
+func (c *respConn) read() (granted int64, err error) {
+	line, err := c.reader.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	if string(line) != "*6\r\n" {
+		return 0, fmt.Errorf("the service answered %q", line)
+	}
+	for range 6 {
+		if line, err = c.reader.ReadSlice('\n'); err != nil {
+			return 0, err
+		}
+	}
+	return strconv.ParseInt(string(line[1:len(line)-2]), 10, 64)
+}
+
+// respCrew is several connections that share what is asked.
+type respCrew []*respConn
+
+func dialCrew(address string, n int) (crew respCrew, err error) {
+	for range n {
+		c, err := dialResp(address)
+		if err != nil {
+			crew.close()
+			return nil, err
+		}
+		crew = append(crew, c)
+	}
+	return crew, nil
+}
+
+func (crew respCrew) close() {
+	for _, c := range crew {
+		_ = c.conn.Close() // everything was read
+	}
+}
+
+// ask is that of one connection, from all of them at once; answers come in no order.
+func (crew respCrew) ask(command, policy string, first, n int, cost int64, answer func(number int, granted int64)) error {
+	errs := make([]error, len(crew))
+	var done sync.WaitGroup
+	for i, c := range crew {
+		from, to := first+i*n/len(crew), first+(i+1)*n/len(crew)
+		done.Go(func() { errs[i] = c.ask(command, policy, from, to-from, cost, answer) })
+	}
+	done.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jsonBatch is how many asks are in one request.
+const jsonBatch = 500
+
+// askJSON asks the service for n keys by JSON, many in a request, and hands over the answers in their order.
+func askJSON(address, policy string, first, n int, cost int64, answer func(number int, allowed bool)) error {
+	for n > 0 {
+		some := min(n, jsonBatch)
+		var body strings.Builder
+		var key [keyBytes]byte
+		for i := range some {
+			writeKey(key[:], first+i)
+			fmt.Fprintf(&body, `,{"policy":%q,"key":%q,"cost":%d}`, policy, key[:], cost)
+		}
+		results, err := postAsks(address, `{"requests":[`+body.String()[1:]+`]}`)
+		if err != nil {
+			return err
+		}
+		if len(results) != some {
+			return fmt.Errorf("/v1/allow: %d answers to %d asks", len(results), some)
+		}
+		for i, result := range results {
+			if result.Status != http.StatusOK && result.Status != http.StatusTooManyRequests {
+				return fmt.Errorf("/v1/allow: status %d in the answer", result.Status)
+			}
+			answer(first+i, result.Allowed)
+		}
+		first, n = first+some, n-some
+	}
+	return nil
+}
+
+// askResult is what the service says of one ask.
+type askResult struct {
+	Status  int
+	Allowed bool
+}
+
+func postAsks(address, body string) ([]askResult, error) {
+	response, err := http.Post("http://"+address+"/v1/allow", "application/json", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(response.Body)
+		return nil, fmt.Errorf("/v1/allow: %s: %s", response.Status, text)
+	}
+	var answer struct{ Results []askResult }
+	err = json.NewDecoder(response.Body).Decode(&answer)
+	return answer.Results, err
+}
+
+// check asks about a request of a client, as a proxy does before it passes the request on.
+func check(address, policy, client string) (allowed bool, err error) {
+	request, err := http.NewRequest(http.MethodGet, "http://"+address+"/v1/check?policy="+policy, nil)
+	if err != nil {
+		return false, err
+	}
+	for name, value := range map[string]string{"Method": "GET", "Proto": "https", "Host": "example.com", "Uri": "/", "For": client} {
+		request.Header.Set("X-Forwarded-"+name, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false, err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return false, err
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+		return true, nil
+	case http.StatusTooManyRequests:
+		return false, nil
+	}
+	return false, fmt.Errorf("/v1/check: %s", response.Status)
+}

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A flood through the running service: what it does to clients of other policies, and to those of its own.
+
+// floodCase is a flood of one policy: so many keys, each with so many units at once.
+type floodCase struct {
+	limit  string
+	quota  int64
+	window time.Duration
+	cost   int64
+	least  float64 // the part of first-time clients that is to be admitted
+	whole  float64 // the part of them that is to get its whole quota
+}
+
+func floodCases() []floodCase {
+	const day = 24 * time.Hour
+	return []floodCase{
+		{"5/1m", 5, time.Minute, 1, 0.99, 0.9},
+		{"5/1m", 5, time.Minute, 5, 0.99, 0},
+		{"3/1d", 3, day, 1, 0.99, 0.9},
+		{"3/1d", 3, day, 3, 0.99, 0},
+		{"100/1m", 100, time.Minute, 1, 1, 0},
+		{"1000/1m", 1000, time.Minute, 1, 1, 0},
+	}
+}
+
+// Keys by their number: the flood's begin at 0.
+const (
+	firstTimers = 1_000_000_000 // clients who come after the flood
+	refusedKeys = 2_000_000_000 // those who had used up their quota before it or during it
+)
+
+// floodSizes is how large the floods are.
+type floodSizes struct {
+	other, same int // keys of a flood of another policy, and of the policy itself
+	clients     int // first-time clients after it
+	refused     int // keys that were refused before, for each tenth of the flood
+	bound       string
+}
+
+func (r *run) floodSizes() floodSizes {
+	if r.quick { // a store so small that it overflows too
+		return floodSizes{other: 20_000, same: 20_000, clients: 500, refused: 10, bound: "memory:?max_bytes=1MiB"}
+	}
+	return floodSizes{other: 3_000_000, same: 10_000_000, clients: 20_000, refused: 200, bound: "memory:"}
+}
+
+// floodServiceTables floods the service that people run, at its default bounds.
+func (r *run) floodServiceTables() ([]*table, error) {
+	if !r.measuresOwn() {
+		return nil, nil
+	}
+	others, err := r.floodOthers()
+	if err != nil {
+		return nil, err
+	}
+	same := &table{
+		title: fmt.Sprintf("Flood of the service: %s keys of one policy, and then %s first-time clients of the same policy",
+			count(r.floodSizes().same), count(r.floodSizes().clients)),
+		columns: []string{"limit", "units each", "flood s", "flood admitted", "first-time admitted", "goal", "whole quota", "goal", "still refused",
+			"over quota", "resident MB", "most MB"},
+	}
+	for _, c := range floodCases() {
+		if err := r.floodSame(same, &c); err != nil {
+			return nil, fmt.Errorf("flood of %s: %w", c.limit, err)
+		}
+	}
+	same.note("The flood comes over RESP, pipelined; first-time clients over JSON. A first-time client asks once, and then until its quota is used. " +
+		"Still refused: keys that had used up their quota before the flood or during it, and whose window has not passed. Over quota: " +
+		"keys of the end of the flood that were admitted more than their quota, of a sample. Resident is what the service holds of the machine's memory after the flood, " +
+		"and the most that it held.")
+	return []*table{others, same}, nil
+}
+
+// addRow adds a row, and says it at once, for floods take long and the table is printed in the end.
+func (r *run) addRow(t *table, cells ...string) {
+	t.add(cells...)
+	r.say("%s", strings.Join(cells, " | "))
+}
+
+// startFlooded runs the service with policies, by default in memory with the bounds that it has then.
+func (r *run) startFlooded(policies ...string) (*program, error) {
+	path := filepath.Join(r.folder, "flood.yaml")
+	text := "store: " + strconv.Quote(r.floodSizes().bound) + "\npolicies:\n  " + strings.Join(policies, "\n  ") + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	return r.startService(nil, "--config="+path)
+}
+
+// floodConns is how many connections a flood comes from.
+const floodConns = 4
+
+// floodOthers floods one policy, and lets first-time clients of others ask.
+func (r *run) floodOthers() (*table, error) {
+	sizes := r.floodSizes()
+	t := &table{
+		title:   fmt.Sprintf("Flood of the service: %s keys of api, 1000/1m, and then %s first-time clients of other policies", count(sizes.other), count(sizes.clients)),
+		columns: []string{"policy", "asked by", "first-time clients", "refused", "goal"}, names: 2,
+	}
+	service, err := r.startFlooded(`api: {key: "{header:X-Api-Key}", limits: [1000/1m]}`, "login: {limits: [5/10m]}", `mail: {key: "{key}", limits: [3/1d]}`,
+		`search: {key: "{key}", limits: [1000/1m]}`)
+	if err != nil {
+		return nil, err
+	}
+	defer service.stop()
+	// The clients of mail were there before, as those of a policy that is in use are; a table that nobody has used yet is another case.
+	if err := askJSON(service.http, "mail", 0, 100, 1, func(int, bool) {}); err != nil {
+		return nil, err
+	}
+	r.say("flood of another policy: %s keys", count(sizes.other))
+	if _, err := floodPolicy(service, "api", sizes.other, 1, nil); err != nil {
+		return nil, err
+	}
+	refused, err := checkClients(service.http, "login", sizes.clients)
+	if err != nil {
+		return nil, err
+	}
+	r.addRow(t, "login, 5/10m", "/v1/check", count(sizes.clients), fmt.Sprint(refused), met(refused == 0, "0"))
+	for _, policy := range []string{"mail", "search"} {
+		refused := 0
+		err := askJSON(service.http, policy, firstTimers, sizes.clients, 1, func(_ int, allowed bool) {
+			if !allowed {
+				refused++
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		r.addRow(t, map[string]string{"mail": "mail, 3/1d", "search": "search, 1000/1m"}[policy], "JSON", count(sizes.clients), fmt.Sprint(refused), met(refused == 0, "0"))
+	}
+	return t, nil
+}
+
+func met(reached bool, goal string) string {
+	if reached {
+		return goal + ": met"
+	}
+	return goal + ": missed"
+}
+
+// checkClients lets each of many clients ask for the first time, by its address.
+func checkClients(address, policy string, n int) (refused int, err error) {
+	const callers = 8
+	var total atomic.Int64
+	errs := make([]error, callers)
+	var done sync.WaitGroup
+	for i := range callers {
+		done.Go(func() {
+			for at := i; at < n && errs[i] == nil; at += callers {
+				allowed, err := check(address, policy, fmt.Sprintf("100.%d.%d.%d", 64+at>>16, at>>8&255, at&255))
+				if errs[i] = err; err == nil && !allowed {
+					total.Add(1)
+				}
+			}
+		})
+	}
+	done.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return int(total.Load()), nil
+}
+
+// floodPolicy sends the keys from 0 to n, and returns which were admitted. After each tenth it calls between, if there is one.
+func floodPolicy(service *program, policy string, n int, cost int64, between func(crew respCrew, tenth int) error) (admitted []uint8, err error) {
+	crew, err := dialCrew(service.resp, floodConns)
+	if err != nil {
+		return nil, err
+	}
+	defer crew.close()
+	admitted = make([]uint8, n)
+	for tenth := range 10 {
+		if between != nil {
+			if err := between(crew, tenth); err != nil {
+				return nil, err
+			}
+		}
+		from, to := tenth*n/10, (tenth+1)*n/10
+		err := crew.ask(takeAll, policy, from, to-from, cost, func(number int, granted int64) {
+			if granted > 0 {
+				admitted[number] = 1
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return admitted, nil
+}
+
+// floodSame floods a policy, and lets first-time clients of the same policy ask.
+func (r *run) floodSame(t *table, c *floodCase) error {
+	sizes := r.floodSizes()
+	service, err := r.startFlooded(fmt.Sprintf(`flooded: {key: "{key}", limits: [%s]}`, c.limit))
+	if err != nil {
+		return err
+	}
+	defer service.stop()
+	r.say("flood of %s, %d units each: %s keys", c.limit, c.cost, count(sizes.same))
+	before := &refusedBefore{each: sizes.refused}
+	start := time.Now()
+	admitted, err := floodPolicy(service, "flooded", sizes.same, c.cost, func(crew respCrew, tenth int) error { return before.useUp(crew[0], c, tenth) })
+	if err != nil {
+		return err
+	}
+	took := time.Since(start)
+	resident, most := memoryOf(service.pid())
+	passed, whole, err := askFirstTimers(service, c, sizes.clients)
+	if err != nil {
+		return err
+	}
+	still, of, err := before.ask(service, c)
+	if err != nil {
+		return err
+	}
+	over, err := askAgain(service, c, admitted, before.when[9])
+	if err != nil {
+		return err
+	}
+	if still != of || over > 0 {
+		r.fail("flood of %s, %d units each: %d of %d keys still refused, %d over their quota", c.limit, c.cost, still, of, over)
+	}
+	share, wholeShare := float64(passed)/float64(sizes.clients), float64(whole)/float64(sizes.clients)
+	wholeGoal := ""
+	if c.whole > 0 {
+		wholeGoal = met(wholeShare >= c.whole, percent(c.whole))
+	}
+	r.addRow(t, c.limit, fmt.Sprint(c.cost), fmt.Sprintf("%.0f", took.Seconds()), percent(part(admitted)), percent(share), met(share >= c.least, percent(c.least)),
+		percent(wholeShare), wholeGoal, fmt.Sprintf("%d of %d", still, of), fmt.Sprint(over), megabytes(resident), megabytes(most))
+	return nil
+}
+
+// part is how large a part of the flags is set.
+func part(flags []uint8) float64 {
+	sum := 0
+	for _, flag := range flags {
+		sum += int(flag)
+	}
+	return float64(sum) / float64(max(len(flags), 1))
+}
+
+// askFirstTimers lets clients ask whom nobody has seen, first once and then for the rest of their quota, and returns how many were
+// admitted and how many got their whole quota.
+func askFirstTimers(service *program, c *floodCase, n int) (passed, whole int, err error) {
+	err = askJSON(service.http, "flooded", firstTimers, n, 1, func(_ int, allowed bool) {
+		if allowed {
+			passed++
+		}
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	err = askJSON(service.http, "flooded", firstTimers, n, c.quota-1, func(_ int, allowed bool) {
+		if allowed {
+			whole++
+		}
+	})
+	return passed, whole, err
+}
+
+// margin is what a window may be too early or too late by the clock of this program.
+const margin = time.Second
+
+// refusedBefore are keys that used up their quota before the flood and during it, some before each tenth of it, so that they are
+// refused for a window.
+type refusedBefore struct {
+	each int
+	when [10]time.Time // they began to
+	full [10]map[int]bool
+}
+
+// useUp lets keys take what they get, and notes which got their whole quota. Others may be admitted again earlier: what a new key
+// begins with is older than the key.
+func (b *refusedBefore) useUp(c *respConn, of *floodCase, tenth int) error {
+	b.when[tenth], b.full[tenth] = time.Now(), map[int]bool{}
+	return c.ask(takeUpTo, "flooded", refusedKeys+tenth*b.each, b.each, of.quota, func(number int, granted int64) {
+		if granted == of.quota {
+			b.full[tenth][number] = true
+		}
+	})
+}
+
+// ask returns how many of them are refused, of those whose window has not passed.
+func (b *refusedBefore) ask(service *program, c *floodCase) (still, of int, err error) {
+	for tenth, at := range b.when {
+		if time.Since(at) > c.window-margin {
+			continue
+		}
+		of += len(b.full[tenth])
+		err := askJSON(service.http, "flooded", refusedKeys+tenth*b.each, b.each, 1, func(number int, allowed bool) {
+			if b.full[tenth][number] && !allowed {
+				still++
+			}
+		})
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	return still, of, nil
+}
+
+// askAgain lets the keys of the end of the flood take what they still get, and returns how many got more than their quota in all. Where
+// their window has passed, as on a slow machine, there is nothing to be seen.
+func askAgain(service *program, c *floodCase, admitted []uint8, since time.Time) (over int, err error) {
+	n := min(2000, len(admitted)/10)
+	first := len(admitted) - n
+	asked, err := dialResp(service.resp)
+	if err != nil {
+		return 0, err
+	}
+	defer asked.conn.Close()
+	err = asked.ask(takeUpTo, "flooded", first, n, c.quota, func(number int, granted int64) {
+		if granted+c.cost*int64(admitted[number]) > c.quota {
+			over++
+		}
+	})
+	if time.Since(since) > c.window-margin {
+		return 0, err
+	}
+	return over, err
+}
+
+// memoryOf returns what a process holds of the machine's memory, and the most that it held; 0 where the system does not tell.
+func memoryOf(pid string) (now, most int64) {
+	text, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return 0, 0
+	}
+	read := func(name string) int64 {
+		for line := range strings.Lines(string(text)) {
+			if value, found := strings.CutPrefix(line, name+":"); found {
+				n, _ := strconv.ParseInt(strings.Fields(value)[0], 10, 64) // digits, and "kB" behind them
+				return n << 10
+			}
+		}
+		return 0
+	}
+	return read("VmRSS"), read("VmHWM")
+}

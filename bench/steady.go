@@ -1,0 +1,197 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// steadyRow is a limiter with its keys in the state that they have in a program that has run for a while: every key has been
+// asked for evenly over a whole window, by the real clock, so that with each request about as much leaves the window as enters.
+type steadyRow struct {
+	library
+	passes int   // how often each key is asked for in a window before the time runs
+	cost   int64 // for how many units each time
+	spare  int   // how many passes more would fit into the window
+}
+
+// steadyQuota is what every key has in a window.
+const steadyQuota = 100
+
+// steadyRows are the rows of the scenario. Peers are asked twice for each key, in a window that does not end: what they keep of a
+// key does not grow with its requests, and none of them has to begin a new window while the time runs.
+func (r *run) steadyRows() []steadyRow {
+	log := slidegateRowNamed(rowLog)
+	ten, hundred := log, log
+	ten.name, hundred.name = log.name+", 10 live", log.name+", 100 live"
+	ten.ownQuota, hundred.ownQuota = false, false
+	rows := []steadyRow{{defaultRow(), 10, 1, 0}, {ten, 10, 1, 0}, {hundred, 24, 4, 1}}
+	for _, name := range []string{rowSix, rowSixty, rowWindow} {
+		rows = append(rows, steadyRow{slidegateRowNamed(name), 10, 1, 0})
+	}
+	rows = append(rows, steadyRow{slidegateRowNamed(rowBucket), 10, 16, 0}) // 10 come back meanwhile, so it is never full
+	if !r.measuresOwn() {
+		rows = nil
+	}
+	for _, l := range r.libraries {
+		if l.peer() {
+			rows = append(rows, steadyRow{library: l, passes: 2})
+		}
+	}
+	return rows
+}
+
+// slidegateRowNamed returns one of the rows of Slidegate.
+func slidegateRowNamed(name string) library {
+	rows := slidegateRows()
+	return rows[slices.IndexFunc(rows, func(l library) bool { return l.name == name })]
+}
+
+// spender is a limiter that can be asked for several units at once, and for what a key has used.
+type spender interface {
+	spend(key string, units int64) bool
+	used(key string) int64
+}
+
+// steadyPlan is what the rows have in common, and what the round before the first found out about each.
+type steadyPlan struct {
+	all   keys
+	load  load
+	slots map[string]time.Duration // by row, how long a pass may take
+	live  map[string][]float64     // by row, how many units a key had used before and after each timed round
+}
+
+// steadyTables measures many keys in their steady state.
+func (r *run) steadyTables() ([]*table, error) {
+	rows := r.steadyRows()
+	p := &steadyPlan{all: newKeys(0, r.keys), slots: map[string]time.Duration{}, live: map[string][]float64{}}
+	lists := perGoroutine(slices.Max(r.procs), func(seed uint64) keys { return p.all.uniform(max(r.keys, 1<<16), seed) })
+	p.load = load{
+		name:  fmt.Sprintf("%s keys, uniform, in the steady state of %d per window", count(r.keys), steadyQuota),
+		lists: func(*library) []keys { return lists }, least: 0.99, utmost: 1,
+		most: 2 * r.keys, // so that what a key has used changes little
+	}
+	if r.quick {
+		p.load.least = 0.5 // its windows are so short that a few milliseconds more or less matter
+	}
+	s := results{}
+	for round := 0; round <= r.rounds; round++ {
+		for i := range rows {
+			row := &rows[(i+round)%len(rows)]
+			r.say("steady: round %d of %d: %s", round, r.rounds, row.name)
+			if err := r.timeSteady(p, row, round, s); err != nil {
+				return nil, fmt.Errorf("%s: %w", row.name, err)
+			}
+			debug.FreeOSMemory() // so that the next one finds nothing of this one
+		}
+	}
+	libraries := make([]library, len(rows))
+	var live []string
+	for i := range rows {
+		libraries[i] = rows[i].library
+		if of := p.live[rows[i].name]; len(of) > 0 {
+			live = append(live, fmt.Sprintf("%s %.0f to %.0f", strings.TrimPrefix(rows[i].name, "slidegate, "), slices.Min(of), slices.Max(of)))
+		}
+	}
+	t := r.timeTable(&p.load, libraries, s)
+	t.note("Slidegate's keys were asked for evenly over a whole window of the real clock before the time runs. Units used by a key, the mean "+
+		"of some, before and after the timed rounds: %s.", strings.Join(live, "; "))
+	t.note("Peers have a window that does not end while they are timed, which spares them the work at its end.")
+	return []*table{t}, nil
+}
+
+// timeSteady brings a limiter into its steady state and times it. The round before the first finds out how long a pass
+// through all keys takes, and how many operations make a round.
+func (r *run) timeSteady(p *steadyPlan, row *steadyRow, round int, s results) error {
+	opened, err := row.open(spec{quota: steadyQuota, window: p.window(row), keys: r.keys})
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU()))
+	asked, own := opened.(spender)
+	switch {
+	case own && round == 0:
+		p.slots[row.name] = p.findSlot(row, asked)
+	case own:
+		p.fill(row, asked)
+		p.noteLive(row, asked)
+	default:
+		for range row.passes {
+			p.pass(func(key string) { opened.Allow(key) })
+		}
+	}
+	for _, procs := range r.procs {
+		runtime.GOMAXPROCS(procs)
+		lists := p.load.lists(nil)[:procs]
+		into := s.at(cell{row.name, p.load.name, procs})
+		if round == 0 {
+			into.ops = calibrate(opened, lists, r.roundTime(), p.load.most)
+			continue
+		}
+		into.add(timed(opened, lists, into.rounds*into.ops, into.ops))
+	}
+	if own && round > 0 {
+		p.noteLive(row, asked)
+	}
+	return nil
+}
+
+// window is that of a row: as many slots as there are passes, or one that does not end while the slots are not known and for peers.
+func (p *steadyPlan) window(row *steadyRow) time.Duration {
+	slot := p.slots[row.name]
+	if slot == 0 {
+		return unending
+	}
+	const whole = 60 * time.Millisecond // so that it divides into parts
+	return (time.Duration(row.passes+row.spare)*slot + whole - 1) / whole * whole
+}
+
+// findSlot returns how long a pass may take, with something to spare for what else the machine does.
+func (p *steadyPlan) findSlot(row *steadyRow, l spender) time.Duration {
+	var longest time.Duration
+	for range 2 {
+		start := time.Now()
+		p.pass(func(key string) { l.spend(key, row.cost) })
+		longest = max(longest, time.Since(start))
+	}
+	return longest * 5 / 4
+}
+
+// fill asks for every key, once in each slot of the window, until the first units are about to leave it.
+func (p *steadyPlan) fill(row *steadyRow, l spender) {
+	slot, start := p.window(row)/time.Duration(row.passes+row.spare), time.Now()
+	for i := range row.passes {
+		time.Sleep(time.Until(start.Add(time.Duration(i) * slot)))
+		p.pass(func(key string) { l.spend(key, row.cost) })
+	}
+	time.Sleep(time.Until(start.Add(p.window(row))))
+}
+
+// pass asks for every key once, from all processors, in the same order each time.
+func (p *steadyPlan) pass(ask func(key string)) {
+	var done sync.WaitGroup
+	n := runtime.NumCPU()
+	for i := range n {
+		done.Go(func() {
+			for at := i * p.all.n / n; at < (i+1)*p.all.n/n; at++ {
+				ask(p.all.at(at))
+			}
+		})
+	}
+	done.Wait()
+}
+
+// noteLive looks at what some keys have used, which lie as far apart in a pass as they can.
+func (p *steadyPlan) noteLive(row *steadyRow, l spender) {
+	some := min(1000, p.all.n)
+	var sum int64
+	for i := range some {
+		sum += l.used(p.all.at(i * p.all.n / some))
+	}
+	p.live[row.name] = append(p.live[row.name], float64(sum)/float64(some))
+}
