@@ -24,6 +24,7 @@ type spec struct {
 	quota  int64         // units in a window
 	window time.Duration // what the quota is for
 	keys   int           // how many keys the limiter must be able to hold
+	bytes  int64         // how much memory it may take, where that can be set; 0 means enough for the keys
 	sweep  time.Duration // how often to look for expired keys, where that can be set; 0 means the library's default
 }
 

@@ -84,11 +84,15 @@ func slidingLog(s spec) []slidegate.Limit {
 	return []slidegate.Limit{l}
 }
 
-// slidegateOpener opens a store that has room for the keys, whatever they face.
+// slidegateOpener opens a store with room for the keys, whatever they face, unless there is a bound on its memory.
 func slidegateOpener(limits func(spec) []slidegate.Limit) func(spec) (limiter, error) {
 	return func(s spec) (limiter, error) {
 		faced := limits(s)
-		store, err := memstore.New(memstore.Options{MaxBytes: 64<<20 + 4096*int64(s.keys)*int64(len(faced))})
+		bytes := s.bytes
+		if bytes == 0 {
+			bytes = 64<<20 + 4096*int64(s.keys)*int64(len(faced))
+		}
+		store, err := memstore.New(memstore.Options{MaxBytes: bytes})
 		if err != nil {
 			return nil, err
 		}
