@@ -21,9 +21,9 @@ type Options struct {
 	// keys come, from 16 KB a limit on. Garbage collection may double it, as it does all memory of a Go program; debug.SetMemoryLimit
 	// bounds that.
 	//
-	// Half of it is for keys. A key takes about 25 bytes for each limit it faces if that is a sliding window of one segment or a
-	// fixed window, 50 where its counts are too large to be packed or its windows do not begin at multiples of their length,
-	// 100 for a token bucket and for up to 15 segments, 300 for 60 segments, and for a sliding log or an in-flight limit 100 and
+	// Half of it is for keys. A key takes 21 to 28 bytes for each limit it faces if that is a sliding window of one segment or a
+	// fixed window, twice that where its counts are too large to be packed or its windows do not begin at multiples of their length,
+	// 87 to 120 for a token bucket and for up to 15 segments, 270 for 60 segments, and for a sliding log or an in-flight limit 87 to 120 and
 	// 4 to 7 for each unit beyond the eleventh (6 if the window is longer than 71 minutes), 21 for each slot beyond the second.
 	// So 256 MiB hold 5 million keys of windows and a million of sliding logs.
 	//
