@@ -170,7 +170,7 @@ func readRedisCommands(info string) (total int64, err error) {
 			calls, _, _ := strings.Cut(counts, ",")
 			n, err := strconv.ParseInt(calls, 10, 64)
 			if err != nil {
-				return 0, fmt.Errorf("the server does not tell how many commands: %w", err)
+				return 0, fmt.Errorf("the server does not say how many commands it carried out: %w", err)
 			}
 			total += n
 		}

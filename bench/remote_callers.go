@@ -78,7 +78,7 @@ type worker interface {
 	cpu(ctx context.Context) (time.Duration, error)
 }
 
-// commander tells how many commands a server has carried out, those of scripts included.
+// commander returns how many commands a server has carried out, those of scripts included.
 type commander interface {
 	commands(ctx context.Context) (int64, error)
 }

@@ -407,7 +407,7 @@ func (l *forgottenLayer) squeeze(t *trace, m *moment) {
 	l.note(t)
 }
 
-// load tells which of two rows that have no room should take in one more.
+// load is how full a row is: of two that have no room, the one with less should take in one more.
 func (r *forgottenRow) load() uint64 {
 	if r.shared() {
 		return r[lastWord] & countMask

@@ -81,7 +81,7 @@ func (l *line) acquire() (control uint64, ok bool) {
 			return control, true
 		}
 		if spins%64 == 0 {
-			runtime.Gosched() // whoever has it may be waiting for the processor
+			runtime.Gosched() // who has it may be waiting for the processor
 		}
 	}
 }

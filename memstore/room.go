@@ -127,6 +127,9 @@ func (t *table) shrink(now rule.Micros, force bool) bool {
 		t.at = at + size
 		buddy := t.page(at ^ size)
 		if buddy.depth == g.depth && (force || t.liveIn(g, now)+t.liveIn(buddy, now) <= t.form(g).slots()*3/4) && t.merge(g, buddy, at&^size, now, force) {
+			if t.slab != nil {
+				t.slab.trim()
+			}
 			return true
 		}
 		if t.at == 0 && !force { // once round
