@@ -119,8 +119,8 @@ func (f *bucketForm) take(l *line, h uint64, limit *rule.Limit, clock *clock, co
 
 // write makes the words those of a state. The fields that go with it are 0.
 func (f *bucketForm) write(l *line, start, until rule.Micros, debt, rest uint64) {
-	l[bucketStart].Store(uint64(start))
-	l[bucketDebt].Store(debt)
+	put(&l[bucketStart], uint64(start))
+	put(&l[bucketDebt], debt)
 	l.change(bucketLife, uint64(until-start))
 	l.change(bucketRest, rest)
 }

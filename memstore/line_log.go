@@ -318,7 +318,7 @@ func (f *logForm) charge(l *line, h uint64, u logFields, drop int, at rule.Micro
 func (f *logForm) setEpoch(l *line, newest rule.Micros) {
 	last := &l[lineWords-1]
 	if word, epoch := last.Load(), uint32(newest>>f.width); upper(word) != epoch {
-		last.Store(withUpper(word, epoch))
+		put(last, withUpper(word, epoch))
 	}
 }
 
@@ -381,10 +381,10 @@ func (f *logForm) lay(l *line, u logFields, ring []uint64, front int, newest rul
 	if c.count > 0 {
 		offset = c.offset
 		if word := &l[chainHeadWord]; upper(word.Load()) != c.first {
-			word.Store(withUpper(word.Load(), c.first))
+			put(word, withUpper(word.Load(), c.first))
 		}
 		if word := &l[chainTailWord]; uint32(word.Load()) != c.last {
-			word.Store(withLower(word.Load(), c.last))
+			put(word, withLower(word.Load(), c.last))
 		}
 	}
 	return u.with(len(ring)+c.count, 0, front, len(ring)-front, offset)

@@ -83,7 +83,7 @@ func (f *partsForm) set(l *line, position uint, count int64) {
 	word := f.word(l, i)
 	old := word.Load()
 	if next := old&^(mask<<shift) | uint64(count)<<shift; next != old {
-		word.Store(next)
+		put(word, next)
 	}
 }
 
@@ -199,7 +199,7 @@ func (f *partsForm) charge(
 	case shift == f.parts:
 		for i := range f.ringWords() {
 			if word := f.word(l, i); word.Load() != 0 {
-				word.Store(0)
+				put(word, 0)
 			}
 		}
 	case shift > 0:

@@ -45,7 +45,7 @@ func raised(control uint64) uint64 {
 // change writes a word unless it is the same already: to read is a tenth of the price. The caller has acquired the slot.
 func (l *line) change(i int, word uint64) {
 	if l[i].Load() != word {
-		l[i].Store(word)
+		put(&l[i], word)
 	}
 }
 

@@ -40,6 +40,7 @@ var pageOrder atomic.Uint64
 
 func newPage(depth uint8, second bool) *page {
 	g := new(page)
+	placed(unsafe.Pointer(g), pageBytes)
 	g.depth, g.second, g.order = depth, second, pageOrder.Add(1)
 	return g
 }
@@ -88,8 +89,8 @@ func (l *line) acquire() (control uint64, ok bool) {
 
 // release ends what acquire began, after a change. The fields are those of control, which the caller may have changed.
 func (l *line) release(control uint64) {
-	l[controlWord].Store(raised(control))
+	publish(&l[controlWord], raised(control))
 }
 
 // abandon ends what acquire began when nothing was changed.
-func (l *line) abandon(control uint64) { l[controlWord].Store(control) }
+func (l *line) abandon(control uint64) { publish(&l[controlWord], control) }

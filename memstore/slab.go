@@ -84,7 +84,7 @@ func (s *slab) follow(number uint32) uint32 { return upper(s.line(number)[chainW
 // link makes next the line that comes after the given one.
 func (s *slab) link(number, next uint32) {
 	word := &s.line(number)[chainWord]
-	word.Store(withUpper(word.Load(), next))
+	put(word, withUpper(word.Load(), next))
 }
 
 func upper(word uint64) uint32                 { return uint32(word >> 32) }
@@ -226,7 +226,9 @@ func (s *slab) newPageLocked(g *slabShard, must bool) bool {
 		g.highest++
 		page = g.highest
 	}
-	(*g.pages.Load())[page].Store(new(slabPage))
+	p := new(slabPage)
+	placed(unsafe.Pointer(p), slabPageBytes)
+	(*g.pages.Load())[page].Store(p)
 	g.notes[page].free = 1<<slabPageLines - 1
 	g.list(page)
 	return true

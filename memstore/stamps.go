@@ -40,9 +40,9 @@ func setStamp(l *line, word, width, i uint, v uint64) {
 func setNarrowStamp(l *line, word, i uint, v uint32) {
 	at := &l[(word+i/2)%lineWords]
 	if i%2 == 0 {
-		at.Store(withLower(at.Load(), v))
+		put(at, withLower(at.Load(), v))
 	} else {
-		at.Store(withUpper(at.Load(), v))
+		put(at, withUpper(at.Load(), v))
 	}
 }
 
@@ -54,13 +54,13 @@ func setStamps(l *line, word, width, i uint, stamps []uint64) {
 	for _, stamp := range stamps {
 		v |= stamp << bit
 		if bit += width; bit >= 64 {
-			l[word%lineWords].Store(v)
+			put(&l[word%lineWords], v)
 			word, bit = word+1, bit-64
 			v = stamp >> (width - bit)
 		}
 	}
 	if bit > 0 {
 		at := &l[word%lineWords]
-		at.Store(v | at.Load()>>bit<<bit)
+		put(at, v|at.Load()>>bit<<bit)
 	}
 }
