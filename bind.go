@@ -42,13 +42,16 @@ func Unbind(b *store.Limit) Limit {
 	l := Limit{
 		Name: b.Name(), Quota: r.Quota, Window: r.Window.Duration(), Algorithm: r.Algorithm,
 		Segments: r.Segments, Overlap: r.Overlap, Anchor: r.Anchor, CountDenied: r.CountDenied, Burst: r.Burst,
-		Calendar: r.Calendar, Zone: r.Zone,
+		Calendar: r.Calendar, Zone: r.Zone, Lease: r.Lease,
 	}
 	if l.Calendar != 0 {
 		l.Window = 0
 	}
 	if l.Segments == 1 {
 		l.Segments = 0
+	}
+	if r.Lease && r.Algorithm == TokenBucket {
+		l.Burst += r.LeaseReserve()
 	}
 	if l.Burst == l.Quota {
 		l.Burst = 0
@@ -88,7 +91,7 @@ func (b *boundLimits) bind(limit Limit) (*store.Limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.store.Check(bound); err != nil {
+	if err := b.check(bound); err != nil {
 		return nil, err
 	}
 	return b.remember(limit, bound), nil
@@ -107,7 +110,7 @@ func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
 	}
 	bound, err := BindLike(b.namespace, limit, base)
 	if err == nil {
-		err = b.store.Check(bound)
+		err = b.check(bound)
 	}
 	if err != nil {
 		return nil, err
@@ -119,6 +122,18 @@ func (b *boundLimits) bindLike(limit, base Limit) (*store.Limit, error) {
 		b.like[key] = bound
 	}
 	return bound, nil
+}
+
+// check asks the store whether it can keep the limit. One that says Lease needs the layer for that, unless there is no round
+// trip to save.
+func (b *boundLimits) check(bound *store.Limit) error {
+	if bound.Rule().Lease && b.store.Traits().RoundTrips > 0 {
+		if _, ok := store.As[store.Leaser](b.store); !ok {
+			return &LimitError{Err: fmt.Errorf("%w: lease: the store does not take units in blocks; "+
+				"wrap it by lease.New of the package layer/lease, or leave lease out", ErrLimit)}
+		}
+	}
+	return b.store.Check(bound)
 }
 
 // recall finds a limit that is not known yet. All become known when as many were recalled as there are to be copied: a

@@ -83,6 +83,10 @@ type Limit struct {
 	Anchor Anchor
 	// CountDenied makes refused requests use quota too, so that a client that hammers stays out.
 	CountDenied bool
+	// Lease lets a store with the layer lease take units of busy keys in blocks, and spend them without a round trip each. What
+	// is admitted stays exact. A TokenBucket then holds fewer units, by what refills in 100 ms. SlidingWindow, FixedWindow and
+	// TokenBucket only, without AnchorFirst and CountDenied.
+	Lease bool
 	// Burst is how many units a bucket holds; 0 means Quota. TokenBucket only.
 	Burst int64
 	// Calendar makes the windows days, weeks, months or years in Zone, in place of Window: for budgets such as 1000 a month.
@@ -150,10 +154,18 @@ func (l Limit) compile() (rule.Limit, error) {
 	r, err := rule.Limit{
 		Algorithm: l.Algorithm, Overlap: l.Overlap, Anchor: l.Anchor, CountDenied: l.CountDenied,
 		Segments: l.Segments, Quota: l.Quota, Burst: l.Burst, Window: Micros(l.Window.Microseconds()),
-		Calendar: l.Calendar, Zone: l.Zone,
+		Calendar: l.Calendar, Zone: l.Zone, Lease: l.Lease,
 	}.Normalize()
 	if err != nil {
 		return rule.Limit{}, &LimitError{Err: err}
+	}
+	if r.Lease && r.Algorithm == TokenBucket {
+		reserve := r.LeaseReserve()
+		if r.Burst/4 < reserve {
+			return rule.Limit{}, &LimitError{Err: fmt.Errorf("%w: lease: a bucket of %d that refills %d in 100ms is too small for it; "+
+				"take a burst of at least %d, or leave lease out", ErrLimit, r.Burst, reserve, 4*reserve)}
+		}
+		r.Burst -= reserve // where all who use the limit reckon with it, blocks that are out come on top
 	}
 	return r, nil
 }

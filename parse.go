@@ -13,7 +13,7 @@ import (
 // ParseLimit reads a limit as people write it: a quota, "/" or "per", and a window, which is a Go duration, a bare unit
 // (s, m, h, d, w, or second, minute, ...), a number of days or weeks (7d), or a period of the calendar (month, year, and with
 // a zone also day and week). Slots are written as their number, in-flight and ttl=30s. Choices may follow, separated by spaces:
-// an algorithm's name, segments=6, overlap=whole, anchor=first, burst=200, zone=Europe/Berlin, count-denied, name=login.
+// an algorithm's name, segments=6, overlap=whole, anchor=first, burst=200, zone=Europe/Berlin, count-denied, lease, name=login.
 //
 //	100/1m
 //	10/s
@@ -252,12 +252,18 @@ func (l *limitText) parseChoice(word string) error {
 		}
 		l.CountDenied = true
 		return nil
+	case "lease":
+		if value != "" {
+			break
+		}
+		l.Lease = true
+		return nil
 	}
 	if word == DefaultAlgorithm.String() || l.parseAlgorithm(word) == nil {
 		return l.parseAlgorithm(word)
 	}
 	return parseError("%q is not a choice: there are %s, in-flight with ttl=TIME, "+
-		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, zone=ZONE, count-denied, name=TEXT", word, rateAlgorithms)
+		"segments=N, overlap=up|down|whole, anchor=clock|first, burst=N, zone=ZONE, count-denied, lease, name=TEXT", word, rateAlgorithms)
 }
 
 const rateAlgorithms = "sliding-window, sliding-log, fixed-window, token-bucket"
@@ -334,6 +340,9 @@ func (l Limit) String() string {
 	}
 	if l.CountDenied {
 		b.WriteString(" count-denied")
+	}
+	if l.Lease {
+		b.WriteString(" lease")
 	}
 	if l.Name != "" {
 		fmt.Fprintf(&b, " name=%s", strconv.Quote(l.Name))

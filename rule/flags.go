@@ -26,12 +26,15 @@ const (
 	Repeated
 	// Unsettled: the store cannot remember another settlement of this key, so it changed nothing: it might do so twice.
 	Unsettled
+	// Leased: answered from units that this process had taken before. Remaining is then a lower bound, the times are upper
+	// ones, and At is when the units were charged.
+	Leased
 )
 
 const noFlags = "none"
 
 var flagNames = []string{"inherited", "clock-moved", "cached", "fallback-open", "fallback-closed", "fallback-local",
-	"repeated", "unsettled"}
+	"repeated", "unsettled", "leased"}
 
 // Inherited reports whether the store was full of live keys, so that this key took over counts that may not be its own.
 func (f Flags) Inherited() bool { return f&Inherited != 0 }
@@ -59,6 +62,9 @@ func (f Flags) Repeated() bool { return f&Repeated != 0 }
 
 // Unsettled reports whether a settlement changed nothing because the store cannot remember it.
 func (f Flags) Unsettled() bool { return f&Unsettled != 0 }
+
+// Leased reports whether the request was answered from units that this process had taken before.
+func (f Flags) Leased() bool { return f&Leased != 0 }
 
 // String returns the names of the flags that are set, such as "cached" or "clock-moved|fallback-local", or "none".
 func (f Flags) String() string {

@@ -32,7 +32,7 @@ func TestFlagsOneByOne(t *testing.T) {
 func TestFlagsAsText(t *testing.T) {
 	for flags, want := range map[Flags]string{
 		0: "none", Cached | FallbackLocal: "cached|fallback-local", Inherited | ClockMoved | Cached: "inherited|clock-moved|cached",
-		Cached | 1<<8: "cached|unknown(256)", Repeated | Unsettled: "repeated|unsettled",
+		Cached | 1<<9: "cached|unknown(512)", Repeated | Unsettled: "repeated|unsettled",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%d: %q, want %q", uint16(flags), got, want)

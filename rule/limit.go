@@ -111,6 +111,7 @@ type Limit struct {
 	Overlap     Overlap // sliding-window only
 	Anchor      Anchor  // sliding-window and fixed-window only
 	CountDenied bool    // whether a refused request uses quota
+	Lease       bool    // whether units may be taken in blocks and spent later; the rule itself is the same
 	Calendar    Period  // fixed-window only: windows are days, weeks, months or years in Zone instead of a length of time
 	Segments    int     // sliding-window only: 1 to MaxSegments; 0 means 1
 	Quota       int64   // units per window; in-flight: slots
@@ -245,6 +246,11 @@ func (l *Limit) check() error {
 	}
 	if err := l.checkUnused(); err != nil {
 		return err
+	}
+	if l.Lease {
+		if err := l.checkLease(); err != nil {
+			return err
+		}
 	}
 	switch l.Algorithm {
 	case SlidingWindow:

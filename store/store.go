@@ -89,6 +89,12 @@ type Preparer interface {
 	Prepare(limits []*Limit) (release func())
 }
 
+// Leaser is implemented by the layer that takes units in blocks, of limits that say Lease.
+type Leaser interface {
+	// Leases does nothing: to have it is what counts.
+	Leases()
+}
+
 // Wrapper is implemented by layers: Stores that answer through another Store.
 type Wrapper interface {
 	// Unwrap returns the Store below.

@@ -1,0 +1,37 @@
+package lease
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// heat counts how often addresses are asked for, roughly: addresses can share a place, and counts can get lost. A key that is
+// taken for a busy one costs a call that brings more than it needs, and which is given back.
+type heat struct{ cells []atomic.Uint64 }
+
+const (
+	heatCells = 1 << 14
+	heatSpan  = int64(50 * time.Millisecond)
+	// hot is how many units in a span make a block worth a call.
+	hot = 8
+)
+
+func newHeat() heat { return heat{make([]atomic.Uint64, heatCells)} }
+
+// add counts units of an address, and returns how many there were in this span or the one before.
+func (h *heat) add(hash uint64, now, units int64) int64 {
+	cell := &h.cells[hash>>32%heatCells]
+	span := uint64(now/heatSpan) & (1<<24 - 1)
+	word := cell.Load()
+	before, count := int64(word>>20&(1<<20-1)), int64(word&(1<<20-1))
+	switch span - word>>40 {
+	case 0:
+	case 1:
+		before, count = count, 0
+	default:
+		before, count = 0, 0
+	}
+	count = min(count+units, 1<<20-1)
+	cell.Store(span<<40 | uint64(before)<<20 | uint64(count))
+	return max(before, count)
+}

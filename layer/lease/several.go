@@ -1,0 +1,128 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// spending is what a request has spent, of one address, before it is known that it can be admitted.
+type spending struct {
+	e         *holding
+	b         *block
+	left, now int64
+}
+
+// takeTogether answers a request whose addresses all have enough at hand, or of which one is known to refuse. It spends from
+// all or from none.
+func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (answered bool) {
+	if r.Op != rule.Take && r.Op != rule.TakeUpTo || len(r.Answers) < len(r.Charges) || !s.findAll(j, r) {
+		return false
+	}
+	for range mostWaits + 1 {
+		short := s.spendAll(j, r)
+		if short < 0 {
+			for k := range r.Charges {
+				p := &j.spends[k]
+				r.Answers[k] = p.b.answer(r.Charges[k].Cost, p.left, p.now)
+			}
+			r.Err = nil
+			return true
+		}
+		if r.Op != rule.Take {
+			return false
+		}
+		if s.refuseAll(j, r) {
+			return true
+		}
+		landed := s.await(j.spends[short].e, r.Charges[short].Limit, r.Charges[short].Cost)
+		if landed == nil {
+			return false
+		}
+		select {
+		case <-landed:
+		case <-ctx.Done():
+			return false // the store says so
+		}
+	}
+	return false
+}
+
+// findAll finds the holdings of all charges. It is false if one has none.
+func (s *Store) findAll(j *job, r *store.Request) bool {
+	clear(j.spends)
+	j.spends = j.spends[:0]
+	all := true
+	for k := range r.Charges {
+		c := &r.Charges[k]
+		if !c.Limit.Rule().Lease || c.Cost < 1 || c.Cost > c.Limit.Rule().Capacity() {
+			return false
+		}
+		h := s.hash(c.Limit, r.Group, c.Key)
+		e := s.table.find(h, c.Limit, r.Group, c.Key)
+		if e == nil {
+			e = s.hold(h, c.Limit, r.Group, c.Key, c.Cost)
+		}
+		all = all && e != nil // go on, for all of them are counted
+		j.spends = append(j.spends, spending{e: e})
+	}
+	return all
+}
+
+// spendAll spends what all charges cost, or nothing, and then returns which one has too little.
+func (s *Store) spendAll(j *job, r *store.Request) (short int) {
+	for k := range r.Charges {
+		c, p := &r.Charges[k], &j.spends[k]
+		var ok bool
+		if p.b, p.left, p.now, ok = s.spend(p.e, c.Limit, c.Cost); !ok {
+			for i := range k {
+				s.undo(&j.spends[i], &r.Charges[i])
+			}
+			return k
+		}
+	}
+	return -1
+}
+
+// undo puts back what was spent. If the block was closed meanwhile, it goes back to the store.
+func (s *Store) undo(p *spending, c *store.Charge) {
+	if s.opts.Spent != nil {
+		s.opts.Spent(Spend{c.Limit, p.e.group, p.e.key, -c.Cost, p.b.at, time.Duration(p.b.end), time.Duration(p.now)})
+	}
+	if p.b.unspend(c.Cost) {
+		return
+	}
+	p.e.mu.Lock()
+	defer p.e.mu.Unlock()
+	p.e.closed.units -= c.Cost
+	p.e.closed.spends--
+	s.giveBack(p.e, p.b, c.Cost)
+}
+
+// refuseAll answers a request of which the store has just refused one charge. The others are told what is at hand.
+func (s *Store) refuseAll(j *job, r *store.Request) bool {
+	refused := false
+	now := s.clock.read()
+	for k := range r.Charges {
+		c, e, a := &r.Charges[k], j.spends[k].e, &r.Answers[k]
+		var ok bool
+		if *a, ok = e.refuse(c.Limit, c.Cost, now); ok {
+			refused = true
+			continue
+		}
+		*a = rule.Answer{Flags: rule.Leased}
+		e.addTo(a, c, now)
+		if b := e.now.Load(); b != nil {
+			a.ResetAfter, a.At = micros(b.reset-now), b.at
+		}
+		if !a.Allowed { // not known
+			return false
+		}
+	}
+	if refused {
+		r.Err = nil
+	}
+	return refused
+}

@@ -1,0 +1,95 @@
+package lease
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/slidegate/slidegate/store"
+)
+
+// table finds the holding of an address without a lock. Its size is fixed: an address whose places are all taken has none.
+type table struct {
+	mu      sync.Mutex // held to change it
+	buckets []bucket
+	held    int
+}
+
+// ways is how many places an address can have.
+const ways = 8
+
+type bucket [ways]atomic.Pointer[holding]
+
+func newTable(keys int) table {
+	n := 1 << bits.Len(uint((keys+ways-1)/ways-1))
+	return table{buckets: make([]bucket, n)}
+}
+
+// hash returns the hash of an address.
+func (s *Store) hash(limit *store.Limit, group, key string) uint64 {
+	h := maphash.String(s.seed, key) ^ bits.RotateLeft64(maphash.String(s.seed, limit.Prefix()), 21)
+	if group != "" {
+		h ^= bits.RotateLeft64(maphash.String(s.seed, group), 42)
+	}
+	return h
+}
+
+// find returns the holding of an address, or nil.
+func (t *table) find(h uint64, limit *store.Limit, group, key string) *holding {
+	b := &t.buckets[h&uint64(len(t.buckets)-1)]
+	for i := range b {
+		if e := b[i].Load(); e != nil && e.is(h, limit, group, key) {
+			return e
+		}
+	}
+	return nil
+}
+
+// add returns the holding of an address, which it makes if there is none; nil if there is no place for it.
+func (t *table) add(h uint64, limit *store.Limit, group, key string, most int) (e *holding, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e = t.find(h, limit, group, key); e != nil {
+		return e, false
+	}
+	if t.held >= most {
+		return nil, false
+	}
+	b := &t.buckets[h&uint64(len(t.buckets)-1)]
+	for i := range b {
+		if b[i].Load() == nil {
+			e = &holding{hash: h, prefix: limit.Prefix(), group: group, key: key, limit: limit}
+			b[i].Store(e)
+			t.held++
+			return e, t.held == 1
+		}
+	}
+	return nil, false
+}
+
+// remove takes a holding out, and reports whether any is left.
+func (t *table) remove(e *holding) (left bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := &t.buckets[e.hash&uint64(len(t.buckets)-1)]
+	for i := range b {
+		if b[i].Load() == e {
+			b[i].Store(nil)
+			t.held--
+		}
+	}
+	return t.held > 0
+}
+
+// all appends every holding.
+func (t *table) all(to []*holding) []*holding {
+	for i := range t.buckets {
+		for j := range t.buckets[i] {
+			if e := t.buckets[i][j].Load(); e != nil {
+				to = append(to, e)
+			}
+		}
+	}
+	return to
+}
