@@ -125,7 +125,7 @@ func (i *instance) note(what happening, units int64) {
 
 // run asks for as long as the instance lives.
 func (i *instance) run(t *testing.T, remote *memstore.Store, limit slidegate.Limit, r *rand.Rand) {
-	s := testkit.Must(lease.New(wire{remote, i}, lease.Options{Spent: func(s lease.Spend) { i.note(spent, s.Units) }}))(t)
+	s := testkit.Must(lease.New(wire{remote, i}, lease.Options{MaxKeys: 8, Spent: func(s lease.Spend) { i.note(spent, s.Units) }}))(t)
 	limiter := testkit.Must(slidegate.New(s, limit))(t)
 	ends := i.ends
 	if ends == 0 {
