@@ -103,7 +103,8 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{inner: inner, opts: opts, clock: newClock(opts.Now), seed: maphash.MakeSeed(), table: newTable(opts.MaxKeys), heat: newHeat()}
+	s := &Store{inner: inner, opts: opts, seed: maphash.MakeSeed(), table: newTable(opts.MaxKeys), heat: newHeat()}
+	s.clock.setUp(opts.Now)
 	s.one, _ = inner.(store.SingleTaker)
 	s.work.New = func() any { return new(job) }
 	return s, nil
