@@ -10,7 +10,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What the tests must have: they fail without it instead of skipping.
-export SLIDEGATE_REQUIRE = chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk,redis-py,node
+export SLIDEGATE_REQUIRE = cc,chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk,redis-py,node
 unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is not theirs
 
 # "work" is every package of every module in go.work. What builds on Envoy's packages takes minutes to look through, and to
