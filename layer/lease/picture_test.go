@@ -74,13 +74,13 @@ func tenInstances() []*instance {
 	}
 }
 
-// wire is the way of an instance to the store that all share.
-type wire struct {
+// network is the way of an instance to the store that all share.
+type network struct {
 	*memstore.Store
 	of *instance
 }
 
-func (w wire) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+func (w network) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	<-time.After(roundTrip / 2)
@@ -92,7 +92,7 @@ func (w wire) TakeSingle(ctx context.Context, limit *store.Limit, key string, co
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
-func (w wire) Apply(ctx context.Context, batch []store.Request) error {
+func (w network) Apply(ctx context.Context, batch []store.Request) error {
 	if i := w.of; i.killed && time.Since(i.start) >= i.ends {
 		for k := range batch {
 			batch[k].Err = errKilled
@@ -125,7 +125,7 @@ func (i *instance) note(what happening, units int64) {
 
 // run asks for as long as the instance lives.
 func (i *instance) run(t *testing.T, remote *memstore.Store, limit slidegate.Limit, r *rand.Rand) {
-	s := testkit.Must(lease.New(wire{remote, i}, lease.Options{MaxKeys: 8, Spent: func(s lease.Spend) { i.note(spent, s.Units) }}))(t)
+	s := testkit.Must(lease.New(network{remote, i}, lease.Options{MaxKeys: 8, Spent: func(s lease.Spend) { i.note(spent, s.Units) }}))(t)
 	limiter := testkit.Must(slidegate.New(s, limit))(t)
 	ends := i.ends
 	if ends == 0 {
