@@ -31,8 +31,12 @@ func TestStatsNeverGoBack(t *testing.T) {
 			t.Fatalf("%+v; want nearly a thousand keys that were spent from", before)
 		}
 		testkit.Pass(time.Second) // soon they are forgotten
+		looks := 500
+		if testkit.Race {
+			looks = 20 // they are slow there, and what is looked for is no data race
+		}
 		for s.Stats().Keys > 0 {
-			for range 500 {
+			for range looks {
 				if now := s.Stats(); now.Spent < before.Spent || now.Decisions < before.Decisions {
 					t.Fatalf("%d units in %d decisions were spent, before it was %d in %d", now.Spent, now.Decisions, before.Spent, before.Decisions)
 				}
@@ -42,36 +46,5 @@ func TestStatsNeverGoBack(t *testing.T) {
 		if now := s.Stats(); now.Spent != before.Spent {
 			t.Errorf("%d units were spent, want %d", now.Spent, before.Spent)
 		}
-	})
-}
-
-// TestStatsDoNotFallWithARefusal looks at the figures while a request has spent from one of its limits, and before it learns that
-// the other one refuses.
-func TestStatsDoNotFallWithARefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx := context.Background()
-		remote := testkit.Must(memstore.New(memstore.Options{}))(t)
-		var s *lease.Store
-		var between lease.Stats
-		undone := 0
-		s = testkit.Must(lease.New(remote, lease.Options{Spent: func(spend lease.Spend) {
-			if spend.Units > 0 {
-				between = s.Stats()
-			} else {
-				undone++
-			}
-		}}))(t)
-		limiter := testkit.Must(slidegate.New(s, slidegate.MustParseLimit("1000/1m segments=60 overlap=whole lease"),
-			slidegate.MustParseLimit("100/1h segments=60 overlap=whole lease")))(t)
-		for range 200 {
-			testkit.Must(limiter.Allow(ctx, "k"))(t)
-			if now := s.Stats(); now.Spent < between.Spent || now.Decisions < between.Decisions {
-				t.Fatalf("%+v, and before %+v", now, between)
-			}
-		}
-		if undone == 0 {
-			t.Error("no request put anything back")
-		}
-		testkit.Pass(2 * time.Second) // the keeper ends
 	})
 }
