@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -40,7 +41,7 @@ type address struct{ prefix, group, key string }
 type account struct {
 	state  rule.State
 	out    map[holder]int64       // units that can still be spent
-	coming map[*process]int64     // units on their way back
+	coming int64                  // units on their way back
 	excess map[*store.Limit]int64 // units that may still be spent though the rule refuses them; see judge
 	extra  []extra
 }
@@ -61,7 +62,7 @@ func (j *judge) account(limit *store.Limit, group, key string) *account {
 	at := address{limit.Prefix(), group, key}
 	a := j.accounts[at]
 	if a == nil {
-		a = &account{out: map[holder]int64{}, coming: map[*process]int64{}, excess: map[*store.Limit]int64{}}
+		a = &account{out: map[holder]int64{}, excess: map[*store.Limit]int64{}}
 		j.accounts[at] = a
 	}
 	return a
@@ -79,6 +80,9 @@ func (j *judge) spent(p *process, s lease.Spend) {
 	if s.Units < 0 {
 		j.takeBack(a, s.Limit, -s.Units, j.now())
 		j.tally(s.Limit).leased--
+		if excess, open := a.excess[s.Limit]; open {
+			a.excess[s.Limit] = min(excess-s.Units, a.outUnder(s.Limit))
+		}
 		return
 	}
 	j.tally(s.Limit).leased++
@@ -103,7 +107,7 @@ func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 			j.tally(limit).refused++
 		} else {
 			j.complain("%d units of %v (%s): the rule refuses them at %d: it has room for %d, and for %d that were out; %d more may come on top",
-				units, limit.Label(), how, now, v.Room, excess, a.onTop(now))
+				units, slidegate.Unbind(limit), how, now, v.Room, excess, a.onTop(now))
 		}
 	}
 	r.Charge(&a.state, &v, units)
@@ -137,6 +141,9 @@ func (j *judge) forced(a *account, limit *store.Limit, units int64) {
 		a.mayExceed(value)
 	}
 	r := j.written[limit]
+	if r.Algorithm == rule.TokenBucket { // a bucket is overdrawn only so far, and then forgets what is out
+		j.comesOnTop(a, limit, a.outUnder(limit))
+	}
 	v := r.Look(&a.state, j.now())
 	r.Charge(&a.state, &v, units)
 }
@@ -165,7 +172,7 @@ func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at
 	case r.Algorithm == rule.TokenBucket && at == rule.Oldest: // what is taken back is rounded
 		j.comesOnTop(a, limit, more+1)
 	case more > 0 && j.clean:
-		j.complain("%v: the store took back %d units, of which only %d had been spent", limit.Label(), taken, mine)
+		j.complain("%v: the store took back %d units, of which only %d had been spent", slidegate.Unbind(limit), taken, mine)
 	case more > 0:
 		j.comesOnTop(a, limit, more)
 	}
@@ -181,10 +188,7 @@ func (j *judge) reset(p *process, a *account, limit *store.Limit) {
 			others += n
 		}
 	}
-	for _, n := range a.coming {
-		others += n
-	}
-	j.comesOnTop(a, limit, others)
+	j.comesOnTop(a, limit, others+a.coming)
 	a.state.Clear()
 }
 
@@ -219,24 +223,27 @@ func (j *judge) died(p *process) {
 	}
 }
 
-// returning hears that a process gives back units of its blocks.
-func (j *judge) returning(p *process, r *store.Request) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// returning hears that a process gives back units of its blocks, which get lost if they do not arrive.
+func (j *judge) returning(p *process, r *store.Request, arrives bool) {
+	if p.dead.Load() {
+		return
+	}
 	for _, c := range r.Charges {
 		a := j.account(c.Limit, r.Group, c.Key)
 		a.out[holder{p, c.Limit}] -= c.Cost
-		a.coming[p] += c.Cost
+		if arrives {
+			a.coming += c.Cost
+		}
 	}
 }
 
-// decided hears what the store decided of a request that the layer made for itself. Nobody will hear of it if it is lost.
+// decidedForLayer hears what the store decided of a request that the layer made for itself. Nobody will hear of it if it is lost.
 func (j *judge) decidedForLayer(p *process, r *store.Request, lost bool) {
 	for i, c := range r.Charges {
 		a := j.account(c.Limit, r.Group, c.Key)
 		switch {
 		case r.Op == rule.GiveBack:
-			a.coming[p] -= c.Cost
+			a.coming -= c.Cost
 		case r.Answers[i].Granted > 0:
 			j.charged(a, c.Limit)
 			if !lost && !p.dead.Load() {

@@ -118,13 +118,9 @@ func (l wire) TakeSingle(ctx context.Context, limit *store.Limit, key string, co
 func (l wire) Apply(ctx context.Context, batch []store.Request) error {
 	w := l.p.w
 	byCaller := ctx.Value(asCaller{}) != nil
-	for i := range batch {
-		if !byCaller && batch[i].Op == rule.GiveBack {
-			w.returning(l.p, &batch[i])
-		}
-	}
 	there, back := w.trip(), w.trip()
 	never, lost := w.chance(w.faults.never), w.chance(w.faults.lost)
+	l.send(batch, byCaller, !never)
 	deadline, limited := ctx.Deadline()
 	switch {
 	case ctx.Err() != nil:
@@ -155,6 +151,18 @@ func (l wire) Apply(ctx context.Context, batch []store.Request) error {
 		return fail(batch, errLost)
 	}
 	return nil
+}
+
+// send tells the judge what leaves the process.
+func (l wire) send(batch []store.Request, byCaller, arrives bool) {
+	w := l.p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range batch {
+		if !byCaller && batch[i].Op == rule.GiveBack {
+			w.returning(l.p, &batch[i], arrives)
+		}
+	}
 }
 
 // decide is the store at work.
