@@ -106,12 +106,15 @@ func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 			a.excess[limit] -= units
 			j.tally(limit).refused++
 		} else {
-			j.complain("%d units of %v (%s): the rule refuses them at %d: it has room for %d, and for %d that were out; %d more may come on top",
+			j.complain("%d units of %v (%s): "+theRuleRefuses+" at %d: it has room for %d, and for %d that were out; %d more may come on top",
 				units, slidegate.Unbind(limit), how, now, v.Room, excess, a.onTop(now))
 		}
 	}
 	r.Charge(&a.state, &v, units)
 }
+
+// theRuleRefuses is what is said of a spend that must not be.
+const theRuleRefuses = "the rule refuses them"
 
 func (j *judge) complain(format string, args ...any) {
 	j.wrong = append(j.wrong, fmt.Sprintf(format, args...))
