@@ -51,11 +51,6 @@ var mutants = []mutant{
 		"r.Burst -= 0 * reserve",
 	},
 	{
-		"units of a bucket that are moved to a later block", "holding.go",
-		"return r.Algorithm != rule.TokenBucket && partEnd(r, a.at) == partEnd(r, b.at)",
-		"return partEnd(r, a.at) == partEnd(r, b.at)",
-	},
-	{
 		"a block that is given back twice", "trips.go",
 		"	s.enqueue(trip{e: e, turn: e.turn, limit: b.limit, back: true, units: left, at: b.at})\n",
 		"	for range 2 {\n		s.enqueue(trip{e: e, turn: e.turn, limit: b.limit, back: true, units: left, at: b.at})\n	}\n",
@@ -64,11 +59,6 @@ var mutants = []mutant{
 		"giving back again after an error", "trips.go",
 		"		if err != nil {\n			s.counts.wasted.Add(t.units)\n",
 		"		if err != nil && heard > sent {\n			s.enqueue(*t)\n",
-	},
-	{
-		"a block that is spent although it was given back", "block.go",
-		"		if word&closed != 0 || left < 0 {\n",
-		"		if left < 0 {\n",
 	},
 	{
 		"a block that is spent under another quota", "holding.go",

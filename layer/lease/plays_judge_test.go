@@ -41,7 +41,8 @@ type address struct{ prefix, group, key string }
 type account struct {
 	state  rule.State
 	out    map[holder]int64       // units that can still be spent
-	coming int64                  // units on their way back
+	coming map[*process]int64     // units on their way back
+	late   int64                  // and those that their process no longer waits for
 	excess map[*store.Limit]int64 // units that may still be spent though the rule refuses them; see judge
 	extra  []extra
 }
@@ -62,7 +63,7 @@ func (j *judge) account(limit *store.Limit, group, key string) *account {
 	at := address{limit.Prefix(), group, key}
 	a := j.accounts[at]
 	if a == nil {
-		a = &account{out: map[holder]int64{}, excess: map[*store.Limit]int64{}}
+		a = &account{out: map[holder]int64{}, coming: map[*process]int64{}, excess: map[*store.Limit]int64{}}
 		j.accounts[at] = a
 	}
 	return a
@@ -181,9 +182,10 @@ func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at
 	}
 }
 
-// reset hears that a process reset an address, whose own blocks are dropped.
+// reset hears that a process reset an address. Its own blocks are dropped, and nothing of it is under way that it still waits
+// for.
 func (j *judge) reset(p *process, a *account, limit *store.Limit) {
-	var others int64
+	others := a.late
 	for h, n := range a.out {
 		if h.process == p {
 			delete(a.out, h)
@@ -191,7 +193,12 @@ func (j *judge) reset(p *process, a *account, limit *store.Limit) {
 			others += n
 		}
 	}
-	j.comesOnTop(a, limit, others+a.coming)
+	for other, n := range a.coming {
+		if other != p {
+			others += n
+		}
+	}
+	j.comesOnTop(a, limit, others)
 	a.state.Clear()
 }
 
@@ -226,30 +233,39 @@ func (j *judge) died(p *process) {
 	}
 }
 
-// returning hears that a process gives back units of its blocks, which get lost if they do not arrive.
-func (j *judge) returning(p *process, r *store.Request, arrives bool) {
+// returning hears that a process gives back units of its blocks.
+func (j *judge) returning(p *process, r *store.Request, f fate) {
 	if p.dead.Load() {
 		return
 	}
 	for _, c := range r.Charges {
 		a := j.account(c.Limit, r.Group, c.Key)
 		a.out[holder{p, c.Limit}] -= c.Cost
-		if arrives {
-			a.coming += c.Cost
-		}
+		a.onItsWay(p, c.Cost, f)
 	}
 }
 
-// decidedForLayer hears what the store decided of a request that the layer made for itself. Nobody will hear of it if it is lost.
-func (j *judge) decidedForLayer(p *process, r *store.Request, lost bool) {
+// onItsWay counts units that are to arrive at the store, or that have arrived there.
+func (a *account) onItsWay(p *process, units int64, f fate) {
+	switch {
+	case f.never: // whoever gave it back hears of an error, and it stays charged
+	case f.late:
+		a.late += units
+	default:
+		a.coming[p] += units
+	}
+}
+
+// decidedForLayer hears what the store decided of a request that the layer made for itself.
+func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
 	for i, c := range r.Charges {
 		a := j.account(c.Limit, r.Group, c.Key)
 		switch {
 		case r.Op == rule.GiveBack:
-			a.coming -= c.Cost
+			a.onItsWay(p, -c.Cost, f)
 		case r.Answers[i].Granted > 0:
 			j.charged(a, c.Limit)
-			if !lost && !p.dead.Load() {
+			if !f.unheard() && !p.dead.Load() {
 				a.out[holder{p, c.Limit}] += r.Answers[i].Granted
 			}
 		}
@@ -257,7 +273,7 @@ func (j *judge) decidedForLayer(p *process, r *store.Request, lost bool) {
 }
 
 // decided hears what the store decided of a caller's request.
-func (j *judge) decided(p *process, r *store.Request, lost bool) {
+func (j *judge) decided(p *process, r *store.Request, f fate) {
 	_, admitted := rule.Deciding(r.Answers)
 	for i, c := range r.Charges {
 		a, answer := j.account(c.Limit, r.Group, c.Key), &r.Answers[i]
@@ -268,7 +284,7 @@ func (j *judge) decided(p *process, r *store.Request, lost bool) {
 			}
 			j.charged(a, c.Limit)
 			// Where the window begins with the first charge, that is also one which nobody heard of.
-			if !lost || c.Limit.Rule().Anchor == rule.First {
+			if !f.unheard() || c.Limit.Rule().Anchor == rule.First {
 				j.tally(c.Limit).straight++
 				j.spend(a, c.Limit, answer.Granted, "admitted by the store")
 			}
