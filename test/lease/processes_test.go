@@ -117,8 +117,10 @@ func TestNeverOver(t *testing.T) {
 // verify fails a test in which more was admitted than the quota in some window, or in which that could not have been seen.
 func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit) {
 	t.Helper()
-	if err := checkBlocks(all, limit); err != nil {
-		t.Errorf("seed %d: %v", seed, err)
+	for _, err := range []error{checkBlocks(all, limit), timeline{}.checkEnds(all, limit)} {
+		if err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
 	}
 	found := timeline{}.admissions(all, limit.Name)
 	window, parted := most(found, limit.Window), inParts(found, limit)
