@@ -254,13 +254,14 @@ func mostOver(limit *rule.Limit, all []admission) (over int64) {
 	return over
 }
 
-// promises returns how many units a limit admits from one moment to another, both included, and whether it says anything about a
-// stretch of that length: any window, each fixed window, or the time in which a bucket refills.
+// promises returns how many units a limit admits from one moment to another, both included, and whether it says anything about that
+// stretch: what lies within a window, or within a fixed window. (A bucket is overdrawn by no more than a window's refill, so that in a
+// longer time it may forget some of what was charged beyond its burst.)
 func promises(limit *rule.Limit, from, to rule.Micros) (units int64, ok bool) {
 	switch limit.Algorithm {
 	case rule.TokenBucket:
 		refills := limit.Quota * int64(to-from)
-		return limit.Burst + (refills+int64(limit.Window)-1)/int64(limit.Window), to-from < limit.Memory()
+		return limit.Burst + (refills+int64(limit.Window)-1)/int64(limit.Window), to-from < limit.Window
 	case rule.FixedWindow:
 		return limit.Quota, to/limit.Window == from/limit.Window
 	default:
