@@ -238,6 +238,7 @@ func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
 				charges++
 				if executed {
 					_ = h.inner.Store.Apply(ctx, batch)
+					return errDown // and does not say what failed
 				}
 				return setErr(batch, errDown)
 			})
