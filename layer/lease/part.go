@@ -5,9 +5,6 @@ import "github.com/slidegate/slidegate/rule"
 // mostLife is how long a block lives at most: that bounds what a clock of the store that was set can do.
 const mostLife = rule.Micros(1_000_000)
 
-// leasable reports whether units of a limit may be spent later than they were charged.
-func leasable(r *rule.Limit) bool { return r.Lease }
-
 // partEnd returns where the part ends that a moment lies in.
 func partEnd(r *rule.Limit, at rule.Micros) rule.Micros {
 	_, end := r.Part(at)

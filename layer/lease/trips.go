@@ -219,7 +219,7 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 	switch {
 	case t.turn != e.turn: // it may have been charged before a reset or after it
 		s.counts.wasted.Add(a.Granted)
-	case stepped || heard >= b.end || !same(t.limit, e.limit) || e.gone:
+	case stepped || heard >= b.end || !same(t.limit, e.limit) || e.gone || s.closed.Load():
 		s.giveBack(e, b, b.size)
 	case e.spendable(heard) == 0:
 		s.replace(e, b, heard)
