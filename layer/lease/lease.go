@@ -90,8 +90,9 @@ type Store struct {
 	heat  heat
 	trips trips
 	keeper
-	work   sync.Pool // of *job
-	counts counts
+	work    sync.Pool // of *job
+	waiters sync.Pool // of *waiter
+	counts  counts
 }
 
 // New returns a store that takes units of inner in blocks.
@@ -106,6 +107,7 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	s := &Store{inner: inner, opts: opts, clock: newClock(opts.Now), seed: maphash.MakeSeed(), table: newTable(opts.MaxKeys), heat: newHeat()}
 	s.one, _ = inner.(store.SingleTaker)
 	s.work.New = func() any { return new(job) }
+	s.waiters.New = func() any { return &waiter{got: make(chan *block, 1)} }
 	return s, nil
 }
 
