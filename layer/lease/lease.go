@@ -92,8 +92,9 @@ type Store struct {
 	heat  heat
 	trips trips
 	keeper
-	work   sync.Pool // of *job
-	counts counts
+	work    sync.Pool // of *job
+	waiters sync.Pool // of *waiter
+	counts  counts
 }
 
 // New returns a store that takes units of inner in blocks.
@@ -109,6 +110,7 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	s.clock.setUp(opts.Now)
 	s.one, _ = inner.(store.SingleTaker)
 	s.work.New = func() any { return new(job) }
+	s.waiters.New = func() any { return &waiter{got: make(chan *block, 1)} }
 	return s, nil
 }
 
