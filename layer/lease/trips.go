@@ -202,9 +202,9 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 // noteReturn notes what became of units that were given back.
 func (s *Store) noteReturn(t *trip, err error, a *rule.Answer) {
 	switch {
-	case err != nil: // nobody knows; to send it again might give back twice
+	case t.at < 0: // a fallback had granted it: it was never a block
+	case err != nil || a.Flags.Fallback(): // nobody knows; to send it again might give back twice
 		s.counts.wasted.Add(t.units)
-	case a.Flags.Fallback(): // it was never a block
 	default:
 		s.counts.returned.Add(a.Granted)
 		s.counts.wasted.Add(t.units - a.Granted)
