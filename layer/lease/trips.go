@@ -203,7 +203,9 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 func (s *Store) noteReturn(t *trip, err error, a *rule.Answer) {
 	switch {
 	case t.at < 0: // a fallback had granted it: it was never a block
-	case err != nil || a.Flags.Fallback(): // nobody knows; to send it again might give back twice
+	case err != nil: // nobody knows; to send it again might give back twice
+		s.counts.wasted.Add(t.units)
+	case a.Flags.Fallback(): // nor here
 		s.counts.wasted.Add(t.units)
 	default:
 		s.counts.returned.Add(a.Granted)
