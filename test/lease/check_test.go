@@ -74,12 +74,15 @@ type admission struct {
 // clock to check it, and a spend from a block that was charged since the last step was not before that charge.
 func (tl timeline) admissions(all []record, limit string) (found []admission) {
 	for _, r := range all {
-		if r.Limit != limit || r.What != spent && r.What != straight {
+		if r.Limit != limit || r.What != spent && r.What != straight && r.What != canceled {
 			continue
 		}
 		e := tl.epochOf(r)
 		a := admission{tl.stretch(e), int64(r.At) * 1_000, r.Units}
-		if r.What == spent {
+		switch r.What {
+		case canceled: // it does not count, in the part that it was charged in
+			a.units = -a.units
+		case spent:
 			seen := r.Now + tl.ahead(e)
 			if tl.epoch(r.Sent) == e {
 				seen = max(seen, a.time)

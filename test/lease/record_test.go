@@ -20,8 +20,9 @@ type happening string
 const (
 	spent    happening = "spent"    // admitted from a block
 	straight happening = "straight" // admitted by the store
+	canceled happening = "canceled" // a caller is about to give back what was admitted
 	granted  happening = "granted"  // a block was charged
-	back     happening = "back"     // is about to be given back
+	back     happening = "back"     // the layer is about to give back what was granted
 	returned happening = "returned" // the store has answered to that
 )
 
@@ -90,7 +91,11 @@ func (w watched) Apply(ctx context.Context, batch []store.Request) error {
 	for i := range batch {
 		if batch[i].Op == rule.GiveBack {
 			for k, c := range batch[i].Charges {
-				w.note(back, &batch[i], k, c.Cost, c.At, sent)
+				what := back
+				if batch[i].ID != 0 { // the layer's own have none
+					what = canceled
+				}
+				w.note(what, &batch[i], k, c.Cost, c.At, sent)
 			}
 		}
 	}
@@ -106,7 +111,7 @@ func (w watched) Apply(ctx context.Context, batch []store.Request) error {
 				w.note(granted, r, k, a.Granted, a.At, sent)
 			case r.Op == rule.Take && a.Granted > 0: // a charge of a refused request may be allowed by itself
 				w.note(straight, r, k, a.Granted, a.At, sent)
-			case r.Op == rule.GiveBack:
+			case r.Op == rule.GiveBack && r.ID == 0:
 				w.note(returned, r, k, r.Charges[k].Cost, r.Charges[k].At, sent)
 			}
 		}
