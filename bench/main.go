@@ -100,6 +100,8 @@ func (r *run) scenariosInTurn() error {
 		{[]string{"resp"}, r.respTables},
 		{[]string{"pg"}, r.pgTables},
 		{[]string{"pg-ways"}, r.pgWaysTables},
+		{[]string{"lease"}, r.leaseTables},
+		{[]string{"lease-waste"}, r.leaseWasteTables},
 		{[]string{"envoy"}, r.envoyTables},
 		{[]string{"service"}, r.serviceTables},
 	}

@@ -49,7 +49,7 @@ func need(t *testing.T, program string) {
 }
 
 // programOf is what a scenario cannot be run without.
-var programOf = map[string]string{"wire": "wrk", "redis": "redis-server", "redis-ways": "redis-server", "resp": "redis-server", "envoy": "redis-server", "service": "wrk"}
+var programOf = map[string]string{"wire": "wrk", "redis": "redis-server", "redis-ways": "redis-server", "lease": "redis-server", "lease-waste": "redis-server", "resp": "redis-server", "envoy": "redis-server", "service": "wrk"}
 
 // ownRow is a row of Slidegate, or of the floods, which no other library takes part in.
 var ownRow = regexp.MustCompile(`(?m)^(\| )?(slidegate[ ,]|3/1d )`)
@@ -65,7 +65,7 @@ func TestScenarios(t *testing.T) {
 				if program := programOf[scenario]; program != "" {
 					need(t, program)
 				}
-				if scenario == "pg" || scenario == "pg-ways" {
+				if scenario == "pg" || scenario == "pg-ways" || scenario == "lease" {
 					needPG(t)
 				}
 				var out, progress bytes.Buffer

@@ -14,6 +14,7 @@ import (
 type holding struct {
 	hash               uint64
 	prefix, group, key string
+	place              int // in the table's list; guarded by the table's lock
 
 	now    atomic.Pointer[block]   // the one to spend from
 	denied atomic.Pointer[refusal] // what the store refused, if that still holds
@@ -24,7 +25,8 @@ type holding struct {
 	after    *block
 	trips    int           // calls for this address that are waiting or under way
 	asking   bool          // one of them is for a block
-	landed   chan struct{} // closed when one of them is done; nil if nobody waits
+	landed   chan struct{} // closed when all of them are done; nil if nobody waits for that
+	waiting  []*waiter     // for the block, in their order
 	turn     uint64        // calls that were asked for in an earlier turn are not made
 	begun    bool          // its pace is known
 	resets   int           // resets under way: no block is asked for

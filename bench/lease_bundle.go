@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// The limits of the users and of all together. Half as much again is asked for as the global one admits, and the busiest users ask
+// for several times as much as they may.
+var (
+	bundleUser   = slidegate.Limit{Name: "user", Quota: 1000, Window: 2 * time.Second, Segments: 20, Overlap: slidegate.OverlapWhole, Lease: true}
+	bundleGlobal = slidegate.Limit{Name: "global", Quota: 20_000, Window: 2 * time.Second, Segments: 20, Overlap: slidegate.OverlapWhole, Lease: true}
+)
+
+// bundleShareTable measures how much is admitted of requests that face a user's limit and a global one.
+func (r *run) bundleShareTable(ctx context.Context, server *leaseServer) (*table, error) {
+	t := &table{
+		title:   fmt.Sprintf("Leases over %s: a user's limit and a global one, %s users by zipf, what is admitted", server.name, count(leaseUsers)),
+		columns: []string{"limiter", "processes", "asked", "exact", "leased", "share", "from blocks", "calls/s", "goal"},
+	}
+	const least = 0.97
+	for _, processes := range []int{1, leaseProcesses} {
+		r.say("lease: what is admitted, %d processes", processes)
+		s, calls, err := r.bundleShare(ctx, server, processes)
+		if err != nil {
+			return nil, err
+		}
+		t.add(rowLease, fmt.Sprint(processes), fmt.Sprint(s.asked), fmt.Sprint(s.exact), fmt.Sprint(s.leased), percent(s.share()),
+			percent(float64(s.fromBlocks)/float64(max(s.leased, 1))), fmt.Sprintf("%.0f", calls), goal(percent(least), s.share() >= least))
+	}
+	t.note("%s for each user, %s for all, and %g times the latter is asked for, for %v. The share is of what one exact store in memory "+
+		"admitted, which was asked the same at the same time. Calls are a process's, to the server.", bundleUser, bundleGlobal, overload, r.bundleTime())
+	return t, nil
+}
+
+// bundleShare asks so many processes, and one exact store.
+func (r *run) bundleShare(ctx context.Context, server *leaseServer, processes int) (s trafficSample, calls float64, err error) {
+	if err = server.fresh(ctx); err != nil {
+		return s, 0, err
+	}
+	stacks, err := server.stacks(processes)
+	if err != nil {
+		return s, 0, err
+	}
+	exact, err := exactStore()
+	if err != nil {
+		return s, 0, err
+	}
+	each := overload * float64(bundleGlobal.Quota) / bundleGlobal.Window.Seconds() / float64(processes*callersEach)
+	f := &traffic{
+		keys:     newKeys(0, leaseUsers).zipf(1<<18, 1),
+		arrivals: func(random *rand.Rand, start time.Time) arrivals { return evenly(random, start, each) },
+	}
+	if f.exact, err = askBundle(exact); err != nil {
+		return s, 0, err
+	}
+	for _, stack := range stacks {
+		ask, err := askBundle(stack.top)
+		if err != nil {
+			return s, 0, err
+		}
+		f.leased = append(f.leased, ask)
+	}
+	s, err = f.run(ctx, r.bundleTime())
+	for _, stack := range stacks {
+		calls += float64(stack.calls.n.Load()) / float64(processes) / r.bundleTime().Seconds()
+	}
+	return s, calls, errors.Join(err, closeStacks(ctx, stacks))
+}
+
+// askBundle asks for a user's limit and for the global one.
+func askBundle(st store.Store) (asker, error) {
+	l, err := slidegate.NewPerCall(st, "")
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, key string) (slidegate.Decision, error) {
+		return l.For(slidegate.Claim{Limit: bundleUser, Key: key}, slidegate.Claim{Limit: bundleGlobal}).Allow(ctx)
+	}, nil
+}
+
+// bundleTime is how long the traffic goes on.
+func (r *run) bundleTime() time.Duration {
+	if r.quick {
+		return 300 * time.Millisecond
+	}
+	return 12 * time.Second
+}
+
+// leaseAllocsTable measures what a decision from blocks allocates, by one caller.
+func (r *run) leaseAllocsTable(ctx context.Context, server *leaseServer) (*table, error) {
+	t := &table{
+		title:   fmt.Sprintf("Leases over %s: allocations of a decision from blocks, callers: 1", server.name),
+		columns: []string{"limiter", "asked by", "ns", "allocs", "from blocks", "goal"}, names: 2,
+	}
+	if err := server.fresh(ctx); err != nil {
+		return nil, err
+	}
+	stack, err := server.stack(true)
+	if err != nil {
+		return nil, err
+	}
+	l, err := slidegate.New(stack.top, leasableLimit("user", true))
+	if err != nil {
+		return nil, err
+	}
+	global, err := slidegate.Bind("", leasableLimit("global", true))
+	if err != nil {
+		return nil, err
+	}
+	charges := []store.Charge{{Limit: l.Bound()[0], Key: "key", Cost: 1}, {Limit: global, Cost: 1}}
+	batch := []store.Request{{Op: rule.Take, Charges: charges, Answers: make([]rule.Answer, 2)}}
+	for _, c := range []struct {
+		by  string
+		ask func() (leased bool, err error)
+	}{
+		{"Limiter.Allow, one limit", func() (bool, error) {
+			d, err := l.Allow(ctx, "key")
+			return d.Allowed && d.Flags.Leased(), err
+		}},
+		{"Store.Apply, two limits", func() (bool, error) {
+			err := stack.top.Apply(ctx, batch)
+			a := batch[0].Answers
+			return a[0].Allowed && a[0].Flags.Leased() && a[1].Allowed && a[1].Flags.Leased(), err
+		}},
+	} {
+		ns, allocs, share, err := r.timeAlone(c.ask)
+		if err != nil {
+			return nil, err
+		}
+		t.add(rowLease, c.by, nanos(ns), allocations(allocs), percent(share), goal("0", allocs < 0.005))
+	}
+	t.note("Processor time of this program, and all that it allocates, divided by the decisions: calls for blocks are in it. Limiter.For " +
+		"allocates what it hands out, over every store.")
+	return t, stack.close(ctx)
+}
+
+// timeAlone asks from one goroutine on one processor, first without a watch.
+func (r *run) timeAlone(ask func() (bool, error)) (ns, allocs, share float64, err error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var asked, leased int64
+	loop := func(length time.Duration) error {
+		asked, leased = 0, 0
+		for start := time.Now(); time.Since(start) < length; {
+			for range 100 {
+				ok, err := ask()
+				if err != nil {
+					return err
+				}
+				if ok {
+					leased++
+				}
+			}
+			asked += 100
+		}
+		return nil
+	}
+	if err = loop(r.leaseWarmUp()); err != nil {
+		return 0, 0, 0, err
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	watch := startWatch(1)
+	err = loop(r.leaseTime())
+	elapsed := watch.elapsed()
+	runtime.ReadMemStats(&after)
+	n := float64(max(asked, 1))
+	return float64(elapsed) / n, float64(after.Mallocs-before.Mallocs) / n, float64(leased) / n, err
+}
