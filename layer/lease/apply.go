@@ -91,6 +91,9 @@ func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 			e.mu.Lock()
 			e.resets--
 			e.denied.Store(nil)
+			if !e.begun { // it is only there for the reset
+				e.idle = goneRounds
+			}
 			e.mu.Unlock()
 		}
 	}()
@@ -100,7 +103,7 @@ func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 		}
 		for k := range batch[i].Charges {
 			c := &batch[i].Charges[k]
-			e := s.lookUp(batch[i].Group, c)
+			e := s.holdForReset(batch[i].Group, c)
 			if e == nil {
 				continue
 			}
@@ -127,6 +130,19 @@ func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 		s.hear(&batch[i], 0)
 	}
 	return err
+}
+
+// holdForReset returns the holding of a charge that is to be reset. It makes one if there is none, so that nobody else takes a
+// block meanwhile: that might be charged before the reset and spent after it. It is nil where there will be no blocks.
+func (s *Store) holdForReset(group string, c *store.Charge) *holding {
+	if e := s.lookUp(group, c); e != nil || !c.Limit.Rule().Lease || s.closed.Load() {
+		return e
+	}
+	e, first := s.table.add(s.hash(c.Limit, group, c.Key), c.Limit, group, c.Key, s.opts.MaxKeys)
+	if first {
+		go s.keep()
+	}
+	return e
 }
 
 // underWay returns what is closed when a trip of the holding is over, or nil if there is none.
