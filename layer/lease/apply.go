@@ -57,6 +57,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		for k, i := range j.places {
 			batch[i].Err = j.requests[k].Err
 			s.hear(&batch[i], sent)
+			s.takeAtHand(j, &batch[i])
 		}
 	}
 	for i := range batch {
@@ -191,17 +192,22 @@ func (s *Store) hear(r *store.Request, sent int64) {
 	}
 }
 
-// addTo adds what is at hand to the answer to a peek.
-func (e *holding) addTo(a *rule.Answer, c *store.Charge, now int64) {
+// atHand returns how many units can be spent at once under a limit.
+func (e *holding) atHand(limit *store.Limit, now int64) (units int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var left int64
 	for _, b := range [...]*block{e.now.Load(), e.after} {
-		if b != nil && now < b.end && same(b.limit, c.Limit) {
-			units, _ := b.left()
-			left += units
+		if b != nil && now < b.end && same(b.limit, limit) {
+			left, _ := b.left()
+			units += left
 		}
 	}
+	return units
+}
+
+// addTo adds what is at hand to the answer to a peek.
+func (e *holding) addTo(a *rule.Answer, c *store.Charge, now int64) {
+	left := e.atHand(c.Limit, now)
 	if left == 0 {
 		return
 	}
