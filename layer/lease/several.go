@@ -41,16 +41,16 @@ func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (ans
 		if s.refuseAll(j, r) {
 			return true
 		}
-		landed := s.await(j.spends[short].e, r.Charges[short].Limit, r.Charges[short].Cost)
-		if landed == nil {
-			return false
+		p, c := &j.spends[short], &r.Charges[short]
+		var ok bool
+		if p.b, p.now, ok = s.await(ctx, p.e, c.Limit, c.Cost); !ok {
+			return false // if ctx has ended, the store says so
 		}
-		select {
-		case <-landed:
-		case <-ctx.Done():
-			return false // the store says so
+		if p.b != nil {
+			p.left, _ = p.b.left()
 		}
 	}
+	s.undoAll(j, r)
 	return false
 }
 
@@ -75,15 +75,17 @@ func (s *Store) findAll(j *job, r *store.Request) bool {
 	return all
 }
 
-// spendAll spends what all charges cost, or nothing, and then returns which one has too little.
+// spendAll spends what all charges cost, or nothing, and then returns which one has too little. What was spent while it was
+// waited for is there already.
 func (s *Store) spendAll(j *job, r *store.Request) (short int) {
 	for k := range r.Charges {
 		c, p := &r.Charges[k], &j.spends[k]
+		if p.b != nil {
+			continue
+		}
 		var ok bool
 		if p.b, p.left, p.now, ok = s.spend(p.e, c.Limit, p.cost); !ok {
-			for i := range k {
-				s.undo(&j.spends[i], &r.Charges[i])
-			}
+			s.undoAll(j, r)
 			return k
 		}
 	}
@@ -133,19 +135,34 @@ func (j *job) grant(units int64) {
 	}
 }
 
-// undo puts back what was spent. If the block was closed meanwhile, it goes back to the store.
+// undoAll puts back what was spent for a request that is not admitted.
+func (s *Store) undoAll(j *job, r *store.Request) {
+	for k := range j.spends {
+		if p := &j.spends[k]; p.b != nil {
+			s.undo(p, &r.Charges[k])
+			p.b = nil
+		}
+	}
+}
+
+// undo puts back what was spent.
 func (s *Store) undo(p *spending, c *store.Charge) {
 	if s.opts.Spent != nil {
 		s.opts.Spent(Spend{c.Limit, p.e.group, p.e.key, -p.cost, p.b.at, time.Duration(p.b.end), time.Duration(p.now)})
 	}
-	if p.b.unspend(p.cost) {
+	s.putBack(p.e, p.b, p.cost)
+}
+
+// putBack puts units back that were spent of a block. If it was closed meanwhile, they go back to the store.
+func (s *Store) putBack(e *holding, b *block, units int64) {
+	if b.unspend(units) {
 		return
 	}
-	p.e.mu.Lock()
-	defer p.e.mu.Unlock()
-	p.e.closed.units -= p.cost
-	p.e.closed.spends--
-	s.giveBack(p.e, p.b, p.cost)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed.units -= units
+	e.closed.spends--
+	s.giveBack(e, b, units)
 }
 
 // refuseAll answers a request of which the store has just refused one charge. The others are told what is at hand.
