@@ -61,7 +61,7 @@ func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	}
 	d := &v.Decision
 	err := p.plain.limiter.AllowInto(ctx, part.Key, cost, d)
-	if err != nil || d.Flags != 0 || cost == 0 {
+	if err != nil || d.Flags&^rule.Leased != 0 || cost == 0 {
 		p.decided(ctx, rule.Take, p.plain, part, v, err)
 		return
 	}

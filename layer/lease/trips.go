@@ -183,10 +183,11 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 	defer e.mu.Unlock()
 	defer e.over(t.back)
 	if t.back {
-		// An error means that nobody knows; to send it again might give back twice.
-		if err != nil {
+		switch {
+		case err != nil: // nobody knows; to send it again might give back twice
 			s.counts.wasted.Add(t.units)
-		} else {
+		case a.Flags.Fallback(): // it was never a block
+		default:
 			s.counts.returned.Add(a.Granted)
 			s.counts.wasted.Add(t.units - a.Granted)
 		}
