@@ -4,13 +4,13 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service bench-algorithms flood history soak ports postgres-versions bench-replay replay-big screenshots fuzz guarantees model cover
+.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service bench-algorithms flood history soak ports postgres-versions bench-replay replay-big screenshots fuzz guarantees lease-picture model cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What the tests must have: they fail without it instead of skipping.
-export SLIDEGATE_REQUIRE = chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk,redis-py,node
+export SLIDEGATE_REQUIRE = cc,chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk,redis-py,node
 unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is not theirs
 
 # "work" is every package of every module in go.work. What builds on Envoy's packages takes minutes to look through, and to
@@ -18,14 +18,12 @@ unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is
 # shares memory between goroutines in earnest; make race has all.
 ALL = $$($(GO) list work | grep -v /slidegate/bench)
 HEAVY := /(cmd/slidegate|server|server/envoy|e2e/[a-z]*)$$
-SHARES := /slidegate$$|/slidegate/(memstore|policy|httplimit|grpclimit|pgstore)$$|/slidegate/(layer/(coalesce|failure)|redisstore)(/|$$)
+SHARES := /slidegate$$|/slidegate/(memstore|policy|httplimit)$$|/slidegate/(layer/(coalesce|failure|lease)|redisstore)(/|$$)
 TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint has vetted, and nobody debugs these programs: linking takes a quarter less
 
 test: deps ## all tests, with the race detector where memory is shared; INSTALL=no installs nothing
-	$(TEST) -race $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
-	$(TEST) $$($(GO) list work | grep -v /slidegate/bench | grep -vE '$(SHARES)') $$($(GO) list work | grep -E '$(HEAVY)')
-	$(TEST) ./memstore # once more: the race detector leaves it too little time
-	$(TEST) -run Alloc . ./policy ./httplimit ./grpclimit ./layer/coalesce ./layer/failure # it changes what is allocated
+	$(TEST) -race -short $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
+	$(TEST) $(ALL) # all of it: with the race detector much is shortened or left out
 	$(TEST) ./bench
 	cd tools && GOWORK=off $(GO) test ./...
 	$(MAKE) modules
@@ -125,6 +123,9 @@ model: ## a million random decisions of the rule against the slow model; about t
 
 guarantees: ## search for the worst cases again and write the table in docs/guarantees.md
 	$(GO) test ./internal/worstcase -update
+
+lease-picture: ## let ten instances share a quota again and draw docs/leases.svg
+	$(GO) test ./layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg
 
 cover: ## test coverage by package
 	$(GO) test -cover work

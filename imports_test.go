@@ -64,7 +64,7 @@ var floors = map[string]int{
 // standardOnly are the packages that must not make anybody download anything.
 var standardOnly = []string{
 	".", "rule", "store", "memstore", "storetest", "clientip", "policy", "httplimit", "layer/coalesce", "layer/denycache",
-	"layer/failure", "internal/leakcheck", "internal/testkit",
+	"layer/failure", "layer/lease", "internal/leakcheck", "internal/testkit",
 }
 
 func floorOf(t *testing.T, pkg string) int {

@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, burst, ttl, calendar, zone)"
+	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)"
 	fileList  = "(there are store, store_timeout, failure, trusted_proxies, address_groups, default_policy, policies)"
-	partList  = "(there are match, key, cost, limits, overrides, allow, deny, shadow, failure, candidate)"
+	partList  = "(there are match, key, cost, limits, overrides, allow, deny, shadow, failure, candidate, lease)"
+	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
 	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
 )
 
@@ -81,6 +82,23 @@ var badFiles = []struct{ name, text, want string }{
 6:11: cost: "byte" is not a cost; did you mean "bytes"? (there are whole numbers in plain digits, bytes and field:PATH)
 9:11: cost: "1.5" is not a cost (there are whole numbers in plain digits, bytes and field:PATH)`},
 
+	{"lease of limits", "policies:\n  a:\n    limits:\n      - 100/1m lease\n      - {quota: 500, window: 1m, count_denied: true, lease: true}\n      - 500/1m anchor=first lease\n" +
+		"      - 5 in-flight ttl=30s lease\n      - 10/1s token-bucket burst=2 lease\n      - {quota: 5, window: 1m, overlap: whole, lease: 1}\n    overrides: [{key: k, limits: [60/1m lease]}]\n", `
+4:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the moment of its charge` + leasable + ` (in "100/1m lease")
+5:9: invalid limit: lease: a limit with count_denied cannot be leased, because the store has to hear of every request` + leasable + `
+6:9: invalid limit: lease: a limit with anchor first cannot be leased, because the store does not see the request that the window begins with` + leasable + ` (in "500/1m anchor=first lease")
+7:9: invalid limit: lease: an in-flight limit cannot be leased, because a slot is held from the moment of its charge` + leasable + ` (in "5 in-flight ttl=30s lease")
+8:9: invalid limit: lease: a bucket of 2 that refills 1 in 100ms is too small for it; take a burst of at least 4, or leave lease out (in "10/1s token-bucket burst=2 lease")
+9:55: lease: must be true or false, not "1"
+10:35: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the moment of its charge` + leasable + ` (in "60/1m lease")`},
+	{"lease of a policy", "policies:\n  a:\n    lease: true\n    limits:\n      - 100/1m\n      - {quota: 500, window: 1h, lease: false}\n    overrides: [{key: k, limits: [60/1h, 60/1d]}]\n    candidate: [1000/1m count-denied]\n" +
+		"  b: {limits: [1000/1m], lease: always}\n  c: {limits: [1000/1m], candidate: [1000/1m lease]}\n", `
+5:9: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the moment of its charge` + leasable + ` (the policy says lease: true in line 3)
+6:34: lease: the policy says lease: true in line 3, which is for all of its limits; leave it out there and write lease: true for some limits, or leave it out here
+7:42: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the moment of its charge` + leasable + `
+8:17: invalid limit: lease: a limit with count_denied cannot be leased, because the store has to hear of every request` + leasable + ` (the policy says lease: true in line 3)
+9:33: lease: must be true or false, not "always"
+10:37: candidate: these are the limits that the policy has; change one, or leave the candidate out`},
 	{"limit text", "policies:\n  a:\n    limits:\n      - 100/1x\n      - 100\n      -\n      - [1/s]\n", `
 4:9: invalid limit: window: "1x" is not a length of time such as 30s, 1m, 24h or 7d (in "100/1x")
 5:9: invalid limit: write a quota and a window, such as 100/1m or 5000 per 24h, or slots, such as 50 in-flight ttl=30s (in "100")

@@ -29,6 +29,7 @@
 //	    shadow: false          # count and report, and refuse nobody
 //	    failure: closed        # for this policy
 //	    candidate: [50/1m]     # counted beside the limits, and only reported
+//	    lease: false           # whether a server takes units of busy keys in blocks; not for sliding logs
 //
 // Format writes a file with everything that it leaves to defaults, and Schema describes files to editors.
 package config

@@ -34,7 +34,7 @@ func TestDocs(t *testing.T) {
 			if !slices.Contains(fileFields, name) {
 				file = "policies:\n  api:\n    " + strings.ReplaceAll(part, "\n", "\n    ") + "\n"
 				if name != "limits" {
-					file += "    limits: [100/1m]\n"
+					file += "    limits: [1000/1m]\n"
 				}
 			}
 			if _, err := Parse("docs/config.md", []byte(file)); err != nil {

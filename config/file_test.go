@@ -166,5 +166,5 @@ policies:
 	fmt.Println(err)
 	// Output:
 	// api {user} {method} 1 [100/1m 1000/1h sliding-log]
-	// slidegate.yaml:4:9: "quotta" is not a field of a limit; did you mean "quota"? (there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, burst, ttl, calendar, zone)
+	// slidegate.yaml:4:9: "quotta" is not a field of a limit; did you mean "quota"? (there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)
 }

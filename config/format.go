@@ -48,7 +48,10 @@ func Format(f *File) []byte {
 }
 
 // formatter writes lines.
-type formatter struct{ text strings.Builder }
+type formatter struct {
+	text   strings.Builder
+	leased bool // all limits of the policy are, which is said once and not by each
+}
 
 func (w *formatter) linef(depth int, format string, args ...any) {
 	w.text.WriteString(strings.Repeat("  ", depth))
@@ -77,6 +80,7 @@ func (w *formatter) policy(p *Policy, failure string) {
 	}
 	w.key(p.Key)
 	w.linef(2, "cost: %s", p.cost())
+	w.leased = p.leased()
 	w.limits(2, "limits", p.Limits, nil)
 	w.overrides(p.Overrides, p.Limits)
 	w.list(2, "allow", clients(p.Allow))
@@ -88,6 +92,7 @@ func (w *formatter) policy(p *Policy, failure string) {
 	} else {
 		w.linef(2, "# candidate: none")
 	}
+	w.linef(2, "lease: %t", w.leased)
 }
 
 // key writes a template, or those of which the first that is there counts.
@@ -115,6 +120,7 @@ func (p *Policy) cost() string {
 func (w *formatter) limits(depth int, name string, limits, base []slidegate.Limit) {
 	var texts []string
 	for _, limit := range limits {
+		limit.Lease = limit.Lease && !w.leased
 		text := limit.String()
 		if limit.Name != "" {
 			text = strconv.Quote(text) // the name may be anything

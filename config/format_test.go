@@ -50,6 +50,7 @@ policies:
     candidate:
       - 50/1m # sliding-log
       - 1000/1h # sliding-window segments=1 overlap=up anchor=clock
+    lease: false
   export:
     match: "GET example.com/export/{id}"
     key: "{address}"
@@ -64,6 +65,7 @@ policies:
     failure: local
     candidate:
       - 100/1m sliding-log
+    lease: false
 `
 	if got := string(Format(file)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -95,6 +97,7 @@ policies:
     shadow: false
     failure: open
     # candidate: none
+    lease: false
   "on":
 `
 	if got := string(Format(file)); !strings.HasPrefix(got, want) {

@@ -14,7 +14,7 @@ import (
 )
 
 var limitFields = []string{
-	"name", "quota", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "burst", "ttl", "calendar", "zone",
+	"name", "quota", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "lease", "burst", "ttl", "calendar", "zone",
 }
 
 // limit reads one limit and reports whether it is right.
@@ -79,7 +79,7 @@ func nameSliding(limit *slidegate.Limit, given map[string]yamlfile.Field) {
 	_, overlap := given["overlap"]
 	_, anchor := given["anchor"]
 	if (overlap || anchor) && *limit == (slidegate.Limit{
-		Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Burst: limit.Burst, CountDenied: limit.CountDenied,
+		Name: limit.Name, Quota: limit.Quota, Window: limit.Window, Burst: limit.Burst, CountDenied: limit.CountDenied, Lease: limit.Lease,
 	}) {
 		limit.Algorithm = slidegate.SlidingWindow
 	}
@@ -154,6 +154,10 @@ func (r *reader) limitField(limit *slidegate.Limit, e yamlfile.Field) {
 		limit.Anchor = choice(r, e, "an anchor", slidegate.AnchorClock, slidegate.AnchorFirst)
 	case "count_denied":
 		limit.CountDenied = r.Truth(e)
+	case "lease":
+		if limit.Lease = r.Truth(e); !limit.Lease {
+			r.unleased = append(r.unleased, e.At)
+		}
 	case "burst":
 		limit.Burst = r.whole(e)
 	}

@@ -16,7 +16,8 @@ import (
 
 // limits reads the limits that a request faces together.
 func (r *reader) limits(e yamlfile.Field) []slidegate.Limit {
-	limits, _ := r.placedLimits(e)
+	limits, places := r.placedLimits(e)
+	r.written = append(r.written, placedLimits{limits, places})
 	return limits
 }
 
@@ -113,7 +114,9 @@ func rules(limits []slidegate.Limit) []rule.Limit {
 	all := make([]rule.Limit, 0, len(limits))
 	for _, limit := range limits {
 		if bound, err := slidegate.Bind("", limit); err == nil {
-			all = append(all, *bound.Rule())
+			one := *bound.Rule()
+			one.Lease = false // it does not change what is decided
+			all = append(all, one)
 		}
 	}
 	return all

@@ -95,7 +95,12 @@ func (r *reader) checkOverridden(base []slidegate.Limit) {
 	for _, o := range r.overridden {
 		lines := map[string]int{}
 		for i, limit := range o.limits {
-			bound, err := slidegate.Bind("", likeBase(limit, base))
+			counts := likeBase(limit, base)
+			bound, err := slidegate.Bind("", counts)
+			if err != nil && counts == limit {
+				r.Problems.Add(o.places[i], limitProblem(err))
+				continue
+			}
 			if err != nil {
 				r.Problems.Addf(o.places[i], "%w; the override counts as the policy's limit of this window does: name another algorithm to have it count apart",
 					limitProblem(err))

@@ -15,7 +15,7 @@ var (
 		"store", "store_timeout", "failure", "trusted_proxies", "address_groups", "default_policy", "policies",
 	}
 	policyFields = []string{
-		"match", "key", "cost", "limits", "overrides", "allow", "deny", "shadow", "failure", "candidate",
+		"match", "key", "cost", "limits", "overrides", "allow", "deny", "shadow", "failure", "candidate", "lease",
 	}
 )
 
@@ -97,14 +97,21 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	p := Policy{Name: policy.Name, Key: defaultKey}
 	hasLimits := false
 	named := len(r.named)
-	var candidate yamlfile.Position
+	r.written, r.unleased = nil, nil
+	var candidate, lease yamlfile.Position
 	for _, e := range r.mapping(policy.Value, "a policy", policyFields) {
 		hasLimits = hasLimits || e.Name == "limits"
 		if e.Value == nil {
 			continue
 		}
-		if e.Name == "candidate" {
+		switch e.Name {
+		case "candidate":
 			candidate = e.ValueAt()
+		case "lease":
+			if r.Truth(e) {
+				lease = e.At
+			}
+			continue
 		}
 		r.policyField(&p, e)
 	}
@@ -114,6 +121,9 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	if !hasLimits {
 		r.Problems.Addf(policy.At,
 			"the policy %s has no limits; write limits: and below it at least one, such as - 100/1m", wording.Quote(p.Name))
+	}
+	if lease.Line > 0 {
+		r.leaseAll(lease)
 	}
 	r.checkOverridden(p.Limits)
 	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {

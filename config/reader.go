@@ -14,10 +14,14 @@ import (
 // reader reads one file.
 type reader struct {
 	yamlfile.Reader
-	compared   int            // how many bytes of overrides were held against one another
-	named      []namedKey     // all that the file names
-	overridden []placedLimits // of the policy that is being read
-	offline    bool           // nobody connects to the store, so that variables need not be set
+	compared int        // how many bytes of overrides were held against one another
+	named    []namedKey // all that the file names
+	// Of the policy that is being read:
+	written    []placedLimits      // its limits and its candidate
+	overridden []placedLimits      // the limits of its overrides
+	unleased   []yamlfile.Position // where a limit of it says lease: false
+
+	offline bool // nobody connects to the store, so that variables need not be set
 }
 
 // mapping returns the fields of a mapping in the order of the file. It reports fields that are given twice, those that

@@ -99,3 +99,24 @@ func BenchmarkTwoLimits(b *testing.B) {
 		})
 	}
 }
+
+// New keys, each of which takes the place of another one.
+func BenchmarkFlood(b *testing.B) {
+	for _, name := range []string{"window", "log", "parts6", "bucket"} {
+		b.Run(name, func(b *testing.B) {
+			limiter := newLimiter(b, open(b, memstore.Options{MaxBytes: 4 << 20}), benchLimits[name])
+			n := 0
+			next := func() string { n++; return fmt.Sprintf("user:%08d", n) }
+			for range 200_000 {
+				allow(b, limiter, next(), 1)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for b.Loop() {
+				if _, err := limiter.Allow(context.Background(), next()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -35,6 +35,7 @@ func playParts(t *testing.T, seed uint64, segments int, most int64) *lineScript 
 }
 
 func TestPartsFormDecidesAsTheRule(t *testing.T) {
+	Alone(t)
 	quick, wide := 0, 0
 	for seed := range uint64(250) {
 		segments := []int{2, 3, 6, 7, 12, 60, 63, 64}[seed%8]

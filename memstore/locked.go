@@ -396,69 +396,6 @@ func (c *claim) ownState() {
 	c.state.Clear()
 }
 
-// placeFree claims a slot that was never used or whose key has expired, if there is one.
-func (c *claim) placeFree(now rule.Micros) bool {
-	return c.each(0, func(i int) bool {
-		if hash := c.form.hash(c.page, i); hash != unused && c.form.expires(c.plan.table, c.page, i, c.form.peek(c.page, i)) > now {
-			return false
-		}
-		word, ok := c.form.tryClaim(c.page, i)
-		if !ok {
-			return false
-		}
-		if c.form.hash(c.page, i) != unused && c.form.expires(c.plan.table, c.page, i, word) > now { // it came to life meanwhile
-			c.form.release(c.page, i, word)
-			return false
-		}
-		c.slot, c.word = i, word
-		return true
-	})
-}
-
-// evict claims the slot of the least-used key near the claim's home, which is to be forgotten.
-func (c *claim) evict(now rule.Micros) bool {
-	t := c.plan.table
-	best, least := -1, int64(0)
-	c.each(uint32(c.h>>32), func(i int) bool { // not always from home on: of keys that have used the same, any may be forgotten
-		word, ok := c.form.tryClaim(c.page, i)
-		if !ok {
-			return false
-		}
-		if weight := c.form.weight(t, c.page, i, word, now); best < 0 || weight < least {
-			best, least = i, weight
-		}
-		c.form.release(c.page, i, word)
-		return false
-	})
-	if best < 0 {
-		return false
-	}
-	c.slot, c.evicts, c.victim = best, true, c.form.hash(c.page, best)
-	c.word = c.form.claim(c.page, best)
-	c.form.load(t, c.page, best, c.word, &c.lost)
-	return true
-}
-
-// each calls do for the slots in which the claim's key may lie, from one of them on, until it returns true, and reports whether
-// it did.
-func (c *claim) each(from uint32, do func(i int) bool) bool {
-	n, reach, home := c.form.slots(), c.form.reach(), c.form.home(c.h)
-	k := int(from % uint32(reach))
-	for range reach {
-		i := home + k
-		if i >= n {
-			i -= n
-		}
-		if do(i) {
-			return true
-		}
-		if k++; k == reach {
-			k = 0
-		}
-	}
-	return false
-}
-
 // put stores the claim's state. If that costs another key its place, that is remembered first.
 func (c *claim) put() {
 	t := c.plan.table
@@ -468,6 +405,7 @@ func (c *claim) put() {
 	if c.form.hash(c.page, c.slot) == unused {
 		t.counts.held.Add(1)
 	}
+	c.page.fullUntil = min(c.page.fullUntil, t.limit.Expires(&c.state))
 	c.form.write(t, c.page, c.slot, c.word, c.h, &c.state)
 	t.legacy.taken(c.h)
 }

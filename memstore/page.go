@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/slidegate/slidegate/rule"
 )
 
 // line is a cache line: 64 bytes of words that are read and written atomically, because those who only read take no lock.
@@ -33,6 +35,8 @@ type pageHeader struct {
 	second bool       // its slots have the second form of its table
 	depth  uint8      // how many bits of their hashes its keys have in common
 	order  uint64
+
+	fullUntil rule.Micros // until then no slot is free, and no key of it expires
 }
 
 // pageOrder numbers pages as they are made.

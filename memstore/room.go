@@ -307,6 +307,7 @@ func (t *table) forgetOne(now rule.Micros) bool {
 	h := f.hash(g, best)
 	t.forget(h, &s, now)
 	s.Clear()
+	g.fullUntil = 0
 	f.write(t, g, best, w, h, &s)
 	return true
 }

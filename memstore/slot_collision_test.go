@@ -13,6 +13,7 @@ import (
 // Two keys that are new come in one request, and only the second is charged. Where both have the same home slot, the second
 // lies behind a slot that the first does not use, and must be found there again. That is so for every kind of state.
 func TestSecondNewKeyIsFoundAgain(t *testing.T) {
+	memstore.Alone(t)
 	for _, text := range []string{"10/1s sliding-window", "100000000/1s", "10/1s segments=10", "10/1s token-bucket", "10/1s sliding-log"} {
 		limit, err := slidegate.Bind("", slidegate.MustParseLimit(text))
 		if err != nil {

@@ -28,6 +28,7 @@ func snapshot(t testing.TB, store *memstore.Store) []byte {
 
 // A restored store answers as the one that was saved would have.
 func TestSnapshotForgetsNothing(t *testing.T) {
+	memstore.Alone(t)
 	for _, limit := range limitsOfAllForms(5) {
 		t.Run(limit.String(), func(t *testing.T) {
 			clock := storetest.NewClock(1_767_225_600_000_000)
@@ -91,6 +92,7 @@ func TestSnapshotKeepsFloors(t *testing.T) {
 }
 
 func TestRestoreIntoLessRoom(t *testing.T) {
+	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{Now: clock.Now})
 	limiter := newLimiter(t, store, sliding(1, time.Minute))
@@ -124,6 +126,7 @@ func TestSnapshotByTheRealClock(t *testing.T) {
 }
 
 func TestRestoreRefusesDamage(t *testing.T) {
+	memstore.Alone(t)
 	clock := storetest.NewClock(1_767_225_600_000_000)
 	store := open(t, memstore.Options{Now: clock.Now})
 	for _, limit := range limitsOfAllForms(5) {

@@ -29,12 +29,17 @@ const (
 	// Leased: answered from units that this process had taken before. Remaining is then a lower bound, the times are upper
 	// ones, and At is when the units were charged.
 	Leased
+	// FallbackOptimistic: the store did not answer in time, and the failure policy decided by what the store has yet to hear of.
+	FallbackOptimistic
 )
+
+// Fallbacks are the flags of answers that the store had no part in, because it did not answer in time.
+const Fallbacks = FallbackOpen | FallbackClosed | FallbackLocal | FallbackOptimistic
 
 const noFlags = "none"
 
 var flagNames = []string{"inherited", "clock-moved", "cached", "fallback-open", "fallback-closed", "fallback-local",
-	"repeated", "unsettled", "leased"}
+	"repeated", "unsettled", "leased", "fallback-optimistic"}
 
 // Inherited reports whether the store was full of live keys, so that this key took over counts that may not be its own.
 func (f Flags) Inherited() bool { return f&Inherited != 0 }
@@ -46,7 +51,7 @@ func (f Flags) ClockMoved() bool { return f&ClockMoved != 0 }
 func (f Flags) Cached() bool { return f&Cached != 0 }
 
 // Fallback reports whether the store did not answer in time, so that the failure policy decided.
-func (f Flags) Fallback() bool { return f&(FallbackOpen|FallbackClosed|FallbackLocal) != 0 }
+func (f Flags) Fallback() bool { return f&Fallbacks != 0 }
 
 // FallbackOpen reports whether the failure policy admitted the request because the store did not answer in time.
 func (f Flags) FallbackOpen() bool { return f&FallbackOpen != 0 }
@@ -56,6 +61,10 @@ func (f Flags) FallbackClosed() bool { return f&FallbackClosed != 0 }
 
 // FallbackLocal reports whether a local store decided because the store did not answer in time.
 func (f Flags) FallbackLocal() bool { return f&FallbackLocal != 0 }
+
+// FallbackOptimistic reports whether the store did not answer in time and the process decided by how much the store has yet to
+// hear of.
+func (f Flags) FallbackOptimistic() bool { return f&FallbackOptimistic != 0 }
 
 // Repeated reports whether the reservation had been settled before, so that nothing changed.
 func (f Flags) Repeated() bool { return f&Repeated != 0 }

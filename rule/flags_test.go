@@ -16,7 +16,8 @@ func TestFlagsOneByOne(t *testing.T) {
 		{Inherited, Flags.Inherited, "inherited"}, {ClockMoved, Flags.ClockMoved, "clock-moved"}, {Cached, Flags.Cached, "cached"},
 		{FallbackOpen, Flags.FallbackOpen, "fallback-open"}, {FallbackClosed, Flags.FallbackClosed, "fallback-closed"},
 		{FallbackLocal, Flags.FallbackLocal, "fallback-local"}, {Repeated, Flags.Repeated, "repeated"},
-		{Unsettled, Flags.Unsettled, "unsettled"},
+		{Unsettled, Flags.Unsettled, "unsettled"}, {Leased, Flags.Leased, "leased"},
+		{FallbackOptimistic, Flags.FallbackOptimistic, "fallback-optimistic"},
 	} {
 		for i := range 16 {
 			if c.is(1<<i) != (i == want) {
@@ -32,7 +33,7 @@ func TestFlagsOneByOne(t *testing.T) {
 func TestFlagsAsText(t *testing.T) {
 	for flags, want := range map[Flags]string{
 		0: "none", Cached | FallbackLocal: "cached|fallback-local", Inherited | ClockMoved | Cached: "inherited|clock-moved|cached",
-		Cached | 1<<9: "cached|unknown(512)", Repeated | Unsettled: "repeated|unsettled",
+		Cached | 1<<10: "cached|unknown(1024)", Repeated | Unsettled: "repeated|unsettled",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%d: %q, want %q", uint16(flags), got, want)

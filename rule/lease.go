@@ -29,14 +29,16 @@ func (l *Limit) Part(at Micros) (start, end Micros) {
 func (l *Limit) checkLease() error {
 	var why string
 	switch {
-	case l.Algorithm == SlidingLog || l.Algorithm == InFlight:
-		why = fmt.Sprintf("a %s counts every unit from the moment of its charge", l.Algorithm)
+	case l.Algorithm == SlidingLog:
+		why = "a sliding-log limit cannot be leased, because it counts every unit from the moment of its charge"
+	case l.Algorithm == InFlight:
+		why = "an in-flight limit cannot be leased, because a slot is held from the moment of its charge"
 	case l.CountDenied:
-		why = "with count_denied the store has to hear of every request"
+		why = "a limit with count_denied cannot be leased, because the store has to hear of every request"
 	case l.Anchor == First:
-		why = "with anchor first the window begins with the first request that is spent, which the store does not see"
+		why = "a limit with anchor first cannot be leased, because the store does not see the request that the window begins with"
 	default:
 		return nil
 	}
-	return fmt.Errorf("lease: cannot be had: %s; take sliding-window with segments=60 overlap=whole, or leave lease out", why)
+	return fmt.Errorf("lease: %s; use sliding-window with segments=60 overlap=whole, or leave lease out", why)
 }

@@ -27,6 +27,8 @@ type Step struct {
 	Late  rule.Micros // by how much its reading of the clock is older than that, as if it had waited for a lock
 	Ask   int64       // how much it asks for at once
 	All   bool        // whether it asks for all or nothing, and so may be refused on purpose
+	Hold  rule.Micros // with leases: how long after that it spends what it got, at the latest when that ends
+	Back  int64       // with leases: how much of it is not spent then, but given back
 }
 
 // maxRun is how often a single step takes. Runs of many small requests are slow to play and no better than fewer larger
@@ -54,6 +56,12 @@ func (s Schedule) String() string {
 		if step.Late > 0 {
 			fmt.Fprintf(&b, " (late by %dus)", step.Late)
 		}
+		if step.Hold > 0 {
+			fmt.Fprintf(&b, " (held for %dus)", step.Hold)
+		}
+		if step.Back > 0 {
+			fmt.Fprintf(&b, " (%d given back)", step.Back)
+		}
 	}
 	return b.String()
 }
@@ -72,6 +80,11 @@ type player struct {
 	answers    [1]rule.Answer
 	admissions []Admission
 	asked      int // how many times the last schedule asked
+
+	// With leases only.
+	life   Life // nil: what is taken is spent at once
+	step   Step // the one that is being played
+	unsent []unsent
 }
 
 func newPlayer(l rule.Limit) *player { return &player{limit: l} }
@@ -83,7 +96,9 @@ func Play(l rule.Limit, s Schedule) []Admission { return newPlayer(l).play(s) }
 func (p *player) play(s Schedule) []Admission {
 	p.state.Clear()
 	p.admissions, p.asked = p.admissions[:0], 0
+	p.unsent = p.unsent[:0]
 	for i, step := range s {
+		p.step = step
 		if step.Until > step.At {
 			until := min(step.Until, span)
 			if i+1 < len(s) {
@@ -99,7 +114,7 @@ func (p *player) play(s Schedule) []Admission {
 		p.do(op, step.At-step.Late, step.Ask)
 	}
 	byTime := func(a, b Admission) int { return cmp.Compare(a.At, b.At) }
-	if !slices.IsSortedFunc(p.admissions, byTime) { // only late readings can do that
+	if !slices.IsSortedFunc(p.admissions, byTime) { // only late readings and leases can do that
 		slices.SortStableFunc(p.admissions, byTime)
 	}
 	return p.admissions
@@ -121,10 +136,15 @@ func (p *player) takeGreedily(now, until rule.Micros, ask int64) {
 
 func (p *player) do(op rule.Op, now rule.Micros, cost int64) rule.Answer {
 	p.asked++
+	p.sendBack(now)
 	p.items[0] = rule.Item{Limit: &p.limit, State: &p.state, Cost: cost}
 	rule.Decide(op, p.items[:], epoch+now, p.answers[:])
 	answer := p.answers[0]
-	if op != rule.Peek && answer.Allowed && answer.Granted > 0 {
+	switch {
+	case op == rule.Peek || !answer.Allowed || answer.Granted == 0:
+	case p.life != nil:
+		p.hold(answer)
+	default:
 		p.admissions = append(p.admissions, Admission{At: answer.At - epoch, Units: answer.Granted})
 	}
 	return answer

@@ -68,14 +68,20 @@ type Finding struct {
 
 // Search looks for the schedule that does best against l. It restarts from known strategies and from random ones, and
 // improves each by random changes that are kept unless they make it worse.
-func Search(l rule.Limit, g Goal, e Effort) Finding {
+func Search(l rule.Limit, g Goal, e Effort) Finding { return newPlayer(l).search(g, e) }
+
+func (p *player) search(g Goal, e Effort) Finding {
+	l := &p.limit
 	c := &climber{
-		player: newPlayer(l), goal: g, rand: rand.New(rand.NewPCG(e.Seed, 0x51de6a7e)),
+		player: p, goal: g, rand: rand.New(rand.NewPCG(e.Seed, 0x51de6a7e)),
 		part: l.Window / max(1, rule.Micros(l.Segments)), capacity: l.Capacity(),
 	}
 	var starts []Schedule
 	if !e.Blind {
 		starts = strategies(c.part, l.Window, l.Quota)
+		if p.life != nil {
+			starts = append(starts, holding(starts)...)
+		}
 	}
 	for range e.Restarts {
 		starts = append(starts, c.random())
@@ -177,6 +183,10 @@ func (c *climber) change(s Schedule) Schedule {
 	}
 	i := c.rand.IntN(len(s))
 	step := &s[i]
+	if c.life != nil && c.rand.IntN(3) == 0 {
+		c.changeHold(s, step)
+		return s
+	}
 	switch n := c.rand.IntN(16); {
 	case n < 4:
 		step.At += c.randomLength() * c.sign()

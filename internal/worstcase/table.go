@@ -89,6 +89,11 @@ func (r *Row) shortest() string {
 			length = f.Shortest
 		}
 	}
+	return stretch(length)
+}
+
+// stretch writes how long the shortest stretch over the quota is.
+func stretch(length rule.Micros) string {
 	switch {
 	case length == 0:
 		return "none"

@@ -24,11 +24,22 @@ const (
 	sharesEnd   = "<!-- The shares end here. -->\n"
 )
 
+// The table of leases stands between these two.
+const (
+	leasesBegin = "<!-- The table of leases is written by: go test ./internal/worstcase -update -->\n"
+	leasesEnd   = "<!-- The table of leases ends here. -->\n"
+)
+
 // TestDocumentedTable holds the documentation to what the search finds.
 func TestDocumentedTable(t *testing.T) { documented(t, tableBegin, tableEnd, Table(found())) }
 
 // TestDocumentedShares holds the documentation to what an obedient client gets.
 func TestDocumentedShares(t *testing.T) { documented(t, sharesBegin, sharesEnd, ObedientTable()) }
+
+// TestDocumentedLeases holds the documentation to what is found with leases.
+func TestDocumentedLeases(t *testing.T) {
+	documented(t, leasesBegin, leasesEnd, LeasedTable(foundLeased()))
+}
 
 // TestObedientByDefault is the promise for limits that name no algorithm: who obeys gets the quota.
 func TestObedientByDefault(t *testing.T) {

@@ -14,11 +14,12 @@
 // higher cost than the one the store refused, which at that moment gets an answer from the store. Clients that ask at
 // the same time as the first one, while nothing is known yet, all get to the store.
 //
-// What goes to the store every time: whatever is admitted, requests with a limit that counts refusals, requests for a slot of
-// an in-flight limit, which may be released at any time, token buckets of which this process uses several plans (limits of one
-// name with different quotas or bursts: one that refills faster shortens the time that another was told to wait), costs that
-// can never be admitted (unless a lower one is known to be refused), AllowUpTo, requests of more than eight charges or of more
-// than a kilobyte of keys, and answers that did not come about in the plain way (any of rule.Flags).
+// What goes to the store every time: whatever is admitted, requests with a limit that counts refusals, requests for a slot
+// of an in-flight limit, which may be released at any time, leased limits, of which other processes give units back all the
+// time, token buckets of which this process uses several plans (limits of one name with different quotas or bursts: one that
+// refills faster shortens the time that another was told to wait), costs that can never be admitted (unless a lower one is
+// known to be refused), AllowUpTo, requests of more than eight charges or of more than a kilobyte of keys, and answers that
+// did not come about in the plain way (any of rule.Flags).
 package denycache
 
 import (
@@ -142,6 +143,9 @@ func (s *Store) rememberable(op rule.Op, group string, charges []store.Charge) b
 // lastsIn reports whether refusals by a limit may be remembered.
 func (s *Store) lastsIn(limit *store.Limit) bool {
 	r := limit.Rule()
+	if r.Lease { // other processes give back what they do not spend
+		return false
+	}
 	switch r.Algorithm {
 	case rule.InFlight: // a slot may be released at any time
 		return false

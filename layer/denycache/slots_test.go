@@ -3,7 +3,9 @@ package denycache_test
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -100,4 +102,24 @@ func TestPlansOfBucket(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestLeasedLimitsAreNotRemembered: another process may give back what it took in a block and does not spend.
+func TestLeasedLimitsAreNotRemembered(t *testing.T) {
+	rigs(t, forever, func(r *rig) {
+		limit := bound(r.t, slidegate.Limit{Quota: 2, Window: time.Minute, Algorithm: slidegate.FixedWindow, Lease: true})
+		r.take(limit, "key", 2)
+		for range 3 {
+			if a := r.take(limit, "key", 1); a.Allowed {
+				r.t.Fatalf("a third unit: %+v", a)
+			}
+		}
+		r.wantAsked(4, "for units that are not there")
+		if _, err := ask(context.Background(), r.spy.Store, rule.GiveBack, "", store.Charge{Limit: limit, Key: "key", Cost: 1}); err != nil {
+			r.t.Fatal(err)
+		}
+		if a := r.take(limit, "key", 1); !a.Allowed {
+			r.t.Fatalf("another process gave a unit back: %+v", a)
+		}
+	})
 }

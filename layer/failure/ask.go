@@ -173,7 +173,7 @@ func (s *Store) failure(ctx context.Context, err error) error {
 	if err != errBusy {
 		s.failures.Add(1)
 	}
-	return &unavailable{cause: err}
+	return &unavailable{cause: err, unasked: err == errBusy}
 }
 
 // over reports whether the caller's own time has ended. A store may see that on its own clock before the context does.

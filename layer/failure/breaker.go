@@ -20,7 +20,10 @@ type state struct {
 }
 
 // unavailable is the error of a request that the store did not answer: it is the policy's turn.
-type unavailable struct{ cause error }
+type unavailable struct {
+	cause   error
+	unasked bool // the store certainly did not hear of the request
+}
 
 func (e *unavailable) Error() string   { return "failure: store unavailable: " + e.cause.Error() }
 func (e *unavailable) Unwrap() []error { return []error{ErrUnavailable, e.cause} }
@@ -61,7 +64,12 @@ func (s *Store) untilProbe() rule.Micros {
 func (s *Store) answered(st *state) {
 	switch {
 	case st.failed != nil:
-		s.state.CompareAndSwap(st, new(state))
+		if s.state.CompareAndSwap(st, new(state)) && s.optimism != nil {
+			select {
+			case s.optimism.wake <- struct{}{}:
+			default:
+			}
+		}
 	case st.failures.Load() != 0:
 		st.failures.Store(0)
 	}
@@ -72,7 +80,7 @@ func (s *Store) failed(st *state, why *unavailable) {
 	if st.failed != nil || st.failures.Add(1) < int64(s.opts.Failures) {
 		return
 	}
-	outage := &state{failed: why}
+	outage := &state{failed: &unavailable{cause: why.cause, unasked: true}}
 	outage.probeAt.Store(s.sinceBase() + int64(s.opts.ProbeEvery))
 	if s.state.CompareAndSwap(st, outage) {
 		s.outages.Add(1)

@@ -12,7 +12,8 @@ import (
 )
 
 // Store is a store.Store and SingleTaker over another store, with a policy for when that fails. It is safe for
-// concurrent use and holds nothing that must be closed. The zero value is not usable; New makes it.
+// concurrent use. With Optimistic it should be closed; with other policies it holds nothing. The zero value is not usable; New makes
+// it.
 type Store struct {
 	inner  store.Store
 	one    store.SingleTaker // the same store
@@ -21,6 +22,8 @@ type Store struct {
 	local  *local // the fallback of Local, else nil
 	opts   Options
 	direct bool // the store answers from memory: no deadline, no breaker
+
+	optimism *optimism // of Optimistic, else nil
 
 	base     time.Time
 	wallBase rule.Micros
@@ -35,9 +38,11 @@ func New(inner store.Store, policy Policy, opts Options) (*Store, error) {
 	case inner == nil:
 		return nil, errors.New("failure: store: must not be nil; it is the one that may fail")
 	case policy.flag == 0:
-		return nil, errors.New("failure: policy: must be Open(), Closed() or Local(store)")
+		return nil, errors.New("failure: policy: must be Open(), Closed(), Local(store) or Optimistic(k)")
 	case policy.flag == rule.FallbackLocal && policy.fallback == nil:
 		return nil, errors.New("failure: policy: Local needs a store to fall back to; memstore.New makes one")
+	case policy.flag == rule.FallbackOptimistic && (policy.k < 1 || policy.k > rule.MaxQuota):
+		return nil, fmt.Errorf("failure: policy: Optimistic: must be given 1 to %d units, not %d", int64(rule.MaxQuota), policy.k)
 	}
 	if err := opts.fill(policy); err != nil {
 		return nil, err
@@ -51,6 +56,9 @@ func New(inner store.Store, policy Policy, opts Options) (*Store, error) {
 	if policy.fallback != nil {
 		s.local = newLocal(policy.fallback, opts.Instances)
 		s.traits.MaxCharges = min(s.traits.MaxCharges, policy.fallback.Traits().MaxCharges)
+	}
+	if policy.flag == rule.FallbackOptimistic {
+		s.optimism = newOptimism(policy.k, opts.MaxPending)
 	}
 	s.state.Store(new(state))
 	return s, nil
@@ -94,11 +102,15 @@ func (s *Store) Prepare(limits []*store.Limit) (release func()) {
 
 // Stats tells what happened so far.
 func (s *Store) Stats() Stats {
-	return Stats{
+	stats := Stats{
 		Fallbacks: s.fallbacks.Load(), Undone: s.undone.Load(), Failures: s.failures.Load(), Late: s.late.Load(),
 		Starved: s.starved.Load(), Outages: s.outages.Load(), Probes: s.probes.Load(), Detached: s.detached.Load(),
 		Down: s.state.Load().failed != nil,
 	}
+	if s.optimism != nil {
+		s.optimism.stats(&stats)
+	}
+	return stats
 }
 
 // TakeSingle decides a request of a single charge.
@@ -116,6 +128,9 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	if why, ok := err.(*unavailable); ok {
 		return s.insteadOne(ctx, limit, key, cost, why)
 	}
+	if s.optimism != nil && after > 0 && err == nil {
+		s.optimism.noRoom.hear(address{limit.Prefix(), "", key}, remaining, after, s.moment())
+	}
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
@@ -123,11 +138,13 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	if !s.needsMore(batch) {
 		if s.ask(ctx, batch) == nil {
+			s.hear(batch)
 			return nil
 		}
 	} else {
 		s.askSome(ctx, batch)
 	}
+	s.hear(batch)
 	var first error
 	for i := range batch {
 		r := &batch[i]
@@ -139,12 +156,19 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	return first
 }
 
+// hear takes note of what the store answered, where that bounds what may be admitted without it.
+func (s *Store) hear(batch []store.Request) {
+	if s.optimism != nil {
+		s.optimism.noRoom.hearAll(batch, s.moment())
+	}
+}
+
 // needsMore reports whether there is anything to be done besides asking the store.
 func (s *Store) needsMore(batch []store.Request) bool {
 	for i := range batch {
 		switch batch[i].Op {
 		case rule.Reset:
-			if s.local != nil {
+			if s.local != nil || s.optimism != nil {
 				return true
 			}
 		case rule.GiveBack, rule.Settle, rule.Renew:
@@ -200,6 +224,9 @@ func (s *Store) finish(ctx context.Context, r *store.Request) error {
 		return s.instead(ctx, r, why)
 	case r.Op == rule.Reset && s.local != nil:
 		return s.local.reset(ctx, r)
+	case r.Op == rule.Reset && s.optimism != nil:
+		s.optimism.reset(r)
+		return nil
 	case goesBack(r.Op):
 		fromStore, elsewhere := takenFrom(r.Charges)
 		switch {

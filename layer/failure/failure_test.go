@@ -40,6 +40,9 @@ func TestSuite(t *testing.T) {
 		"detached": func(t testing.TB, clock *storetest.Clock) store.Store {
 			return patiently{newStore(t, &remote{Store: clocked(t, clock)}, failure.Closed(), detached)}
 		},
+		"optimistic": func(t testing.TB, clock *storetest.Clock) store.Store {
+			return newStore(t, &remote{Store: clocked(t, clock)}, failure.Optimistic(5), patient)
+		},
 		"never up": func(t testing.TB, clock *storetest.Clock) store.Store {
 			inner := &remote{Store: clocked(t, clock)}
 			inner.fail(errDown)
@@ -210,7 +213,7 @@ func TestNewRefuses(t *testing.T) {
 		text   string
 	}{
 		{nil, failure.Open(), failure.Options{}, "store: must not be nil"},
-		{inner, failure.Policy{}, failure.Options{}, "policy: must be Open(), Closed() or Local(store)"},
+		{inner, failure.Policy{}, failure.Options{}, "policy: must be Open(), Closed(), Local(store) or Optimistic(k)"},
 		{inner, failure.Local(nil), failure.Options{}, "policy: Local needs a store"},
 		{inner, failure.Open(), failure.Options{Timeout: -1}, "Timeout: must be up to 24h0m0s"},
 		{inner, failure.Open(), failure.Options{Timeout: 25 * time.Hour}, "Timeout: "},
@@ -221,6 +224,10 @@ func TestNewRefuses(t *testing.T) {
 		{inner, failure.Local(inner), failure.Options{Instances: -1}, "Instances: "},
 		{inner, failure.Closed(), failure.Options{Instances: 2}, "Instances: 2 applies to Local only, not to the policy closed"},
 		{inner, failure.Open(), failure.Options{MaxDetached: -1}, "MaxDetached: "},
+		{inner, failure.Optimistic(0), failure.Options{}, "policy: Optimistic: must be given 1 to 9007199254740991 units, not 0"},
+		{inner, failure.Optimistic(1 << 53), failure.Options{}, "policy: Optimistic: "},
+		{inner, failure.Optimistic(1), failure.Options{MaxPending: -1}, "MaxPending: must be 1 or more"},
+		{inner, failure.Open(), failure.Options{MaxPending: 1}, "MaxPending: 1 applies to Optimistic only, not to the policy open"},
 	} {
 		_, err := failure.New(c.store, c.policy, c.opts)
 		if err == nil || !strings.HasPrefix(err.Error(), "failure: "+c.text) {
@@ -230,8 +237,8 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := failure.New(inner, failure.Open(), failure.Options{Timeout: 2 * time.Second}); err != nil {
 		t.Errorf("a timeout longer than the default interval: %v", err)
 	}
-	names := fmt.Sprint(failure.Open(), failure.Closed(), failure.Local(inner), failure.Policy{})
-	if names != "open closed local none" {
+	names := fmt.Sprint(failure.Open(), failure.Closed(), failure.Local(inner), failure.Optimistic(1), failure.Policy{})
+	if names != "open closed local optimistic none" {
 		t.Errorf("the policies are called %s", names)
 	}
 }

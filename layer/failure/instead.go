@@ -30,6 +30,11 @@ func (s *Store) instead(ctx context.Context, r *store.Request, why *unavailable)
 			return both(why, err)
 		}
 		s.trueRetry(r)
+	case s.optimism != nil:
+		if !s.hope(r, why) {
+			s.undone.Add(1)
+			return why
+		}
 	case s.policy.flag == rule.FallbackOpen:
 		s.admitAll(r)
 	default:
@@ -46,16 +51,49 @@ func (s *Store) canDecide(r *store.Request) bool {
 	case rule.Take, rule.TakeUpTo, rule.Peek:
 		return true
 	case rule.Charge:
-		return s.local != nil
+		return s.local != nil || s.optimism != nil
 	case rule.GiveBack: // the oldest units, by whichever request they were taken; those of a moment are the store's
 		for i := range r.Charges {
 			if r.Charges[i].At != rule.Oldest {
 				return false
 			}
 		}
-		return s.local != nil
+		return s.local != nil || s.optimism != nil
 	}
 	return false // a settlement or a renewal belongs to where the units and slots are
+}
+
+// hope has the policy Optimistic answer a request. It reports false if it cannot.
+func (s *Store) hope(r *store.Request, why *unavailable) (done bool) {
+	now := s.moment()
+	switch r.Op {
+	case rule.Charge:
+		as := sent // it may have been charged; if it is sent again, it may be charged twice
+		if why.unasked {
+			as = owed
+		}
+		done = s.optimism.force(r, now, as)
+	case rule.GiveBack:
+		s.optimism.giveBackOldest(r, now)
+		done = true
+	default:
+		s.optimism.decide(r, now, s.untilProbe())
+		done = true
+	}
+	s.owe()
+	return done
+}
+
+// hopeOne is hope for a take of a single charge.
+func (s *Store) hopeOne(limit *store.Limit, key string, cost int64, why *unavailable) rule.Answer {
+	q := singles.Get().(*single)
+	q.charge[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
+	q.batch[0] = store.Request{Op: rule.Take, Charges: q.charge[:], Answers: q.answer[:]}
+	s.hope(&q.batch[0], why)
+	a := q.answer[0]
+	*q = single{}
+	singles.Put(q)
+	return a
 }
 
 // both is the error of a request that neither the store nor the fallback answered.
@@ -75,6 +113,11 @@ func (s *Store) insteadOne(ctx context.Context, limit *store.Limit, key string, 
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	possible := cost <= limit.Rule().Capacity()
+	if s.optimism != nil {
+		a := s.hopeOne(limit, key, cost, why)
+		s.tell(ctx, rule.Take, why)
+		return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
+	}
 	if s.local == nil {
 		allowed, at = possible && s.policy.flag == rule.FallbackOpen, -s.moment()
 		if !allowed {
@@ -158,6 +201,11 @@ func (s *Store) finishElsewhere(ctx context.Context, r *store.Request) error {
 	if len(r.Answers) < len(r.Charges) {
 		return fmt.Errorf("failure: %w: a request has an answer for each charge, not %d for %d",
 			store.ErrUnsupported, len(r.Answers), len(r.Charges))
+	}
+	if s.optimism != nil {
+		s.optimism.finish(r, s.moment())
+		s.owe()
+		return nil
 	}
 	at := -s.moment()
 	for i := range r.Charges {

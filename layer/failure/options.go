@@ -10,10 +10,11 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Policy is what answers when the store does not. Open, Closed and Local make it; the zero value is not usable.
+// Policy is what answers when the store does not. Open, Closed, Local and Optimistic make it; the zero value is not usable.
 type Policy struct {
 	flag     rule.Flags
 	fallback store.Store
+	k        int64 // of Optimistic
 }
 
 // Open admits. The answers carry rule.FallbackOpen; all that was asked for is granted, but no more than the limit admits at
@@ -48,7 +49,40 @@ func Local(fallback store.Store) Policy {
 	return Policy{flag: rule.FallbackLocal, fallback: fallback}
 }
 
-// String returns open, closed or local.
+// Optimistic admits up to k units of a key that the store has not acknowledged, in each process, and charges them at the store when
+// it answers again. The answers carry rule.FallbackOptimistic. It is for stores that are slow or away for a short time: what is
+// admitted has a bound, and the store learns of it.
+//
+// In any window, all processes together admit at most the quota and k for each process. That holds for limits that keep their
+// quota in any window, which are sliding logs and overlap whole; other limits admit at most k for each process beyond what they
+// admit otherwise. It holds whatever is lost on the way:
+//
+//   - A unit counts here from its admission until the store has acknowledged its charge, or it is so old that it counts nowhere: a
+//     window and a part.
+//   - A charge that was sent is not sent again, because it may have been carried out. Its units count here until they are that
+//     old.
+//   - After an answer of the store that left no room, nothing is admitted until there is room by that answer. (For keys that had
+//     no room when they took from the store this is best effort: the layer remembers some thousands. The bound does not depend on
+//     that.)
+//   - A take that the store did not answer in time may have been charged there. It is charged again if it was admitted here,
+//     which can only refuse more.
+//
+// Remaining is how many more units this process would admit, and RetryAfter the time until the store is asked again, or until there is
+// room by its last answer, or Never for a cost above the limit's capacity. No more than the capacity is admitted if k is larger. A
+// request with several charges is admitted if all of them have room, and else changes none.
+//
+// A peek changes nothing. A charge beyond the quota is entered whatever there is room for, and counts. A Refund takes back what the store
+// has not heard of yet, the oldest first. What was admitted here and is given back or settled is taken back if the store has not
+// heard of it; if it has, it stays charged, and what was used beyond the cost is charged too, once. Slots of in-flight limits are not
+// charged at the store: they count here until they are released or their time to live is over, k at a time. What the store
+// took is given back, settled and renewed by the store alone: during an outage that is an error. A reset needs the store too, and
+// then also forgets what is counted here. Requests that are refused here are not counted, also if the limit has CountDenied.
+//
+// What is owed is charged by a goroutine that lives as long as something is. Close charges it at the end of the process; what a
+// process owed that was killed is lost, and stays within its k.
+func Optimistic(k int64) Policy { return Policy{flag: rule.FallbackOptimistic, k: k} }
+
+// String returns open, closed, local or optimistic.
 func (p Policy) String() string {
 	switch p.flag {
 	case rule.FallbackOpen:
@@ -57,6 +91,8 @@ func (p Policy) String() string {
 		return "closed"
 	case rule.FallbackLocal:
 		return "local"
+	case rule.FallbackOptimistic:
+		return "optimistic"
 	default:
 		return "none"
 	}
@@ -90,6 +126,9 @@ type Options struct {
 	// policy answers at once. Choose it well above what is on its way in good times. What a detached call panics with is a
 	// failure of the store. 0 means that calls run on the caller's goroutine, which is faster and trusts the store.
 	MaxDetached int
+	// MaxPending is how much may be remembered, for Optimistic only: keys, and requests of theirs, though requests in short
+	// succession count as one. Beyond it the store's keys are refused as by Closed. 0 means 65,536, which takes some 10 MB.
+	MaxPending int
 	// OnFallback is called for each request that the policy answered, on the caller's goroutine, before the answer is
 	// returned. The error says why the store did not answer; it contains no key. It must be quick and safe for concurrent
 	// use. nil means that nobody is told.
@@ -112,6 +151,9 @@ func (o *Options) fill(p Policy) error {
 	if o.ProbeEvery == 0 {
 		o.ProbeEvery = max(time.Second, o.Timeout)
 	}
+	if o.MaxPending == 0 && p.flag == rule.FallbackOptimistic {
+		o.MaxPending = defaultPending
+	}
 	switch {
 	case o.Timeout < 0 || o.Timeout > longest:
 		return fmt.Errorf("failure: Timeout: must be up to %v, or 0 for the default, not %v", longest, o.Timeout)
@@ -124,6 +166,10 @@ func (o *Options) fill(p Policy) error {
 		return fmt.Errorf("failure: Instances: must be 1 or more, or 0 for 1, not %d", o.Instances)
 	case o.Instances > 1 && p.fallback == nil:
 		return fmt.Errorf("failure: Instances: %d applies to Local only, not to the policy %v; leave it out", o.Instances, p)
+	case o.MaxPending < 0:
+		return fmt.Errorf("failure: MaxPending: must be 1 or more, or 0 for the default, not %d", o.MaxPending)
+	case o.MaxPending > 0 && p.flag != rule.FallbackOptimistic:
+		return fmt.Errorf("failure: MaxPending: %d applies to Optimistic only, not to the policy %v; leave it out", o.MaxPending, p)
 	case o.MaxDetached < 0:
 		return fmt.Errorf("failure: MaxDetached: must be 1 or more, or 0 for calls that are not detached, not %d", o.MaxDetached)
 	}
@@ -140,5 +186,8 @@ type Stats struct {
 	Outages   int64 // how often the store was no longer asked
 	Probes    int64 // calls that were made to see whether it is back
 	Detached  int64 // detached calls that are on their way now, abandoned ones included
+	Owed      int64 // units that Optimistic admitted and has yet to charge
+	Unknown   int64 // units that it sent, and still counts because nobody knows whether they were charged
+	Charged   int64 // units that it charged
 	Down      bool  // the store is not asked now, but for probes
 }

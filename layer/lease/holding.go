@@ -14,6 +14,7 @@ import (
 type holding struct {
 	hash               uint64
 	prefix, group, key string
+	place              int // in the table's list; guarded by the table's lock
 
 	now    atomic.Pointer[block]   // the one to spend from
 	denied atomic.Pointer[refusal] // what the store refused, if that still holds

@@ -34,7 +34,7 @@ func (s *Store) keep() {
 		left = len(all) > 0
 		for _, e := range all {
 			if s.visit(e) {
-				left = s.table.remove(e)
+				left = s.forget(e)
 			}
 		}
 		clear(all)
@@ -67,10 +67,20 @@ func (s *Store) visit(e *holding) (done bool) {
 		return false
 	}
 	e.gone = true
-	spent, _ = e.spent()
+	return true
+}
+
+// forget takes a holding out that is done, and reports whether any is left. What was spent from it goes to the sums under the
+// table's lock, so that Stats finds it either here or there.
+func (s *Store) forget(e *holding) (left bool) {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	e.mu.Lock()
+	spent, _ := e.spent()
+	e.mu.Unlock()
 	s.counts.units.Add(spent.units)
 	s.counts.spends.Add(spent.spends)
-	return true
+	return s.table.remove(e)
 }
 
 // endAll ends all blocks at once, because the clock of the store cannot be trusted to have gone on as it did.

@@ -23,19 +23,19 @@ type Stats struct {
 
 // Stats returns what leases have done.
 func (s *Store) Stats() Stats {
-	all := s.table.all(nil)
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
 	t := Stats{
-		Keys: len(all), Taken: s.counts.taken.Load(), Returned: s.counts.returned.Load(), Wasted: s.counts.wasted.Load(),
+		Keys: len(s.table.held), Taken: s.counts.taken.Load(), Returned: s.counts.returned.Load(), Wasted: s.counts.wasted.Load(),
 		Calls: s.counts.calls.Load(), Spent: s.counts.units.Load(), Decisions: s.counts.spends.Load(),
 	}
-	for _, e := range all {
+	for _, e := range s.table.held {
 		e.mu.Lock()
-		if spent, out := e.spent(); !e.gone {
-			t.Spent += spent.units
-			t.Decisions += spent.spends
-			t.Out += out
-		}
+		spent, out := e.spent()
 		e.mu.Unlock()
+		t.Spent += spent.units
+		t.Decisions += spent.spends
+		t.Out += out
 	}
 	return t
 }

@@ -11,9 +11,9 @@ import (
 
 // table finds the holding of an address without a lock. Its size is fixed: an address whose places are all taken has none.
 type table struct {
-	mu      sync.Mutex // held to change it
 	buckets []bucket
-	held    int
+	mu      sync.Mutex // held to change it
+	held    []*holding // all there are, in no order, so that nobody has to look through the buckets for them
 }
 
 // ways is how many places an address can have.
@@ -53,43 +53,40 @@ func (t *table) add(h uint64, limit *store.Limit, group, key string, most int) (
 	if e = t.find(h, limit, group, key); e != nil {
 		return e, false
 	}
-	if t.held >= most {
+	if len(t.held) >= most {
 		return nil, false
 	}
 	b := &t.buckets[h&uint64(len(t.buckets)-1)]
 	for i := range b {
 		if b[i].Load() == nil {
-			e = &holding{hash: h, prefix: limit.Prefix(), group: group, key: key, limit: limit}
+			e = &holding{hash: h, prefix: limit.Prefix(), group: group, key: key, limit: limit, place: len(t.held)}
 			b[i].Store(e)
-			t.held++
-			return e, t.held == 1
+			t.held = append(t.held, e)
+			return e, len(t.held) == 1
 		}
 	}
 	return nil, false
 }
 
-// remove takes a holding out, and reports whether any is left.
+// remove takes a holding out, and reports whether any is left. The caller holds t.mu.
 func (t *table) remove(e *holding) (left bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	b := &t.buckets[e.hash&uint64(len(t.buckets)-1)]
 	for i := range b {
 		if b[i].Load() == e {
 			b[i].Store(nil)
-			t.held--
 		}
 	}
-	return t.held > 0
+	last := len(t.held) - 1
+	t.held[e.place] = t.held[last]
+	t.held[e.place].place = e.place
+	t.held[last] = nil
+	t.held = t.held[:last]
+	return last > 0
 }
 
 // all appends every holding.
 func (t *table) all(to []*holding) []*holding {
-	for i := range t.buckets {
-		for j := range t.buckets[i] {
-			if e := t.buckets[i][j].Load(); e != nil {
-				to = append(to, e)
-			}
-		}
-	}
-	return to
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append(to, t.held...)
 }

@@ -242,7 +242,7 @@ func (s *Store) bring(t *trip, err error, a *rule.Answer, sent, heard int64) boo
 	case t.turn != e.turn: // it may have been charged before a reset or after it
 		s.counts.wasted.Add(a.Granted)
 		return false
-	case stepped || heard >= b.end || !same(t.limit, e.limit) || e.gone:
+	case stepped || heard >= b.end || !same(t.limit, e.limit) || e.gone || s.closed.Load():
 		s.giveBack(e, b, b.size)
 		return false
 	case e.spendable(heard) == 0:

@@ -24,7 +24,7 @@
 // All attributes but error.type begin with slidegate., too: slidegate.limit and so on.
 //
 // slidegate.limit is the limit's name, or its text if it has none. slidegate.verdict is allowed, refused or error.
-// slidegate.source is store, cached, fallback_open, fallback_closed or fallback_local, by the answer's flags; an error is
+// slidegate.source is store, cached, leased, fallback_open, fallback_closed or fallback_local, by the answer's flags; an error is
 // the store's. slidegate.store is Options.Name. error.type is timeout, canceled, store for an error that wraps
 // store.ErrUnsupported (the store lacks something that the request needs), or other, such as a lost connection.
 //

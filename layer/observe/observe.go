@@ -23,12 +23,12 @@ type Options struct {
 	// "memory"; give names where two stores of a kind are observed.
 	Name string
 	// MaxLimits is how many limits the attribute slidegate.limit tells apart; those that come later are all called "other".
-	// 0 means 200: a limit has up to eight combinations of verdict and source, and the SDK for Go puts what is beyond 2,000
+	// 0 means 200: a limit has up to ten combinations of verdict and source, and the SDK for Go puts what is beyond 2,000
 	// combinations of a metric together under otel.metric.overflow.
 	MaxLimits int
 	// DurationEvery is of how many calls of the store one is timed, at random: reading the clock twice and recording takes
-	// some 300 ns. 0 means 1, every call, for a store that makes round trips, and 100 for one that makes none, whose
-	// decisions take less than that. With a view that drops slidegate.decision.duration none is timed.
+	// some 300 ns. 0 means 1, every call, for a store that makes round trips, and 100 for one that makes none and for limits
+	// that are leased, whose decisions take less than that. With a view that drops slidegate.decision.duration none is timed.
 	DurationEvery int
 	// OnDecision is called after every request of every operation, in the goroutine of the caller, who waits for it. It must
 	// be safe for concurrent use. nil means none.
@@ -40,7 +40,7 @@ type Options struct {
 
 const (
 	defaultMaxLimits    = 200
-	defaultEveryNearby  = 100 // of the calls of a store in the same process
+	defaultEveryNearby  = 100 // of the calls of a store in the same process, and for limits that are leased
 	defaultEveryFaraway = 1
 	mostMaxLimits       = 1 << 20
 	mostDurationEvery   = 1 << 30
@@ -66,13 +66,18 @@ func (o *Options) validate(traits store.Traits) error {
 	if o.MaxLimits == 0 {
 		o.MaxLimits = defaultMaxLimits
 	}
-	if o.DurationEvery == 0 {
-		o.DurationEvery = defaultEveryNearby
-		if traits.RoundTrips > 0 {
-			o.DurationEvery = defaultEveryFaraway
-		}
-	}
 	return nil
+}
+
+// every returns of how many calls one is timed, and of those for leased limits.
+func (o *Options) every(traits store.Traits) (plain, leased int) {
+	switch {
+	case o.DurationEvery > 0:
+		return o.DurationEvery, o.DurationEvery
+	case traits.RoundTrips > 0:
+		return defaultEveryFaraway, defaultEveryNearby
+	}
+	return defaultEveryNearby, defaultEveryNearby
 }
 
 // Store is a store.Store that observes another. It answers as that one does, and is safe for concurrent use. The zero
@@ -83,6 +88,7 @@ type Store struct {
 	opts  Options
 	tally *tally
 	lanes sync.Pool // of *lane
+	every [2]int    // of how many calls one is timed: of those for plain limits, and of those for leased ones
 
 	durations    metric.Float64Histogram
 	durationsFor [kinds + 1][]metric.RecordOption // by kind of error; the last is for none
@@ -99,11 +105,14 @@ func New(inner store.Store, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{inner: inner, opts: opts, tally: newTally(opts.MaxLimits)}
+	s.every[0], s.every[1] = opts.every(inner.Traits())
 	s.one, _ = inner.(store.SingleTaker)
 	var last atomic.Uint32
 	s.lanes.New = func() any {
 		l := &lane{index: int(last.Add(1)) % s.tally.lanes}
-		l.wait(opts.DurationEvery)
+		for kind, every := range s.every {
+			l.left[kind] = pause(every)
+		}
 		return l
 	}
 	if err := s.instruments(); err != nil {
@@ -136,7 +145,7 @@ func (s *Store) Unwrap() store.Store { return s.inner }
 // Apply has the inner store decide the batch, and counts what it answered.
 func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	l := s.lanes.Get().(*lane)
-	timed := s.due(ctx, l) && len(batch) > 0
+	timed := len(batch) > 0 && len(batch[0].Charges) > 0 && s.due(ctx, l, batch[0].Charges[0].Limit)
 	var start time.Time
 	if timed || s.opts.OnDecision != nil {
 		start = time.Now()
@@ -167,7 +176,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 		return s.takeByApply(ctx, limit, key, cost)
 	}
 	l := s.lanes.Get().(*lane)
-	if s.due(ctx, l) {
+	if s.due(ctx, l, limit) {
 		start := time.Now()
 		allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 		s.record(ctx, time.Since(start), err)
@@ -184,22 +193,26 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 // had before.
 type lane struct {
 	index int
-	left  int64 // how many calls until one is timed
+	left  [2]int64 // how many calls until one is timed; see Store.every
 }
 
 // due reports whether this call is to be timed.
-func (s *Store) due(ctx context.Context, l *lane) bool {
-	if l.left--; l.left > 0 {
+func (s *Store) due(ctx context.Context, l *lane, limit *store.Limit) bool {
+	kind := 0
+	if limit.Rule().Lease {
+		kind = 1
+	}
+	if l.left[kind]--; l.left[kind] > 0 {
 		return false
 	}
-	l.wait(s.opts.DurationEvery)
+	l.left[kind] = pause(s.every[kind])
 	return s.durations.Enabled(ctx)
 }
 
-// wait sets how many calls there are until one is timed, as if each were chosen with a chance of one in every: so it does not
-// matter that the garbage collector takes lanes away and new ones begin anew, nor that traffic has a rhythm.
-func (l *lane) wait(every int) {
-	l.left = 1 + int64(rand.ExpFloat64()/-math.Log1p(-1/float64(every)))
+// pause returns how many calls there are until one is timed, as if each were chosen with a chance of one in every: so it does
+// not matter that the garbage collector takes lanes away and new ones start over, nor that traffic has a rhythm.
+func pause(every int) int64 {
+	return 1 + int64(rand.ExpFloat64()/-math.Log1p(-1/float64(every)))
 }
 
 // oneRequest is the memory of a request that came without a batch.

@@ -17,13 +17,14 @@ import (
 const (
 	fromStore = iota
 	fromCache
+	fromLease
 	fromFallbackOpen
 	fromFallbackClosed
 	fromFallbackLocal
 	sources
 )
 
-var sourceNames = [sources]string{"store", "cached", "fallback_open", "fallback_closed", "fallback_local"}
+var sourceNames = [sources]string{"store", "cached", "leased", "fallback_open", "fallback_closed", "fallback_local"}
 
 func sourceOf(flags rule.Flags) int {
 	switch { // a fallback may answer from a cache of its own: that the store did not answer says more
@@ -35,6 +36,8 @@ func sourceOf(flags rule.Flags) int {
 		return fromFallbackClosed
 	case flags.FallbackLocal():
 		return fromFallbackLocal
+	case flags.Leased(): // also for a refusal that it repeats
+		return fromLease
 	case flags.Cached():
 		return fromCache
 	}
@@ -63,7 +66,7 @@ const (
 )
 
 // cells are the counts of one lane, in whole cache lines.
-type cells [16]atomic.Int64
+type cells [24]atomic.Int64
 
 const _ = uint(len(cells{}) - counts) // there is a cell for each count
 
@@ -107,7 +110,7 @@ type known struct {
 // otherLabel is what the limits are called that are too many.
 const otherLabel = "other"
 
-// mostLanes bounds the memory of a series, to 8 KB.
+// mostLanes bounds the memory of a series, to 12 KB.
 const mostLanes = 64
 
 // newTally makes more lanes than there are processors: two of them may come to have the same.

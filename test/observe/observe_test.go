@@ -79,6 +79,9 @@ func (s scripted) Apply(_ context.Context, batch []store.Request) (first error) 
 
 func (s scripted) Check(*store.Limit) error { return nil }
 
+// Leases lets the limits be leased.
+func (scripted) Leases() {}
+
 func (s scripted) Traits() store.Traits {
 	if s.traits.Name == "" {
 		return store.Traits{Name: "scripted", MaxCharges: 10, RoundTrips: 1}
@@ -215,12 +218,15 @@ func TestDurationEvery(t *testing.T) {
 	const calls = 20_000
 	for _, c := range []struct {
 		roundTrips, every int
+		lease             bool
 		least, most       uint64
 	}{
 		{roundTrips: 1, every: 0, least: calls, most: calls},
 		{roundTrips: 0, every: 1, least: calls, most: calls},
 		{roundTrips: 0, every: 0, least: 100, most: 300},    // 200 on the average, and 14 its standard deviation
-		{roundTrips: 1, every: 10, least: 1700, most: 2300}, // 2000, and 42,
+		{roundTrips: 1, every: 10, least: 1700, most: 2300}, // 2000, and 42
+		{roundTrips: 1, every: 0, lease: true, least: 100, most: 300},
+		{roundTrips: 1, every: 1, lease: true, least: calls, most: calls},
 	} {
 		for _, one := range []bool{false, true} {
 			m := newMeter(t)
@@ -231,12 +237,13 @@ func TestDurationEvery(t *testing.T) {
 			if one {
 				inner = scriptedOne{inner.(scripted)}
 			}
-			limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider, DurationEvery: c.every}), slidegate.PerMinute(10))
+			limiter := newLimiter(t, open(t, inner, observe.Options{MeterProvider: m.provider, DurationEvery: c.every}),
+				slidegate.Limit{Quota: 10, Window: time.Minute, Algorithm: slidegate.SlidingWindow, Lease: c.lease})
 			for range calls {
 				_, _ = limiter.Allow(context.Background(), "k")
 			}
 			if points := m.durations(); len(points) != 1 || points[0].Count < c.least || points[0].Count > c.most {
-				t.Errorf("every %d: got %+v, want one point of %d to %d", c.every, points, c.least, c.most)
+				t.Errorf("every %d, lease %t: got %+v, want one point of %d to %d", c.every, c.lease, points, c.least, c.most)
 			}
 		}
 	}

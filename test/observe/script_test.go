@@ -156,6 +156,8 @@ func TestFlags(t *testing.T) {
 	}{
 		{flags: 0, allowed: true, source: "store"},
 		{flags: rule.Cached, source: "cached"},
+		{flags: rule.Leased, allowed: true, source: "leased"},
+		{flags: rule.Leased | rule.Cached, source: "leased"},
 		{flags: rule.FallbackOpen, allowed: true, source: "fallback_open"},
 		{flags: rule.FallbackClosed, source: "fallback_closed"},
 		{flags: rule.FallbackLocal, allowed: true, source: "fallback_local"},

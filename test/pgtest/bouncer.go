@@ -59,7 +59,7 @@ func startBouncer(t testing.TB, program, folder string, s *Server) (string, erro
 	if err := give(file); err != nil {
 		return "", err
 	}
-	p, err := launch(folder, program, file)
+	p, err := launch(folder, nil, program, file)
 	if err != nil {
 		return "", err
 	}

@@ -22,6 +22,7 @@ type node struct {
 	folder   string
 	port     int
 	settings []string
+	env      []string // besides that of the test
 	process  *process
 }
 
@@ -33,7 +34,7 @@ var usual = []string{
 
 // newNode starts a server with a new data folder, which fill makes. It tries again on another port when somebody else took
 // the port.
-func newNode(settings []string, fill func(bin, folder, data string) error) (*node, error) {
+func newNode(settings, env []string, fill func(bin, folder, data string) error) (*node, error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func newNode(settings []string, fill func(bin, folder, data string) error) (*nod
 	if err != nil {
 		return nil, err
 	}
-	n := &node{bin: bin, folder: folder, settings: settings}
+	n := &node{bin: bin, folder: folder, settings: settings, env: env}
 	if err = fill(bin, folder, n.data()); err == nil {
 		err = n.startSomewhere()
 	}
@@ -96,7 +97,7 @@ func (n *node) configure() error {
 
 // start starts the process and waits until it answers.
 func (n *node) start() (err error) {
-	if n.process, err = launch(n.folder, filepath.Join(n.bin, "postgres"), "-D", n.data()); err != nil {
+	if n.process, err = launch(n.folder, n.env, filepath.Join(n.bin, "postgres"), "-D", n.data()); err != nil {
 		return err
 	}
 	return kit.Retry(errEnded, n.ready)
@@ -143,7 +144,7 @@ func (n *node) remove() {
 // Open starts a server for a program that is not a test. Each setting is a line of postgresql.conf. It ends when close is
 // called, or with the program. The error is ErrNoServer if PostgreSQL is not installed.
 func Open(settings ...string) (url string, close func(), err error) {
-	n, err := newNode(settings, copyTemplate)
+	n, err := newNode(settings, nil, copyTemplate)
 	if err != nil {
 		return "", nil, err
 	}

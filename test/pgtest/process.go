@@ -24,13 +24,14 @@ type process struct {
 	pidFile string
 }
 
-// launch starts a program. What it prints goes to the file named log in its folder, and its id to the one named pid, from
+// launch starts a program, with more variables in its environment if given. What it prints goes to the file named log in its folder, and its id to the one named pid, from
 // which it is ended if the test cannot do so any more.
-func launch(folder, program string, args ...string) (*process, error) {
+func launch(folder string, env []string, program string, args ...string) (*process, error) {
 	cmd, err := command(folder, program, args...)
 	if err != nil {
 		return nil, err
 	}
+	cmd.Env = append(cmd.Env, env...)
 	log, err := os.OpenFile(filepath.Join(folder, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err

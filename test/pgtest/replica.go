@@ -14,7 +14,7 @@ import (
 func (s *Server) Replica(t testing.TB) *Server {
 	t.Helper()
 	s.ownOnly()
-	return own(t, s.node.settings, func(_, folder, data string) error { return s.node.copyRunning(folder, data) })
+	return own(t, s.node.settings, s.node.env, func(_, folder, data string) error { return s.node.copyRunning(folder, data) })
 }
 
 // copyRunning copies the data of a server that runs, for a replica of it. It does what pg_basebackup does, which not every

@@ -32,13 +32,19 @@ func Start(t testing.TB, settings ...string) *Server {
 	if outside := os.Getenv("DATABASE_URL"); outside != "" && len(settings) == 0 {
 		return newDatabase(t, outside)
 	}
-	return own(t, settings, copyTemplate)
+	return own(t, settings, nil, copyTemplate)
+}
+
+// StartWithEnv is Start with more variables in the server's environment, each as "NAME=value". It always starts one.
+func StartWithEnv(t testing.TB, env []string, settings ...string) *Server {
+	t.Helper()
+	return own(t, settings, env, copyTemplate)
 }
 
 // own makes a server that ends with the test.
-func own(t testing.TB, settings []string, fill func(bin, folder, data string) error) *Server {
+func own(t testing.TB, settings, env []string, fill func(bin, folder, data string) error) *Server {
 	t.Helper()
-	n, err := newNode(settings, fill)
+	n, err := newNode(settings, env, fill)
 	if err != nil {
 		noServer(t, err)
 	}
@@ -57,7 +63,7 @@ func noServer(t testing.TB, err error) {
 
 // shared is the server for all tests of this process. Nobody kills it, so it need not write to the disk before it answers.
 var shared = sync.OnceValues(func() (*node, error) {
-	return newNode([]string{"fsync = off", "full_page_writes = off", "max_connections = 500"}, copyTemplate)
+	return newNode([]string{"fsync = off", "full_page_writes = off", "max_connections = 500"}, nil, copyTemplate)
 })
 
 // Shared returns a new database on a server that all tests of the process share. It is quick, and right for every test

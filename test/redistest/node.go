@@ -25,6 +25,7 @@ type Node struct {
 	t       testing.TB
 	program string
 	args    []string // after the configuration file
+	env     []string // besides that of the test
 	dir     string
 	config  []string
 	port    int
@@ -48,24 +49,37 @@ func Server(t testing.TB, config ...string) *Node {
 	return newNode(t, false, nil, append(slices.Clone(inMemory), config...))
 }
 
+// ServerWithEnv is Server with more variables in the server's environment, each as "NAME=value". It always starts one.
+func ServerWithEnv(t testing.TB, env []string, config ...string) *Node {
+	t.Helper()
+	return run(&Node{t: t, env: env, config: append(slices.Clone(inMemory), config...)}, false)
+}
+
 // inMemory is how a server is told to keep nothing on disk. What comes after it in a configuration counts.
 var inMemory = []string{`save ""`, "appendonly no"}
 
-// newNode starts a server on a port of its own. It tries again on another when somebody else took the port.
+// newNode starts a server on a port of its own.
 func newNode(t testing.TB, bus bool, args, config []string) *Node {
 	t.Helper()
-	n := &Node{t: t, program: program(t), args: args, dir: t.TempDir(), config: config}
-	t.Cleanup(n.end)
+	return run(&Node{t: t, args: args, config: config}, bus)
+}
+
+// run finds a program, a folder and a port for a server, and starts it. It tries again on another port when somebody else took the
+// port.
+func run(n *Node, bus bool) *Node {
+	n.t.Helper()
+	n.program, n.dir = program(n.t), n.t.TempDir()
+	n.t.Cleanup(n.end)
 	var err error
 	for range 5 {
-		n.port = freePort(t, bus)
+		n.port = freePort(n.t, bus)
 		n.configure()
 		if err = n.start(); err == nil {
 			return n
 		}
 		n.end()
 	}
-	t.Fatalf("redistest: the server does not start: %v\n%s", err, n.log())
+	n.t.Fatalf("redistest: the server does not start: %v\n%s", err, n.log())
 	return nil
 }
 
@@ -85,6 +99,7 @@ func (n *Node) configFile() string { return filepath.Join(n.dir, "redis.conf") }
 // start starts the process and waits until it answers.
 func (n *Node) start() error {
 	cmd := exec.Command(n.program, append([]string{n.configFile()}, n.args...)...)
+	cmd.Env = append(os.Environ(), n.env...)
 	dieWithUs(cmd)
 	if err := cmd.Start(); err != nil {
 		return err

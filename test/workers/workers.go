@@ -102,6 +102,14 @@ func (w *Worker) Kill() {
 // kill ends a worker that may have ended already.
 func (w *Worker) kill() { _ = w.cmd.Process.Kill() }
 
+// Signal sends a worker a signal, such as the one that stops it without ending it.
+func (w *Worker) Signal(t *testing.T, signal os.Signal) {
+	t.Helper()
+	if err := w.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Tell gives a worker something to do.
 func (w *Worker) Tell(t *testing.T, order any) {
 	t.Helper()

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestLease: a policy's lease is for all of its limits, a limit's for itself, and what is written is read as the same file.
+func TestLease(t *testing.T) {
+	for _, test := range []struct{ name, policy, want string }{
+		{"policy", `
+    lease: true
+    limits: [1000/1m, {quota: 50, window: 1h, segments: 60, overlap: whole}, 1000/1s token-bucket]
+    overrides: [{key: vip, limits: [60/1m, 2000/1h]}, {key: free, unlimited: true}]
+    candidate: [500/1m]`, `
+    limits:
+      - 1000/1m # sliding-window segments=1 overlap=up anchor=clock
+      - 50/1h segments=60 overlap=whole # sliding-window anchor=clock
+      - 1000/1s token-bucket # burst=1000
+    overrides:
+      - key: "vip"
+        limits:
+          - 60/1m # sliding-window segments=1 overlap=up anchor=clock
+          - 2000/1h # sliding-window segments=1 overlap=up anchor=clock
+      - key: "free"
+        unlimited: true
+    allow: []
+    deny: []
+    shadow: false
+    failure: open
+    candidate:
+      - 500/1m # sliding-window segments=1 overlap=up anchor=clock
+    lease: true
+`},
+		{"limit", `
+    limits: [1000/1m lease, {quota: 50, window: 1h, overlap: up, lease: true}, 10/1s]
+    lease: false`, `
+    limits:
+      - 1000/1m lease # sliding-window segments=1 overlap=up anchor=clock
+      - 50/1h sliding-window lease # segments=1 overlap=up anchor=clock
+      - 10/1s # sliding-log
+    overrides: []
+    allow: []
+    deny: []
+    shadow: false
+    failure: open
+    # candidate: none
+    lease: false
+`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file, err := Parse("f", []byte("policies:\n  a:"+test.policy))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := string(Format(file))
+			if !strings.HasSuffix(got, test.want) {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+			again, err := Parse("f", []byte(got))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := &again.Policies[0], &file.Policies[0]
+			if !slices.Equal(a.Limits, b.Limits) || !slices.Equal(a.Candidate, b.Candidate) {
+				t.Errorf("it is read as\n%v\nwant\n%v", a, b)
+			}
+			for i := range b.Overrides {
+				if !slices.Equal(a.Overrides[i].Limits, b.Overrides[i].Limits) {
+					t.Errorf("an override is read as %v, want %v", a.Overrides[i].Limits, b.Overrides[i].Limits)
+				}
+			}
+		})
+	}
+}
+
+// TestLeaseIsOfItsPolicy: what one policy says is not for the next one.
+func TestLeaseIsOfItsPolicy(t *testing.T) {
+	file, err := Parse("f", []byte("policies:\n  a: {lease: true, limits: [1000/1m]}\n  b: {limits: [100/1m]}\n  c: {limits: [{quota: 5, window: 1m, lease: false}]}\n  d: {lease: true, limits: [200/1m]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false, false, true} {
+		if got := file.Policies[i].Limits[0].Lease; got != want {
+			t.Errorf("the limit of policy %s is leased: %t, want %t", file.Policies[i].Name, got, want)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package worstcase
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Life is for how long units may be spent that were taken in one go: until before the moment that it returns. Any number of
+// processes may hold units at once. It makes no difference which of them does: all that a process knows is what it holds.
+type Life func(l *rule.Limit, at rule.Micros) (end rule.Micros)
+
+// WithinPart is the life that layer/lease gives to a block: the part of the window in which it was charged, or
+// rule.LeaseLife for a token bucket.
+func WithinPart(l *rule.Limit, at rule.Micros) rule.Micros {
+	if l.Algorithm == rule.TokenBucket {
+		return at + rule.LeaseLife
+	}
+	_, end := l.Part(at)
+	return end
+}
+
+// Naive is the life that is usual for leases: a fixed time, wherever it begins.
+func Naive(length rule.Micros) Life {
+	return func(_ *rule.Limit, at rule.Micros) rule.Micros { return at + length }
+}
+
+// SearchLeased is Search for processes that take units in blocks and spend them later: the most that is spent, not charged.
+func SearchLeased(l rule.Limit, life Life, g Goal, e Effort) Finding {
+	p := newPlayer(l)
+	p.life = life
+	return p.search(g, e)
+}
+
+// unsent is what somebody holds who will give it back.
+type unsent struct {
+	when  rule.Micros // since the schedule began
+	at    rule.Micros // of the charge
+	units int64
+}
+
+// hold notes what is to be spent of a block, and what is to be given back of it. It is an admission when it is spent.
+func (p *player) hold(block rule.Answer) {
+	last := p.life(&p.limit, block.At) - 1
+	when := max(block.At, min(block.At+p.step.Hold, last)) - epoch
+	back := min(p.step.Back, block.Granted)
+	if back > 0 {
+		p.unsent = append(p.unsent, unsent{when: when, at: block.At, units: back})
+	}
+	if units := block.Granted - back; units > 0 {
+		p.admissions = append(p.admissions, Admission{At: when, Units: units})
+	}
+}
+
+// sendBack gives back what is due by now.
+func (p *player) sendBack(now rule.Micros) {
+	p.unsent = slices.DeleteFunc(p.unsent, func(u unsent) bool {
+		if u.when > now {
+			return false
+		}
+		p.items[0] = rule.Item{Limit: &p.limit, State: &p.state, Cost: u.units, At: u.at}
+		rule.Decide(rule.GiveBack, p.items[:], epoch+u.when, p.answers[:])
+		return true
+	})
+}
+
+// holding returns the schedules with leases: held for as long as can be, by all steps or by all but the last.
+func holding(all []Schedule) (held []Schedule) {
+	for _, s := range all {
+		for _, n := range []int{len(s), len(s) - 1} {
+			s = slices.Clone(s)
+			for i := range s[:n] {
+				s[i].Hold = Window
+			}
+			held = append(held, s)
+		}
+	}
+	return held
+}
+
+// changeHold changes at random how long a step holds its units, or how many of them it gives back.
+func (c *climber) changeHold(s Schedule, step *Step) {
+	switch c.rand.IntN(5) {
+	case 0:
+		step.Hold = 0
+	case 1:
+		step.Hold = Window // as long as can be
+	case 2:
+		step.Hold = c.randomLength()
+	case 3:
+		step.Hold = max(0, c.landmark(s, step.At)-step.At)
+	default:
+		step.Back = 0
+		if c.rand.IntN(2) == 0 {
+			step.Back = c.randomAsk()
+		}
+	}
+}
+
+// LeasedRow is what was found for one case with leases, beside what was found without.
+type LeasedRow struct {
+	Row
+	Limit    rule.Limit // by the clock, as it is charged: a token bucket's burst is lowered
+	Leasable bool
+	Leased   Finding // the most units in a window,
+	Over     Finding // and the shortest stretch over the quota, with leases that end with their part
+	Naive    Finding // the most units in a window with leases that do not
+}
+
+// naiveLife is that of the blocks that the table shows as a warning: not longer than a part where there are 60 of them.
+const naiveLife = Window / 60
+
+// FindLeased searches for the worst case of every limit with leases.
+func FindLeased(rows []Row, e Effort) []LeasedRow {
+	leases := make([]LeasedRow, len(rows))
+	for i, row := range rows {
+		plain := row.Limits[0]
+		r := LeasedRow{Row: row, Limit: plain, Leasable: plain.Algorithm != rule.SlidingLog}
+		r.Naive = SearchLeased(plain, Naive(naiveLife), MostIn(Window), e)
+		if r.Leasable {
+			r.Limit = leased(plain)
+			r.Leased = SearchLeased(r.Limit, WithinPart, MostIn(Window), e)
+			r.Over = SearchLeased(r.Limit, WithinPart, Shortest(), e)
+		}
+		leases[i] = r
+	}
+	return leases
+}
+
+// leased returns the limit as slidegate makes it of one that says Lease.
+func leased(l rule.Limit) rule.Limit {
+	l.Lease = true
+	if l.Algorithm == rule.TokenBucket {
+		l.Burst -= l.LeaseReserve()
+	}
+	return normal(l)
+}
+
+// LeasedTable writes what was found as a table in Markdown.
+func LeasedTable(rows []LeasedRow) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| limit | most in any window W, quota %d | with `lease` | shortest stretch over the quota | with `lease` "+
+		"| most if blocks lived for W/60 instead |\n|---|---|---|---|---|---|\n", rows[0].Limit.Quota)
+	for _, r := range rows {
+		most, over := "cannot be leased", "–"
+		if r.Leasable {
+			most, over = fmt.Sprint(r.Leased.Most), stretch(r.Over.Shortest)
+		}
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %d |\n",
+			r.Name, r.Most[0].Most, most, stretch(r.Shortest[0].Shortest), over, r.Naive.Most)
+	}
+	return b.String()
+}

@@ -1,0 +1,203 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// What was admitted without the store is charged there as soon as it answers again: by a goroutine that lives while something is
+// owed. It first looks whether the store answers, by a question that changes nothing, because what is sent is not sent again: nobody
+// knows whether a charge without an answer was carried out.
+
+// mostTogether is how many addresses are charged in one call.
+const mostTogether = 256
+
+// owe has what is owed charged, if there is anything.
+func (s *Store) owe() {
+	o := s.optimism
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ledger.owed == 0 || o.running || o.closed {
+		return
+	}
+	o.running = true
+	o.wait.Go(s.chargeLater)
+}
+
+// chargeLater charges until nothing is owed.
+func (s *Store) chargeLater() {
+	for s.pause() {
+		if s.isBack() {
+			for s.chargeSome(context.Background()) == nil {
+			}
+		}
+		if s.optimism.idle() {
+			return
+		}
+	}
+}
+
+// idle ends the goroutine if nothing is owed.
+func (o *optimism) idle() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.running = o.ledger.owed > 0
+	return !o.running
+}
+
+// pause waits until it is worth a try. It reports false if the layer was closed.
+func (s *Store) pause() bool {
+	wait := s.opts.Timeout
+	if s.state.Load().failed != nil {
+		wait = s.untilProbe().Duration()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.optimism.wake:
+	case <-s.optimism.done:
+		return false
+	}
+	return true
+}
+
+// isBack asks the store what is left of a key that is owed for, and reports whether it answered.
+func (s *Store) isBack() bool {
+	look := s.optimism.look(s.moment())
+	return look != nil && s.ask(context.Background(), look) == nil
+}
+
+// look returns a question about a key that is owed for; nil if there is none.
+func (o *optimism) look(now rule.Micros) []store.Request {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for at := range o.ledger.accounts {
+		if a := o.ledger.find(at, now); a != nil && a.owes() > 0 {
+			return []store.Request{{
+				Op: rule.Peek, Group: at.group, Charges: []store.Charge{{Limit: a.limit, Key: at.key}}, Answers: make([]rule.Answer, 1),
+			}}
+		}
+	}
+	return nil
+}
+
+// owes returns how many units the store has yet to hear of.
+func (a *account) owes() (units int64) {
+	for i := range a.grains {
+		if a.grains[i].standing == owed {
+			units += a.grains[i].units
+		}
+	}
+	return units
+}
+
+// errNothing reports that nothing is owed.
+var errNothing = errors.New("failure: nothing is owed")
+
+// chargeSome charges what is owed for some addresses. It returns an error if there are none or the store did not answer.
+func (s *Store) chargeSome(ctx context.Context) error {
+	o := s.optimism
+	batch, call := o.board(s.moment())
+	if len(batch) == 0 {
+		return errNothing
+	}
+	ctx, cancel := context.WithTimeout(ctx, store.FinishTime)
+	err := s.applySafely(ctx, batch)
+	cancel()
+	o.land(batch, call, s.moment())
+	return err
+}
+
+// board makes requests of what is owed. From here on it counts as sent.
+func (o *optimism) board(now rule.Micros) (batch []store.Request, call uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls++
+	for at := range o.ledger.accounts {
+		if len(batch) == mostTogether {
+			break
+		}
+		a := o.ledger.find(at, now)
+		if a == nil {
+			continue
+		}
+		units := a.owes()
+		if units == 0 {
+			continue
+		}
+		for i := range a.grains {
+			if g := &a.grains[i]; g.standing == owed {
+				o.ledger.stand(g, sent)
+				g.call = o.calls
+			}
+		}
+		batch = append(batch, store.Request{
+			Op: rule.Charge, Group: at.group, Answers: make([]rule.Answer, 1),
+			Charges: []store.Charge{{Limit: a.limit, Key: at.key, Cost: min(units, rule.MaxQuota)}},
+		})
+	}
+	return batch, o.calls
+}
+
+// land notes what the store acknowledged. What it did not stays as it is: sent.
+func (o *optimism) land(batch []store.Request, call uint64, now rule.Micros) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range batch {
+		r := &batch[i]
+		answer := &r.Answers[0]
+		a := o.ledger.accounts[addressOf(r.Group, &r.Charges[0])]
+		if r.Err != nil || answer.Flags.Fallback() || a == nil { // a reset may have removed it
+			continue
+		}
+		for k := range a.grains {
+			if g := &a.grains[k]; g.call == call && g.standing == sent {
+				o.charged += g.units
+				o.ledger.stand(g, charged)
+			}
+		}
+		o.ledger.drop(a, func(g *grain) bool { return g.standing == charged && g.id == 0 })
+		if answer.Remaining == 0 {
+			a.rest = max(a.rest, now+answer.After())
+		}
+	}
+}
+
+// Close charges what the policy Optimistic has admitted without the store, and waits for that until ctx ends. From then on it admits
+// nothing without the store; all else goes on as before. It returns an error if the store has not acknowledged everything. With other
+// policies there is nothing to close.
+func (s *Store) Close(ctx context.Context) error {
+	o := s.optimism
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	if !o.closed {
+		o.closed = true
+		close(o.done)
+	}
+	o.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		o.wait.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return fmt.Errorf("failure: not everything was charged: %w", ctx.Err())
+	}
+	for {
+		if err := s.chargeSome(ctx); err == errNothing {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("failure: not everything was charged: %w", err)
+		}
+	}
+}

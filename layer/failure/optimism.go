@@ -1,0 +1,262 @@
+package failure
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// optimism is the policy Optimistic: what it has admitted that the store has not acknowledged, and what is admitted because of that.
+//
+// Why no window holds more than the quota and k for each process. Of all answers of the store after which somebody admitted
+// something, take the last one, at the moment c. It had room, or whoever admitted waited until all that the store knew at c had left
+// room. So what the store knew at c is at most the quota in any window that ends after it: units are charged later than they
+// were admitted, and leave the store's window later. What it did not know at c is what each process admitted itself. If the
+// store had acknowledged any of that by the time of the process's last admission, there would have been an answer after c. So all of
+// it still counted then: at most k. Units that were forgotten because of their age are in no such window.
+type optimism struct {
+	k      int64
+	noRoom noRoom
+	wake   chan struct{} // the store answers again
+	done   chan struct{} // closed by Close
+	wait   sync.WaitGroup
+
+	mu      sync.Mutex
+	ledger  ledger
+	calls   uint64
+	charged int64 // units that the store has acknowledged
+	running bool  // there is a goroutine that charges what is owed
+	closed  bool
+}
+
+// defaultPending is how many accounts and grains there are at most: some 10 MB.
+const defaultPending = 1 << 16
+
+func newOptimism(k int64, most int) *optimism {
+	return &optimism{
+		k: k, noRoom: noRoom{seed: maphash.MakeSeed()}, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		ledger: ledger{accounts: map[address]*account{}, most: most},
+	}
+}
+
+// room returns how many more units of a charge's address may be admitted, and for how long that is fewer than otherwise because the
+// store had no room. The caller holds the lock.
+func (o *optimism) room(group string, c *store.Charge, now rule.Micros) (units int64, rest rule.Micros) {
+	at := addressOf(group, c)
+	a := o.ledger.find(at, now)
+	units = min(o.k, c.Limit.Rule().Capacity()) - a.unacknowledged()
+	known, rest := o.noRoom.of(at, now)
+	units = max(0, min(units, known))
+	if a != nil && now < a.rest {
+		units, rest = 0, max(rest, a.rest-now)
+	}
+	return units, rest
+}
+
+// decide answers a request to take or to look, and enters what it admits. probe is how long it takes until the store is asked again.
+func (o *optimism) decide(r *store.Request, now, probe rule.Micros) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	full := r.Op != rule.Peek && (o.closed || !o.ledger.fits(len(r.Charges), now))
+	grant, all := int64(rule.MaxQuota), true
+	for i := range r.Charges {
+		c, a := &r.Charges[i], &r.Answers[i]
+		*a = rule.Answer{Flags: rule.FallbackOptimistic, At: -now}
+		a.Remaining, a.RetryAfter = o.room(r.Group, c, now)
+		if full {
+			a.Remaining = 0
+		}
+		grant = min(grant, c.Cost, max(1, a.Remaining))
+	}
+	for i := range r.Charges {
+		c, a := &r.Charges[i], &r.Answers[i]
+		cost := c.Cost
+		if r.Op == rule.TakeUpTo {
+			cost = grant
+		}
+		a.Allowed = cost <= a.Remaining && !full || o.holds(r, c)
+		all = all && a.Allowed
+		switch {
+		case a.Allowed:
+			a.RetryAfter = 0
+		case !possible(r.Op, c):
+			a.RetryAfter = rule.Never
+		case a.RetryAfter == 0:
+			a.RetryAfter = probe
+		}
+	}
+	if !all || r.Op == rule.Peek {
+		return
+	}
+	for i := range r.Charges {
+		c, a := &r.Charges[i], &r.Answers[i]
+		if a.Granted = c.Cost; r.Op == rule.TakeUpTo {
+			a.Granted = grant
+		}
+		a.At = -o.enter(r, c, a.Granted, now, owed)
+		if a.Remaining = max(0, a.Remaining-a.Granted); a.Remaining == 0 {
+			a.NextAfter = probe
+		}
+	}
+}
+
+// holds reports whether a charge is for a slot that its reservation has already. The caller holds the lock.
+func (o *optimism) holds(r *store.Request, c *store.Charge) bool {
+	if c.Limit.Rule().Algorithm != rule.InFlight || r.ID == 0 {
+		return false
+	}
+	return o.ledger.accounts[addressOf(r.Group, c)].named(0, r.ID) != nil
+}
+
+// enter enters units that are admitted now, and returns the name under which they can be given back. The caller holds the lock.
+func (o *optimism) enter(r *store.Request, c *store.Charge, units int64, now rule.Micros, as standing) rule.Micros {
+	if units == 0 {
+		return now
+	}
+	a := o.ledger.open(addressOf(r.Group, c), c.Limit)
+	if c.Limit.Rule().Algorithm == rule.InFlight {
+		as = slot
+		if held := a.named(0, r.ID); held != nil && r.ID != 0 {
+			held.last = now
+			return now
+		}
+	}
+	return o.ledger.add(a, grain{at: now, last: now, units: units, id: r.ID, standing: as})
+}
+
+// force enters units that have been used, whatever there is room for. It reports false if there is no memory for them.
+func (o *optimism) force(r *store.Request, now rule.Micros, as standing) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || !o.ledger.fits(len(r.Charges), now) {
+		return false
+	}
+	for i := range r.Charges {
+		c := &r.Charges[i]
+		at := o.enter(r, c, c.Cost, now, as)
+		o.answer(r, i, c.Cost, at, now)
+	}
+	return true
+}
+
+// answer answers a charge that was carried out with units. The caller holds the lock.
+func (o *optimism) answer(r *store.Request, i int, units int64, at, now rule.Micros) {
+	room, _ := o.room(r.Group, &r.Charges[i], now)
+	r.Answers[i] = rule.Answer{Allowed: true, Flags: rule.FallbackOptimistic, Granted: units, Remaining: room, At: -at}
+}
+
+// giveBackOldest gives back units that the store has not heard of, the oldest first.
+func (o *optimism) giveBackOldest(r *store.Request, now rule.Micros) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range r.Charges {
+		c := &r.Charges[i]
+		var back int64
+		if a := o.ledger.find(addressOf(r.Group, c), now); a != nil {
+			for k := range a.grains {
+				if g := &a.grains[k]; g.standing == owed || g.standing == slot {
+					n := min(c.Cost-back, g.units)
+					g.units -= n
+					back += n
+				}
+			}
+			o.ledger.drop(a, func(g *grain) bool { return g.units == 0 && !g.settled })
+		}
+		o.answer(r, i, back, now, now)
+	}
+}
+
+// finish gives back, settles or renews what was admitted without the store.
+func (o *optimism) finish(r *store.Request, now rule.Micros) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range r.Charges {
+		c := &r.Charges[i]
+		a := o.ledger.find(addressOf(r.Group, c), now)
+		g := a.named(-c.At, r.ID)
+		switch {
+		case r.Op == rule.Settle:
+			o.settle(r, i, a, g, now)
+		case r.Op == rule.Renew:
+			held := g != nil && g.standing == slot
+			if held {
+				g.last = now
+			}
+			o.answer(r, i, 0, now, now)
+			r.Answers[i].Allowed = held || c.Limit.Rule().Algorithm != rule.InFlight
+		case g != nil:
+			o.answer(r, i, o.ledger.take(a, g, c.Cost), now, now)
+		default:
+			o.answer(r, i, 0, now, now)
+		}
+	}
+}
+
+// settle replaces the cost of a reservation by what was used, once. What the store may have charged is not given back; what was used
+// beyond the cost is owed to it.
+func (o *optimism) settle(r *store.Request, i int, a *account, g *grain, now rule.Micros) {
+	c := &r.Charges[i]
+	if c.Limit.Rule().Algorithm == rule.InFlight {
+		var back int64
+		if g != nil {
+			back = o.ledger.take(a, g, g.units)
+		}
+		o.answer(r, i, back, now, now)
+		return
+	}
+	if g != nil && g.settled {
+		o.answer(r, i, g.back, now, now)
+		r.Answers[i].Flags |= rule.Repeated
+		return
+	}
+	back := c.Cost - c.Used
+	if g == nil { // too old, reset, or pushed out: what is left to do is to remember that it was done
+		a = o.ledger.open(addressOf(r.Group, c), c.Limit)
+		o.ledger.add(a, grain{at: -c.At, last: now, id: r.ID, standing: charged})
+		g = &a.grains[len(a.grains)-1]
+	}
+	switch {
+	case g.standing == owed:
+		back = min(back, g.units)
+		g.units -= back
+	case back > 0:
+		back = 0
+	case back < 0:
+		name, id := g.at, g.id
+		o.ledger.add(a, grain{at: now, last: now, units: -back, standing: owed})
+		g = a.named(name, id) // it may have moved
+	}
+	g.settled, g.back = true, back
+	if g.units == 0 && g.standing == owed {
+		o.ledger.stand(g, charged) // it is kept to be settled once
+	}
+	o.answer(r, i, back, now, now)
+}
+
+// reset forgets the keys of a request that the store has forgotten.
+func (o *optimism) reset(r *store.Request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range r.Charges {
+		o.ledger.remove(addressOf(r.Group, &r.Charges[i]))
+	}
+}
+
+// stats adds what is counted here.
+func (o *optimism) stats(to *Stats) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	to.Charged = o.charged
+	for _, a := range o.ledger.accounts {
+		for i := range a.grains {
+			switch g := &a.grains[i]; g.standing {
+			case owed:
+				to.Owed += g.units
+			case sent:
+				to.Unknown += g.units
+			}
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package failure_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+const (
+	playWindow    = 600 * time.Millisecond
+	playProcesses = 3
+	playKeys      = 2
+)
+
+// playLimits keep their quota in any window.
+func playLimits(random *rand.Rand) []slidegate.Limit {
+	quota := func() int64 { return 2 + random.Int64N(12) }
+	return []slidegate.Limit{
+		{Name: "log", Algorithm: slidegate.SlidingLog, Quota: quota(), Window: playWindow},
+		{Name: "whole", Algorithm: slidegate.SlidingWindow, Quota: quota(), Window: playWindow, Segments: 1 + random.IntN(6), Overlap: slidegate.OverlapWhole},
+		{Name: "first", Algorithm: slidegate.SlidingWindow, Quota: quota(), Window: playWindow, Segments: 3, Overlap: slidegate.OverlapWhole, Anchor: slidegate.AnchorFirst},
+	}
+}
+
+// spot is a key of a limit.
+type spot struct {
+	limit *store.Limit
+	key   string
+}
+
+// admission is units that were admitted at a moment.
+type admission struct {
+	at    rule.Micros
+	units int64
+}
+
+// play is a store that several processes share over bad lines, and what was admitted.
+type play struct {
+	t      *testing.T
+	k      int64
+	limits []*store.Limit
+	shared store.Store
+	late   sync.WaitGroup // requests that arrive when nobody waits for them any more
+
+	mu       sync.Mutex
+	random   *rand.Rand
+	admitted map[spot][]admission
+	refused  int
+}
+
+func (p *play) draw(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.random.IntN(n)
+}
+
+// line is how a process reaches the store.
+type line struct {
+	*play
+	mu    sync.Mutex
+	good  int            // of 10 calls, how many are answered
+	gone  bool           // nothing arrives
+	hopes map[spot]int64 // units that were admitted here without the store
+	asked map[spot]int64 // units that the store was told of
+}
+
+func (l *line) Traits() store.Traits {
+	return store.Traits{Name: "far", MaxCharges: 64, RoundTrips: 1, ServerClock: true}
+}
+
+func (l *line) Check(limit *store.Limit) error { return l.shared.Check(limit) }
+
+// Apply answers, or does not answer in one of five ways: nothing arrives and that is known, nothing arrives and that is not known, the
+// answer gets lost, or the request comes late, by up to two windows.
+func (l *line) Apply(ctx context.Context, batch []store.Request) error {
+	l.mu.Lock()
+	good, gone := l.draw(10) < l.good, l.gone
+	for i := range batch {
+		if batch[i].Op == rule.Charge {
+			c := &batch[i].Charges[0]
+			l.asked[spot{c.Limit, c.Key}] += c.Cost
+		}
+	}
+	l.mu.Unlock()
+	way := l.draw(4)
+	switch {
+	case good:
+		time.Sleep(time.Duration(l.draw(4000)) * time.Microsecond)
+		defer func() { time.Sleep(time.Duration(l.draw(4000)) * time.Microsecond) }()
+		return l.shared.Apply(context.WithoutCancel(ctx), batch)
+	case gone || way == 0:
+		return setErr(batch, errDown)
+	case way == 1:
+		_ = l.shared.Apply(context.WithoutCancel(ctx), copied(batch))
+	case way == 2:
+		theirs, delay := copied(batch), time.Duration(l.draw(int(2*playWindow)))
+		l.late.Go(func() {
+			time.Sleep(delay)
+			_ = l.shared.Apply(context.Background(), theirs)
+		})
+	}
+	<-ctx.Done()
+	return setErr(batch, fmt.Errorf("line: %w", ctx.Err()))
+}
+
+// copied returns a batch with memory of its own.
+func copied(batch []store.Request) []store.Request {
+	theirs := slices.Clone(batch)
+	for i := range theirs {
+		theirs[i].Charges, theirs[i].Answers = slices.Clone(theirs[i].Charges), slices.Clone(theirs[i].Answers)
+	}
+	return theirs
+}
+
+// weather changes how good the line is, until the end.
+func (l *line) weather(ctx context.Context) {
+	for ctx.Err() == nil {
+		l.mu.Lock()
+		l.good, l.gone = [...]int{10, 9, 5, 1, 0}[l.draw(5)], l.draw(3) == 0
+		l.mu.Unlock()
+		time.Sleep(time.Duration(l.draw(int(playWindow))))
+	}
+	l.mu.Lock()
+	l.good = 10
+	l.mu.Unlock()
+}
+
+// ask asks for units of one limit or several, by one way or the other, and notes what was admitted.
+func (l *line) ask(st *failure.Store) {
+	key := fmt.Sprint("key ", l.draw(playKeys))
+	cost := int64(1 + l.draw(2))
+	var charges []store.Charge
+	first := l.draw(len(l.limits))
+	for i := range 1 + l.draw(2) {
+		charges = append(charges, store.Charge{Limit: l.limits[(first+i)%len(l.limits)], Key: key, Cost: cost})
+	}
+	op := rule.Take
+	if l.draw(4) == 0 {
+		op = rule.TakeUpTo
+	}
+	answers := make([]rule.Answer, len(charges))
+	var err error
+	if len(charges) == 1 && op == rule.Take && l.draw(2) == 0 {
+		answers[0], err = ways["TakeSingle"](l.t.Context(), st, charges[0])
+	} else {
+		err = st.Apply(l.t.Context(), []store.Request{{Op: op, Charges: charges, Answers: answers}})
+	}
+	if err != nil {
+		l.t.Errorf("a take: %v", err)
+		return
+	}
+	l.note(charges, answers)
+}
+
+func (l *line) note(charges []store.Charge, answers []rule.Answer) {
+	_, allowed := rule.Deciding(answers)
+	l.play.mu.Lock()
+	defer l.play.mu.Unlock()
+	if !allowed {
+		l.refused++
+		return
+	}
+	for i := range charges {
+		a, at := &answers[i], spot{charges[i].Limit, charges[i].Key}
+		when := a.At
+		if a.Flags.FallbackOptimistic() {
+			l.hopes[at] += a.Granted
+			when = rule.Micros(time.Now().UnixMicro())
+		}
+		l.admitted[at] = append(l.admitted[at], admission{when, a.Granted})
+	}
+}
+
+// run plays until the end, and returns how far above a quota a window was and how often that was as far as it may be.
+func (p *play) run() (above, reached int) {
+	ctx, cancel := context.WithTimeout(p.t.Context(), 8*playWindow)
+	defer cancel()
+	var lines []*line
+	var layers []*failure.Store
+	var all sync.WaitGroup
+	for range playProcesses {
+		l := &line{play: p, good: 10, hopes: map[spot]int64{}, asked: map[spot]int64{}}
+		st := newStore(p.t, l, failure.Optimistic(p.k), failure.Options{Timeout: 10 * time.Millisecond, ProbeEvery: 20 * time.Millisecond, Failures: 1 + p.draw(2)})
+		lines, layers = append(lines, l), append(layers, st)
+		all.Go(func() { l.weather(ctx) })
+		for range 2 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					time.Sleep(time.Duration(p.draw(int(playWindow) / 20)))
+					l.ask(st)
+				}
+			})
+		}
+	}
+	all.Wait()
+	p.late.Wait()
+	for i, st := range layers {
+		if err := st.Close(p.t.Context()); err != nil {
+			p.t.Errorf("closed: %v", err)
+		}
+		if got := st.Stats(); got.Owed != 0 {
+			p.t.Errorf("owed after the end: %+v", got)
+		}
+		for at, units := range lines[i].asked {
+			if hopes := lines[i].hopes[at]; units > hopes {
+				p.t.Errorf("the store was told of %d units of %s, %d were admitted without it", units, at.limit.Name(), hopes)
+			}
+		}
+	}
+	for at, admitted := range p.admitted {
+		quota := at.limit.Rule().Quota
+		bound := quota + playProcesses*min(p.k, quota)
+		most := mostInWindow(admitted, at.limit.Rule().Window)
+		if most > bound {
+			p.t.Errorf("%d units of %s of %d in a window, at most %d can be", most, at.limit.Name(), quota, bound)
+		}
+		above = max(above, int(most-quota))
+		if most == bound {
+			reached++
+		}
+	}
+	return above, reached
+}
+
+// mostInWindow returns the most units in any window.
+func mostInWindow(all []admission, window rule.Micros) (most int64) {
+	slices.SortFunc(all, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
+	from, units := 0, int64(0)
+	for _, a := range all {
+		units += a.units
+		for all[from].at <= a.at-window {
+			units -= all[from].units
+			from++
+		}
+		most = max(most, units)
+	}
+	return most
+}
+
+// However lines fail, no window holds more than the quota and k for each process, and the store is never told more than what was
+// admitted.
+func TestOptimismIsBounded(t *testing.T) {
+	above, reached, refused := 0, 0, 0
+	for seed := range uint64(plays) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 17))
+			p := &play{t: t, k: 1 + random.Int64N(5), random: random, admitted: map[spot][]admission{}}
+			p.shared = testkit.Must(memstore.New(memstore.Options{}))(t)
+			for _, limit := range playLimits(random) {
+				p.limits = append(p.limits, bind(t, limit))
+			}
+			a, r := p.run()
+			above, reached, refused = max(above, a), reached+r, refused+p.refused
+			if t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
+		})
+	}
+	t.Logf("%d plays: up to %d above the quota, %d windows as full as they may be", plays, above, reached)
+	if above == 0 || refused == 0 {
+		t.Errorf("up to %d above a quota and %d refused: the plays test nothing", above, refused)
+	}
+}
+
+const plays = 200

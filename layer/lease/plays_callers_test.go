@@ -1,0 +1,246 @@
+package lease_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// The size of a play: it is over when so much was asked for, or after so long.
+const (
+	mostAsked  = 6000
+	mostPlayed = time.Minute
+)
+
+// caller asks for one thing after the other.
+type caller struct {
+	p        *process
+	w        *world
+	reserved []store.Request // to be settled
+}
+
+// call is the life of a caller: it does one thing for a while, then another.
+func (p *process) call() {
+	c := caller{p: p, w: p.w}
+	r := c.w.rand
+	for !c.done() {
+		switch r.IntN(8) {
+		case 0, 1: // as fast as it can
+			for range r.IntN(60) {
+				c.askOne(1 + r.Int64N(3))
+				c.pause(100 * time.Microsecond)
+			}
+		case 2, 3: // often enough to have a block, which then lasts
+			for range r.IntN(30) {
+				c.askOne(1)
+				c.pause(8 * time.Millisecond)
+			}
+		case 4: // around the end of a part
+			c.pauseUntilEnd()
+			for range r.IntN(10) {
+				c.askOne(1)
+				c.pause(time.Microsecond)
+			}
+		case 5: // whatever is left
+			c.drain()
+		case 6:
+			for range r.IntN(20) {
+				c.askAny()
+				c.pause(2 * time.Millisecond)
+			}
+		default:
+			c.pause(pick[time.Duration](r, 20, 90, 400) * time.Millisecond)
+		}
+		c.settle()
+		c.stir()
+	}
+}
+
+func (c *caller) done() bool {
+	if c.w.asked.Add(1) > mostAsked || time.Since(c.w.began) > mostPlayed {
+		c.w.over.Store(true)
+	}
+	return c.w.over.Load() || c.p.dead.Load()
+}
+
+func (c *caller) pause(most time.Duration) { time.Sleep(time.Duration(c.w.rand.Int64N(int64(most)))) }
+
+// pauseUntilEnd waits until the end of a part is near.
+func (c *caller) pauseUntilEnd() {
+	r := c.limit().Rule()
+	if r.Algorithm != rule.SlidingWindow && r.Algorithm != rule.FixedWindow || r.Anchor != rule.Clock {
+		return
+	}
+	now := c.w.storeNow()
+	_, end := r.Part(now)
+	early := time.Duration(c.w.rand.Int64N(pick(c.w.rand, int64(time.Microsecond), int64(time.Millisecond), int64(30*time.Millisecond))))
+	if left := (end - now).Duration() - early; left > 0 && left < 3*time.Second {
+		time.Sleep(left)
+	}
+}
+
+// limit returns one of the limits, in the value that the process goes by.
+func (c *caller) limit() *store.Limit {
+	values := c.w.limits[c.w.rand.IntN(len(c.w.limits))].values
+	return values[int(c.p.value.Load())%len(values)]
+}
+
+// key returns one that is asked for often, or another one.
+func (c *caller) key() string {
+	if c.w.chance(150) {
+		return "seldom"
+	}
+	return "often"
+}
+
+// context is that of a caller, which may not wait for ever.
+func (c *caller) context() (context.Context, context.CancelFunc) {
+	ctx := context.WithValue(context.Background(), asCaller{}, true)
+	if c.w.chance(100) {
+		return context.WithTimeout(ctx, time.Duration(c.w.rand.Int64N(int64(100*time.Millisecond))))
+	}
+	return ctx, func() {}
+}
+
+// askOne takes from a single limit.
+func (c *caller) askOne(cost int64) {
+	if c.done() {
+		return
+	}
+	limit := c.limit()
+	ctx, cancel := c.context()
+	defer cancel()
+	allowed, _, _, after, _, _, err := c.p.lease.TakeSingle(ctx, limit, c.key(), min(cost, limit.Rule().Capacity()))
+	if err == nil && !allowed {
+		c.refused(after)
+	}
+}
+
+// refused waits for a while, as callers do, or until the moment that it was told.
+func (c *caller) refused(after rule.Micros) {
+	switch {
+	case c.w.chance(300) && after < rule.Micros(2_000_000):
+		time.Sleep(after.Duration())
+	case c.w.chance(700):
+		c.pause(50 * time.Millisecond)
+	}
+}
+
+// request makes a request over one address or several.
+func (c *caller) request(op rule.Op, cost int64) store.Request {
+	r := store.Request{Op: op, ID: rule.ID(c.w.ids.Add(1))}
+	if c.w.chance(200) {
+		r.Group = "group"
+	}
+	for range 1 + c.w.rand.IntN(3) {
+		charge := store.Charge{Limit: c.limit(), Key: c.key()}
+		charge.Cost = min(cost, charge.Limit.Rule().Capacity())
+		known := false
+		for _, other := range r.Charges {
+			known = known || other.Key == charge.Key && other.Limit.Prefix() == charge.Limit.Prefix()
+		}
+		if !known {
+			r.Charges = append(r.Charges, charge)
+		}
+	}
+	r.Answers = make([]rule.Answer, len(r.Charges))
+	return r
+}
+
+// askAny asks for one thing or several at once.
+func (c *caller) askAny() {
+	if c.done() {
+		return
+	}
+	r := c.w.rand
+	batch := make([]store.Request, 0, 3)
+	for range 1 + r.IntN(2)*r.IntN(3) {
+		op := pick(r, rule.Take, rule.Take, rule.Take, rule.TakeUpTo, rule.Peek)
+		batch = append(batch, c.request(op, 1+r.Int64N(pick(r, int64(1), 4, 40))))
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	c.p.lease.Apply(ctx, batch)
+	for i := range batch {
+		_, admitted := rule.Deciding(batch[i].Answers)
+		if batch[i].Err == nil && admitted && batch[i].Op == rule.Take && c.w.chance(400) {
+			c.reserved = append(c.reserved, batch[i])
+		}
+	}
+}
+
+// drain takes all there is of an address.
+func (c *caller) drain() {
+	limit := c.limit()
+	request := store.Request{
+		Op: rule.TakeUpTo, Answers: make([]rule.Answer, 1),
+		Charges: []store.Charge{{Limit: limit, Key: c.key(), Cost: limit.Rule().Capacity()}},
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	c.p.lease.Apply(ctx, []store.Request{request})
+}
+
+// settle replaces some reservations by what was used.
+func (c *caller) settle() {
+	r := c.w.rand
+	for len(c.reserved) > 0 && c.w.chance(700) {
+		i := r.IntN(len(c.reserved))
+		request := c.reserved[i]
+		c.reserved[i] = c.reserved[len(c.reserved)-1]
+		c.reserved = c.reserved[:len(c.reserved)-1]
+		request.Op = rule.Settle
+		for k := range request.Charges {
+			charge := &request.Charges[k]
+			charge.At = request.Answers[k].At
+			charge.Used = r.Int64N(charge.Cost + 1)
+			if c.w.upset == forced && c.w.chance(300) {
+				charge.Used += 1 + r.Int64N(charge.Limit.Rule().Capacity())
+			}
+		}
+		ctx, cancel := c.context()
+		if c.p.lease.Apply(ctx, []store.Request{request}) != nil && c.w.chance(500) { // nobody knows, so it is sent again
+			c.p.lease.Apply(context.WithoutCancel(ctx), []store.Request{request})
+		}
+		cancel()
+	}
+}
+
+// stir does what is beyond what a lease can keep, where the play has it, and ends processes.
+func (c *caller) stir() {
+	if c.w.chance(c.w.faults.dies) {
+		c.p.die()
+		return
+	}
+	if !c.w.chance(200) {
+		return
+	}
+	r := c.w.rand
+	var request store.Request
+	switch c.w.upset {
+	case plans:
+		c.p.value.Store(r.Int64N(8))
+		return
+	case forced:
+		request = c.request(rule.Charge, 1+r.Int64N(100))
+	case resets:
+		request = c.request(rule.Reset, 0)
+	case refunds:
+		request = c.request(rule.GiveBack, 1+r.Int64N(20))
+	default:
+		return
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	c.p.lease.Apply(ctx, []store.Request{request})
+}
+
+// die loses all that a process has.
+func (p *process) die() {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	p.dead.Store(true)
+	p.w.died(p)
+}

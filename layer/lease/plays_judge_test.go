@@ -1,0 +1,307 @@
+package lease_test
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// judge replays every spend of all processes through the rule, at the store's time of the spend. It knows only what was spent,
+// and what of that was given back: nothing of blocks, and nothing of what was charged and lost.
+//
+// Some things are outside of what a lease can keep. There the judge lets pass what was out at that moment, and not a unit more:
+//
+//   - A charge that must not be refused, or one by another value of the limit, can be admitted although units are out. Those are
+//     then spent although the rule refuses them: but only until the next admission by the value that they were taken under.
+//   - A reset forgets what is out in other processes; it then comes on top, until it has left the window. The same goes for
+//     units that a caller gives back without having spent them.
+type judge struct {
+	mu       sync.Mutex
+	now      func() rule.Micros
+	clean    bool                        // nothing of the above happens
+	written  map[*store.Limit]rule.Limit // the limits as they were written
+	accounts map[address]*account        //
+	values   map[string][]*store.Limit   // all values that share counts, by prefix
+	kinds    map[string]string           // what to call them
+	spends   map[string]*tallyOfPlay     // by kind
+	wrong    []string                    // what must not be
+	refused  int64                       // units that the rule refuses, and which had been out
+}
+
+// tallyOfPlay counts spends.
+type tallyOfPlay struct{ leased, straight, refused int }
+
+type address struct{ prefix, group, key string }
+
+// account is what the judge knows of an address.
+type account struct {
+	state  rule.State
+	out    map[holder]int64       // units that can still be spent
+	coming map[*process]int64     // units on their way back
+	late   int64                  // and those that their process no longer waits for
+	excess map[*store.Limit]int64 // units that may still be spent though the rule refuses them; see judge
+	extra  []extra
+}
+
+// holder is who has units out, and under which value of the limit they were taken.
+type holder struct {
+	process *process
+	limit   *store.Limit
+}
+
+// extra is units that come on top until a moment.
+type extra struct {
+	units int64
+	until rule.Micros
+}
+
+func (j *judge) account(limit *store.Limit, group, key string) *account {
+	at := address{limit.Prefix(), group, key}
+	a := j.accounts[at]
+	if a == nil {
+		a = &account{out: map[holder]int64{}, coming: map[*process]int64{}, excess: map[*store.Limit]int64{}}
+		j.accounts[at] = a
+	}
+	return a
+}
+
+// spent is what a process reports of its blocks. A spend that is taken back belongs to a request that was not admitted.
+func (j *judge) spent(p *process, s lease.Spend) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if p.dead.Load() {
+		return
+	}
+	a := j.account(s.Limit, s.Group, s.Key)
+	a.out[holder{p, s.Limit}] -= s.Units
+	if s.Units < 0 {
+		j.takeBack(a, s.Limit, -s.Units, j.now())
+		j.tally(s.Limit).leased--
+		if excess, open := a.excess[s.Limit]; open {
+			a.excess[s.Limit] = min(excess-s.Units, a.outUnder(s.Limit))
+		}
+		return
+	}
+	j.tally(s.Limit).leased++
+	j.spend(a, s.Limit, s.Units, fmt.Sprintf("leased at %d until %v, spent at %v", s.At, s.End, s.Now))
+}
+
+func (j *judge) tally(limit *store.Limit) *tallyOfPlay {
+	kind := j.kinds[limit.Prefix()]
+	if j.spends[kind] == nil {
+		j.spends[kind] = &tallyOfPlay{}
+	}
+	return j.spends[kind]
+}
+
+// spend asks the rule.
+func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
+	r, now := j.written[limit], j.now()
+	v := r.Look(&a.state, now)
+	if units > v.Room+a.onTop(now) {
+		if excess := a.excess[limit]; units <= excess {
+			a.excess[limit] -= units
+			j.tally(limit).refused++
+		} else {
+			j.complain("%d units of %v (%s): "+theRuleRefuses+" at %d: it has room for %d, and for %d that were out; %d more may come on top",
+				units, slidegate.Unbind(limit), how, now, v.Room, excess, a.onTop(now))
+		}
+	}
+	r.Charge(&a.state, &v, units)
+}
+
+// theRuleRefuses is what is said of a spend that must not be.
+const theRuleRefuses = "the rule refuses them"
+
+func (j *judge) complain(format string, args ...any) {
+	j.wrong = append(j.wrong, fmt.Sprintf(format, args...))
+}
+
+// takeBack takes back what was spent, and returns how many units that were.
+func (j *judge) takeBack(a *account, limit *store.Limit, units int64, at rule.Micros) int64 {
+	r := j.written[limit]
+	var answer [1]rule.Answer
+	rule.Decide(rule.GiveBack, []rule.Item{{Limit: &r, State: &a.state, Cost: units, At: at}}, j.now(), answer[:])
+	return answer[0].Granted
+}
+
+// charged hears that the store has admitted a charge by a value of the limit.
+func (j *judge) charged(a *account, limit *store.Limit) {
+	for _, other := range j.values[limit.Prefix()] {
+		if other != limit {
+			a.mayExceed(other)
+		}
+	}
+	delete(a.excess, limit)
+}
+
+// forced charges what must not be refused.
+func (j *judge) forced(a *account, limit *store.Limit, units int64) {
+	for _, value := range j.values[limit.Prefix()] {
+		a.mayExceed(value)
+	}
+	r := j.written[limit]
+	if r.Algorithm == rule.TokenBucket { // a bucket is overdrawn only so far, and then forgets what is out
+		j.comesOnTop(a, limit, a.outUnder(limit))
+	}
+	v := r.Look(&a.state, j.now())
+	r.Charge(&a.state, &v, units)
+}
+
+// mayExceed lets pass what is out under a value of the limit.
+func (a *account) mayExceed(limit *store.Limit) {
+	if _, open := a.excess[limit]; !open {
+		a.excess[limit] = a.outUnder(limit)
+	}
+}
+
+func (a *account) outUnder(limit *store.Limit) (units int64) {
+	for h, n := range a.out {
+		if h.limit == limit {
+			units += n
+		}
+	}
+	return units
+}
+
+// givenBack hears that a caller gave units back, of which the store took so many.
+func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at rule.Micros) {
+	mine := j.takeBack(a, limit, units, at)
+	r := limit.Rule()
+	switch more := taken - mine; {
+	case r.Algorithm == rule.TokenBucket && at == rule.Oldest: // what is taken back is rounded
+		j.comesOnTop(a, limit, more+1)
+	case more > 0 && j.clean:
+		j.complain("%v: the store took back %d units, of which only %d had been spent", slidegate.Unbind(limit), taken, mine)
+	case more > 0:
+		j.comesOnTop(a, limit, more)
+	}
+}
+
+// reset hears that a process reset an address. Its own blocks are dropped, and nothing of it is under way that it still waits
+// for.
+func (j *judge) reset(p *process, a *account, limit *store.Limit) {
+	others := a.late
+	for h, n := range a.out {
+		if h.process == p {
+			delete(a.out, h)
+		} else {
+			others += n
+		}
+	}
+	for other, n := range a.coming {
+		if other != p {
+			others += n
+		}
+	}
+	j.comesOnTop(a, limit, others)
+	a.state.Clear()
+}
+
+func (j *judge) comesOnTop(a *account, limit *store.Limit, units int64) {
+	if units <= 0 {
+		return
+	}
+	until := rule.MaxNow
+	if r := limit.Rule(); r.Algorithm != rule.TokenBucket {
+		until = j.now() + 2*r.Window + longestPlayed // a block's life, and that of what is late
+	}
+	a.extra = append(a.extra, extra{units, until})
+}
+
+func (a *account) onTop(now rule.Micros) (units int64) {
+	for _, e := range a.extra {
+		if now < e.until {
+			units += e.units
+		}
+	}
+	return units
+}
+
+// died forgets what a process had out.
+func (j *judge) died(p *process) {
+	for _, a := range j.accounts {
+		for h := range a.out {
+			if h.process == p {
+				delete(a.out, h)
+			}
+		}
+	}
+}
+
+// returning hears that a process gives back units of its blocks.
+func (j *judge) returning(p *process, r *store.Request, f fate) {
+	if p.dead.Load() {
+		return
+	}
+	for _, c := range r.Charges {
+		a := j.account(c.Limit, r.Group, c.Key)
+		a.out[holder{p, c.Limit}] -= c.Cost
+		a.onItsWay(p, c.Cost, f)
+	}
+}
+
+// onItsWay counts units that are to arrive at the store, or that have arrived there.
+func (a *account) onItsWay(p *process, units int64, f fate) {
+	switch {
+	case f.never: // whoever gave it back hears of an error, and it stays charged
+	case f.late:
+		a.late += units
+	default:
+		a.coming[p] += units
+	}
+}
+
+// decidedForLayer hears what the store decided of a request that the layer made for itself.
+func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
+	for i, c := range r.Charges {
+		a := j.account(c.Limit, r.Group, c.Key)
+		switch {
+		case r.Op == rule.GiveBack:
+			a.onItsWay(p, -c.Cost, f)
+		case r.Answers[i].Granted > 0:
+			j.charged(a, c.Limit)
+			if !f.unheard() && !p.dead.Load() {
+				a.out[holder{p, c.Limit}] += r.Answers[i].Granted
+			}
+		}
+	}
+}
+
+// decided hears what the store decided of a caller's request.
+func (j *judge) decided(p *process, r *store.Request, f fate) {
+	_, admitted := rule.Deciding(r.Answers)
+	for i, c := range r.Charges {
+		a, answer := j.account(c.Limit, r.Group, c.Key), &r.Answers[i]
+		switch r.Op {
+		case rule.Take, rule.TakeUpTo:
+			if !admitted || answer.Granted == 0 {
+				continue
+			}
+			j.charged(a, c.Limit)
+			// Where the window begins with the first charge, that is also one which nobody heard of.
+			if !f.unheard() || c.Limit.Rule().Anchor == rule.First {
+				j.tally(c.Limit).straight++
+				j.spend(a, c.Limit, answer.Granted, "admitted by the store")
+			}
+		case rule.Charge:
+			j.forced(a, c.Limit, c.Cost)
+		case rule.GiveBack:
+			j.givenBack(a, c.Limit, c.Cost, answer.Granted, c.At)
+		case rule.Settle:
+			switch {
+			case answer.Flags&(rule.Repeated|rule.Unsettled) != 0:
+			case c.Used > c.Cost:
+				j.forced(a, c.Limit, c.Used-c.Cost)
+			case c.Used < c.Cost:
+				j.givenBack(a, c.Limit, c.Cost-c.Used, answer.Granted, c.At)
+			}
+		case rule.Reset:
+			j.reset(p, a, c.Limit)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// world is one play: several processes over one store, in a bubble of synctest.
+type world struct {
+	t    testing.TB
+	seed uint64
+	rand *rand.Rand // locked, because goroutines share it
+	judge
+	clock  *storetest.Clock
+	store  *storetest.Reference
+	began  time.Time
+	ahead  time.Duration // the store's clock, from the bubble's
+	limits []playLimit
+	faults faults
+	upset  upset
+	ids    atomic.Uint64
+	over   atomic.Bool
+	asked  atomic.Int64
+	late   sync.WaitGroup
+}
+
+// faults are how likely things go wrong on the way to the store, in a thousand.
+type faults struct {
+	slow, lost, never, dies int
+	usual                   time.Duration // how long a way takes at most, if it is not slow
+}
+
+// longestPlayed is how long after its time something can happen that a block, or a request which is late, brings about.
+const longestPlayed = rule.Micros(5_000_000)
+
+// upset is what else may happen, beyond what a lease can keep; see judge.
+type upset int
+
+const (
+	nothing upset = iota
+	forced
+	plans
+	resets
+	refunds
+)
+
+func (u upset) String() string {
+	return [...]string{"nothing else", "forced charges", "other quotas", "resets", "refunds"}[u]
+}
+
+// process is one that shares the store with others. Its clock is not quite right.
+type process struct {
+	w     *world
+	lease *lease.Store
+	ppm   int64 // by how much its clock is fast
+	epoch time.Duration
+	dead  atomic.Bool
+	value atomic.Int64 // which value of the limits it goes by
+}
+
+func (w *world) newProcess() *process {
+	p := &process{w: w, ppm: pick(w.rand, 0, 0, -1000, 1000, w.rand.Int64N(2001)-1000), epoch: time.Duration(w.rand.Int64N(1e15))}
+	p.value.Store(w.rand.Int64N(8))
+	s, err := lease.New(wire{p}, lease.Options{
+		Timeout: pick(w.rand, 0, 0, 100*time.Millisecond),
+		Now:     p.now,
+		Spent:   func(s lease.Spend) { w.spent(p, s) },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p.lease = s
+	return p
+}
+
+func (p *process) now() time.Duration {
+	passed := time.Since(p.w.began)
+	return p.epoch + passed + passed/1000*time.Duration(p.ppm)/1000
+}
+
+// storeNow is the store's clock.
+func (w *world) storeNow() rule.Micros {
+	return rule.Micros(time.Now().Add(w.ahead).UnixMicro())
+}
+
+// asCaller marks the context of a request that a caller makes, and not the layer for itself.
+type asCaller struct{}
+
+var errLost = errors.New("lost")
+
+// wire is the way from a process to the store.
+type wire struct{ p *process }
+
+func (l wire) Check(*store.Limit) error { return nil }
+func (l wire) Traits() store.Traits     { return l.p.w.store.Traits() }
+
+func (l wire) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
+) {
+	var answers [1]rule.Answer
+	err = l.Apply(ctx, []store.Request{{
+		Op: rule.Take, Charges: []store.Charge{{Limit: limit, Key: key, Cost: cost}}, Answers: answers[:],
+	}})
+	a := answers[0]
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
+}
+
+// fate is what becomes of a batch on its way.
+type fate struct {
+	never bool // it does not arrive
+	lost  bool // the answer does not
+	late  bool // the answer comes when nobody waits for it any more
+}
+
+func (f fate) unheard() bool { return f.lost || f.late }
+
+// Apply brings a batch to the store and the answers back, both after a while, or loses one or the other.
+func (l wire) Apply(ctx context.Context, batch []store.Request) error {
+	w := l.p.w
+	there, back := w.trip(), w.trip()
+	deadline, limited := ctx.Deadline()
+	f := fate{
+		never: w.chance(w.faults.never) || l.p.dead.Load() || ctx.Err() != nil, lost: w.chance(w.faults.lost),
+		late: limited && time.Until(deadline) <= there+back,
+	}
+	byCaller := ctx.Value(asCaller{}) != nil
+	l.send(batch, byCaller, f)
+	if f.late {
+		if !f.never {
+			copied := clone(batch)
+			w.late.Go(func() {
+				time.Sleep(there)
+				l.decide(copied, byCaller, f)
+			})
+		}
+		<-ctx.Done()
+		return fail(batch, ctx.Err())
+	}
+	time.Sleep(there)
+	if !f.never {
+		l.decide(batch, byCaller, f)
+	}
+	time.Sleep(back)
+	if f.never || f.lost || l.p.dead.Load() {
+		return fail(batch, errLost)
+	}
+	return nil
+}
+
+// send tells the judge what leaves the process.
+func (l wire) send(batch []store.Request, byCaller bool, f fate) {
+	w := l.p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range batch {
+		if !byCaller && batch[i].Op == rule.GiveBack {
+			w.returning(l.p, &batch[i], f)
+		}
+	}
+}
+
+// decide is the store at work.
+func (l wire) decide(batch []store.Request, byCaller bool, f fate) {
+	w := l.p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock.Set(w.storeNow())
+	for i := range batch {
+		r := &batch[i]
+		if err := w.store.Apply(context.Background(), batch[i:i+1]); err != nil {
+			w.complain("the store failed: %v", err)
+			return
+		}
+		if byCaller {
+			w.decided(l.p, r, f)
+		} else {
+			w.decidedForLayer(l.p, r, f)
+		}
+	}
+}
+
+// trip returns how long a way takes.
+func (w *world) trip() time.Duration {
+	if w.chance(w.faults.slow) {
+		return time.Duration(w.rand.Int64N(int64(300 * time.Millisecond)))
+	}
+	return time.Duration(w.rand.Int64N(int64(w.faults.usual)))
+}
+
+func (w *world) chance(inThousand int) bool { return w.rand.IntN(1000) < inThousand }
+
+func fail(batch []store.Request, err error) error {
+	for i := range batch {
+		clear(batch[i].Answers)
+		batch[i].Err = err
+	}
+	return err
+}
+
+func clone(batch []store.Request) []store.Request {
+	copied := make([]store.Request, len(batch))
+	for i, r := range batch {
+		r.Charges = append([]store.Charge(nil), r.Charges...)
+		r.Answers = make([]rule.Answer, len(r.Charges))
+		copied[i] = r
+	}
+	return copied
+}
+
+// lockedSource lets goroutines share a source of random numbers.
+type lockedSource struct {
+	mu     sync.Mutex
+	source rand.Source
+}
+
+func (l *lockedSource) Uint64() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.source.Uint64()
+}

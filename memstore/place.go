@@ -1,0 +1,107 @@
+package memstore
+
+import "github.com/slidegate/slidegate/rule"
+
+// Where a key goes that has no place: to a slot that was never used or whose key has expired, and if there is none, to that of
+// the least-used key near its home.
+
+// placeFree claims a slot that was never used or whose key has expired, if there is one.
+func (c *claim) placeFree(now rule.Micros) bool {
+	if now < c.page.fullUntil {
+		return false
+	}
+	found := c.each(0, func(i int) bool {
+		if hash := c.form.hash(c.page, i); hash != unused && c.form.expires(c.plan.table, c.page, i, c.form.peek(c.page, i)) > now {
+			return false
+		}
+		word, ok := c.form.tryClaim(c.page, i)
+		if !ok {
+			return false
+		}
+		if c.form.hash(c.page, i) != unused && c.form.expires(c.plan.table, c.page, i, word) > now { // it came to life meanwhile
+			c.form.release(c.page, i, word)
+			return false
+		}
+		c.slot, c.word = i, word
+		return true
+	})
+	if !found && c.crowded { // those who come next need not look again
+		c.page.fullUntil = c.plan.table.firstToExpire(c.page)
+	}
+	return found
+}
+
+// firstToExpire returns when the first key of a page expires, 0 if a slot was never used. Those who decide without the page's
+// lock only make keys expire later.
+func (t *table) firstToExpire(g *page) rule.Micros {
+	f := t.form(g)
+	first := rule.Never
+	for i := range f.slots() {
+		if f.hash(g, i) == unused {
+			return 0
+		}
+		first = min(first, f.expires(t, g, i, f.peek(g, i)))
+	}
+	return first
+}
+
+// evict claims the slot of the least-used key near the claim's home, which is to be forgotten.
+func (c *claim) evict(now rule.Micros) bool {
+	best := c.leastUsed(now, c.form.peek)
+	word, ok := uint64(0), false
+	if best >= 0 {
+		word, ok = c.form.tryClaim(c.page, best)
+	}
+	if !ok { // a claimed slot was taken for a good one: only now is it worth claiming each
+		best = c.leastUsed(now, func(g *page, i int) uint64 {
+			if word, ok := c.form.tryClaim(g, i); ok {
+				c.form.release(g, i, word)
+				return word
+			}
+			return locked
+		})
+		if best < 0 {
+			return false
+		}
+		word = c.form.claim(c.page, best)
+	}
+	c.slot, c.evicts, c.victim, c.word = best, true, c.form.hash(c.page, best), word
+	c.form.load(c.plan.table, c.page, best, c.word, &c.lost)
+	return true
+}
+
+// leastUsed returns the slot near the claim's home whose key has used the least, by what words says; -1 if all are locked.
+func (c *claim) leastUsed(now rule.Micros, words func(g *page, i int) uint64) (best int) {
+	best, least := -1, int64(0)
+	c.each(uint32(c.h>>32), func(i int) bool { // not always from home on: of keys that have used the same, any may be forgotten
+		word := words(c.page, i)
+		if word == locked {
+			return false
+		}
+		if weight := c.form.weight(c.plan.table, c.page, i, word, now); best < 0 || weight < least {
+			best, least = i, weight
+		}
+		return least <= 1 // nobody live has used less
+	})
+	return best
+}
+
+// each calls do for the slots in which the claim's key may lie, from one of them on, until it returns true, and reports whether
+// it did.
+func (c *claim) each(from uint32, do func(i int) bool) bool {
+	n, reach, home := c.form.slots(), c.form.reach(), c.form.home(c.h)
+	k := int(from % uint32(reach))
+	for range reach {
+		i := home + k
+		if i >= n {
+			i -= n
+		}
+		if do(i) {
+			return true
+		}
+		if k++; k == reach {
+			k = 0
+		}
+	}
+	return false
+}

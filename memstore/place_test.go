@@ -1,0 +1,50 @@
+package memstore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+// A page that is full is remembered as such. What a reset frees, and what expires, is used again all the same.
+func TestPlacesThatBecomeFree(t *testing.T) {
+	memstore.Alone(t)
+	for _, limit := range limitsOfAllForms(5) {
+		for _, how := range []string{"reset", "expire"} {
+			t.Run(limit.String()+"/"+how, func(t *testing.T) {
+				clock := storetest.NewClock(1_767_225_600_000_000)
+				store := openTiny(t, memstore.Options{Now: clock.Now})
+				limiter := newLimiter(t, store, limit)
+				n := 0
+				add := func(keys int) (evictions int64) {
+					before := store.Stats().Evictions
+					for range keys {
+						allow(t, limiter, fmt.Sprint(n), 1)
+						n++
+					}
+					return store.Stats().Evictions - before
+				}
+				held := 0
+				for add(100) < 100 { // until every new key takes the place of another one
+					held += 100
+				}
+				if how == "reset" {
+					for i := range n {
+						if err := limiter.Reset(context.Background(), fmt.Sprint(i)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				} else {
+					clock.Advance(3 * rule.Micros(limit.Window.Microseconds()))
+				}
+				if lost := add(held / 4); lost > int64(held/40) {
+					t.Errorf("%d of %d new keys took the place of another one, though all were free", lost, held/4)
+				}
+			})
+		}
+	}
+}

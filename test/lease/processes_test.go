@@ -1,0 +1,199 @@
+package lease_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/test/faultproxy"
+	"github.com/slidegate/slidegate/test/workers"
+)
+
+var leaseLength = flag.Duration("leases", 4*time.Second, "for how long processes spend leases that are checked for one unit too many")
+
+const processes = 3
+
+// fleet is processes that ask one server, each over a wire of its own.
+type fleet struct {
+	t      *testing.T
+	server server
+	seed   uint64
+	until  time.Time
+
+	wires    []*faultproxy.Wire
+	workers  []*workers.Worker
+	journals []string // of all processes that there ever were
+	current  []int    // which of the journals each has now
+}
+
+// launch starts processes that ask until a moment.
+func launch(t *testing.T, s server, length time.Duration) *fleet {
+	t.Helper()
+	f := &fleet{t: t, server: s, seed: uint64(time.Now().UnixNano()), current: make([]int, processes), workers: make([]*workers.Worker, processes)}
+	for range processes {
+		f.wires = append(f.wires, faultproxy.New(t, s.addr))
+	}
+	for i := range processes {
+		f.start(i)
+	}
+	f.until = time.Now().Add(length)
+	for i := range processes {
+		f.tell(i)
+	}
+	return f
+}
+
+// start starts a process, in the place of one that is gone if there was one.
+func (f *fleet) start(i int) {
+	f.t.Helper()
+	f.current[i] = len(f.journals)
+	f.journals = append(f.journals, filepath.Join(f.t.TempDir(), "journal"))
+	text, err := json.Marshal(job{Place: f.server.via(f.wires[i].Addr()), Journal: f.journals[f.current[i]]})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.workers[i] = workers.Start(f.t, 1, string(text))[0]
+}
+
+func (f *fleet) tell(i int) {
+	f.t.Helper()
+	f.workers[i].Tell(f.t, order{Seed: f.seed + uint64(f.current[i]), Until: f.until.UnixNano()})
+}
+
+// land waits until all have given back what they had, and returns what all noted. What the callers of those that lived to the end
+// were told must be what was noted.
+func (f *fleet) land() (all []record) {
+	f.t.Helper()
+	outcomes := workers.HearAll[outcome](f.t, f.workers)
+	for i, path := range f.journals {
+		all = append(all, read(f.t, path, i)...)
+	}
+	for i, done := range outcomes {
+		noted := map[string]int64{}
+		for _, r := range all {
+			if r.Process == f.current[i] && (r.What == spent || r.What == straight) {
+				noted[r.Limit] += r.Units
+			}
+		}
+		f.t.Logf("process %d: admitted %v, %d not answered; %+v", f.current[i], done.Admitted, done.Failed, done.Stats)
+		for limit, units := range done.Admitted {
+			if noted[limit] != units {
+				f.t.Errorf("process %d: the callers were told of %d units of %s, and %d were noted", f.current[i], units, limit, noted[limit])
+			}
+		}
+		if done.Stats.Out != 0 {
+			f.t.Errorf("process %d: %d units are out after Close", f.current[i], done.Stats.Out)
+		}
+	}
+	return all
+}
+
+// Three processes of 16 callers ask for one key. One is stopped across the end of a part, one is killed and started again, and
+// what the server answers comes late, gets lost or is cut off. By the clock readings that spends were checked against there are
+// never more than the quota in any window.
+func TestNeverOver(t *testing.T) {
+	overServers(t, func(t *testing.T, s server) {
+		f := launch(t, s, *leaseLength)
+		faults := f.disturb()
+		all := f.land()
+		for _, limit := range []slidegate.Limit{narrow, wide} {
+			verify(t, f.seed, all, limit)
+		}
+		t.Log(faults)
+		for _, name := range []string{"stop", "kill", "slow"} {
+			if faults[name] == 0 {
+				t.Errorf("there was no time for the fault %q: it took too long to start", name)
+			}
+		}
+	})
+}
+
+// verify fails a test in which more was admitted than the quota in some window, or in which that could not have been seen.
+func verify(t *testing.T, seed uint64, all []record, limit slidegate.Limit) {
+	t.Helper()
+	if err := checkBlocks(all, limit); err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+	}
+	found := timeline{}.admissions(all, limit.Name)
+	window, parted := most(found, limit.Window), inParts(found, limit)
+	t.Logf("%s: at most %d in any window, %d in its parts, of a quota of %d; %s", limit.Name, window, parted, limit.Quota, summary(all, limit))
+	if parted > limit.Quota || window > limit.Quota {
+		t.Errorf("seed %d: %s: %d were admitted in one window and %d in its parts, of a quota of %d", seed, limit.Name, window, parted, limit.Quota)
+	}
+	if parted < limit.Quota*9/10 {
+		t.Errorf("%s: the quota was never nearly used up, so nobody would see one unit too many", limit.Name)
+	}
+}
+
+// summary says how much was spent from blocks.
+func summary(all []record, limit slidegate.Limit) string {
+	units := map[happening]int64{}
+	for _, r := range all {
+		if r.Limit == limit.Name {
+			units[r.What] += r.Units
+		}
+	}
+	return fmt.Sprint(units)
+}
+
+// disturb does something bad several times a second until the end, and then makes all good again. It returns what it did.
+func (f *fleet) disturb() (faults map[string]int) {
+	random := rand.New(rand.NewPCG(f.seed, 0))
+	pause := func(least, most int) bool {
+		left := time.Until(f.until)
+		<-time.After(min(left, time.Duration(least+random.IntN(most-least))*time.Millisecond))
+		return time.Now().Before(f.until)
+	}
+	faults = map[string]int{}
+	names := []string{"stop", "slow", "kill", "stop", "cut", "slow", "mute", "reset"}
+	for i := 0; pause(50, 150); i++ {
+		name, who := names[i%len(names)], random.IntN(processes)
+		if name == "kill" && i > len(names) && time.Until(f.until) < 2*time.Second {
+			continue // another process would come too late
+		}
+		faults[name]++
+		switch wire := f.wires[who]; name {
+		case "stop":
+			f.stop(who, random)
+		case "kill":
+			f.workers[who].Kill()
+			f.start(who)
+			f.tell(who)
+		case "slow":
+			wire.Slow(150*time.Millisecond, 150*time.Millisecond)
+			pause(200, 800)
+		case "cut":
+			wire.Cut()
+			pause(5, 100)
+			wire.Mend()
+		case "mute":
+			wire.Mute(20 * time.Millisecond)
+			pause(20, 200)
+		case "reset":
+			wire.Reset(5 * time.Millisecond)
+			pause(20, 200)
+		}
+		f.wires[who].Heal()
+	}
+	return faults
+}
+
+// stop stops a process shortly before the end of a part, until some time after it.
+func (f *fleet) stop(who int, random *rand.Rand) {
+	part := narrow.Window / time.Duration(narrow.Segments)
+	before := time.Duration(10+random.IntN(80)) * time.Millisecond
+	left := part - time.Duration(time.Now().UnixNano())%part
+	if left < before {
+		left += part
+	}
+	<-time.After(left - before)
+	f.workers[who].Signal(f.t, syscall.SIGSTOP)
+	<-time.After(before + time.Duration(1+random.IntN(300))*time.Millisecond)
+	f.workers[who].Signal(f.t, syscall.SIGCONT)
+}

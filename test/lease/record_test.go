@@ -1,0 +1,140 @@
+package lease_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// happening is what was done with units of a limit.
+type happening string
+
+const (
+	spent    happening = "spent"    // admitted from a block
+	straight happening = "straight" // admitted by the store
+	granted  happening = "granted"  // a block was charged
+	back     happening = "back"     // is about to be given back
+	returned happening = "returned" // the store has answered to that
+)
+
+// record is one thing that a process noted. Times are nanoseconds of the machine's wall clock, which all processes share, and
+// which the server's clock is compared with.
+type record struct {
+	What    happening
+	Process int `json:"-"`
+	Limit   string
+	Units   int64
+	At      rule.Micros // the store's time of the charge
+	Sent    int64       // before the store was asked
+	Now     int64       // after it had answered; for spent, the reading that the spend was checked against
+}
+
+// journal is where a process notes what it does, before anybody learns of it. It outlives a process that is killed.
+type journal struct {
+	file *os.File
+	err  atomic.Value
+}
+
+func openJournal(path string) (*journal, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	return &journal{file: file}, err
+}
+
+func (j *journal) note(r record) {
+	line, err := json.Marshal(r)
+	if err == nil {
+		_, err = j.file.Write(append(line, '\n'))
+	}
+	if err != nil {
+		j.err.Store(err)
+	}
+}
+
+// read returns what a process noted. The last line of one that was killed may be cut off: nobody learned of what it says.
+func read(t testing.TB, path string, process int) (all []record) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var r record
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		r.Process = process
+		all = append(all, r)
+	}
+	return all
+}
+
+// watched is a store whose answers are noted before the layer above it has them.
+type watched struct {
+	store.Store
+	journal *journal
+}
+
+func (w watched) Apply(ctx context.Context, batch []store.Request) error {
+	sent := time.Now().UnixNano()
+	for i := range batch {
+		if batch[i].Op == rule.GiveBack {
+			for k, c := range batch[i].Charges {
+				w.note(back, &batch[i], k, c.Cost, c.At, sent)
+			}
+		}
+	}
+	err := w.Store.Apply(ctx, batch)
+	for i := range batch {
+		r := &batch[i]
+		if r.Err != nil {
+			continue
+		}
+		for k, a := range r.Answers {
+			switch {
+			case r.Op == rule.TakeUpTo && a.Granted > 0:
+				w.note(granted, r, k, a.Granted, a.At, sent)
+			case r.Op == rule.Take && a.Granted > 0: // a charge of a refused request may be allowed by itself
+				w.note(straight, r, k, a.Granted, a.At, sent)
+			case r.Op == rule.GiveBack:
+				w.note(returned, r, k, r.Charges[k].Cost, r.Charges[k].At, sent)
+			}
+		}
+	}
+	return err
+}
+
+func (w watched) note(what happening, r *store.Request, k int, units int64, at rule.Micros, sent int64) {
+	w.journal.note(record{What: what, Limit: r.Charges[k].Limit.Name(), Units: units, At: at, Sent: sent, Now: time.Now().UnixNano()})
+}
+
+// watch returns a store with leases over another, whose spends are noted too.
+//
+// The layer's clock is its own, as users have it, and begins at 0 while it is made. Its readings are counted from just before
+// that: spends are noted as a little earlier than they were.
+func (j *journal) watch(inner store.Store) (*lease.Store, error) {
+	begun := time.Now().UnixNano()
+	return lease.New(watched{inner, j}, lease.Options{Spent: func(s lease.Spend) {
+		end := begun + int64(s.End)
+		j.note(record{
+			What: spent, Limit: s.Limit.Name(), Units: s.Units, At: s.At,
+			Sent: end - lifeOf(s.Limit.Rule(), s.At), Now: begun + int64(s.Now),
+		})
+	}})
+}
+
+// lifeOf is how long a block that was charged at a moment is spent, at most, counted from before it was asked for.
+func lifeOf(r *rule.Limit, at rule.Micros) int64 {
+	_, end := r.Part(at)
+	return int64(min(end-at, 1_000_000)) * 999
+}

@@ -1,0 +1,133 @@
+package lease_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/pgstore"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/redistest"
+	"github.com/slidegate/slidegate/test/serverclock"
+)
+
+// soon is how long anything may take that is not meant to take long.
+const soon = 30 * time.Second
+
+// server is a real server that leases are taken from.
+type server struct {
+	addr string                   // where it listens
+	via  func(addr string) string // how openStore reaches it at another address
+	raw  store.Store              // its store, without leases
+}
+
+// servers start the servers that all tests here are run over. The clock may be nil.
+var servers = []struct {
+	name  string
+	start func(t *testing.T, clock *serverclock.Clock) server
+}{
+	{"Redis", func(t *testing.T, clock *serverclock.Clock) server {
+		node := redistest.ServerWithEnv(t, envOf(clock))
+		s := server{addr: node.Addr(), via: func(addr string) string { return "redis " + addr }}
+		s.raw = kit.Must(openStore(t, s.via(s.addr)))(t)
+		return s
+	}},
+	{"PostgreSQL", func(t *testing.T, clock *serverclock.Clock) server {
+		node := pgtest.StartWithEnv(t, envOf(clock), "fsync = off", "synchronous_commit = off", "max_connections = 100")
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if err := pgstore.Migrate(ctx, node.Pool(t), pgstore.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		s := server{addr: node.Addr(), via: func(addr string) string { return "postgres " + node.Via(addr, "pool_max_conns=8") }}
+		s.raw = kit.Must(openStore(t, s.via(s.addr)))(t)
+		return s
+	}},
+}
+
+func envOf(clock *serverclock.Clock) []string {
+	if clock == nil {
+		return nil
+	}
+	return clock.Env()
+}
+
+// overServers runs a test over each server.
+func overServers(t *testing.T, run func(t *testing.T, s server)) {
+	t.Helper()
+	t.Parallel()
+	for _, kind := range servers {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			run(t, kind.start(t, nil))
+		})
+	}
+}
+
+// openStore returns the store of a server, which is closed with the test.
+func openStore(t testing.TB, place string) (store.Store, error) {
+	t.Helper()
+	kind, where, _ := strings.Cut(place, " ")
+	if kind == "postgres" {
+		return pgstore.New(pgtest.Pool(t, where), pgstore.Options{})
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{where}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(client.Close)
+	return redisstore.New(client, redisstore.Options{})
+}
+
+func bind(limit slidegate.Limit) (*store.Limit, error) { return slidegate.Bind("leases", limit) }
+
+// leased returns a store with leases over another.
+func leased(t testing.TB, inner store.Store) *lease.Store {
+	t.Helper()
+	return kit.Must(lease.New(inner, lease.Options{}))(t)
+}
+
+// apply sends one request of one charge.
+func apply(s store.Store, op rule.Op, charge store.Charge) (rule.Answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	var answers [1]rule.Answer
+	err := s.Apply(ctx, []store.Request{{Op: op, Charges: []store.Charge{charge}, Answers: answers[:]}})
+	return answers[0], err
+}
+
+// used returns how many units of the quota the server counts.
+func used(t testing.TB, s server, limit *store.Limit) int64 {
+	t.Helper()
+	a := kit.Must(apply(s.raw, rule.Peek, store.Charge{Limit: limit, Key: key}))(t)
+	return limit.Rule().Quota - a.Remaining
+}
+
+// key is whose units all the tests take.
+const key = "key"
+
+// warmUp takes units one by one until some come from a block, and returns how many it took.
+func warmUp(t testing.TB, s *lease.Store, limit *store.Limit) (taken int64) {
+	t.Helper()
+	for {
+		allowed, flags, _, _, _, _, err := s.TakeSingle(context.Background(), limit, key, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !allowed {
+			t.Fatal(fmt.Sprintf("refused after %d units, and none was leased", taken))
+		}
+		if taken++; flags.Leased() {
+			return taken
+		}
+	}
+}

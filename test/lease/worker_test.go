@@ -1,0 +1,166 @@
+package lease_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/workers"
+)
+
+// The limits that all processes ask for: some units of the narrow one alone, others of both at once. Parts of the windows end
+// four times a second, and a block lives for the rest of one.
+var (
+	narrow = slidegate.Limit{Name: "narrow", Quota: 1_000, Window: time.Second, Segments: 4, Overlap: slidegate.OverlapWhole, Lease: true}
+	wide   = slidegate.Limit{Name: "wide", Quota: 150, Window: 1_500 * time.Millisecond, Segments: 3, Overlap: slidegate.OverlapWhole, Lease: true}
+)
+
+const (
+	callers = 16                     // of one process, at once
+	both    = 4                      // of them ask for both limits
+	patient = 400 * time.Millisecond // how long one waits for an answer
+)
+
+// job is what a process is started for.
+type job struct {
+	Place   string // of the server; see openStore
+	Journal string // the file for what it notes
+}
+
+// order is what it is told then.
+type order struct {
+	Seed  uint64
+	Until int64 // when to end, in nanoseconds since the epoch
+}
+
+// outcome is what a process did.
+type outcome struct {
+	Admitted map[string]int64 // units of each limit, as the callers were told
+	Failed   int64            // requests without an answer
+	Stats    lease.Stats      // after all was given back
+}
+
+// TestWorker is what the other processes run.
+func TestWorker(t *testing.T) {
+	workers.Serve(t, func(text string) (func([]byte) (any, error), error) {
+		var j job
+		if err := json.Unmarshal([]byte(text), &j); err != nil {
+			return nil, err
+		}
+		inner, err := openStore(t, j.Place)
+		if err != nil {
+			return nil, err
+		}
+		journal, err := openJournal(j.Journal)
+		if err != nil {
+			return nil, err
+		}
+		return func(text []byte) (any, error) {
+			var o order
+			if err := json.Unmarshal(text, &o); err != nil {
+				return nil, err
+			}
+			done, err := call(inner, journal, o)
+			if failed, ok := journal.err.Load().(error); ok {
+				err = errors.Join(err, failed)
+			}
+			return done, err
+		}, nil
+	})
+}
+
+// crowd is the callers of a process.
+type crowd struct {
+	store        *lease.Store
+	narrow, wide *store.Limit
+	until        time.Time
+	calm         atomic.Bool // they ask less often
+
+	admittedNarrow, admittedWide, failed atomic.Int64
+}
+
+// call asks from many callers until the order's end, and gives back then.
+func call(inner store.Store, j *journal, o order) (done outcome, err error) {
+	c := &crowd{until: time.Unix(0, o.Until)}
+	if c.narrow, err = bind(narrow); err != nil {
+		return done, err
+	}
+	if c.wide, err = bind(wide); err != nil {
+		return done, err
+	}
+	if c.store, err = j.watch(inner); err != nil {
+		return done, err
+	}
+	var wait sync.WaitGroup
+	wait.Go(func() { c.changePace(rand.New(rand.NewPCG(o.Seed, callers))) })
+	for i := range callers {
+		wait.Go(func() { c.askUntilEnd(rand.New(rand.NewPCG(o.Seed, uint64(i))), i < both) })
+	}
+	wait.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	err = c.store.Close(ctx)
+	return outcome{
+		Admitted: map[string]int64{narrow.Name: c.admittedNarrow.Load(), wide.Name: c.admittedWide.Load()},
+		Failed:   c.failed.Load(), Stats: c.store.Stats(),
+	}, err
+}
+
+// changePace makes the callers calm and busy in turn. When they are calm, blocks are left over at the end of a part; when they
+// are busy, they ask for more than there is.
+func (c *crowd) changePace(random *rand.Rand) {
+	for time.Now().Before(c.until) {
+		<-time.After(time.Duration(50+random.IntN(300)) * time.Millisecond)
+		c.calm.Store(!c.calm.Load())
+	}
+}
+
+func (c *crowd) askUntilEnd(random *rand.Rand, bundled bool) {
+	for time.Now().Before(c.until) {
+		pause := 12
+		if c.calm.Load() {
+			pause = 120
+		}
+		<-time.After(time.Duration(random.IntN(pause*1_000)) * time.Microsecond)
+		cost := 1 + random.Int64N(3)
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		if bundled {
+			c.askBoth(ctx, cost)
+		} else {
+			c.askNarrow(ctx, cost)
+		}
+		cancel()
+	}
+}
+
+func (c *crowd) askNarrow(ctx context.Context, cost int64) {
+	allowed, _, _, _, _, _, err := c.store.TakeSingle(ctx, c.narrow, key, cost)
+	switch {
+	case err != nil:
+		c.failed.Add(1)
+	case allowed:
+		c.admittedNarrow.Add(cost)
+	}
+}
+
+func (c *crowd) askBoth(ctx context.Context, cost int64) {
+	answers := make([]rule.Answer, 2)
+	charges := []store.Charge{{Limit: c.narrow, Key: key, Cost: cost}, {Limit: c.wide, Key: key, Cost: 1}}
+	err := c.store.Apply(ctx, []store.Request{{Op: rule.Take, Charges: charges, Answers: answers}})
+	switch {
+	case err != nil:
+		c.failed.Add(1)
+	case answers[0].Allowed && answers[1].Allowed:
+		c.admittedNarrow.Add(cost)
+		c.admittedWide.Add(1)
+	}
+}

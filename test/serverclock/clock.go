@@ -1,0 +1,88 @@
+// Package serverclock gives a server that a test starts a wall clock that the test can set, while the server runs. The server is
+// the real one: a small library, which is compiled for the test and loaded into the server before the C library, stands between
+// the server and the system's clock. It works on Linux, for programs that use the C library.
+package serverclock
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+//go:embed testdata/preload.c
+var source string
+
+// Clock is the wall clock of a server. It is not safe for concurrent use. The zero value is not usable; New makes it.
+type Clock struct {
+	t     testing.TB
+	file  *os.File
+	env   []string
+	ahead time.Duration
+}
+
+// New returns a clock that is right until it is set. Where there is no C compiler, or no Linux, the test is skipped, unless
+// SLIDEGATE_REQUIRE names cc.
+func New(t testing.TB) *Clock {
+	t.Helper()
+	compiler, err := exec.LookPath("cc")
+	if err != nil || runtime.GOOS != "linux" {
+		if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "cc") {
+			t.Fatal("there is no cc on a Linux system, and SLIDEGATE_REQUIRE asks for one: make test installs it")
+		}
+		t.Skip("SKIPPED: there is no cc on a Linux system, so no server's clock was set: make test installs it")
+	}
+	folder := readableFolder(t)
+	library, setting := filepath.Join(folder, "preload.so"), filepath.Join(folder, "ahead")
+	build := exec.Command(compiler, "-O2", "-shared", "-fPIC", "-x", "c", "-o", library, "-")
+	build.Stdin = strings.NewReader(source)
+	if printed, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("serverclock: the library cannot be compiled: %v\n%s", err, printed)
+	}
+	file, err := os.OpenFile(setting, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	c := &Clock{t: t, file: file, env: []string{"LD_PRELOAD=" + library, "SLIDEGATE_SERVER_CLOCK=" + setting}}
+	c.Set(0)
+	return c
+}
+
+// readableFolder returns a folder that ends with the test. Servers may run as another user, who must be able to read it.
+func readableFolder(t testing.TB) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "serverclock-")
+	if err == nil {
+		t.Cleanup(func() { os.RemoveAll(folder) })
+		err = os.Chmod(folder, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// Env is what the environment of the server must have besides its own.
+func (c *Clock) Env() []string { return c.env }
+
+// Ahead is how far the server's clock is ahead of the system's.
+func (c *Clock) Ahead() time.Duration { return c.ahead }
+
+// Set makes the server's clock that far ahead of the system's, in whole microseconds. It takes effect at once, for all processes of
+// the server: eight aligned bytes of a file change together for those who have it in memory.
+func (c *Clock) Set(ahead time.Duration) {
+	c.t.Helper()
+	c.ahead = ahead.Truncate(time.Microsecond)
+	var text [8]byte
+	binary.NativeEndian.PutUint64(text[:], uint64(c.ahead.Microseconds()))
+	if _, err := c.file.WriteAt(text[:], 0); err != nil {
+		c.t.Fatal(err)
+	}
+}
