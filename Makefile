@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service bench-algorithms flood history soak ports postgres-versions bench-replay replay-big screenshots fuzz guarantees lease-picture model cover
+.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service bench-algorithms flood history soak ports postgres-versions bench-replay replay-big screenshots fuzz guarantees lease-picture model cover leases
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ flood: ## millions of new keys against the running service at its default bounds
 
 history: deps ## a minute each of Redis and PostgreSQL with kills and cuts, checked for one unit too many
 	$(GO) test ./test/redisstore ./test/pgstore -run History -v -count 1 -timeout 10m -history 60s
+
+leases: deps ## a minute each of processes that spend leases of Redis and PostgreSQL, with kills, cuts and clocks that are set, checked for one unit too many
+	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet' -v -count 1 -timeout 10m -leases 60s
 
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m

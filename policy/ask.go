@@ -61,7 +61,7 @@ func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	}
 	d := &v.Decision
 	err := p.plain.limiter.AllowInto(ctx, part.Key, cost, d)
-	if err != nil || d.Flags != 0 || cost == 0 {
+	if err != nil || d.Flags&^rule.Leased != 0 || cost == 0 {
 		p.decided(ctx, rule.Take, p.plain, part, v, err)
 		return
 	}
@@ -137,7 +137,7 @@ func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part
 	switch {
 	case err != nil:
 		v.fail(ctx, p.mode, part.cost(), err)
-	case v.Decision.Flags&fallbacks != 0:
+	case v.Decision.Flags.Fallback():
 		p.set.explain(v, p.mode)
 	}
 	v.Refused = v.refuses()

@@ -42,6 +42,8 @@ type serveCommand struct {
 	EnvoyShadow   bool     `help:"Answer OK whatever the limits say; the statuses still tell." group:"Envoy"`
 	EnvoyQuota    bool     `help:"Put all rules in quota mode: refuse a request only if all of its rules are over their limits." group:"Envoy"`
 
+	LeaseThrottle bool `name:"lease-throttle" help:"Take units of busy keys of CL.THROTTLE in blocks, as policies with lease: true do." group:"Running"`
+
 	State      string        `option:"server.State" placeholder:"FILE" help:"Keep what is in memory across restarts, in this file." group:"Running"`
 	StateEvery time.Duration `option:"server.StateEvery" default:"10s" help:"How often that file is written; a crash loses at most this." group:"Running"`
 	Drain      time.Duration `option:"server.Drain" default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
@@ -166,7 +168,7 @@ func (s *serveCommand) run(ctx context.Context, c *console, log *slog.Logger) er
 	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	running, err := server.New(ctx, server.Options{
-		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(),
+		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(), LeaseThrottle: s.LeaseThrottle,
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin), Metrics: address(s.Metrics),
 		TLS: s.tlsFlags.read(), Tokens: givenTokens(), TokensFile: s.TokensFile, AllowedHosts: s.AllowedHosts, ReservationKey: key,
 		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns, MaxConnectionsPerAddress: s.MaxPerAddr,

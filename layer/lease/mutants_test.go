@@ -57,8 +57,8 @@ var mutants = []mutant{
 	},
 	{
 		"giving back again after an error", "trips.go",
-		"	if err != nil {\n		s.counts.wasted.Add(t.units)\n",
-		"	if err != nil {\n		s.enqueue(*t)\n",
+		"	case err != nil: // nobody knows; to send it again might give back twice\n		s.counts.wasted.Add(t.units)\n",
+		"	case err != nil:\n		s.enqueue(*t)\n",
 	},
 	{
 		"a block that is spent under another quota", "holding.go",

@@ -201,13 +201,14 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 
 // noteReturn notes what became of units that were given back.
 func (s *Store) noteReturn(t *trip, err error, a *rule.Answer) {
-	// An error means that nobody knows; to send it again might give back twice.
-	if err != nil {
+	switch {
+	case err != nil: // nobody knows; to send it again might give back twice
 		s.counts.wasted.Add(t.units)
-		return
+	case a.Flags.Fallback(): // it was never a block
+	default:
+		s.counts.returned.Add(a.Granted)
+		s.counts.wasted.Add(t.units - a.Granted)
 	}
-	s.counts.returned.Add(a.Granted)
-	s.counts.wasted.Add(t.units - a.Granted)
 }
 
 // bring makes a block of what a trip brought, and reports whether there is one that can be spent. The caller holds the

@@ -102,6 +102,12 @@ func drawLimits(t *rapid.T, label string, least int64) (limits []slidegate.Limit
 		case slidegate.TokenBucket:
 			limit.Burst = rapid.Int64Range(0, 5).Draw(t, "burst")
 		}
+		if limit.Algorithm != slidegate.DefaultAlgorithm { // a log by the policy's word cannot be leased
+			leased := limit
+			if leased.Lease = rapid.Bool().Draw(t, "lease"); leased.Check() == nil {
+				limit = leased
+			}
+		}
 		limits = append(limits, limit)
 	}
 	return limits

@@ -149,6 +149,23 @@ func checkBlocks(all []record, limit slidegate.Limit) error {
 	return nil
 }
 
+// checkEnds checks that blocks were spent only in the part of the window that they were charged in. A block that was asked for
+// before the server's clock was set is exempt.
+func (tl timeline) checkEnds(all []record, limit slidegate.Limit) error {
+	part := int64(limit.Window) / int64(limit.Segments)
+	for _, r := range all {
+		e := tl.epoch(r.Now)
+		if r.What != spent || r.Limit != limit.Name || tl.epoch(r.Sent) != e {
+			continue
+		}
+		at := int64(r.At) * 1_000
+		if end := at - at%part + part; r.Now+tl.ahead(e) >= end {
+			return fmt.Errorf("%s: process %d spent a block %v after the end of its part", limit.Name, r.Process, time.Duration(r.Now+tl.ahead(e)-end))
+		}
+	}
+	return nil
+}
+
 // out returns how many units were in blocks, or under way to be given back, when the server's clock was set for the n-th time.
 func (tl timeline) out(all []record, limit string, n int) (units int64) {
 	for _, r := range all {
@@ -207,7 +224,16 @@ func TestCheck(t *testing.T) {
 	if err := checkBlocks(append(block, block[2]), limit); err == nil {
 		t.Error("a block that was given back twice was not seen")
 	}
+	if err := (timeline{}).checkEnds([]record{spend(249*milli, 0, 1)}, limit); err != nil {
+		t.Error(err)
+	}
+	if err := (timeline{}).checkEnds([]record{spend(250*milli, 0, 1)}, limit); err == nil {
+		t.Error("a spend after the end of the part was not seen")
+	}
 	steps := timeline{{base + 10, second}}
+	if err := steps.checkEnds([]record{spend(20, 0, 1)}, limit); err != nil {
+		t.Error(err)
+	}
 	if got := steps.out(append(block, spend(20, 0, 1)), "l", 1); got != 2 {
 		t.Errorf("%d are out, want 2", got)
 	}

@@ -2,7 +2,6 @@ package lease_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +123,7 @@ func warmUp(t testing.TB, s *lease.Store, limit *store.Limit) (taken int64) {
 			t.Fatal(err)
 		}
 		if !allowed {
-			t.Fatal(fmt.Sprintf("refused after %d units, and none was leased", taken))
+			t.Fatalf("refused after %d units, and none was leased", taken)
 		}
 		if taken++; flags.Leased() {
 			return taken

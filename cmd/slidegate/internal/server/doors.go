@@ -140,6 +140,7 @@ func (s *Server) openRESP(d *door, secure *tls.Config) error {
 		Tokens: s.tokens.texts(), Logger: s.log, MeterProvider: s.telemetry.meters,
 		MaxConnections: min(s.opts.MaxConnections, 1<<20), // more than that, the listener alone bounds
 		Batch:          s.stores.Memory == nil,            // over a network a pipeline is worth one round trip
+		LeaseThrottle:  s.opts.LeaseThrottle && s.stores.Memory == nil,
 	})
 	if err != nil {
 		return err

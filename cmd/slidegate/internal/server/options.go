@@ -27,6 +27,10 @@ type Options struct {
 	// EnvoyAnswers says how Envoy is answered. Its Logger, MeterProvider and ClosedIsError are the server's to set.
 	EnvoyAnswers envoy.Options
 
+	// LeaseThrottle has units of busy keys of CL.THROTTLE taken in blocks, for which policies have a field of their own. It does
+	// nothing with a store in memory.
+	LeaseThrottle bool
+
 	// Addresses to listen on, as host:port or unix:/path; a door whose address is empty stays shut. Admin has the metrics, explain, reset
 	// and top: whoever can reach it can see keys. It must be on loopback, unless there are tokens.
 	HTTP, GRPC, RESP, Admin string

@@ -89,6 +89,21 @@ descriptors:
 		{61, 1, "yes=a", "OVER: OVER/0"}, // those of 30 s are in the window
 		{0, 0, "zero=a", "OVER: OVER/0"},
 	}},
+	{"lease", `
+domain: d
+descriptors:
+- {key: k, rate_limit: {unit: minute, requests_per_unit: 5, lease: true}}
+- {key: not, rate_limit: {unit: minute, requests_per_unit: 5, lease: false}}
+- {key: s, rate_limit: {unit: minute, requests_per_unit: 5, algorithm: sliding-window, segments: 60, overlap: whole, lease: true}}`, []step{
+		{0, 3, "k=a", "OK: OK/2"},
+		{0, 3, "k=a", "OVER: OVER/2"}, // a leased rule does not count what it refuses
+		{0, 2, "k=a", "OK: OK/0"},
+		{0, 3, "not=a", "OK: OK/2"},
+		{0, 3, "not=a", "OVER: OVER/0"},
+		{0, 5, "s=a", "OK: OK/0"},
+		{60.9, 0, "s=a", "OVER: OVER/0"},
+		{61, 0, "s=a", "OK: OK/4"},
+	}},
 	{"unit_multiplier and window", `
 domain: d
 descriptors:

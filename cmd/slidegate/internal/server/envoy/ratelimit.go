@@ -15,7 +15,7 @@ import (
 
 var rateLimitFields = []string{
 	"unit", "requests_per_unit", "unlimited", "name", "replaces",
-	"unit_multiplier", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "burst", "zone",
+	"unit_multiplier", "window", "algorithm", "segments", "overlap", "anchor", "count_denied", "lease", "burst", "zone",
 }
 
 // algorithms are those that a rule can have. In-flight is not among them: Envoy does not say when a request has ended.
@@ -53,7 +53,7 @@ func (r *reader) rateLimit(block yamlfile.Field) *spec {
 	}
 	r.period(s, block, given)
 	_, counted := given["count_denied"]
-	if _, chosen := given["algorithm"]; !counted && !chosen {
+	if _, chosen := given["algorithm"]; !counted && !chosen && !s.limit.Lease {
 		s.limit.CountDenied = r.charging == ChargeEach // as the original does
 	}
 	if s.name != "" && slices.Contains(s.replaces, s.name) {
@@ -99,6 +99,8 @@ func (r *reader) limitField(s *spec, f yamlfile.Field) {
 		s.limit.Anchor = slidegate.Anchor(r.word(f, "an anchor", anchorNames))
 	case "count_denied":
 		s.limit.CountDenied = r.truth(f)
+	case "lease":
+		s.limit.Lease = r.truth(f)
 	case "burst":
 		s.limit.Burst = r.whole(f, 1, rule.MaxQuota)
 	case "zone":

@@ -22,6 +22,7 @@ var flagNames = []struct {
 	{rule.FallbackOpen, "fallback_open"},
 	{rule.FallbackClosed, "fallback_closed"},
 	{rule.FallbackLocal, "fallback_local"},
+	{rule.Leased, "leased"},
 }
 
 // about is what the last decision of a batch was about, and where in the answer that is written: most of a batch are about

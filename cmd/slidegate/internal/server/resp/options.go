@@ -59,6 +59,9 @@ type Options struct {
 	// MaxPeriods is how many different periods CL.THROTTLE accepts over the life of the server: each is a shape of limits,
 	// and a store keeps something for each. 0 means 64.
 	MaxPeriods int
+	// LeaseThrottle has units of busy keys of CL.THROTTLE taken in blocks, from buckets that hold at least four times what they
+	// refill in 100 ms. They then hold fewer units by that much.
+	LeaseThrottle bool
 	// Batch has the SG.ALLOWs that follow one another in a read decided in one call to the store, in the same order and with
 	// the same answers. Set it for a store that is reached over a network: a pipeline is then one round trip. In memory one
 	// after the other is faster.

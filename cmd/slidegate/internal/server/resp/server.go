@@ -67,7 +67,7 @@ func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server,
 	}
 	s := &Server{
 		policies: policies, opts: opts, began: time.Now(),
-		throttles: newThrottles(throttle, opts.MaxPeriods),
+		throttles: newThrottles(throttle, opts.MaxPeriods, opts.LeaseThrottle),
 		bounds:    bounds{args: opts.MaxArgs, bulk: opts.MaxBulk, command: 2 * opts.MaxBulk},
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, goodbyes: make(chan struct{}, mostGoodbyes),
 	}

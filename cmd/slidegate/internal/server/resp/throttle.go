@@ -36,7 +36,8 @@ type throttle struct {
 // throttles keeps limiters by what clients asked for, so that each is made once. It is safe for concurrent use.
 type throttles struct {
 	limiter *slidegate.Limiter
-	most    int // periods
+	most    int  // periods
+	lease   bool // the buckets that are large enough
 
 	mu      sync.RWMutex
 	made    map[rate]*slidegate.Limiter
@@ -49,8 +50,8 @@ const mostMade = 4096
 // mostSeconds is more than any limit takes, and still a time.Duration.
 const mostSeconds = 1 << 32
 
-func newThrottles(limiter *slidegate.Limiter, periods int) *throttles {
-	return &throttles{limiter: limiter, most: periods, made: map[rate]*slidegate.Limiter{}, periods: map[int64]struct{}{}}
+func newThrottles(limiter *slidegate.Limiter, periods int, lease bool) *throttles {
+	return &throttles{limiter: limiter, most: periods, lease: lease, made: map[rate]*slidegate.Limiter{}, periods: map[int64]struct{}{}}
 }
 
 // of returns the limiter for a rate.
@@ -69,9 +70,13 @@ func (t *throttles) of(r rate) (*slidegate.Limiter, error) {
 	if _, known := t.periods[r.period]; !known && len(t.periods) >= t.most {
 		return nil, fmt.Errorf("period: %d different ones are in use, and no more are accepted; use one of those", len(t.periods))
 	}
-	limiter, err := t.limiter.With(slidegate.Limit{
-		Algorithm: slidegate.TokenBucket, Quota: r.count, Window: time.Duration(r.period) * time.Second, Burst: r.burst + 1,
-	})
+	limit := slidegate.Limit{
+		Algorithm: slidegate.TokenBucket, Quota: r.count, Window: time.Duration(r.period) * time.Second, Burst: r.burst + 1, Lease: t.lease,
+	}
+	if limit.Check() != nil {
+		limit.Lease = false // it may be too small for that
+	}
+	limiter, err := t.limiter.With(limit)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
-// Package stores opens the store of the service by its URL, and puts the layers over it: observation, what happens when
-// the store fails, a memory of refusals, and calls that many share. A store that is down does not keep the service from
+// Package stores opens the store of the service by its URL, and puts the layers over it: observation, leases,
+// what happens when the store fails, a memory of refusals, and calls that many share. A store that is down does not keep the service from
 // starting: it is connected to in the background, and until then the failure modes answer. No error or log line contains
 // a password.
 //

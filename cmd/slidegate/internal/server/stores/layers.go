@@ -18,6 +18,8 @@ import (
 // putLayers puts the layers over a store that is a network away. From the outside in:
 //
 //	observe    sees all answers, and which of them a failure mode gave
+//	lease      units of busy keys in blocks, for limits that say so; one for each mode, for it is above the modes, so that what
+//	           these admit never becomes a block
 //	failure    the deadline; one for each mode, with a breaker of its own
 //	denycache  one for all modes; below the failure modes, so that what these refuse is not remembered
 //	coalesce   one for all modes: what they ask shares calls
@@ -43,6 +45,8 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 	if err := o.watchMemory(local, "local", opts.MeterProvider); err != nil {
 		return err
 	}
+	blocks := &leases{logger: opts.Logger}
+	o.close = append(o.close, blocks.close)
 	for _, mode := range []struct {
 		policy failure.Policy
 		to     *store.Store
@@ -53,11 +57,15 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 		if err != nil {
 			return fmt.Errorf("stores: %w", err)
 		}
-		if *mode.to, err = o.observed(layered, opts); err != nil {
+		leased, err := blocks.over(layered, timeout)
+		if err != nil {
+			return err
+		}
+		if *mode.to, err = o.observed(leased, opts); err != nil {
 			return err
 		}
 	}
-	return nil
+	return o.watchLeases(blocks, opts.MeterProvider)
 }
 
 func failureOptions(opts *Options, timeout time.Duration, mode string) failure.Options {

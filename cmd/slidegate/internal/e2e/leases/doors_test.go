@@ -1,0 +1,93 @@
+package leases_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// TestTwoInstances has two instances take from one key as fast as they can, through each kind of listener: together they admit
+// the quota and no more, from blocks, which metrics tell of.
+func TestTwoInstances(t *testing.T) {
+	store := newRedis(t)
+	var leased atomic.Int64
+	for _, test := range []struct {
+		name string
+		most int64
+		door func(s *servertest.Service) asker
+	}{
+		{"JSON", quota, func(s *servertest.Service) asker { return jsonDoor(t, s, "default", "json", &leased) }},
+		{"JSON, two limits", quota, func(s *servertest.Service) asker { return jsonDoor(t, s, "several", "several", &leased) }},
+		{"SG.ALLOW", quota, func(s *servertest.Service) asker { return respDoor(t, s, 1, "SG.ALLOW", "default", "resp") }},
+		// A bucket that refills one unit in 15 minutes: those that the test takes, and one less for being leased.
+		{"CL.THROTTLE", quota, func(s *servertest.Service) asker {
+			return respDoor(t, s, 0, "CL.THROTTLE", "cell", quota, 96, 24*60*60)
+		}},
+		{"Envoy", quota, func(s *servertest.Service) asker { return envoyDoor(t, s, "envoy") }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instances := []*servertest.Service{start(t, store), start(t, store)}
+			askers := []asker{test.door(instances[0]), test.door(instances[1])}
+			admitted := int64(0)
+			testkit.Eventually(t, "all that was out is given back and admitted", func() bool {
+				admitted += crowd(t, test.most+1, askers...)
+				return admitted >= test.most || t.Failed()
+			})
+			if admitted > test.most {
+				t.Errorf("%d were admitted, want %d", admitted, test.most)
+			}
+			for i, s := range instances {
+				got := metricsOf(t, s)
+				if got["units_spent"] == 0 || got["calls"] == 0 || got["trips_saved"] <= 0 || got["units_wasted"] != 0 ||
+					got["units_taken"] < got["units_spent"]+got["units_returned"] {
+					t.Errorf("instance %d has the metrics %v", i, got)
+				}
+				if text := s.Ask(t, "admin", "GET", "/metrics", "").Body; !strings.Contains(text, `slidegate_source="leased"`) {
+					t.Errorf("instance %d has no decisions of the source leased", i)
+				}
+			}
+		})
+	}
+	if leased.Load() == 0 {
+		t.Error("no answer had the flag leased")
+	}
+}
+
+// remaining returns what is left of a key by the word of an instance that has no block of it.
+func remaining(t testing.TB, s *servertest.Service, key string) int64 {
+	t.Helper()
+	got := s.Ask(t, "http", "POST", "/v1/peek", fmt.Sprintf(`{"policy":"default","key":%q}`, key))
+	var d struct{ Remaining int64 }
+	if err := json.Unmarshal([]byte(got.Body), &d); err != nil || got.Status != http.StatusOK {
+		t.Fatalf("peek: %d %s", got.Status, got.Body)
+	}
+	return d.Remaining
+}
+
+// TestShutdownGivesBack ends an instance in order while a key of it is busy: what it had out is there for others at once.
+func TestShutdownGivesBack(t *testing.T) {
+	store := newRedis(t)
+	one, other := start(t, store), start(t, store)
+	var leased atomic.Int64
+	admitted := crowd(t, quota/2, jsonDoor(t, one, "default", "hot", &leased))
+	out := metricsOf(t, one)["units_out"]
+	one.Stop(t)
+	if leased.Load() == 0 {
+		t.Fatal("no answer had the flag leased")
+	}
+	if out == 0 {
+		t.Log("nothing was out when the instance ended")
+	}
+	if got := remaining(t, other, "hot"); got != quota-admitted {
+		t.Errorf("%d remain after %d of %d were admitted and %v were out, want %d", got, admitted, quota, out, quota-admitted)
+	}
+	if one.Log.Has("could not be given back") {
+		t.Errorf("logged %s", one.Log)
+	}
+}
