@@ -183,6 +183,9 @@ func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at
 	switch more := taken - mine; {
 	case r.Algorithm == rule.TokenBucket && at == rule.Oldest: // what is taken back is rounded
 		j.comesOnTop(a, limit, more+1)
+	case more > 0 && (r.Algorithm == rule.SlidingLog || r.Anchor == rule.First):
+		// Leased by a mutant, they were spent at another moment than they were charged at: any will do.
+		j.takeBack(a, limit, more, rule.Oldest)
 	case more > 0 && j.clean:
 		j.complain("%v: the store took back %d units, of which only %d had been spent", slidegate.Unbind(limit), taken, mine)
 	case more > 0:
