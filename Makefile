@@ -93,7 +93,7 @@ history: deps ## a minute each of Redis and PostgreSQL with kills and cuts, chec
 	$(GO) test ./test/redisstore ./test/pgstore -run History -v -count 1 -timeout 10m -history 60s
 
 leases: deps ## a minute each of processes that spend leases of Redis and PostgreSQL, with kills, cuts and clocks that are set, checked for one unit too many
-	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet' -v -count 1 -timeout 10m -leases 60s
+	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s
 
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m

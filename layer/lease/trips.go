@@ -202,9 +202,11 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 // noteReturn notes what became of units that were given back.
 func (s *Store) noteReturn(t *trip, err error, a *rule.Answer) {
 	switch {
+	case t.at < 0: // a fallback had granted it: it was never a block
 	case err != nil: // nobody knows; to send it again might give back twice
 		s.counts.wasted.Add(t.units)
-	case a.Flags.Fallback(): // it was never a block
+	case a.Flags.Fallback(): // nor here
+		s.counts.wasted.Add(t.units)
 	default:
 		s.counts.returned.Add(a.Granted)
 		s.counts.wasted.Add(t.units - a.Granted)
