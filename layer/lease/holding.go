@@ -27,7 +27,7 @@ type holding struct {
 	asking   bool          // one of them is for a block
 	landed   chan struct{} // closed when all of them are done; nil if nobody waits for that
 	waiting  []*waiter     // for the block, in their order
-	turn     uint64        // calls that were asked for in an earlier turn are not made
+	turn     uint32        // calls that were asked for in an earlier turn are not made
 	begun    bool          // its pace is known
 	resets   int           // resets under way: no block is asked for
 	gone     bool          // no longer in the table

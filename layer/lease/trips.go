@@ -20,7 +20,7 @@ type trips struct {
 // trip is one of them.
 type trip struct {
 	e     *holding
-	turn  uint64 // of the holding
+	turn  uint32 // of the holding
 	limit *store.Limit
 	back  bool        // give back, else take
 	units int64       // at most
