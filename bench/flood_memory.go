@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -78,6 +79,7 @@ func (r *run) floodMemory(t *table, c *floodCase, mb int, steps []int) error {
 		cells = append(cells, percent(refused), percent(part))
 	}
 	r.addRow(t, append(cells, megabytes(measureMemory().less(before).heap))...)
+	runtime.KeepAlive(limiter) // until its memory was measured
 	return nil
 }
 

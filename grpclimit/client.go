@@ -33,9 +33,11 @@ type ClientOptions struct {
 	// server that is wrong, or hostile, from stopping us for good. 0 means an hour.
 	MaxObey time.Duration
 	// Failure is what happens to calls that the store cannot decide: policy.Open, the default, sends them, for the server has
-	// its own limits; policy.Closed refuses them with UNAVAILABLE; policy.Local counts them in this process meanwhile. See
-	// Options.Failure.
+	// its own limits; policy.Closed refuses them with UNAVAILABLE; policy.Local counts them in this process meanwhile; policy.Optimistic
+	// admits a few of each key and charges them when the store is back. See Options.Failure.
 	Failure policy.Mode
+	// Optimism is how many units of a key policy.Optimistic admits; see Options.Optimism.
+	Optimism int64
 	// Timeout is how long a decision may take before it counts as failed, not including the wait for its turn. 0 means 100ms
 	// for a store with round trips; a store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
@@ -75,7 +77,7 @@ func NewClient(limiter *slidegate.Limiter, opts ClientOptions) (*Client, error) 
 		return c, nil
 	}
 	var err error
-	if c.decider, err = newDecider(limiter, opts.Policies, nil, opts.Failure, opts.Timeout, false, 0); err != nil {
+	if c.decider, err = newDecider(limiter, opts.Policies, nil, policy.Options{Failure: opts.Failure, Timeout: opts.Timeout, Optimism: opts.Optimism}, false); err != nil {
 		return nil, err
 	}
 	c.decider.group, c.decider.onDecision = opts.Group, opts.OnDecision

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/metadata"
 
@@ -28,7 +27,7 @@ type decider struct {
 }
 
 // newDecider compiles policies. Those without a key get the one given.
-func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure policy.Mode, timeout time.Duration, tells bool, localBytes int64) (*decider, error) {
+func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy.Options, tells bool) (*decider, error) {
 	d := &decider{}
 	if len(given) == 0 {
 		given = []Policy{{}}
@@ -42,7 +41,6 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, failure pol
 		}
 		d.policies, rules = append(d.policies, p), append(rules, p.rules())
 	}
-	opts := policy.Options{Failure: failure, Timeout: timeout, LocalBytes: localBytes}
 	if tells {
 		d.items, opts.Prepare = new(httplimit.HeaderItems), checkNames
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	"github.com/slidegate/slidegate"
@@ -54,6 +55,21 @@ func TestStoreFails(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A few calls pass without the store, and what they owe is charged at the end.
+func TestStoreFailsAndIsHopedFor(t *testing.T) {
+	limits, err := grpclimit.New(newFailing(t, failing{err: errDown}, "100/1m"), grpclimit.Options{Failure: policy.Optimistic, Optimism: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := dial(t, serve(t, grpc.UnaryInterceptor(limits.Unary())))
+	for _, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
+		wantCode(t, "a call", call(t.Context(), conn, "a"), want)
+	}
+	if err := limits.Drain(t.Context()); !errors.Is(err, errDown) {
+		t.Errorf("drained, and the store is down: %v", err)
 	}
 }
 

@@ -25,12 +25,15 @@ type Options struct {
 	Policies []Policy
 	// Failure is what happens to calls that the store cannot decide: policy.Open, the default, lets them pass, so that an
 	// outage of the limiter is not one of the service; policy.Closed refuses them with UNAVAILABLE; policy.Local counts them in
-	// this process meanwhile. A store that does not answer is not asked for a while; see package layer/failure. If the
+	// this process meanwhile; policy.Optimistic admits a few of each key and charges them when the store is back. A store that does not answer is not asked for a while; see package layer/failure. If the
 	// limiter's store has that layer already, the layer decides, and Failure and Timeout do nothing.
 	Failure policy.Mode
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
 	// store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
+	// Optimism is how many units of a key policy.Optimistic admits in this process that the store has not acknowledged; 0 means
+	// policy.DefaultOptimism. Drain charges what is owed when the program ends.
+	Optimism int64
 	// LocalBytes is how much memory policy.Local takes in this process at most; 0 means what memstore.Options do.
 	LocalBytes int64
 	// Client finds the client's address, for policies without a Key, where a Key is empty, and for lists of addresses. nil trusts no proxy: it is the address of the connection.
@@ -65,7 +68,9 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 	if limiter == nil {
 		return nil, errors.New("grpclimit: limiter: must not be nil; slidegate.New makes one")
 	}
-	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), opts.Failure, opts.Timeout, opts.TellRemaining, opts.LocalBytes)
+	d, err := newDecider(limiter, opts.Policies, ByAddress(opts.Client), policy.Options{
+		Failure: opts.Failure, Timeout: opts.Timeout, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism,
+	}, opts.TellRemaining)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +80,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Interceptors, error) {
 
 // Drain waits until the slots of calls that have ended are released, or ctx ends. A program calls it before it ends, after
 // grpc.Server.GracefulStop: with a store that has round trips, a slot is released after the answer was sent. Slots that are not
-// released end by themselves after their time to live.
+// released end by themselves after their time to live. It also charges what was admitted by policy.Optimistic.
 func (i *Interceptors) Drain(ctx context.Context) error { return prefixed(i.decider.set.Drain(ctx)) }
 
 // Unary returns the interceptor of calls with one request and one response.

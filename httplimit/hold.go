@@ -116,5 +116,5 @@ func (c *recorder) keepSlots() (release func()) {
 // Drain waits until the slots of requests that have ended are released, or ctx ends. A program calls it before it ends, after
 // http.Server.Shutdown: with a store that has round trips, a slot is released after the answer was sent. Slots that are not released
 // end by themselves after their time to live. Connections that handlers have taken over hold their slots until they are
-// closed; http.Server.RegisterOnShutdown is the place to close them.
+// closed; http.Server.RegisterOnShutdown is the place to close them. It also charges what was admitted by policy.Optimistic.
 func (m *Middleware) Drain(ctx context.Context) error { return prefixed(m.set.Drain(ctx)) }

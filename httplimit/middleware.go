@@ -33,12 +33,15 @@ type Options struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, event Event)
 	// Failure is what happens to requests that the store cannot decide: policy.Open, the default, lets them pass, so that an
 	// outage of the limiter is not one of the service; policy.Closed refuses them with 503; policy.Local counts them in this
-	// process meanwhile. A store that does not answer is not asked for a while; see package layer/failure. If the limiter's
+	// process meanwhile; policy.Optimistic admits a few of each key and charges them when the store is back. A store that does not answer is not asked for a while; see package layer/failure. If the limiter's
 	// store has that layer already, the layer decides, and Failure and Timeout do nothing.
 	Failure policy.Mode
 	// Timeout is how long a decision may take before it counts as failed. 0 means 100ms for a store with round trips; a
 	// store in process is asked without a deadline. Negative means no deadline.
 	Timeout time.Duration
+	// Optimism is how many units of a key policy.Optimistic admits in this process that the store has not acknowledged; 0 means
+	// policy.DefaultOptimism. Drain charges what is owed when the program ends.
+	Optimism int64
 	// LocalBytes is how much memory policy.Local takes in this process at most; 0 means what memstore.Options do.
 	LocalBytes int64
 	// Group names the group of a request's charges, for stores made of several nodes; see slidegate.Claims.InGroup.
@@ -86,7 +89,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	}
 	var err error
 	m.set, err = policy.New(limiter, rules, policy.Options{
-		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes,
+		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism,
 	})
 	if err == nil {
 		err = m.set.CheckTogether(func(made, other int) bool {

@@ -137,7 +137,7 @@ func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part
 	switch {
 	case err != nil:
 		v.fail(ctx, p.mode, part.cost(), err)
-	case v.Decision.Flags&fallbacks != 0:
+	case v.Decision.Flags.Fallback():
 		p.set.explain(v, p.mode)
 	}
 	v.Refused = v.refuses()

@@ -47,7 +47,7 @@ type rules struct {
 func (s *Set) policy(given Policy) (*compiled, *Error) {
 	mode := cmp.Or(given.Failure, s.opts.Failure, Open)
 	if mode >= modes {
-		return nil, &Error{Option: "failure", Err: fmt.Errorf("unknown mode %d; want Open, Local or Closed", mode)}
+		return nil, &Error{Option: "failure", Err: fmt.Errorf("unknown mode %d; want Open, Local, Optimistic or Closed", mode)}
 	}
 	p := &compiled{set: s, name: given.Name, mode: mode, shadow: given.Shadow, counter: given.Count}
 	if s.limiter == nil && s.stores[mode] == nil {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -47,7 +48,7 @@ func (s *Set) limiterOf(mode Mode, limits []slidegate.Limit) (*slidegate.Limiter
 		var err error
 		_, layered := store.As[*failure.Store](st)
 		away := st.Traits().RoundTrips > 0 && s.opts.Timeout >= 0
-		if !layered && (away || mode == Local) {
+		if !layered && (away || mode == Local || mode == Optimistic) {
 			st, err = s.layer(st, mode)
 		}
 		s.stores[mode] = st
@@ -72,6 +73,8 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 			return nil, fmt.Errorf("policy: local bytes: %w", err)
 		}
 		policy = failure.Local(local)
+	case Optimistic:
+		policy = failure.Optimistic(cmp.Or(s.opts.Optimism, DefaultOptimism))
 	}
 	if s.opts.Timeout < 0 {
 		st = near{st}
@@ -82,6 +85,9 @@ func (s *Set) layer(st store.Store, mode Mode) (store.Store, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("policy: timeout: %w", err)
+	}
+	if mode == Optimistic {
+		s.owing = append(s.owing, layered)
 	}
 	return layered, nil
 }
@@ -97,13 +103,10 @@ func (n near) Traits() store.Traits {
 	return traits
 }
 
-// fallbacks are the flags of decisions that the store had no part in.
-const fallbacks = rule.FallbackOpen | rule.FallbackClosed | rule.FallbackLocal
-
 // explain adds to a verdict of a failure mode why the store did not answer. During an outage all requests have the same
 // reason.
 func (s *Set) explain(v *Verdict, mode Mode) {
-	if why := s.why[mode].Load(); why != nil && v.Decision.Flags&fallbacks != 0 {
+	if why := s.why[mode].Load(); why != nil && v.Decision.Flags.Fallback() {
 		v.Err, v.fault = *why, faultStore
 	}
 }

@@ -60,19 +60,22 @@ type Mode uint8
 
 // The modes, in the order of their strictness. Where policies with different modes decide together, the strictest holds.
 const (
-	Open   Mode = iota + 1 // requests pass: an outage of the limiter is not one of the service
-	Local                  // this process counts by itself
-	Closed                 // requests are refused
+	Open       Mode = iota + 1 // requests pass: an outage of the limiter is not one of the service
+	Local                      // this process counts by itself
+	Optimistic                 // this process admits a few units of each key, and charges them when the store is back
+	Closed                     // requests are refused
 	modes
 )
 
-// String returns open, local or closed.
+// String returns open, local, optimistic or closed.
 func (m Mode) String() string {
 	switch m {
 	case Open:
 		return "open"
 	case Local:
 		return "local"
+	case Optimistic:
+		return "optimistic"
 	case Closed:
 		return "closed"
 	}

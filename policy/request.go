@@ -369,7 +369,7 @@ func (r *Request) tryCandidate(op rule.Op, it *asked, key string, live bool) {
 		return
 	}
 	said := &r.batch.requests[it.candidate]
-	if said.Err != nil || said.Answers[0].Flags&fallbacks != 0 {
+	if said.Err != nil || said.Answers[0].Flags.Fallback() {
 		return
 	}
 	_, allowed := rule.Deciding(said.Answers)

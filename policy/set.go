@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -21,6 +23,9 @@ type Options struct {
 	// store in process is asked without a deadline. Negative means no deadline, and then every request asks the store, also
 	// during an outage.
 	Timeout time.Duration
+	// Optimism is how many units of a key this process admits in the mode Optimistic that the store has not acknowledged; 0 means
+	// DefaultOptimism. See failure.Optimistic. Drain charges what is owed at the end.
+	Optimism int64
 	// LocalBytes is how much memory the memstore of Local takes at most; 0 means what memstore.Options do.
 	LocalBytes int64
 	// Prepare is called once for each set of limits that a policy, an override or a plan has, and for policies that decide
@@ -32,9 +37,12 @@ type Options struct {
 	Before *Set
 }
 
-// Stores are where policies keep their state, by what happens when the store cannot answer. All three keep it in one place;
-// the same Store three times is fine where it does not fail. A nil one is an error only if a policy needs it.
-type Stores struct{ Open, Closed, Local store.Store }
+// DefaultOptimism is how many units Options.Optimism stands for if it is 0.
+const DefaultOptimism = 10
+
+// Stores are where policies keep their state, by what happens when the store cannot answer. All of them keep it in one place;
+// the same Store for all is fine where it does not fail. A nil one is an error only if a policy needs it.
+type Stores struct{ Open, Closed, Local, Optimistic store.Store }
 
 // Set is compiled policies. It does not change, and is safe for concurrent use. The zero value is not usable; New and
 // NewOver make it.
@@ -47,9 +55,10 @@ type Set struct {
 	bases    map[baseID]*slidegate.Limiter
 	why      [modes]atomic.Pointer[error] // the last error that the failure layer of a mode answered
 	joints   memo[jointID]
-	requests sync.Pool   // of *Request
-	releases *releases   // of slots, under way; those of the Set before too
-	bottom   store.Store // below all layers
+	requests sync.Pool        // of *Request
+	releases *releases        // of slots, under way; those of the Set before too
+	owing    []*failure.Store // layers of this Set's own that charge later
+	bottom   store.Store      // below all layers
 	sharer   *sharer
 	warned   sync.Map // the sharers of Sets around this one that were logged
 }
@@ -73,7 +82,7 @@ func New(limiter *slidegate.Limiter, policies []Policy, opts Options) (*Set, err
 // the namespace of its limits.
 func NewOver(stores Stores, policies []Policy, opts Options) (*Set, error) {
 	s := &Set{opts: opts}
-	s.stores = [modes]store.Store{Open: stores.Open, Local: stores.Local, Closed: stores.Closed}
+	s.stores = [modes]store.Store{Open: stores.Open, Local: stores.Local, Optimistic: stores.Optimistic, Closed: stores.Closed}
 	return s.compile(policies)
 }
 
@@ -82,10 +91,13 @@ const maxTimeout = 24 * time.Hour
 
 func (s *Set) compile(policies []Policy) (*Set, error) {
 	if s.opts.Failure >= modes {
-		return nil, fmt.Errorf("policy: failure: unknown mode %d; want Open, Local or Closed", s.opts.Failure)
+		return nil, fmt.Errorf("policy: failure: unknown mode %d; want Open, Local, Optimistic or Closed", s.opts.Failure)
 	}
 	if s.opts.Timeout > maxTimeout {
 		return nil, fmt.Errorf("policy: timeout: must be at most %v, not %v; 0 means 100ms", maxTimeout, s.opts.Timeout)
+	}
+	if s.opts.Optimism < 0 || s.opts.Optimism > rule.MaxQuota {
+		return nil, fmt.Errorf("policy: optimism: must be 1 to %d units, or 0 for %d, not %d", int64(rule.MaxQuota), DefaultOptimism, s.opts.Optimism)
 	}
 	s.bases, s.sharer, s.releases = map[baseID]*slidegate.Limiter{}, new(sharer), new(releases)
 	if s.opts.Before != nil {

@@ -85,6 +85,8 @@ func TestModes(t *testing.T) {
 				Open:   {[2]bool{true, true}, rule.FallbackOpen},
 				Closed: {[2]bool{false, false}, rule.FallbackClosed},
 				Local:  {[2]bool{true, false}, rule.FallbackLocal},
+				// A few more than the quota are admitted in all, but of one key no more than the quota in one process.
+				Optimistic: {[2]bool{true, false}, rule.FallbackOptimistic},
 			} {
 				s := newSet(t, &faulty{Store: newMemory(t), trips: trips, err: errDown}, Options{Failure: mode, Timeout: timeout}, plain)
 				for i, allowed := range want.allowed {
@@ -94,7 +96,46 @@ func TestModes(t *testing.T) {
 							trips, timeout, mode, i+1, v, allowed, want.flags)
 					}
 				}
+				if err := s.Drain(t.Context()); errors.Is(err, errDown) != (mode == Optimistic) {
+					t.Errorf("%v drained: %v", mode, err)
+				}
 			}
+		}
+	}
+}
+
+// In the mode Optimistic a few units of each key are admitted, which the store hears of when it is back.
+func TestOptimism(t *testing.T) {
+	for optimism, want := range map[int64]int{0: DefaultOptimism, 3: 3} {
+		synctest.Test(t, func(t *testing.T) { // so that nothing is charged before the store is back
+			on := &faulty{Store: newMemory(t), trips: 1, err: errDown}
+			s := newSet(t, on, Options{Failure: Optimistic, Optimism: optimism}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 50)}})
+			for _, key := range []string{"ann", "bob"} {
+				admitted := 0
+				for range 20 {
+					if v := take(t, s, Part{Key: key, Cost: 1}); !v.Refused {
+						admitted++
+					}
+				}
+				if admitted != want {
+					t.Errorf("optimism %d: %d of 20 are admitted, want %d", optimism, admitted, want)
+				}
+			}
+			on.err = nil
+			if err := s.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			v := Verdict{}
+			part := Part{Key: "ann"}
+			newSet(t, on, Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 50)}}).Ask(t.Context(), rule.Peek, &part, &v)
+			if used := 50 - v.Decision.Remaining; used != int64(want) {
+				t.Errorf("optimism %d: the store heard of %d units, want %d", optimism, used, want)
+			}
+		})
+	}
+	for _, wrong := range []int64{-1, rule.MaxQuota + 1} {
+		if _, err := NewOver(Stores{}, nil, Options{Optimism: wrong}); err == nil || !strings.HasPrefix(err.Error(), "policy: optimism: must be 1 to") {
+			t.Errorf("optimism %d: %v", wrong, err)
 		}
 	}
 }
@@ -104,6 +145,7 @@ func TestStrictestMode(t *testing.T) {
 	policies := []Policy{
 		{Name: "open", Failure: Open, Limits: []slidegate.Limit{named("", 1)}}, {Name: "default", Limits: []slidegate.Limit{named("", 1)}},
 		{Name: "closed", Failure: Closed, Limits: []slidegate.Limit{named("", 1)}},
+		{Name: "optimistic", Failure: Optimistic, Limits: []slidegate.Limit{named("", 1)}},
 	}
 	s := newSet(t, &faulty{Store: newMemory(t), trips: 1, err: errDown}, Options{Failure: Local}, policies...)
 	for _, test := range []struct {
@@ -112,6 +154,7 @@ func TestStrictestMode(t *testing.T) {
 	}{
 		{[]int{0}, rule.FallbackOpen}, {[]int{1}, rule.FallbackLocal}, {[]int{2}, rule.FallbackClosed},
 		{[]int{0, 1}, rule.FallbackLocal}, {[]int{1, 0}, rule.FallbackLocal}, {[]int{2, 0, 1}, rule.FallbackClosed},
+		{[]int{3}, rule.FallbackOptimistic}, {[]int{1, 3, 0}, rule.FallbackOptimistic}, {[]int{3, 2}, rule.FallbackClosed},
 	} {
 		r := s.Begin()
 		for _, place := range test.places {
@@ -123,6 +166,9 @@ func TestStrictestMode(t *testing.T) {
 		if v.Decision.Flags != test.want {
 			t.Errorf("policies %v: flags %v, want %v", test.places, v.Decision.Flags, test.want)
 		}
+	}
+	if err := s.Drain(t.Context()); !errors.Is(err, errDown) {
+		t.Errorf("drained: %v", err)
 	}
 }
 

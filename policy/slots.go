@@ -196,7 +196,7 @@ func (all *releases) any() chan struct{} {
 
 // Drain waits until all releases of slots that Finish has begun are done, or ctx ends: for a program that is about to end. That
 // includes the releases of the Sets that this one has replaced. Slots that are not released end by themselves after their time to
-// live.
+// live. It also charges what this Set has admitted in the mode Optimistic, which admits nothing without the store from then on.
 func (s *Set) Drain(ctx context.Context) error {
 	for done := s.releases.any(); done != nil; done = s.releases.any() {
 		select {
@@ -205,7 +205,13 @@ func (s *Set) Drain(ctx context.Context) error {
 			return fmt.Errorf("policy: slots are still being released: %w", ctx.Err())
 		}
 	}
-	return nil
+	var errs []error
+	for _, layer := range s.owing {
+		if err := layer.Close(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("policy: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // slotPatience is how long a request waits for slots that are about to be released: many times what a store takes, and less than a
@@ -251,7 +257,7 @@ func slotRefusal(said *store.Request) (key string, only bool) {
 	}
 	for i := range said.Answers {
 		switch a := &said.Answers[i]; {
-		case a.Flags&fallbacks != 0:
+		case a.Flags.Fallback():
 			return "", false
 		case a.Allowed:
 		case !isSlots(said.Charges[i].Limit):

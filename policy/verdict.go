@@ -60,7 +60,8 @@ type Verdict struct {
 	// Limits are those that were asked, in the order of Decision.Answers. They are shared and must not be changed.
 	Limits []slidegate.Limit
 	// Err is why the store could not decide, or could not settle afterwards. The flags of Decision report which failure mode
-	// answered, if one did: rule.FallbackLocal has decided in this process, and otherwise no limit has.
+	// answered, if one did: rule.FallbackLocal and rule.FallbackOptimistic have decided in this process, and otherwise no limit
+	// has.
 	Err  error
 	note any
 }

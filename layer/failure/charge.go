@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate/rule"
@@ -110,6 +111,9 @@ func (s *Store) chargeSome(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, store.FinishTime)
 	err := s.applySafely(ctx, batch)
 	cancel()
+	if err != nil && !slices.ContainsFunc(batch, func(r store.Request) bool { return r.Err != nil }) {
+		_ = fillErr(batch, err) // the store does not say what failed: no answer can be trusted
+	}
 	o.land(batch, call, s.moment())
 	return err
 }

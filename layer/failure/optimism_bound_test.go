@@ -25,13 +25,15 @@ const (
 	playKeys      = 2
 )
 
-// playLimits keep their quota in any window.
+// playLimits keep their quota in any window, or else something that can be said as exactly; see full.
 func playLimits(random *rand.Rand) []slidegate.Limit {
 	quota := func() int64 { return 2 + random.Int64N(12) }
 	return []slidegate.Limit{
 		{Name: "log", Algorithm: slidegate.SlidingLog, Quota: quota(), Window: playWindow},
 		{Name: "whole", Algorithm: slidegate.SlidingWindow, Quota: quota(), Window: playWindow, Segments: 1 + random.IntN(6), Overlap: slidegate.OverlapWhole},
 		{Name: "first", Algorithm: slidegate.SlidingWindow, Quota: quota(), Window: playWindow, Segments: 3, Overlap: slidegate.OverlapWhole, Anchor: slidegate.AnchorFirst},
+		{Name: "fixed", Algorithm: slidegate.FixedWindow, Quota: quota(), Window: playWindow},
+		{Name: "bucket", Algorithm: slidegate.TokenBucket, Quota: quota(), Burst: quota(), Window: playWindow},
 	}
 }
 
@@ -221,33 +223,50 @@ func (p *play) run() (above, reached int) {
 		}
 	}
 	for at, admitted := range p.admitted {
-		quota := at.limit.Rule().Quota
-		bound := quota + playProcesses*min(p.k, quota)
-		most := mostInWindow(admitted, at.limit.Rule().Window)
-		if most > bound {
-			p.t.Errorf("%d units of %s of %d in a window, at most %d can be", most, at.limit.Name(), quota, bound)
+		slices.SortFunc(admitted, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
+		limit := at.limit.Rule()
+		over, allowed := mostOver(limit, admitted), playProcesses*min(p.k, limit.Capacity())
+		if over > allowed {
+			p.t.Errorf("%s admitted %d more than its quota of %d, at most %d can be", at.limit.Name(), over, limit.Quota, allowed)
 		}
-		above = max(above, int(most-quota))
-		if most == bound {
+		above = max(above, int(over))
+		if over == allowed {
 			reached++
 		}
 	}
 	return above, reached
 }
 
-// mostInWindow returns the most units in any window.
-func mostInWindow(all []admission, window rule.Micros) (most int64) {
-	slices.SortFunc(all, func(a, b admission) int { return cmp.Compare(a.at, b.at) })
-	from, units := 0, int64(0)
-	for _, a := range all {
-		units += a.units
-		for all[from].at <= a.at-window {
-			units -= all[from].units
-			from++
+// mostOver returns by how many units the fullest stretch of time is above what a limit promises of it.
+func mostOver(limit *rule.Limit, all []admission) (over int64) {
+	over = -limit.Quota
+	for i, first := range all {
+		var units int64
+		for _, a := range all[i:] {
+			promised, ok := promises(limit, first.at, a.at)
+			if !ok {
+				break
+			}
+			units += a.units
+			over = max(over, units-promised)
 		}
-		most = max(most, units)
 	}
-	return most
+	return over
+}
+
+// promises returns how many units a limit admits from one moment to another, both included, and whether it says anything about that
+// stretch: what lies within a window, or within a fixed window. (A bucket is overdrawn by no more than a window's refill, so that in a
+// longer time it may forget some of what was charged beyond its burst.)
+func promises(limit *rule.Limit, from, to rule.Micros) (units int64, ok bool) {
+	switch limit.Algorithm {
+	case rule.TokenBucket:
+		refills := limit.Quota * int64(to-from)
+		return limit.Burst + (refills+int64(limit.Window)-1)/int64(limit.Window), to-from < limit.Window
+	case rule.FixedWindow:
+		return limit.Quota, to/limit.Window == from/limit.Window
+	default:
+		return limit.Quota, to-from < limit.Window
+	}
 }
 
 // However lines fail, no window holds more than the quota and k for each process, and the store is never told more than what was
@@ -275,4 +294,4 @@ func TestOptimismIsBounded(t *testing.T) {
 	}
 }
 
-const plays = 200
+const plays = 150

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -23,12 +24,12 @@ type judge struct {
 	now      func() rule.Micros
 	clean    bool                        // nothing of the above happens
 	written  map[*store.Limit]rule.Limit // the limits as they were written
-	accounts map[address]*account        //
-	values   map[string][]*store.Limit   // all values that share counts, by prefix
-	kinds    map[string]string           // what to call them
-	spends   map[string]*tallyOfPlay     // by kind
-	wrong    []string                    // what must not be
-	refused  int64                       // units that the rule refuses, and which had been out
+	accounts map[address]*account
+	values   map[string][]*store.Limit // all values that share counts, by prefix
+	kinds    map[string]string         // what to call them
+	spends   map[string]*tallyOfPlay   // by kind
+	events   map[string]int64          // what else happened, by name
+	wrong    []string                  // what must not be
 }
 
 // tallyOfPlay counts spends.
@@ -41,6 +42,7 @@ type account struct {
 	state  rule.State
 	out    map[holder]int64       // units that can still be spent
 	coming map[*process]int64     // units on their way back
+	late   int64                  // and those that their process no longer waits for
 	excess map[*store.Limit]int64 // units that may still be spent though the rule refuses them; see judge
 	extra  []extra
 }
@@ -78,7 +80,11 @@ func (j *judge) spent(p *process, s lease.Spend) {
 	a.out[holder{p, s.Limit}] -= s.Units
 	if s.Units < 0 {
 		j.takeBack(a, s.Limit, -s.Units, j.now())
+		j.events["spends were taken back, because another limit refused"]++
 		j.tally(s.Limit).leased--
+		if excess, open := a.excess[s.Limit]; open {
+			a.excess[s.Limit] = min(excess-s.Units, a.outUnder(s.Limit))
+		}
 		return
 	}
 	j.tally(s.Limit).leased++
@@ -102,12 +108,22 @@ func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 			a.excess[limit] -= units
 			j.tally(limit).refused++
 		} else {
-			j.complain("%d units of %v (%s): the rule refuses them at %d: it has room for %d, and for %d that were out; %d more may come on top",
-				units, limit.Label(), how, now, v.Room, excess, a.onTop(now))
+			j.complain("%d units of %v (%s): "+theRuleRefuses+" at %d: it has room for %d, and for %d that were out; %d more may come on top",
+				units, slidegate.Unbind(limit), how, now, v.Room, excess, a.onTop(now))
 		}
 	}
 	r.Charge(&a.state, &v, units)
 }
+
+// happened counts what else happened.
+func (j *judge) happened(what string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.events[what]++
+}
+
+// theRuleRefuses is what is said of a spend that must not be.
+const theRuleRefuses = "the rule refuses them"
 
 func (j *judge) complain(format string, args ...any) {
 	j.wrong = append(j.wrong, fmt.Sprintf(format, args...))
@@ -137,6 +153,9 @@ func (j *judge) forced(a *account, limit *store.Limit, units int64) {
 		a.mayExceed(value)
 	}
 	r := j.written[limit]
+	if r.Algorithm == rule.TokenBucket { // a bucket is overdrawn only so far, and then forgets what is out
+		j.comesOnTop(a, limit, a.outUnder(limit))
+	}
 	v := r.Look(&a.state, j.now())
 	r.Charge(&a.state, &v, units)
 }
@@ -165,15 +184,16 @@ func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at
 	case r.Algorithm == rule.TokenBucket && at == rule.Oldest: // what is taken back is rounded
 		j.comesOnTop(a, limit, more+1)
 	case more > 0 && j.clean:
-		j.complain("%v: the store took back %d units, of which only %d had been spent", limit.Label(), taken, mine)
+		j.complain("%v: the store took back %d units, of which only %d had been spent", slidegate.Unbind(limit), taken, mine)
 	case more > 0:
 		j.comesOnTop(a, limit, more)
 	}
 }
 
-// reset hears that a process reset an address, whose own blocks are dropped.
+// reset hears that a process reset an address. Its own blocks are dropped, and nothing of it is under way that it still waits
+// for.
 func (j *judge) reset(p *process, a *account, limit *store.Limit) {
-	var others int64
+	others := a.late
 	for h, n := range a.out {
 		if h.process == p {
 			delete(a.out, h)
@@ -181,8 +201,10 @@ func (j *judge) reset(p *process, a *account, limit *store.Limit) {
 			others += n
 		}
 	}
-	for _, n := range a.coming {
-		others += n
+	for other, n := range a.coming {
+		if other != p {
+			others += n
+		}
 	}
 	j.comesOnTop(a, limit, others)
 	a.state.Clear()
@@ -210,6 +232,7 @@ func (a *account) onTop(now rule.Micros) (units int64) {
 
 // died forgets what a process had out.
 func (j *judge) died(p *process) {
+	j.events["processes died"]++
 	for _, a := range j.accounts {
 		for h := range a.out {
 			if h.process == p {
@@ -220,26 +243,41 @@ func (j *judge) died(p *process) {
 }
 
 // returning hears that a process gives back units of its blocks.
-func (j *judge) returning(p *process, r *store.Request) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+func (j *judge) returning(p *process, r *store.Request, f fate) {
+	if p.dead.Load() {
+		return
+	}
 	for _, c := range r.Charges {
 		a := j.account(c.Limit, r.Group, c.Key)
 		a.out[holder{p, c.Limit}] -= c.Cost
-		a.coming[p] += c.Cost
+		a.onItsWay(p, c.Cost, f)
 	}
 }
 
-// decided hears what the store decided of a request that the layer made for itself. Nobody will hear of it if it is lost.
-func (j *judge) decidedForLayer(p *process, r *store.Request, lost bool) {
+// onItsWay counts units that are to arrive at the store, or that have arrived there.
+func (a *account) onItsWay(p *process, units int64, f fate) {
+	switch {
+	case f.never: // whoever gave it back hears of an error, and it stays charged
+	case f.late:
+		a.late += units
+	default:
+		a.coming[p] += units
+	}
+}
+
+// decidedForLayer hears what the store decided of a request that the layer made for itself.
+func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
+	if f.unheard() {
+		j.events["answers were lost or late"]++
+	}
 	for i, c := range r.Charges {
 		a := j.account(c.Limit, r.Group, c.Key)
 		switch {
 		case r.Op == rule.GiveBack:
-			a.coming[p] -= c.Cost
+			a.onItsWay(p, -c.Cost, f)
 		case r.Answers[i].Granted > 0:
 			j.charged(a, c.Limit)
-			if !lost && !p.dead.Load() {
+			if !f.unheard() && !p.dead.Load() {
 				a.out[holder{p, c.Limit}] += r.Answers[i].Granted
 			}
 		}
@@ -247,8 +285,14 @@ func (j *judge) decidedForLayer(p *process, r *store.Request, lost bool) {
 }
 
 // decided hears what the store decided of a caller's request.
-func (j *judge) decided(p *process, r *store.Request, lost bool) {
+func (j *judge) decided(p *process, r *store.Request, f fate) {
 	_, admitted := rule.Deciding(r.Answers)
+	if f.unheard() {
+		j.events["answers were lost or late"]++
+	}
+	if r.Op == rule.Settle {
+		j.events["reservations were settled"]++
+	}
 	for i, c := range r.Charges {
 		a, answer := j.account(c.Limit, r.Group, c.Key), &r.Answers[i]
 		switch r.Op {
@@ -258,7 +302,7 @@ func (j *judge) decided(p *process, r *store.Request, lost bool) {
 			}
 			j.charged(a, c.Limit)
 			// Where the window begins with the first charge, that is also one which nobody heard of.
-			if !lost || c.Limit.Rule().Anchor == rule.First {
+			if !f.unheard() || c.Limit.Rule().Anchor == rule.First {
 				j.tally(c.Limit).straight++
 				j.spend(a, c.Limit, answer.Granted, "admitted by the store")
 			}

@@ -68,7 +68,7 @@ func (w *world) randomValue() (l slidegate.Limit, kind string) {
 		rate /= 4
 	case n < 15:
 		l.Algorithm, kind = slidegate.SlidingLog, "log"
-		rate = min(rate, 1000)
+		rate = min(rate, 200) // a log takes 10,000 at most, also of the largest value
 	default:
 		l.Anchor, l.Segments, kind = slidegate.AnchorFirst, pick(w.rand, 1, 4), "first"
 		l.Window = l.Window.Truncate(4 * time.Microsecond)
@@ -85,8 +85,9 @@ func (w *world) randomValue() (l slidegate.Limit, kind string) {
 func (w *world) otherValue(l slidegate.Limit) (quota, burst int64, overlap rule.Overlap) {
 	by := pick(w.rand, 0.25, 0.5, 0.9, 1.1, 2, 4)
 	switch l.Algorithm {
-	case slidegate.TokenBucket: // not the rate: then what was refilled depends on who asks
-		return l.Quota, int64(float64(l.Burst) * max(by, 1)), l.Overlap
+	case slidegate.TokenBucket:
+		// Not another rate: what was refilled would depend on who asks. And a bucket is overdrawn by a window's refill at most.
+		return l.Quota, l.Burst + w.rand.Int64N(l.Quota+1), l.Overlap
 	case slidegate.SlidingWindow:
 		l.Overlap = pick(w.rand, l.Overlap, l.Overlap, slidegate.OverlapUp, slidegate.OverlapDown, slidegate.OverlapWhole)
 	}

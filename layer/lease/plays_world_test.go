@@ -72,8 +72,9 @@ func (w *world) newProcess() *process {
 	p := &process{w: w, ppm: pick(w.rand, 0, 0, -1000, 1000, w.rand.Int64N(2001)-1000), epoch: time.Duration(w.rand.Int64N(1e15))}
 	p.value.Store(w.rand.Int64N(8))
 	s, err := lease.New(wire{p}, lease.Options{
-		Now:   p.now,
-		Spent: func(s lease.Spend) { w.spent(p, s) },
+		Timeout: pick(w.rand, 0, 0, 100*time.Millisecond),
+		Now:     p.now,
+		Spent:   func(s lease.Spend) { w.spent(p, s) },
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -114,51 +115,62 @@ func (l wire) TakeSingle(ctx context.Context, limit *store.Limit, key string, co
 	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }
 
+// fate is what becomes of a batch on its way.
+type fate struct {
+	never bool // it does not arrive
+	lost  bool // the answer does not
+	late  bool // the answer comes when nobody waits for it any more
+}
+
+func (f fate) unheard() bool { return f.lost || f.late }
+
 // Apply brings a batch to the store and the answers back, both after a while, or loses one or the other.
 func (l wire) Apply(ctx context.Context, batch []store.Request) error {
 	w := l.p.w
-	byCaller := ctx.Value(asCaller{}) != nil
-	for i := range batch {
-		if !byCaller && batch[i].Op == rule.GiveBack {
-			w.returning(l.p, &batch[i])
-		}
-	}
 	there, back := w.trip(), w.trip()
-	never, lost := w.chance(w.faults.never), w.chance(w.faults.lost)
 	deadline, limited := ctx.Deadline()
-	switch {
-	case ctx.Err() != nil:
-		return fail(batch, ctx.Err())
-	case l.p.dead.Load():
-		return fail(batch, errLost)
-	case limited && time.Until(deadline) <= there+back:
-		if !never {
+	f := fate{
+		never: w.chance(w.faults.never) || l.p.dead.Load() || ctx.Err() != nil, lost: w.chance(w.faults.lost),
+		late: limited && time.Until(deadline) <= there+back,
+	}
+	byCaller := ctx.Value(asCaller{}) != nil
+	l.send(batch, byCaller, f)
+	if f.late {
+		if !f.never {
 			copied := clone(batch)
 			w.late.Go(func() {
 				time.Sleep(there)
-				l.decide(copied, byCaller, true)
+				l.decide(copied, byCaller, f)
 			})
 		}
 		<-ctx.Done()
 		return fail(batch, ctx.Err())
 	}
 	time.Sleep(there)
-	if never {
-		return fail(batch, errLost)
+	if !f.never {
+		l.decide(batch, byCaller, f)
 	}
-	l.decide(batch, byCaller, lost)
 	time.Sleep(back)
-	if lost || l.p.dead.Load() {
-		for i := range batch {
-			clear(batch[i].Answers)
-		}
+	if f.never || f.lost || l.p.dead.Load() {
 		return fail(batch, errLost)
 	}
 	return nil
 }
 
+// send tells the judge what leaves the process.
+func (l wire) send(batch []store.Request, byCaller bool, f fate) {
+	w := l.p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range batch {
+		if !byCaller && batch[i].Op == rule.GiveBack {
+			w.returning(l.p, &batch[i], f)
+		}
+	}
+}
+
 // decide is the store at work.
-func (l wire) decide(batch []store.Request, byCaller, lost bool) {
+func (l wire) decide(batch []store.Request, byCaller bool, f fate) {
 	w := l.p.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,9 +182,9 @@ func (l wire) decide(batch []store.Request, byCaller, lost bool) {
 			return
 		}
 		if byCaller {
-			w.decided(l.p, r, lost)
+			w.decided(l.p, r, f)
 		} else {
-			w.decidedForLayer(l.p, r, lost)
+			w.decidedForLayer(l.p, r, f)
 		}
 	}
 }
@@ -189,6 +201,7 @@ func (w *world) chance(inThousand int) bool { return w.rand.IntN(1000) < inThous
 
 func fail(batch []store.Request, err error) error {
 	for i := range batch {
+		clear(batch[i].Answers)
 		batch[i].Err = err
 	}
 	return err

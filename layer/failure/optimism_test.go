@@ -1,0 +1,533 @@
+package failure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// hoper is a layer with the policy Optimistic over a store whose health the test decides.
+type hoper struct {
+	*failure.Store
+	t     *testing.T
+	inner *remote
+}
+
+// hoping runs a script with a layer that may admit k units of a key.
+func hoping(t *testing.T, k int64, script func(t *testing.T, h *hoper)) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t)
+		h := &hoper{newStore(t, inner, failure.Optimistic(k), failure.Options{}), t, inner}
+		script(t, h)
+		inner.heal()
+		if err := h.Close(t.Context()); err != nil {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}
+
+// down makes the store refuse to talk, and has the layer know it.
+func (h *hoper) down() {
+	h.inner.fail(errDown)
+	testkit.Pass(time.Second)
+	if _, err := apply(h.t, h, rule.Peek, store.Charge{Limit: bind(h.t, ten), Key: "somebody"}); err != nil {
+		h.t.Fatal(err)
+	}
+	if !h.Stats().Down {
+		h.t.Fatal("the layer still asks the store")
+	}
+}
+
+// up makes the store talk, and waits until the layer has charged what it owes.
+func (h *hoper) up() {
+	h.inner.heal()
+	testkit.Pass(2 * time.Second)
+	if got := h.Stats(); got.Owed != 0 {
+		h.t.Fatalf("owed: %+v", got)
+	}
+}
+
+// do applies an operation of one charge, which must be answered, and returns what is granted and remains.
+func (h *hoper) do(op rule.Op, c store.Charge) rule.Answer {
+	h.t.Helper()
+	a, err := apply(h.t, h, op, c)
+	if err != nil {
+		h.t.Fatalf("%v: %v", op, err)
+	}
+	return a
+}
+
+// takes wants so many of the same charges to be admitted without the store, and then one to be refused.
+func (h *hoper) takes(n int, c store.Charge) {
+	h.t.Helper()
+	for i := range n {
+		if a := h.do(rule.Take, c); !a.Allowed || a.Flags != rule.FallbackOptimistic || a.Granted != c.Cost || a.At >= 0 {
+			h.t.Errorf("take %d of %d: %+v", i+1, n, a)
+		}
+	}
+	if a := h.do(rule.Take, c); a.Allowed || a.Flags != rule.FallbackOptimistic || a.Granted != 0 || a.RetryAfter <= 0 {
+		h.t.Errorf("after %d takes: %+v", n, a)
+	}
+}
+
+// used wants so many units of a key to be used in the store itself.
+func (h *hoper) used(want int64, c store.Charge) {
+	h.t.Helper()
+	c.Cost = 0
+	a, err := apply(h.t, h.inner.Store, rule.Peek, c)
+	if got := c.Limit.Rule().Capacity() - a.Remaining; err != nil || got != want {
+		h.t.Errorf("%d units are used in the store, want %d (%v)", got, want, err)
+	}
+}
+
+// In an outage k units of a key are admitted, by either way to ask; the store then hears of them without being asked for anything
+// else, and k more are admitted in the next outage.
+func TestOptimisticAnswers(t *testing.T) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			hoping(t, 3, func(t *testing.T, h *hoper) {
+				c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
+				for range 2 {
+					h.down()
+					for left := range []int64{3, 2, 1, 0} {
+						a, err := way(t.Context(), h, c)
+						want := rule.Answer{Allowed: left < 3, Flags: rule.FallbackOptimistic, Granted: 1, Remaining: int64(2 - left), At: a.At}
+						switch left {
+						case 2:
+							want.NextAfter = 1_000_000
+						case 3:
+							want.Granted, want.Remaining, want.RetryAfter = 0, 0, 1_000_000
+						}
+						if err != nil || a != want || a.At >= 0 {
+							t.Errorf("got  %+v, %v\nwant %+v", a, err, want)
+						}
+					}
+					if got := h.Stats(); got.Owed != 3 {
+						t.Errorf("owed: %+v", got)
+					}
+					h.up()
+				}
+				h.used(6, c)
+				if got := h.Stats(); got.Charged != 6 || got.Unknown != 0 || got.Down {
+					t.Errorf("after the outages: %+v", got)
+				}
+			})
+		})
+	}
+}
+
+// A cost that is too large for k is refused, one that is too large for the limit for ever, and a k above the limit is the limit.
+func TestOptimisticCosts(t *testing.T) {
+	hoping(t, 4, func(t *testing.T, h *hoper) {
+		h.down()
+		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 5}
+		h.takes(0, c)
+		c.Cost = 11
+		if a := h.do(rule.Take, c); a.Allowed || a.RetryAfter != rule.Never {
+			t.Errorf("11 of 10: %+v", a)
+		}
+		if a := h.do(rule.TakeUpTo, c); !a.Allowed || a.Granted != 4 {
+			t.Errorf("up to 11: %+v", a)
+		}
+		if a := h.do(rule.TakeUpTo, c); a.Allowed || a.Granted != 0 || a.RetryAfter == rule.Never {
+			t.Errorf("up to 11 again: %+v", a)
+		}
+	})
+	hoping(t, 100, func(t *testing.T, h *hoper) {
+		h.down()
+		h.takes(5, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: 1})
+		h.takes(10, store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1})
+	})
+}
+
+// A key that the store had no room for is not admitted until there is room by the store's own answer. Giving back makes room.
+func TestOptimisticAfterAnAnswerWithoutRoom(t *testing.T) {
+	limit := slidegate.Limit{Name: "minute", Algorithm: slidegate.SlidingLog, Quota: 5, Window: time.Minute}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			hoping(t, 3, func(t *testing.T, h *hoper) {
+				take := func(key string, cost int64) rule.Answer {
+					a, err := way(t.Context(), h, store.Charge{Limit: bind(t, limit), Key: key, Cost: cost})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return a
+				}
+				take("full", 5)    // leaves nothing
+				take("refused", 4) // leaves one,
+				take("refused", 2) // which is too little
+				take("back", 5)
+				h.do(rule.GiveBack, store.Charge{Limit: bind(t, limit), Key: "back", Cost: 5})
+				h.down() // a second later
+				if a := take("full", 1); a.Allowed || a.RetryAfter != 59_000_000 {
+					t.Errorf("a key without room: %+v", a)
+				}
+				if a := take("refused", 2); a.Allowed || a.RetryAfter != 59_000_000 {
+					t.Errorf("a cost without room: %+v", a)
+				}
+				if a := take("refused", 1); !a.Allowed {
+					t.Errorf("a cost with room: %+v", a)
+				}
+				if a := take("back", 3); !a.Allowed {
+					t.Errorf("after giving back: %+v", a)
+				}
+				testkit.Pass(59*time.Second - time.Microsecond)
+				if a := take("full", 1); a.Allowed || a.RetryAfter != 1 {
+					t.Errorf("just before there is room: %+v", a)
+				}
+				testkit.Pass(time.Microsecond)
+				if a := take("full", 3); !a.Allowed {
+					t.Errorf("when there is room: %+v", a)
+				}
+			})
+		})
+	}
+}
+
+// When the store had no room for what was charged, nothing is admitted until it has.
+func TestOptimisticAfterAChargeWithoutRoom(t *testing.T) {
+	hoping(t, 3, func(t *testing.T, h *hoper) {
+		limit := bind(t, slidegate.Limit{Name: "minute", Algorithm: slidegate.SlidingLog, Quota: 5, Window: time.Minute})
+		c := store.Charge{Limit: limit, Key: "k", Cost: 1}
+		h.down()
+		h.takes(3, c)
+		others := c
+		others.Cost = 4
+		if _, err := apply(t, h.inner.Store, rule.Take, others); err != nil { // another process
+			t.Fatal(err)
+		}
+		h.up() // 3 are charged beyond the quota, within 2 s
+		h.used(5, c)
+		h.down()
+		a := h.do(rule.Take, c)
+		if a.Allowed || a.RetryAfter < 55_000_000 || a.RetryAfter > 60_000_000 {
+			t.Fatalf("after a charge without room: %+v", a)
+		}
+		testkit.Pass((a.RetryAfter - 1).Duration())
+		h.takes(0, c)
+		testkit.Pass(time.Microsecond)
+		h.takes(3, c)
+	})
+}
+
+// What was sent and not answered counts until it is a window and a part old, and is never sent again.
+func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
+	limit := slidegate.Limit{Name: "whole", Algorithm: slidegate.SlidingWindow, Quota: 10, Window: time.Hour, Segments: 6, Overlap: slidegate.OverlapWhole}
+	for _, executed := range []bool{true, false} {
+		hoping(t, 3, func(t *testing.T, h *hoper) {
+			c := store.Charge{Limit: bind(t, limit), Key: "k", Cost: 1}
+			h.down()
+			begin := time.Now()
+			for range 3 {
+				h.do(rule.Take, c)
+			}
+			var charges int
+			h.inner.do(func(ctx context.Context, batch []store.Request) error {
+				if batch[0].Op != rule.Charge {
+					return h.inner.Store.Apply(ctx, batch)
+				}
+				charges++
+				if executed {
+					_ = h.inner.Store.Apply(ctx, batch)
+					return errDown // and does not say what failed
+				}
+				return setErr(batch, errDown)
+			})
+			testkit.Pass(3 * time.Second)
+			if got := h.Stats(); charges != 1 || got.Unknown != 3 || got.Owed != 0 || got.Charged != 0 {
+				t.Errorf("%d charges, %+v", charges, got)
+			}
+			h.down()
+			testkit.Pass(begin.Add(70*time.Minute - time.Microsecond).Sub(time.Now()))
+			h.takes(0, c)
+			testkit.Pass(time.Microsecond)
+			h.takes(3, c)
+			h.up()
+			if charges != 1 || h.Stats().Charged != 3 {
+				t.Errorf("%d lost charges, %+v", charges, h.Stats())
+			}
+		})
+	}
+}
+
+// Units that were admitted in short succession grow old together, with the last of them.
+func TestOptimisticGrainsGrowOldWithTheLast(t *testing.T) {
+	hoping(t, 2, func(t *testing.T, h *hoper) {
+		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
+		h.down()
+		h.do(rule.Take, c)
+		testkit.Pass(50 * time.Second)
+		last := time.Now()
+		h.do(rule.Take, c)
+		testkit.Pass(last.Add(time.Hour - time.Microsecond).Sub(time.Now()))
+		h.takes(0, c)
+		testkit.Pass(time.Microsecond)
+		h.takes(2, c)
+	})
+}
+
+// Several charges are admitted together or not at all; groups and keys are apart.
+func TestOptimisticSeveral(t *testing.T) {
+	hoping(t, 3, func(t *testing.T, h *hoper) {
+		both := []store.Charge{{Limit: bind(t, ten), Key: "k", Cost: 1}, {Limit: bind(t, bucket), Key: "k", Cost: 1}}
+		h.down()
+		h.do(rule.Take, store.Charge{Limit: bind(t, bucket), Key: "k", Cost: 1})
+		ask := func(op rule.Op, group string) []rule.Answer {
+			r := store.Request{Op: op, Group: group, Charges: both, Answers: make([]rule.Answer, 2)}
+			if err := h.Apply(t.Context(), []store.Request{r}); err != nil {
+				t.Fatal(err)
+			}
+			return r.Answers
+		}
+		for i, want := range []bool{true, true, false, false} {
+			if a := ask(rule.Take, ""); !a[0].Allowed || a[1].Allowed != want || a[0].Granted != a[1].Granted || (a[0].Granted == 1) != want {
+				t.Errorf("request %d: %+v", i+1, a)
+			}
+		}
+		if a := ask(rule.TakeUpTo, "g"); !a[0].Allowed || !a[1].Allowed {
+			t.Errorf("another group: %+v", a)
+		}
+		h.up()
+		h.used(2, both[0])
+		h.used(3, both[1])
+	})
+}
+
+// What other operations do in an outage.
+func TestOptimisticVerbs(t *testing.T) {
+	c := func(t *testing.T, cost int64) store.Charge {
+		return store.Charge{Limit: bind(t, ten), Key: "k", Cost: cost}
+	}
+	t.Run("peek", func(t *testing.T) {
+		hoping(t, 3, func(t *testing.T, h *hoper) {
+			h.down()
+			for range 3 {
+				if a := h.do(rule.Peek, c(t, 3)); !a.Allowed || a.Granted != 0 || a.Remaining != 3 {
+					t.Errorf("a peek that fits: %+v", a)
+				}
+				if a := h.do(rule.Peek, c(t, 4)); a.Allowed || a.RetryAfter != 1_000_000 {
+					t.Errorf("a peek that does not fit: %+v", a)
+				}
+			}
+			h.takes(1, c(t, 3))
+		})
+	})
+	t.Run("charge", func(t *testing.T) {
+		hoping(t, 3, func(t *testing.T, h *hoper) {
+			h.inner.fail(errDown)
+			if a := h.do(rule.Charge, c(t, 1)); a.Granted != 1 { // it was sent
+				t.Errorf("a charge that failed: %+v", a)
+			}
+			if a := h.do(rule.Charge, c(t, 5)); !a.Allowed || a.Granted != 5 || a.Remaining != 0 {
+				t.Errorf("a charge that was not sent: %+v", a)
+			}
+			h.takes(0, c(t, 1))
+			if got := h.Stats(); got.Owed != 5 || got.Unknown != 1 {
+				t.Errorf("owed: %+v", got)
+			}
+			h.up()
+			h.used(5, c(t, 0))
+		})
+	})
+	t.Run("refund", func(t *testing.T) {
+		hoping(t, 3, func(t *testing.T, h *hoper) {
+			h.down()
+			h.takes(1, c(t, 3))
+			if a := h.do(rule.GiveBack, c(t, 2)); a.Granted != 2 || a.Remaining != 2 {
+				t.Errorf("2 of 3 back: %+v", a)
+			}
+			if a := h.do(rule.GiveBack, c(t, 2)); a.Granted != 1 {
+				t.Errorf("2 of 1 back: %+v", a)
+			}
+			h.takes(1, c(t, 3))
+			h.up()
+			h.used(3, c(t, 0))
+		})
+	})
+	t.Run("give back at", func(t *testing.T) {
+		hoping(t, 3, func(t *testing.T, h *hoper) {
+			h.down()
+			back := c(t, 2)
+			back.At = h.do(rule.Take, back).At
+			if a := h.do(rule.GiveBack, back); a.Granted != 2 {
+				t.Errorf("back in the outage: %+v", a)
+			}
+			back.At = h.do(rule.Take, back).At
+			h.up()
+			if a := h.do(rule.GiveBack, back); a.Granted != 0 || a.Flags != rule.FallbackOptimistic {
+				t.Errorf("back after it: %+v", a)
+			}
+			h.used(2, c(t, 0))
+		})
+	})
+	t.Run("reset", func(t *testing.T) {
+		hoping(t, 3, func(t *testing.T, h *hoper) {
+			h.down()
+			h.takes(3, c(t, 1))
+			if _, err := apply(t, h, rule.Reset, c(t, 0)); !errors.Is(err, failure.ErrUnavailable) {
+				t.Errorf("a reset in the outage: %v", err)
+			}
+			h.takes(0, c(t, 1))
+			h.inner.do(func(ctx context.Context, batch []store.Request) error {
+				if batch[0].Op == rule.Charge {
+					return setErr(batch, errDown)
+				}
+				return h.inner.Store.Apply(ctx, batch)
+			})
+			testkit.Pass(2 * time.Second) // sent, without an answer
+			h.do(rule.Reset, c(t, 0))
+			h.down()
+			h.takes(3, c(t, 1))
+		})
+	})
+}
+
+// A reservation that was made without the store is settled once: what the store has not heard of is given back, what it has heard
+// of stays, and what was used beyond it is charged.
+func TestOptimisticReservations(t *testing.T) {
+	for _, c := range []struct {
+		used, back, left int64
+		late             bool
+	}{
+		{used: 1, back: 2, left: 1}, {used: 0, back: 3, left: 0}, {used: 3, back: 0, left: 3}, {used: 5, back: -2, left: 5},
+		{used: 1, back: 0, left: 3, late: true}, {used: 5, back: -2, left: 5, late: true},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			hoping(t, 3, func(t *testing.T, h *hoper) {
+				h.down()
+				b := newBooking(t, 7)
+				if a, err := b.do(h, rule.Take); err != nil || !a[0].Allowed || !a[1].Allowed {
+					t.Fatalf("reserved: %+v, %v", a, err)
+				}
+				if c.late {
+					h.up()
+				}
+				b.charges[0].Used = c.used
+				for i := range 3 {
+					a, err := b.do(h, rule.Settle)
+					flags := rule.FallbackOptimistic
+					if i > 0 {
+						flags |= rule.Repeated
+					}
+					if err != nil || a[0].Granted != c.back || a[0].Flags != flags || !a[1].Allowed || (a[1].Granted == 1) != (i == 0) {
+						t.Errorf("settled %d times: %+v, %v", i+1, a, err)
+					}
+					if i == 1 && !c.late {
+						h.up()
+					}
+				}
+				testkit.Pass(2 * time.Second)
+				if got := b.used(h.inner.Store); got != [2]int64{c.left, 0} {
+					t.Errorf("%v used in the store", got)
+				}
+			})
+		})
+	}
+}
+
+// Slots are held here, k at a time, until they are released or their time to live is over. The store does not hear of them.
+func TestOptimisticSlots(t *testing.T) {
+	hoping(t, 2, func(t *testing.T, h *hoper) {
+		h.down()
+		var held []*booking
+		take := func() bool {
+			b := newBooking(t, rule.ID(len(held)+1))
+			b.charges = b.charges[1:]
+			a, err := b.do(h, rule.Take)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, b)
+			return a[0].Allowed
+		}
+		if !take() || !take() || take() {
+			t.Error("not two slots of two")
+		}
+		if a, err := held[0].do(h, rule.Take); err != nil || !a[0].Allowed {
+			t.Errorf("a slot that is held already: %+v, %v", a, err)
+		}
+		testkit.Pass(40 * time.Second)
+		for i, want := range []bool{true, true, false} {
+			if i == 1 {
+				continue // not renewed
+			}
+			if a, err := held[i].do(h, rule.Renew); err != nil || a[0].Allowed != want {
+				t.Errorf("renewing slot %d: %+v, %v", i, a, err)
+			}
+		}
+		testkit.Pass(20 * time.Second)
+		if !take() || take() {
+			t.Error("not one slot free after the time to live of the other")
+		}
+		if a, err := held[0].do(h, rule.Settle); err != nil || a[0].Granted != 1 {
+			t.Errorf("released: %+v, %v", a, err)
+		}
+		if !take() || take() {
+			t.Error("not one slot free after a release")
+		}
+		h.up()
+		full := newBooking(t, 99)
+		if got := full.used(h.inner.Store); got != [2]int64{} {
+			t.Errorf("%v used in the store", got)
+		}
+	})
+}
+
+// The memory is bounded: beyond it new keys are refused, until others are too old to count.
+func TestOptimisticMemoryIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newRemote(t)
+		inner.fail(errDown)
+		st := newStore(t, inner, failure.Optimistic(5), failure.Options{MaxPending: 20})
+		admitted := 0
+		for i := range 30 {
+			a, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: fmt.Sprint(i), Cost: 1})
+			if err != nil || !a.Allowed && a.RetryAfter <= 0 {
+				t.Fatalf("key %d: %+v, %v", i, a, err)
+			}
+			if a.Allowed {
+				admitted++
+			}
+		}
+		if admitted != 10 {
+			t.Errorf("%d keys admitted, want the 10 that there is memory for", admitted)
+		}
+		testkit.Pass(time.Hour)
+		if a, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {
+			t.Errorf("when all others are old: %+v, %v", a, err)
+		}
+		if err := st.Close(t.Context()); !errors.Is(err, errDown) {
+			t.Errorf("closed in an outage: %v", err)
+		}
+	})
+}
+
+// Close charges what is owed, and nothing is admitted without the store from then on.
+func TestOptimisticClose(t *testing.T) {
+	hoping(t, 3, func(t *testing.T, h *hoper) {
+		c := store.Charge{Limit: bind(t, ten), Key: "k", Cost: 1}
+		h.down()
+		h.takes(3, c)
+		h.inner.heal()
+		if err := h.Close(t.Context()); err != nil {
+			t.Errorf("closed: %v", err)
+		}
+		h.used(3, c)
+		h.inner.fail(errDown)
+		c.Key = "another"
+		testkit.Pass(time.Second)
+		h.takes(0, c)
+		if _, err := apply(t, h, rule.Charge, c); !errors.Is(err, failure.ErrUnavailable) {
+			t.Errorf("a charge after the end: %v", err)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package lease_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
+)
+
+// What is out in blocks is charged on the server. These tests are about what becomes of it.
+
+// steady is a limit whose window does not move on while a test looks at what the server has.
+var steady = slidegate.Limit{Name: "steady", Quota: 1_000, Window: 10 * time.Minute, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true}
+
+// A process that is killed leaves units charged that nobody spends. They are free again when their window has passed, and the
+// whole quota can then be had.
+func TestKilled(t *testing.T) {
+	overServers(t, func(t *testing.T, s server) {
+		limit := kit.Must(bind(narrow))(t)
+		f := launch(t, s, 1, time.Hour)
+		for {
+			kit.Eventually(t, "some to be leased", func() bool { return f.unspent(0) > 0 })
+			f.workers[0].Kill()
+			noted := f.noted() // before the server is asked: it is the server that must have as much
+			peek := kit.Must(apply(s.raw, rule.Peek, store.Charge{Limit: limit, Key: key}))(t)
+			counted := limit.Rule().Quota - peek.Remaining
+			all := current(noted, limit.Rule(), peek.At)
+			admitted := sum(all, narrow.Name, spent) + sum(all, narrow.Name, straight)
+			t.Logf("the server counts %d, and %d were admitted", counted, admitted)
+			if counted < admitted {
+				t.Errorf("the server counts %d, and %d were admitted", counted, admitted)
+			}
+			if counted > admitted {
+				break
+			}
+			f.start(0) // it had nothing when it was killed
+			f.tell(0)
+		}
+		kit.Eventually(t, "the whole quota to be free", func() bool { return used(t, s, limit) == 0 })
+		if a := kit.Must(apply(s.raw, rule.Take, store.Charge{Limit: limit, Key: key, Cost: narrow.Quota}))(t); !a.Allowed {
+			t.Errorf("the quota is not free: %+v", a)
+		}
+	})
+}
+
+// unspent returns what a process has in blocks of the narrow limit, as far as it has noted it.
+func (f *fleet) unspent(i int) int64 {
+	all := read(f.t, f.journals[f.current[i]], f.current[i])
+	return sum(all, narrow.Name, granted) - sum(all, narrow.Name, spent) - sum(all, narrow.Name, back)
+}
+
+// current returns what was charged in parts that count at a moment of the server's clock.
+func current(all []record, limit *rule.Limit, now rule.Micros) (some []record) {
+	start, end := limit.Part(now)
+	oldest := start - limit.Window
+	for _, r := range all {
+		if r.At >= oldest && r.At < end {
+			some = append(some, r)
+		}
+	}
+	return some
+}
+
+// Units of a key that goes idle are given back: the server then counts what was admitted, and no more.
+func TestIdle(t *testing.T) {
+	overServers(t, func(t *testing.T, s server) {
+		limit := kit.Must(bind(steady))(t)
+		l := leased(t, s.raw)
+		admitted := warmUp(t, l, limit)
+		kit.Eventually(t, "nothing to be out", func() bool { st := l.Stats(); return st.Returned == st.Taken-st.Spent })
+		if got := used(t, s, limit); got != admitted {
+			t.Errorf("the server counts %d, and %d were admitted; %+v", got, admitted, l.Stats())
+		}
+		if st := l.Stats(); st.Returned == 0 {
+			t.Errorf("nothing had to be given back: %+v", st)
+		}
+	})
+}
+
+// Close gives back all that is out before it returns, and requests go straight to the server from then on.
+func TestClose(t *testing.T) {
+	overServers(t, func(t *testing.T, s server) {
+		limit := kit.Must(bind(steady))(t)
+		l := leased(t, s.raw)
+		admitted := warmUp(t, l, limit)
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		if err := l.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := used(t, s, limit); got != admitted {
+			t.Errorf("the server counts %d, and %d were admitted; %+v", got, admitted, l.Stats())
+		}
+		allowed, flags, left, _, _, _, err := l.TakeSingle(ctx, limit, key, 1)
+		if want := steady.Quota - admitted - 1; !allowed || flags != 0 || left != want || err != nil {
+			t.Errorf("after Close: allowed is %v, flags %v, %d left, want %d, error %v", allowed, flags, left, want, err)
+		}
+	})
+}
+
+// A reset by another process forgets what was charged for blocks, so that at most what was out then can be had twice. A reset
+// through the layer that has the blocks lets nobody have anything twice.
+func TestReset(t *testing.T) {
+	overServers(t, func(t *testing.T, s server) {
+		for round := range 5 {
+			testReset(t, s, slidegate.Limit{Name: "elsewhere", Quota: 200 + int64(round), Window: 10 * time.Minute, Segments: 60,
+				Overlap: slidegate.OverlapWhole, Lease: true}, false)
+			testReset(t, s, slidegate.Limit{Name: "here", Quota: 200 + int64(round), Window: 10 * time.Minute, Segments: 60,
+				Overlap: slidegate.OverlapWhole, Lease: true}, true)
+		}
+	})
+}
+
+func testReset(t *testing.T, s server, l slidegate.Limit, here bool) {
+	t.Helper()
+	limit := kit.Must(bind(l))(t)
+	path := filepath.Join(t.TempDir(), "journal")
+	j := kit.Must(openJournal(path))(t)
+	layer := kit.Must(j.watch(s.raw))(t)
+	kit.Must(apply(s.raw, rule.Reset, store.Charge{Limit: limit, Key: key}))(t)
+	warmUp(t, layer, limit)
+	var by store.Store = s.raw
+	if here {
+		by = layer
+	}
+	kit.Must(apply(by, rule.Reset, store.Charge{Limit: limit, Key: key}))(t)
+	steps := timeline{{wall: time.Now().UnixNano()}}
+	takeAll(t, layer, limit)
+	other := takeAll(t, leased(t, s.raw), limit)
+	all := read(t, path, 0)
+	out := steps.out(all, l.Name, 1)
+	after := within(all, steps[0].wall, time.Now().UnixNano())
+	got := sum(after, l.Name, spent) + sum(after, l.Name, straight) + other
+	most := l.Quota
+	if !here {
+		most += out
+	}
+	t.Logf("%s: after the reset %d of a quota of %d were admitted; %d were out", l.Name, got, l.Quota, out)
+	if got > most || got < l.Quota {
+		t.Errorf("%s: after the reset %d of a quota of %d were admitted, want at most %d", l.Name, got, l.Quota, most)
+	}
+}
+
+// takeAll takes units one by one until it is refused, also after what is out has been given back, and returns how many it got.
+func takeAll(t *testing.T, l *lease.Store, limit *store.Limit) (units int64) {
+	t.Helper()
+	kit.Eventually(t, "all to be used", func() bool {
+		allowed, _, left, _, _, _, err := l.TakeSingle(context.Background(), limit, key, 1)
+		for ; allowed && err == nil; units++ {
+			allowed, _, left, _, _, _, err = l.TakeSingle(context.Background(), limit, key, 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := l.Stats()
+		return left == 0 && st.Out == 0 && st.Taken == st.Spent+st.Returned+st.Wasted
+	})
+	return units
+}
