@@ -11,7 +11,7 @@ import (
 
 const (
 	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)"
-	fileList  = "(there are store, store_timeout, failure, trusted_proxies, address_groups, default_policy, policies)"
+	fileList  = "(there are store, store_timeout, failure, optimism, trusted_proxies, address_groups, default_policy, policies)"
 	partList  = "(there are match, key, cost, limits, overrides, allow, deny, shadow, failure, candidate, lease)"
 	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
 	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"

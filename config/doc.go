@@ -5,7 +5,8 @@
 //
 //	store: redis://:${REDIS_PASSWORD}@localhost:6379  # the service's alone; replay reads the policies
 //	store_timeout: 100ms       # how long a decision may take
-//	failure: open              # what happens when the store does not answer: open, closed or local
+//	failure: open              # what happens when the store does not answer: open, closed, local or optimistic
+//	optimism: 10               # how many units of a key optimistic admits in each process
 //	trusted_proxies: [10.0.0.0/8]
 //	address_groups: {ipv6: 64} # addresses that share so many bits are one client
 //	default_policy: api        # when a client names none

@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/policy"
 )
 
 // Format writes a file as it was understood: with everything that it leaves to defaults, and with the passwords of the
@@ -23,6 +24,7 @@ func Format(f *File) []byte {
 	w.linef(0, "store: %s", strconv.Quote(wording.Redact(cmp.Or(s.Store, "memory:"))))
 	w.linef(0, "store_timeout: %s", durationText(cmp.Or(s.StoreTimeout, DefaultStoreTimeout)))
 	w.linef(0, "failure: %s", failure)
+	w.linef(0, "optimism: %d", cmp.Or(s.Optimism, policy.DefaultOptimism))
 	var proxies []string
 	for _, prefix := range s.TrustedProxies {
 		proxies = append(proxies, strconv.Quote(addressText(prefix)))

@@ -17,6 +17,7 @@ func TestFormat(t *testing.T) {
 	const want = `store: "rediss+cluster://slidegate:***@redis-1:6379,[2001:db8::1]:6379/0?client_name=a"
 store_timeout: 50ms
 failure: local
+optimism: 25
 trusted_proxies:
   - "10.0.0.0/8"
   - "::1"
@@ -80,6 +81,7 @@ func TestFormatDefaults(t *testing.T) {
 	const want = `store: "memory:"
 store_timeout: 100ms
 failure: open
+optimism: 10
 # trusted_proxies: not given; only a proxy on this machine may ask /v1/check, and none if there are tokens
 address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
 # default_policy: none, so that a client must name its policy

@@ -18,6 +18,7 @@ func understood(f *File) *File {
 	said := *f
 	said.Service.Store = wording.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
+	said.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
 	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
 	groups := &said.Service.AddressGroups
 	groups.V4, groups.V6 = cmp.Or(groups.V4, 32), cmp.Or(groups.V6, 64)

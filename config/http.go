@@ -13,7 +13,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-// HTTP returns options for httplimit with the policies, the trusted proxies, the groups of addresses, the failure mode and the timeout of a file, so
+// HTTP returns options for httplimit with the policies, the trusted proxies, the groups of addresses, the failure mode, its optimism and the timeout of a file, so
 // that a program decides HTTP requests as the service does. A key or a cost that only recorded traffic has is an error. The
 // store is the caller's: the file's URL is for the service alone.
 //
@@ -35,7 +35,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	if opts.Client, err = clientip.New(client); err != nil {
 		return opts, &OptionError{Package: "config", Option: "trusted_proxies", Err: err}
 	}
-	opts.Timeout = file.Service.StoreTimeout
+	opts.Timeout, opts.Optimism = file.Service.StoreTimeout, file.Service.Optimism
 	if opts.Failure, err = modeOf(file.Service.Failure); err != nil {
 		return opts, err
 	}
@@ -63,7 +63,7 @@ func modeOf(name string) (mode policy.Mode, err error) {
 			return mode, nil
 		}
 	}
-	return 0, invalid("failure", "%q: must be open, closed or local", name)
+	return 0, invalid("failure", "%q: must be open, closed, local or optimistic", name)
 }
 
 // http returns the policy for httplimit. Client finds the addresses of clients.

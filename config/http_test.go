@@ -13,11 +13,12 @@ import (
 func TestHTTP(t *testing.T) {
 	file, err := Parse("test.yaml", []byte(`
 failure: closed
+optimism: 7
 store_timeout: 30ms
 trusted_proxies: [203.0.113.0/24]
 policies:
   a: {match: /a/, key: "{address} {user}", cost: 3, limits: [5/1m], failure: local, shadow: true, candidate: [4/1m], allow: [10.0.0.1], deny: ["key:x"]}
-  b: {limits: [1/1m], overrides: [{key: k, unlimited: true}]}
+  b: {limits: [1/1m], failure: optimistic, overrides: [{key: k, unlimited: true}]}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ policies:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opts.Failure != policy.Closed || opts.Timeout != 30*time.Millisecond || len(opts.Policies) != 2 {
+	if opts.Failure != policy.Closed || opts.Timeout != 30*time.Millisecond || opts.Optimism != 7 || len(opts.Policies) != 2 {
 		t.Fatalf("the options are %+v", opts)
 	}
 	r := httptest.NewRequest("GET", "/a/", nil)
@@ -43,7 +44,7 @@ policies:
 	if a.Match != "/a/" || a.Failure != policy.Local || !a.Shadow || len(a.Candidate) != 1 || len(a.Allow.Addresses) != 1 || len(a.Deny.Keys) != 1 {
 		t.Errorf("a is %+v, want match /a/, mode local, in the shadow, and one candidate, allowed prefix and denied key", a)
 	}
-	if b.Failure != 0 || len(b.Overrides) != 1 || b.Name != "b" {
+	if b.Failure != policy.Optimistic || len(b.Overrides) != 1 || b.Name != "b" {
 		t.Errorf("b is %+v", b)
 	}
 }

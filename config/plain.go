@@ -27,9 +27,13 @@ func Plain(name string, limits []slidegate.Limit, service Service) (*File, error
 	if err := checkGroups(service.AddressGroups); err != nil {
 		return nil, err
 	}
-	ways := []string{"", FailOpen, FailClosed, FailLocal}
-	if !slices.Contains(ways, service.Failure) {
-		return nil, &OptionError{Package: "config", Option: "failure", Err: wording.Unknown(service.Failure, "a way to fail", ways[1:])}
+	if service.Failure != "" && !slices.Contains(failures, service.Failure) {
+		return nil, &OptionError{Package: "config", Option: "failure", Err: wording.Unknown(service.Failure, "a way to fail", failures)}
+	}
+	if service.Optimism != 0 {
+		if err := checkOptimism(service.Optimism); err != nil {
+			return nil, &OptionError{Package: "config", Option: "optimism", Err: err}
+		}
 	}
 	key, err := ParseTemplate("address")
 	if err != nil {

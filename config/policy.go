@@ -12,7 +12,7 @@ import (
 
 var (
 	fileFields = []string{
-		"store", "store_timeout", "failure", "trusted_proxies", "address_groups", "default_policy", "policies",
+		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "default_policy", "policies",
 	}
 	policyFields = []string{
 		"match", "key", "cost", "limits", "overrides", "allow", "deny", "shadow", "failure", "candidate", "lease",

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/rule"
 )
 
 // The bounds of a deadline. Below the first no store over a network answers, and above the second the client has gone.
@@ -27,6 +29,8 @@ func (r *reader) serviceField(s *Service, e yamlfile.Field) {
 		s.StoreTimeout = r.storeTimeout(e)
 	case "failure":
 		s.Failure = r.failure(e)
+	case "optimism":
+		s.Optimism = r.optimism(e)
 	case "trusted_proxies":
 		s.TrustedProxies = r.proxies(e)
 	case "address_groups":
@@ -36,12 +40,30 @@ func (r *reader) serviceField(s *Service, e yamlfile.Field) {
 
 // failure reads what happens when the store does not answer.
 func (r *reader) failure(e yamlfile.Field) string {
-	ways := []string{FailOpen, FailClosed, FailLocal}
 	text, ok := r.Text(e)
-	if ok && !slices.Contains(ways, text) {
-		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, wording.Unknown(text, "a way to fail", ways))
+	if ok && !slices.Contains(failures, text) {
+		r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, wording.Unknown(text, "a way to fail", failures))
 	}
 	return text
+}
+
+// optimism reads how many units of a key are admitted without the store.
+func (r *reader) optimism(e yamlfile.Field) int64 {
+	before := len(r.Problems)
+	n := r.whole(e)
+	if len(r.Problems) == before {
+		if err := checkOptimism(n); err != nil {
+			r.Problems.Addf(e.ValueAt(), "%s: %w", e.Name, err)
+		}
+	}
+	return n
+}
+
+func checkOptimism(units int64) error {
+	if units < 1 || units > rule.MaxQuota {
+		return fmt.Errorf("must be 1 to %d units of a key, not %d", int64(rule.MaxQuota), units)
+	}
+	return nil
 }
 
 // storeTimeout reads a deadline.

@@ -27,8 +27,8 @@ type Policy struct {
 	Allow, Deny List
 	// Shadow policies count and report, and refuse nobody.
 	Shadow bool
-	// Failure is what happens when the store does not answer in time: FailOpen, FailClosed or FailLocal. Empty means what
-	// the Service says.
+	// Failure is what happens when the store does not answer in time: FailOpen, FailClosed, FailLocal or FailOptimistic.
+	// Empty means what the Service says.
 	Failure string
 	// Candidate are limits that are counted beside the live ones, apart from them, and only reported.
 	Candidate []slidegate.Limit
@@ -44,7 +44,8 @@ type List = policy.List
 type Service struct {
 	Store          string         // a URL; empty means memory:
 	StoreTimeout   time.Duration  // how long a decision may take; 0 means DefaultStoreTimeout
-	Failure        string         // FailOpen, FailClosed or FailLocal; empty means FailOpen
+	Failure        string         // FailOpen, FailClosed, FailLocal or FailOptimistic; empty means FailOpen
+	Optimism       int64          // how many units of a key FailOptimistic admits in each process; 0 means policy.DefaultOptimism
 	TrustedProxies []netip.Prefix // the proxies whose word on a client's address is taken; nil if the file does not say
 	// AddressGroups is which addresses are one client; the zero value is every IPv4 address, and every /64 of IPv6.
 	AddressGroups clientip.Grouping
@@ -53,10 +54,14 @@ type Service struct {
 
 // What happens when the store does not answer in time.
 const (
-	FailOpen   = "open"   // requests are let through
-	FailClosed = "closed" // requests are refused
-	FailLocal  = "local"  // the server counts by itself
+	FailOpen       = "open"       // requests are let through
+	FailClosed     = "closed"     // requests are refused
+	FailLocal      = "local"      // the server counts by itself
+	FailOptimistic = "optimistic" // a few units of each key are admitted, and charged when the store is back
 )
+
+// failures are the ways to fail, in the order in which they are listed.
+var failures = []string{FailOpen, FailClosed, FailLocal, FailOptimistic}
 
 // DefaultStoreTimeout is the deadline of a decision in files that give none.
 const DefaultStoreTimeout = 100 * time.Millisecond

@@ -52,8 +52,8 @@ var mutants = []mutant{
 	},
 	{
 		"a block that is given back twice", "trips.go",
-		"	s.enqueue(trip{e: e, turn: e.turn, limit: b.limit, back: true, units: left, at: b.at})\n",
-		"	for range 2 {\n		s.enqueue(trip{e: e, turn: e.turn, limit: b.limit, back: true, units: left, at: b.at})\n	}\n",
+		"	s.enqueue(trip{e: e, turn: b.turn, limit: b.limit, back: true, units: left, at: b.at})\n",
+		"	for range 2 {\n		s.enqueue(trip{e: e, turn: b.turn, limit: b.limit, back: true, units: left, at: b.at})\n	}\n",
 	},
 	{
 		"giving back again after an error", "trips.go",
@@ -69,11 +69,6 @@ var mutants = []mutant{
 		"a reset that leaves the block", "apply.go",
 		"			s.drop(e)\n",
 		"",
-	},
-	{
-		"a reset that does not wait for what is under way", "apply.go",
-		"	if e.trips == 0 {\n		return nil\n	}\n",
-		"	if e.trips >= 0 {\n		return nil\n	}\n",
 	},
 }
 

@@ -62,7 +62,7 @@ func (s *Store) ask(e *holding, limit *store.Limit, now, least int64) bool {
 
 // giveBack sends back what is left of a block that was closed. The caller holds e.mu.
 func (s *Store) giveBack(e *holding, b *block, left int64) {
-	s.enqueue(trip{e: e, turn: e.turn, limit: b.limit, back: true, units: left, at: b.at})
+	s.enqueue(trip{e: e, turn: b.turn, limit: b.limit, back: true, units: left, at: b.at})
 }
 
 // enqueue leaves a trip to be made. The caller holds the holding's lock.
@@ -205,9 +205,11 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 // noteReturn notes what became of units that were given back.
 func (s *Store) noteReturn(t *trip, err error, a *rule.Answer) {
 	switch {
+	case t.at < 0: // a fallback had granted it: it was never a block
 	case err != nil: // nobody knows; to send it again might give back twice
 		s.counts.wasted.Add(t.units)
-	case a.Flags.Fallback(): // it was never a block
+	case a.Flags.Fallback(): // nor here
+		s.counts.wasted.Add(t.units)
 	default:
 		s.counts.returned.Add(a.Granted)
 		s.counts.wasted.Add(t.units - a.Granted)
@@ -237,7 +239,7 @@ func (s *Store) bring(t *trip, err error, a *rule.Answer, sent, heard int64) boo
 	}
 	e.denied.Store(nil)
 	b := &block{
-		limit: t.limit, at: a.At, end: sent + life(t.limit.Rule(), a.At), reset: heard + nanos(a.ResetAfter),
+		limit: t.limit, turn: t.turn, at: a.At, end: sent + life(t.limit.Rule(), a.At), reset: heard + nanos(a.ResetAfter),
 		low: lowMark(a.Granted, e.trip), size: a.Granted,
 	}
 	b.word.Store(uint64(b.size))

@@ -22,7 +22,8 @@ func drawFile(t *rapid.T) *config.File {
 		Store: rapid.SampledFrom([]string{"", "memory:", "redis://u:hunter2@h:1/0?a=b", "postgres://u@h/db?password=hunter2&x=%20",
 			"redis+sentinel://:p@[::1]:1,b:2/m"}).Draw(t, "store"),
 		StoreTimeout:   time.Duration(rapid.SampledFrom([]int64{0, 1, 50, 1500, 60_000}).Draw(t, "timeout")) * time.Millisecond,
-		Failure:        rapid.SampledFrom([]string{"", config.FailOpen, config.FailClosed, config.FailLocal}).Draw(t, "failure"),
+		Failure:        rapid.SampledFrom([]string{"", config.FailOpen, config.FailClosed, config.FailLocal, config.FailOptimistic}).Draw(t, "failure"),
+		Optimism:       rapid.SampledFrom([]int64{0, 1, 10, 1<<53 - 1}).Draw(t, "optimism"),
 		TrustedProxies: drawAddresses(t, 1),
 	}}
 	names := rapid.SliceOfNDistinct(rapid.OneOf(rapid.StringMatching(`[A-Za-z0-9_.-]{1,6}`),
@@ -60,7 +61,7 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 		Allow:   config.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
 		Deny:    config.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
 		Shadow:  rapid.Bool().Draw(t, "shadow"),
-		Failure: rapid.SampledFrom([]string{"", config.FailOpen, config.FailClosed, config.FailLocal}).Draw(t, "failure"),
+		Failure: rapid.SampledFrom([]string{"", config.FailOpen, config.FailClosed, config.FailLocal, config.FailOptimistic}).Draw(t, "failure"),
 	}
 	for _, key := range drawKeys(t) {
 		o := config.Override{Key: key, Pattern: strings.Contains(key, "*"), Unlimited: rapid.Bool().Draw(t, "unlimited")}
@@ -137,6 +138,7 @@ func understood(f *config.File) *config.File {
 	said := *f
 	said.Service.Store = wording.Redact(cmp.Or(f.Service.Store, "memory:"))
 	said.Service.StoreTimeout = cmp.Or(f.Service.StoreTimeout, 100*time.Millisecond)
+	said.Service.Optimism = cmp.Or(f.Service.Optimism, 10)
 	said.Service.Failure = cmp.Or(f.Service.Failure, "open")
 	groups := &said.Service.AddressGroups
 	groups.V4, groups.V6 = cmp.Or(groups.V4, 32), cmp.Or(groups.V6, 64)
