@@ -54,7 +54,7 @@ func (s *Store) ask(e *holding, limit *store.Limit, now, least int64) bool {
 		return false
 	}
 	spent, _ := e.spent()
-	units := max(least, blockSize(e.pace.units(now, spent.units), e.remains))
+	units := max(least, blockSize(e.paceAt(now, spent.units), e.trip, e.remains))
 	e.asking = true
 	s.enqueue(trip{e: e, turn: e.turn, limit: limit, units: min(units, limit.Rule().Capacity(), mostUnits)})
 	return true
@@ -192,6 +192,9 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 		e.over(true)
 		return
 	}
+	spent, _ := e.spent()
+	e.paceAt(heard, spent.units) // before those who wait are served
+	e.trip = min(max(heard-sent, e.trip/2), longestTrip)
 	brought := s.bring(t, err, a, sent, heard)
 	e.over(false)
 	if len(e.waiting) > 0 && !(brought && s.ask(e, e.limit, heard, e.wanted())) {
@@ -237,7 +240,7 @@ func (s *Store) bring(t *trip, err error, a *rule.Answer, sent, heard int64) boo
 	e.denied.Store(nil)
 	b := &block{
 		limit: t.limit, turn: t.turn, at: a.At, end: sent + life(t.limit.Rule(), a.At), reset: heard + nanos(a.ResetAfter),
-		low: a.Granted / 4, size: a.Granted,
+		low: lowMark(a.Granted, e.trip), size: a.Granted,
 	}
 	b.word.Store(uint64(b.size))
 	s.counts.taken.Add(a.Granted)
