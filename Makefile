@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service bench-algorithms flood history soak ports postgres-versions bench-replay replay-big screenshots fuzz guarantees lease-picture model cover leases plays mutants
+.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports postgres-versions bench-replay replay-big screenshots fuzz guarantees lease-picture model cover leases plays mutants
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ bench-redis: deps ## Redis limiters side by side; about ten minutes
 
 bench-postgres: deps ## PostgreSQL limiters side by side
 	cd bench && $(GO) run . -scenario pg
+
+bench-lease: deps ## leases beside coalesce over Redis and PostgreSQL, and what they waste; about seven minutes
+	cd bench && $(GO) run . -scenario lease,lease-waste
 
 bench-service: deps ## the service: JSON, batches, forward-auth, the proxy, RESP, and beside envoyproxy/ratelimit
 	cd bench && $(GO) run . -scenario service,resp,envoy

@@ -27,6 +27,8 @@ type holding struct {
 	asking   bool          // one of them is for a block
 	landed   chan struct{} // closed when all of them are done; nil if nobody waits for that
 	waiting  []*waiter     // for the block, in their order
+	since    int64         // they wait, as far as the pace does not know of it
+	trip     int64         // how long calls for blocks take
 	turn     uint32        // calls that were asked for in an earlier turn are not made
 	begun    bool          // its pace is known
 	resets   int           // resets under way: no block is asked for

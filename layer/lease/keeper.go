@@ -53,7 +53,7 @@ func (s *Store) visit(e *holding) (done bool) {
 		e.idle++
 	}
 	e.lastLook = spent.units
-	e.pace.units(now, spent.units)
+	e.paceAt(now, spent.units)
 	if out > 0 && (e.idle >= idleRounds || s.closed.Load()) {
 		s.end(e, now)
 	}

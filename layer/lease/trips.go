@@ -39,8 +39,13 @@ func (s *Store) renew(e *holding, b *block) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.now.Load() == b && e.after == nil {
-		s.ask(e, b.limit, s.clock.read(), 0)
+	if e.now.Load() != b || e.after != nil {
+		return
+	}
+	now := s.clock.read()
+	spent, left := e.spent()
+	if units := e.paceAt(now, spent.units); float64(left)*float64(span) < float64(units)*float64(b.end-now) { // else it lasts until its end
+		s.ask(e, b.limit, now, 0)
 	}
 }
 
@@ -54,10 +59,19 @@ func (s *Store) ask(e *holding, limit *store.Limit, now, least int64) bool {
 		return false
 	}
 	spent, _ := e.spent()
-	units := max(least, blockSize(e.pace.units(now, spent.units), e.remains))
+	units := max(least, blockSize(e.paceAt(now, spent.units), e.trip, e.lasts(limit, now), e.remains))
 	e.asking = true
 	s.enqueue(trip{e: e, turn: e.turn, limit: limit, units: min(units, limit.Rule().Capacity(), mostUnits)})
 	return true
+}
+
+// lasts returns how long a block that is asked for now can be spent, about: as long as the one that is being spent, since they end
+// with the same part. At the beginning of a part it is as long as it may be. The caller holds e.mu.
+func (e *holding) lasts(limit *store.Limit, now int64) int64 {
+	if b := e.now.Load(); b != nil && now < b.end && limit.Rule().Algorithm != rule.TokenBucket {
+		return b.end - now
+	}
+	return int64(mostLife) * 1000
 }
 
 // giveBack sends back what is left of a block that was closed. The caller holds e.mu.
@@ -192,6 +206,9 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 		e.over(true)
 		return
 	}
+	spent, _ := e.spent()
+	e.paceAt(heard, spent.units) // before those who wait are served
+	e.trip = min(max(heard-sent, e.trip/2), longestTrip)
 	brought := s.bring(t, err, a, sent, heard)
 	e.over(false)
 	if len(e.waiting) > 0 && !(brought && s.ask(e, e.limit, heard, e.wanted())) {
@@ -237,7 +254,7 @@ func (s *Store) bring(t *trip, err error, a *rule.Answer, sent, heard int64) boo
 	e.denied.Store(nil)
 	b := &block{
 		limit: t.limit, turn: t.turn, at: a.At, end: sent + life(t.limit.Rule(), a.At), reset: heard + nanos(a.ResetAfter),
-		low: a.Granted / 4, size: a.Granted,
+		low: lowMark(a.Granted, e.trip), size: a.Granted,
 	}
 	b.word.Store(uint64(b.size))
 	s.counts.taken.Add(a.Granted)

@@ -59,8 +59,20 @@ func (s *Store) queueUp(e *holding, w *waiter) bool {
 	if !s.accept(e, w.limit, now) || !s.ask(e, w.limit, now, w.cost) {
 		return false
 	}
+	if len(e.waiting) == 0 {
+		e.since = now
+	}
 	e.waiting = append(e.waiting, w)
 	return true
+}
+
+// paceAt returns the units that are spent in span, by what was spent until now. The caller holds e.mu.
+func (e *holding) paceAt(now, spent int64) int64 {
+	if len(e.waiting) > 0 {
+		e.pace.waited += now - e.since
+		e.since = now
+	}
+	return e.pace.units(now, spent)
 }
 
 // leave takes a waiter out of the queue. If it was served meanwhile, it returns the block.

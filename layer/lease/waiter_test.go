@@ -126,3 +126,52 @@ func TestWaiterLeaves(t *testing.T) {
 		testkit.Pass(time.Minute)
 	})
 }
+
+// Blocks of a store that is slow to answer do not get smaller because callers wait for them.
+func TestPaceOverSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, err := memstore.New(memstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := lease.New(slower{memory}, lease.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := slidegate.New(s, slidegate.Limit{Quota: 1 << 40, Window: time.Hour, Algorithm: slidegate.FixedWindow, Lease: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		var admitted atomic.Int64
+		end := time.Now().Add(10 * time.Second)
+		for range 64 {
+			go func() {
+				for time.Now().Before(end) {
+					if _, err := l.Allow(ctx, "key"); err != nil {
+						t.Error(err)
+						return
+					}
+					admitted.Add(1)
+					<-time.After(time.Millisecond)
+				}
+			}()
+		}
+		testkit.Pass(11 * time.Second)
+		if n := admitted.Load(); n < 500_000 { // of 640,000, had nobody to wait
+			t.Errorf("%d in ten seconds", n)
+		}
+		if err := s.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Pass(time.Minute)
+	})
+}
+
+// slower is a store that takes longer to answer than a block lasts.
+type slower struct{ *memstore.Store }
+
+func (s slower) Apply(ctx context.Context, batch []store.Request) error {
+	<-time.After(80 * time.Millisecond)
+	return s.Store.Apply(ctx, batch)
+}
