@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +18,11 @@ import (
 // leaving is a store that can go away, and a failure mode that answers in its place.
 type leaving struct {
 	*memstore.Store
-	away bool
+	away atomic.Bool
 }
 
 func (l *leaving) Apply(ctx context.Context, batch []store.Request) error {
-	if !l.away {
+	if !l.away.Load() {
 		return l.Store.Apply(ctx, batch)
 	}
 	for i := range batch {
@@ -43,7 +44,7 @@ func TestBlockIsWastedWhileTheStoreIsAway(t *testing.T) {
 		}
 		synctest.Wait()
 		out := s.Stats().Out
-		remote.away = true
+		remote.away.Store(true)
 		testkit.Pass(2 * time.Second) // it goes back, and the keeper ends
 		if stats := s.Stats(); out == 0 || stats.Wasted != out || stats.Taken != stats.Spent+stats.Returned+stats.Wasted {
 			t.Errorf("%d units were out; then %+v", out, stats)

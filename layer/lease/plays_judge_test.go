@@ -263,7 +263,7 @@ func (j *judge) returning(p *process, r *store.Request, f fate) {
 // onItsWay counts units that are to arrive at the store, or that have arrived there.
 func (a *account) onItsWay(p *process, units int64, f fate) {
 	switch {
-	case f.never: // whoever gave it back hears of an error, and it stays charged
+	case f.never: // it stays charged
 	case f.late:
 		a.late += units
 	default:

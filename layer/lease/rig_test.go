@@ -86,7 +86,7 @@ func (g *gate) holdBack(op rule.Op) (release func()) {
 	}
 }
 
-// lease runs a test with leases of a limit, at the beginning of one of its parts.
+// withLease runs a test with leases of a limit, at the beginning of one of its parts.
 func withLease(t *testing.T, limit string, test func(r *rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &storetest.Clock{}
