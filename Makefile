@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service bench-algorithms flood history soak ports postgres-versions bench-replay replay-big screenshots fuzz guarantees lease-picture model cover leases
+.PHONY: help test test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-service bench-algorithms flood history soak ports postgres-versions bench-replay replay-big screenshots fuzz guarantees lease-picture model cover leases plays mutants
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,7 +93,7 @@ history: deps ## a minute each of Redis and PostgreSQL with kills and cuts, chec
 	$(GO) test ./test/redisstore ./test/pgstore -run History -v -count 1 -timeout 10m -history 60s
 
 leases: deps ## a minute each of processes that spend leases of Redis and PostgreSQL, with kills, cuts and clocks that are set, checked for one unit too many
-	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet' -v -count 1 -timeout 10m -leases 60s
+	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s
 
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
@@ -126,6 +126,12 @@ model: ## a million random decisions of the rule against the slow model; about t
 
 guarantees: ## search for the worst cases again and write the table in docs/guarantees.md
 	$(GO) test ./internal/worstcase -update
+
+plays: mutants ## a million spends of leased units, of processes that die and answers that get lost, replayed through the rule; some minutes
+	$(GO) test ./layer/lease -run '^TestPlays$$' -v -count 1 -timeout 30m -plays 1000000
+
+mutants: ## plant mistakes in the leases, each of which the plays must catch; some minutes
+	$(GO) test ./layer/lease -run '^TestMutants$$' -v -count 1 -timeout 30m -mutants 1000000
 
 lease-picture: ## let ten instances share a quota again and draw docs/leases.svg
 	$(GO) test ./layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg

@@ -53,8 +53,8 @@ const (
 	messagePrefix = 5       // of gRPC: compressed or not, and the length
 )
 
-// dialEnvoy connects to a service.
-func dialEnvoy(addr string) (*envoyClient, error) {
+// dialEnvoy connects to a service, to ask about as many clients as there are keys.
+func dialEnvoy(addr string, keys int) (*envoyClient, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func dialEnvoy(addr string) (*envoyClient, error) {
 	}
 	c.frames = http2.NewFramer(c.out, c.in)
 	c.frames.SetReuseFrames()
-	if err := c.prepare(addr); err != nil {
+	if err := c.prepare(addr, keys); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	_, err = io.WriteString(c.out, http2.ClientPreface)
@@ -85,10 +85,10 @@ func dialEnvoy(addr string) (*envoyClient, error) {
 }
 
 // prepare makes the requests ready. The first names all headers; the others refer to them, as clients of HTTP/2 do.
-func (c *envoyClient) prepare(addr string) error {
+func (c *envoyClient) prepare(addr string, keys int) error {
 	var headers bytes.Buffer
 	fields := hpack.NewEncoder(&headers)
-	for i := range 1 + envoyKeys {
+	for i := range 1 + keys {
 		headers.Reset()
 		for _, field := range [][2]string{
 			{":method", "POST"}, {":scheme", "http"}, {":path", rls.RateLimitService_ShouldRateLimit_FullMethodName}, {":authority", addr},
@@ -98,7 +98,7 @@ func (c *envoyClient) prepare(addr string) error {
 				return err
 			}
 		}
-		message, err := proto.Marshal(envoyRequest("ample", fmt.Sprintf("client-%d", i)))
+		message, err := proto.Marshal(envoyRequest("ample", fmt.Sprintf("client-%d", i%keys)))
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (c *envoyClient) ask() error {
 	stream := 2*c.opened - 1 // those of a client are odd
 	request := c.requests[0]
 	if c.opened > 1 {
-		request = c.requests[1+c.opened%envoyKeys]
+		request = c.requests[1+int(c.opened)%(len(c.requests)-1)]
 	}
 	request.number(stream)
 	c.open[stream] = time.Now()

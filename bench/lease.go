@@ -18,7 +18,7 @@ const (
 	leaseCallers = 64
 	leaseUsers   = 1000
 	leaseKeys    = 10_000
-	leaseRounds  = 7 // at most
+	leaseRounds  = 5 // at most
 	// leaseQuota is more than all callers can spend in a window, so an eighth of it is always left.
 	leaseQuota = 1_000_000_000_000
 )
@@ -35,7 +35,38 @@ type leaseLoad struct {
 	goal  float64 // decisions a second, as a multiple of those of coalesce
 	hot   bool    // the goals about one busy key apply
 	list  keys
-	allow func(st store.Store, leased bool) (remoteAllow, error)
+	allow func(st store.Store, limit slidegate.Limit) (remoteAllow, error)
+}
+
+// leaseRow is a row of the tables.
+type leaseRow struct {
+	parts  string
+	limit  slidegate.Limit
+	leased bool
+}
+
+// leaseRows are two limits, each without leases and with them: the one that is cheapest to decide in the store, and the one that
+// is never exceeded in any window.
+func leaseRows() (rows []leaseRow) {
+	for _, leased := range []bool{false, true} {
+		rows = append(rows, leaseRow{"one part", onePart(leased), leased}, leaseRow{"60 parts, whole", sixtyParts(leased), leased})
+	}
+	return rows
+}
+
+func onePart(leased bool) slidegate.Limit {
+	return slidegate.Limit{Quota: leaseQuota, Window: time.Minute, Algorithm: slidegate.SlidingWindow, Lease: leased}
+}
+
+func sixtyParts(leased bool) slidegate.Limit {
+	return slidegate.Limit{Quota: leaseQuota, Window: time.Minute, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: leased}
+}
+
+func (row *leaseRow) name() string {
+	if row.leased {
+		return rowLease
+	}
+	return rowCoalesce
 }
 
 // leaseTables measures how fast leases are, beside coalesce over the same store.
@@ -85,14 +116,10 @@ func (r *run) leaseTables() ([]*table, error) {
 	return append(tables, t), err
 }
 
-// leasableLimit is the limit of the tables: its name, and whether it is leased.
-func leasableLimit(name string, leased bool) slidegate.Limit {
-	return slidegate.Limit{Name: name, Quota: leaseQuota, Window: time.Minute, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: leased}
-}
-
 // allowOne asks for a key under one limit.
-func allowOne(st store.Store, leased bool) (remoteAllow, error) {
-	l, err := slidegate.New(st, leasableLimit("one", leased))
+func allowOne(st store.Store, limit slidegate.Limit) (remoteAllow, error) {
+	limit.Name = "one"
+	l, err := slidegate.New(st, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -103,19 +130,27 @@ func allowOne(st store.Store, leased bool) (remoteAllow, error) {
 }
 
 // allowUserAndGlobal asks for a user's limit and for a global one in the same request.
-func allowUserAndGlobal(st store.Store, leased bool) (remoteAllow, error) {
-	return allowClaims(st, leasableLimit("user", leased), leasableLimit("global", leased))
-}
-
-// allowClaims asks for a key under one limit, and for all keys together under another one.
-func allowClaims(st store.Store, user, global slidegate.Limit) (remoteAllow, error) {
-	l, err := slidegate.NewPerCall(st, "")
+func allowUserAndGlobal(st store.Store, limit slidegate.Limit) (remoteAllow, error) {
+	user, global := limit, limit
+	user.Name, global.Name = "user", "global"
+	ask, err := askClaims(st, user, global)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, key string) (bool, error) {
-		d, err := l.For(slidegate.Claim{Limit: user, Key: key}, slidegate.Claim{Limit: global}).Allow(ctx)
+		d, err := ask(ctx, key)
 		return d.Allowed, err
+	}, nil
+}
+
+// askClaims asks for a key under one limit, and for all keys together under another one.
+func askClaims(st store.Store, user, global slidegate.Limit) (asker, error) {
+	l, err := slidegate.NewPerCall(st, "")
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, key string) (slidegate.Decision, error) {
+		return l.For(slidegate.Claim{Limit: user, Key: key}, slidegate.Claim{Limit: global}).Allow(ctx)
 	}, nil
 }
 
@@ -125,43 +160,46 @@ type leaseSample struct {
 	calls float64 // to the server, a second
 }
 
-// leaseTable times the two rows, the rounds interleaved.
+// leaseTable times all rows, the rounds interleaved.
 func (r *run) leaseTable(ctx context.Context, server *leaseServer, load *leaseLoad) (*table, error) {
-	samples := map[bool][]leaseSample{}
+	rows := leaseRows()
+	samples := make([][]leaseSample, len(rows))
 	for round := range r.leaseRounds() {
 		r.say("lease, %s, %s: round %d of %d", server.name, load.name, round+1, r.leaseRounds())
-		for i := range 2 {
-			leased := (i+round)%2 == 0
-			s, err := r.timeLease(ctx, server, load, leased)
+		for i := range rows {
+			at := (i + round) % len(rows)
+			s, err := r.timeLease(ctx, server, load, &rows[at])
 			if err != nil {
 				return nil, err
 			}
-			samples[leased] = append(samples[leased], s)
+			samples[at] = append(samples[at], s)
 		}
 	}
 	t := &table{
 		title: fmt.Sprintf("Leases over %s: %s, callers: %d", server.name, load.name, leaseCallers),
-		columns: []string{"limiter", "decisions/s", "to coalesce", "p50 µs", "p99 µs", "calls/s", "server CPU µs", "own CPU µs", "allocs",
+		columns: []string{"limiter", "window", "decisions/s", "to coalesce", "p50 µs", "p99 µs", "calls/s", "server CPU µs", "own CPU µs", "allocs",
 			"spread", "goal"},
+		names: 2,
 	}
-	for _, leased := range []bool{false, true} {
-		r.addLeaseRow(t, load, leased, samples)
+	for i := range rows {
+		r.addLeaseRow(t, load, &rows[i], samples[i], samples[i%2])
 	}
-	t.note("Medians of %d interleaved rounds of %v, after %v that are not timed. The ratio is the median of those within each round. CPU and "+
-		"allocations are a decision's. Calls are those to the server, from one process.", r.leaseRounds(), r.leaseTime(), r.leaseWarmUp())
+	t.note("Medians of %d interleaved rounds of %v, after %v that are not timed. The ratio is the median of those within each round, to coalesce "+
+		"with the same window. CPU and allocations are a decision's. Calls are those to the server, from one process.",
+		r.leaseRounds(), r.leaseTime(), r.leaseWarmUp())
 	return t, nil
 }
 
 // timeLease times a row on a server without state.
-func (r *run) timeLease(ctx context.Context, server *leaseServer, load *leaseLoad, leased bool) (s leaseSample, err error) {
+func (r *run) timeLease(ctx context.Context, server *leaseServer, load *leaseLoad, row *leaseRow) (s leaseSample, err error) {
 	if err = server.fresh(ctx); err != nil {
 		return s, err
 	}
-	stack, err := server.stack(leased)
+	stack, err := server.stack(row.leased)
 	if err != nil {
 		return s, err
 	}
-	allow, err := load.allow(stack.top, leased)
+	allow, err := load.allow(stack.top, row.limit)
 	if err != nil {
 		return s, err
 	}
@@ -176,28 +214,29 @@ func (r *run) timeLease(ctx context.Context, server *leaseServer, load *leaseLoa
 	return s, stack.close(ctx)
 }
 
-func (r *run) addLeaseRow(t *table, load *leaseLoad, leased bool, samples map[bool][]leaseSample) {
+// addLeaseRow adds a row to the table, with the samples of coalesce to compare it with.
+func (r *run) addLeaseRow(t *table, load *leaseLoad, row *leaseRow, samples, coalesced []leaseSample) {
 	var got remoteSamples
 	var calls, ratios []float64
-	for i, s := range samples[leased] {
+	for i, s := range samples {
 		got = append(got, s.remoteSample)
 		calls = append(calls, s.calls)
-		ratios = append(ratios, s.perSecond/max(samples[false][i].perSecond, 1e-9))
+		ratios = append(ratios, s.perSecond/max(coalesced[i].perSecond, 1e-9))
 	}
-	name, verdict := rowCoalesce, ""
-	if leased {
-		name = rowLease
+	verdict := ""
+	if row.leased {
 		verdict = goal(fmt.Sprintf("%gx", load.goal), median(ratios) >= load.goal)
 		if load.hot {
 			verdict += ", " + goal("p99 1 µs", got.median(mostMicros) <= 1) + ", " + goal("25 calls/s", median(calls) <= 25)
 		}
 	}
 	if got.share() != 1 {
-		r.fail("%s: %s: %.4f of the requests were admitted, not 1", t.title, name, got.share())
+		r.fail("%s: %s, %s: %.4f of the requests were admitted, not 1", t.title, row.name(), row.parts, got.share())
 	}
-	t.add(name, fmt.Sprintf("%.0f", got.median(rateOf)), fmt.Sprintf("%.2fx", median(ratios)), fmt.Sprintf("%.2f", got.median(halfMicros)),
-		fmt.Sprintf("%.2f", got.median(mostMicros)), fmt.Sprintf("%.0f", median(calls)), fmt.Sprintf("%.2f", got.median(serverMicros)),
-		fmt.Sprintf("%.2f", got.median(ownMicros)), allocations(got.median(allocs)), fmt.Sprintf("±%.0f%%", 50*got.spread()), verdict)
+	t.add(row.name(), row.parts, fmt.Sprintf("%.0f", got.median(rateOf)), fmt.Sprintf("%.2fx", median(ratios)),
+		fmt.Sprintf("%.2f", got.median(halfMicros)), fmt.Sprintf("%.2f", got.median(mostMicros)), fmt.Sprintf("%.0f", median(calls)),
+		fmt.Sprintf("%.2f", got.median(serverMicros)), fmt.Sprintf("%.2f", got.median(ownMicros)), allocations(got.median(allocs)),
+		fmt.Sprintf("±%.0f%%", 50*got.spread()), verdict)
 }
 
 // goal says whether one was reached.
@@ -280,7 +319,7 @@ func (r *run) leaseTime() time.Duration {
 	if r.quick {
 		return 100 * time.Millisecond
 	}
-	return 1500 * time.Millisecond
+	return 1200 * time.Millisecond // longer than a part of the window
 }
 
 // leaseWarmUp is how long a row is asked before it is timed, so that busy keys are known to be busy.
@@ -288,5 +327,5 @@ func (r *run) leaseWarmUp() time.Duration {
 	if r.quick {
 		return 100 * time.Millisecond
 	}
-	return 500 * time.Millisecond
+	return 300 * time.Millisecond
 }

@@ -59,11 +59,11 @@ func (r *run) bundleShare(ctx context.Context, server *leaseServer, processes in
 		keys:     newKeys(0, leaseUsers).zipf(1<<18, 1),
 		arrivals: func(random *rand.Rand, start time.Time) arrivals { return evenly(random, start, each) },
 	}
-	if f.exact, err = askBundle(exact); err != nil {
+	if f.exact, err = askClaims(exact, bundleUser, bundleGlobal); err != nil {
 		return s, 0, err
 	}
 	for _, stack := range stacks {
-		ask, err := askBundle(stack.top)
+		ask, err := askClaims(stack.top, bundleUser, bundleGlobal)
 		if err != nil {
 			return s, 0, err
 		}
@@ -74,17 +74,6 @@ func (r *run) bundleShare(ctx context.Context, server *leaseServer, processes in
 		calls += float64(stack.calls.n.Load()) / float64(processes) / r.bundleTime().Seconds()
 	}
 	return s, calls, errors.Join(err, closeStacks(ctx, stacks))
-}
-
-// askBundle asks for a user's limit and for the global one.
-func askBundle(st store.Store) (asker, error) {
-	l, err := slidegate.NewPerCall(st, "")
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, key string) (slidegate.Decision, error) {
-		return l.For(slidegate.Claim{Limit: bundleUser, Key: key}, slidegate.Claim{Limit: bundleGlobal}).Allow(ctx)
-	}, nil
 }
 
 // bundleTime is how long the traffic goes on.
@@ -108,11 +97,13 @@ func (r *run) leaseAllocsTable(ctx context.Context, server *leaseServer) (*table
 	if err != nil {
 		return nil, err
 	}
-	l, err := slidegate.New(stack.top, leasableLimit("user", true))
+	limit, whole := sixtyParts(true), onePart(true)
+	limit.Name, whole.Name = "user", "global"
+	l, err := slidegate.New(stack.top, limit)
 	if err != nil {
 		return nil, err
 	}
-	global, err := slidegate.Bind("", leasableLimit("global", true))
+	global, err := slidegate.Bind("", whole)
 	if err != nil {
 		return nil, err
 	}

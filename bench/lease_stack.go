@@ -88,7 +88,7 @@ func (s *leaseStack) close(ctx context.Context) error {
 	return s.leases.Close(ctx)
 }
 
-// leaseStacks opens the stacks of several processes.
+// stacks opens the stacks of several processes.
 func (s *leaseServer) stacks(n int) ([]*leaseStack, error) {
 	var all []*leaseStack
 	for range n {
@@ -101,7 +101,7 @@ func (s *leaseServer) stacks(n int) ([]*leaseStack, error) {
 	return all, nil
 }
 
-// closeStacks closes all of them and returns the first error.
+// closeStacks closes all of them.
 func closeStacks(ctx context.Context, all []*leaseStack) (err error) {
 	for _, s := range all {
 		err = errors.Join(err, s.close(ctx))

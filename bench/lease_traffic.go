@@ -48,8 +48,8 @@ func inBursts(random *rand.Rand, start time.Time, period time.Duration, perSecon
 	}
 }
 
-// asker asks a limiter once, and reports whether the request was admitted and whether that was decided in process.
-type asker func(ctx context.Context, key string) (d slidegate.Decision, err error)
+// asker asks a limiter once.
+type asker func(ctx context.Context, key string) (slidegate.Decision, error)
 
 // traffic is requests that both the processes and one exact store in memory are asked for, at the same time.
 type traffic struct {

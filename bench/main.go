@@ -104,6 +104,7 @@ func (r *run) scenariosInTurn() error {
 		{[]string{"lease-waste"}, r.leaseWasteTables},
 		{[]string{"envoy"}, r.envoyTables},
 		{[]string{"service"}, r.serviceTables},
+		{[]string{"service-leases"}, r.serviceLeaseTables},
 	}
 	for _, step := range steps {
 		if !r.wants(step.names...) {

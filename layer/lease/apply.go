@@ -57,6 +57,7 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 		for k, i := range j.places {
 			batch[i].Err = j.requests[k].Err
 			s.hear(&batch[i], sent)
+			s.takeAtHand(j, &batch[i])
 		}
 	}
 	for i := range batch {
@@ -91,6 +92,9 @@ func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 			e.mu.Lock()
 			e.resets--
 			e.denied.Store(nil)
+			if !e.begun { // it is only there for the reset
+				e.idle = goneRounds
+			}
 			e.mu.Unlock()
 		}
 	}()
@@ -100,7 +104,7 @@ func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 		}
 		for k := range batch[i].Charges {
 			c := &batch[i].Charges[k]
-			e := s.lookUp(batch[i].Group, c)
+			e := s.holdForReset(batch[i].Group, c)
 			if e == nil {
 				continue
 			}
@@ -127,6 +131,19 @@ func (s *Store) applyResets(ctx context.Context, batch []store.Request) error {
 		s.hear(&batch[i], 0)
 	}
 	return err
+}
+
+// holdForReset returns the holding of a charge that is to be reset. It makes one if there is none, so that nobody else takes a
+// block meanwhile: that might be charged before the reset and spent after it. It is nil where there will be no blocks.
+func (s *Store) holdForReset(group string, c *store.Charge) *holding {
+	if e := s.lookUp(group, c); e != nil || !c.Limit.Rule().Lease || s.closed.Load() {
+		return e
+	}
+	e, first := s.table.add(s.hash(c.Limit, group, c.Key), c.Limit, group, c.Key, s.opts.MaxKeys)
+	if first {
+		go s.keep()
+	}
+	return e
 }
 
 // underWay returns what is closed when a trip of the holding is over, or nil if there is none.
@@ -175,17 +192,22 @@ func (s *Store) hear(r *store.Request, sent int64) {
 	}
 }
 
-// addTo adds what is at hand to the answer to a peek.
-func (e *holding) addTo(a *rule.Answer, c *store.Charge, now int64) {
+// atHand returns how many units can be spent at once under a limit.
+func (e *holding) atHand(limit *store.Limit, now int64) (units int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var left int64
 	for _, b := range [...]*block{e.now.Load(), e.after} {
-		if b != nil && now < b.end && same(b.limit, c.Limit) {
-			units, _ := b.left()
-			left += units
+		if b != nil && now < b.end && same(b.limit, limit) {
+			left, _ := b.left()
+			units += left
 		}
 	}
+	return units
+}
+
+// addTo adds what is at hand to the answer to a peek.
+func (e *holding) addTo(a *rule.Answer, c *store.Charge, now int64) {
+	left := e.atHand(c.Limit, now)
 	if left == 0 {
 		return
 	}

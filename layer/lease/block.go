@@ -14,6 +14,7 @@ import (
 type block struct {
 	word  atomic.Uint64 // how many units are left, above them how often some were spent, and whether it is closed
 	limit *store.Limit  // the limit that they were taken under
+	turn  uint64        // of the holding, when they were asked for
 	at    rule.Micros   // the store's time of the charge
 	end   int64         // on the layer's clock, in nanoseconds: they are spent before it
 	reset int64         // on the same clock: when the whole quota is free again, at the latest

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -12,48 +13,83 @@ import (
 // was set back while the machine was suspended, so that it seems to have gained nothing, the keeper finds out at its next round,
 // where the system has a clock for that (see suspended).
 type clock struct {
-	now    func() time.Duration // nil: the system's clocks
-	base   time.Time
-	boot   int64        // suspended, at base
-	gained atomic.Int64 // the most that the wall clock was ahead of the monotonic one, since base
+	now   func() time.Duration // nil: the system's clocks
+	base  time.Time
+	added atomic.Int64 // what is added to the monotonic clock; it is raised before seen is
+	seen  atomic.Int64 // by how much the wall clock was ahead of the monotonic one, since base, when that was last heeded
+
+	mu     sync.Mutex // held to change any of them
+	slept  int64      // for how long the machine had been suspended when that was last heeded
+	looked int64      // added, when the keeper looked last
 }
 
-// notice is by how much a clock must have gained before it is heeded.
-const notice = int64(time.Millisecond)
+const (
+	// notice is by how much the wall clock must have gained before that is heeded.
+	notice = int64(time.Millisecond)
+	// blur is how far two clocks may seem to differ because this process did not run between reading the one and the other. It
+	// bounds what the keeper heeds, which a mistake would make end blocks early again and again.
+	blur = int64(100 * time.Millisecond)
+)
 
-func newClock(now func() time.Duration) clock {
-	return clock{now: now, base: time.Now(), boot: suspended()}
+// setUp starts the clock. now replaces the system's clocks if it is not nil.
+func (c *clock) setUp(now func() time.Duration) {
+	c.now, c.base, c.slept = now, time.Now(), suspended()
 }
 
 func (c *clock) read() int64 {
 	if c.now != nil {
 		return int64(c.now())
 	}
+	monotonic, gain := c.system()
+	return c.reckon(monotonic, gain)
+}
+
+// system returns the monotonic time since base, and how far the wall clock has gained on it.
+func (c *clock) system() (monotonic, gain int64) {
 	now := time.Now()
-	monotonic := int64(now.Sub(c.base))
-	gained := c.gained.Load()
-	if gain := now.UnixNano() - c.base.UnixNano() - monotonic; gain > gained+notice {
-		gained = c.raise(gain)
-	}
-	return monotonic + gained
+	monotonic = int64(now.Sub(c.base))
+	return monotonic, now.UnixNano() - c.base.UnixNano() - monotonic
 }
 
-// raise notes that a clock has gained on the monotonic one.
-func (c *clock) raise(gain int64) int64 {
-	for {
-		gained := c.gained.Load()
-		if gain <= gained || c.gained.CompareAndSwap(gained, gain) {
-			return max(gain, gained)
-		}
+// reckon returns the time by what the system's clocks say.
+func (c *clock) reckon(monotonic, gain int64) int64 {
+	if gain > c.seen.Load()+notice {
+		c.mu.Lock()
+		c.heedLocked(gain)
+		c.mu.Unlock()
+	}
+	return monotonic + c.added.Load()
+}
+
+// heedLocked adds what the wall clock has gained.
+func (c *clock) heedLocked(gain int64) {
+	if seen := c.seen.Load(); gain > seen+notice {
+		c.added.Add(gain - seen)
+		c.seen.Store(gain)
 	}
 }
 
-// lookForSuspension heeds the time that the machine was suspended, by the system's own word.
+// lookForSuspension is called at every round of the keeper.
 func (c *clock) lookForSuspension() {
 	if c.now != nil {
 		return
 	}
-	if gain := suspended() - c.boot; gain > c.gained.Load()+100*notice {
-		c.raise(gain)
+	_, gain := c.system()
+	c.look(gain, suspended())
+}
+
+// look heeds a wall clock that was set back, so that what it gains from now on counts again, and the time that the machine was
+// suspended, by the system's own word, as far as the wall clock has not shown it.
+func (c *clock) look(gain, slept int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heedLocked(gain)
+	if gain < c.seen.Load()-blur {
+		c.seen.Store(gain)
 	}
+	if more := slept - c.slept; more > blur {
+		c.slept = slept
+		c.added.Add(max(0, more-(c.added.Load()-c.looked)))
+	}
+	c.looked = c.added.Load()
 }

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,5 +72,34 @@ func TestCloseDuringTrip(t *testing.T) {
 			t.Errorf("%d remain after %d were admitted, error %v", answers[0].Remaining, admitted, err)
 		}
 		testkit.Pass(time.Second) // the keeper ends
+	})
+}
+
+func TestCloseGivesBack(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		_, admitted := r.warm()
+		if err := r.lease.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		r.want(1000-admitted, "after Close")
+		for range 50 { // from then on all goes straight to the store
+			if d := testkit.Must(r.leased.Allow(ctx, "key"))(t); !d.Allowed || d.Flags.Leased() {
+				t.Fatalf("%+v after Close; want it from the store", d)
+			}
+		}
+		r.want(1000-admitted-50, "after Close, and 50 more,")
+	})
+}
+
+func TestCloseWhoseContextEnds(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		r.warm()
+		release := r.gate.holdBack(rule.GiveBack)
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if err := r.lease.Close(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close returned %v, want that its context ended", err)
+		}
+		release()
 	})
 }

@@ -25,7 +25,8 @@ type holding struct {
 	after    *block
 	trips    int           // calls for this address that are waiting or under way
 	asking   bool          // one of them is for a block
-	landed   chan struct{} // closed when one of them is done; nil if nobody waits
+	landed   chan struct{} // closed when all of them are done; nil if nobody waits for that
+	waiting  []*waiter     // for the block, in their order
 	turn     uint64        // calls that were asked for in an earlier turn are not made
 	begun    bool          // its pace is known
 	resets   int           // resets under way: no block is asked for

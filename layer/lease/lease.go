@@ -1,23 +1,25 @@
-// Package lease takes units of a busy key from a store in blocks, and spends them in process: a limit that ten servers share
-// then costs some twenty calls a second for each of them, and a decision takes as long as one in memory. It is a Store over a
-// Store.
+// Package lease takes units of busy keys from a store in blocks, and spends them in process. A limit that ten servers share then
+// costs each of them some twenty calls a second for each busy key, and a decision takes about as long as one in memory. It is a
+// Store over a Store, and stands above the other layers that decide: failure, denycache and coalesce.
 //
-// What it promises. For windows that begin at multiples of their length (slidegate.AnchorClock), of any number of parts and any
-// overlap, and for fixed windows, whatever is admitted is what the rule itself, knowing all that was spent by all processes,
-// would have admitted at that moment. A block is spent only in the part of the window in which it was charged: within a part,
-// what counts against the quota never grows by itself. For token buckets the same holds because a limit with Lease has a burst
-// that is smaller by what refills in the life of a block, for all who use it.
+// What it promises. For windows that begin at multiples of their length (slidegate.AnchorClock), with any number of parts and any
+// overlap, for fixed windows and for windows of the calendar, a request is admitted only if the rule itself, knowing all that was
+// spent by all processes, would admit it at that moment. A block is spent only in the part of the window in which it was charged:
+// within a part, what counts against the quota never grows by itself. For token buckets the same holds because a limit with Lease
+// has a burst that is smaller by what refills in the life of a block, for all who use the limit.
 //
-// What changes. Answers that were given here carry rule.Leased: Remaining is then at least what is written, RetryAfter,
-// NextAfter and ResetAfter are at most what is written, and At is when the block was charged. A key may be refused although
-// units of it lie unspent in another process, for as long as that takes to give them back: some 100 ms.
+// What changes. Answers that were given here carry rule.Leased: Remaining is then a lower bound, RetryAfter, NextAfter and
+// ResetAfter are upper bounds, and At is when the block was charged. A key may be refused although units of it lie unspent in
+// another process, until that gives them back: some 100 ms after its last spend.
 //
 // Only limits that say Lease are leased, and of those only keys that are asked for often. Everything else goes straight to the
-// store, and so do costs that a block cannot pay.
+// store.
 //
-// What it does not promise. A reset elsewhere, a failover that loses writes or a clock of the store that is set can let through
-// what was out in blocks at that moment, once. A virtual machine that is paused so that all of its clocks stand still may spend a
-// block that has ended.
+// What it does not promise. If somebody else resets a key, a failover loses writes or the store's clock is set, what was out in
+// blocks at that moment may be admitted once more. A virtual machine that is paused so that all of its clocks stand still may spend
+// a block that has ended.
+//
+// docs/leases.md says when to use it, and what it costs.
 package lease
 
 import (
@@ -90,8 +92,9 @@ type Store struct {
 	heat  heat
 	trips trips
 	keeper
-	work   sync.Pool // of *job
-	counts counts
+	work    sync.Pool // of *job
+	waiters sync.Pool // of *waiter
+	counts  counts
 }
 
 // New returns a store that takes units of inner in blocks.
@@ -103,9 +106,11 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{inner: inner, opts: opts, clock: newClock(opts.Now), seed: maphash.MakeSeed(), table: newTable(opts.MaxKeys), heat: newHeat()}
+	s := &Store{inner: inner, opts: opts, seed: maphash.MakeSeed(), table: newTable(opts.MaxKeys), heat: newHeat()}
+	s.clock.setUp(opts.Now)
 	s.one, _ = inner.(store.SingleTaker)
 	s.work.New = func() any { return new(job) }
+	s.waiters.New = func() any { return &waiter{got: make(chan *block, 1)} }
 	return s, nil
 }
 

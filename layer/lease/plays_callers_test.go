@@ -10,7 +10,7 @@ import (
 
 // The size of a play: it is over when so much was asked for, or after so long.
 const (
-	mostAsked  = 6000
+	mostAsked  = 3000
 	mostPlayed = time.Minute
 )
 
@@ -165,6 +165,9 @@ func (c *caller) askAny() {
 	c.p.lease.Apply(ctx, batch)
 	for i := range batch {
 		_, admitted := rule.Deciding(batch[i].Answers)
+		if batch[i].Err == nil && admitted && len(batch[i].Charges) > 1 {
+			c.w.happened("requests were admitted by several limits")
+		}
 		if batch[i].Err == nil && admitted && batch[i].Op == rule.Take && c.w.chance(400) {
 			c.reserved = append(c.reserved, batch[i])
 		}
@@ -222,6 +225,7 @@ func (c *caller) stir() {
 	switch c.w.upset {
 	case plans:
 		c.p.value.Store(r.Int64N(8))
+		c.w.happened("quotas changed")
 		return
 	case forced:
 		request = c.request(rule.Charge, 1+r.Int64N(100))

@@ -24,12 +24,12 @@ type judge struct {
 	now      func() rule.Micros
 	clean    bool                        // nothing of the above happens
 	written  map[*store.Limit]rule.Limit // the limits as they were written
-	accounts map[address]*account        //
-	values   map[string][]*store.Limit   // all values that share counts, by prefix
-	kinds    map[string]string           // what to call them
-	spends   map[string]*tallyOfPlay     // by kind
-	wrong    []string                    // what must not be
-	refused  int64                       // units that the rule refuses, and which had been out
+	accounts map[address]*account
+	values   map[string][]*store.Limit // all values that share counts, by prefix
+	kinds    map[string]string         // what to call them
+	spends   map[string]*tallyOfPlay   // by kind
+	events   map[string]int64          // what else happened, by name
+	wrong    []string                  // what must not be
 }
 
 // tallyOfPlay counts spends.
@@ -80,6 +80,7 @@ func (j *judge) spent(p *process, s lease.Spend) {
 	a.out[holder{p, s.Limit}] -= s.Units
 	if s.Units < 0 {
 		j.takeBack(a, s.Limit, -s.Units, j.now())
+		j.events["spends were taken back, because another limit refused"]++
 		j.tally(s.Limit).leased--
 		if excess, open := a.excess[s.Limit]; open {
 			a.excess[s.Limit] = min(excess-s.Units, a.outUnder(s.Limit))
@@ -112,6 +113,13 @@ func (j *judge) spend(a *account, limit *store.Limit, units int64, how string) {
 		}
 	}
 	r.Charge(&a.state, &v, units)
+}
+
+// happened counts what else happened.
+func (j *judge) happened(what string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.events[what]++
 }
 
 // theRuleRefuses is what is said of a spend that must not be.
@@ -224,6 +232,7 @@ func (a *account) onTop(now rule.Micros) (units int64) {
 
 // died forgets what a process had out.
 func (j *judge) died(p *process) {
+	j.events["processes died"]++
 	for _, a := range j.accounts {
 		for h := range a.out {
 			if h.process == p {
@@ -258,6 +267,9 @@ func (a *account) onItsWay(p *process, units int64, f fate) {
 
 // decidedForLayer hears what the store decided of a request that the layer made for itself.
 func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
+	if f.unheard() {
+		j.events["answers were lost or late"]++
+	}
 	for i, c := range r.Charges {
 		a := j.account(c.Limit, r.Group, c.Key)
 		switch {
@@ -275,6 +287,12 @@ func (j *judge) decidedForLayer(p *process, r *store.Request, f fate) {
 // decided hears what the store decided of a caller's request.
 func (j *judge) decided(p *process, r *store.Request, f fate) {
 	_, admitted := rule.Deciding(r.Answers)
+	if f.unheard() {
+		j.events["answers were lost or late"]++
+	}
+	if r.Op == rule.Settle {
+		j.events["reservations were settled"]++
+	}
 	for i, c := range r.Charges {
 		a, answer := j.account(c.Limit, r.Group, c.Key), &r.Answers[i]
 		switch r.Op {

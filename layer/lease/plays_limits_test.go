@@ -68,7 +68,7 @@ func (w *world) randomValue() (l slidegate.Limit, kind string) {
 		rate /= 4
 	case n < 15:
 		l.Algorithm, kind = slidegate.SlidingLog, "log"
-		rate = min(rate, 1000)
+		rate = min(rate, 200) // a log takes 10,000 at most, also of the largest value
 	default:
 		l.Anchor, l.Segments, kind = slidegate.AnchorFirst, pick(w.rand, 1, 4), "first"
 		l.Window = l.Window.Truncate(4 * time.Microsecond)

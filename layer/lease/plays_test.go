@@ -22,15 +22,17 @@ import (
 )
 
 var (
-	playsFlag = flag.Int("plays", 60_000, "how many spends are replayed through the rule")
+	playsFlag = flag.Int("plays", 30_000, "how many spends of leased units are replayed through the rule")
 	seedFlag  = flag.Uint64("seed", 0, "the seed of the first play; 0 takes one at random")
 )
 
 // totals is what all plays came to.
 type totals struct {
-	mu    sync.Mutex
-	kinds map[string]*tallyOfPlay
-	upset map[string]*tallyOfPlay
+	mu     sync.Mutex
+	kinds  map[string]*tallyOfPlay
+	upset  map[string]*tallyOfPlay
+	plays  int
+	events map[string]int64
 }
 
 // TestPlays lets processes lease at random, and replays every spend through the rule.
@@ -41,12 +43,16 @@ func TestPlays(t *testing.T) {
 	}
 	var next atomic.Uint64
 	next.Store(seed)
-	sum := totals{kinds: map[string]*tallyOfPlay{}, upset: map[string]*tallyOfPlay{}}
+	sum := totals{kinds: map[string]*tallyOfPlay{}, upset: map[string]*tallyOfPlay{}, events: map[string]int64{}}
+	most := *playsFlag
+	if testkit.Race {
+		most /= 10 // it takes ten times as long
+	}
 	t.Run("all", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				for sum.spends() < *playsFlag && !t.Failed() {
+				for sum.leased() < most && !t.Failed() {
 					seed := next.Add(1) - 1
 					synctest.Test(t, func(t *testing.T) { play(t, seed, &sum) })
 				}
@@ -56,11 +62,11 @@ func TestPlays(t *testing.T) {
 	t.Logf("from seed %d on:\n%s", seed, sum.table())
 }
 
-func (s *totals) spends() (n int) {
+func (s *totals) leased() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.kinds {
-		n += t.leased + t.straight
+		n += t.leased
 	}
 	return n
 }
@@ -68,6 +74,10 @@ func (s *totals) spends() (n int) {
 func (s *totals) add(w *world) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.plays++
+	for name, n := range w.events {
+		s.events[name] += n
+	}
 	for kind, t := range w.spends {
 		for _, to := range []*tallyOfPlay{entry(s.kinds, kind), entry(s.upset, w.upset.String())} {
 			to.leased += t.leased
@@ -86,6 +96,11 @@ func entry(in map[string]*tallyOfPlay, name string) *tallyOfPlay {
 
 func (s *totals) table() string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "%d plays", s.plays)
+	for _, name := range slices.Sorted(maps.Keys(s.events)) {
+		fmt.Fprintf(&b, ", %d %s", s.events[name], name)
+	}
+	fmt.Fprintln(&b)
 	for _, m := range []map[string]*tallyOfPlay{s.kinds, s.upset} {
 		fmt.Fprintf(&b, "%-32s %12s %12s %12s\n", "", "leased", "straight", "had been out")
 		for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -122,7 +137,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w.judge = judge{
 		now: w.storeNow, clean: w.upset == nothing,
 		written: map[*store.Limit]rule.Limit{}, accounts: map[address]*account{}, values: map[string][]*store.Limit{},
-		kinds: map[string]string{}, spends: map[string]*tallyOfPlay{},
+		kinds: map[string]string{}, spends: map[string]*tallyOfPlay{}, events: map[string]int64{},
 	}
 	w.faults = pick(w.rand,
 		faults{usual: time.Microsecond},

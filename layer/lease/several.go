@@ -11,6 +11,7 @@ import (
 // spending is what a request has spent, of one address, before it is known that it can be admitted.
 type spending struct {
 	e         *holding
+	cost      int64
 	b         *block
 	left, now int64
 }
@@ -21,14 +22,17 @@ func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (ans
 	if r.Op != rule.Take && r.Op != rule.TakeUpTo || len(r.Answers) < len(r.Charges) || !s.findAll(j, r) {
 		return false
 	}
+	if r.Op == rule.TakeUpTo { // which grants the least to all
+		least := r.Charges[0].Cost
+		for k := range r.Charges {
+			least = min(least, r.Charges[k].Cost)
+		}
+		j.grant(least)
+	}
 	for range mostWaits + 1 {
 		short := s.spendAll(j, r)
 		if short < 0 {
-			for k := range r.Charges {
-				p := &j.spends[k]
-				r.Answers[k] = p.b.answer(r.Charges[k].Cost, p.left, p.now)
-			}
-			r.Err = nil
+			j.answerAll(r)
 			return true
 		}
 		if r.Op != rule.Take {
@@ -37,16 +41,16 @@ func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (ans
 		if s.refuseAll(j, r) {
 			return true
 		}
-		landed := s.await(j.spends[short].e, r.Charges[short].Limit, r.Charges[short].Cost)
-		if landed == nil {
-			return false
+		p, c := &j.spends[short], &r.Charges[short]
+		var ok bool
+		if p.b, p.now, ok = s.await(ctx, p.e, c.Limit, c.Cost); !ok {
+			return false // if ctx has ended, the store says so
 		}
-		select {
-		case <-landed:
-		case <-ctx.Done():
-			return false // the store says so
+		if p.b != nil {
+			p.left, _ = p.b.left()
 		}
 	}
+	s.undoAll(j, r)
 	return false
 }
 
@@ -66,39 +70,99 @@ func (s *Store) findAll(j *job, r *store.Request) bool {
 			e = s.hold(h, c.Limit, r.Group, c.Key, c.Cost)
 		}
 		all = all && e != nil // go on, for all of them are counted
-		j.spends = append(j.spends, spending{e: e})
+		j.spends = append(j.spends, spending{e: e, cost: c.Cost})
 	}
 	return all
 }
 
-// spendAll spends what all charges cost, or nothing, and then returns which one has too little.
+// spendAll spends what all charges cost, or nothing, and then returns which one has too little. What was spent while it was
+// waited for is there already.
 func (s *Store) spendAll(j *job, r *store.Request) (short int) {
 	for k := range r.Charges {
 		c, p := &r.Charges[k], &j.spends[k]
+		if p.b != nil {
+			continue
+		}
 		var ok bool
-		if p.b, p.left, p.now, ok = s.spend(p.e, c.Limit, c.Cost); !ok {
-			for i := range k {
-				s.undo(&j.spends[i], &r.Charges[i])
-			}
+		if p.b, p.left, p.now, ok = s.spend(p.e, c.Limit, p.cost); !ok {
+			s.undoAll(j, r)
 			return k
 		}
 	}
 	return -1
 }
 
-// undo puts back what was spent. If the block was closed meanwhile, it goes back to the store.
-func (s *Store) undo(p *spending, c *store.Charge) {
-	if s.opts.Spent != nil {
-		s.opts.Spent(Spend{c.Limit, p.e.group, p.e.key, -c.Cost, p.b.at, time.Duration(p.b.end), time.Duration(p.now)})
+// answerAll says what was spent of each charge.
+func (j *job) answerAll(r *store.Request) {
+	for k := range r.Charges {
+		p := &j.spends[k]
+		r.Answers[k] = p.b.answer(p.cost, p.left, p.now)
 	}
-	if p.b.unspend(c.Cost) {
+	r.Err = nil
+}
+
+// takeAtHand grants what is at hand to a request for as much as possible, where the store has nothing left.
+func (s *Store) takeAtHand(j *job, r *store.Request) {
+	if r.Op != rule.TakeUpTo || r.Err != nil {
 		return
 	}
-	p.e.mu.Lock()
-	defer p.e.mu.Unlock()
-	p.e.closed.units -= c.Cost
-	p.e.closed.spends--
-	s.giveBack(p.e, p.b, c.Cost)
+	if _, allowed := rule.Deciding(r.Answers); allowed {
+		return
+	}
+	clear(j.spends)
+	j.spends = j.spends[:0]
+	now := s.clock.read()
+	grant := r.Charges[0].Cost
+	for k := range r.Charges {
+		c := &r.Charges[k]
+		e := s.lookUp(r.Group, c)
+		if e == nil {
+			return
+		}
+		grant = min(grant, c.Cost, e.atHand(c.Limit, now))
+		j.spends = append(j.spends, spending{e: e})
+	}
+	j.grant(grant)
+	if grant > 0 && s.spendAll(j, r) < 0 {
+		j.answerAll(r)
+	}
+}
+
+// grant has as many units of every address spent.
+func (j *job) grant(units int64) {
+	for k := range j.spends {
+		j.spends[k].cost = units
+	}
+}
+
+// undoAll puts back what was spent for a request that is not admitted.
+func (s *Store) undoAll(j *job, r *store.Request) {
+	for k := range j.spends {
+		if p := &j.spends[k]; p.b != nil {
+			s.undo(p, &r.Charges[k])
+			p.b = nil
+		}
+	}
+}
+
+// undo puts back what was spent.
+func (s *Store) undo(p *spending, c *store.Charge) {
+	if s.opts.Spent != nil {
+		s.opts.Spent(Spend{c.Limit, p.e.group, p.e.key, -p.cost, p.b.at, time.Duration(p.b.end), time.Duration(p.now)})
+	}
+	s.putBack(p.e, p.b, p.cost)
+}
+
+// putBack puts units back that were spent of a block. If it was closed meanwhile, they go back to the store.
+func (s *Store) putBack(e *holding, b *block, units int64) {
+	if b.unspend(units) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed.units -= units
+	e.closed.spends--
+	s.giveBack(e, b, units)
 }
 
 // refuseAll answers a request of which the store has just refused one charge. The others are told what is at hand.

@@ -2,26 +2,27 @@ package lease
 
 import "sync/atomic"
 
-// counts are what Stats is made of, besides what holdings know themselves.
+// counts are the sums that Stats is made of; what was spent from keys that are held now is added to them.
 type counts struct {
 	taken, returned, wasted, calls atomic.Int64
 	units                          atomic.Int64 // spent under holdings that are gone
 	spends                         atomic.Uint64
+	told                           tally // what Stats returned last; guarded by the table's lock
 }
 
-// Stats says what leases have done since the store was made.
+// Stats counts what leases have done since the store was made.
 type Stats struct {
-	Keys      int    // that have a holding now
+	Keys      int    // keys that are held now
 	Out       int64  // units that were taken and are neither spent nor given back yet
 	Taken     int64  // units that were taken in blocks
 	Spent     int64  // units that were admitted from blocks
 	Returned  int64  // units that were given back
 	Wasted    int64  // units that were charged and neither spent nor given back, as after an error
 	Decisions uint64 // requests that were admitted from blocks, without a call of their own
-	Calls     int64  // that were made for blocks and to give back
+	Calls     int64  // calls of the store for blocks and to give back
 }
 
-// Stats returns what leases have done.
+// Stats returns the counts. All but Keys and Out never fall.
 func (s *Store) Stats() Stats {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
@@ -37,5 +38,8 @@ func (s *Store) Stats() Stats {
 		t.Decisions += spent.spends
 		t.Out += out
 	}
+	// A request over several limits may put back what it has just spent.
+	t.Spent, t.Decisions = max(t.Spent, s.counts.told.units), max(t.Decisions, s.counts.told.spends)
+	s.counts.told = tally{t.Spent, t.Decisions}
 	return t
 }

@@ -42,14 +42,17 @@ func (s *Store) takeWaiting(ctx context.Context, e *holding, limit *store.Limit,
 		if a, ok := e.refuse(limit, cost, s.clock.read()); ok {
 			return false, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
 		}
-		landed := s.await(e, limit, cost)
-		if landed == nil {
+		b, now, ok := s.await(ctx, e, limit, cost)
+		if err = ctx.Err(); err != nil && b == nil {
+			return false, 0, 0, 0, 0, 0, fmt.Errorf("lease: not admitted: %w", err)
+		}
+		if !ok {
 			break
 		}
-		select {
-		case <-landed:
-		case <-ctx.Done():
-			return false, 0, 0, 0, 0, 0, fmt.Errorf("lease: not admitted: %w", ctx.Err())
+		if b != nil {
+			left, _ := b.left()
+			a := b.answer(cost, left, now)
+			return true, a.Flags, a.Remaining, a.NextAfter, a.ResetAfter, a.At, nil
 		}
 		if b, left, now, ok := s.spend(e, limit, cost); ok {
 			a := b.answer(cost, left, now)
@@ -68,8 +71,8 @@ func (s *Store) takeWaiting(ctx context.Context, e *holding, limit *store.Limit,
 	return allowed, flags, remaining, after, resetAfter, at, err
 }
 
-// mostWaits is how often a request waits for a block before it goes to the store by itself: for one that was under way when it
-// came, and for one that was asked for because of it.
+// mostWaits is how often a request joins those who wait for a block before it goes to the store by itself: a second time if
+// what it got had ended, or was too little.
 const mostWaits = 2
 
 // takeStraight asks the store underneath.
@@ -112,20 +115,6 @@ func (s *Store) hold(h uint64, limit *store.Limit, group, key string, cost int64
 		go s.keep()
 	}
 	return e
-}
-
-// await asks for a block if none is on its way, and returns what is closed when one is there; nil if there will be none.
-func (s *Store) await(e *holding, limit *store.Limit, cost int64) (landed chan struct{}) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := s.clock.read()
-	if !s.accept(e, limit, now) || !s.ask(e, limit, now, cost) {
-		return nil
-	}
-	if e.landed == nil {
-		e.landed = make(chan struct{})
-	}
-	return e.landed
 }
 
 // accept ends the blocks of another value of the limit, and reports whether the address can have a block under this one. The

@@ -62,7 +62,7 @@ func (s *Store) ask(e *holding, limit *store.Limit, now, least int64) bool {
 
 // giveBack sends back what is left of a block that was closed. The caller holds e.mu.
 func (s *Store) giveBack(e *holding, b *block, left int64) {
-	s.enqueue(trip{e: e, turn: e.turn, limit: b.limit, back: true, units: left, at: b.at})
+	s.enqueue(trip{e: e, turn: b.turn, limit: b.limit, back: true, units: left, at: b.at})
 }
 
 // enqueue leaves a trip to be made. The caller holds the holding's lock.
@@ -143,7 +143,8 @@ func (s *Store) carry(f *flight) {
 	clear(f.charges)
 }
 
-// weedOut ends the trips that a reset has overtaken, and returns how many are left, which are moved to the front.
+// weedOut ends the trips that a reset has overtaken, and returns how many are left, which are moved to the front. Those for a
+// block bring as much as is waited for by now.
 func (s *Store) weedOut(all []trip) (n int) {
 	for i := range all {
 		t := &all[i]
@@ -154,6 +155,11 @@ func (s *Store) weedOut(all []trip) (n int) {
 				s.counts.wasted.Add(t.units)
 			}
 			t.e.over(t.back)
+			if !t.back {
+				t.e.dismiss()
+			}
+		} else if !t.back {
+			t.units = max(t.units, min(t.e.wanted(), t.limit.Rule().Capacity(), mostUnits))
 		}
 		t.e.mu.Unlock()
 		if !stale {
@@ -170,7 +176,7 @@ func (e *holding) over(back bool) {
 	if !back {
 		e.asking = false
 	}
-	if e.landed != nil {
+	if e.landed != nil && e.trips == 0 {
 		close(e.landed)
 		e.landed = nil
 	}
@@ -181,24 +187,42 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 	e := t.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	defer e.over(t.back)
 	if t.back {
-		switch {
-		case err != nil: // nobody knows; to send it again might give back twice
-			s.counts.wasted.Add(t.units)
-		case a.Flags.Fallback(): // it was never a block
-		default:
-			s.counts.returned.Add(a.Granted)
-			s.counts.wasted.Add(t.units - a.Granted)
-		}
+		s.noteReturn(t, err, a)
+		e.over(true)
 		return
 	}
+	brought := s.bring(t, err, a, sent, heard)
+	e.over(false)
+	if len(e.waiting) > 0 && !(brought && s.ask(e, e.limit, heard, e.wanted())) {
+		e.dismiss()
+	}
+}
+
+// noteReturn notes what became of units that were given back.
+func (s *Store) noteReturn(t *trip, err error, a *rule.Answer) {
+	switch {
+	case t.at < 0: // a fallback had granted it: it was never a block
+	case err != nil: // nobody knows; to send it again might give back twice
+		s.counts.wasted.Add(t.units)
+	case a.Flags.Fallback(): // nor here
+		s.counts.wasted.Add(t.units)
+	default:
+		s.counts.returned.Add(a.Granted)
+		s.counts.wasted.Add(t.units - a.Granted)
+	}
+}
+
+// bring makes a block of what a trip brought, and reports whether there is one that can be spent. The caller holds the
+// holding's lock.
+func (s *Store) bring(t *trip, err error, a *rule.Answer, sent, heard int64) bool {
+	e := t.e
 	if err != nil || a.Flags.Fallback() {
 		e.barred = heard + outage
 		if err == nil && a.Granted > 0 { // who answered in the store's place may have counted it
 			s.enqueue(trip{e: e, turn: e.turn, limit: t.limit, back: true, units: a.Granted, at: a.At})
 		}
-		return
+		return false
 	}
 	stepped := e.seen.stepped(a.At, sent, heard) || a.Flags.ClockMoved()
 	e.seen = sighting{a.At, sent, heard}
@@ -208,11 +232,11 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 	}
 	if a.Granted == 0 {
 		e.denied.Store(newRefusal(t.limit, 1, a, sent, heard))
-		return
+		return false
 	}
 	e.denied.Store(nil)
 	b := &block{
-		limit: t.limit, at: a.At, end: sent + life(t.limit.Rule(), a.At), reset: heard + nanos(a.ResetAfter),
+		limit: t.limit, turn: t.turn, at: a.At, end: sent + life(t.limit.Rule(), a.At), reset: heard + nanos(a.ResetAfter),
 		low: a.Granted / 4, size: a.Granted,
 	}
 	b.word.Store(uint64(b.size))
@@ -220,15 +244,21 @@ func (s *Store) land(t *trip, err error, a *rule.Answer, sent, heard int64) {
 	switch {
 	case t.turn != e.turn: // it may have been charged before a reset or after it
 		s.counts.wasted.Add(a.Granted)
+		return false
 	case stepped || heard >= b.end || !same(t.limit, e.limit) || e.gone || s.closed.Load():
 		s.giveBack(e, b, b.size)
+		return false
 	case e.spendable(heard) == 0:
+		e.serve(b)
 		s.replace(e, b, heard)
 	case e.after == nil:
+		e.serve(b)
 		e.after = b
 	default: // nobody asks for a third one
 		s.giveBack(e, b, b.size)
+		return false
 	}
+	return true
 }
 
 // spendable returns what is left of the block that is being spent. The caller holds e.mu.

@@ -74,12 +74,15 @@ type admission struct {
 // clock to check it, and a spend from a block that was charged since the last step was not before that charge.
 func (tl timeline) admissions(all []record, limit string) (found []admission) {
 	for _, r := range all {
-		if r.Limit != limit || r.What != spent && r.What != straight {
+		if r.Limit != limit || r.What != spent && r.What != straight && r.What != canceled {
 			continue
 		}
 		e := tl.epochOf(r)
 		a := admission{tl.stretch(e), int64(r.At) * 1_000, r.Units}
-		if r.What == spent {
+		switch r.What {
+		case canceled: // it does not count, in the part that it was charged in
+			a.units = -a.units
+		case spent:
 			seen := r.Now + tl.ahead(e)
 			if tl.epoch(r.Sent) == e {
 				seen = max(seen, a.time)
@@ -166,14 +169,15 @@ func (tl timeline) checkEnds(all []record, limit slidegate.Limit) error {
 	return nil
 }
 
-// out returns how many units were in blocks, or under way to be given back, when the server's clock was set for the n-th time.
+// out returns how many units were in blocks, or under way to be given back, when the server's clock was set for the n-th time. A
+// spend that may have been later than that was.
 func (tl timeline) out(all []record, limit string, n int) (units int64) {
 	for _, r := range all {
 		switch {
 		case r.Limit != limit:
 		case r.What == granted && tl.epochOf(r) < n:
 			units += r.Units
-		case (r.What == spent || r.What == returned) && tl.epoch(r.Now) < n:
+		case (r.What == spent || r.What == returned) && tl.epoch(r.Now+int64(doubt)) < n:
 			units -= r.Units
 		}
 	}
@@ -230,11 +234,11 @@ func TestCheck(t *testing.T) {
 	if err := (timeline{}).checkEnds([]record{spend(250*milli, 0, 1)}, limit); err == nil {
 		t.Error("a spend after the end of the part was not seen")
 	}
-	steps := timeline{{base + 10, second}}
-	if err := steps.checkEnds([]record{spend(20, 0, 1)}, limit); err != nil {
+	steps := timeline{{base + 10*milli, second}}
+	if err := steps.checkEnds([]record{spend(20*milli, 0, 1)}, limit); err != nil {
 		t.Error(err)
 	}
-	if got := steps.out(append(block, spend(20, 0, 1)), "l", 1); got != 2 {
+	if got := steps.out(append(block, spend(20*milli, 0, 1)), "l", 1); got != 2 {
 		t.Errorf("%d are out, want 2", got)
 	}
 }

@@ -37,7 +37,7 @@ var servers = []struct {
 	{"Redis", func(t *testing.T, clock *serverclock.Clock) server {
 		node := redistest.ServerWithEnv(t, envOf(clock))
 		s := server{addr: node.Addr(), via: func(addr string) string { return "redis " + addr }}
-		s.raw = kit.Must(openStore(t, s.via(s.addr)))(t)
+		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},
 	{"PostgreSQL", func(t *testing.T, clock *serverclock.Clock) server {
@@ -48,7 +48,7 @@ var servers = []struct {
 			t.Fatal(err)
 		}
 		s := server{addr: node.Addr(), via: func(addr string) string { return "postgres " + node.Via(addr, "pool_max_conns=8") }}
-		s.raw = kit.Must(openStore(t, s.via(s.addr)))(t)
+		s.raw = kit.Must(openStore(t, s.via(s.addr), nil))(t)
 		return s
 	}},
 }
@@ -72,19 +72,19 @@ func overServers(t *testing.T, run func(t *testing.T, s server)) {
 	}
 }
 
-// openStore returns the store of a server, which is closed with the test.
-func openStore(t testing.TB, place string) (store.Store, error) {
+// openStore returns the store of a server, which is closed with the test. It decides by the server's clock, unless now is another.
+func openStore(t testing.TB, place string, now func() rule.Micros) (store.Store, error) {
 	t.Helper()
 	kind, where, _ := strings.Cut(place, " ")
 	if kind == "postgres" {
-		return pgstore.New(pgtest.Pool(t, where), pgstore.Options{})
+		return pgstore.New(pgtest.Pool(t, where), pgstore.Options{Now: now})
 	}
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{where}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {
 		return nil, err
 	}
 	t.Cleanup(client.Close)
-	return redisstore.New(client, redisstore.Options{})
+	return redisstore.New(client, redisstore.Options{Now: now})
 }
 
 func bind(limit slidegate.Limit) (*store.Limit, error) { return slidegate.Bind("leases", limit) }

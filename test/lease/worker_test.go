@@ -17,16 +17,19 @@ import (
 	"github.com/slidegate/slidegate/test/workers"
 )
 
-// The limits that all processes ask for: some units of the narrow one alone, others of both at once. Parts of the windows end
-// four times a second, and a block lives for the rest of one.
+// The limits that all processes ask for: some callers for the narrow one alone, some for the narrow and the wide one at once, and
+// some for one of which they give back some of what they got. Parts of the windows end every quarter or half of a second, and a
+// block lives for the rest of one.
 var (
 	narrow = slidegate.Limit{Name: "narrow", Quota: 1_000, Window: time.Second, Segments: 4, Overlap: slidegate.OverlapWhole, Lease: true}
+	loose  = slidegate.Limit{Name: "loose", Quota: 90, Window: time.Second, Segments: 4, Overlap: slidegate.OverlapWhole, Lease: true}
 	wide   = slidegate.Limit{Name: "wide", Quota: 150, Window: 1_500 * time.Millisecond, Segments: 3, Overlap: slidegate.OverlapWhole, Lease: true}
 )
 
 const (
 	callers = 16                     // of one process, at once
-	both    = 4                      // of them ask for both limits
+	both    = 4                      // of them ask for two limits
+	fickle  = 3                      // of them give back
 	patient = 400 * time.Millisecond // how long one waits for an answer
 )
 
@@ -56,7 +59,7 @@ func TestWorker(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &j); err != nil {
 			return nil, err
 		}
-		inner, err := openStore(t, j.Place)
+		inner, err := openStore(t, j.Place, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -80,12 +83,12 @@ func TestWorker(t *testing.T) {
 
 // crowd is the callers of a process.
 type crowd struct {
-	store        *lease.Store
-	narrow, wide *store.Limit
-	until        time.Time
-	calm         atomic.Bool // they ask less often
+	store               *lease.Store
+	narrow, wide, loose *store.Limit
+	until               time.Time
+	calm                atomic.Bool // they ask less often
 
-	admittedNarrow, admittedWide, failed atomic.Int64
+	admittedNarrow, admittedWide, admittedLoose, failed atomic.Int64
 }
 
 // call asks from many callers until the order's end, and gives back then.
@@ -97,21 +100,26 @@ func call(inner store.Store, j *journal, o order) (done outcome, err error) {
 	if c.wide, err = bind(wide); err != nil {
 		return done, err
 	}
+	if c.loose, err = bind(loose); err != nil {
+		return done, err
+	}
 	if c.store, err = j.watch(inner); err != nil {
 		return done, err
 	}
 	var wait sync.WaitGroup
 	wait.Go(func() { c.changePace(rand.New(rand.NewPCG(o.Seed, callers))) })
 	for i := range callers {
-		wait.Go(func() { c.askUntilEnd(rand.New(rand.NewPCG(o.Seed, uint64(i))), i < both) })
+		wait.Go(func() { c.askUntilEnd(rand.New(rand.NewPCG(o.Seed, uint64(i))), i) })
 	}
 	wait.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
 	err = c.store.Close(ctx)
 	return outcome{
-		Admitted: map[string]int64{narrow.Name: c.admittedNarrow.Load(), wide.Name: c.admittedWide.Load()},
-		Failed:   c.failed.Load(), Stats: c.store.Stats(),
+		Admitted: map[string]int64{
+			narrow.Name: c.admittedNarrow.Load(), wide.Name: c.admittedWide.Load(), loose.Name: c.admittedLoose.Load(),
+		},
+		Failed: c.failed.Load(), Stats: c.store.Stats(),
 	}, err
 }
 
@@ -124,7 +132,7 @@ func (c *crowd) changePace(random *rand.Rand) {
 	}
 }
 
-func (c *crowd) askUntilEnd(random *rand.Rand, bundled bool) {
+func (c *crowd) askUntilEnd(random *rand.Rand, caller int) {
 	for time.Now().Before(c.until) {
 		pause := 12
 		if c.calm.Load() {
@@ -133,22 +141,41 @@ func (c *crowd) askUntilEnd(random *rand.Rand, bundled bool) {
 		<-time.After(time.Duration(random.IntN(pause*1_000)) * time.Microsecond)
 		cost := 1 + random.Int64N(3)
 		ctx, cancel := context.WithTimeout(context.Background(), patient)
-		if bundled {
+		switch {
+		case caller < both:
 			c.askBoth(ctx, cost)
-		} else {
-			c.askNarrow(ctx, cost)
+		case caller < both+fickle:
+			c.askAndCancel(ctx, cost, random)
+		default:
+			c.ask(ctx, c.narrow, cost, &c.admittedNarrow)
 		}
 		cancel()
 	}
 }
 
-func (c *crowd) askNarrow(ctx context.Context, cost int64) {
-	allowed, _, _, _, _, _, err := c.store.TakeSingle(ctx, c.narrow, key, cost)
+// ask takes units of one limit, and returns when they were charged, or false if it got none.
+func (c *crowd) ask(ctx context.Context, limit *store.Limit, cost int64, admitted *atomic.Int64) (at rule.Micros, ok bool) {
+	allowed, _, _, _, _, at, err := c.store.TakeSingle(ctx, limit, key, cost)
 	switch {
 	case err != nil:
 		c.failed.Add(1)
 	case allowed:
-		c.admittedNarrow.Add(cost)
+		admitted.Add(cost)
+	}
+	return at, err == nil && allowed
+}
+
+// askAndCancel takes units and gives one out of three back a little later, where they were charged.
+func (c *crowd) askAndCancel(ctx context.Context, cost int64, random *rand.Rand) {
+	at, ok := c.ask(ctx, c.loose, cost, &c.admittedLoose)
+	if !ok || random.IntN(3) > 0 {
+		return
+	}
+	<-time.After(time.Duration(random.IntN(50)) * time.Millisecond)
+	charges := []store.Charge{{Limit: c.loose, Key: key, Cost: cost, At: at}}
+	r := store.Request{Op: rule.GiveBack, ID: rule.ID(random.Uint64() | 1), Charges: charges, Answers: make([]rule.Answer, 1)}
+	if c.store.Apply(ctx, []store.Request{r}) != nil {
+		c.failed.Add(1)
 	}
 }
 

@@ -22,7 +22,7 @@ type node struct {
 	folder   string
 	port     int
 	settings []string
-	env      []string // besides that of the test
+	env      []string // in addition to that of the test
 	process  *process
 }
 

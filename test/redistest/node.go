@@ -25,7 +25,7 @@ type Node struct {
 	t       testing.TB
 	program string
 	args    []string // after the configuration file
-	env     []string // besides that of the test
+	env     []string // in addition to that of the test
 	dir     string
 	config  []string
 	port    int

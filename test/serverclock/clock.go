@@ -69,7 +69,7 @@ func readableFolder(t testing.TB) string {
 	return folder
 }
 
-// Env is what the environment of the server must have besides its own.
+// Env returns variables that the environment of the server must also have.
 func (c *Clock) Env() []string { return c.env }
 
 // Ahead is how far the server's clock is ahead of the system's.

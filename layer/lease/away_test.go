@@ -1,0 +1,52 @@
+package lease_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// leaving is a store that can go away, and a failure mode that answers in its place.
+type leaving struct {
+	*memstore.Store
+	away bool
+}
+
+func (l *leaving) Apply(ctx context.Context, batch []store.Request) error {
+	if !l.away {
+		return l.Store.Apply(ctx, batch)
+	}
+	for i := range batch {
+		batch[i].Answers[0], batch[i].Err = rule.Answer{Flags: rule.FallbackClosed, At: -1}, nil
+	}
+	return nil
+}
+
+// TestBlockIsWastedWhileTheStoreIsAway holds a block while the store goes away. A failure mode answers when it is given back, and
+// the units stay charged: they must show as wasted, and not disappear from the figures.
+func TestBlockIsWastedWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		remote := &leaving{Store: testkit.Must(memstore.New(memstore.Options{}))(t)}
+		s := testkit.Must(lease.New(remote, lease.Options{}))(t)
+		limiter := testkit.Must(slidegate.New(s, slidegate.MustParseLimit("1000/1m segments=60 overlap=whole lease")))(t)
+		for range 20 {
+			testkit.Must(limiter.Allow(ctx, "k"))(t)
+		}
+		synctest.Wait()
+		out := s.Stats().Out
+		remote.away = true
+		testkit.Pass(2 * time.Second) // it goes back, and the keeper ends
+		if stats := s.Stats(); out == 0 || stats.Wasted != out || stats.Taken != stats.Spent+stats.Returned+stats.Wasted {
+			t.Errorf("%d units were out; then %+v", out, stats)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package lease_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+)
+
+var ctx = context.Background()
+
+// rig is a limiter with leases over a store that the test sees too, in a bubble of synctest.
+type rig struct {
+	t      *testing.T
+	leased *slidegate.Limiter
+	direct *slidegate.Limiter // over the store itself, as another process without leases
+	lease  *lease.Store
+	gate   *gate
+	began  time.Time
+	onUndo func() // called when a spend of a request is taken back, once
+}
+
+// gate is the way to the store, which a test can close.
+type gate struct {
+	*storetest.Reference
+	clock *storetest.Clock
+	mu    sync.Mutex
+	stop  func(r *store.Request) error // called before a request of the layer is decided; it may wait
+	calls atomic.Int64
+}
+
+// TakeSingle is that of the store.
+func (g *gate) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
+) {
+	g.calls.Add(1)
+	g.clock.Set(rule.Micros(time.Now().UnixMicro()))
+	return g.Reference.TakeSingle(ctx, limit, key, cost)
+}
+
+// Apply is that of the store, after stop.
+func (g *gate) Apply(ctx context.Context, batch []store.Request) error {
+	g.calls.Add(1)
+	g.mu.Lock()
+	stop := g.stop
+	g.mu.Unlock()
+	for i := range batch {
+		if stop != nil {
+			if err := stop(&batch[i]); err != nil {
+				return fail(batch, err)
+			}
+		}
+	}
+	g.clock.Set(rule.Micros(time.Now().UnixMicro()))
+	return g.Reference.Apply(ctx, batch)
+}
+
+// at sets what is called before a request is decided.
+func (g *gate) at(stop func(r *store.Request) error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stop = stop
+}
+
+// holdBack lets requests of an operation wait until release is called. Several are let go together.
+func (g *gate) holdBack(op rule.Op) (release func()) {
+	released := make(chan struct{})
+	g.at(func(r *store.Request) error {
+		if r.Op == op {
+			<-released
+		}
+		return nil
+	})
+	return func() {
+		g.at(nil)
+		close(released)
+	}
+}
+
+// lease runs a test with leases of a limit, at the beginning of one of its parts.
+func withLease(t *testing.T, limit string, test func(r *rig)) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &storetest.Clock{}
+		r := &rig{t: t, gate: &gate{Reference: storetest.NewReference(clock), clock: clock}, began: time.Now()}
+		r.lease = testkit.Must(lease.New(r.gate, lease.Options{Spent: r.spent}))(t)
+		l := slidegate.MustParseLimit(limit)
+		r.leased = testkit.Must(slidegate.New(r.lease, l))(t)
+		r.direct = testkit.Must(slidegate.New(r.gate, l))(t)
+		test(r)
+		if err := r.lease.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		testkit.Pass(time.Second) // the keeper ends
+	})
+}
+
+func (r *rig) spent(s lease.Spend) {
+	if undo := r.onUndo; s.Units < 0 && undo != nil {
+		r.onUndo = nil
+		undo()
+	}
+}
+
+// warm asks for a key until units of it are at hand, and returns how many are and how many were admitted.
+func (r *rig) warm() (atHand, admitted int64) {
+	r.t.Helper()
+	for admitted < 100 {
+		if !testkit.Must(r.leased.Allow(ctx, "key"))(r.t).Allowed {
+			r.t.Fatalf("refused after %d were admitted", admitted)
+		}
+		admitted++
+		testkit.Pass(0) // what was asked for because of it is there
+		if atHand = r.lease.Stats().Out; atHand >= 5 {
+			return atHand, admitted
+		}
+	}
+	r.t.Fatal("a key that is asked for often has no block")
+	return 0, 0
+}
+
+// remaining returns what the store has left of the key.
+func (r *rig) remaining() int64 {
+	return testkit.Must(r.direct.Peek(ctx, "key"))(r.t).Remaining
+}
+
+// want compares what the store has left of the key.
+func (r *rig) want(remaining int64, when string) {
+	r.t.Helper()
+	if got := r.remaining(); got != remaining {
+		r.t.Errorf("%s the store has %d left, want %d", when, got, remaining)
+	}
+}
+
+// passUntil lets time pass until so long after the beginning.
+func (r *rig) passUntil(after time.Duration) { testkit.Pass(time.Until(r.began.Add(after))) }

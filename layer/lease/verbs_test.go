@@ -1,0 +1,224 @@
+package lease_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+const aThousand = "1000/10s segments=10 overlap=whole lease"
+
+func TestAllowSpendsTheBlock(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		atHand, _ := r.warm()
+		before, calls := r.remaining(), r.gate.calls.Load()
+		d := testkit.Must(r.leased.AllowN(ctx, "key", atHand-3))(t)
+		if !d.Allowed || !d.Flags.Leased() || d.Granted != atHand-3 || d.Remaining != 3 {
+			t.Errorf("with %d at hand: %+v; want it leased, and 3 left", atHand, d)
+		}
+		if got := r.gate.calls.Load() - calls; got > 1 { // the next block may be asked for
+			t.Errorf("the store was called %d times", got)
+		}
+		if r.remaining() > before {
+			t.Errorf("the store has %d left, before %d", r.remaining(), before)
+		}
+	})
+}
+
+func TestReserveOfTheBlock(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		r.warm()
+		charged := r.remaining()
+		reserved, d, err := r.leased.Reserve(ctx, "key", 4)
+		if err != nil || !d.Allowed || !d.Flags.Leased() {
+			t.Fatalf("%+v, error %v; want it leased", d, err)
+		}
+		r.want(charged, "after a reservation from the block")
+		s := testkit.Must(r.leased.SettleAll(ctx, reserved, 1))(t)
+		r.want(charged+3, "when 1 of 4 was used,")
+		again := testkit.Must(r.leased.Cancel(ctx, reserved))(t)
+		r.want(charged+3, "when it is settled once more,")
+		if s.Repeated || !again.Repeated {
+			t.Errorf("settled: %+v, and again: %+v; want the second to say so", s, again)
+		}
+	})
+}
+
+func TestSettleUpward(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		r.warm()
+		reserved, _, err := r.leased.Reserve(ctx, "key", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		charged := r.remaining()
+		testkit.Must(r.leased.SettleAll(ctx, reserved, 12))(t)
+		r.want(charged-10, "when 12 were used instead of 2,")
+	})
+}
+
+// What was reserved goes back to the part in which the block was charged, though time has gone on.
+func TestCancelGivesBackWhereTheBlockWasCharged(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		r.warm()
+		reserved, d, err := r.leased.Reserve(ctx, "key", 4)
+		if err != nil || !d.Flags.Leased() {
+			t.Fatalf("%+v, error %v; want it leased", d, err)
+		}
+		r.passUntil(1500 * time.Millisecond) // the second part, and what was left has come back
+		before := r.remaining()
+		testkit.Must(r.direct.AllowN(ctx, "key", 10))(t)
+		testkit.Must(r.leased.Cancel(ctx, reserved))(t)
+		r.want(before-10+4, "when 10 were taken and 4 given back,")
+		r.passUntil(11500 * time.Millisecond) // only the second part is left of all that
+		r.want(1000-10, "when the first part has gone,")
+	})
+}
+
+func TestPeekAddsWhatIsAtHand(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		r.warm()
+		want := r.remaining() + r.lease.Stats().Out
+		if d := testkit.Must(r.leased.Peek(ctx, "key"))(t); d.Remaining != want || !d.Flags.Leased() {
+			t.Errorf("%+v; want %d remaining, leased", d, want)
+		}
+		atHand := r.lease.Stats().Out
+		testkit.Must(r.direct.AllowN(ctx, "key", r.remaining()))(t)
+		if d := testkit.Must(r.leased.PeekN(ctx, "key", atHand))(t); !d.Allowed || d.Remaining != atHand {
+			t.Errorf("%+v; want %d allowed, which are at hand", d, atHand)
+		}
+		if d := testkit.Must(r.leased.PeekN(ctx, "key", atHand+1))(t); d.Allowed {
+			t.Errorf("%+v; want it refused, with %d at hand", d, atHand)
+		}
+	})
+}
+
+func TestWait(t *testing.T) {
+	withLease(t, "100/1s algorithm=fixed-window lease", func(r *rig) {
+		_, admitted := r.warm()
+		for ; testkit.Must(r.leased.Allow(ctx, "key"))(t).Allowed; admitted++ {
+		}
+		if admitted != 100 {
+			t.Fatalf("%d were admitted, want 100", admitted)
+		}
+		if err := r.leased.WaitN(ctx, "key", 7); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(r.began); waited < time.Second || waited > 1100*time.Millisecond {
+			t.Errorf("admitted after %v, want it when the window ends after a second", waited)
+		}
+	})
+}
+
+// A refusal that is repeated here is forgotten when units come back.
+func TestRefund(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		r.warm()
+		testkit.Must(r.leased.AllowUpTo(ctx, "key", 1000))(t)
+		for testkit.Must(r.leased.Allow(ctx, "key"))(t).Allowed {
+		}
+		calls := r.gate.calls.Load()
+		d := testkit.Must(r.leased.Allow(ctx, "key"))(t)
+		if d.Allowed || !d.Flags.Leased() || r.gate.calls.Load() != calls {
+			t.Errorf("%+v with %d calls; want it refused here", d, r.gate.calls.Load()-calls)
+		}
+		testkit.Must(r.leased.Refund(ctx, "key", 3))(t)
+		for i := range 4 {
+			if d := testkit.Must(r.leased.Allow(ctx, "key"))(t); d.Allowed != (i < 3) {
+				t.Errorf("request %d after 3 were given back: %+v", i, d)
+			}
+		}
+	})
+}
+
+func TestAllowUpTo(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		atHand, admitted := r.warm()
+		d := testkit.Must(r.leased.AllowUpTo(ctx, "key", atHand))(t)
+		if d.Granted != atHand || !d.Flags.Leased() {
+			t.Errorf("%+v; want the %d at hand", d, atHand)
+		}
+		admitted += d.Granted
+		testkit.Pass(0)
+		for range 10 { // what is at hand comes last
+			d = testkit.Must(r.leased.AllowUpTo(ctx, "key", 1000))(t)
+			admitted += d.Granted
+		}
+		if d.Allowed || admitted != 1000 {
+			t.Errorf("%d were admitted and then %+v; want the whole quota", admitted, d)
+		}
+	})
+}
+
+// As much as possible is the same for all limits of a request, also where they are asked for different costs.
+func TestAllowUpToOfSeveral(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		claims := func(costs ...int64) slidegate.Claims {
+			return r.leased.For(
+				slidegate.Claim{Limit: slidegate.MustParseLimit(aThousand + " name=one"), Key: "key", Cost: costs[0]},
+				slidegate.Claim{Limit: slidegate.MustParseLimit(aThousand + " name=other"), Key: "key", Cost: costs[1]},
+			)
+		}
+		for range 20 {
+			testkit.Must(claims(1, 1).Allow(ctx))(t)
+			testkit.Pass(0)
+		}
+		d := testkit.Must(claims(3, 1).AllowUpTo(ctx))(t)
+		if !d.Flags.Leased() || d.Granted != 1 || d.Answers[0].Granted != 1 || d.Answers[1].Granted != 1 {
+			t.Errorf("%+v; want 1 of each, leased", d)
+		}
+	})
+}
+
+// A bundle that one of its limits refuses takes nothing from the others.
+func TestBundleSpendsFromAllOrNone(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		wide, narrow := slidegate.MustParseLimit(aThousand+" name=wide"), slidegate.MustParseLimit("20/10s segments=10 overlap=whole lease name=narrow")
+		both := r.leased.For(
+			slidegate.Claim{Limit: wide, Key: "key", Cost: 1},
+			slidegate.Claim{Limit: narrow, Key: "key", Cost: 1},
+		)
+		admitted := int64(0)
+		for range 100 {
+			if testkit.Must(both.Allow(ctx))(t).Allowed {
+				admitted++
+			}
+			testkit.Pass(time.Millisecond)
+		}
+		if admitted != 20 {
+			t.Errorf("%d were admitted, want 20", admitted)
+		}
+		if err := r.lease.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if d := testkit.Must(r.direct.For(slidegate.Claim{Limit: wide, Key: "key", Cost: 1}).Peek(ctx))(t); d.Remaining != 1000-20 {
+			t.Errorf("the wide limit has %d left, want %d", d.Remaining, 1000-20)
+		}
+	})
+}
+
+// What comes back with an unknown outcome is not sent again: it might be given back twice.
+func TestGivingBackIsNotRepeated(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		_, admitted := r.warm()
+		times := 0
+		r.gate.at(func(q *store.Request) error {
+			if q.Op != rule.GiveBack {
+				return nil
+			}
+			times++
+			return errors.New("the connection was cut")
+		})
+		testkit.Pass(500 * time.Millisecond) // idle
+		stats := r.lease.Stats()
+		if times != 1 || stats.Out != 0 || stats.Wasted != stats.Taken-stats.Spent {
+			t.Errorf("given back %d times, %+v; want it once, and the rest wasted", times, stats)
+		}
+		r.want(1000-admitted-stats.Wasted, "when what was left is lost,")
+	})
+}

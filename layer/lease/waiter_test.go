@@ -1,0 +1,128 @@
+package lease_test
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/store"
+)
+
+// remote is a store that is a millisecond away, and counts the calls.
+type remote struct {
+	*memstore.Store
+	calls atomic.Int64
+}
+
+func (r *remote) Apply(ctx context.Context, batch []store.Request) error {
+	r.calls.Add(1)
+	time.Sleep(time.Millisecond)
+	return r.Store.Apply(ctx, batch)
+}
+
+func (r *remote) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags slidegate.Flags, remaining int64, after, resetAfter, at slidegate.Micros, err error,
+) {
+	r.calls.Add(1)
+	time.Sleep(time.Millisecond)
+	return r.Store.TakeSingle(ctx, limit, key, cost)
+}
+
+// Those who wait for a block get units of it, and need not go to the store by themselves: to use up the last eighth of a
+// quota takes few calls, however many callers there are.
+func TestLastEighthTakesFewCalls(t *testing.T) {
+	const quota, callers = 10_000, 64
+	synctest.Test(t, func(t *testing.T) {
+		memory, err := memstore.New(memstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner := &remote{Store: memory}
+		s, err := lease.New(inner, lease.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := slidegate.New(s, slidegate.Limit{Quota: quota, Window: time.Hour, Algorithm: slidegate.FixedWindow, Lease: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		var admitted, before, after atomic.Int64
+		for range callers {
+			go func() {
+				for admitted.Load() < quota {
+					d, err := l.Allow(ctx, "key")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if !d.Allowed {
+						return
+					}
+					switch admitted.Add(1) {
+					case quota - quota/8:
+						before.Store(inner.calls.Load())
+					case quota:
+						after.Store(inner.calls.Load())
+					}
+				}
+			}()
+		}
+		testkit.Pass(time.Minute)
+		if n := admitted.Load(); n != quota {
+			t.Errorf("%d were admitted, want %d", n, quota)
+		}
+		if calls, most := after.Load()-before.Load(), int64(10*math.Log(quota)); calls > most {
+			t.Errorf("%d calls, want at most %d", calls, most)
+		}
+		if err := s.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Pass(time.Minute)
+	})
+}
+
+// A request that is gone when its block lands takes nothing of it.
+func TestWaiterLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, err := memstore.New(memstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := lease.New(&remote{Store: memory}, lease.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := slidegate.New(s, slidegate.Limit{Quota: 100, Window: time.Hour, Algorithm: slidegate.FixedWindow, Lease: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		for range 20 { // until it is known that the key is busy
+			if d, err := l.Allow(ctx, "key"); err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		testkit.Pass(200 * time.Millisecond) // so that what is out goes back
+		soon, cancel := context.WithTimeout(ctx, 500*time.Microsecond)
+		defer cancel()
+		if d, err := l.Allow(soon, "key"); err == nil {
+			t.Errorf("%+v after the request's end", d)
+		}
+		testkit.Pass(200 * time.Millisecond)
+		if d, err := l.Peek(ctx, "key"); err != nil || d.Remaining != 80 {
+			t.Errorf("%d remain, want 80, %v", d.Remaining, err)
+		}
+		if err := s.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Pass(time.Minute)
+	})
+}

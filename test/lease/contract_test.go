@@ -1,0 +1,88 @@
+package lease_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/storetest"
+	"github.com/slidegate/slidegate/test/kit"
+)
+
+// Answers from blocks are bounds, so the contract of stores, which wants exact ones, says nothing about them. Keys that have no
+// block are another matter: those of limits with Lease are decided exactly as those of others. None has one after Close.
+
+// allLeased asks for limits with Lease in the place of those that could have it.
+type allLeased struct {
+	*lease.Store
+	twins sync.Map // from *store.Limit to the one with Lease
+}
+
+func newAllLeased(t testing.TB, inner store.Store) *allLeased {
+	t.Helper()
+	l := leased(t, inner)
+	if err := l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return &allLeased{Store: l}
+}
+
+func (a *allLeased) twin(limit *store.Limit) *store.Limit {
+	if found, ok := a.twins.Load(limit); ok {
+		return found.(*store.Limit)
+	}
+	r := *limit.Rule()
+	r.Lease = true
+	r, err := r.Normalize()
+	if err != nil { // it cannot be leased
+		return limit
+	}
+	found, _ := a.twins.LoadOrStore(limit, store.Bind(limit.Namespace(), limit.Name(), limit.Label(), r))
+	return found.(*store.Limit)
+}
+
+func (a *allLeased) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
+) {
+	return a.Store.TakeSingle(ctx, a.twin(limit), key, cost)
+}
+
+func (a *allLeased) Apply(ctx context.Context, batch []store.Request) error {
+	twins := slices.Clone(batch)
+	for i := range twins {
+		twins[i].Charges = slices.Clone(twins[i].Charges)
+		for k := range twins[i].Charges {
+			twins[i].Charges[k].Limit = a.twin(twins[i].Charges[k].Limit)
+		}
+	}
+	err := a.Store.Apply(ctx, twins)
+	for i := range twins {
+		batch[i].Err = twins[i].Err
+	}
+	return err
+}
+
+func TestContractInMemory(t *testing.T) {
+	t.Parallel()
+	storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
+		return newAllLeased(t, kit.Must(memstore.New(memstore.Options{Now: clock.Now}))(t))
+	}, storetest.Options{Short: *leaseLength < time.Minute})
+}
+
+// The contract of the servers' stores is run with the longer versions of the tests here: it takes a while.
+func TestContract(t *testing.T) {
+	if *leaseLength < time.Minute {
+		t.Skip("SKIPPED: it takes a minute; make leases runs it")
+	}
+	overServers(t, func(t *testing.T, s server) {
+		storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
+			return newAllLeased(t, kit.Must(openStore(t, s.via(s.addr), clock.Now))(t))
+		}, storetest.Options{Short: true})
+	})
+}
