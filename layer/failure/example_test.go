@@ -53,3 +53,30 @@ func Example() {
 	// allowed: false by the fallback: true
 	// fallbacks: 4 the store was asked and failed: 1
 }
+
+// While the store cannot be reached, each process admits two units of each key, and owes them to the store.
+func ExampleOptimistic() {
+	store, err := failure.New(unplugged{memstore.NewDefault()}, failure.Optimistic(2), failure.Options{})
+	if err != nil {
+		panic(err)
+	}
+	limiter, err := slidegate.New(store, slidegate.PerHour(10))
+	if err != nil {
+		panic(err)
+	}
+	for range 3 {
+		d, err := limiter.Allow(context.Background(), "alice")
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("allowed:", d.Allowed, "remaining:", d.Remaining, "without the store:", d.Flags.FallbackOptimistic())
+	}
+	fmt.Println("owed:", store.Stats().Owed)
+	fmt.Println(store.Close(context.Background())) // when the program ends
+	// Output:
+	// allowed: true remaining: 1 without the store: true
+	// allowed: true remaining: 0 without the store: true
+	// allowed: false remaining: 0 without the store: true
+	// owed: 2
+	// failure: not everything was charged: unplugged: no route to host
+}

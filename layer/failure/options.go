@@ -127,7 +127,7 @@ type Options struct {
 	// failure of the store. 0 means that calls run on the caller's goroutine, which is faster and trusts the store.
 	MaxDetached int
 	// MaxPending is how much may be remembered, for Optimistic only: keys, and requests of theirs, though requests in short
-	// succession count as one. Beyond it the store's keys are refused as by Closed. 0 means 65,536, which takes some 10 MB.
+	// succession count as one. Beyond it requests are refused, as by Closed. 0 means 65,536, which takes some 10 MB.
 	MaxPending int
 	// OnFallback is called for each request that the policy answered, on the caller's goroutine, before the answer is
 	// returned. The error says why the store did not answer; it contains no key. It must be quick and safe for concurrent

@@ -1,0 +1,87 @@
+package layers_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/layer/lease"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+	"github.com/slidegate/slidegate/test/kit"
+)
+
+// far is a store with round trips that can be away.
+type far struct {
+	store.Store
+	away atomic.Bool
+}
+
+func (f *far) Traits() store.Traits {
+	traits := f.Store.Traits()
+	traits.RoundTrips, traits.ServerClock = 1, true
+	return traits
+}
+
+func (f *far) Apply(ctx context.Context, batch []store.Request) error {
+	if !f.away.Load() {
+		return f.Store.Apply(ctx, batch)
+	}
+	err := errors.New("far: no route to host")
+	for i := range batch {
+		batch[i].Err = err
+	}
+	return err
+}
+
+// With leases above Optimistic, an outage admits what was out in blocks and k units, and no block is made of the latter. When the store
+// is back it hears of exactly what was admitted.
+func TestLeasesOverOptimism(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const k, quota = 5, 10_000
+		begin := time.Now()
+		below := &far{Store: memstore.NewDefault()}
+		hopes := kit.Must(failure.New(below, failure.Optimistic(k), failure.Options{}))(t)
+		leases := kit.Must(lease.New(hopes, lease.Options{Now: func() time.Duration { return time.Since(begin) }}))(t)
+		limit := slidegate.Limit{Quota: quota, Window: time.Hour, Segments: 60, Overlap: slidegate.OverlapWhole, Lease: true}
+		limiter := kit.Must(slidegate.New(leases, limit))(t)
+		admitted := map[rule.Flags]int64{}
+		take := func() {
+			for range 100 {
+				time.Sleep(time.Millisecond)
+				if d := kit.Must(limiter.Allow(t.Context(), "key"))(t); d.Allowed {
+					admitted[d.Flags]++
+				}
+			}
+		}
+		take()
+		below.away.Store(true)
+		out := leases.Stats().Out
+		before := admitted[rule.Leased]
+		take()
+		take()
+		if out == 0 || admitted[rule.Leased]-before > out || admitted[rule.FallbackOptimistic] != k {
+			t.Errorf("%d were out when the store went away, and then admitted: %v, before that %d leased", out, admitted, before)
+		}
+		below.away.Store(false)
+		take()
+		if err := errors.Join(leases.Close(t.Context()), hopes.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Second) // for what goes round the leases to see that there are none
+		var all int64
+		for _, units := range admitted {
+			all += units
+		}
+		used := quota - kit.Must(kit.Must(slidegate.New(below.Store, limit))(t).Peek(t.Context(), "key"))(t).Remaining
+		if wasted := leases.Stats().Wasted; used != all+wasted {
+			t.Errorf("%d are used in the store; %d were admitted (%v) and %d wasted", used, all, admitted, wasted)
+		}
+	})
+}
