@@ -71,7 +71,7 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 			return err
 		}
 	}
-	return o.watchLeases(blocks, opts.MeterProvider)
+	return o.watchLeases(blocks, st.Traits().Name, opts.MeterProvider)
 }
 
 func failureOptions(opts *Options, timeout time.Duration, mode string) failure.Options {

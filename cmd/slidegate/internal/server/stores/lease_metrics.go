@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
 
@@ -13,6 +14,7 @@ import (
 // key is being forgotten, or a request takes back what it spent because another limit refused it.
 type leaseMetrics struct {
 	leases *leases
+	store  metric.MeasurementOption
 
 	keys, out metric.Int64ObservableGauge
 	counters  [leaseCounters]metric.Int64ObservableCounter
@@ -32,12 +34,12 @@ const (
 	leaseCounters
 )
 
-// watchLeases reports about leases until the stores are closed.
-func (o *Opened) watchLeases(l *leases, provider metric.MeterProvider) error {
+// watchLeases reports about leases of a store, by its name, until it is closed.
+func (o *Opened) watchLeases(l *leases, name string, provider metric.MeterProvider) error {
 	if provider == nil {
 		return nil
 	}
-	m := &leaseMetrics{leases: l}
+	m := &leaseMetrics{leases: l, store: metric.WithAttributeSet(attribute.NewSet(attribute.String("slidegate.store", name)))}
 	meter := provider.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores")
 	var errs []error
 	gauge := func(name, unit, what string) metric.Int64ObservableGauge {
@@ -76,14 +78,14 @@ func (m *leaseMetrics) observe(_ context.Context, to metric.Observer) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.leases.stats()
-	to.ObserveInt64(m.keys, int64(s.Keys))
-	to.ObserveInt64(m.out, s.Out)
+	to.ObserveInt64(m.keys, int64(s.Keys), m.store)
+	to.ObserveInt64(m.out, s.Out, m.store)
 	for i, value := range [leaseCounters]int64{
 		unitsTaken: s.Taken, unitsSpent: s.Spent, unitsReturned: s.Returned, unitsWasted: s.Wasted,
 		leaseCalls: s.Calls, tripsSaved: int64(s.Decisions) - s.Calls,
 	} {
 		m.most[i] = max(m.most[i], value)
-		to.ObserveInt64(m.counters[i], m.most[i])
+		to.ObserveInt64(m.counters[i], m.most[i], m.store)
 	}
 	return nil
 }
