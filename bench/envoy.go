@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,7 +212,7 @@ func ratios(these, those []float64) (quotients []float64) {
 func (r *run) askEnvoy(s *envoyServer, callers int) (envoySample, error) {
 	if s.load == nil { // not before: a connection that says nothing for long is closed
 		var err error
-		if s.load, err = dialEnvoy(s.addr, envoyKeys); err != nil {
+		if s.load, err = dialEnvoy(s.addr, cmp.Or(s.keys, envoyKeys)); err != nil {
 			return envoySample{}, err
 		}
 	}

@@ -35,6 +35,7 @@ type envoyServer struct {
 	conn    *grpc.ClientConn
 	client  rls.RateLimitServiceClient // asks one thing after the other
 	load    *envoyClient               // asks as much as it can; nil until it does
+	keys    int                        // how many clients it asks about; 0 means envoyKeys
 }
 
 // ours reports whether it is Slidegate's.

@@ -41,7 +41,7 @@ func (f *askFlags) openStore(ctx context.Context) (asked, error) {
 	if err = opened.Ping(pinged); err != nil {
 		err = inFlag("--store", err)
 	} else {
-		d.gate, err = gate.New(file, gate.Stores{Open: opened.Closed, Closed: opened.Closed, Local: opened.Closed}, gate.Options{})
+		d.gate, err = gate.New(file, gate.Stores{Open: opened.Closed, Closed: opened.Closed, Local: opened.Closed, Optimistic: opened.Closed}, gate.Options{})
 		err = flags.located(err)
 	}
 	if err != nil {

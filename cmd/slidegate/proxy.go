@@ -64,7 +64,7 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	opened, err := stores.Open(ctx, file.Service.Store, stores.Options{Timeout: file.Service.StoreTimeout, Logger: log})
+	opened, err := stores.Open(ctx, file.Service.Store, stores.Options{Timeout: file.Service.StoreTimeout, Optimism: file.Service.Optimism, Logger: log})
 	if err != nil {
 		return p.located(err)
 	}

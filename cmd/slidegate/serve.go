@@ -72,12 +72,13 @@ func (f *tlsFlags) read() server.TLS {
 
 // policyFlags say what is decided and where: by a file, or in short by a limit or two.
 type policyFlags struct {
-	Limit   []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"What every key faces, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Policies"`
-	Store   string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Where counts are kept, without a file: memory:, redis://HOST:PORT, postgres://... (default: memory:)" group:"Policies"`
-	Failure string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"What happens when the store cannot answer, without a file: open, closed, local. (default: open)" group:"Policies"`
-	V4      *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many bits are one client, without a file. (default: 32)" group:"Policies"`
-	V6      *int     `option:"config.address_groups.ipv6" name:"ipv6-prefix" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
-	Config  string   `placeholder:"FILE" help:"A file of policies, which also says where the store is. It is read again when it changes, and on SIGHUP." group:"Policies"`
+	Limit    []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"What every key faces, without a file: '100/1m', '20/1s token-bucket burst=40'. Repeat it for several at once. (default: 100/1m)" group:"Policies"`
+	Store    string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Where counts are kept, without a file: memory:, redis://HOST:PORT, postgres://... (default: memory:)" group:"Policies"`
+	Failure  string   `option:"config.failure gate.failure" file:"failure" placeholder:"MODE" help:"What happens when the store cannot answer, without a file: open, closed, local, optimistic. (default: open)" group:"Policies"`
+	Optimism *int64   `option:"config.optimism" file:"optimism" placeholder:"10" help:"How many units of a key each process admits with --failure optimistic, without a file. (default: 10)" group:"Policies"`
+	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many bits are one client, without a file. (default: 32)" group:"Policies"`
+	V6       *int     `option:"config.address_groups.ipv6" name:"ipv6-prefix" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
+	Config   string   `placeholder:"FILE" help:"A file of policies, which also says where the store is. It is read again when it changes, and on SIGHUP." group:"Policies"`
 }
 
 // defaultPolicy is the policy of those who have no file.
@@ -86,8 +87,8 @@ const defaultPolicy = "default"
 // read returns the file, or what the flags say as if they were one.
 func (f *policyFlags) read() (*config.File, error) {
 	if f.Config != "" {
-		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.V4 != nil || f.V6 != nil {
-			return nil, errors.New("--config: the file says what the limits are, where the store is, what happens when it fails and which addresses are one client: leave out --limit, --store, --failure, --ipv4-prefix and --ipv6-prefix, or --config")
+		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.Optimism != nil || f.V4 != nil || f.V6 != nil {
+			return nil, errors.New("--config: the file says what the limits are, where the store is, what happens when it fails and which addresses are one client: leave out --limit, --store, --failure, --optimism, --ipv4-prefix and --ipv6-prefix, or --config")
 		}
 		return loadConfig(f.Config, config.Load)
 	}
@@ -96,6 +97,11 @@ func (f *policyFlags) read() (*config.File, error) {
 		return nil, err
 	}
 	service := config.Service{Store: f.Store, Failure: f.Failure}
+	if f.Optimism != nil {
+		if service.Optimism = *f.Optimism; service.Optimism == 0 { // which stands for the default
+			return nil, inFlag("--optimism", errors.New("must be 1 or more, not 0"))
+		}
+	}
 	if service.AddressGroups.V4, err = prefixLength("--ipv4-prefix", f.V4, 32); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package failure
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate/rule"
@@ -15,6 +14,7 @@ type ledger struct {
 	entries  int // accounts and grains
 	most     int // entries
 	owed     int // grains that are owed
+	swept    rule.Micros
 }
 
 // address is what state belongs to; see store.Store.
@@ -77,19 +77,21 @@ func (l *ledger) find(at address, now rule.Micros) *account {
 	return a
 }
 
-// drop removes grains of an account.
+// drop removes grains of an account. It does not allocate, because find calls it at every decision.
 func (l *ledger) drop(a *account, which func(*grain) bool) {
-	before := len(a.grains)
-	a.grains = slices.DeleteFunc(a.grains, func(g grain) bool {
-		if !which(&g) {
-			return false
+	kept := a.grains[:0]
+	for i := range a.grains {
+		g := &a.grains[i]
+		if !which(g) {
+			kept = append(kept, *g)
+			continue
 		}
 		if g.standing == owed {
 			l.owed--
 		}
-		return true
-	})
-	l.entries -= before - len(a.grains)
+		l.entries--
+	}
+	a.grains = kept
 }
 
 // remove removes an account with all that is in it.
@@ -114,11 +116,15 @@ func (l *ledger) open(at address, limit *store.Limit) *account {
 	return a
 }
 
+// sweepEvery is how often a full ledger is looked through at most: a flood of new keys must not do so at every request.
+const sweepEvery = rule.Micros(1_000_000)
+
 // fits reports whether there is memory for so many charges. If need be, it makes some: of what is too old to count, and of what is
 // kept only to be settled, which then gives nothing back.
 func (l *ledger) fits(charges int, now rule.Micros) bool {
 	most := l.most - 2*charges // an account and a grain for each
-	if l.entries > most {
+	if l.entries > most && now-l.swept >= sweepEvery {
+		l.swept = now
 		for at, a := range l.accounts {
 			l.drop(a, func(g *grain) bool { return g.standing == charged })
 			l.find(at, now)

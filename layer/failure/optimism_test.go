@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -247,7 +248,7 @@ func TestOptimisticChargeWithoutAnAnswer(t *testing.T) {
 				t.Errorf("%d charges, %+v", charges, got)
 			}
 			h.down()
-			testkit.Pass(begin.Add(70*time.Minute - time.Microsecond).Sub(time.Now()))
+			testkit.Pass(time.Until(begin.Add(70*time.Minute - time.Microsecond)))
 			h.takes(0, c)
 			testkit.Pass(time.Microsecond)
 			h.takes(3, c)
@@ -268,7 +269,7 @@ func TestOptimisticGrainsGrowOldWithTheLast(t *testing.T) {
 		testkit.Pass(50 * time.Second)
 		last := time.Now()
 		h.do(rule.Take, c)
-		testkit.Pass(last.Add(time.Hour - time.Microsecond).Sub(time.Now()))
+		testkit.Pass(time.Until(last.Add(time.Hour - time.Microsecond)))
 		h.takes(0, c)
 		testkit.Pass(time.Microsecond)
 		h.takes(2, c)
@@ -449,8 +450,8 @@ func TestOptimisticSlots(t *testing.T) {
 			held = append(held, b)
 			return a[0].Allowed
 		}
-		if !take() || !take() || take() {
-			t.Error("not two slots of two")
+		if got := []bool{take(), take(), take()}; !slices.Equal(got, []bool{true, true, false}) {
+			t.Errorf("three slots of two: %v", got)
 		}
 		if a, err := held[0].do(h, rule.Take); err != nil || !a[0].Allowed {
 			t.Errorf("a slot that is held already: %+v, %v", a, err)
@@ -500,6 +501,9 @@ func TestOptimisticMemoryIsBounded(t *testing.T) {
 		}
 		if admitted != 10 {
 			t.Errorf("%d keys admitted, want the 10 that there is memory for", admitted)
+		}
+		if a, err := apply(t, st, rule.Peek, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {
+			t.Errorf("a peek, which needs no memory: %+v, %v", a, err)
 		}
 		testkit.Pass(time.Hour)
 		if a, err := apply(t, st, rule.Take, store.Charge{Limit: bind(t, ten), Key: "new", Cost: 1}); err != nil || !a.Allowed {

@@ -14,12 +14,12 @@ import (
 type block struct {
 	word  atomic.Uint64 // how many units are left, above them how often some were spent, and whether it is closed
 	limit *store.Limit  // the limit that they were taken under
-	turn  uint64        // of the holding, when they were asked for
 	at    rule.Micros   // the store's time of the charge
 	end   int64         // on the layer's clock, in nanoseconds: they are spent before it
 	reset int64         // on the same clock: when the whole quota is free again, at the latest
 	low   int64         // with so many left it is time for the next block
 	asked atomic.Bool   // the next block was asked for
+	turn  uint32        // of the holding, when they were asked for
 	size  int64         // how many there were; guarded by the lock of the holding
 }
 

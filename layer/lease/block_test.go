@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 )
 
 func newBlock(units int64) *block {
@@ -40,6 +41,13 @@ func TestBlock(t *testing.T) {
 	}
 	if b.unspend(1) {
 		t.Error("put back into a closed block")
+	}
+}
+
+// A block has a cache line to itself: what others keep beside it would slow down those who spend it.
+func TestBlockIsACacheLine(t *testing.T) {
+	if size := unsafe.Sizeof(block{}); size != 64 && unsafe.Sizeof(uintptr(0)) == 8 {
+		t.Errorf("a block has %d bytes, want 64", size)
 	}
 }
 

@@ -29,7 +29,7 @@ type holding struct {
 	waiting  []*waiter     // for the block, in their order
 	since    int64         // they wait, as far as the pace does not know of it
 	trip     int64         // how long calls for blocks take
-	turn     uint64        // calls that were asked for in an earlier turn are not made
+	turn     uint32        // calls that were asked for in an earlier turn are not made
 	begun    bool          // its pace is known
 	resets   int           // resets under way: no block is asked for
 	gone     bool          // no longer in the table

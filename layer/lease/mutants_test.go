@@ -58,7 +58,7 @@ var mutants = []mutant{
 	{
 		"giving back again after an error", "trips.go",
 		"	case err != nil: // nobody knows; to send it again might give back twice\n		s.counts.wasted.Add(t.units)\n",
-		"	case err != nil:\n		s.enqueue(*t)\n",
+		"	case err != nil:\n		if t.units /= 2; t.units > 0 { // some of it, so that it ends\n			s.enqueue(*t)\n		}\n",
 	},
 	{
 		"a block that is spent under another quota", "holding.go",
@@ -83,10 +83,13 @@ func TestMutants(t *testing.T) {
 			}
 			play := exec.Command("go", "test", "-vet=off", "-overlay", overlay, "-run", "^TestPlays$", ".", "-plays", strconv.Itoa(*mutantsFlag))
 			output, err := play.CombinedOutput()
-			if err == nil || !strings.Contains(string(output), theRuleRefuses) {
-				t.Errorf("it was not caught (%v):\n%s", err, output)
+			for line := range strings.Lines(string(output)) {
+				if err != nil && strings.Contains(line, theRuleRefuses) {
+					t.Log(strings.TrimSpace(line))
+					return
+				}
 			}
-			t.Logf("%s", output)
+			t.Errorf("it was not caught (%v):\n%s", err, output)
 		})
 	}
 }

@@ -42,9 +42,10 @@ func (p *pace) start(now int64, spent int64, units int64) {
 // longestTrip is the time of a call that blocks are made to bridge at most.
 const longestTrip = int64(200 * time.Millisecond)
 
-// blockSize returns how many units to ask for: what is spent in span and while the block after it is on its way.
-func blockSize(pace, trip, remains int64) int64 {
-	units := pace + int64(float64(pace)*float64(trip)/float64(span))
+// blockSize returns how many units to ask for: what is spent in span and while the block after it is on its way, or until the part
+// ends if that is sooner.
+func blockSize(pace, trip, lasts, remains int64) int64 {
+	units := int64(float64(pace) * float64(min(span+trip, lasts)) / float64(span))
 	return max(1, min(units, remains/share))
 }
 

@@ -187,6 +187,9 @@ func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at
 	switch more := taken - mine; {
 	case r.Algorithm == rule.TokenBucket && at == rule.Oldest: // what is taken back is rounded
 		j.comesOnTop(a, limit, more+1)
+	case more > 0 && (r.Algorithm == rule.SlidingLog || r.Anchor == rule.First):
+		// Leased by a mutant, they were spent at another moment than they were charged at: any will do.
+		j.takeBack(a, limit, more, rule.Oldest)
 	case more > 0 && j.clean:
 		j.complain("%v: the store took back %d units, of which only %d had been spent", slidegate.Unbind(limit), taken, mine)
 	case more > 0:
@@ -195,8 +198,11 @@ func (j *judge) givenBack(a *account, limit *store.Limit, units, taken int64, at
 }
 
 // reset hears that a process reset an address. Its own blocks are dropped, and nothing of it is under way that it still waits
-// for.
-func (j *judge) reset(p *process, a *account, limit *store.Limit) {
+// for. But if the reset is late, nobody waited for it either, and there are other blocks.
+func (j *judge) reset(p *process, a *account, limit *store.Limit, f fate) {
+	if f.late {
+		p = nil
+	}
 	others := a.late
 	for h, n := range a.out {
 		if h.process == p {
@@ -323,7 +329,7 @@ func (j *judge) decided(p *process, r *store.Request, f fate) {
 				j.givenBack(a, c.Limit, c.Cost-c.Used, answer.Granted, c.At)
 			}
 		case rule.Reset:
-			j.reset(p, a, c.Limit)
+			j.reset(p, a, c.Limit, f)
 		}
 	}
 }

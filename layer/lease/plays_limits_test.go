@@ -37,6 +37,11 @@ func (w *world) randomLimit(name string, values int) playLimit {
 			bound = written
 			l.kind = "not leased"
 		}
+		for _, v := range l.values { // the layer spends a block of one under the other, so to the judge they are one as well
+			if *v.Rule() == *bound.Rule() {
+				bound = v
+			}
+		}
 		w.written[bound] = *written.Rule()
 		l.values = append(l.values, bound)
 	}

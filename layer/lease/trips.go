@@ -20,7 +20,7 @@ type trips struct {
 // trip is one of them.
 type trip struct {
 	e     *holding
-	turn  uint64 // of the holding
+	turn  uint32 // of the holding
 	limit *store.Limit
 	back  bool        // give back, else take
 	units int64       // at most
@@ -39,8 +39,13 @@ func (s *Store) renew(e *holding, b *block) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.now.Load() == b && e.after == nil {
-		s.ask(e, b.limit, s.clock.read(), 0)
+	if e.now.Load() != b || e.after != nil {
+		return
+	}
+	now := s.clock.read()
+	spent, left := e.spent()
+	if units := e.paceAt(now, spent.units); float64(left)*float64(span) < float64(units)*float64(b.end-now) { // else it lasts until its end
+		s.ask(e, b.limit, now, 0)
 	}
 }
 
@@ -54,10 +59,19 @@ func (s *Store) ask(e *holding, limit *store.Limit, now, least int64) bool {
 		return false
 	}
 	spent, _ := e.spent()
-	units := max(least, blockSize(e.paceAt(now, spent.units), e.trip, e.remains))
+	units := max(least, blockSize(e.paceAt(now, spent.units), e.trip, e.lasts(limit, now), e.remains))
 	e.asking = true
 	s.enqueue(trip{e: e, turn: e.turn, limit: limit, units: min(units, limit.Rule().Capacity(), mostUnits)})
 	return true
+}
+
+// lasts returns how long a block that is asked for now can be spent, about: as long as the one that is being spent, since they end
+// with the same part. At the beginning of a part it is as long as it may be. The caller holds e.mu.
+func (e *holding) lasts(limit *store.Limit, now int64) int64 {
+	if b := e.now.Load(); b != nil && now < b.end && limit.Rule().Algorithm != rule.TokenBucket {
+		return b.end - now
+	}
+	return int64(mostLife) * 1000
 }
 
 // giveBack sends back what is left of a block that was closed. The caller holds e.mu.

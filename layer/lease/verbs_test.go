@@ -21,6 +21,9 @@ func TestAllowSpendsTheBlock(t *testing.T) {
 		if !d.Allowed || !d.Flags.Leased() || d.Granted != atHand-3 || d.Remaining != 3 {
 			t.Errorf("with %d at hand: %+v; want it leased, and 3 left", atHand, d)
 		}
+		if charged := rule.Micros(r.began.UnixMicro()); d.At != charged {
+			t.Errorf("At is %d, want %d, when the block was charged", d.At, charged)
+		}
 		if got := r.gate.calls.Load() - calls; got > 1 { // the next block may be asked for
 			t.Errorf("the store was called %d times", got)
 		}

@@ -24,8 +24,8 @@
 // All attributes but error.type begin with slidegate., too: slidegate.limit and so on.
 //
 // slidegate.limit is the limit's name, or its text if it has none. slidegate.verdict is allowed, refused or error.
-// slidegate.source is store, cached, leased, fallback_open, fallback_closed or fallback_local, by the answer's flags; an error is
-// the store's. slidegate.store is Options.Name. error.type is timeout, canceled, store for an error that wraps
+// slidegate.source is store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic, by the answer's
+// flags; an error is the store's. slidegate.store is Options.Name. error.type is timeout, canceled, store for an error that wraps
 // store.ErrUnsupported (the store lacks something that the request needs), or other, such as a lost connection.
 //
 // A decision is a request that asks for units: OpTake and OpTakeUpTo, be it by Allow, Wait, Reserve or Acquire. It counts
@@ -33,7 +33,7 @@
 // under the first of them. So the sum over all limits is the number of decisions. Units and flags count for each limit by
 // itself. Peeks count nowhere but in slidegate.errors and slidegate.decision.duration. What a failure policy admits without
 // charging anything, with the source fallback_open, is a decision and no unit; under fallback_local units are charged in the
-// process. A batch that a store decides in one call has one duration.
+// process, and under fallback_optimistic they are charged in the store later. A batch that a store decides in one call has one duration.
 //
 // A slot of an in-flight limit is a unit: granted when it is taken, given back when it is released, and neither when its time
 // to live ends. A settlement counts the units that it gave back or charged, once; sent again, it counts as repeated.

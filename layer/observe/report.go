@@ -159,15 +159,16 @@ func (r *report) attributesOf(s *series, count int) attribute.Set {
 	limit := attribute.String("slidegate.limit", s.label)
 	verdict, source := "", fromStore
 	switch {
-	case count >= allowedBy && count < allowedBy+sources:
+	case count >= allowedBy && count < failed:
 		verdict, source = "allowed", count-allowedBy
-	case count >= refusedBy && count < refusedBy+sources:
-		verdict, source = "refused", count-refusedBy
+		if source%2 != 0 {
+			verdict, source = "refused", count-refusedBy
+		}
 	case count == failed:
 		verdict = "error"
 	default:
 		return attribute.NewSet(r.store, limit)
 	}
 	return attribute.NewSet(r.store, limit,
-		attribute.String("slidegate.verdict", verdict), attribute.String("slidegate.source", sourceNames[source]))
+		attribute.String("slidegate.verdict", verdict), attribute.String("slidegate.source", sourceNames[source/2]))
 }

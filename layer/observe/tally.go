@@ -13,18 +13,19 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// The sources of an answer, in the order of sourceNames.
+// The sources of an answer, in the order of sourceNames. Each has two counts: what it admitted and what it refused.
 const (
-	fromStore = iota
+	fromStore = 2 * iota
 	fromCache
 	fromLease
 	fromFallbackOpen
 	fromFallbackClosed
 	fromFallbackLocal
+	fromFallbackOptimistic
 	sources
 )
 
-var sourceNames = [sources]string{"store", "cached", "leased", "fallback_open", "fallback_closed", "fallback_local"}
+var sourceNames = [sources / 2]string{"store", "cached", "leased", "fallback_open", "fallback_closed", "fallback_local", "fallback_optimistic"}
 
 func sourceOf(flags rule.Flags) int {
 	switch { // a fallback may answer from a cache of its own: that the store did not answer says more
@@ -36,6 +37,8 @@ func sourceOf(flags rule.Flags) int {
 		return fromFallbackClosed
 	case flags.FallbackLocal():
 		return fromFallbackLocal
+	case flags.FallbackOptimistic():
+		return fromFallbackOptimistic
 	case flags.Leased(): // also for a refusal that it repeats
 		return fromLease
 	case flags.Cached():
@@ -47,9 +50,9 @@ func sourceOf(flags rule.Flags) int {
 // What is counted for a limit. The commonest come first, so that they share a cache line.
 const (
 	granted    = 0
-	allowedBy  = 1             // and the source
-	refusedBy  = 1 + 1*sources // and the source
-	failed     = 1 + 2*sources
+	allowedBy  = 1 // and the source
+	refusedBy  = 2 // and the source
+	failed     = 1 + sources
 	givenBack  = failed + 1
 	inherited  = failed + 2
 	clockMoved = failed + 3

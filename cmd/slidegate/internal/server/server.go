@@ -138,13 +138,15 @@ func (s *Server) fallback(usual string) store.Store {
 		return s.stores.Closed
 	case config.FailLocal:
 		return s.stores.Local
+	case config.FailOptimistic:
+		return s.stores.Optimistic
 	}
 	return s.stores.Open
 }
 
 func (s *Server) openStore(ctx context.Context) (err error) {
 	service := &s.opts.File.Service
-	o := stores.Options{Timeout: service.StoreTimeout, Logger: s.log, MeterProvider: s.telemetry.meters}
+	o := stores.Options{Timeout: service.StoreTimeout, Optimism: service.Optimism, Logger: s.log, MeterProvider: s.telemetry.meters}
 	if s.opts.State != "" {
 		if kind, _, _ := strings.Cut(service.Store, ":"); kind != "" && !strings.EqualFold(kind, "memory") {
 			return invalid("State", "only a memory store is kept in a file; leave it out, for the store that is configured keeps its own state")

@@ -15,8 +15,8 @@ type Explanation struct {
 	Allowed   bool             `json:"allowed"` // what the client would get told
 	Refused   bool             `json:"refused"` // the limits, or the deny list, would refuse
 	Shadow    bool             `json:"shadow"`
-	Failure   string           `json:"failure"`            // what happens when the store cannot answer: open, closed or local
-	Source    string           `json:"source,omitempty"`   // store, cached, leased, fallback_open, fallback_closed or fallback_local
+	Failure   string           `json:"failure"`            // what happens when the store cannot answer: open, closed, local or optimistic
+	Source    string           `json:"source,omitempty"`   // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
 	List      string           `json:"list,omitempty"`     // the entry of the allow or deny list that fits
 	Override  string           `json:"override,omitempty"` // the key or pattern of the override that fits
 	Limits    []ExplainedLimit `json:"limits,omitempty"`
@@ -97,6 +97,8 @@ func sourceOf(flags rule.Flags) string {
 		return "fallback_closed"
 	case flags.FallbackLocal():
 		return "fallback_local"
+	case flags.FallbackOptimistic():
+		return "fallback_optimistic"
 	case flags.Leased():
 		return "leased"
 	case flags.Cached():

@@ -71,7 +71,7 @@ func (w *watched) fail(namespace string) { w.failing.Store(&namespace) }
 
 // all is one store for all failure modes.
 func all(store store.Store) gate.Stores {
-	return gate.Stores{Open: store, Closed: store, Local: store}
+	return gate.Stores{Open: store, Closed: store, Local: store, Optimistic: store}
 }
 
 func newGate(t testing.TB, stores gate.Stores, opts gate.Options, policies ...config.Policy) *gate.Gate {

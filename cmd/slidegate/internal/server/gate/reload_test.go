@@ -57,7 +57,7 @@ func TestReloadTellsWhatChanged(t *testing.T) {
 	want := `level=INFO msg="limit does not go on with the counts of before, as its name or shape is new: it starts empty, or with what it counted when it was last in force" policy=raised limit="7/1m sliding-log" candidate=false
 level=INFO msg="limit does not go on with the counts of before, as its name or shape is new: it starts empty, or with what it counted when it was last in force" policy=reshaped limit="2/2h sliding-log" candidate=false
 level=INFO msg="policies reloaded" added=[new] removed=[gone] changed="[raised reshaped]" policies=4
-level=WARN msg="store and store_timeout are not reloaded; restart to change them"
+level=WARN msg="store, store_timeout and optimism are not reloaded; restart to change them"
 level=INFO msg="policies reloaded: nothing changed" policies=4
 level=ERROR msg="policies not reloaded; the old ones stay in force" error="gate: policy \"empty\": limits: invalid limit: there is no limit; give at least one"
 `
@@ -172,7 +172,7 @@ func TestWhatNewRefuses(t *testing.T) {
 		{change(func(p *config.Policy) { p.Key = template("{status}") }), config.Service{}, all(store), "recorded traffic only"},
 		{change(func(p *config.Policy) { p.Key = template("{field:user.id}") }), config.Service{}, all(store), "recorded traffic only"},
 		{change(func(p *config.Policy) { p.Match = "GET /{" }), config.Service{}, all(store), "match"},
-		{change(func(p *config.Policy) { p.Failure = "maybe" }), config.Service{}, all(store), "must be open, closed or local"},
+		{change(func(p *config.Policy) { p.Failure = "maybe" }), config.Service{}, all(store), "must be open, closed, local or optimistic"},
 		{change(func(p *config.Policy) { p.Candidate = limits("1/1h", "2/1h") }), config.Service{}, all(store), "candidate"},
 		{change(func(p *config.Policy) { p.Candidate = []slidegate.Limit{{Quota: -1}} }), config.Service{}, all(store), "candidate"},
 		{change(func(p *config.Policy) { p.Overrides = []config.Override{{Key: "ann"}} }), config.Service{}, all(store), "override 1"},

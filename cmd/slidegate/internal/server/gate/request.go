@@ -16,8 +16,8 @@ import (
 // Policies in the shadow are asked in the same call, but by themselves, so that what they refuse does not keep the others
 // from being charged, and an error of theirs is not reported. If any other policy has the client on its deny list, the request
 // is refused and the store not asked; a policy that has it on its allow list, or has no limit for it, has no part in the
-// decision. Where policies with different failure modes decide together, the strictest mode holds: closed, then local, then
-// open. With no policy that fits, everything is allowed, and Verdict.Policy is empty.
+// decision. Where policies with different failure modes decide together, the strictest mode holds: closed, then optimistic, then
+// local, then open. With no policy that fits, everything is allowed, and Verdict.Policy is empty.
 //
 // In a Redis cluster, policies that decide together need the same key, for one request is decided on one node; otherwise
 // the error wraps store.ErrUnsupported.

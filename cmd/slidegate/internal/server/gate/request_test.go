@@ -203,10 +203,15 @@ func TestStrictestFailureMode(t *testing.T) {
 		Open:   &flagged{watched{Store: store}, rule.FallbackOpen},
 		Closed: &flagged{watched{Store: store}, rule.FallbackClosed},
 		Local:  &flagged{watched{Store: store}, rule.FallbackLocal},
+
+		Optimistic: &flagged{watched{Store: store}, rule.FallbackOptimistic},
 	}
-	flags := map[string]rule.Flags{"open": rule.FallbackOpen, "closed": rule.FallbackClosed, "local": rule.FallbackLocal}
+	flags := map[string]rule.Flags{
+		"open": rule.FallbackOpen, "closed": rule.FallbackClosed, "local": rule.FallbackLocal, "optimistic": rule.FallbackOptimistic,
+	}
 	for _, c := range []struct{ first, second, want string }{
 		{"open", "closed", "closed"}, {"local", "closed", "closed"}, {"local", "open", "local"}, {"open", "open", "open"}, {"", "local", "closed"},
+		{"optimistic", "closed", "closed"}, {"local", "optimistic", "optimistic"}, {"optimistic", "open", "optimistic"},
 	} {
 		first, second := matching("first", "", "{address}", "1/1h"), matching("second", "", "{address}", "1/1h")
 		first.Failure, second.Failure = c.first, c.second

@@ -87,7 +87,7 @@ func (s *snapshot) prepare(stores Stores) {
 		limits = append(limits, s.set.Bound(i)...)
 	}
 	var releases []func()
-	for _, st := range []store.Store{stores.Open, stores.Closed, stores.Local} {
+	for _, st := range []store.Store{stores.Open, stores.Closed, stores.Local, stores.Optimistic} {
 		if room, ok := store.As[store.Preparer](st); ok {
 			releases = append(releases, room.Prepare(limits))
 		}

@@ -23,6 +23,7 @@ var flagNames = []struct {
 	{rule.FallbackClosed, "fallback_closed"},
 	{rule.FallbackLocal, "fallback_local"},
 	{rule.Leased, "leased"},
+	{rule.FallbackOptimistic, "fallback_optimistic"},
 }
 
 // about is what the last decision of a batch was about, and where in the answer that is written: most of a batch are about

@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -45,18 +47,22 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 	if err := o.watchMemory(local, "local", opts.MeterProvider); err != nil {
 		return err
 	}
+	hopes := failure.Optimistic(cmp.Or(opts.Optimism, policy.DefaultOptimism))
+	owed := &debts{logger: opts.Logger}
+	o.close = append(o.close, owed.close) // after the leases have given back what is out
 	blocks := &leases{logger: opts.Logger}
 	o.close = append(o.close, blocks.close)
 	for _, mode := range []struct {
 		policy failure.Policy
 		to     *store.Store
 	}{
-		{failure.Open(), &o.Open}, {failure.Closed(), &o.Closed}, {failure.Local(local), &o.Local},
+		{failure.Open(), &o.Open}, {failure.Closed(), &o.Closed}, {failure.Local(local), &o.Local}, {hopes, &o.Optimistic},
 	} {
 		layered, err := failure.New(st, mode.policy, failureOptions(opts, timeout, mode.policy.String()))
 		if err != nil {
 			return fmt.Errorf("stores: %w", err)
 		}
+		owed.layers = append(owed.layers, layered)
 		leased, err := blocks.over(layered, timeout)
 		if err != nil {
 			return err

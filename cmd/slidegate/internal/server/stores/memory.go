@@ -34,7 +34,7 @@ func (o *Opened) openMemory(url string, opts *Options) error {
 		return err
 	}
 	store, err := o.observed(o.Memory, opts)
-	o.Stores = gate.Stores{Open: store, Closed: store, Local: store}
+	o.Stores = gate.Stores{Open: store, Closed: store, Local: store, Optimistic: store}
 	return err
 }
 

@@ -27,6 +27,8 @@ type Options struct {
 	Failures int
 	// Instances is how many processes share the limits: in failure mode local, each admits its part. 0 means 1.
 	Instances int
+	// Optimism is how many units of a key failure mode optimistic admits; 0 means policy.DefaultOptimism.
+	Optimism int64
 	// DenyAge is how long a refusal may be remembered in this process; 0 means a second, negative means not at all. For
 	// so long a client may be refused after another process has given units back or reset its key.
 	DenyAge time.Duration

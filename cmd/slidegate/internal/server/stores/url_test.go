@@ -83,7 +83,7 @@ func TestBadURLs(t *testing.T) {
 func TestMemory(t *testing.T) {
 	for _, url := range []string{"", "memory:", "memory://", "memory:?max_bytes=1MiB"} {
 		o := open(t, url, stores.Options{})
-		if o.Memory == nil || o.Open != o.Memory || o.Closed != o.Memory || o.Local != o.Memory {
+		if o.Memory == nil || o.Open != o.Memory || o.Closed != o.Memory || o.Local != o.Memory || o.Optimistic != o.Memory {
 			t.Errorf("%q: got %+v, want the same store in memory in all four", url, o)
 		}
 		if err := o.Ping(ctx); err != nil {
