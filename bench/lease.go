@@ -317,7 +317,7 @@ func (r *run) leaseRounds() int { return min(r.rounds, leaseRounds) }
 // leaseTime is how long one row is timed in a round.
 func (r *run) leaseTime() time.Duration {
 	if r.quick {
-		return 100 * time.Millisecond
+		return 50 * time.Millisecond
 	}
 	return 1200 * time.Millisecond // longer than a part of the window
 }
@@ -325,7 +325,7 @@ func (r *run) leaseTime() time.Duration {
 // leaseWarmUp is how long a row is asked before it is timed, so that busy keys are known to be busy.
 func (r *run) leaseWarmUp() time.Duration {
 	if r.quick {
-		return 100 * time.Millisecond
+		return 50 * time.Millisecond
 	}
 	return 300 * time.Millisecond
 }

@@ -13,6 +13,10 @@ type job struct {
 	requests []store.Request // those of a batch that go to the store
 	places   []int           // which ones they are
 	spends   []spending      // of a request with several charges
+	parts    []partly        // requests of which the store is asked for some charges only
+	kept     []spending      // what was spent for those
+	charges  []store.Charge  // what the store is asked for of them
+	answers  []rule.Answer
 
 	charge [1]store.Charge // for the one request of a TakeSingle
 	answer [1]rule.Answer
@@ -22,7 +26,10 @@ type job struct {
 func (s *Store) put(j *job) {
 	clear(j.requests)
 	clear(j.spends)
+	clear(j.kept)
+	clear(j.charges)
 	j.requests, j.places, j.spends = j.requests[:0], j.places[:0], j.spends[:0]
+	j.parts, j.kept, j.charges, j.answers = j.parts[:0], j.kept[:0], j.charges[:0], j.answers[:0]
 	j.charge[0] = store.Charge{}
 	s.work.Put(j)
 }
@@ -46,14 +53,17 @@ func (s *Store) Apply(ctx context.Context, batch []store.Request) error {
 	j := s.work.Get().(*job)
 	defer s.put(j)
 	for i := range batch {
-		if !s.takeTogether(ctx, j, &batch[i]) {
-			j.requests, j.places = append(j.requests, batch[i]), append(j.places, i)
+		if answered, some := s.takeTogether(ctx, j, &batch[i]); !answered {
+			j.send(&batch[i], i, some)
 		}
 	}
 	var err error
 	if len(j.requests) > 0 {
 		sent := s.clock.read()
 		_ = s.inner.Apply(ctx, j.requests)
+		for _, p := range j.parts {
+			s.join(j, p, &batch[j.places[p.request]])
+		}
 		for k, i := range j.places {
 			batch[i].Err = j.requests[k].Err
 			s.hear(&batch[i], sent)

@@ -79,7 +79,11 @@ func (j *judge) spent(p *process, s lease.Spend) {
 	a := j.account(s.Limit, s.Group, s.Key)
 	a.out[holder{p, s.Limit}] -= s.Units
 	if s.Units < 0 {
-		j.takeBack(a, s.Limit, -s.Units, j.now())
+		at := s.At // it may be a while ago, but it was in this part
+		if s.Limit.Rule().Algorithm == rule.TokenBucket {
+			at = j.now()
+		}
+		j.takeBack(a, s.Limit, -s.Units, at)
 		j.events["spends were taken back, because another limit refused"]++
 		j.tally(s.Limit).leased--
 		if excess, open := a.excess[s.Limit]; open {

@@ -17,10 +17,17 @@ type spending struct {
 }
 
 // takeTogether answers a request whose addresses all have enough at hand, or of which one is known to refuse. It spends from
-// all or from none.
-func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (answered bool) {
-	if r.Op != rule.Take && r.Op != rule.TakeUpTo || len(r.Answers) < len(r.Charges) || !s.findAll(j, r) {
-		return false
+// all or from none, unless some have no holding: then it may have spent from some of the others, and the store has to be asked
+// for the rest.
+func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (answered, some bool) {
+	if r.Op != rule.Take && r.Op != rule.TakeUpTo || len(r.Answers) < len(r.Charges) {
+		return false, false
+	}
+	switch held := s.findAll(j, r); {
+	case held == 0:
+		return false, false
+	case held < len(r.Charges):
+		return false, r.Op == rule.Take && s.spendSome(ctx, j, r)
 	}
 	if r.Op == rule.TakeUpTo { // which grants the least to all
 		least := r.Charges[0].Cost
@@ -33,46 +40,49 @@ func (s *Store) takeTogether(ctx context.Context, j *job, r *store.Request) (ans
 		short := s.spendAll(j, r)
 		if short < 0 {
 			j.answerAll(r)
-			return true
+			return true, false
 		}
 		if r.Op != rule.Take {
-			return false
+			return false, false
 		}
 		if s.refuseAll(j, r) {
-			return true
+			return true, false
 		}
 		p, c := &j.spends[short], &r.Charges[short]
 		var ok bool
 		if p.b, p.now, ok = s.await(ctx, p.e, c.Limit, c.Cost); !ok {
-			return false // if ctx has ended, the store says so
+			return false, false // if ctx has ended, the store says so
 		}
 		if p.b != nil {
 			p.left, _ = p.b.left()
 		}
 	}
 	s.undoAll(j, r)
-	return false
+	return false, false
 }
 
-// findAll finds the holdings of all charges. It is false if one has none.
-func (s *Store) findAll(j *job, r *store.Request) bool {
+// findAll finds the holdings of all charges, and returns how many have one. It is 0 if one of them is for the store to refuse.
+func (s *Store) findAll(j *job, r *store.Request) (held int) {
 	clear(j.spends)
 	j.spends = j.spends[:0]
-	all := true
 	for k := range r.Charges {
 		c := &r.Charges[k]
-		if !c.Limit.Rule().Lease || c.Cost < 1 || c.Cost > c.Limit.Rule().Capacity() {
-			return false
+		if c.Cost < 1 || c.Cost > c.Limit.Rule().Capacity() {
+			return 0
 		}
-		h := s.hash(c.Limit, r.Group, c.Key)
-		e := s.table.find(h, c.Limit, r.Group, c.Key)
-		if e == nil {
-			e = s.hold(h, c.Limit, r.Group, c.Key, c.Cost)
+		var e *holding
+		if c.Limit.Rule().Lease {
+			h := s.hash(c.Limit, r.Group, c.Key)
+			if e = s.table.find(h, c.Limit, r.Group, c.Key); e == nil {
+				e = s.hold(h, c.Limit, r.Group, c.Key, c.Cost)
+			}
 		}
-		all = all && e != nil // go on, for all of them are counted
+		if e != nil {
+			held++
+		}
 		j.spends = append(j.spends, spending{e: e, cost: c.Cost})
 	}
-	return all
+	return held
 }
 
 // spendAll spends what all charges cost, or nothing, and then returns which one has too little. What was spent while it was
