@@ -41,28 +41,50 @@ func wayOf(l *rule.Limit) (w way, fits bool) {
 	}
 }
 
-// chooseWays finds out which short ways can be gone for a batch: none if one of its requests is not a take of one charge, and none
-// that does not fit one of its limits. So requests that have a key in common take the same way, in which they stay in order.
-func (t *trip) chooseWays(batch []store.Request) {
-	t.fits = [ways]bool{longWay: true}
-	for i := range batch {
-		if r := &batch[i]; r.Op != rule.Take || len(r.Charges) != 1 {
-			return
-		}
-	}
+// chooseWays finds out which short ways can be gone for a batch: none that does not fit one of its limits. All but takes of one
+// charge go the long way, and so do takes that have a key in common with one of those. So requests that have a key in common go the
+// same way, in which they stay in order.
+func (t *trip) chooseWays(s *Store, batch []store.Request) {
 	t.fits = [ways]bool{true, true, true, true, true}
+	clear(t.long)
+	plain := 0
 	for i := range batch {
+		if !isPlain(&batch[i]) {
+			continue
+		}
+		plain++
 		if w, fits := wayOf(batch[i].Charges[0].Limit.Rule()); !fits {
 			t.fits[w] = false
 		}
 	}
+	if plain == 0 || plain == len(batch) {
+		return
+	}
+	for i := range batch {
+		if r := &batch[i]; !isPlain(r) && t.name(s, r) == nil {
+			for _, name := range t.names {
+				t.long[name] = struct{}{}
+			}
+		}
+	}
 }
 
-// wayFor returns the way of a request.
+// isPlain reports whether a request is a take of one charge.
+func isPlain(r *store.Request) bool { return r.Op == rule.Take && len(r.Charges) == 1 }
+
+// wayFor returns the way of the request just named.
 func (t *trip) wayFor(r *store.Request) way {
+	if !isPlain(r) {
+		return longWay
+	}
 	w, _ := wayOf(r.Charges[0].Limit.Rule())
 	if !t.fits[w] {
 		return longWay
+	}
+	if len(t.long) > 0 {
+		if _, long := t.long[t.names[0]]; long {
+			return longWay
+		}
 	}
 	return w
 }

@@ -20,7 +20,8 @@ type trip struct {
 	done   chan any // has room for the word that the client is done with it: what it panicked with, or nil
 	split  bool     // two calls may have a key in common
 
-	fits [ways]bool // the ways that can be gone for this batch
+	fits [ways]bool          // the ways that can be gone for this batch
+	long map[string]struct{} // keys of it whose requests all go the long way
 
 	serverTime rule.Micros // of a reply that it lies outside of the boundaries that were sent; else 0
 }
@@ -47,11 +48,11 @@ type draft struct {
 	more    []bool         // if it is not even: for each of of, whether the next one has the same key
 }
 
-var trips = sync.Pool{New: func() any { return &trip{open: map[lane]int{}, done: make(chan any, 1)} }}
+var trips = sync.Pool{New: func() any { return &trip{open: map[lane]int{}, long: map[string]struct{}{}, done: make(chan any, 1)} }}
 
 // plan writes a batch as the script reads it. A request that cannot be sent gets its error at once.
 func (t *trip) plan(s *Store, batch []store.Request) {
-	t.chooseWays(batch)
+	t.chooseWays(s, batch)
 	for i := range batch {
 		r := &batch[i]
 		if r.Err = t.name(s, r); r.Err != nil {
@@ -174,6 +175,7 @@ func (t *trip) recycle() {
 	}
 	clear(t.names)
 	clear(t.open)
+	clear(t.long)
 	t.calls, t.drafts, t.names, t.split, t.serverTime = t.calls[:0], t.drafts[:0], t.names[:0], false, 0
 	trips.Put(t)
 }
