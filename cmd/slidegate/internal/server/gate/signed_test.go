@@ -42,7 +42,7 @@ func TestSignedReservations(t *testing.T) {
 		return back
 	}
 	for name, change := range map[string]func(*slidegate.Reservation){
-		"id":       func(r *slidegate.Reservation) { r.ID = "X" + r.ID[1:] },
+		"id":       func(r *slidegate.Reservation) { r.ID = anotherLetter(r.ID[:1]) + r.ID[1:] },
 		"unsigned": func(r *slidegate.Reservation) { r.ID = r.ID[:26] },
 		"version":  func(r *slidegate.Reservation) { r.ID = r.ID[:26] + ".v3." + r.ID[30:] },
 		"earlier":  func(r *slidegate.Reservation) { r.ID = r.ID[:26] + ".v1." + r.ID[30:] },
@@ -108,4 +108,12 @@ func TestSignedSlots(t *testing.T) {
 	if done, err := g.Release(t.Context(), "held", r); err != nil || done.Limits[0].Back != 1 {
 		t.Errorf("release: got %+v, %v; want a slot back", done, err)
 	}
+}
+
+// anotherLetter returns a letter of an ID that is not the one given.
+func anotherLetter(letter string) string {
+	if letter == "X" {
+		return "Y"
+	}
+	return "X"
 }
