@@ -172,6 +172,9 @@ func (r *run) leaseDoors(folder string, tools map[string]string) ([]leasedDoor, 
 		{"RESP, " + strconv.Itoa(respConnections) + " connections", 3, resp(1)},
 		{"RESP, pipelines of 64", 2, resp(64)},
 		{"Envoy, 64 requests at once", 3, func(s *leasedService) (leasedSample, error) {
+			if _, err := r.askEnvoy(s.envoy, 64); err != nil { // a round is short: the key is busy when it begins
+				return leasedSample{}, err
+			}
 			got, err := r.askEnvoy(s.envoy, 64)
 			return leasedSample{got.perSecond, got.cpu, got.p99}, err
 		}},
