@@ -213,7 +213,7 @@ func (r *run) timeLeaseDoor(t *table, door leasedDoor, servers []*leasedService)
 				verdict = fmt.Sprintf("%gx: missed", goalLeases)
 			}
 		}
-		t.add(door.name, s.name, fmt.Sprintf("%.0f", median(of(i, rate))), fmt.Sprintf("%.0f", median(of(i, func(s leasedSample) float64 { return s.p99 }))),
+		t.add("slidegate, "+door.name, s.name, fmt.Sprintf("%.0f", median(of(i, rate))), fmt.Sprintf("%.0f", median(of(i, func(s leasedSample) float64 { return s.p99 }))),
 			fmt.Sprintf("%.2f", median(of(i, cpu))), fmt.Sprintf("%.2fx", median(rates)),
 			fmt.Sprintf("%.2f-%.2f", slices.Min(rates), slices.Max(rates)), fmt.Sprintf("%.2fx", median(ratios(of(0, cpu), of(i, cpu)))), verdict)
 	}
