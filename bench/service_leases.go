@@ -172,6 +172,9 @@ func (r *run) leaseDoors(folder string, tools map[string]string) ([]leasedDoor, 
 		{"RESP, " + strconv.Itoa(respConnections) + " connections", 3, resp(1)},
 		{"RESP, pipelines of 64", 2, resp(64)},
 		{"Envoy, 64 requests at once", 3, func(s *leasedService) (leasedSample, error) {
+			if _, err := r.askEnvoy(s.envoy, 64); err != nil { // a round is short: the key is busy when it begins
+				return leasedSample{}, err
+			}
 			got, err := r.askEnvoy(s.envoy, 64)
 			return leasedSample{got.perSecond, got.cpu, got.p99}, err
 		}},
@@ -210,7 +213,7 @@ func (r *run) timeLeaseDoor(t *table, door leasedDoor, servers []*leasedService)
 				verdict = fmt.Sprintf("%gx: missed", goalLeases)
 			}
 		}
-		t.add(door.name, s.name, fmt.Sprintf("%.0f", median(of(i, rate))), fmt.Sprintf("%.0f", median(of(i, func(s leasedSample) float64 { return s.p99 }))),
+		t.add("slidegate, "+door.name, s.name, fmt.Sprintf("%.0f", median(of(i, rate))), fmt.Sprintf("%.0f", median(of(i, func(s leasedSample) float64 { return s.p99 }))),
 			fmt.Sprintf("%.2f", median(of(i, cpu))), fmt.Sprintf("%.2fx", median(rates)),
 			fmt.Sprintf("%.2f-%.2f", slices.Min(rates), slices.Max(rates)), fmt.Sprintf("%.2fx", median(ratios(of(0, cpu), of(i, cpu)))), verdict)
 	}
