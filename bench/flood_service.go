@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/slidegate/slidegate/rule"
 )
 
 // A flood through the running service: what it does to clients of other policies, and to those of its own.
@@ -22,6 +24,9 @@ type floodCase struct {
 	least  float64 // the part of first-time clients that is to be admitted
 	whole  float64 // the part of them that is to get its whole quota
 }
+
+// fades reports whether units come back from the window's next multiple on, as those of a weighted window do.
+func (c *floodCase) fades() bool { return c.quota > rule.DefaultLog }
 
 func floodCases() []floodCase {
 	const day = 24 * time.Hour
@@ -77,7 +82,7 @@ func (r *run) floodServiceTables() ([]*table, error) {
 		}
 	}
 	same.note("The flood comes over RESP, pipelined; first-time clients over JSON. A first-time client asks once, and then until its quota is used. " +
-		"Still refused: keys that had used up their quota before the flood or during it, and whose window has not passed. Over quota: " +
+		"Still refused: keys that had used up their quota before the flood or during it, and whose window has not passed, nor begun to fade. Over quota: " +
 		"keys of the end of the flood that were admitted more than their quota, of a sample. Resident is what the service holds of the machine's memory after the flood, " +
 		"and the most that it held.")
 	return []*table{others, same}, nil
@@ -297,7 +302,7 @@ func (b *refusedBefore) useUp(c *respConn, of *floodCase, tenth int) error {
 // ask returns how many of them are refused, of those whose window has not passed.
 func (b *refusedBefore) ask(service *program, c *floodCase) (still, of int, err error) {
 	for tenth, at := range b.when {
-		if time.Since(at) > c.window-margin {
+		if time.Since(at) > c.window-margin || c.fades() && at.Truncate(c.window) != time.Now().Add(margin).Truncate(c.window) {
 			continue
 		}
 		of += len(b.full[tenth])
