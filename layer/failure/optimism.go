@@ -11,7 +11,7 @@ import (
 // optimism is the policy Optimistic: what it has admitted that the store has not acknowledged, and what is admitted because of that.
 //
 // Why no window holds more than the quota and k for each process. Of all answers of the store after which somebody admitted
-// something, take the last one, at the moment c. It had room, or whoever admitted waited until all that the store knew at c had left
+// something, take the last one, at the moment c. It had room, or the process that admitted waited until all that the store knew at c had left
 // room. So what the store knew at c is at most the quota in any window that ends after it: units are charged later than they
 // were admitted, and leave the store's window later. What it did not know at c is what each process admitted itself. If the
 // store had acknowledged any of that by the time of the process's last admission, there would have been an answer after c. So all of

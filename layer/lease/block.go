@@ -9,7 +9,7 @@ import (
 
 // block is units of one address that were charged in one trip, to be spent here until its end.
 //
-// All that happens to them goes through one word: it is swapped to spend some, and to close the block. Whoever closes it learns
+// All that happens to them goes through one word: it is swapped to spend some, and to close the block. The one that closes it learns
 // how many units nobody has spent, and nobody can spend them from then on. Only then are they given back.
 type block struct {
 	word  atomic.Uint64 // how many units are left, above them how often some were spent, and whether it is closed
