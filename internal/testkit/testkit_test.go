@@ -44,3 +44,19 @@ func TestPass(t *testing.T) {
 	}()
 	Pass(time.Nanosecond)
 }
+
+// Delay waits for the clock of a bubble, and for no other.
+func TestDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		if Delay(time.Hour); time.Since(begin) != time.Hour {
+			t.Errorf("%v passed", time.Since(begin))
+		}
+	})
+	defer func() {
+		if recover() == nil {
+			t.Error("it waited for the real clock")
+		}
+	}()
+	Delay(0)
+}

@@ -100,8 +100,8 @@ func (l *line) Apply(ctx context.Context, batch []store.Request) error {
 	way := l.draw(4)
 	switch {
 	case good:
-		time.Sleep(time.Duration(l.draw(4000)) * time.Microsecond)
-		defer func() { time.Sleep(time.Duration(l.draw(4000)) * time.Microsecond) }()
+		testkit.Delay(time.Duration(l.draw(4000)) * time.Microsecond)
+		defer func() { testkit.Delay(time.Duration(l.draw(4000)) * time.Microsecond) }()
 		return l.shared.Apply(context.WithoutCancel(ctx), batch)
 	case gone || way == 0:
 		return setErr(batch, errDown)
@@ -110,7 +110,7 @@ func (l *line) Apply(ctx context.Context, batch []store.Request) error {
 	case way == 2:
 		theirs, delay := copied(batch), time.Duration(l.draw(int(2*playWindow)))
 		l.late.Go(func() {
-			time.Sleep(delay)
+			testkit.Delay(delay)
 			_ = l.shared.Apply(context.Background(), theirs)
 		})
 	}
@@ -133,7 +133,7 @@ func (l *line) weather(ctx context.Context) {
 		l.mu.Lock()
 		l.good, l.gone = [...]int{10, 9, 5, 1, 0}[l.draw(5)], l.draw(3) == 0
 		l.mu.Unlock()
-		time.Sleep(time.Duration(l.draw(int(playWindow))))
+		testkit.Delay(time.Duration(l.draw(int(playWindow))))
 	}
 	l.mu.Lock()
 	l.good = 10
@@ -201,7 +201,7 @@ func (p *play) run() (above, reached int) {
 		for range 2 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					time.Sleep(time.Duration(p.draw(int(playWindow) / 20)))
+					testkit.Delay(time.Duration(p.draw(int(playWindow) / 20)))
 					l.ask(st)
 				}
 			})

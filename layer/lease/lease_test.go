@@ -1,13 +1,14 @@
 package lease_test
 
 import (
-	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
@@ -28,46 +29,36 @@ func TestContract(t *testing.T) {
 	})
 }
 
+// A key that is asked for all the time gets what the rule admits, nearly all of it from blocks, and no unit is lost.
 func TestHotKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inner, err := memstore.New(memstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := lease.New(inner, lease.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := slidegate.New(s, slidegate.Limit{Quota: 1000, Window: time.Second, Segments: 10, Overlap: slidegate.OverlapWhole, Lease: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx := context.Background()
-		var mu sync.Mutex
-		admitted := 0
-		var wg sync.WaitGroup
+		const quota, seconds = 1000, 2
+		s := testkit.Must(lease.New(memstore.NewDefault(), lease.Options{}))(t)
+		limit := slidegate.Limit{Quota: quota, Window: time.Second, Segments: 10, Overlap: slidegate.OverlapWhole, Lease: true}
+		l := testkit.Must(slidegate.New(s, limit))(t)
+		var admitted atomic.Int64
+		var callers sync.WaitGroup
 		for range 16 {
-			wg.Go(func() {
-				for range 2000 {
-					d, err := l.Allow(ctx, "k")
-					if err != nil {
-						t.Error(err)
-						return
+			callers.Go(func() {
+				for range 1000 * seconds {
+					if testkit.Must(l.Allow(t.Context(), "k"))(t).Allowed {
+						admitted.Add(1)
 					}
-					if d.Allowed {
-						mu.Lock()
-						admitted++
-						mu.Unlock()
-					}
-					time.Sleep(time.Millisecond)
+					testkit.Delay(time.Millisecond)
 				}
 			})
 		}
-		wg.Wait()
-		t.Log(admitted, s.Stats())
-		if err := s.Close(ctx); err != nil {
+		callers.Wait()
+		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
+		got := s.Stats()
+		if n := admitted.Load(); n != quota*seconds || got.Decisions < quota*seconds*95/100 {
+			t.Errorf("%d were admitted, %d of them from blocks; want %d, most of them from blocks", n, got.Decisions, quota*seconds)
+		}
+		if got.Taken != got.Spent+got.Returned || got.Wasted != 0 {
+			t.Errorf("%+v: want all that was taken spent or given back", got)
+		}
+		testkit.Pass(2 * time.Second) // until its goroutines have ended
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -65,7 +66,9 @@ func (c *caller) done() bool {
 	return c.w.over.Load() || c.p.dead.Load()
 }
 
-func (c *caller) pause(most time.Duration) { time.Sleep(time.Duration(c.w.rand.Int64N(int64(most)))) }
+func (c *caller) pause(most time.Duration) {
+	testkit.Delay(time.Duration(c.w.rand.Int64N(int64(most))))
+}
 
 // pauseUntilEnd waits until the end of a part is near.
 func (c *caller) pauseUntilEnd() {
@@ -77,7 +80,7 @@ func (c *caller) pauseUntilEnd() {
 	_, end := r.Part(now)
 	early := time.Duration(c.w.rand.Int64N(pick(c.w.rand, int64(time.Microsecond), int64(time.Millisecond), int64(30*time.Millisecond))))
 	if left := (end - now).Duration() - early; left > 0 && left < 3*time.Second {
-		time.Sleep(left)
+		testkit.Delay(left)
 	}
 }
 
@@ -122,7 +125,7 @@ func (c *caller) askOne(cost int64) {
 func (c *caller) refused(after rule.Micros) {
 	switch {
 	case c.w.chance(300) && after < rule.Micros(2_000_000):
-		time.Sleep(after.Duration())
+		testkit.Delay(after.Duration())
 	case c.w.chance(700):
 		c.pause(50 * time.Millisecond)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -139,18 +140,18 @@ func (l wire) Apply(ctx context.Context, batch []store.Request) error {
 		if !f.never {
 			copied := clone(batch)
 			w.late.Go(func() {
-				time.Sleep(there)
+				testkit.Delay(there)
 				l.decide(copied, byCaller, f)
 			})
 		}
 		<-ctx.Done()
 		return fail(batch, ctx.Err())
 	}
-	time.Sleep(there)
+	testkit.Delay(there)
 	if !f.never {
 		l.decide(batch, byCaller, f)
 	}
-	time.Sleep(back)
+	testkit.Delay(back)
 	if f.never || f.lost || l.p.dead.Load() {
 		return fail(batch, errLost)
 	}

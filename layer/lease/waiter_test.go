@@ -23,7 +23,7 @@ type remote struct {
 
 func (r *remote) Apply(ctx context.Context, batch []store.Request) error {
 	r.calls.Add(1)
-	time.Sleep(time.Millisecond)
+	testkit.Delay(time.Millisecond)
 	return r.Store.Apply(ctx, batch)
 }
 
@@ -31,7 +31,7 @@ func (r *remote) TakeSingle(ctx context.Context, limit *store.Limit, key string,
 	allowed bool, flags slidegate.Flags, remaining int64, after, resetAfter, at slidegate.Micros, err error,
 ) {
 	r.calls.Add(1)
-	time.Sleep(time.Millisecond)
+	testkit.Delay(time.Millisecond)
 	return r.Store.TakeSingle(ctx, limit, key, cost)
 }
 

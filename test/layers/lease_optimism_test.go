@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/layer/lease"
 	"github.com/slidegate/slidegate/memstore"
@@ -54,7 +55,7 @@ func TestLeasesOverOptimism(t *testing.T) {
 		admitted := map[rule.Flags]int64{}
 		take := func() {
 			for range 100 {
-				time.Sleep(time.Millisecond)
+				testkit.Delay(time.Millisecond)
 				if d := kit.Must(limiter.Allow(t.Context(), "key"))(t); d.Allowed {
 					admitted[d.Flags]++
 				}
@@ -74,7 +75,7 @@ func TestLeasesOverOptimism(t *testing.T) {
 		if err := errors.Join(leases.Close(t.Context()), hopes.Close(t.Context())); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(2 * time.Second) // for what goes round the leases to see that there are none
+		testkit.Delay(2 * time.Second) // for what goes round the leases to see that there are none
 		var all int64
 		for _, units := range admitted {
 			all += units
