@@ -75,11 +75,8 @@ func TestContractInMemory(t *testing.T) {
 	}, storetest.Options{Short: *leaseLength < time.Minute})
 }
 
-// The contract of the servers' stores is run with the longer versions of the tests here: it takes a while.
+// The same over the stores of the servers, always in short: each check is some hundred round trips.
 func TestContract(t *testing.T) {
-	if *leaseLength < time.Minute {
-		t.Skip("SKIPPED: it takes a minute; make leases runs it")
-	}
 	overServers(t, func(t *testing.T, s server) {
 		storetest.RunWith(t, func(t testing.TB, clock *storetest.Clock) store.Store {
 			return newAllLeased(t, kit.Must(openStore(t, s.via(s.addr), clock.Now))(t))

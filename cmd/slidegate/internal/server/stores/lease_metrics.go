@@ -2,8 +2,6 @@ package stores
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -40,15 +38,9 @@ func (o *Opened) watchLeases(l *leases, name string, provider metric.MeterProvid
 		return nil
 	}
 	m := &leaseMetrics{leases: l, store: metric.WithAttributeSet(attribute.NewSet(attribute.String("slidegate.store", name)))}
-	meter := provider.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores")
-	var errs []error
-	gauge := func(name, unit, what string) metric.Int64ObservableGauge {
-		made, err := meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
-		errs = append(errs, err)
-		return made
-	}
-	m.keys = gauge("slidegate.leases.keys", "{key}", "Busy keys of leased limits, of which this process takes units in blocks.")
-	m.out = gauge("slidegate.leases.units.out", "{unit}", "Units that this process has taken in blocks and neither spent nor given back yet.")
+	made := newInstruments(provider)
+	m.keys = made.gauge("slidegate.leases.keys", "{key}", "Busy keys of leased limits, of which this process takes units in blocks.")
+	m.out = made.gauge("slidegate.leases.units.out", "{unit}", "Units that this process has taken in blocks and neither spent nor given back yet.")
 	for i, c := range [leaseCounters]struct{ name, unit, what string }{
 		unitsTaken:    {"slidegate.leases.units.taken", "{unit}", "Units that were taken in blocks."},
 		unitsSpent:    {"slidegate.leases.units.spent", "{unit}", "Units that were admitted from blocks."},
@@ -58,20 +50,9 @@ func (o *Opened) watchLeases(l *leases, name string, provider metric.MeterProvid
 		leaseCalls: {"slidegate.leases.calls", "{call}", "Calls of the store that took blocks or gave units back, many keys at once."},
 		tripsSaved: {"slidegate.leases.trips.saved", "{call}", "Decisions that were made from blocks, without a call of the store, less the calls for blocks."},
 	} {
-		var err error
-		m.counters[i], err = meter.Int64ObservableCounter(c.name, metric.WithUnit(c.unit), metric.WithDescription(c.what))
-		errs = append(errs, err)
+		m.counters[i] = made.counter(c.name, c.unit, c.what)
 	}
-	watched := []metric.Observable{m.keys, m.out}
-	for _, c := range m.counters {
-		watched = append(watched, c)
-	}
-	registration, err := meter.RegisterCallback(m.observe, watched...)
-	if err = errors.Join(append(errs, err)...); err != nil {
-		return fmt.Errorf("stores: MeterProvider: %w", err)
-	}
-	o.close = append(o.close, registration.Unregister)
-	return nil
+	return o.watch(made, m.observe)
 }
 
 func (m *leaseMetrics) observe(_ context.Context, to metric.Observer) error {

@@ -3,8 +3,6 @@ package stores
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -49,31 +47,15 @@ func (o *Opened) watchMemory(memory *memstore.Store, name string, provider metri
 		memory: memory, store: attribute.String("slidegate.store", name),
 		seen: map[memoryLimit]memoryCounts{}, labels: map[memoryLabel]*memoryCounts{},
 	}
-	meter := provider.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores")
-	var errs []error
-	gauge := func(name, unit, what string) metric.Int64ObservableGauge {
-		made, err := meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
-		errs = append(errs, err)
-		return made
-	}
-	counter := func(name, unit, what string) metric.Int64ObservableCounter {
-		made, err := meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
-		errs = append(errs, err)
-		return made
-	}
-	m.used = gauge("slidegate.memory.used", "By", "Memory that a store in this process takes for keys.")
-	m.bound = gauge("slidegate.memory.bound", "By", "Memory that a store in this process takes at most.")
-	m.held = gauge("slidegate.memory.keys.held", "{key}", "Keys in memory, those included that have expired and whose place is not taken yet.")
-	m.forgotten = gauge("slidegate.memory.keys.forgotten", "{key}", "Keys that lost their place and of which an upper bound is remembered.")
-	m.evictions = counter("slidegate.memory.evictions", "{key}", "Live keys that lost their place to others.")
-	m.recalled = counter("slidegate.memory.recalled", "{decision}", "Decisions about keys that had lost their place, or look like one that had.")
-	m.refused = counter("slidegate.memory.recalled.refused", "{decision}", "Decisions about such keys that were refusals.")
-	registration, err := meter.RegisterCallback(m.observe, m.used, m.bound, m.held, m.forgotten, m.evictions, m.recalled, m.refused)
-	if err = errors.Join(append(errs, err)...); err != nil {
-		return fmt.Errorf("stores: MeterProvider: %w", err)
-	}
-	o.close = append(o.close, registration.Unregister)
-	return nil
+	made := newInstruments(provider)
+	m.used = made.gauge("slidegate.memory.used", "By", "Memory that a store in this process takes for keys.")
+	m.bound = made.gauge("slidegate.memory.bound", "By", "Memory that a store in this process takes at most.")
+	m.held = made.gauge("slidegate.memory.keys.held", "{key}", "Keys in memory, those included that have expired and whose place is not taken yet.")
+	m.forgotten = made.gauge("slidegate.memory.keys.forgotten", "{key}", "Keys that lost their place and of which an upper bound is remembered.")
+	m.evictions = made.counter("slidegate.memory.evictions", "{key}", "Live keys that lost their place to others.")
+	m.recalled = made.counter("slidegate.memory.recalled", "{decision}", "Decisions about keys that had lost their place, or look like one that had.")
+	m.refused = made.counter("slidegate.memory.recalled.refused", "{decision}", "Decisions about such keys that were refusals.")
+	return o.watch(made, m.observe)
 }
 
 func (m *memoryMetrics) observe(_ context.Context, to metric.Observer) error {
