@@ -19,7 +19,7 @@ type workshop struct {
 	scratch string // for programs that use the modules
 }
 
-// open copies the tree and publishes the copy, under a version that stands for its content. Call close when done.
+// open copies the tree and publishes the copy, under a version of its own. Call close when done.
 func open(from *tree, all bool) (*workshop, error) {
 	dir, err := os.MkdirTemp("", "slidegate-modules-")
 	if err != nil {
@@ -29,9 +29,7 @@ func open(from *tree, all bool) (*workshop, error) {
 	if w.tree, err = from.copyTo(filepath.Join(dir, "tree")); err != nil {
 		return w, err
 	}
-	if w.version, err = w.tree.contentVersion(); err != nil {
-		return w, err
-	}
+	w.version = newVersion()
 	return w, w.tree.publish(w.proxy, w.version, all)
 }
 
