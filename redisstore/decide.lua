@@ -940,6 +940,9 @@ local function leftOver()
     end
     local it = read(KEYS[k], sub(ARGV[1], LIMIT * which + 18, LIMIT * which + LIMIT + 17))
     it.cost = cost or it.cost
+    if it.cost < 0 then
+      it.op, it.cost = TAKE_UP_TO, -it.cost
+    end
     requests[#requests + 1] = { it }
     k = k + 1 - more
   end

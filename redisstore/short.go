@@ -11,7 +11,7 @@ import (
 // way is how the script decides the charges of a call.
 type way byte
 
-// The ways. All but the long one are for takes of one charge each.
+// The ways. All but the long one are for takes of one charge each; that of logs not for those up to a cost.
 const (
 	longWay way = iota
 	windowWay
@@ -69,8 +69,24 @@ func (t *trip) chooseWays(s *Store, batch []store.Request) {
 	}
 }
 
-// isPlain reports whether a request is a take of one charge.
-func isPlain(r *store.Request) bool { return r.Op == rule.Take && len(r.Charges) == 1 }
+// isPlain reports whether a request is a take of one charge that has a short way.
+func isPlain(r *store.Request) bool {
+	switch {
+	case len(r.Charges) != 1:
+		return false
+	case r.Op == rule.TakeUpTo:
+		return r.Charges[0].Limit.Rule().Algorithm != rule.SlidingLog
+	}
+	return r.Op == rule.Take
+}
+
+// shortCost is what the script is told of a cost: the cost, negative if as much of it as there is room for is taken.
+func shortCost(r *store.Request) int64 {
+	if r.Op == rule.TakeUpTo {
+		return -r.Charges[0].Cost
+	}
+	return r.Charges[0].Cost
+}
 
 // wayFor returns the way of the request just named.
 func (t *trip) wayFor(r *store.Request) way {
@@ -97,13 +113,13 @@ type shortCharge struct {
 }
 
 // add adds a charge to a call that takes a short way. A key is sent once.
-func (d *draft) add(call *Call, name string, at int, charge *store.Charge) {
-	place := len(d.charges)
+func (d *draft) add(call *Call, name string, at int, r *store.Request) {
+	place, cost := len(d.charges), shortCost(r)
 	if place == 0 {
-		d.cost, d.even = charge.Cost, true
+		d.cost, d.even = cost, true
 	}
-	c := shortCharge{at: at, limit: d.limit(charge)}
-	d.even = d.even && c.limit == 0 && charge.Cost == d.cost
+	c := shortCharge{at: at, limit: d.limit(r.Charges[0].Limit, cost)}
+	d.even = d.even && c.limit == 0 && cost == d.cost
 	d.charges = append(d.charges, c)
 	if last, known := d.seen(call, name, place); known {
 		d.charges[last].next = place
@@ -130,9 +146,9 @@ func (d *draft) seen(call *Call, name string, place int) (last int, known bool) 
 	return last, known
 }
 
-// limit returns the place of a charge's limit, which is packed once for all charges that have it.
-func (d *draft) limit(charge *store.Charge) int {
-	id := charge.Limit.ID()
+// limit returns the place of a charge's limit, which is packed once for all charges that have it, with the cost of the first.
+func (d *draft) limit(limit *store.Limit, cost int64) int {
+	id := limit.ID()
 	at := len(d.limits) - 1
 	for at >= 0 && d.limits[at] != id {
 		at--
@@ -140,7 +156,7 @@ func (d *draft) limit(charge *store.Charge) int {
 	if at < 0 {
 		at = len(d.limits)
 		d.limits = append(d.limits, id)
-		d.limited = appendLimit(d.limited, charge, rule.Take, 1, false)
+		d.limited = appendLimit(d.limited, &store.Charge{Limit: limit, Cost: cost}, rule.Take, 1, false)
 	}
 	return at
 }
@@ -154,7 +170,7 @@ func (d *draft) appendList(to []byte, batch []store.Request) []byte {
 			place, more = c.next, c.next > 0
 			d.of, d.more = append(d.of, c.at), append(d.more, more)
 			to = binary.LittleEndian.AppendUint16(append(to, bit(more)), uint16(c.limit))
-			to = appendNumber(to, batch[c.at].Charges[0].Cost)
+			to = appendNumber(to, shortCost(&batch[c.at]))
 		}
 	}
 	return to
@@ -198,7 +214,11 @@ func (d *draft) readShort(r *reader, n int, now rule.Micros, batch []store.Reque
 			s = r.stored(l, d.way, own[0]&shortAbsent != 0, counts)
 		}
 		same = !d.even && d.more[i]
-		request.Answers[0], _ = l.TakeOne(&s, now, charge.Cost)
+		if request.Op == rule.TakeUpTo {
+			request.Answers[0], _ = l.TakeUpToOne(&s, now, charge.Cost)
+		} else {
+			request.Answers[0], _ = l.TakeOne(&s, now, charge.Cost)
+		}
 		if request.Answers[0].Allowed != (own[0]&shortAllowed != 0) {
 			request.Answers[0], request.Err = rule.Answer{}, errDisagrees
 		}

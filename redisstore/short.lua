@@ -65,7 +65,7 @@ end
 
 -- Short ways ---------------------------------------------------------------------------------------------------------
 
--- A short way decides takes of one charge each, all over limits of one kind. It is the rule of decide.lua for the common case,
+-- A short way decides takes of one charge each, all over limits of one kind. The cost of a TakeUpTo is negative there. It is the rule of decide.lua for the common case,
 -- written out: a function or a table for each charge would take longer than deciding. All keys are read at once, and each that
 -- changes is written once. Whatever is not common (values of another version, a clock that went back, large numbers) it leaves,
 -- and all charges after it, to decide.lua.
@@ -122,6 +122,7 @@ if way > 0 then
         end
       end
       local allowed, held
+      local ask = cost -- less than the cost if that is of a TakeUpTo
       local note = absent -- 4 means that there is no value
 
       if way <= PARTS then
@@ -206,15 +207,19 @@ if way > 0 then
             end
           end
         end
-        allowed = used + cost <= quota
-        if cost > 0 and (allowed or denied == 1 and cost <= quota) then
-          if way == PARTS and current + cost > NARROW then
+        if cost < 0 then
+          ask = quota - used
+          ask = ask < 1 and 1 or ask < -cost and ask or -cost
+        end
+        allowed = used + ask <= quota
+        if ask > 0 and (allowed or denied == 1 and ask <= quota) then
+          if way == PARTS and current + ask > NARROW then
             unfit = k
             break
           end
-          changed, current = true, current + cost
+          changed, current = true, current + ask
           if way == PARTS then
-            other = other + cost
+            other = other + ask
           elseif current > MOST then
             current = MOST
           end
@@ -258,9 +263,15 @@ if way > 0 then
             debt = 0
           end
         end
-        local empty, after = burst * window, debt + cost * window
+        local empty = burst * window
+        if cost < 0 then
+          ask = empty - debt
+          ask = (ask - ask % window) / window
+          ask = ask < 1 and 1 or ask < -cost and ask or -cost
+        end
+        local after = debt + ask * window
         allowed = after <= empty
-        if cost > 0 and (allowed or denied == 1 and cost <= burst) then
+        if ask > 0 and (allowed or denied == 1 and ask <= burst) then
           changed, as_of, rate, owed = true, now, quota, after
           if not allowed then
             owed = debt > empty and debt or empty

@@ -61,7 +61,7 @@ func (t *trip) plan(s *Store, batch []store.Request) {
 		call, d := t.callFor(s, t.wayFor(r))
 		d.of = append(d.of, i)
 		if d.way != longWay {
-			d.add(call, t.names[0], i, &r.Charges[0])
+			d.add(call, t.names[0], i, r)
 			continue
 		}
 		call.Keys = append(call.Keys, t.names...)

@@ -182,14 +182,26 @@ func (l *Limit) Decide(s State, now Micros, cost int64) (State, Answer) {
 func (l *Limit) TakeOne(s *State, now Micros, cost int64) (a Answer, changed bool) {
 	var v View
 	l.look(s, now, &v)
-	if l.admits(&v, cost) {
+	return l.take(s, &v, cost)
+}
+
+// TakeUpToOne is TakeUpTo with a single charge. It changes s in place and reports whether it did.
+func (l *Limit) TakeUpToOne(s *State, now Micros, cost int64) (a Answer, changed bool) {
+	var v View
+	l.look(s, now, &v)
+	return l.take(s, &v, min(cost, max(1, v.Room)))
+}
+
+// take charges cost to s if v, which is s at now, has room for it.
+func (l *Limit) take(s *State, v *View, cost int64) (a Answer, changed bool) {
+	if l.admits(v, cost) {
 		if cost > 0 {
-			l.charge(s, &v, cost, 0)
+			l.charge(s, v, cost, 0)
 		}
-		return l.Answer(s, &v, cost, cost, true), cost > 0
+		return l.Answer(s, v, cost, cost, true), cost > 0
 	}
-	changed = l.refuse(s, &v, cost)
-	return l.Answer(s, &v, cost, 0, false), changed
+	changed = l.refuse(s, v, cost)
+	return l.Answer(s, v, cost, 0, false), changed
 }
 
 // refuse does to s what a refusal does: nothing, unless refusals count. A state that the clock left far ahead is

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/layer/lease"
@@ -45,6 +46,7 @@ type account struct {
 	late   int64                  // and those that their process no longer waits for
 	excess map[*store.Limit]int64 // units that may still be spent though the rule refuses them; see judge
 	extra  []extra
+	resets map[*process]time.Time // when a process last dropped its blocks and had them forgotten; nil is for any process
 }
 
 // holder is who has units out, and under which value of the limit they were taken.
@@ -63,7 +65,7 @@ func (j *judge) account(limit *store.Limit, group, key string) *account {
 	at := address{limit.Prefix(), group, key}
 	a := j.accounts[at]
 	if a == nil {
-		a = &account{out: map[holder]int64{}, coming: map[*process]int64{}, excess: map[*store.Limit]int64{}}
+		a = &account{out: map[holder]int64{}, coming: map[*process]int64{}, excess: map[*store.Limit]int64{}, resets: map[*process]time.Time{}}
 		j.accounts[at] = a
 	}
 	return a
@@ -77,22 +79,36 @@ func (j *judge) spent(p *process, s lease.Spend) {
 		return
 	}
 	a := j.account(s.Limit, s.Group, s.Key)
-	a.out[holder{p, s.Limit}] -= s.Units
 	if s.Units < 0 {
-		at := s.At // it may be a while ago, but it was in this part
-		if s.Limit.Rule().Algorithm == rule.TokenBucket {
-			at = j.now()
-		}
-		j.takeBack(a, s.Limit, -s.Units, at)
-		j.events["spends were taken back, because another limit refused"]++
-		j.tally(s.Limit).leased--
-		if excess, open := a.excess[s.Limit]; open {
-			a.excess[s.Limit] = min(excess-s.Units, a.outUnder(s.Limit))
-		}
+		j.unspent(p, a, s)
 		return
 	}
+	a.out[holder{p, s.Limit}] -= s.Units
 	j.tally(s.Limit).leased++
 	j.spend(a, s.Limit, s.Units, fmt.Sprintf("leased at %d until %v, spent at %v", s.At, s.End, s.Now))
+}
+
+// unspent hears that a spend was taken back. If the address was reset meanwhile, the spend is forgotten already: the units then come
+// on top like all that was out, unless it was this process that reset it, which then drops them.
+func (j *judge) unspent(p *process, a *account, s lease.Spend) {
+	j.events["spends were taken back, because another limit refused"]++
+	j.tally(s.Limit).leased--
+	if at, ok := a.resets[p]; ok && p.at(at) >= s.Now {
+		return
+	}
+	a.out[holder{p, s.Limit}] -= s.Units
+	if at, ok := a.resets[nil]; ok && p.at(at) >= s.Now {
+		j.comesOnTop(a, s.Limit, -s.Units)
+		return
+	}
+	at := s.At // it may be a while ago, but it was in this part
+	if s.Limit.Rule().Algorithm == rule.TokenBucket {
+		at = j.now()
+	}
+	j.takeBack(a, s.Limit, -s.Units, at)
+	if excess, open := a.excess[s.Limit]; open {
+		a.excess[s.Limit] = min(excess-s.Units, a.outUnder(s.Limit))
+	}
 }
 
 func (j *judge) tally(limit *store.Limit) *tallyOfPlay {
@@ -217,6 +233,7 @@ func (j *judge) reset(p *process, a *account, limit *store.Limit, f fate) {
 		}
 	}
 	j.comesOnTop(a, limit, others)
+	a.resets[p], a.resets[nil] = time.Now(), time.Now()
 	a.state.Clear()
 }
 

@@ -84,8 +84,11 @@ func (w *world) newProcess() *process {
 	return p
 }
 
-func (p *process) now() time.Duration {
-	passed := time.Since(p.w.began)
+func (p *process) now() time.Duration { return p.at(time.Now()) }
+
+// at is what the process's clock says at a moment.
+func (p *process) at(t time.Time) time.Duration {
+	passed := t.Sub(p.w.began)
 	return p.epoch + passed + passed/1000*time.Duration(p.ppm)/1000
 }
 
