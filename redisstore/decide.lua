@@ -932,19 +932,26 @@ end
 
 -- leftOver returns what a short way has left, from the key at which it ended.
 local function leftOver()
-  local requests, k = {}, unfit
-  for i = decided, charges - 1 do
-    local more, which, cost = 0, 0
+  local requests, k, returns = {}, unfit, 0
+  for i = 0, charges - 1 do
+    local more, which, cost, from = 0, 0
     if list then
       more, which, cost = unpack_('<BHd', list, 11 * i + 1)
+      if more > 1 then
+        from, more, returns = unpack_('<d', ARGV[3], 8 * returns + 1), more - 2, returns + 1
+      end
     end
-    local it = read(KEYS[k], sub(ARGV[1], LIMIT * which + 18, LIMIT * which + LIMIT + 17))
-    it.cost = cost or it.cost
-    if it.cost < 0 then
-      it.op, it.cost = TAKE_UP_TO, -it.cost
+    if i >= decided then
+      local it = read(KEYS[k], sub(ARGV[1], LIMIT * which + 18, LIMIT * which + LIMIT + 17))
+      it.cost = cost or it.cost
+      if from then
+        it.op, it.from = GIVE_BACK, from
+      elseif it.cost < 0 then
+        it.op, it.cost = TAKE_UP_TO, -it.cost
+      end
+      requests[#requests + 1] = { it }
+      k = k + 1 - more
     end
-    requests[#requests + 1] = { it }
-    k = k + 1 - more
   end
   return requests
 end

@@ -11,7 +11,7 @@ import (
 // way is how the script decides the charges of a call.
 type way byte
 
-// The ways. All but the long one are for takes of one charge each; that of logs not for those up to a cost.
+// The ways. All but the long one are for requests of one charge each; see isPlain.
 const (
 	longWay way = iota
 	windowWay
@@ -41,8 +41,8 @@ func wayOf(l *rule.Limit) (w way, fits bool) {
 	}
 }
 
-// chooseWays finds out which short ways can be gone for a batch: none that does not fit one of its limits. All but takes of one
-// charge go the long way, and so do takes that have a key in common with one of those. So requests that have a key in common go the
+// chooseWays finds out which short ways can be gone for a batch: none that does not fit one of its limits. All but plain
+// requests go the long way, and so do those that have a key in common with one of those. So requests that have a key in common go the
 // same way, in which they stay in order.
 func (t *trip) chooseWays(s *Store, batch []store.Request) {
 	t.fits = [ways]bool{true, true, true, true, true}
@@ -69,15 +69,22 @@ func (t *trip) chooseWays(s *Store, batch []store.Request) {
 	}
 }
 
-// isPlain reports whether a request is a take of one charge that has a short way.
+// isPlain reports whether a request is of one charge and such that it can go a short way.
 func isPlain(r *store.Request) bool {
-	switch {
-	case len(r.Charges) != 1:
+	if len(r.Charges) != 1 {
 		return false
-	case r.Op == rule.TakeUpTo:
-		return r.Charges[0].Limit.Rule().Algorithm != rule.SlidingLog
 	}
-	return r.Op == rule.Take
+	c := &r.Charges[0]
+	l := c.Limit.Rule()
+	switch r.Op {
+	case rule.Take:
+		return true
+	case rule.TakeUpTo:
+		return l.Algorithm != rule.SlidingLog
+	case rule.GiveBack:
+		return l.Algorithm != rule.SlidingLog && c.At != rule.Oldest && c.Cost > 0 && c.Cost <= l.Capacity()
+	}
+	return false
 }
 
 // shortCost is what the script is told of a cost: the cost, negative if as much of it as there is room for is taken.
@@ -119,7 +126,7 @@ func (d *draft) add(call *Call, name string, at int, r *store.Request) {
 		d.cost, d.even = cost, true
 	}
 	c := shortCharge{at: at, limit: d.limit(r.Charges[0].Limit, cost)}
-	d.even = d.even && c.limit == 0 && cost == d.cost
+	d.even = d.even && c.limit == 0 && cost == d.cost && r.Op != rule.GiveBack
 	d.charges = append(d.charges, c)
 	if last, known := d.seen(call, name, place); known {
 		d.charges[last].next = place
@@ -161,20 +168,29 @@ func (d *draft) limit(limit *store.Limit, cost int64) int {
 	return at
 }
 
-// appendList packs the charges of a call, those of each key in a row, because those of other keys do not depend on them.
-func (d *draft) appendList(to []byte, batch []store.Request) []byte {
+// appendList packs the charges of a call, those of each key in a row, because those of other keys do not depend on them. If any
+// are to be given back, it also returns when those were charged.
+func (d *draft) appendList(to []byte, batch []store.Request) (list []byte, given []byte) {
 	d.of = d.of[:0] // once more, in this order
 	for _, place := range d.firsts {
 		for more := true; more; {
 			c := &d.charges[place]
 			place, more = c.next, c.next > 0
 			d.of, d.more = append(d.of, c.at), append(d.more, more)
-			to = binary.LittleEndian.AppendUint16(append(to, bit(more)), uint16(c.limit))
+			flags := bit(more)
+			if r := &batch[c.at]; r.Op == rule.GiveBack {
+				flags += shortBack
+				given = appendNumber(given, int64(r.Charges[0].At))
+			}
+			to = binary.LittleEndian.AppendUint16(append(to, flags), uint16(c.limit))
 			to = appendNumber(to, shortCost(&batch[c.at]))
 		}
 	}
-	return to
+	return to, given
 }
+
+// shortBack is the flag of a charge that is to be given back.
+const shortBack = 2
 
 // The flags of what a short way replies of a charge.
 const (
@@ -214,15 +230,35 @@ func (d *draft) readShort(r *reader, n int, now rule.Micros, batch []store.Reque
 			s = r.stored(l, d.way, own[0]&shortAbsent != 0, counts)
 		}
 		same = !d.even && d.more[i]
-		if request.Op == rule.TakeUpTo {
-			request.Answers[0], _ = l.TakeUpToOne(&s, now, charge.Cost)
-		} else {
-			request.Answers[0], _ = l.TakeOne(&s, now, charge.Cost)
-		}
-		if request.Answers[0].Allowed != (own[0]&shortAllowed != 0) {
+		if request.Answers[0] = decideShort(l, &s, request, now); changes(request) != (own[0]&shortAllowed != 0) {
 			request.Answers[0], request.Err = rule.Answer{}, errDisagrees
 		}
 	}
+}
+
+// decideShort decides a request by the rule.
+func decideShort(l *rule.Limit, s *rule.State, r *store.Request, now rule.Micros) (a rule.Answer) {
+	charge := &r.Charges[0]
+	switch r.Op {
+	case rule.GiveBack:
+		var answer [1]rule.Answer
+		items := [1]rule.Item{{Limit: l, State: s, Cost: charge.Cost, At: charge.At}}
+		rule.Decide(rule.GiveBack, items[:], now, answer[:])
+		return answer[0]
+	case rule.TakeUpTo:
+		a, _ = l.TakeUpToOne(s, now, charge.Cost)
+	default:
+		a, _ = l.TakeOne(s, now, charge.Cost)
+	}
+	return a
+}
+
+// changes reports whether a request was allowed, or has given anything back.
+func changes(r *store.Request) bool {
+	if r.Op == rule.GiveBack {
+		return r.Answers[0].Granted > 0
+	}
+	return r.Answers[0].Allowed
 }
 
 // stored reads a value as the short ways know it.

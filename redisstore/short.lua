@@ -3,8 +3,10 @@
 -- KEYS     one for every charge, and after those of a settlement that is remembered two hashes; for a short way each key once
 -- ARGV[1]  packed: the time in microseconds or -1 for the server's own; the milliseconds that a state outlives its meaning, or -1
 --          to keep it for ever (for tests); the short way to take, or 0. For a short way the limits follow, packed
--- ARGV[2]  for a short way: for every charge whether the next one has the same key, which limit it has, and its cost. It is left
---          out if every key has one charge of the first limit, with the cost that is packed with that
+-- ARGV[2]  for a short way: for every charge whether the next one has the same key, and 2 more if it is to be given back; which
+--          limit it has; and its cost. It is left out if every key has one charge of the first limit, with the cost that is packed
+--          with that
+-- ARGV[3]  for a short way: when what is to be given back was charged
 -- ARGV[2+] without a short way: one packed text for every key; the first charge of a request says how many it has
 --
 -- It returns one string: the time and how many charges a short way has decided, then what it has to say of them; and for every
@@ -65,10 +67,11 @@ end
 
 -- Short ways ---------------------------------------------------------------------------------------------------------
 
--- A short way decides takes of one charge each, all over limits of one kind. The cost of a TakeUpTo is negative there. It is the rule of decide.lua for the common case,
--- written out: a function or a table for each charge would take longer than deciding. All keys are read at once, and each that
--- changes is written once. Whatever is not common (values of another version, a clock that went back, large numbers) it leaves,
--- and all charges after it, to decide.lua.
+-- A short way decides requests of one charge each, all over limits of one kind: Take, TakeUpTo, whose cost is negative here, and
+-- GiveBack from a known moment; for logs only Take. It is the rule of decide.lua for the common case, written out: a function or a
+-- table for each charge would take longer than deciding. All keys are read at once, and each that changes is written once. Whatever
+-- is not common (values of another version, a clock that went back, large numbers) it leaves, and all charges after it, to
+-- decide.lua.
 --
 -- What it tells of a charge is its verdict, and of a key the value as it was: Go decides again by the rule, and compares. Of a
 -- log it tells how many units counted instead, because all of its units would take longer to send than to look through.
@@ -82,6 +85,7 @@ if way > 0 then
   local values = not alone and call('MGET', unpack(keys))
   local flags, extra, seen = not alone and {}, nil, 0 -- seen is how many keys have a charge that was decided
   local limit, which, more, cost = -1, 0, 0
+  local returns = 0 -- how many charges were to be given back so far
   local overlap, first, denied, quota, window, part, parts, burst, cell
   local width, format, two, top -- of a log
   local count = charges
@@ -103,10 +107,15 @@ if way > 0 then
     local owed, as_of, rate -- bucket: what is missing in 1/window of a unit, as of when, and by which quota
     local base, kept, units, live, added, stamp, newest -- log: live and added are those of the value and the new ones
     local append = absent == 0 -- log: the new units can be appended
+    local patched = false -- windows: more has changed than the count of the current part
     local ends -- when the new state ends, rounded up where it is kept so
     repeat
+      local from -- when what is to be given back was charged
       if list then
         more, which, cost = unpack_('<BHd', list, 11 * decided + 1)
+        if more > 1 then
+          from, more, returns = unpack_('<d', ARGV[3], 8 * returns + 1), more - 2, returns + 1
+        end
       end
       if which ~= limit then
         local own
@@ -121,7 +130,7 @@ if way > 0 then
           end
         end
       end
-      local allowed, held
+      local allowed, held -- what is given back is allowed if it is anything
       local ask = cost -- less than the cost if that is of a TakeUpTo
       local note = absent -- 4 means that there is no value
 
@@ -211,8 +220,33 @@ if way > 0 then
           ask = quota - used
           ask = ask < 1 and 1 or ask < -cost and ask or -cost
         end
-        allowed = used + ask <= quota
-        if ask > 0 and (allowed or denied == 1 and ask <= quota) then
+        allowed = not from and used + ask <= quota
+        if from then
+          local ago = 0 -- how many parts
+          if from < begin then
+            ago = begin - from - 1
+            ago = (ago - ago % length) / length + 1
+          end
+          local there, place = current -- what was charged in that part
+          if ago > 0 and way == WINDOW then
+            there = ago < parts and other or 0
+          elseif ago > 0 then
+            place = 17 + 2 * (ago - shift)
+            there = ago >= shift and ago < parts and unpack_('<H', value, place) or 0
+          end
+          if there > 0 then
+            ask = cost < there and cost or there
+            allowed, changed, patched = true, true, patched or ago > 0
+            if ago == 0 then
+              current = current - ask
+            elseif way == PARTS then
+              value = sub(value, 1, place - 1) .. pack('<H', there - ask) .. sub(value, place + 2)
+            end
+            if ago > 0 or way == PARTS then
+              other = other - ask
+            end
+          end
+        elseif ask > 0 and (allowed or denied == 1 and ask <= quota) then
           if way == PARTS and current + ask > NARROW then
             unfit = k
             break
@@ -270,8 +304,16 @@ if way > 0 then
           ask = ask < 1 and 1 or ask < -cost and ask or -cost
         end
         local after = debt + ask * window
-        allowed = after <= empty
-        if ask > 0 and (allowed or denied == 1 and ask <= burst) then
+        allowed = not from and after <= empty
+        if from then -- as far as it has not been refilled since
+          local back = cost * window
+          if from < now then
+            back = back - (now - from) * quota
+          end
+          if back > 0 and debt > 0 then
+            allowed, changed, as_of, rate, owed = true, true, now, quota, back < debt and debt - back or 0
+          end
+        elseif ask > 0 and (allowed or denied == 1 and ask <= burst) then
           changed, as_of, rate, owed = true, now, quota, after
           if not allowed then
             owed = debt > empty and debt or empty
@@ -384,14 +426,15 @@ if way > 0 then
       local whole -- what the value becomes, if all of it is written
       if way == WINDOW then
         if begin == start then
-          call('SETRANGE', key, '8', pack('<d', current))
+          call('SETRANGE', key, '8', patched and pack('<dd', current, other) or pack('<d', current))
         else
           whole = parts == 2 and pack('<ddd', begin, current, other) or pack('<dd', begin, current)
           ends = begin + parts * window
         end
       elseif way == PARTS then
         if begin == start then
-          call('SETRANGE', key, '8', pack('<dH', other, current))
+          local counts = pack('<dH', other, current)
+          call('SETRANGE', key, '8', patched and counts .. sub(value, 19) or counts)
         else
           local zeros = shift < parts and shift or parts
           whole = pack('<ddH', begin, other, current) .. string.rep('\0\0', zeros - 1)
@@ -411,6 +454,8 @@ if way > 0 then
             whole = whole .. '\3'
           end
         end
+      elseif way == BUCKET and owed == 0 then
+        call('DEL', key) -- full is as if it had never been seen
       elseif way == BUCKET then
         local rest, fraction = owed % window, owed % rate
         local full = now + (owed - fraction) / rate

@@ -84,7 +84,10 @@ func (t *trip) head(s *Store, batch []store.Request) {
 		t.text = append(appendNumber(appendNumber(t.text[:0], int64(now)), s.grace), byte(d.way))
 		call.Args[0] = string(append(t.text, d.limited...))
 		if d.way != longWay && !d.even {
-			call.Args = append(call.Args, string(d.appendList(t.text[:0], batch)))
+			list, given := d.appendList(t.text[:0], batch)
+			if call.Args = append(call.Args, string(list)); len(given) > 0 {
+				call.Args = append(call.Args, string(given))
+			}
 		}
 	}
 }

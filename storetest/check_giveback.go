@@ -21,6 +21,7 @@ func checkGiveBack(t testing.TB, s *suite) {
 			p.turnPage()
 			p.moveTo(epoch + rule.Micros(i))
 			giveBackScript(p, bound, fmt.Sprintf("key-%d", i))
+			giveBackEarlier(p, bound, fmt.Sprintf("earlier-%d", i))
 		}
 	}
 	checkGivenBack(p)
@@ -74,6 +75,21 @@ func giveBackScript(p *pair, limit *store.Limit, key string) {
 	p.one(rule.Reset, limit, key, 0)
 	p.giveBack(limit, key, 1, rule.Oldest)
 	p.one(rule.Take, limit, key, l.Capacity())
+}
+
+// giveBackEarlier gives back what was charged before the last charge, which shows when that would have left the window.
+func giveBackEarlier(p *pair, limit *store.Limit, key string) {
+	p.t.Helper()
+	l := limit.Rule()
+	third := max(1, l.Capacity()/3)
+	first := p.one(rule.Take, limit, key, third)
+	p.moveBy(partOf(l))
+	p.one(rule.Take, limit, key, third)
+	p.giveBack(limit, key, third-third/2, first.At)
+	for _, after := range []rule.Micros{l.Window - partOf(l), l.Window - 1, l.Window, l.Window + 1, l.Window + partOf(l)} {
+		p.moveTo(max(p.clock.Now(), first.At+after))
+		p.one(rule.Peek, limit, key, l.Capacity())
+	}
 }
 
 // checkRefilled: what was refilled since it was taken is there already, and is not given back as well.

@@ -106,7 +106,7 @@ func (o Options) validate() (Options, error) {
 // concurrent use. The zero value is not usable; New makes it.
 type Store struct {
 	inner store.Store
-	one   store.SingleTaker // inner, if it is one
+	one   store.SingleTaker // inner, for single charges
 	opts  Options
 
 	entries sync.Pool // of *entry
@@ -132,7 +132,7 @@ func New(inner store.Store, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{inner: inner, opts: opts}
-	s.one, _ = inner.(store.SingleTaker)
+	s.one = store.Single(inner)
 	// The pools are the store's own: channels that were made under testing/synctest must not get out of it.
 	s.entries.New = func() any { return &entry{done: make(chan struct{}, 1)} }
 	s.calls.New = func() any { return new(sharedCall) }
@@ -203,29 +203,24 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	if err != nil {
 		return false, 0, 0, 0, 0, 0, err
 	}
-	return s.answerOne(e, e.requests[0].Err)
+	return s.answerOne(e)
 }
 
 func (s *Store) takeAlone(ctx context.Context, age uint64, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	defer s.end(age) // also when inner panics
-	if s.one != nil {
-		return s.one.TakeSingle(ctx, limit, key, cost)
-	}
-	e := s.entries.Get().(*entry)
-	e.copyOne(limit, key, cost)
-	return s.answerOne(e, s.inner.Apply(ctx, e.requests))
+	return s.one.TakeSingle(ctx, limit, key, cost)
 }
 
 // answerOne returns what e was answered, and gives its memory back.
-func (s *Store) answerOne(e *entry, failed error) (
+func (s *Store) answerOne(e *entry) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
-	a := e.answers[0]
+	a, err := e.answers[0], e.requests[0].Err
 	s.recycle(e)
-	if failed != nil {
-		return false, 0, 0, 0, 0, 0, failed
+	if err != nil {
+		return false, 0, 0, 0, 0, 0, err
 	}
 	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
 }

@@ -11,9 +11,6 @@ import (
 type job struct {
 	looks    []look          // one for each request of a batch
 	requests []store.Request // those of them that the store below is asked
-
-	charge [1]store.Charge // for the one request of a TakeSingle
-	answer [1]rule.Answer
 }
 
 // put gives a job's memory back, without anything of the caller's in it.
@@ -21,7 +18,6 @@ func (s *Store) put(j *job) {
 	clear(j.looks)
 	clear(j.requests)
 	j.looks, j.requests = j.looks[:0], j.requests[:0]
-	j.charge[0] = store.Charge{}
 	s.work.Put(j)
 }
 

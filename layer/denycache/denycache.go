@@ -64,7 +64,7 @@ const (
 // and needs no closing. The zero value is not usable; New makes it.
 type Store struct {
 	inner store.Store
-	one   store.SingleTaker // inner, if it is one
+	one   store.SingleTaker // inner, for single charges
 	now   func() time.Duration
 	base  time.Time // of the monotonic clock, if now is nil
 
@@ -101,7 +101,7 @@ func New(st store.Store, opts Options) (*Store, error) {
 		inner: st, now: opts.Now, base: time.Now(), maxAge: opts.MaxAge, seed: maphash.MakeSeed(),
 		buckets: make([]bucket, (opts.MaxKeys+ways-1)/ways),
 	}
-	s.one, _ = st.(store.SingleTaker)
+	s.one = store.Single(st)
 	s.work.New = func() any { return new(job) }
 	return s, nil
 }

@@ -29,11 +29,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 		}
 	}
 	s.count(hash).misses.Add(1)
-	if s.one != nil {
-		allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
-	} else {
-		allowed, flags, remaining, after, resetAfter, at, err = s.ask(ctx, limit, key, cost)
-	}
+	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	if err == nil && (!allowed || flags != 0) {
 		l := look{now: now, hash: hash, turn: turn, home: quiet(b, turn)}
 		s.hearOne(&l, store.Charge{Limit: limit, Key: key, Cost: cost}, rule.Answer{
@@ -65,25 +61,7 @@ func (s *Store) askUncached(ctx context.Context, limit *store.Limit, key string,
 		s.begin("", charges[:])
 		defer s.end("", charges[:])
 	}
-	allowed, flags, remaining, after, resetAfter, at, err = s.ask(ctx, limit, key, cost)
+	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	s.heed(flags, "", charges[:])
 	return allowed, flags, remaining, after, resetAfter, at, err
-}
-
-// ask asks the store below for a single charge, in the quick way if it has one.
-func (s *Store) ask(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
-) {
-	if s.one != nil {
-		return s.one.TakeSingle(ctx, limit, key, cost)
-	}
-	j := s.work.Get().(*job)
-	defer s.put(j)
-	j.charge[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
-	j.requests = append(j.requests, store.Request{Op: rule.Take, Charges: j.charge[:], Answers: j.answer[:]})
-	if err = s.inner.Apply(ctx, j.requests); err != nil {
-		return false, 0, 0, 0, 0, 0, err
-	}
-	a := &j.answer[0]
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
 }

@@ -49,7 +49,7 @@ func New(inner store.Store, policy Policy, opts Options) (*Store, error) {
 	}
 	base := time.Now()
 	s := &Store{
-		inner: inner, one: oneTaker(inner), traits: inner.Traits(), policy: policy, opts: opts,
+		inner: inner, one: store.Single(inner), traits: inner.Traits(), policy: policy, opts: opts,
 		base: base, wallBase: rule.Micros(base.UnixMicro()),
 	}
 	s.direct = s.traits.RoundTrips == 0 && opts.MaxDetached == 0

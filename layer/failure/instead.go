@@ -3,6 +3,7 @@ package failure
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -86,15 +87,24 @@ func (s *Store) hope(r *store.Request, why *unavailable) (done bool) {
 
 // hopeOne is hope for a take of a single charge.
 func (s *Store) hopeOne(limit *store.Limit, key string, cost int64, why *unavailable) rule.Answer {
-	q := singles.Get().(*single)
+	q := hopes.Get().(*hoped)
 	q.charge[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
-	q.batch[0] = store.Request{Op: rule.Take, Charges: q.charge[:], Answers: q.answer[:]}
-	s.hope(&q.batch[0], why)
+	q.request = store.Request{Op: rule.Take, Charges: q.charge[:], Answers: q.answer[:]}
+	s.hope(&q.request, why)
 	a := q.answer[0]
-	*q = single{}
-	singles.Put(q)
+	*q = hoped{}
+	hopes.Put(q)
 	return a
 }
+
+// hoped is the memory of hopeOne.
+type hoped struct {
+	request store.Request
+	charge  [1]store.Charge
+	answer  [1]rule.Answer
+}
+
+var hopes = sync.Pool{New: func() any { return new(hoped) }}
 
 // both is the error of a request that neither the store nor the fallback answered.
 func both(why *unavailable, err error) error {

@@ -29,8 +29,8 @@ type question struct {
 	answers []rule.Answer
 }
 
-func newLocal(store store.Store, instances int) *local {
-	l := &local{store: store, one: oneTaker(store), instances: int64(max(1, instances))}
+func newLocal(fallback store.Store, instances int) *local {
+	l := &local{store: fallback, one: store.Single(fallback), instances: int64(max(1, instances))}
 	l.work.New = func() any { return new(question) }
 	return l
 }
@@ -113,36 +113,4 @@ func (l *local) end(q *question) {
 	q.charges = q.charges[:0]
 	q.batch[0] = store.Request{}
 	l.work.Put(q)
-}
-
-// oneTaker returns the quick way for a single charge: the store's own, or one over Apply.
-func oneTaker(st store.Store) store.SingleTaker {
-	if one, ok := st.(store.SingleTaker); ok {
-		return one
-	}
-	return byApply{st}
-}
-
-type byApply struct{ store store.Store }
-
-// single is a request of one charge, with its memory.
-type single struct {
-	batch  [1]store.Request
-	charge [1]store.Charge
-	answer [1]rule.Answer
-}
-
-var singles = sync.Pool{New: func() any { return new(single) }}
-
-func (b byApply) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
-) {
-	q := singles.Get().(*single)
-	q.charge[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
-	q.batch[0] = store.Request{Op: rule.Take, Charges: q.charge[:], Answers: q.answer[:]}
-	err = b.store.Apply(ctx, q.batch[:])
-	a := q.answer[0]
-	*q = single{}
-	singles.Put(q)
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, err
 }

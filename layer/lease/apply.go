@@ -17,9 +17,6 @@ type job struct {
 	kept     []spending      // what was spent for those
 	charges  []store.Charge  // what the store is asked for of them
 	answers  []rule.Answer
-
-	charge [1]store.Charge // for the one request of a TakeSingle
-	answer [1]rule.Answer
 }
 
 // put gives a job's memory back, without anything of the caller's in it.
@@ -30,7 +27,6 @@ func (s *Store) put(j *job) {
 	clear(j.charges)
 	j.requests, j.places, j.spends = j.requests[:0], j.places[:0], j.spends[:0]
 	j.parts, j.kept, j.charges, j.answers = j.parts[:0], j.kept[:0], j.charges[:0], j.answers[:0]
-	j.charge[0] = store.Charge{}
 	s.work.Put(j)
 }
 

@@ -84,7 +84,7 @@ func (o Options) validate() (Options, error) {
 // value is not usable; New makes it. Its goroutines live only while there are blocks; Close gives those back.
 type Store struct {
 	inner store.Store
-	one   store.SingleTaker // inner, if it is one
+	one   store.SingleTaker // inner, for single charges
 	opts  Options
 	clock clock
 	seed  maphash.Seed
@@ -106,9 +106,8 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{inner: inner, opts: opts, seed: maphash.MakeSeed(), table: newTable(opts.MaxKeys), heat: newHeat()}
+	s := &Store{inner: inner, one: store.Single(inner), opts: opts, seed: maphash.MakeSeed(), table: newTable(opts.MaxKeys), heat: newHeat()}
 	s.clock.setUp(opts.Now)
-	s.one, _ = inner.(store.SingleTaker)
 	s.work.New = func() any { return new(job) }
 	s.waiters.New = func() any { return &waiter{got: make(chan *block, 1)} }
 	return s, nil

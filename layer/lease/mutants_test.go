@@ -66,6 +66,16 @@ var mutants = []mutant{
 		"if now >= b.end {",
 	},
 	{
+		"what is left of a block moves to the next part", "holding.go",
+		"return r.Algorithm != rule.TokenBucket && partEnd(r, a.at) == partEnd(r, b.at)",
+		"return r.Algorithm != rule.TokenBucket",
+	},
+	{
+		"what is left of a bucket's block moves to the next one", "holding.go",
+		"return r.Algorithm != rule.TokenBucket && partEnd(r, a.at) == partEnd(r, b.at)",
+		"return r.Algorithm == rule.TokenBucket || partEnd(r, a.at) == partEnd(r, b.at)",
+	},
+	{
 		"a reset that leaves the block", "apply.go",
 		"			s.drop(e)\n",
 		"",

@@ -36,14 +36,18 @@ type gate struct {
 	mu    sync.Mutex
 	stop  func(r *store.Request) error // called before a request of the layer is decided; it may wait
 	calls atomic.Int64
+	ahead atomic.Int64 // by how many microseconds the store's clock was set
 }
+
+// tick sets the store's clock to what it says now.
+func (g *gate) tick() { g.clock.Set(rule.Micros(time.Now().UnixMicro() + g.ahead.Load())) }
 
 // TakeSingle is that of the store.
 func (g *gate) TakeSingle(ctx context.Context, limit *store.Limit, key string, cost int64) (
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	g.calls.Add(1)
-	g.clock.Set(rule.Micros(time.Now().UnixMicro()))
+	g.tick()
 	return g.Reference.TakeSingle(ctx, limit, key, cost)
 }
 
@@ -60,7 +64,7 @@ func (g *gate) Apply(ctx context.Context, batch []store.Request) error {
 			}
 		}
 	}
-	g.clock.Set(rule.Micros(time.Now().UnixMicro()))
+	g.tick()
 	return g.Reference.Apply(ctx, batch)
 }
 

@@ -13,7 +13,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
 ) {
 	if !limit.Rule().Lease || cost < 1 || cost > limit.Rule().Capacity() {
-		return s.takeStraight(ctx, limit, key, cost)
+		return s.one.TakeSingle(ctx, limit, key, cost)
 	}
 	if err = ctx.Err(); err != nil {
 		return false, 0, 0, 0, 0, 0, fmt.Errorf("lease: not asked for: %w", err)
@@ -22,7 +22,7 @@ func (s *Store) TakeSingle(ctx context.Context, limit *store.Limit, key string, 
 	e := s.table.find(h, limit, "", key)
 	if e == nil {
 		if e = s.hold(h, limit, "", key, cost); e == nil {
-			return s.takeStraight(ctx, limit, key, cost)
+			return s.one.TakeSingle(ctx, limit, key, cost)
 		}
 	} else if b, left, now, ok := s.spend(e, limit, cost); ok {
 		resetAfter = micros(b.reset - now)
@@ -63,7 +63,7 @@ func (s *Store) takeWaiting(ctx context.Context, e *holding, limit *store.Limit,
 		return false, a.Flags, a.Remaining, a.RetryAfter, a.ResetAfter, a.At, nil
 	}
 	sent := s.clock.read()
-	allowed, flags, remaining, after, resetAfter, at, err = s.takeStraight(ctx, limit, key, cost)
+	allowed, flags, remaining, after, resetAfter, at, err = s.one.TakeSingle(ctx, limit, key, cost)
 	if err == nil && !allowed && flags == 0 {
 		a := rule.Answer{Remaining: remaining, RetryAfter: after, ResetAfter: resetAfter, At: at}
 		e.denied.Store(newRefusal(limit, cost, &a, sent, s.clock.read()))
@@ -74,24 +74,6 @@ func (s *Store) takeWaiting(ctx context.Context, e *holding, limit *store.Limit,
 // mostWaits is how often a request joins those who wait for a block before it goes to the store by itself: a second time if
 // what it got had ended, or was too little.
 const mostWaits = 2
-
-// takeStraight asks the store underneath.
-func (s *Store) takeStraight(ctx context.Context, limit *store.Limit, key string, cost int64) (
-	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
-) {
-	if s.one != nil {
-		return s.one.TakeSingle(ctx, limit, key, cost)
-	}
-	j := s.work.Get().(*job)
-	defer s.put(j)
-	j.charge[0] = store.Charge{Limit: limit, Key: key, Cost: cost}
-	j.requests = append(j.requests, store.Request{Op: rule.Take, Charges: j.charge[:], Answers: j.answer[:]})
-	if err = s.inner.Apply(ctx, j.requests); err != nil {
-		return false, 0, 0, 0, 0, 0, err
-	}
-	a := &j.answer[0]
-	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
-}
 
 // hold counts a request for an address that has no holding, and returns one if it is asked for often; else nil.
 func (s *Store) hold(h uint64, limit *store.Limit, group, key string, cost int64) *holding {

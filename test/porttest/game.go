@@ -145,8 +145,11 @@ func (g *Game) Room(s *Subject, limit *store.Limit) int64 {
 }
 
 // Take asks for units of one limit of a subject.
-func (g *Game) Take(s *Subject, limit *store.Limit, cost int64) {
-	s.last = g.twin.Ask(rule.Take, g.group, store.Charge{Limit: limit, Key: s.key, Cost: cost})[0]
+func (g *Game) Take(s *Subject, limit *store.Limit, cost int64) { g.Ask(rule.Take, s, limit, cost) }
+
+// Ask asks something else about one limit of a subject. What is given back was charged at a moment that is drawn.
+func (g *Game) Ask(op rule.Op, s *Subject, limit *store.Limit, cost int64) {
+	s.last = g.twin.Ask(op, g.group, store.Charge{Limit: limit, Key: s.key, Cost: cost, At: g.drawBack(op, limit, s)})[0]
 }
 
 // Compare ends a moment: the store is asked what the rule was, and must have answered the same.

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"context"
+	"sync"
+
+	"github.com/slidegate/slidegate/rule"
+)
+
+// Single returns the quick way to decide a single charge: the store's own if it has one, else one over its Apply. It is for
+// layers, which then need not care.
+func Single(s Store) SingleTaker {
+	if one, ok := s.(SingleTaker); ok {
+		return one
+	}
+	return byApply{s}
+}
+
+type byApply struct{ store Store }
+
+// single is a request of one charge, with its memory.
+type single struct {
+	batch  [1]Request
+	charge [1]Charge
+	answer [1]rule.Answer
+}
+
+var singles = sync.Pool{New: func() any { return new(single) }}
+
+func (b byApply) TakeSingle(ctx context.Context, limit *Limit, key string, cost int64) (
+	allowed bool, flags rule.Flags, remaining int64, after, resetAfter, at rule.Micros, err error,
+) {
+	q := singles.Get().(*single)
+	q.charge[0] = Charge{Limit: limit, Key: key, Cost: cost}
+	q.batch[0] = Request{Op: rule.Take, Charges: q.charge[:], Answers: q.answer[:]}
+	err = b.store.Apply(ctx, q.batch[:])
+	a := q.answer[0]
+	*q = single{}
+	singles.Put(q)
+	if err != nil {
+		return false, 0, 0, 0, 0, 0, err
+	}
+	return a.Allowed, a.Flags, a.Remaining, a.After(), a.ResetAfter, a.At, nil
+}
