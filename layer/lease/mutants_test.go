@@ -67,13 +67,8 @@ var mutants = []mutant{
 	},
 	{
 		"what is left of a block moves to the next part", "holding.go",
-		"return r.Algorithm != rule.TokenBucket && partEnd(r, a.at) == partEnd(r, b.at)",
-		"return r.Algorithm != rule.TokenBucket",
-	},
-	{
-		"what is left of a bucket's block moves to the next one", "holding.go",
-		"return r.Algorithm != rule.TokenBucket && partEnd(r, a.at) == partEnd(r, b.at)",
-		"return r.Algorithm == rule.TokenBucket || partEnd(r, a.at) == partEnd(r, b.at)",
+		"case b != nil && now < old.end && samePart(b, old):",
+		"case b != nil:",
 	},
 	{
 		"a reset that leaves the block", "apply.go",
