@@ -29,7 +29,7 @@ func (r *run) steadyRows() []steadyRow {
 	ten, hundred := log, log
 	ten.name, hundred.name = log.name+", 10 live", log.name+", 100 live"
 	ten.ownQuota, hundred.ownQuota = false, false
-	rows := []steadyRow{{defaultRow(), 10, 1, 0}, {ten, 10, 1, 0}, {hundred, 96, 1, 4}}
+	rows := []steadyRow{{defaultRow(), 10, 1, 0}, {ten, 10, 1, 0}, {hundred, 92, 1, 8}}
 	for _, name := range []string{rowSix, rowSixty, rowWindow} {
 		rows = append(rows, steadyRow{slidegateRowNamed(name), 10, 1, 0})
 	}

@@ -41,7 +41,6 @@ func (b *block) spend(n int64) (left int64, ok bool) {
 		if b.word.CompareAndSwap(word, (word-uint64(n)+oneSpend)&^closed) {
 			return left, true
 		}
-		stepBack()
 	}
 }
 
@@ -55,7 +54,6 @@ func (b *block) unspend(n int64) bool {
 		if b.word.CompareAndSwap(word, word+uint64(n)-oneSpend) {
 			return true
 		}
-		stepBack()
 	}
 }
 
@@ -75,12 +73,5 @@ func (b *block) close() (units int64, spends uint64) {
 		if b.word.CompareAndSwap(word, word&^mostUnits|closed) {
 			return int64(word & mostUnits), word >> unitBits
 		}
-	}
-}
-
-// stepBack is what the loser of a race for a word does: nothing, for a moment. The winner then spends many times before the
-// cache line has to travel again, which costs more than a decision.
-func stepBack() {
-	for range 2000 {
 	}
 }
