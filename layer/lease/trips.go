@@ -225,6 +225,7 @@ func (s *Store) noteReturn(t *trip, err error, a *rule.Answer) {
 	case a.Flags.Fallback(): // nor here
 		s.counts.wasted.Add(t.units)
 	default:
+		t.e.denied.Store(nil) // there may be room again
 		s.counts.returned.Add(a.Granted)
 		s.counts.wasted.Add(t.units - a.Granted)
 	}

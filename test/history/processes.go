@@ -10,12 +10,13 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// Orders returns what to tell some processes, so that all ask until the end of a stretch of a history of some length.
-func Orders(processes int, seed uint64, length time.Duration, end time.Time) []Order {
+// Orders returns what to tell some processes, so that all ask until the end of a stretch of a history of some length. Each stretch
+// has keys of its own: of those that a request was lost of, little can be said from then on.
+func Orders(processes, stretch int, seed uint64, length time.Duration, end time.Time) []Order {
 	keys := max(8, int(4*length.Seconds())) // so that few requests for one key are left without an answer
 	orders := make([]Order, processes)
 	for i := range orders {
-		orders[i] = Order{Seed: seed + uint64(i), Until: end.UnixNano(), Keys: keys}
+		orders[i] = Order{Seed: seed + uint64(stretch*processes+i), Until: end.UnixNano(), First: stretch * keys, Keys: keys}
 	}
 	return orders
 }

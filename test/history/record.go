@@ -47,6 +47,7 @@ const (
 type Order struct {
 	Seed  uint64
 	Until int64 // when to end, in nanoseconds since the epoch
+	First int   // the first of its keys
 	Keys  int
 }
 
@@ -111,7 +112,7 @@ func (a *asker) askUntilEnd() (events []Event) {
 }
 
 func (a *asker) draw() Event {
-	e := Event{Key: a.random.IntN(a.order.Keys), Limit: a.random.IntN(len(Limits)), Cost: 1 + a.random.Int64N(3)}
+	e := Event{Key: a.order.First + a.random.IntN(a.order.Keys), Limit: a.random.IntN(len(Limits)), Cost: 1 + a.random.Int64N(3)}
 	if isSlots(e.Limit) {
 		e.Cost, e.ID = 1, rule.ID(1+a.random.IntN(mostSlots))
 		e.Op = []rule.Op{rule.Take, rule.Take, rule.Take, rule.Renew, rule.GiveBack, rule.GiveBack, rule.Peek}[a.random.IntN(7)]

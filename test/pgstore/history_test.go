@@ -43,9 +43,9 @@ func recordHistory(t *testing.T, durability pgstore.Durability) {
 	seed := uint64(time.Now().UnixNano())
 	d := &disturber{t: t, server: server, wire: wire, random: rand.New(rand.NewPCG(seed, 0)), faults: map[string]int{}}
 	var all []history.Event
-	for start := time.Now(); ; { // a busy machine may need several stretches until enough has happened
+	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several stretches until enough has happened
 		d.end = time.Now().Add(*historyLength)
-		for i, order := range history.Orders(len(processes), seed+uint64(len(all)), *historyLength, d.end) {
+		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, d.end) {
 			processes[i].Tell(t, order)
 		}
 		d.disturb()

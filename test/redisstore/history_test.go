@@ -26,9 +26,9 @@ func TestHistory(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	faults := map[string]int{}
 	var all []history.Event
-	for start := time.Now(); ; { // a busy machine may need several stretches until enough has happened
+	for start, stretch := time.Now(), 0; ; stretch++ { // a busy machine may need several stretches until enough has happened
 		end := time.Now().Add(*historyLength)
-		for i, order := range history.Orders(len(processes), seed+uint64(len(all)), *historyLength, end) {
+		for i, order := range history.Orders(len(processes), stretch, seed, *historyLength, end) {
 			processes[i].Tell(t, order)
 		}
 		disturb(t, server, wire, random, faults, end)
