@@ -22,6 +22,26 @@ func TestIdleBlockGoesBack(t *testing.T) {
 	})
 }
 
+// What goes back makes room: a refusal is not repeated from memory then.
+func TestWhatGoesBackEndsTheRefusal(t *testing.T) {
+	withLease(t, aThousand, func(r *rig) {
+		atHand, _ := r.warm()
+		testkit.Must(r.direct.AllowN(ctx, "key", r.remaining()))(t) // all that is left is at hand here
+		testkit.Pass(60 * time.Millisecond)
+		if d := testkit.Must(r.leased.AllowN(ctx, "key", atHand+1))(t); d.Allowed {
+			t.Fatalf("%+v for one more than there is", d)
+		}
+		testkit.Must(r.direct.Refund(ctx, "key", 1))(t)
+		testkit.Pass(45 * time.Millisecond) // the block lies idle, and goes back
+		if out := r.lease.Stats().Out; out != 0 {
+			t.Fatalf("%d units are still out", out)
+		}
+		if d := testkit.Must(r.leased.AllowN(ctx, "key", atHand+1))(t); !d.Allowed {
+			t.Errorf("%+v, although all has been given back", d)
+		}
+	})
+}
+
 // A key that is asked for now and then keeps its block.
 func TestBlockInUseStays(t *testing.T) {
 	withLease(t, aThousand, func(r *rig) {
