@@ -149,47 +149,61 @@ func TestOptimisticCosts(t *testing.T) {
 	})
 }
 
-// A key that the store had no room for is not admitted until there is room by the store's own answer. Giving back makes room.
+// A key that the store had no room for is not admitted until there is room by the store's own answer. Giving back makes room. Each
+// script has a layer to itself: notes of two keys may push one another out.
 func TestOptimisticAfterAnAnswerWithoutRoom(t *testing.T) {
 	limit := slidegate.Limit{Name: "minute", Algorithm: slidegate.SlidingLog, Quota: 5, Window: time.Minute}
+	type taker func(cost int64) rule.Answer
+	scripts := map[string]func(t *testing.T, h *hoper, take taker){
+		"full": func(t *testing.T, h *hoper, take taker) {
+			take(5)  // leaves nothing
+			h.down() // a second later
+			if a := take(1); a.Allowed || a.RetryAfter != 59_000_000 {
+				t.Errorf("a key without room: %+v", a)
+			}
+			testkit.Pass(59*time.Second - time.Microsecond)
+			if a := take(1); a.Allowed || a.RetryAfter != 1 {
+				t.Errorf("just before there is room: %+v", a)
+			}
+			testkit.Pass(time.Microsecond)
+			if a := take(3); !a.Allowed {
+				t.Errorf("when there is room: %+v", a)
+			}
+		},
+		"refused": func(t *testing.T, h *hoper, take taker) {
+			take(4) // leaves one,
+			take(2) // which is too little
+			h.down()
+			if a := take(2); a.Allowed || a.RetryAfter != 59_000_000 {
+				t.Errorf("a cost without room: %+v", a)
+			}
+			if a := take(1); !a.Allowed {
+				t.Errorf("a cost with room: %+v", a)
+			}
+		},
+		"given back": func(t *testing.T, h *hoper, take taker) {
+			take(5)
+			h.do(rule.GiveBack, store.Charge{Limit: bind(t, limit), Key: "k", Cost: 5})
+			h.down()
+			if a := take(3); !a.Allowed {
+				t.Errorf("after giving back: %+v", a)
+			}
+		},
+	}
 	for name, way := range ways {
-		t.Run(name, func(t *testing.T) {
-			hoping(t, 3, func(t *testing.T, h *hoper) {
-				take := func(key string, cost int64) rule.Answer {
-					a, err := way(t.Context(), h, store.Charge{Limit: bind(t, limit), Key: key, Cost: cost})
-					if err != nil {
-						t.Fatal(err)
-					}
-					return a
-				}
-				take("full", 5)    // leaves nothing
-				take("refused", 4) // leaves one,
-				take("refused", 2) // which is too little
-				take("back", 5)
-				h.do(rule.GiveBack, store.Charge{Limit: bind(t, limit), Key: "back", Cost: 5})
-				h.down() // a second later
-				if a := take("full", 1); a.Allowed || a.RetryAfter != 59_000_000 {
-					t.Errorf("a key without room: %+v", a)
-				}
-				if a := take("refused", 2); a.Allowed || a.RetryAfter != 59_000_000 {
-					t.Errorf("a cost without room: %+v", a)
-				}
-				if a := take("refused", 1); !a.Allowed {
-					t.Errorf("a cost with room: %+v", a)
-				}
-				if a := take("back", 3); !a.Allowed {
-					t.Errorf("after giving back: %+v", a)
-				}
-				testkit.Pass(59*time.Second - time.Microsecond)
-				if a := take("full", 1); a.Allowed || a.RetryAfter != 1 {
-					t.Errorf("just before there is room: %+v", a)
-				}
-				testkit.Pass(time.Microsecond)
-				if a := take("full", 3); !a.Allowed {
-					t.Errorf("when there is room: %+v", a)
-				}
+		for title, script := range scripts {
+			t.Run(name+"/"+title, func(t *testing.T) {
+				hoping(t, 3, func(t *testing.T, h *hoper) {
+					script(t, h, func(cost int64) rule.Answer {
+						a, err := way(t.Context(), h, store.Charge{Limit: bind(t, limit), Key: "k", Cost: cost})
+						if err != nil {
+							t.Fatal(err)
+						}
+						return a
+					})
+				})
 			})
-		})
+		}
 	}
 }
 
