@@ -19,7 +19,7 @@ type compiled struct {
 	name      string
 	mode      Mode
 	shadow    bool
-	bare      bool // there are neither lists nor overrides nor a candidate nor in-flight limits
+	bare      bool // there are neither lists nor overrides nor a candidate nor a penalty nor in-flight limits
 	plain     *rules
 	exact     map[string]*rules // overrides by key,
 	patterns  []*rules          // and by pattern, in their order
@@ -27,6 +27,7 @@ type compiled struct {
 	allow     *list
 	deny      *list
 	candidate *rules
+	penalty   *store.Limit // nil if there is none
 	counter   func(key string, outcome Outcome)
 	plans     memo[planID]
 }
@@ -82,7 +83,10 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		}
 		p.candidate.lasts = true
 	}
-	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil && !p.plain.slots
+	if err = p.penalize(&given); err != nil {
+		return nil, &Error{Option: "penalty", Err: err}
+	}
+	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil && p.penalty == nil && !p.plain.slots
 	return p, nil
 }
 
@@ -179,6 +183,9 @@ func (p *compiled) most() int {
 	for _, r := range p.ordered {
 		most = max(most, len(r.bound))
 	}
+	if p.penalty != nil {
+		most++
+	}
 	return most
 }
 
@@ -258,8 +265,8 @@ func (s *Set) Mode(policy int) Mode { return s.policies[policy].mode }
 // Limiter returns the limiter of a policy's own limits.
 func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].plain.limiter }
 
-// Bound returns all limits of a policy as stores see them: its own, those of its overrides in their order, and then those
-// of its candidate.
+// Bound returns all limits of a policy as stores see them: its own, those of its overrides in their order, those of its
+// candidate, and then that of its penalty.
 func (s *Set) Bound(policy int) []*store.Limit {
 	p := s.policies[policy]
 	bound := slices.Clone(p.plain.bound)
@@ -268,6 +275,9 @@ func (s *Set) Bound(policy int) []*store.Limit {
 	}
 	if p.candidate != nil {
 		bound = append(bound, p.candidate.bound...)
+	}
+	if p.penalty != nil {
+		bound = append(bound, p.penalty)
 	}
 	return bound
 }

@@ -61,6 +61,8 @@ type Set struct {
 	bottom   store.Store      // below all layers
 	sharer   *sharer
 	warned   sync.Map // the sharers of Sets around this one that were logged
+
+	unpunished atomic.Int64 // when it was last logged that a penalty failed, in nanoseconds of Unix time
 }
 
 // baseID distinguishes the limiters of a Set.
@@ -132,7 +134,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, allow, deny, candidate or failure
+	Option string // limits, overrides, allow, deny, candidate, penalty or failure
 	Err    error
 }
 
