@@ -51,6 +51,15 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"store as a limit", "store: &s redis://u:hunter2@h\npolicies: {a: {limits: [*s]}}\n",
 		`2:25: a limit must be a text such as 100/1m, not a URL`},
 
+	{"penalty", below("    penalty: 10"), `4:14: penalty: "10" has no unit; write a length of time such as 30s, 1m, 24h or 7d`},
+	{"penalty of the calendar", below("    penalty: month"), `4:14: penalty: "month" is a period of the calendar; write a length of time such as 10m or 24h`},
+	{"penalty none", below("    penalty: 0s"), `4:14: penalty: "0s" is not a length of time of 1ms to 5 years, such as 10m or 24h`},
+	{"penalty list", below("    penalty: [10m]"), `4:14: penalty: must be a text, not a list`},
+	{"penalty and lease", "policies: {a: {limits: [1000/1m segments=60 overlap=whole], lease: true, penalty: 10m}}",
+		`1:83: penalty: the policy has leased limits, and every request asks the store whether its key is kept out; leave out lease or penalty`},
+	{"penalty by name", "policies: {a: {penalty: 10m, limits: [1/1s name=penalty]}}",
+		`1:25: penalty: the policy has a limit that is called "penalty", which is the name of the penalty's own; give the limit another name`},
+
 	{"timeout", top("store_timeout: 100"), `1:16: store_timeout: "100" has no unit; write a length of time such as 100ms or 1s`},
 	{"timeout space", top("store_timeout: 100 ms"),
 		`1:16: store_timeout: "100 ms" has a space in it; write a length of time such as 100ms or 1s`},

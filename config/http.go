@@ -77,7 +77,7 @@ func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error
 	err = p.within(err)
 	made = httplimit.Policy{
 		Name: p.Name, Match: p.Match, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
-		Candidate: p.Candidate, Failure: mode,
+		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode,
 		Key:           func(r *http.Request) string { return keyOf(p.Key, fields, client, r) },
 		ShareEmptyKey: true, // keyOf says what stands for a name that is missing
 	}
