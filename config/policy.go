@@ -12,10 +12,10 @@ import (
 
 var (
 	fileFields = []string{
-		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "default_policy", "policies",
+		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "default_policy", "refusal", "policies",
 	}
 	policyFields = []string{
-		"match", "key", "cost", "limits", "overrides", "allow", "deny", "penalty", "shadow", "failure", "candidate", "lease",
+		"match", "key", "cost", "limits", "overrides", "allow", "deny", "penalty", "refusal", "shadow", "failure", "candidate", "lease",
 	}
 )
 
@@ -155,6 +155,8 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 		p.Deny = r.list(e)
 	case "penalty":
 		p.Penalty = r.penalty(e)
+	case "refusal":
+		p.Refusal = r.refusal(e)
 	case "shadow":
 		p.Shadow = r.Truth(e)
 	case "failure":

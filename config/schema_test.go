@@ -29,6 +29,7 @@ func TestSchemaHasAllFields(t *testing.T) {
 		{"the file", fileFields, document.object},
 		{"a policy", policyFields, document.Definitions["policy"]},
 		{"an override", overrideFields, document.Definitions["override"]},
+		{"a refusal", refusalFields, document.Definitions["refusal"]},
 		{"a limit", limitFields, limit[len(limit)-1]},
 	} {
 		got, want := slices.Sorted(maps.Keys(test.schema.Properties)), slices.Sorted(slices.Values(test.fields))
