@@ -209,10 +209,10 @@ policies:
 	log = append(log, times(2, "203.0.113.7 PUT /upload")...)      // 25, and one denied
 	log = append(log, times(3, "203.0.113.7 GET /")...)
 	found := findings(t, "--config", file, accessLog(t, log...))
-	if found.Total.Admitted != 7 || found.Total.Denied != 3 {
-		t.Errorf("%d were admitted and %d denied, want 7 and 3", found.Total.Admitted, found.Total.Denied)
+	if found.Outcome.Admitted != 7 || found.Outcome.Denied != 3 {
+		t.Errorf("%d were admitted and %d denied, want 7 and 3", found.Outcome.Admitted, found.Outcome.Denied)
 	}
-	if notes := fmt.Sprint(found.Notes, found.Sources); !strings.Contains(notes, "The log has no header:X-Cost, so requests that face the policy api by that cost were counted as 1 each.") {
+	if notes := strings.Join(found.Notes, "\n"); !strings.Contains(notes, "The log has no header:X-Cost, so requests that face the policy api by that cost were counted as 1 each.") {
 		t.Errorf("the notes are %s, want one about X-Cost", notes)
 	}
 }
