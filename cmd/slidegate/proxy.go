@@ -176,13 +176,13 @@ func addRoute(file *config.File, text string) error {
 		return inFlag("--route "+text, err)
 	}
 	for i := range file.Policies {
-		if file.Policies[i].Match == pattern {
+		if slices.Contains(file.Policies[i].Patterns(), pattern) {
 			file.Policies[i].Limits = append(file.Policies[i].Limits, limit)
 			return nil
 		}
 	}
 	file.Policies = append(file.Policies, config.Policy{
-		Name: routeName(file, pattern), Match: pattern, Key: file.Policies[0].Key, Limits: []slidegate.Limit{limit},
+		Name: routeName(file, pattern), Match: config.Routes(pattern), Key: file.Policies[0].Key, Limits: []slidegate.Limit{limit},
 	})
 	return nil
 }
@@ -281,10 +281,7 @@ func (p *proxyCommand) welcome(c *console, at net.Addr, file *config.File) {
 	fmt.Fprintf(&b, "slidegate %s\n  listens  %s://%s\n  to       %s\n", version(), web, at, p.To)
 	for i := range file.Policies {
 		policy := &file.Policies[i]
-		requests := policy.Match
-		if requests == "" {
-			requests = "every request"
-		}
+		requests := cmp.Or(strings.Join(policy.Patterns(), ", "), "every request")
 		var limits []string
 		for _, limit := range policy.Limits {
 			limits = append(limits, limit.String())
