@@ -40,6 +40,7 @@ var floors = map[string]int{
 
 	"cmd/slidegate/internal/jsonscan":        0, // finds members of JSON lines
 	"cmd/slidegate/internal/listen":          0, // opens the addresses that flags name
+	"cmd/slidegate/internal/systemd":         0, // sockets from systemd, and messages to it
 	"cmd/slidegate/internal/replay":          10,
 	"cmd/slidegate/internal/replay/facing":   8, // which policies of a file recorded requests face
 	"cmd/slidegate/internal/replay/traffic":  9, // what replay, generate and report have in common

@@ -23,6 +23,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 )
@@ -33,6 +34,7 @@ type proxyCommand struct {
 	HTTP string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen for its clients. (default: 127.0.0.1:8080)"`
 
 	policyFlags
+	listenFlags
 	Route          []string `option:"config.match gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"A limit for some requests: a pattern of net/http, =, and the limit. Together with --limit, both hold; alone, all other requests pass. Repeat it for several." group:"Policies"`
 	Key            []string `option:"config.key" placeholder:"TEMPLATE" sep:"none" help:"Who is limited, without a file: {address}, '{header:X-Tenant}', '{address} {path}'. Repeat it for several, of which the first that is there counts. (default: {address})" group:"Policies"`
 	TrustedProxies []string `option:"config.trusted_proxies" placeholder:"PREFIX" help:"Proxies before this one, whose X-Forwarded-For is believed, without a file: addresses, prefixes, loopback, private." group:"Policies"`
@@ -79,17 +81,16 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer passing.Close()
-	if listen.IsUnix(p.HTTP) {
-		return errors.New("--http: the proxy tells clients apart by their addresses, which a Unix socket does not have; write host:port")
-	}
-	listener, err := listen.Listen(p.HTTP)
+	listener, err := p.listen()
 	if err != nil {
-		return explainListen(inFlag("--http", err))
+		return err
 	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP) // which would end the program, file or not
 	defer signal.Stop(hup)
 	p.welcome(c, listener.Addr(), file)
+	tellSystemd(log, systemd.Ready)
+	defer context.AfterFunc(ctx, func() { tellSystemd(log, systemd.Stopping) })()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	reloaded := make(chan struct{})
@@ -99,11 +100,41 @@ func (p *proxyCommand) Run(ctx context.Context, c *console) error {
 	}()
 	defer runtime.KeepAlive(holdRoom())
 	err = passing.Serve(ctx, listener, proxy.ServeOptions{
-		TLS: secure, Drain: p.Drain, MaxConnections: p.MaxConns, MaxConnectionsPerAddress: p.MaxPerAddr, WebsocketIdle: p.SocketIdle,
+		TLS: secure, DrainDelay: p.DrainDelay, Drain: p.Drain, MaxConnections: p.MaxConns, MaxConnectionsPerAddress: p.MaxPerAddr, WebsocketIdle: p.SocketIdle,
 	})
 	end()
 	<-reloaded
 	return err
+}
+
+// tellSystemd tells systemd, if it started the proxy, what it does.
+func tellSystemd(log *slog.Logger, line string) {
+	if err := systemd.Notify(line); err != nil {
+		log.Warn("systemd was not told", slog.Any("error", err))
+	}
+}
+
+// listen opens the address, or takes the socket that systemd passed.
+func (p *proxyCommand) listen() (*listen.Listener, error) {
+	passed, err := sockets("http")
+	if err != nil {
+		return nil, err
+	}
+	at := p.HTTP
+	if passed["http"] != nil {
+		at = listen.Text(passed["http"].Addr())
+	}
+	if listen.IsUnix(at) {
+		return nil, errors.New("--http: the proxy tells clients apart by their addresses, which a Unix socket does not have; write host:port")
+	}
+	if passed["http"] != nil {
+		return listen.Inherited(passed["http"]), nil
+	}
+	opened, err := p.listenFlags.options().Open(at)
+	if err != nil {
+		return nil, explainListen(inFlag("--http", err))
+	}
+	return opened, nil
 }
 
 // trustedProxies reads the flag as a file's trusted_proxies are read: 10.0.0.1/8 may be meant as one address or as all of 10.0.0.0/8,

@@ -30,17 +30,20 @@ import (
 type serveCommand struct {
 	policyFlags
 
-	HTTP    string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. unix:/path is a Unix socket, and off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
-	GRPC    string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
-	RESP    string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
-	Admin   string `option:"server.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
-	Metrics string `option:"server.Metrics" placeholder:"HOST:PORT" default:"off" help:"Only /metrics and /healthz, without a token and without TLS, for Prometheus. No key is in them. (default: off)" group:"Doors"`
+	HTTP       string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. unix:/path is a Unix socket, and off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
+	GRPC       string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
+	RESP       string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
+	Admin      string `option:"server.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
+	SocketMode string `name:"socket-mode" placeholder:"0660" help:"Who may connect to Unix sockets, as chmod writes it. (default: 0660, the owner and the group)" group:"Doors"`
+	Metrics    string `option:"server.Metrics" placeholder:"HOST:PORT" default:"off" help:"Only /metrics and /healthz, without a token and without TLS, for Prometheus. No key is in them. (default: off)" group:"Doors"`
 
 	Envoy         []string `option:"server.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"A file of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat it for several." group:"Envoy"`
 	EnvoyHeaders  string   `enum:"response,request,both,none" default:"response" help:"Who gets headers that tell of the limit: the client with the response, the upstream with the request, both or none." group:"Envoy"`
 	EnvoyMetadata bool     `help:"Give Envoy dynamic metadata: the domain and the descriptors, as it sent them, and the metadata of rules." group:"Envoy"`
 	EnvoyShadow   bool     `help:"Answer OK whatever the limits say; the statuses still tell." group:"Envoy"`
 	EnvoyQuota    bool     `help:"Put all rules in quota mode: refuse a request only if all of its rules are over their limits." group:"Envoy"`
+
+	listenFlags
 
 	LeaseThrottle bool `name:"lease-throttle" help:"Take units of busy keys of CL.THROTTLE in blocks, as policies with lease: true do." group:"Running"`
 
@@ -170,14 +173,23 @@ func (s *serveCommand) run(ctx context.Context, c *console, log *slog.Logger) er
 	if s.OTLP {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
 	}
+	passed, err := sockets(listeners...)
+	if err != nil {
+		return err
+	}
+	mode, err := socketMode(s.SocketMode)
+	if err != nil {
+		return err
+	}
 	signals := make(chan os.Signal, 4) // before anybody can know that it runs: an unheeded SIGHUP would end it
 	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	running, err := server.New(ctx, server.Options{
 		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(), LeaseThrottle: s.LeaseThrottle,
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin), Metrics: address(s.Metrics),
+		Sockets: passed, ReusePort: s.ReusePort, SocketMode: mode,
 		TLS: s.tlsFlags.read(), Tokens: givenTokens(), TokensFile: s.TokensFile, AllowedHosts: s.AllowedHosts, ReservationKey: key,
-		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns, MaxConnectionsPerAddress: s.MaxPerAddr,
+		State: s.State, StateEvery: s.StateEvery, DrainDelay: s.DrainDelay, Drain: s.Drain, MaxConnections: s.MaxConns, MaxConnectionsPerAddress: s.MaxPerAddr,
 		Logger: log, OTLP: s.OTLP, Version: version(),
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/config"
@@ -114,7 +115,7 @@ func newRig(t testing.TB, to string, s settings) *rig {
 }
 
 func (r *rig) serve(opts proxy.ServeOptions) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := listen.Options{}.Open("127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -23,7 +24,10 @@ type ServeOptions struct {
 	// Idle is how long a client may keep the proxy waiting: for the next part of a request, or to take the next part of an
 	// answer. 0 means a minute. While the application is the one who is waited for, it does not run.
 	Idle time.Duration
-	// Drain is how long requests that are under way have at the end; 0 means 10 seconds. Websockets have it too.
+	// DrainDelay is how long the listener stays open after ctx has ended. Answers are the last ones of their connections then, so that clients
+	// go elsewhere.
+	DrainDelay time.Duration
+	// Drain is how long requests that are under way have after that; 0 means 10 seconds. Websockets have it too.
 	Drain time.Duration
 	// MaxConnections is how many connections are held at once, websockets included; 0 means 65536.
 	MaxConnections int
@@ -38,6 +42,8 @@ func (o ServeOptions) validate() (ServeOptions, error) {
 	switch {
 	case o.Idle < 0:
 		return o, invalid("Idle", "must not be negative, but is %v; 0 means a minute", o.Idle)
+	case o.DrainDelay < 0:
+		return o, invalid("DrainDelay", "must not be negative, but is %v", o.DrainDelay)
 	case o.Drain < 0:
 		return o, invalid("Drain", "must not be negative, but is %v; 0 means 10 seconds", o.Drain)
 	case o.MaxConnections < 0:
@@ -73,16 +79,17 @@ const (
 
 // Serve answers on a listener until ctx ends. Then it lets requests that are under way come to their end, cuts off those
 // that take too long for that, and returns nil. It closes the listener.
-func (p *Proxy) Serve(ctx context.Context, listener net.Listener, opts ServeOptions) error {
+func (p *Proxy) Serve(ctx context.Context, socket *listen.Listener, opts ServeOptions) error {
 	opts, err := opts.validate()
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, socket.Close())
 	}
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	busy := new(atomic.Int64)
 	server := p.newServer(base, busy, &opts)
-	listener = connlimit.New(listener, connlimit.Options{
+	server.Handler = listen.LastAnswers(ctx, server.Handler)
+	listener := connlimit.New(socket, connlimit.Options{
 		Max: opts.MaxConnections, MaxPerAddress: opts.MaxConnectionsPerAddress,
 		Exempt: func(addr netip.Addr) bool { return connlimit.IsProxy(*p.trusted.Load(), addr) },
 	})
@@ -99,8 +106,14 @@ func (p *Proxy) Serve(ctx context.Context, listener net.Listener, opts ServeOpti
 		return errors.Join(fmt.Errorf("proxy: %w", err), server.Close())
 	case <-ctx.Done():
 	}
+	select {
+	case err := <-ended:
+		return errors.Join(fmt.Errorf("proxy: %w", err), server.Close())
+	case <-time.After(opts.DrainDelay):
+	}
 	limited, cancel := context.WithTimeout(base, opts.Drain)
 	defer cancel()
+	socket.Quiesce(limited)
 	err = server.Shutdown(limited)
 	if left := wait(limited, busy); err != nil || left > 0 {
 		p.log.Warn("proxy: requests were cut off at the end", slog.Int64("requests", left))

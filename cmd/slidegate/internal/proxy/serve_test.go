@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
@@ -279,20 +280,20 @@ func TestMostConnections(t *testing.T) {
 func TestWrongServeOptions(t *testing.T) {
 	r := newRig(t, application(t, echo), plenty())
 	for _, opts := range []proxy.ServeOptions{
-		{Idle: -1}, {Drain: -1}, {MaxConnections: -1}, {MaxConnectionsPerAddress: -1}, {WebsocketIdle: -1},
+		{Idle: -1}, {DrainDelay: -1}, {Drain: -1}, {MaxConnections: -1}, {MaxConnectionsPerAddress: -1}, {WebsocketIdle: -1},
 	} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		listener, err := listen.Options{}.Open("127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := r.proxy.Serve(t.Context(), listener, opts); err == nil {
 			t.Errorf("%+v is taken, want an error", opts)
 		}
-		if listener.Close() == nil {
+		if listener.Listener.Close() == nil {
 			t.Error("the listener was left open")
 		}
 	}
-	listener, _ := net.Listen("tcp", "127.0.0.1:0")
+	listener, _ := listen.Options{}.Open("127.0.0.1:0")
 	listener.Close()
 	if err := r.proxy.Serve(t.Context(), listener, proxy.ServeOptions{}); err == nil || !strings.HasPrefix(err.Error(), "proxy: ") {
 		t.Errorf("a listener that is closed: %v", err)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -38,6 +39,14 @@ type Options struct {
 	// key is in them. The admin door has /metrics too.
 	Metrics string
 
+	// Sockets are sockets that are open already, by the name of their door: http, grpc, resp, admin or metrics. They take the place of
+	// addresses. The process that opened them keeps them, as systemd does, and passes them on to the next one.
+	Sockets map[string]net.Listener
+	// ReusePort lets another process listen on the same ports, if it says so too.
+	ReusePort bool
+	// SocketMode is the mode of Unix sockets; 0 means 0660.
+	SocketMode fs.FileMode
+
 	// TLS is for all doors but Admin on loopback. Its files are watched, and read again when they change.
 	TLS TLS
 	// Tokens are what clients must show, one of them: Authorization: Bearer TOKEN or X-Slidegate-Token: TOKEN in HTTP and
@@ -66,7 +75,10 @@ type Options struct {
 	// MaxConnectionsPerAddress is how many of them one address may hold; 0 means a quarter of them. An address of IPv6 is a network
 	// of 64 bits. The file's trusted_proxies have no such bound, nor has this machine if the file does not say whom it trusts.
 	MaxConnectionsPerAddress int
-	// Drain is how long an orderly end may take; 0 means 10s. What is under way is answered in that time.
+	// DrainDelay is how long, at an orderly end, doors stay open after /readyz and the health service of gRPC have begun to say no. Answers
+	// over HTTP are the last ones of their connections then.
+	DrainDelay time.Duration
+	// Drain is how long an orderly end may take after that; 0 means 10s. What is under way is answered in that time.
 	Drain time.Duration
 
 	// Logger gets what happens; nil means nobody does. No key is ever in it.
@@ -100,6 +112,11 @@ func (t TLS) validate() error {
 }
 
 func (o Options) validate() (Options, error) {
+	for name, address := range map[string]*string{"http": &o.HTTP, "grpc": &o.GRPC, "resp": &o.RESP, "admin": &o.Admin, "metrics": &o.Metrics} {
+		if socket := o.Sockets[name]; socket != nil {
+			*address = addresses.Text(socket.Addr())
+		}
+	}
 	switch {
 	case o.File == nil:
 		return o, invalid("File", "must not be nil; config.Load reads one")
@@ -107,6 +124,8 @@ func (o Options) validate() (Options, error) {
 		return o, invalid("HTTP", "no listener is configured; give at least one address to listen on")
 	case o.StateEvery < 0:
 		return o, invalid("StateEvery", "must not be negative, but is %v; 0 means 10s", o.StateEvery)
+	case o.DrainDelay < 0:
+		return o, invalid("DrainDelay", "must not be negative, but is %v", o.DrainDelay)
 	case o.Drain < 0:
 		return o, invalid("Drain", "must not be negative, but is %v; 0 means 10s", o.Drain)
 	case o.MaxConnections < 0:
