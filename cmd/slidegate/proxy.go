@@ -246,6 +246,9 @@ func (p *proxyCommand) proxy(g *gate.Gate, file *config.File, log *slog.Logger) 
 	if p.Drain <= 0 {
 		return nil, errors.New("--drain: must be above 0")
 	}
+	if p.DrainDelay < 0 {
+		return nil, errors.New("--drain-delay: must not be negative")
+	}
 	if p.MaxConns <= 0 {
 		return nil, errors.New("--max-connections: must be above 0")
 	}
