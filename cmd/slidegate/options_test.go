@@ -30,7 +30,7 @@ var withoutFlag = []string{
 // computed are the options that calls name by a variable, by the package that makes the calls.
 var computed = map[string][]string{
 	"gate":    {"candidate", "failure", "limits", "overrides"},
-	"server":  {"Admin", "GRPC", "HTTP", "Metrics", "RESP"},
+	"server":  {"Admin", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
 	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
 }
 
@@ -171,30 +171,38 @@ func wrongForServe(t *testing.T, taken, missing string) wrong {
 }
 
 func wrongForProxy(taken, missing string) wrong {
+	proxy := "proxy --to http://h --admin off "
 	return wrong{
-		"proxy --to h:1":                                       "--to",
-		"proxy --to http://h --http " + taken:                  "--http",
-		"proxy --to http://h --route login=1/1s":               "--route",
-		"proxy --to http://h --route /=1/1s --route /=2/1s":    "--route",
-		"proxy --to http://h --key {nobody}":                   "--key",
-		"proxy --to http://h --key {status}":                   "--key",
-		"proxy --to http://h --trusted-proxies all":            "--trusted-proxies",
-		"proxy --to http://h --trusted-proxies 10.0.0.1/8":     "--trusted-proxies",
-		"proxy --to http://h --timeout 0s":                     "--timeout",
-		"proxy --to http://h --drain 0s":                       "--drain",
-		"proxy --to http://h --max-connections 0":              "--max-connections",
-		"proxy --to http://h --max-connections-per-address=-1": "--max-connections-per-address",
-		"proxy --to http://h --websocket-idle 0s":              "--websocket-idle",
-		"proxy --to http://h --tls-cert x":                     "--tls-key",
-		"proxy --to http://h --tls-client-ca x":                "--tls-client-ca",
-		"proxy --to http://h --tls-cert x.pem --tls-key y":     "--tls-cert",
-		"proxy --to http://h --store redis://u:p@h?prefx=a":    "--store",
-		"proxy --to http://h --failure never":                  "--failure",
-		"proxy --to http://h --optimism=-1":                    "--optimism",
-		"proxy --to http://h --limit ten":                      "--limit",
-		"proxy --to http://h --config " + missing:              "--config",
-		"proxy --to http://h --ipv4-prefix 33":                 "--ipv4-prefix",
-		"proxy --to http://h --ipv6-prefix=-1":                 "--ipv6-prefix",
+		"proxy --to h:1":                                          "--to",
+		proxy + "--http " + taken:                                 "--http",
+		proxy + "--route login=1/1s":                              "--route",
+		proxy + "--route /=1/1s --route /=2/1s":                   "--route",
+		proxy + "--key {nobody}":                                  "--key",
+		proxy + "--key {status}":                                  "--key",
+		proxy + "--trusted-proxies all":                           "--trusted-proxies",
+		proxy + "--trusted-proxies 10.0.0.1/8":                    "--trusted-proxies",
+		proxy + "--timeout 0s":                                    "--timeout",
+		"proxy --to http://h --http 127.0.0.1:0 --admin " + taken: "--admin",
+		proxy + "--admin 0.0.0.0:0":                               "--admin",
+		proxy + "--http 127.0.0.1:0 --metrics " + taken:           "--metrics",
+		proxy + "--state " + missing:                              "--state",
+		proxy + "--state-every 0s":                                "--state-every",
+		proxy + "--tokens-file " + missing:                        "--tokens-file or SLIDEGATE_TOKENS",
+		proxy + "--http unix:/x":                                  "--http",
+		proxy + "--drain 0s":                                      "--drain",
+		proxy + "--max-connections 0":                             "--max-connections",
+		proxy + "--max-connections-per-address=-1":                "--max-connections-per-address",
+		proxy + "--websocket-idle 0s":                             "--websocket-idle",
+		proxy + "--tls-cert x":                                    "--tls-key",
+		proxy + "--tls-client-ca x":                               "--tls-client-ca",
+		proxy + "--tls-cert x.pem --tls-key y":                    "--tls-cert",
+		proxy + "--store redis://u:p@h?prefx=a":                   "--store",
+		proxy + "--failure never":                                 "--failure",
+		proxy + "--optimism=-1":                                   "--optimism",
+		proxy + "--limit ten":                                     "--limit",
+		proxy + "--config " + missing:                             "--config",
+		proxy + "--ipv4-prefix 33":                                "--ipv4-prefix",
+		proxy + "--ipv6-prefix=-1":                                "--ipv6-prefix",
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/config"
@@ -34,7 +35,12 @@ type Options struct {
 	// Addresses to listen on, as host:port or unix:/path; a door whose address is empty stays shut. Admin has the metrics, explain, reset
 	// and top: whoever can reach it can see keys. It must be on loopback, unless there are tokens.
 	HTTP, GRPC, RESP, Admin string
-	// Metrics is an address for /metrics and /healthz alone, without a token and without TLS, for collectors that cannot show one. No
+	// Proxy is an address where requests are passed on to an application if the policies admit them: host:port, since clients are told
+	// apart by their addresses. All paths are the application's, and no token is asked for. It has TLS if the others have.
+	Proxy string
+	// Application says where requests to Proxy go, and how. Its Trusted and Logger are the server's to set.
+	Application proxy.Options
+	// Metrics is an address for /metrics, /healthz and /readyz alone, without a token and without TLS, for collectors that cannot show one. No
 	// key is in them. The admin door has /metrics too.
 	Metrics string
 
@@ -103,8 +109,10 @@ func (o Options) validate() (Options, error) {
 	switch {
 	case o.File == nil:
 		return o, invalid("File", "must not be nil; config.Load reads one")
-	case o.HTTP == "" && o.GRPC == "" && o.RESP == "" && o.Admin == "":
+	case o.HTTP == "" && o.GRPC == "" && o.RESP == "" && o.Admin == "" && o.Proxy == "":
 		return o, invalid("HTTP", "no listener is configured; give at least one address to listen on")
+	case addresses.IsUnix(o.Proxy):
+		return o, invalid("Proxy", "clients are told apart by their addresses, which a Unix socket does not have; write host:port")
 	case o.StateEvery < 0:
 		return o, invalid("StateEvery", "must not be negative, but is %v; 0 means 10s", o.StateEvery)
 	case o.Drain < 0:
@@ -118,7 +126,7 @@ func (o Options) validate() (Options, error) {
 		return o, err
 	}
 	for _, door := range []struct{ option, address string }{
-		{"HTTP", o.HTTP}, {"GRPC", o.GRPC}, {"RESP", o.RESP}, {"Admin", o.Admin}, {"Metrics", o.Metrics},
+		{"HTTP", o.HTTP}, {"GRPC", o.GRPC}, {"RESP", o.RESP}, {"Admin", o.Admin}, {"Proxy", o.Proxy}, {"Metrics", o.Metrics},
 	} {
 		if err := addresses.Check(door.address); err != nil && door.address != "" {
 			return o, invalid(door.option, "%w", err)
