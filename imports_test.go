@@ -50,7 +50,7 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/problemjson": 7, // leaves that the listeners use
 	"cmd/slidegate/internal/throttlelog": 5,
 	"cmd/slidegate/internal/connlimit":   5,
-	"cmd/slidegate/internal/proxy":       12, // a listener by itself, which only the command knows
+	"cmd/slidegate/internal/proxy":       12, // the listener before an application
 
 	"cmd/slidegate/internal/server":         15,
 	"cmd/slidegate/internal/server/seal":    9,  // the key that signs what the gate hands out

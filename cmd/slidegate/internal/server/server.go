@@ -12,6 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -38,6 +39,7 @@ type Server struct {
 	forward   *forward.Handler
 	envoy     *envoy.Service // nil without its door
 	resp      *resp.Server   // nil without its door
+	proxy     *proxy.Proxy   // nil without its door
 	top       topKeys
 	ready     *readiness
 	doors     []*door
@@ -111,7 +113,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log),
+		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log), Requests: s.opts.Proxy != "",
 	}); err != nil {
 		return err
 	}
@@ -124,6 +126,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		checks.ValidToken = func(token string) bool { return s.tokens.has(token) }
 	}
 	if s.forward, err = forward.New(s.gate, checks); err != nil {
+		return err
+	}
+	if err := s.openApplication(); err != nil {
 		return err
 	}
 	domains, err := loadDomains(s.opts.Envoy)
@@ -191,7 +196,7 @@ func (s *Server) Domains() []*envoy.Domain {
 	return s.domains
 }
 
-// Address returns where a door (http, grpc, resp, admin or metrics) listens; empty if it is shut.
+// Address returns where a door (http, grpc, resp, proxy, admin or metrics) listens; empty if it is shut.
 func (s *Server) Address(name string) string {
 	for _, d := range s.doors {
 		if d.name == name {
@@ -289,6 +294,9 @@ func (s *Server) close() error {
 		all = append(all, s.state.save())
 	}
 	s.lock.release()
+	if s.proxy != nil {
+		s.proxy.Close()
+	}
 	if s.gate != nil {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
