@@ -104,6 +104,9 @@ func (s *Server) reload() (changed bool, err error) {
 		}
 		s.file = file
 		s.forward.Trust(file.Service.TrustedProxies)
+		if s.proxy != nil {
+			s.proxy.Trust(file.Service.TrustedProxies)
+		}
 	}
 	return changed, nil
 }
