@@ -91,7 +91,7 @@ func (m *memoryMetrics) add(limits []memstore.LimitStats) {
 			before = memoryCounts{} // it was dropped and came back
 		}
 		now[id] = memoryCounts{evictions: l.Evictions, recalled: l.Recalled, refused: l.Refused}
-		to := m.countsOf(memoryLabel{l.Namespace, cmp.Or(l.Name, l.Shape)})
+		to := m.countsOf(memoryLabel{policyName(l.Namespace), cmp.Or(l.Name, l.Shape)})
 		to.held += l.Held
 		to.forgotten += l.Forgotten
 		to.evictions += l.Evictions - before.evictions
