@@ -138,7 +138,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.domains = domains
 	answers := s.opts.EnvoyAnswers
 	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, meters, s.opts.File.Service.Failure == ""
-	s.envoy, err = envoy.New(s.fallback(config.FailClosed), domains, answers)
+	st := s.stores.Unanswered
+	if !answers.ClosedIsError {
+		st = s.fallback(config.FailClosed)
+	}
+	s.envoy, err = envoy.New(st, domains, answers)
 	return err
 }
 

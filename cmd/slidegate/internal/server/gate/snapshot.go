@@ -60,7 +60,7 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
-		rules[i].Count = g.metrics.tallyOf(p.Name).count
+		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
 	}
 	opts := policy.Options{Failure: options.Failure}
 	if last != nil {
@@ -83,7 +83,11 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 func (s *snapshot) prepare(stores Stores) {
 	var limits []*store.Limit
 	for i := range s.order {
-		limits = append(limits, s.set.Bound(i)...)
+		bound := s.set.Bound(i)
+		limits = append(limits, bound...)
+		if metrics, ok := store.As[announcer](storeOf(stores, s.set.Mode(i))); ok {
+			metrics.Announce(bound)
+		}
 	}
 	var releases []func()
 	for _, st := range []store.Store{stores.Open, stores.Closed, stores.Local, stores.Optimistic} {
@@ -96,6 +100,22 @@ func (s *snapshot) prepare(stores Stores) {
 			release()
 		}
 	}
+}
+
+// announcer is a store whose metrics have series for limits that nobody has asked yet; see layer/observe.
+type announcer interface{ Announce(limits []*store.Limit) }
+
+// storeOf returns the store of the policies of a failure mode.
+func storeOf(stores Stores, mode policy.Mode) store.Store {
+	switch mode {
+	case policy.Closed:
+		return stores.Closed
+	case policy.Local:
+		return stores.Local
+	case policy.Optimistic:
+		return stores.Optimistic
+	}
+	return stores.Open
 }
 
 // checkTogether returns an error if a request can face policies that the store cannot decide together.
