@@ -44,7 +44,7 @@ const DefaultOptimism = 10
 // the same Store for all is fine where it does not fail. A nil one is an error only if a policy needs it.
 type Stores struct{ Open, Closed, Local, Optimistic store.Store }
 
-// Set is compiled policies. It does not change, and is safe for concurrent use. The zero value is not usable; New and
+// Set is compiled policies. It does not change, but for rulings, and is safe for concurrent use. The zero value is not usable; New and
 // NewOver make it.
 type Set struct {
 	opts     Options
