@@ -113,13 +113,13 @@ var badServiceFiles = []struct{ name, text, want string }{
 5:13: allow: no request has this key, since addresses are counted in groups; write "192.0.2.1"
 9:12: deny: no request has this key, since addresses are counted in groups; write "address:2001:db8::/56"`},
 	{"match", "policies:\n  a: {limits: [1/s], match: \"\"}\n  b: {limits: [1/s], match: get /x}\n  c: {limits: [1/s], match: POST}\n" +
-		"  d: {limits: [1/s], match: \"/{a}/{a}\"}\n  e: {limits: [1/s], match: /a//b}\n  f: {limits: [1/s], match: [/]}\n", `
+		"  d: {limits: [1/s], match: \"/{a}/{a}\"}\n  e: {limits: [1/s], match: /a//b}\n  f: {limits: [1/s], match: {path: /}}\n", `
 2:29: match: the pattern is empty; leave match out for every request
 3:29: match: methods are written in capitals; write "GET /x"
 4:29: match: "POST" has no path; write "POST /"
 5:29: match: "/{a}/{a}" is not a pattern of net/http: parsing "/{a}/{a}": at offset 5: duplicate wildcard name "a"
 6:29: match: no request has the path "/a//b"; write "/a/b"
-7:29: match: must be a text, not a list`},
+7:29: match: must be a pattern or a list, not a mapping; write [ and ] around it`},
 	{"patterns of other languages", "policies:\n  a: {limits: [1/s], match: /api/*}\n  b: {limits: [1/s], match: ^/foo/.*$}\n" +
 		"  c: {limits: [1/s], match: POST /users/:id}\n  d: {limits: [1/s], match: \"/items/{id:[0-9]+}\"}\n" +
 		"  e: {limits: [1/s], match: \"*.example.com/\"}\n  f: {limits: [1/s], match: PSOT /login}\n" +

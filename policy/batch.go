@@ -121,7 +121,7 @@ func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 		}
 		verdicts[i] = Verdict{}
 		p := s.policies[parts[i].Policy]
-		rules, by, err := p.route(&parts[i])
+		rules, by, err := p.route(rule.Take, &parts[i])
 		if err == nil && by == ByLimits {
 			err = p.checkSlots(rule.Take, rules, SlotsNone)
 		}
@@ -130,7 +130,7 @@ func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 			p.mistake(&verdicts[i], err)
 			continue
 		case by != ByLimits:
-			p.listed(rule.Take, by, &parts[i], &verdicts[i])
+			p.listed(rule.Take, by, rules, &parts[i], &verdicts[i])
 			continue
 		case requests[p.mode] == nil:
 			requests[p.mode] = s.Begin()

@@ -112,7 +112,7 @@ func (r *Request) HoldAll() {
 func (r *Request) CountsDenied() bool {
 	for i := range r.parts {
 		it := &r.parts[i]
-		it.rules, it.by, it.err = it.policy.route(&it.Part)
+		it.rules, it.by, it.err = it.policy.route(rule.Take, &it.Part)
 		if it.err == nil && it.by == ByLimits && it.policy.penalizes(rule.Take, &it.Part) {
 			return true
 		}
@@ -133,7 +133,7 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 		p := it.policy
 		it.request, it.candidate, it.from, it.slots = -1, -1, 0, false
 		it.later = it.Hold && it.Cost == 0 && r.Slots == SlotsHeld
-		it.rules, it.by, it.err = p.route(&it.Part)
+		it.rules, it.by, it.err = p.route(op, &it.Part)
 		if it.err == nil && it.by == ByLimits {
 			it.err = p.checkSlots(op, it.rules, r.Slots)
 			it.slots = it.err == nil && it.rules.slots && op == rule.Take
@@ -145,8 +145,8 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 			p.mistake(v, it.err)
 			v.Policy = r.parts[0].policy.name
 			return
-		case it.by == ByDenyList:
-			p.listed(op, it.by, &it.Part, v)
+		case it.by.refuses():
+			p.listed(op, it.by, it.rules, &it.Part, v)
 			return
 		}
 	}
@@ -287,7 +287,7 @@ func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
 		case it.err != nil:
 			p.mistake(&own, it.err)
 		case it.by != ByLimits:
-			p.listed(op, it.by, &it.Part, &own)
+			p.listed(op, it.by, it.rules, &it.Part, &own)
 		case it.request < 0: // a peek, which asks those that decide
 			continue
 		default:

@@ -3,6 +3,7 @@ package gate
 import (
 	"net/http"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/httplimit"
 )
 
@@ -37,6 +38,14 @@ func (g *Gate) Words(policy string) *httplimit.Words {
 		return p.words
 	}
 	return nil
+}
+
+// Forbidden returns the problem document of a verdict that is Forbidden.
+func Forbidden(v *Verdict) problemjson.Document {
+	if v.By == ByRuling {
+		return problemjson.Blocked
+	}
+	return problemjson.Denied
 }
 
 // counted reports whether the verdict has an answer of each of its limits that clients may see.
