@@ -75,6 +75,9 @@ func (s *Set) forget(ctx context.Context, group string, part *Part) error {
 		add(p.candidate)
 	}
 	p.plans.each(add)
+	for _, r := range p.known {
+		add(r)
+	}
 	if part.Plan.kind == planLimits {
 		r, err := p.planned(part.Plan.limits)
 		if err != nil {

@@ -124,6 +124,11 @@ func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 		r = p.plain
 	}
 	err := r.limiter.Reset(ctx, part.Key)
+	for _, plan := range p.known {
+		if err == nil && plan.limiter != nil { // which plan the key has had is not known
+			err = plan.limiter.Reset(ctx, part.Key)
+		}
+	}
 	if err == nil && p.candidate != nil {
 		err = p.candidate.limiter.Reset(ctx, part.Key)
 	}
@@ -133,7 +138,7 @@ func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 
 // decided completes and counts the verdict of a policy's limits.
 func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict, err error) {
-	v.Policy, v.Shadow, v.Limits, v.note, v.Peek = p.name, p.shadow, r.limits, r.note, part.peeks()
+	v.Policy, v.Plan, v.Shadow, v.Limits, v.note, v.Peek = p.name, r.plan, p.shadow, r.limits, r.note, part.peeks()
 	switch {
 	case err != nil:
 		v.fail(ctx, p.mode, part.cost(), err)
@@ -164,7 +169,7 @@ func (p *compiled) mistake(v *Verdict, err error) {
 // listed makes and counts the verdict on a part that the limits have nothing to do with.
 func (p *compiled) listed(op rule.Op, by By, part *Part, v *Verdict) {
 	denied := by == ByDenyList
-	*v = Verdict{Policy: p.name, By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.peeks()}
+	*v = Verdict{Policy: p.name, By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.peeks(), Plan: p.planOf(part, by)}
 	if denied {
 		v.Decision.RetryAfter = slidegate.Never
 	} else {

@@ -132,7 +132,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, allow, deny, candidate or failure
+	Option string // limits, overrides, plans, allow, deny, candidate or failure
 	Err    error
 }
 
