@@ -12,7 +12,7 @@ import (
 const (
 	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)"
 	fileList  = "(there are store, store_timeout, failure, optimism, trusted_proxies, address_groups, default_policy, policies)"
-	partList  = "(there are match, key, cost, limits, overrides, allow, deny, shadow, failure, candidate, lease)"
+	partList  = "(there are match, key, cost, limits, overrides, plan, plans, allow, deny, shadow, failure, candidate, lease)"
 	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
 	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
 )
@@ -254,7 +254,7 @@ var badFiles = []struct{ name, text, want string }{
 }
 
 func TestBadFiles(t *testing.T) {
-	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles) {
+	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles, badPlanFiles) {
 		t.Run(test.name, func(t *testing.T) {
 			want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
 			file, err := Parse("f.yaml", []byte(test.text))

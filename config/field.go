@@ -45,6 +45,17 @@ func (k FieldKind) String() string {
 // takesName tells whether a field of this kind has a name.
 func (k FieldKind) takesName() bool { return k == FieldHeader || k == FieldJSON }
 
+// form returns the kind as people write it, for errors.
+func (k FieldKind) form() string {
+	switch k {
+	case FieldHeader:
+		return k.String() + ":NAME"
+	case FieldJSON:
+		return k.String() + ":PATH"
+	}
+	return k.String()
+}
+
 // Field is one part of a request. It is a plain value and comparable: two fields are equal if they are the same part.
 type Field struct {
 	Kind FieldKind
@@ -81,14 +92,8 @@ func parseField(text string) (Field, error) {
 		return Field{Kind: kind}, nil
 	}
 	forms := make([]string, keyKinds)
-	for i, kindName := range kindNames[:keyKinds] {
-		switch FieldKind(i) {
-		case FieldHeader:
-			kindName += ":NAME"
-		case FieldJSON:
-			kindName += ":PATH"
-		}
-		forms[i] = kindName
+	for i := range forms {
+		forms[i] = FieldKind(i).form()
 	}
 	hint := wording.DidYouMean(word, kindNames[:keyKinds])
 	if hint == "" && strings.Contains(word, "-") && !named {

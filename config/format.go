@@ -81,6 +81,7 @@ func (w *formatter) policy(p *Policy, failure string) {
 	w.leased = p.leased()
 	w.limits(2, "limits", p.Limits, nil)
 	w.overrides(p.Overrides, p.Limits)
+	w.plans(p)
 	w.list(2, "allow", clients(p.Allow))
 	w.list(2, "deny", clients(p.Deny))
 	w.linef(2, "shadow: %t", p.Shadow)
@@ -190,6 +191,24 @@ func (w *formatter) overrides(overrides []Override, base []slidegate.Limit) {
 			w.linef(4, "unlimited: true")
 		} else {
 			w.limits(4, "limits", o.Limits, base)
+		}
+	}
+}
+
+// plans writes the plans of a policy, and where they are found.
+func (w *formatter) plans(p *Policy) {
+	if len(p.Plans) == 0 {
+		w.linef(2, "# plans: none")
+		return
+	}
+	w.linef(2, "plan: %s", strconv.Quote(p.PlanBy.String()))
+	w.linef(2, "plans:")
+	for _, plan := range p.Plans {
+		w.linef(3, "%s:", strconv.Quote(plan.Name))
+		if plan.Unlimited {
+			w.linef(4, "unlimited: true")
+		} else {
+			w.limits(4, "limits", plan.Limits, p.Limits)
 		}
 	}
 }

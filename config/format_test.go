@@ -42,6 +42,7 @@ policies:
       - keys: "team-*"
         limits:
           - 1000/1m overlap=whole # sliding-window segments=1 anchor=clock
+    # plans: none
     allow:
       - "127.0.0.1"
       - "key:health"
@@ -60,6 +61,7 @@ policies:
       - 100/1m # sliding-log
       - 1000/1h # sliding-window segments=1 overlap=up anchor=clock
     overrides: []
+    # plans: none
     allow: []
     deny: []
     shadow: false
@@ -94,6 +96,7 @@ policies:
       - 5/1s token-bucket # burst=5
       - "6/1m fixed-window name=\"b # c\"" # anchor=clock
     overrides: []
+    # plans: none
     allow: []
     deny: []
     shadow: false

@@ -75,8 +75,8 @@ func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error
 	mode, err := modeOf(p.Failure)
 	err = p.within(err)
 	made = httplimit.Policy{
-		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
-		Candidate: p.Candidate, Failure: mode,
+		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
+		Candidate: p.Candidate, Failure: mode, Plans: p.RequestPlans(), Plan: p.httpPlan(client),
 		Key:           func(r *http.Request) string { return keyOf(p.Key, fields, client, r) },
 		ShareEmptyKey: true, // keyOf says what stands for a name that is missing
 	}

@@ -15,7 +15,7 @@ var (
 		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "default_policy", "policies",
 	}
 	policyFields = []string{
-		"match", "key", "cost", "limits", "overrides", "allow", "deny", "shadow", "failure", "candidate", "lease",
+		"match", "key", "cost", "limits", "overrides", "plan", "plans", "allow", "deny", "shadow", "failure", "candidate", "lease",
 	}
 )
 
@@ -99,8 +99,15 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	named := len(r.named)
 	r.written, r.unleased = nil, nil
 	var candidate, lease yamlfile.Position
+	var planBy, plans yamlfile.Field
 	for _, e := range r.mapping(policy.Value, "a policy", policyFields) {
 		hasLimits = hasLimits || e.Name == "limits"
+		switch e.Name {
+		case "plan":
+			planBy = e
+		case "plans":
+			plans = e
+		}
 		if e.Value == nil {
 			continue
 		}
@@ -115,6 +122,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		}
 		r.policyField(&p, e)
 	}
+	r.checkPlans(&p, planBy, plans)
 	for i := named; i < len(r.named); i++ {
 		r.named[i].template = &p.Key
 	}
@@ -144,6 +152,10 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 		p.Limits = r.limits(e)
 	case "overrides":
 		p.Overrides = r.overrides(e)
+	case "plan":
+		p.PlanBy = r.planBy(e)
+	case "plans":
+		p.Plans = r.plans(e)
 	case "allow":
 		p.Allow = r.list(e)
 	case "deny":

@@ -18,7 +18,7 @@ type reader struct {
 	named    []namedKey // all that the file names
 	// Of the policy that is being read:
 	written    []placedLimits      // its limits and its candidate
-	overridden []placedLimits      // the limits of its overrides
+	overridden []placedLimits      // the limits of its overrides and plans
 	unleased   []yamlfile.Position // where a limit of it says lease: false
 
 	offline bool // nobody connects to the store, so that variables need not be set

@@ -22,6 +22,10 @@ type Policy struct {
 	Match []Route
 	// Overrides are other limits for some keys. The first whose key or pattern fits decides.
 	Overrides []Override
+	// Plans are other limits for requests whose field PlanBy has their name: a header, a verified user, or the policy's key. The first
+	// that fits decides, but for keys that have an override. Requests without a plan, or with one that is not listed, have Limits.
+	Plans  []Plan
+	PlanBy Field
 	// Allow are clients that are let through and charged nothing, Deny those that are refused at once. Who is on both
 	// lists is refused.
 	Allow, Deny List
