@@ -9,10 +9,12 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
+// partList is what errors say there is in a policy. The documentation and the schema say it too, which other tests check.
+var partList = "(there are " + strings.Join(policyFields, ", ") + ")"
+
 const (
 	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)"
 	fileList  = "(there are store, store_timeout, failure, optimism, trusted_proxies, address_groups, default_policy, policies)"
-	partList  = "(there are match, key, cost, limits, overrides, plan, plans, allow, deny, shadow, failure, candidate, lease)"
 	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
 	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
 )

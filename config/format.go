@@ -84,6 +84,11 @@ func (w *formatter) policy(p *Policy, failure string) {
 	w.plans(p)
 	w.list(2, "allow", clients(p.Allow))
 	w.list(2, "deny", clients(p.Deny))
+	if p.Penalty > 0 {
+		w.linef(2, "penalty: %s", durationText(p.Penalty))
+	} else {
+		w.linef(2, "# penalty: none")
+	}
 	w.linef(2, "shadow: %t", p.Shadow)
 	w.linef(2, "failure: %s", cmp.Or(p.Failure, failure))
 	if len(p.Candidate) > 0 {

@@ -47,6 +47,7 @@ policies:
       - "127.0.0.1"
       - "key:health"
     deny: []
+    # penalty: none
     shadow: true
     failure: local
     candidate:
@@ -64,6 +65,7 @@ policies:
     # plans: none
     allow: []
     deny: []
+    # penalty: none
     shadow: false
     failure: local
     candidate:
@@ -99,6 +101,7 @@ policies:
     # plans: none
     allow: []
     deny: []
+    # penalty: none
     shadow: false
     failure: open
     # candidate: none

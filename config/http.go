@@ -76,7 +76,7 @@ func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error
 	err = p.within(err)
 	made = httplimit.Policy{
 		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
-		Candidate: p.Candidate, Failure: mode, Plans: p.RequestPlans(), Plan: p.httpPlan(client),
+		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode, Plans: p.RequestPlans(), Plan: p.httpPlan(client),
 		Key:           func(r *http.Request) string { return keyOf(p.Key, fields, client, r) },
 		ShareEmptyKey: true, // keyOf says what stands for a name that is missing
 	}

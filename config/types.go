@@ -29,6 +29,8 @@ type Policy struct {
 	// Allow are clients that are let through and charged nothing, Deny those that are refused at once. Who is on both
 	// lists is refused.
 	Allow, Deny List
+	// Penalty is for how long a key is kept out after a refusal by the limits; 0 means until there is room again.
+	Penalty time.Duration
 	// Shadow policies count and report, and refuse nobody.
 	Shadow bool
 	// Failure is what happens when the store does not answer in time: FailOpen, FailClosed, FailLocal or FailOptimistic.

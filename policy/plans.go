@@ -19,6 +19,9 @@ type NamedPlan struct {
 // refused.
 func Named(name string) Plan { return Plan{kind: planNamed, name: name} }
 
+// Name returns the name of a plan that Named made; empty for others.
+func (p Plan) Name() string { return p.name }
+
 // addPlans compiles the plans that a policy lists.
 func (p *compiled) addPlans(plans []NamedPlan) *Error {
 	for _, given := range plans {
@@ -60,10 +63,10 @@ func (p *compiled) routePlan(plan *Plan) (*rules, By, error) {
 	return r, ByLimits, err
 }
 
-// planOf returns the name of the plan that a part without limits has; empty if that is not why it has none.
-func (p *compiled) planOf(part *Part, by By) string {
-	if by != ByUnlimited || part.Plan.kind != planNamed || p.ofKey(part.Key) != p.plain {
+// planName returns the name of the plan that r is; empty if r is none, or nil.
+func (r *rules) planName() string {
+	if r == nil {
 		return ""
 	}
-	return part.Plan.name
+	return r.plan
 }

@@ -44,7 +44,7 @@ const DefaultOptimism = 10
 // the same Store for all is fine where it does not fail. A nil one is an error only if a policy needs it.
 type Stores struct{ Open, Closed, Local, Optimistic store.Store }
 
-// Set is compiled policies. It does not change, and is safe for concurrent use. The zero value is not usable; New and
+// Set is compiled policies. It does not change, but for rulings, and is safe for concurrent use. The zero value is not usable; New and
 // NewOver make it.
 type Set struct {
 	opts     Options
@@ -61,6 +61,8 @@ type Set struct {
 	bottom   store.Store      // below all layers
 	sharer   *sharer
 	warned   sync.Map // the sharers of Sets around this one that were logged
+
+	unpunished atomic.Int64 // when it was last logged that a penalty failed, in nanoseconds of Unix time
 }
 
 // baseID distinguishes the limiters of a Set.
@@ -132,7 +134,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, plans, allow, deny, candidate or failure
+	Option string // limits, overrides, plans, allow, deny, candidate, penalty or failure
 	Err    error
 }
 

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// What the attribute slidegate.rule says of rules that have no name of their own.
+// What the attribute rule says of rules that have no name of their own.
 const (
 	unnamedRule  = "unnamed"
 	overrideRule = "override" // the limit came with the descriptor
@@ -65,6 +65,9 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("error.type", kind)))}
 	}
 	m.invalid, m.store, m.windows = of("invalid"), of("store"), of("windows")
+	for _, kind := range [][]metric.AddOption{m.invalid, m.store, m.windows} {
+		m.errors.Add(context.Background(), 0, kind...)
+	}
 	return m, nil
 }
 
@@ -82,10 +85,11 @@ func (m *metrics) tallyOf(domain, rule string) *tally {
 	t := &tally{counter: m.decisions}
 	for v := range verdicts {
 		t.options[v] = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
-			attribute.String("slidegate.domain", domain),
-			attribute.String("slidegate.rule", rule),
-			attribute.String("slidegate.verdict", verdictNames[v]),
+			attribute.String("domain", domain),
+			attribute.String("rule", rule),
+			attribute.String("verdict", verdictNames[v]),
 		))}
+		m.decisions.Add(context.Background(), 0, t.options[v]...) // so that the first event is an increase, and not a new series
 	}
 	m.tallies[key] = t
 	return t

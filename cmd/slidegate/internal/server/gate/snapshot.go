@@ -31,9 +31,11 @@ type compiled struct {
 	place   int // among the policies
 	matcher *httplimit.Matcher
 	key     httplimit.Key
-	cost    func(*http.Request) int64 // nil if every request costs 1
-	slots   bool                      // there is an in-flight limit
-	tried   bool                      // and there is one in the candidate
+	cost    func(*http.Request) int64              // nil if every request costs 1
+	plan    func(*http.Request) policy.Plan        // nil if there are no plans, or keys say which
+	find    func(value string) (config.Plan, bool) // the plan that a value stands for
+	slots   bool                                   // there is an in-flight limit
+	tried   bool                                   // and there is one in the candidate
 	groups  clientip.Grouping
 }
 
@@ -53,14 +55,15 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
 	var rules []policy.Policy
 	for i, one := range options.Policies {
-		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, cost: one.Cost, groups: file.Service.AddressGroups}
+		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
 		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
+		p.find = p.FindPlan()
 		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
-		rules[i].Count = g.metrics.tallyOf(p.Name).count
+		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
 	}
 	opts := policy.Options{Failure: options.Failure}
 	if last != nil {
@@ -83,7 +86,11 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 func (s *snapshot) prepare(stores Stores) {
 	var limits []*store.Limit
 	for i := range s.order {
-		limits = append(limits, s.set.Bound(i)...)
+		bound := s.set.Bound(i)
+		limits = append(limits, bound...)
+		if metrics, ok := store.As[announcer](storeOf(stores, s.set.Mode(i))); ok {
+			metrics.Announce(bound)
+		}
 	}
 	var releases []func()
 	for _, st := range []store.Store{stores.Open, stores.Closed, stores.Local, stores.Optimistic} {
@@ -96,6 +103,22 @@ func (s *snapshot) prepare(stores Stores) {
 			release()
 		}
 	}
+}
+
+// announcer is a store whose metrics have series for limits that nobody has asked yet; see layer/observe.
+type announcer interface{ Announce(limits []*store.Limit) }
+
+// storeOf returns the store of the policies of a failure mode.
+func storeOf(stores Stores, mode policy.Mode) store.Store {
+	switch mode {
+	case policy.Closed:
+		return stores.Closed
+	case policy.Local:
+		return stores.Local
+	case policy.Optimistic:
+		return stores.Optimistic
+	}
+	return stores.Open
 }
 
 // checkTogether returns an error if a request can face policies that the store cannot decide together.

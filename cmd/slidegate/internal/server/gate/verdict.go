@@ -13,17 +13,21 @@ type Ask struct {
 	Key     string     // who is limited
 	Address netip.Addr // the client's, if known, for allow and deny lists
 	Cost    int64      // units; 0 is a peek
+	// Plan is what the field of a request would say that names its plan, for policies with plans; empty means none.
+	Plan string
 }
 
 // By is what decided.
 type By = policy.By
 
-// What decides: the limits, one of the lists, or an override that says that there is no limit.
+// What decides: the limits, one of the lists, an override or ruling that says that there is no limit, or a ruling that refuses
+// everything.
 const (
 	ByLimits    = policy.ByLimits
 	ByAllowList = policy.ByAllowList
 	ByDenyList  = policy.ByDenyList
 	ByUnlimited = policy.ByUnlimited
+	ByRuling    = policy.ByRuling
 )
 
 // Verdict is what a Gate answers, in two ways different from what the engine says. Decision is what the client is told: with
