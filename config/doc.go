@@ -9,6 +9,7 @@
 //	optimism: 10               # how many units of a key optimistic admits in each process
 //	trusted_proxies: [10.0.0.0/8]
 //	address_groups: {ipv6: 64} # addresses that share so many bits are one client
+//	jwt: {verified: true}      # how bearer tokens are verified, for keys and plans by claim:NAME
 //	default_policy: api        # when a client names none
 //	policies:
 //	  api:

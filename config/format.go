@@ -37,6 +37,11 @@ func Format(f *File) []byte {
 	groups := s.AddressGroups
 	w.linef(0, "address_groups: {ipv4: %d, ipv6: %d, embedded_ipv4: %t}",
 		cmp.Or(groups.V4, clientip.DefaultV4), cmp.Or(groups.V6, clientip.DefaultV6), !groups.KeepEmbedded)
+	if s.JWT.IsZero() {
+		w.linef(0, "# jwt: not given, so that keys and plans have no claims")
+	} else {
+		w.linef(0, "jwt: %s", jwtText(&s.JWT))
+	}
 	if name := f.defaultName(); name != "" {
 		w.linef(0, "default_policy: %s", nameText(name))
 	} else {

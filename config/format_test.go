@@ -24,6 +24,7 @@ trusted_proxies:
   - "192.0.2.1"
   - "198.51.100.0/24"
 address_groups: {ipv4: 32, ipv6: 56, embedded_ipv4: true}
+# jwt: not given, so that keys and plans have no claims
 default_policy: api
 policies:
   api:
@@ -88,6 +89,7 @@ failure: open
 optimism: 10
 # trusted_proxies: not given; only a proxy on this machine may ask /v1/check, and none if there are tokens
 address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
+# jwt: not given, so that keys and plans have no claims
 # default_policy: none, so that a client must name its policy
 policies:
   a:

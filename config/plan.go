@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/policy"
@@ -74,13 +73,13 @@ func (p *Policy) RequestPlans() []Plan {
 }
 
 // httpPlan returns which plan requests have, for httplimit; nil if there are none.
-func (p *Policy) httpPlan(client *clientip.Source) func(*http.Request) policy.Plan {
+func (p *Policy) httpPlan(from *source) func(*http.Request) policy.Plan {
 	if len(p.RequestPlans()) == 0 {
 		return nil
 	}
 	find, by := p.FindPlan(), p.PlanBy
 	return func(r *http.Request) policy.Plan {
-		if plan, found := find(string(valueOf(by, client, r))); found {
+		if plan, found := find(string(from.valueOf(by, r))); found {
 			return policy.Named(plan.Name)
 		}
 		return policy.Plan{}
@@ -88,7 +87,7 @@ func (p *Policy) httpPlan(client *clientip.Source) func(*http.Request) policy.Pl
 }
 
 // planKinds are the fields that can say which plan a request has.
-var planKinds = []FieldKind{FieldHeader, FieldUser, FieldKey}
+var planKinds = []FieldKind{FieldHeader, FieldClaim, FieldUser, FieldKey}
 
 // planBy reads where the plan of a request is found.
 func (r *reader) planBy(e yamlfile.Field) (field Field) {

@@ -9,7 +9,7 @@ import (
 	"github.com/slidegate/slidegate/policy"
 )
 
-const planForm = "(there are header:NAME, user, key)"
+const planForm = "(there are header:NAME, claim:NAME, user, key)"
 
 // badPlanFiles are files with wrong plans, with what is wrong in them, line by line.
 var badPlanFiles = []struct{ name, text, want string }{

@@ -12,7 +12,7 @@ import (
 
 var (
 	fileFields = []string{
-		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "default_policy", "policies",
+		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "jwt", "default_policy", "policies",
 	}
 	policyFields = []string{
 		"match", "key", "cost", "limits", "overrides", "plan", "plans", "allow", "deny", "penalty", "shadow", "failure", "candidate", "lease",
@@ -32,10 +32,13 @@ func (r *reader) read(text []byte) *File {
 		return file
 	}
 	before := len(r.Problems)
+	saysJWT := false
 	var chosen yamlfile.Field // which policy is the default: it can be looked for when all are known
 	for _, e := range r.mapping(root, "the file", fileFields) {
 		switch {
 		case e.Value == nil:
+		case e.Name == "jwt":
+			saysJWT, file.Service.JWT = true, r.jwt(e)
 		case e.Name == "policies":
 			file.Policies = r.policies(e)
 		case e.Name == "default_policy":
@@ -48,6 +51,7 @@ func (r *reader) read(text []byte) *File {
 		r.Problems.Addf(at, "there are no policies; write policies: and below it at least one policy with limits")
 	}
 	r.checkNamed(file.Service.AddressGroups)
+	r.checkClaims(saysJWT)
 	if chosen.Value != nil {
 		file.Service.Default = r.defaultPolicy(chosen, file.Policies)
 	}
@@ -151,6 +155,7 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 		p.Match = r.match(e)
 	case "key":
 		p.Key = r.key(e)
+		r.useClaims(e.ValueAt(), p.Key.Fields()...)
 	case "cost":
 		p.Cost = r.cost(e)
 	case "limits":
@@ -159,6 +164,7 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 		p.Overrides = r.overrides(e)
 	case "plan":
 		p.PlanBy = r.planBy(e)
+		r.useClaims(e.ValueAt(), p.PlanBy)
 	case "plans":
 		p.Plans = r.plans(e)
 	case "allow":

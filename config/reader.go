@@ -16,6 +16,7 @@ type reader struct {
 	yamlfile.Reader
 	compared int        // how many bytes of overrides were held against one another
 	named    []namedKey // all that the file names
+	claimed  []claimed  // where it uses claims
 	// Of the policy that is being read:
 	written    []placedLimits      // its limits and its candidate
 	overridden []placedLimits      // the limits of its overrides and plans
