@@ -24,24 +24,29 @@ type limitFlags struct {
 	Policy      string               `option:"config.policy" placeholder:"NAME" help:"Replay this policy of the file alone." group:"Limits"`
 }
 
-// read returns the limits, or else the policies of the file.
-func (f *limitFlags) read() ([]slidegate.Limit, *facing.Policies, error) {
+// replayed is what is to be replayed: limits, or else the policies of a file.
+type replayed struct {
+	limits   []slidegate.Limit
+	file     *config.File
+	policies *facing.Policies
+}
+
+func (f *limitFlags) read() (q replayed, err error) {
 	if f.Config == "" {
 		if f.Policy != "" {
-			return nil, nil, errors.New("--policy: a policy is part of a file: add --config FILE")
+			return q, errors.New("--policy: a policy is part of a file: add --config FILE")
 		}
-		limits, err := f.limits()
-		return limits, nil, err
+		q.limits, err = f.limits()
+		return q, err
 	}
 	if len(f.Limit) > 0 || f.choices() {
-		return nil, nil, errors.New("--config: the policy says what the limits are: leave out --limit and its choices, or --config")
+		return q, errors.New("--config: the policy says what the limits are: leave out --limit and its choices, or --config")
 	}
-	file, err := loadConfig(f.Config, config.LoadOffline)
-	if err != nil {
-		return nil, nil, err
+	if q.file, err = loadConfig(f.Config, config.LoadOffline); err != nil {
+		return q, err
 	}
-	policies, err := facing.New(file, f.Policy)
-	return nil, policies, err
+	q.policies, err = facing.New(q.file, f.Policy)
+	return q, err
 }
 
 // choices tells whether any choice was made by a flag.

@@ -52,11 +52,12 @@ type replayCommand struct {
 }
 
 func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
-	limits, policies, err := r.read()
+	asked, err := r.read()
 	if err != nil {
 		return err
 	}
-	opts, err := r.questions(limits, policies)
+	policies := asked.policies
+	opts, err := r.questions(asked.limits, policies)
 	if err != nil {
 		return err
 	}
@@ -81,6 +82,7 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 		return errors.Join(err, in.nothing(err))
 	}
 	document := &report.Document{Title: in.title(), Command: c.command, Per: r.per(policies, in), Findings: found, Sources: in.sources(), Notes: in.notes}
+	document.Policy = r.paste(asked, in, found)
 	return errors.Join(out.write(c, document, r.Format), err)
 }
 
@@ -126,7 +128,7 @@ func sweepAround(limit slidegate.Limit) []int64 {
 
 // reading turns flags, and the policies if there are some, into how logs are read.
 func (r *replayCommand) reading(policies *facing.Policies) (opts traffic.Options, err error) {
-	opts.Policies = policies
+	opts.Policies, opts.About = policies, true
 	if r.Key != "" {
 		if opts.Key, err = config.ParseTemplate(r.Key); err != nil {
 			return opts, err
@@ -143,6 +145,9 @@ func (r *replayCommand) reading(policies *facing.Policies) (opts traffic.Options
 	}
 	if opts.Filter, err = traffic.ParseFilter(r.Method, r.Path, r.Status); err != nil {
 		return opts, err
+	}
+	if r.Suggest != "" {
+		opts.Match = r.pattern()
 	}
 	opts.Fields = r.Field
 	opts.Grouping = clientip.Grouping{V4: r.V4, V6: r.V6}

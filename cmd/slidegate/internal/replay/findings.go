@@ -8,6 +8,7 @@ type Findings struct {
 	Traffic     Traffic         `json:"traffic"`
 	Outcome     Outcome         `json:"outcome"`                // of the limits that were asked for
 	Policies    []PolicyOutcome `json:"policies,omitempty"`     // what each policy did, where those of a file were replayed
+	Denied      *Profile        `json:"denied,omitempty"`       // what the denied requests were, if the log tells
 	Timeline    Timeline        `json:"timeline"`               // of the same
 	Worst       []Trail         `json:"worst,omitempty"`        // the keys that were denied most, if trails were asked for
 	Compare     []Outcome       `json:"compare,omitempty"`      // one an algorithm, on the same traffic
@@ -94,6 +95,23 @@ type KeyOutcome struct {
 	Requests int64       `json:"requests"`
 	Denied   int64       `json:"denied"`
 	Lockout  rule.Micros `json:"longest_lockout"`
+	Profile  *Profile    `json:"profile,omitempty"` // what its denied requests were, if the log tells
+}
+
+// Profile is what some denied requests were: the values that were the most frequent, the first before the others. A list is empty
+// if the log does not have such a thing. The counts are exact unless there are very many different values.
+type Profile struct {
+	Requests int64   `json:"requests"` // that the counts are of
+	Methods  []Value `json:"methods,omitempty"`
+	Paths    []Value `json:"paths,omitempty"` // without their queries
+	Agents   []Value `json:"agents,omitempty"`
+	Statuses []Value `json:"statuses,omitempty"`
+}
+
+// Value is how many requests had a value; the empty one is that of those that had none.
+type Value struct {
+	Value    string `json:"value"`
+	Requests int64  `json:"requests"`
 }
 
 // Lockout is the longest time for which a key could not come in: from a refusal to its next admission, or to the moment at
@@ -147,6 +165,17 @@ type SweepPoint struct {
 type Suggestion struct {
 	Percent float64 `json:"percent"` // of the keys that may be touched
 	Outcome Outcome `json:"outcome"` // of the suggested limit by itself
+	// Whole is the outcome of the suggested limit in the place of the first one, beside the other limits, the overrides and
+	// the lists; nil if there are none.
+	Whole *Outcome `json:"whole,omitempty"`
+}
+
+// Promise returns what the suggested limit does where it takes the place of the first one.
+func (s *Suggestion) Promise() *Outcome {
+	if s.Whole != nil {
+		return s.Whole
+	}
+	return &s.Outcome
 }
 
 // Omission is an algorithm left out of a comparison.

@@ -117,6 +117,7 @@ type replay struct {
 	exact  *exact // nil if there is nothing to hold against it: it would be held against itself
 	main   *run
 	line   timeline
+	denied *denials
 	rivals []*run
 	sweep  []*run
 	alone  []*run // the same quotas of the first limit without the others, to suggest one of them
@@ -155,6 +156,7 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	groups := opts.groups()
 	r = &replay{opts: opts, groups: groups}
 	r.feed = newFeed(lines, len(groups), slidegate.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)
+	r.denied = newDenials(r.feed.notes)
 	if r.main, err = newRun("", groups, true); err != nil {
 		return nil, err
 	}
@@ -186,7 +188,7 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 		opts.Trails = 0 // a trail is of one key under one policy's limits
 	}
 	if opts.Suggest || opts.Trails > 0 {
-		r.spool, err = newSpool()
+		r.spool, err = newSpool(opts.Suggest && len(groups) > 1)
 	}
 	return r, err
 }
@@ -240,6 +242,7 @@ func (r *replay) decide(b *batch) error {
 			bucket.Admitted++
 		} else {
 			bucket.Denied++
+			r.denied.add(q.note, r.main.blame)
 		}
 		if r.out != nil {
 			r.out.decided(q.seq, r.main.answers)
@@ -289,6 +292,10 @@ func (r *replay) collect() {
 	names := r.feed.keys
 	f.Traffic = r.feed.total
 	f.Outcome = r.main.outcome(names, r.opts.Top)
+	for i, key := range r.main.worst(r.opts.Top) {
+		f.Outcome.TopDenied[i].Profile = r.denied.key(key)
+	}
+	f.Denied = r.denied.findings()
 	f.Policies = r.main.policies()
 	f.Timeline = r.line.findings()
 	for _, rival := range r.rivals {
@@ -313,17 +320,13 @@ func (r *replay) again(ctx context.Context) error {
 		return err
 	}
 	trial, untried := r.trial()
-	var log *exact
-	if trial != nil {
-		log = newExact(trial.groups)
-	}
 	var read int64
 	err = r.spool.each(func(q *request) error {
-		followed.add(q)
+		if q.group == 0 {
+			followed.add(q)
+		}
 		if trial != nil {
-			one := [1]request{*q}
-			log.decide(one[:])
-			trial.decide(one[:])
+			trial.decide(q)
 		}
 		if read++; read%batchSize == 0 {
 			return ctx.Err()
@@ -336,32 +339,9 @@ func (r *replay) again(ctx context.Context) error {
 	names := r.feed.keys
 	r.found.Worst = followed.findings(worst, names[0], r.main)
 	if trial != nil {
-		r.found.Suggestion = &Suggestion{Percent: r.opts.Percent, Outcome: trial.outcome(names, r.opts.Top)}
+		r.found.Suggestion = trial.findings(names, r.opts)
 	}
 	return untried
-}
-
-// trial returns a run of the suggested limit, or nil if none was asked for.
-func (r *replay) trial() (*run, error) {
-	if !r.opts.Suggest {
-		return nil, nil
-	}
-	var quota int64
-	allowed := touchable(r.opts.Percent, r.feed.keys[0].len())
-	if r.demand != nil {
-		quota = r.demand.smallest(allowed)
-	} else {
-		var err error
-		if quota, err = fromSweep(r.alone, int64(allowed)); err != nil {
-			return nil, err
-		}
-	}
-	limit := withQuota(r.groups[0].Limits[0], quota)
-	trial, err := newRun("", onlyGroup([]slidegate.Limit{limit}), true)
-	if err != nil {
-		return nil, invalid("Suggest", "the quota would be %d: %w", quota, otherQuota(r.groups[0].Limits[0], err))
-	}
-	return trial, nil
 }
 
 // invalid returns the error of an option.

@@ -33,6 +33,18 @@ func newPattern(text string) (p pattern, err error) {
 	return p, nil
 }
 
+// Pattern is a pattern by itself. NewPattern makes it.
+type Pattern struct{ pattern }
+
+// NewPattern returns the pattern that match of a policy would be.
+func NewPattern(match string) (*Pattern, error) {
+	p, err := newPattern(match)
+	return &Pattern{p}, err
+}
+
+// Matches reports whether the pattern is for r, in a log that tells this much.
+func (p *Pattern) Matches(r Request, known Known) bool { return p.matches(r, known) }
+
 // maxRemembered bounds how many requests a Finder remembers the policies of.
 const maxRemembered = 1 << 15
 

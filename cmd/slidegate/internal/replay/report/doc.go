@@ -18,6 +18,7 @@ type Document struct {
 	Per      string           // who was limited: "address", "user and path"; a key by default
 	Findings *replay.Findings // what was found
 	Sources  []traffic.Source // what it was found in
+	Policy   string           // the suggestion as a policy for a file
 	Notes    []string         // what the traffic cannot say about the policies, beside what the notes of the sources say
 }
 

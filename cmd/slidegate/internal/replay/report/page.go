@@ -42,6 +42,7 @@ type page struct {
 	Shadows    string
 
 	Top, TopSuggested []topKey
+	Paste             string // the suggestion as a policy
 }
 
 // figure is one of the large numbers at the top.
@@ -95,6 +96,7 @@ func newPage(d *Document) *page {
 	}
 	if f.Suggestion != nil {
 		p.Advice, p.TopSuggested = suggested(f), topKeys(f, f.Suggestion.Outcome.TopDenied)
+		p.Paste = d.paste()
 	}
 	return p
 }

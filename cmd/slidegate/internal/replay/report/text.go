@@ -28,7 +28,7 @@ func Text(w io.Writer, d *Document) error {
 	textTop(&b, "Denied most", f, f.Outcome.TopDenied)
 	textCompare(&b, f)
 	textSweep(&b, f)
-	textSuggestion(&b, f)
+	textSuggestion(&b, d)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -203,11 +203,13 @@ func bar(part, whole int64) string {
 	return text
 }
 
-func textSuggestion(b *strings.Builder, f *replay.Findings) {
+func textSuggestion(b *strings.Builder, d *Document) {
+	f := d.Findings
 	if f.Suggestion == nil {
 		return
 	}
 	heading(b, "Suggestion")
 	wrap(b, "  "+suggested(f))
+	textPaste(b, d)
 	textTop(b, "Denied most under the suggestion", f, f.Suggestion.Outcome.TopDenied)
 }

@@ -45,13 +45,8 @@ func (p *plan) planFaces(s shape, opts *Options) error {
 	if len(taken) == 0 {
 		return refused
 	}
-	for known, member := range map[*bool]field{
-		&f.known.Method: fieldMethod, &f.known.Host: fieldHost, &f.known.Path: fieldPath, &f.known.Address: fieldAddress,
-	} {
-		if *known = s.fields().has(member); *known {
-			p.wants.fields |= setOf(member)
-		}
-	}
+	f.known = s.known()
+	p.wants.fields |= s.fields() & setOf(fieldMethod, fieldHost, fieldPath, fieldAddress)
 	f.finder = opts.Policies.NewFinder(f.known, taken)
 	p.notes = append(p.notes, opts.Policies.Notes(f.known, taken)...)
 	p.faces = f
@@ -90,7 +85,7 @@ func leftOut(p config.Policy, err error) string {
 // of returns the parts of a request, which are valid until the next call; none if it faces no policy. It also reports whether
 // a field of a key was missing. If the entry cannot be a request, it says why.
 func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
-	facing := f.finder.Find(facing.Request{Method: e.values[fieldMethod], Host: e.values[fieldHost], Path: e.values[fieldPath]})
+	facing := f.finder.Find(e.request())
 	f.parts = f.parts[:0]
 	var address netip.Addr
 	if text := e.values[fieldAddress]; text != nil {

@@ -15,6 +15,7 @@ type plan struct {
 	key   keyer
 	cost  coster
 	faces *faces // in place of key and cost, where policies are replayed
+	about *about // nil if nobody asks
 	notes []string
 }
 
@@ -28,6 +29,12 @@ func planFor(s shape, opts *Options) (*plan, error) {
 		}
 	}
 	p.wants.fields = filtered
+	if opts.Match != nil {
+		p.wants.fields |= s.fields() & setOf(fieldMethod, fieldHost, fieldPath)
+	}
+	if opts.About {
+		p.planAbout(s)
+	}
 	if opts.Policies != nil {
 		return p, p.planFaces(s, opts)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 )
 
 // examplesKept is how many of the lines that could not be read a Source shows.
@@ -17,7 +19,9 @@ type Reader struct {
 	size   int64
 	format Format
 	lines  *scanner
-	filter *Filter // nil if it takes all
+	filter *Filter         // nil if it takes all
+	match  *facing.Pattern // nil if the filter is held against none
+	known  facing.Known
 	parser parser
 	entry  *entry
 	plan   *plan
@@ -57,9 +61,12 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	if why := r.parser.parse(text, r.entry); why != "" {
 		return false, why
 	}
-	if r.filter != nil && !r.filter.takes(r.entry) {
+	if r.filter != nil && !r.pass() {
 		r.source.Filtered++
 		return false, ""
+	}
+	if r.plan.about != nil {
+		line.About = r.plan.about.of(r.entry)
 	}
 	if r.plan.faces != nil {
 		return r.face(line)
@@ -75,6 +82,15 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	r.source.Requests++
 	line.At, line.Time, line.Key, line.Cost = r.entry.at, r.entry.time, name, units
 	return true, ""
+}
+
+// pass reports whether the filter takes the entry, and counts it if the pattern that is held against it does not agree.
+func (r *Reader) pass() bool {
+	taken := r.filter.takes(r.entry)
+	if r.match != nil && r.match.Matches(r.entry.request(), r.known) != taken {
+		r.source.Differing++
+	}
+	return taken
 }
 
 // face makes a request of the entry that has a part for each policy that it faces.

@@ -244,6 +244,7 @@ type Document struct {
 	Per      string
 	Findings *replay.Findings
 	Sources  []traffic.Source
+	Policy   string
 	Notes    []string
 }
 
