@@ -82,7 +82,7 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 		return errors.Join(err, in.nothing(err))
 	}
 	document := &report.Document{Title: in.title(), Command: c.command, Per: r.per(policies, in), Findings: found, Sources: in.sources(), Notes: in.notes}
-	document.Policy = r.paste(asked, in, found)
+	document.Suggested = r.paste(asked, in, found)
 	return errors.Join(out.write(c, document, r.Format), err)
 }
 

@@ -5,7 +5,7 @@ import "strings"
 // paste returns the suggested policy with a comment that says what it would have done, or "" if there is none. Replayed on the
 // same traffic, it does exactly that.
 func (d *Document) paste() string {
-	if d.Policy == "" || d.Findings.Suggestion == nil {
+	if d.Suggested == "" || d.Findings.Suggestion == nil {
 		return ""
 	}
 	o := d.Findings.Suggestion.Promise()
@@ -14,7 +14,7 @@ func (d *Document) paste() string {
 	if d.Title != "" {
 		text = "# " + visible(d.Title, hintWidth) + "\n" + text
 	}
-	return text + d.Policy
+	return text + d.Suggested
 }
 
 // textPaste prints the suggested policy.
@@ -25,6 +25,6 @@ func textPaste(b *strings.Builder, d *Document) {
 	}
 	b.WriteString("  As a policy, to paste into a file:\n\n")
 	for line := range strings.Lines(text) {
-		b.WriteString("    " + line)
+		b.WriteString("    " + escape(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 }

@@ -25,6 +25,7 @@ func Text(w io.Writer, d *Document) error {
 	textTraffic(&b, f)
 	textOutcome(&b, f)
 	textPolicies(&b, f)
+	textDenied(&b, "What the denied requests were", f.Denied)
 	textTop(&b, "Denied most", f, f.Outcome.TopDenied)
 	textCompare(&b, f)
 	textSweep(&b, f)
@@ -121,6 +122,7 @@ func textTop(b *strings.Builder, title string, f *replay.Findings, keys []replay
 		t.add(keyName(f, k.Policy, k.Key), number(k.Requests), number(k.Denied), percent(k.Denied, k.Requests), span(k.Lockout))
 	}
 	t.write(b)
+	textProfiles(b, f, keys)
 }
 
 func textCompare(b *strings.Builder, f *replay.Findings) {

@@ -49,12 +49,24 @@ func Hostile() Document {
 		f.Worst = append(f.Worst, trail)
 	}
 	f.Worst = f.Worst[len(f.Worst)-len(hostileKeys):]
+	f.Denied = hostileProfile()
+	f.Outcome.TopDenied[0].Profile = hostileProfile()
 	f.Outcome.Lockout.Key = hostileKeys[0]
 	f.Outcome.Limits = append([]replay.LimitOutcome(nil), f.Outcome.Limits...)
 	f.Outcome.Limits[0].Highest.Key = hostileKeys[1]
 	f.NotCompared = []replay.Omission{{Name: hostileKeys[0], Why: hostileKeys[1]}}
 	d.Title, d.Command = hostileKeys[0], hostileKeys[1]+hostileKeys[5]
+	d.Suggested = hostileKeys[0] + hostileKeys[1]
 	d.Sources[0].Name, d.Sources[0].Cut = hostileKeys[2], hostileKeys[3]
 	d.Sources[0].Examples[0].Text, d.Sources[0].Examples[0].Why = hostileKeys[0], hostileKeys[1]
 	return d
+}
+
+// hostileProfile has every hostile key in the place of every value.
+func hostileProfile() *replay.Profile {
+	var values []replay.Value
+	for i, key := range hostileKeys {
+		values = append(values, replay.Value{Value: key, Requests: int64(20 - i)})
+	}
+	return &replay.Profile{Requests: 100, Methods: values, Paths: values, Agents: values, Statuses: values}
 }
