@@ -29,6 +29,7 @@ type replayed struct {
 	limits   []slidegate.Limit
 	file     *config.File
 	policies *facing.Policies
+	against  *facing.Policies // of another file; nil if there is none
 }
 
 func (f *limitFlags) read() (q replayed, err error) {
@@ -47,6 +48,21 @@ func (f *limitFlags) read() (q replayed, err error) {
 	}
 	q.policies, err = facing.New(q.file, f.Policy)
 	return q, err
+}
+
+// against returns the policies of the file that those of the first are compared with, or nil if none is.
+func (r *replayCommand) against() (*facing.Policies, error) {
+	switch {
+	case r.Against == "":
+		return nil, nil
+	case r.Config == "":
+		return nil, errors.New("--against: policies are compared with policies: add --config FILE")
+	}
+	file, err := loadConfig(r.Against, config.LoadOffline)
+	if err != nil {
+		return nil, err
+	}
+	return facing.New(file, r.Policy)
 }
 
 // choices tells whether any choice was made by a flag.

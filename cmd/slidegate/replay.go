@@ -38,6 +38,7 @@ type replayCommand struct {
 
 	limitFlags
 
+	Against string `placeholder:"FILE" help:"Compare with the policies of this file on the same traffic: who would be newly denied, and who newly admitted. Needs --config." group:"Questions"`
 	Compare *bool  `negatable:"" help:"Run all algorithms on the same traffic, side by side." group:"Questions"`
 	Sweep   string `option:"replay.Sweep" placeholder:"10..1000" help:"Try other quotas of the first limit: 10..1000, 10..1000:10 or 10,20,50; off." group:"Questions"`
 	Suggest string `option:"replay.Suggest replay.Percent" placeholder:"PERCENT" help:"Find the smallest quota of the first limit that touches at most this share of the keys, such as 1%." group:"Questions"`
@@ -57,11 +58,14 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	policies := asked.policies
-	opts, err := r.questions(asked.limits, policies)
+	if asked.against, err = r.against(); err != nil {
+		return err
+	}
+	opts, err := r.questions(asked)
 	if err != nil {
 		return err
 	}
-	in, err := r.open(ctx, c, policies)
+	in, err := r.open(ctx, c, asked)
 	if err != nil {
 		return err
 	}
@@ -82,20 +86,28 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 		return errors.Join(err, in.nothing(err))
 	}
 	document := &report.Document{Title: in.title(), Command: c.command, Per: r.per(policies, in), Findings: found, Sources: in.sources(), Notes: in.notes}
+	document.After, document.Before = r.Config, r.Against
 	document.Suggested = r.paste(asked, in, found)
 	return errors.Join(out.write(c, document, r.Format), err)
 }
 
 // questions turns flags into what the replay is asked.
-func (r *replayCommand) questions(limits []slidegate.Limit, policies *facing.Policies) (opts replay.Options, err error) {
+func (r *replayCommand) questions(asked replayed) (opts replay.Options, err error) {
+	limits := asked.limits
 	opts = replay.Options{Limits: limits, Top: r.Top, Sort: r.Sort}
 	sweeps := true // a page has a sweep by default, which is about one policy
-	if policies != nil {
-		opts.Groups = policies.Groups()
-		limits, sweeps = opts.Groups[0].Limits, policies.Len() == 1
+	if asked.policies != nil {
+		opts.Groups = asked.policies.Groups()
+		limits, sweeps = opts.Groups[0].Limits, asked.policies.Len() == 1 && asked.against == nil
+	}
+	if asked.against != nil {
+		opts.Against = asked.against.Groups()
+		if r.Decisions != "" {
+			return opts, errors.New("--against: --decisions are those of one file: leave one of the two out")
+		}
 	}
 	page := r.HTML != ""
-	opts.Compare = page && r.Compare == nil || r.Compare != nil && *r.Compare
+	opts.Compare = page && r.Compare == nil && asked.against == nil || r.Compare != nil && *r.Compare
 	if page {
 		opts.Trails = trailsDrawn
 	}
@@ -127,8 +139,9 @@ func sweepAround(limit slidegate.Limit) []int64 {
 }
 
 // reading turns flags, and the policies if there are some, into how logs are read.
-func (r *replayCommand) reading(policies *facing.Policies) (opts traffic.Options, err error) {
-	opts.Policies, opts.About = policies, true
+func (r *replayCommand) reading(asked replayed) (opts traffic.Options, err error) {
+	opts.Policies, opts.About = asked.policies, true
+	opts.Against, opts.AgainstName = asked.against, r.Against
 	if r.Key != "" {
 		if opts.Key, err = config.ParseTemplate(r.Key); err != nil {
 			return opts, err
@@ -155,7 +168,7 @@ func (r *replayCommand) reading(policies *facing.Policies) (opts traffic.Options
 }
 
 // open opens what is to be replayed.
-func (r *replayCommand) open(ctx context.Context, c *console, policies *facing.Policies) (*input, error) {
+func (r *replayCommand) open(ctx context.Context, c *console, asked replayed) (*input, error) {
 	if r.Made != "" {
 		if len(r.Files) > 0 {
 			return nil, errors.New("--generate replays made-up traffic: leave out the files, or --generate")
@@ -164,12 +177,12 @@ func (r *replayCommand) open(ctx context.Context, c *console, policies *facing.P
 		if err != nil {
 			return nil, err
 		}
-		return madeUp(r.Made, made, r.Requests, policies), nil
+		return madeUp(r.Made, made, r.Requests, asked), nil
 	}
 	if len(r.Files) == 0 {
 		return nil, errors.New("there is nothing to replay: name a log, - for standard input, or try --generate mixed")
 	}
-	opts, err := r.reading(policies)
+	opts, err := r.reading(asked)
 	if err != nil {
 		return nil, err
 	}

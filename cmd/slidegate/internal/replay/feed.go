@@ -30,6 +30,7 @@ type feed struct {
 	echo  bool // asked is wanted
 	full  chan *batch
 	spare chan *batch
+	own   int // the groups whose keys are counted
 	total Traffic
 	err   error // why the traffic ended, if not at its end; read it when full is closed
 
@@ -43,9 +44,9 @@ type keyList struct {
 	places []int
 }
 
-func newFeed(lines traffic.Lines, groups int, distance rule.Micros, echo bool) *feed {
+func newFeed(lines traffic.Lines, own, groups int, distance rule.Micros, echo bool) *feed {
 	const batches = 3 // one being filled, one waiting, one being decided
-	f := &feed{lines: lines, keys: make([]*keys, groups), lists: make([]keyList, groups), notes: &notes{}, order: newOrder(distance), echo: echo,
+	f := &feed{lines: lines, own: own, keys: make([]*keys, groups), lists: make([]keyList, groups), notes: &notes{}, order: newOrder(distance), echo: echo,
 		full: make(chan *batch, batches), spare: make(chan *batch, batches)}
 	for i := range f.keys {
 		f.keys[i] = newKeys()
@@ -77,7 +78,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 	f.hand(b, true)
 	f.total.Order = f.order.found
-	for _, keys := range f.keys {
+	for _, keys := range f.keys[:f.own] {
 		f.total.Keys += int64(keys.len())
 	}
 }

@@ -15,6 +15,7 @@ type Findings struct {
 	NotCompared []Omission      `json:"not_compared,omitempty"` // algorithms that cannot count such limits, and why
 	Sweep       *Sweep          `json:"sweep,omitempty"`
 	Suggestion  *Suggestion     `json:"suggestion,omitempty"`
+	Against     *Against        `json:"against,omitempty"`     // what other policies did, if some were compared with
 	Interrupted bool            `json:"interrupted,omitempty"` // the traffic was not read to its end
 }
 
@@ -176,6 +177,31 @@ func (s *Suggestion) Promise() *Outcome {
 		return s.Whole
 	}
 	return &s.Outcome
+}
+
+// Against is what other policies did to the same traffic, and what differs. A request that faces no policy is admitted.
+type Against struct {
+	Outcome       Outcome         `json:"outcome"` // of the other policies
+	Policies      []PolicyOutcome `json:"policies"`
+	NewlyDenied   Change          `json:"newly_denied"`   // by the policies that were asked for, and not by the others
+	NewlyAdmitted Change          `json:"newly_admitted"` // the other way round
+}
+
+// Change is the requests that one set of policies denies and another does not.
+type Change struct {
+	Requests int64       `json:"requests"`
+	Keys     int64       `json:"keys"`          // of the policies that deny them
+	Top      []KeyChange `json:"top,omitempty"` // the keys with the most of them
+	Profile  *Profile    `json:"profile,omitempty"`
+}
+
+// KeyChange is how many of such requests one key had.
+type KeyChange struct {
+	at       place
+	Policy   string   `json:"policy"` // that denies them
+	Key      string   `json:"key"`
+	Requests int64    `json:"requests"`
+	Profile  *Profile `json:"profile,omitempty"`
 }
 
 // Omission is an algorithm left out of a comparison.

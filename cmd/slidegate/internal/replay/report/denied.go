@@ -62,10 +62,15 @@ func textDenied(b *strings.Builder, title string, p *replay.Profile) {
 
 // textProfiles prints what single keys were denied for.
 func textProfiles(b *strings.Builder, f *replay.Findings, keys []replay.KeyOutcome) {
+	first := true
 	for _, k := range keys {
 		if words := profileWords(k.Profile); words != "" {
-			b.WriteString("  " + keyName(f, k.Policy, k.Key) + "\n")
-			wrap(b, "    "+words)
+			if first {
+				b.WriteString("  What their denied requests mostly were:\n")
+				first = false
+			}
+			b.WriteString("    " + keyName(f, k.Policy, k.Key) + "\n")
+			wrap(b, "      "+words)
 		}
 	}
 }

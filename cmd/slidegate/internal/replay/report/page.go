@@ -44,6 +44,9 @@ type page struct {
 	Top, TopSuggested []topKey
 	Paste             string // the suggestion as a policy
 	Denied            []trait
+	PolicyChanges     []policyChange
+	ChangeHeads       []string
+	Changes           []pageChange
 }
 
 // figure is one of the large numbers at the top.
@@ -64,6 +67,9 @@ func newPage(d *Document) *page {
 		Requests: requestsOf(&f.Outcome), Figures: figures(f), Rows: compareRows(f), Quotas: quotaRows(f),
 		HasTrail: len(f.Worst) > 0 && len(f.Outcome.Limits) > 0,
 		Each:     cmp.Or(d.Per, "key"), Notices: d.notes(), Lists: listsMatter(f), Top: topKeys(f, f.Outcome.TopDenied), Denied: traits(f.Denied),
+	}
+	if f.Against != nil {
+		p.Verdict, p.PolicyChanges, p.ChangeHeads, p.Changes = d.againstVerdict(), policyChanges(f), changeHeads, pageChanges(f)
 	}
 	if f.Traffic.Requests > 0 {
 		p.Period = between(f.Traffic.From, f.Traffic.To) + " (" + span(f.Traffic.To-f.Traffic.From) + ")"

@@ -22,6 +22,7 @@ func Text(w io.Writer, d *Document) error {
 	for _, note := range d.notes() {
 		wrap(&b, "  ! "+visible(note, 4*hintWidth))
 	}
+	textAgainst(&b, d)
 	textTraffic(&b, f)
 	textOutcome(&b, f)
 	textPolicies(&b, f)

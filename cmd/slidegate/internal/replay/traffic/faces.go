@@ -18,6 +18,7 @@ type faces struct {
 	known    facing.Known
 	makers   []maker // by policy
 	parts    []Part
+	first    int // what the numbers of the groups begin with
 }
 
 // maker makes the key and the cost of requests under one policy.
@@ -26,14 +27,29 @@ type maker struct {
 	cost coster
 }
 
-// planFaces works out which policies the log can be held against, and how.
-func (p *plan) planFaces(s shape, opts *Options) error {
-	f := &faces{policies: opts.Policies, makers: make([]maker, opts.Policies.Len())}
+// planPolicies works out which policies the log can be held against, and how.
+func (p *plan) planPolicies(s shape, opts *Options) (err error) {
+	if p.faces, err = p.planFaces(s, opts, opts.Policies); err != nil || opts.Against == nil {
+		return err
+	}
+	own := len(p.notes)
+	if p.other, err = p.planFaces(s, opts, opts.Against); err != nil {
+		return err
+	}
+	p.other.first = len(opts.Policies.Groups())
+	for i := range p.notes[own:] {
+		p.notes[own+i] = opts.AgainstName + ": " + p.notes[own+i]
+	}
+	return nil
+}
+
+func (p *plan) planFaces(s shape, opts *Options, policies *facing.Policies) (*faces, error) {
+	f := &faces{policies: policies, makers: make([]maker, policies.Len())}
 	var taken []int
 	var refused error
 	for i := range f.makers {
-		own := opts.Policies.Policy(i)
-		made, err := p.planPolicy(s, opts, own)
+		own := policies.Policy(i)
+		made, err := p.planPolicy(s, opts, own, policies.Grouping(opts.Grouping))
 		if err != nil {
 			refused = cmp.Or(refused, err)
 			p.notes = append(p.notes, leftOut(own, err))
@@ -43,18 +59,17 @@ func (p *plan) planFaces(s shape, opts *Options) error {
 		taken = append(taken, i)
 	}
 	if len(taken) == 0 {
-		return refused
+		return nil, refused
 	}
 	f.known = s.known()
 	p.wants.fields |= s.fields() & setOf(fieldMethod, fieldHost, fieldPath, fieldAddress)
-	f.finder = opts.Policies.NewFinder(f.known, taken)
-	p.notes = append(p.notes, opts.Policies.Notes(f.known, taken)...)
-	p.faces = f
-	return nil
+	f.finder = policies.NewFinder(f.known, taken)
+	p.notes = append(p.notes, policies.Notes(f.known, taken)...)
+	return f, nil
 }
 
 // planPolicy works out how the key and the cost of one policy are made. It changes what the plan wants only if they can be.
-func (p *plan) planPolicy(s shape, opts *Options, own config.Policy) (m maker, err error) {
+func (p *plan) planPolicy(s shape, opts *Options, own config.Policy, grouping clientip.Grouping) (m maker, err error) {
 	trial := *p
 	template, cost := own.Key, own.Cost
 	if !opts.Key.IsZero() {
@@ -63,7 +78,7 @@ func (p *plan) planPolicy(s shape, opts *Options, own config.Policy) (m maker, e
 	if !opts.Cost.IsZero() || opts.IgnoreOwnCost {
 		cost = opts.Cost
 	}
-	if m.key, err = trial.planKey(s, template, opts.Policies.Grouping(opts.Grouping)); err != nil {
+	if m.key, err = trial.planKey(s, template, grouping); err != nil {
 		return m, err
 	}
 	if m.cost, err = trial.planCost(s, cost, opts.IgnoreOwnCost); err != nil {
@@ -99,23 +114,33 @@ func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
 		}
 		key, lacks := m.key.of(e)
 		missing = missing || lacks
-		f.parts = append(f.parts, Part{Group: f.policies.Of(i, key, address), Key: key, Cost: cost})
+		f.parts = append(f.parts, Part{Group: f.first + f.policies.Of(i, key, address), Key: key, Cost: cost})
 	}
 	return f.parts, missing, ""
 }
 
-// Facing returns made-up traffic, of which nothing is known but keys and costs, as requests that face all policies.
-func Facing(lines Lines, policies *facing.Policies) (Lines, []string) {
-	all := make([]int, policies.Len())
-	for i := range all {
-		all[i] = i
+// Facing returns made-up traffic, of which nothing is known but keys and costs, as requests that face all policies, and all
+// of those that these are held against, if there are some.
+func Facing(lines Lines, policies, against *facing.Policies) (Lines, []string) {
+	f := &facingAll{lines: lines}
+	var notes []string
+	for _, own := range []*facing.Policies{policies, against} {
+		if own == nil {
+			continue
+		}
+		all := make([]int, own.Len())
+		for i := range all {
+			all[i] = i
+		}
+		f.policies = append(f.policies, own)
+		notes = append(notes, own.Notes(facing.Known{}, all)...)
 	}
-	return &facingAll{lines: lines, policies: policies}, policies.Notes(facing.Known{}, all)
+	return f, notes
 }
 
 type facingAll struct {
 	lines    Lines
-	policies *facing.Policies
+	policies []*facing.Policies
 	parts    []Part
 }
 
@@ -125,8 +150,12 @@ func (f *facingAll) Next(line *Line) error {
 		return err
 	}
 	f.parts = f.parts[:0]
-	for i := range f.policies.Len() {
-		f.parts = append(f.parts, Part{Group: f.policies.Of(i, line.Key, netip.Addr{}), Key: line.Key, Cost: line.Cost})
+	first := 0
+	for _, own := range f.policies {
+		for i := range own.Len() {
+			f.parts = append(f.parts, Part{Group: first + own.Of(i, line.Key, netip.Addr{}), Key: line.Key, Cost: line.Cost})
+		}
+		first += len(own.Groups())
 	}
 	line.Parts = f.parts
 	return nil

@@ -48,6 +48,10 @@ type Options struct {
 	// none. A request that faces none of them is not taken. Of several, those whose key or cost a log does not have are
 	// left out, and Source.Notes says so.
 	Policies *facing.Policies
+	// Against are other policies that requests face as well, apart from Policies; nil if there are none. The groups of their
+	// parts follow those of Policies. AgainstName is what the notes about them call them.
+	Against     *facing.Policies
+	AgainstName string
 }
 
 // check refuses what no log could be read by.

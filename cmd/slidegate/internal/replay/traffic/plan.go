@@ -15,6 +15,7 @@ type plan struct {
 	key   keyer
 	cost  coster
 	faces *faces // in place of key and cost, where policies are replayed
+	other *faces // of the policies that these are held against; nil if there are none
 	about *about // nil if nobody asks
 	notes []string
 }
@@ -36,7 +37,7 @@ func planFor(s shape, opts *Options) (*plan, error) {
 		p.planAbout(s)
 	}
 	if opts.Policies != nil {
-		return p, p.planFaces(s, opts)
+		return p, p.planPolicies(s, opts)
 	}
 	var err error
 	if p.key, err = p.planKey(s, opts.Key, opts.Grouping); err != nil {

@@ -25,6 +25,7 @@ type Reader struct {
 	parser parser
 	entry  *entry
 	plan   *plan
+	parts  []Part
 	err    error // what Next returns from now on
 }
 
@@ -96,6 +97,13 @@ func (r *Reader) pass() bool {
 // face makes a request of the entry that has a part for each policy that it faces.
 func (r *Reader) face(line *Line) (taken bool, why string) {
 	parts, missing, why := r.plan.faces.of(r.entry)
+	if r.plan.other != nil && why == "" {
+		var others []Part
+		var lacks bool
+		others, lacks, why = r.plan.other.of(r.entry)
+		r.parts = append(append(r.parts[:0], parts...), others...)
+		parts, missing = r.parts, missing || lacks
+	}
 	switch {
 	case why != "":
 		return false, why

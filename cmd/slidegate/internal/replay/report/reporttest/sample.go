@@ -239,13 +239,14 @@ var sampleQuotas = []int64{10, 15, 20, 30, 40, 50, 70, 100, 120, 150, 200, 250, 
 // Document has the fields of a report.Document, so that one converts to the other. It is not that type because the tests in
 // that package could not import this one then.
 type Document struct {
-	Title     string
-	Command   string
-	Per       string
-	Findings  *replay.Findings
-	Sources   []traffic.Source
-	Suggested string
-	Notes     []string
+	Title         string
+	Command       string
+	Per           string
+	After, Before string
+	Findings      *replay.Findings
+	Sources       []traffic.Source
+	Suggested     string
+	Notes         []string
 }
 
 // Sample returns a new document every time, so that a test may change it; the simulation runs once.
