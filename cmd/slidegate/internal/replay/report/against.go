@@ -113,7 +113,7 @@ func textAgainst(b *strings.Builder, d *Document) {
 	}
 	t.add(heads...)
 	for _, c := range policyChanges(d.Findings) {
-		t.add(append([]string{visible(c.Name, keyWidth)}, c.Cells()...)...)
+		t.add(append([]string{visible(c.Name, keyWidth/2)}, c.Cells()...)...)
 	}
 	b.WriteString("\n")
 	t.write(b)
@@ -139,7 +139,7 @@ func textChange(b *strings.Builder, title string, f *replay.Findings, c *replay.
 // changedKey names a key, with its policy if either file has several.
 func changedKey(f *replay.Findings, policy, name string) string {
 	if len(f.Policies) > 1 || len(f.Against.Policies) > 1 {
-		return visible(policy, keyWidth) + ": " + key(name)
+		return visible(policy, keyWidth/2) + ": " + key(name)
 	}
 	return key(name)
 }
@@ -170,7 +170,7 @@ func pageChanges(f *replay.Findings) (all []pageChange) {
 		for _, k := range c.Top {
 			own := pageChangedKey{KeyChange: k, Words: profileWords(k.Profile)}
 			if len(f.Policies) > 1 || len(f.Against.Policies) > 1 {
-				own.Of = visible(k.Policy, keyWidth)
+				own.Of = visible(k.Policy, keyWidth/2)
 			}
 			c.Keys = append(c.Keys, own)
 		}
