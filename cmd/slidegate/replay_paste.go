@@ -32,7 +32,7 @@ func (r *replayCommand) paste(q replayed, in *input, found *replay.Findings) str
 	}
 	var lines []string
 	match, note := r.match(in)
-	if match != "" {
+	if match != nil {
 		file.Policies[0].Match = match
 	}
 	if note != "" {
@@ -80,71 +80,75 @@ func (r *replayCommand) suggestedPolicy(q replayed, in *input, limit slidegate.L
 	}
 	if r.Cost != "" {
 		policy.Cost, _ = config.ParseCost(r.Cost)
+		policy.Match = config.Routes(policy.Patterns()...) // whose own costs it takes the place of
 	}
 	return policy
 }
 
-// pattern returns what match of a policy could say in place of the filters, or nil if it cannot.
-func (r *replayCommand) pattern() *facing.Pattern {
-	if r.Config != "" {
-		return nil // which has a match of its own
-	}
-	text, ok := r.matchText()
-	if !ok || text == "" {
+// patterns returns what match of a policy could say in place of the filters, or nil if it cannot.
+func (r *replayCommand) patterns() *facing.Patterns {
+	routes := r.routes()
+	if len(routes) == 0 || r.Config != "" { // which has a match of its own
 		return nil
 	}
-	pattern, err := facing.NewPattern(text)
+	patterns, err := facing.NewPatterns(routes)
 	if err != nil {
 		return nil
 	}
-	return pattern
+	return patterns
 }
 
-// matchText returns the filters as a pattern, "" if there are none, and whether there is such a pattern.
-func (r *replayCommand) matchText() (text string, ok bool) {
-	switch {
-	case len(r.Method)+len(r.Path)+len(r.Status) == 0:
-		return "", true
-	case len(r.Method) > 1 || len(r.Path) > 1 || len(r.Status) > 0:
-		return "", false
+// routes returns the filters as patterns, or nil if there are no such patterns: they can say neither statuses nor what is left out.
+func (r *replayCommand) routes() (routes []config.Route) {
+	if len(r.Status) > 0 || len(r.Method)+len(r.Path) == 0 {
+		return nil
 	}
-	text = "/"
+	paths := []string{"/"}
 	if len(r.Path) > 0 {
-		path, below := strings.CutSuffix(r.Path[0], "/*")
-		if !strings.HasPrefix(r.Path[0], "/") || strings.ContainsAny(path, "*{}?! ") || !below && strings.HasSuffix(path, "/") {
-			return "", false
+		paths = nil
+	}
+	for _, given := range r.Path {
+		path, below := strings.CutSuffix(given, "/*")
+		if !strings.HasPrefix(given, "/") || strings.ContainsAny(path, "*{}?! ") || !below && strings.HasSuffix(path, "/") {
+			return nil
 		}
-		if text = path; below {
-			text += "/"
+		if below {
+			path += "/"
+		}
+		paths = append(paths, path)
+	}
+	if len(r.Method) == 0 {
+		return config.Routes(paths...)
+	}
+	for _, method := range r.Method {
+		if strings.HasPrefix(method, "!") {
+			return nil
+		}
+		for _, path := range paths {
+			routes = append(routes, config.Routes(strings.ToUpper(method)+" "+path)...)
 		}
 	}
-	if len(r.Method) > 0 {
-		if strings.HasPrefix(r.Method[0], "!") {
-			return "", false
-		}
-		text = strings.ToUpper(r.Method[0]) + " " + text
-	}
-	return text, true
+	return routes
 }
 
-// match returns the pattern that takes the same requests as the filters did, and else a note that says so.
-func (r *replayCommand) match(in *input) (match, note string) {
+// match returns the patterns that take the same requests as the filters did, and else a note that says so.
+func (r *replayCommand) match(in *input) (match []config.Route, note string) {
 	if len(r.Method)+len(r.Path)+len(r.Status) == 0 {
-		return "", ""
+		return nil, ""
 	}
-	filters := r.filters()
-	if r.pattern() == nil {
-		return "", "The figures are those with " + filters + ", which match cannot say: replay it with the same."
+	if r.patterns() == nil {
+		return nil, "The figures are those with " + r.filters() + ", which match does not say: replay it with the same."
 	}
 	var differing int64
 	for _, s := range in.sources() {
 		differing += s.Differing
 	}
-	text, _ := r.matchText()
 	if differing > 0 {
-		return "", fmt.Sprintf("The figures are those with %s: replay it with the same. match: %q would differ in %d requests of this log.", filters, text, differing)
+		policy := config.Policy{Match: r.routes()}
+		return nil, fmt.Sprintf("The figures are those with %s: replay it with the same. match: %q would differ, in %d of the lines.",
+			r.filters(), policy.Patterns(), differing)
 	}
-	return text, ""
+	return r.routes(), ""
 }
 
 // filters returns the filters as flags.

@@ -61,8 +61,9 @@ policies:
 		{"bytes", []string{busy}, []string{"--limit", "5000/1m", "--cost", "bytes"}, nil, "# For replay alone"},
 		{"prefix", []string{busy}, []string{"--limit", "5/1m", "--ipv4-prefix", "28"}, nil, "address_groups: {ipv4: 28"},
 		{"filter", []string{busy}, []string{"--limit", "5/1m", "--path", "/api/*", "--method", "post"}, nil, "    match: \"POST /api/\"\n"},
+		{"filters", []string{busy}, []string{"--limit", "5/1m", "--path", "/api/*", "--path", "/login", "--method", "POST", "--method", "PUT"}, nil, "PUT /login"},
 		{"one path", []string{busy}, []string{"--limit", "5/1m", "--path", "/login"}, nil, "    match: \"/login\"\n"},
-		{"status", []string{busy}, []string{"--limit", "5/1m", "--status", "!429"}, []string{"--status", "!429"}, "which match cannot say"},
+		{"status", []string{busy}, []string{"--limit", "5/1m", "--status", "!429"}, []string{"--status", "!429"}, "which match does not say"},
 		{"haproxy", []string{samples("haproxy.log")}, []string{"--limit", "1/1m"}, nil, "sliding-log"},
 		{"alb", []string{samples("alb.log")}, []string{"--limit", "1/1m", "--key", "{host}"}, nil, "sliding-log"},
 		{"cloudfront", []string{samples("cloudfront.log")}, []string{"--limit", "1/1m", "--key", "header:User-Agent"}, nil, "sliding-log"},
@@ -97,7 +98,7 @@ policies:
 func TestSuggestedPolicyLeavesOutAMatchThatDiffers(t *testing.T) {
 	log := accessLog(t, append(times(9, "203.0.113.7 GET /api/a"), "203.0.113.7 GET //api/a", "203.0.113.7 GET /other")...)
 	found := findings(t, "--limit", "2/1m", "--path", "/api/*", "--suggest", "1%", log)
-	want := `# The figures are those with --path '/api/*': replay it with the same. match: "/api/" would differ in 1 requests of this log.`
+	want := `# The figures are those with --path '/api/*': replay it with the same. match: ["/api/"] would differ, in 1 of the lines.`
 	if text := found.SuggestedPolicy; strings.Contains(text, "    match:") || !strings.Contains(text, want) {
 		t.Errorf("got\n%s\nwant no match, and\n%s", text, want)
 	}

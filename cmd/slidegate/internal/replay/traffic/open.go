@@ -37,7 +37,7 @@ type Options struct {
 	Filter Filter
 	// Match, if it is not nil, is what a policy could say in place of Filter. Source.Differing counts the requests about
 	// which the two do not agree.
-	Match *facing.Pattern
+	Match *facing.Patterns
 	// Fields says where in a JSON log things are: paths with dots, by the names time, address, user, method, path, host,
 	// status, bytes, key and cost. FormatJSON needs at least the time; in the other JSON formats it takes the place of
 	// what they usually have.

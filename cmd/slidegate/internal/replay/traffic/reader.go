@@ -19,8 +19,8 @@ type Reader struct {
 	size   int64
 	format Format
 	lines  *scanner
-	filter *Filter         // nil if it takes all
-	match  *facing.Pattern // nil if the filter is held against none
+	filter *Filter          // nil if it takes all
+	match  *facing.Patterns // nil if the filter is held against none
 	known  facing.Known
 	parser parser
 	entry  *entry
