@@ -37,6 +37,7 @@ type serveCommand struct {
 	Metrics string `option:"server.Metrics" placeholder:"HOST:PORT" default:"off" help:"Only /metrics and /healthz, without a token and without TLS, for Prometheus. No key is in them. (default: off)" group:"Doors"`
 
 	Envoy         []string `option:"server.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"A file of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat it for several." group:"Envoy"`
+	envoyXDSFlags
 	EnvoyHeaders  string   `enum:"response,request,both,none" default:"response" help:"Who gets headers that tell of the limit: the client with the response, the upstream with the request, both or none." group:"Envoy"`
 	EnvoyMetadata bool     `help:"Give Envoy dynamic metadata: the domain and the descriptors, as it sent them, and the metadata of rules." group:"Envoy"`
 	EnvoyShadow   bool     `help:"Answer OK whatever the limits say; the statuses still tell." group:"Envoy"`
@@ -167,6 +168,9 @@ func (s *serveCommand) run(ctx context.Context, c *console, log *slog.Logger) er
 	if err := s.checkNumbers(); err != nil {
 		return err
 	}
+	if err := s.envoyXDSFlags.check(); err != nil {
+		return err
+	}
 	if s.OTLP {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
 	}
@@ -174,7 +178,7 @@ func (s *serveCommand) run(ctx context.Context, c *console, log *slog.Logger) er
 	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	running, err := server.New(ctx, server.Options{
-		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(), LeaseThrottle: s.LeaseThrottle,
+		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyXDS: s.envoyXDSFlags.read(), EnvoyAnswers: s.envoyAnswers(), LeaseThrottle: s.LeaseThrottle,
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin), Metrics: address(s.Metrics),
 		TLS: s.tlsFlags.read(), Tokens: givenTokens(), TokensFile: s.TokensFile, AllowedHosts: s.AllowedHosts, ReservationKey: key,
 		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns, MaxConnectionsPerAddress: s.MaxPerAddr,
@@ -268,7 +272,7 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 	policy := file.Policies[0]
 	fmt.Fprintf(&b, "slidegate %s\n", version())
 	fmt.Fprintf(&b, "  policies  %s\n", s.policiesLine(file))
-	if rules := envoyLine(running); rules != "" {
+	if rules := s.envoyLine(running); rules != "" {
 		fmt.Fprintf(&b, "  envoy     %s\n", rules)
 	}
 	fmt.Fprintf(&b, "  store     %s\n", s.storeLine(file))
@@ -371,7 +375,7 @@ func (s *serveCommand) policiesLine(file *config.File) string {
 		limits = append(limits, l.String())
 	}
 	line := fmt.Sprintf("%s: %s", p.Name, strings.Join(limits, ", "))
-	if len(s.Envoy) > 0 && s.Config == "" && len(s.Limit) == 0 {
+	if (len(s.Envoy) > 0 || s.XDS != "") && s.Config == "" && len(s.Limit) == 0 {
 		line += " (built in, and not for Envoy; --limit or --config sets others)"
 	}
 	return line

@@ -11,6 +11,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy/xds"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/config"
 )
@@ -21,9 +22,12 @@ type Options struct {
 	File *config.File
 	// Path is where File was read from. It is watched, and read again when it changes; empty if there is no such file.
 	Path string
-	// Envoy are files in the format of envoyproxy/ratelimit, one for each domain, or folders of such files. They are watched
-	// too.
+	// Envoy are files in the format of envoyproxy/ratelimit, or folders of such files. They are watched too. Those of one domain are put
+	// together.
 	Envoy []string
+	// EnvoyXDS is a management server that sends rules, which are put together with those of the files; none if its Address is empty.
+	// Its Logger and MeterProvider are the server's to set.
+	EnvoyXDS xds.Options
 	// EnvoyAnswers says how Envoy is answered. Its Logger, MeterProvider and ClosedIsError are the server's to set.
 	EnvoyAnswers envoy.Options
 
