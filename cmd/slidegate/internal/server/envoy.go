@@ -26,7 +26,11 @@ func (s *Server) openEnvoy() error {
 	answers := s.opts.EnvoyAnswers
 	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == ""
 	answers.OnRefused, answers.Await = s.top.addBy, s.opts.EnvoyXDS.Address != ""
-	if s.envoy, err = envoy.New(s.fallback(config.FailClosed), domains, answers); err != nil || !answers.Await {
+	st := s.stores.Unanswered
+	if !answers.ClosedIsError {
+		st = s.fallback(config.FailClosed)
+	}
+	if s.envoy, err = envoy.New(st, domains, answers); err != nil || !answers.Await {
 		return err
 	}
 	from := s.opts.EnvoyXDS

@@ -105,6 +105,9 @@ func (s *Server) reload() (changed bool, err error) {
 		}
 		s.file = file
 		s.forward.Trust(file.Service.TrustedProxies)
+		if s.proxy != nil {
+			s.proxy.Trust(file.Service.TrustedProxies)
+		}
 	}
 	return changed, nil
 }
@@ -116,7 +119,7 @@ func newReloads(meters metric.MeterProvider) (*reloads, error) {
 	r := &reloads{}
 	meter := meters.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server")
 	outcome := func(name string) metric.ObserveOption {
-		return metric.WithAttributes(attribute.String("slidegate.outcome", name))
+		return metric.WithAttributes(attribute.String("outcome", name))
 	}
 	_, err := meter.Int64ObservableCounter("slidegate.reloads", metric.WithUnit("{reload}"),
 		metric.WithDescription("Reloads of the files, by how they went."),

@@ -75,8 +75,11 @@ func (p *plan) planCost(s shape, cost config.Cost, ignoreOwn bool) (c coster, er
 		return c, s.lacks("Cost", from.String())
 	}
 	c = coster{source: costValue, value: slot, name: from.String()}
-	if from.Kind == config.FieldBytes {
+	switch from.Kind {
+	case config.FieldBytes:
 		c.source = costBytes
+	case config.FieldHeader:
+		c.source = costHeader
 	}
 	return c, nil
 }

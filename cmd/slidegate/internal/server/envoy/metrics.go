@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// What the attribute slidegate.rule says where it is not the name of a rule, or its path of keys.
+// What the attribute rule says where it is not the name of a rule, or its path of keys.
 const (
 	otherRules   = "others"   // there are more rules than maxTallies
 	overrideRule = "override" // the limit came with the descriptor
@@ -69,6 +69,9 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("error.type", kind)))}
 	}
 	m.invalid, m.store, m.windows = of("invalid"), of("store"), of("windows")
+	for _, kind := range [][]metric.AddOption{m.invalid, m.store, m.windows} {
+		m.errors.Add(context.Background(), 0, kind...)
+	}
 	return m, nil
 }
 
@@ -90,10 +93,11 @@ func (m *metrics) tallyOf(domain, rule string) *tally {
 	t := &tally{counter: m.decisions}
 	for v := range verdicts {
 		t.options[v] = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
-			attribute.String("slidegate.domain", domain),
-			attribute.String("slidegate.rule", rule),
-			attribute.String("slidegate.verdict", verdictNames[v]),
+			attribute.String("domain", domain),
+			attribute.String("rule", rule),
+			attribute.String("verdict", verdictNames[v]),
 		))}
+		m.decisions.Add(context.Background(), 0, t.options[v]...) // so that the first event is an increase, and not a new series
 	}
 	m.tallies[key] = t
 	return t

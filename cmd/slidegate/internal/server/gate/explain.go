@@ -16,10 +16,11 @@ type Explanation struct {
 	Allowed   bool             `json:"allowed"` // what the client would get told
 	Refused   bool             `json:"refused"` // the limits, or the deny list, would refuse
 	Shadow    bool             `json:"shadow"`
-	Failure   string           `json:"failure,omitempty"`  // what happens when the store cannot answer: open, closed, local or optimistic
-	Source    string           `json:"source,omitempty"`   // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
-	List      string           `json:"list,omitempty"`     // the entry of the allow or deny list that fits
-	Override  string           `json:"override,omitempty"` // the key or pattern of the override that fits
+	Failure   string           `json:"failure,omitempty"`    // what happens when the store cannot answer: open, closed, local or optimistic
+	Source    string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
+	List      string           `json:"list,omitempty"`       // the entry of the allow or deny list that fits
+	Override  string           `json:"override,omitempty"`   // the key or pattern of the override that fits
+	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the key is kept out, in microseconds; the limits say no as long
 	Limits    []ExplainedLimit `json:"limits,omitempty"`
 	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would say, which decides nothing
 
@@ -59,6 +60,7 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 			return Explanation{}, v.Err
 		}
 		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explained(&v)
+		e.Penalty = v.Penalty.Microseconds()
 		if s.set.HasCandidate(p.place, part.Key) {
 			part.Candidate = true
 			var tried Verdict

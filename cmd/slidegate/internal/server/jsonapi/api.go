@@ -85,6 +85,7 @@ var (
 		"/v1/refund":  {http.MethodPost, (*API).refund},
 	}
 	admin = map[string]route{
+		"/v1/peek":    {http.MethodPost, (*API).peek}, // a proxy has no listener for clients who ask
 		"/v1/reset":   {http.MethodPost, (*API).reset},
 		"/v1/explain": {http.MethodGet, (*API).explain},
 	}
