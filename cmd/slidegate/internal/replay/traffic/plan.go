@@ -118,5 +118,5 @@ func (s shape) hasHeader(name string) bool {
 	if s.table != nil {
 		return s.table.headers != nil
 	}
-	return s.format == FormatCombined && slices.Contains(clfHeaders, textproto.CanonicalMIMEHeaderKey(name))
+	return slices.Contains(layouts[s.format].text.headers, textproto.CanonicalMIMEHeaderKey(name))
 }
