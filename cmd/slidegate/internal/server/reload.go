@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
@@ -75,7 +76,11 @@ func (s *Server) reload() (changed bool, err error) {
 		}
 		file = read
 	}
-	domains, err := loadDomains(s.opts.Envoy)
+	local, err := loadDomains(s.opts.Envoy)
+	if err != nil {
+		return false, err
+	}
+	domains, err := envoy.Merge(slices.Concat(local, s.remote))
 	if err != nil {
 		return false, err
 	}
@@ -92,8 +97,8 @@ func (s *Server) reload() (changed bool, err error) {
 			return false, err
 		}
 	}
-	changed = !reflect.DeepEqual(s.domains, domains)
-	s.domains = domains
+	changed = !envoy.Equal(s.domains, domains)
+	s.local, s.domains = local, domains
 	if file != nil {
 		if !reflect.DeepEqual(s.file, file) {
 			changed = true
