@@ -178,7 +178,7 @@ func (s *serveCommand) run(ctx context.Context, c *console, log *slog.Logger) er
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin), Metrics: address(s.Metrics),
 		TLS: s.tlsFlags.read(), Tokens: givenTokens(), TokensFile: s.TokensFile, AllowedHosts: s.AllowedHosts, ReservationKey: key,
 		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns, MaxConnectionsPerAddress: s.MaxPerAddr,
-		Logger: log, OTLP: s.OTLP, Version: version(),
+		Logger: log, OTLP: s.OTLP, Version: version(), Commit: commit(),
 	})
 	if err != nil {
 		return explainListen(err)

@@ -53,11 +53,14 @@ func (s *Server) openDoors() error {
 			return err
 		}
 	}
+	if err := s.watchRequests(); err != nil {
+		return err
+	}
 	return s.telemetry.watchDoors(s.doors)
 }
 
 func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) error {
-	server := newHTTP(s.checkHost(d.listener.Addr(), handler), secure, s.opts.timeouts, s.log)
+	server := newHTTP(d.requests.http(s.checkHost(d.listener.Addr(), handler)), secure, s.opts.timeouts, s.log)
 	d.serve = func(l net.Listener) (err error) {
 		if secure != nil {
 			err = server.ServeTLS(l, "", "")
@@ -80,7 +83,7 @@ func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) err
 }
 
 func (s *Server) openGRPC(d *door, secure *tls.Config) error {
-	options := append(slices.Concat(s.telemetry.tracedGRPC(), s.tokens.interceptors()),
+	options := append(slices.Concat(s.telemetry.tracedGRPC(), []grpc.ServerOption{s.grpcOptions(&d.requests)}, s.tokens.interceptors()),
 		grpc.ChainStreamInterceptor(s.endWithDrain),
 		// A goroutine for each request would grow its stack anew, at the price of some decisions.
 		grpc.NumStreamWorkers(uint32(32*runtime.GOMAXPROCS(0))),

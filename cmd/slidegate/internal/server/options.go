@@ -74,8 +74,8 @@ type Options struct {
 	// OTLP sends metrics and traces over HTTP to where the variables OTEL_EXPORTER_OTLP_... say. It is an error if they name no endpoint, or
 	// another protocol.
 	OTLP bool
-	// Version is what the service calls itself.
-	Version string
+	// Version is what the service calls itself, and Commit what it was built from.
+	Version, Commit string
 
 	timeouts timeouts // for tests, which would wait for too long
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
@@ -15,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
@@ -44,9 +46,12 @@ type Server struct {
 
 	file      *config.File // in force; guarded by reloading
 	domains   []*envoy.Domain
-	began     []stamp // of the files, when New was called
+	inForce   atomic.Pointer[string] // the hash of the files in force
+	began     []stamp                // of the files, when New was called
 	reloads   *reloads
 	reloading sync.Mutex
+
+	domainLatency atomic.Pointer[map[string]*latency.Histogram] // of Envoy's domains
 
 	drained context.Context // ends when the drain begins
 	drain   context.CancelFunc
@@ -61,6 +66,7 @@ type door struct {
 	listener *connlimit.Listener
 	serve    func(net.Listener) error
 	stop     func(context.Context) error // answers what is under way, then closes
+	requests requests                    // not of RESP, which counts its own
 }
 
 // New opens the store and the doors. Whoever connects is answered once Run is called. A store that cannot be reached is no
@@ -105,7 +111,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log),
+		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Latency: s.telemetry.latency, Signer: seal.New(s.keeper(), s.log),
 	}); err != nil {
 		return err
 	}
@@ -120,11 +126,17 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.forward, err = forward.New(s.gate, checks); err != nil {
 		return err
 	}
+	hash := s.hashFiles()
 	domains, err := loadDomains(s.opts.Envoy)
-	if err != nil || s.opts.GRPC == "" && len(domains) == 0 {
+	if err != nil {
 		return err
 	}
+	s.inForce.Store(&hash)
 	s.domains = domains
+	s.timeDomains()
+	if err := s.watchVitals(); err != nil || s.opts.GRPC == "" && len(domains) == 0 {
+		return err
+	}
 	answers := s.opts.EnvoyAnswers
 	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, meters, s.opts.File.Service.Failure == ""
 	st := s.stores.Unanswered

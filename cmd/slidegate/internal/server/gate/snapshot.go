@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/policy"
@@ -35,6 +36,7 @@ type compiled struct {
 	slots   bool  // there is an in-flight limit
 	tried   bool  // and there is one in the candidate
 	groups  clientip.Grouping
+	latency [doors]*latency.Histogram // nil if nothing is timed
 }
 
 // build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
@@ -60,6 +62,11 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		}
 		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
+		for door, name := range doorNames {
+			if g.opts.Latency != nil {
+				p.latency[door] = g.opts.Latency.Of(name, p.Name)
+			}
+		}
 		rules = append(rules, one.Rules())
 		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
 	}

@@ -13,7 +13,20 @@ type Ask struct {
 	Key     string     // who is limited
 	Address netip.Addr // the client's, if known, for allow and deny lists
 	Cost    int64      // units; 0 is a peek
+	Door    Door       // where it came in
 }
+
+// Door is a listener that asks, for metrics.
+type Door uint8
+
+// The doors.
+const (
+	HTTP Door = iota
+	RESP
+	doors
+)
+
+var doorNames = [doors]string{"http", "resp"}
 
 // By is what decided.
 type By = policy.By
