@@ -117,7 +117,7 @@ func (s *Server) observeDoor(d *door, tell func(status string, n int64)) {
 	}
 	usual, text := []int{http.StatusOK}, strconv.Itoa
 	switch d.name {
-	case "http":
+	case "http", "proxy":
 		usual = usualHTTP
 	case "grpc":
 		usual, text = usualGRPC, func(code int) string { return codes.Code(code).String() }

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -20,6 +22,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
 )
@@ -38,6 +41,7 @@ type Server struct {
 	forward   *forward.Handler
 	envoy     *envoy.Service // nil without its door
 	resp      *resp.Server   // nil without its door
+	proxy     *proxy.Proxy   // nil without its door
 	top       topKeys
 	ready     *readiness
 	doors     []*door
@@ -55,6 +59,8 @@ type Server struct {
 
 	drained context.Context // ends when the drain begins
 	drain   context.CancelFunc
+	closing context.Context // ends when the doors close
+	shut    context.CancelFunc
 	hurried context.Context // ends when the drain must be over
 	hurry   context.CancelFunc
 }
@@ -63,7 +69,8 @@ type Server struct {
 type door struct {
 	name     string
 	option   string // that has its address
-	listener *connlimit.Listener
+	socket   *addresses.Listener
+	listener *connlimit.Listener // on socket
 	serve    func(net.Listener) error
 	stop     func(context.Context) error // answers what is under way, then closes
 	requests requests                    // not of RESP, which counts its own
@@ -88,6 +95,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	}
 	s.began = stamps(s.paths())
 	s.drained, s.drain = context.WithCancel(context.Background())
+	s.closing, s.shut = context.WithCancel(context.Background())
 	s.hurried, s.hurry = context.WithCancel(context.Background())
 	if err = s.located(s.open(ctx)); err == nil {
 		err = s.openDoors()
@@ -112,11 +120,25 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{
 		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Latency: s.telemetry.latency, Signer: seal.New(s.keeper(), s.log),
+		Requests: s.opts.Proxy != "",
 	}); err != nil {
 		return err
 	}
 	s.tellSlots()
-	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
+	hash := s.hashFiles()
+	if err := s.openEnvoy(); err != nil {
+		return err
+	}
+	s.inForce.Store(&hash)
+	s.timeDomains()
+	if err := s.watchVitals(); err != nil {
+		return err
+	}
+	api := jsonapi.Options{Logger: s.log}
+	if s.envoy != nil {
+		api.Envoy = s.envoy
+	}
+	if s.api, err = jsonapi.New(s.gate, api); err != nil {
 		return err
 	}
 	checks := forward.Options{Trusted: s.opts.File.Service.TrustedProxies, TrustUnix: addresses.IsUnix(s.opts.HTTP), Logger: s.log}
@@ -126,25 +148,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.forward, err = forward.New(s.gate, checks); err != nil {
 		return err
 	}
-	hash := s.hashFiles()
-	domains, err := loadDomains(s.opts.Envoy)
-	if err != nil {
-		return err
-	}
-	s.inForce.Store(&hash)
-	s.domains = domains
-	s.timeDomains()
-	if err := s.watchVitals(); err != nil || s.opts.GRPC == "" && len(domains) == 0 {
-		return err
-	}
-	answers := s.opts.EnvoyAnswers
-	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, meters, s.opts.File.Service.Failure == ""
-	st := s.stores.Unanswered
-	if !answers.ClosedIsError {
-		st = s.fallback(config.FailClosed)
-	}
-	s.envoy, err = envoy.New(st, domains, answers)
-	return err
+	return s.openApplication()
 }
 
 // fallback returns the store that fails as the file says for all policies, or as usual says where the file does not.
@@ -201,7 +205,7 @@ func (s *Server) Domains() []*envoy.Domain {
 	return s.domains
 }
 
-// Address returns where a door (http, grpc, resp, admin or metrics) listens; empty if it is shut.
+// Address returns where a door (http, grpc, resp, proxy, admin or metrics) listens; empty if it is shut.
 func (s *Server) Address(name string) string {
 	for _, d := range s.doors {
 		if d.name == name {
@@ -211,7 +215,8 @@ func (s *Server) Address(name string) string {
 	return ""
 }
 
-// Run serves until ctx ends or a door fails. Then it lets no one in any more, answers what is under way for as long as
+// Run serves until ctx ends or a door fails. Then it says that it is not ready, leaves the doors open for as long as Options.DrainDelay
+// says, so that others notice, and closes them. It answers what is under way for as long as
 // Options.Drain says, saves the state, and closes everything.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -224,6 +229,8 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
+	s.notify(systemd.Ready)
+	defer s.stayAlive()()
 	others.Go(func() { s.watch(ctx) })
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
 	if s.state != nil {
@@ -234,11 +241,14 @@ func (s *Server) Run(ctx context.Context) error {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	s.log.Info("draining", slog.Duration("within", s.opts.Drain))
+	s.log.Info("draining", slog.Duration("after", s.opts.DrainDelay), slog.Duration("within", s.opts.Drain))
+	s.notify(systemd.Stopping)
 	if s.envoy != nil {
 		s.envoy.Drain()
 	}
 	s.drain()
+	s.linger()
+	s.shut()
 	limit, done := context.WithTimeout(s.hurried, s.opts.Drain)
 	defer done()
 	s.telemetry.flush() // the doors' own metrics go with them
@@ -246,6 +256,16 @@ func (s *Server) Run(ctx context.Context) error {
 	doors.Wait()
 	others.Wait()
 	return errors.Join(err, s.close())
+}
+
+// linger leaves the doors open for as long as Options.DrainDelay says.
+func (s *Server) linger() {
+	delay := time.NewTimer(s.opts.DrainDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-s.hurried.Done():
+	}
 }
 
 // Hurry ends a drain at once: what is still under way is cut off. State is saved all the same. It is for whoever asks for the
@@ -258,6 +278,7 @@ func (s *Server) stopDoors(ctx context.Context) error {
 	var all sync.WaitGroup
 	for i, d := range s.doors {
 		all.Go(func() {
+			d.socket.Quiesce(ctx)
 			if err := d.stop(ctx); err != nil && ctx.Err() == nil {
 				errs[i] = invalid(d.option, "%w", err)
 			} else if err != nil {
@@ -273,6 +294,7 @@ func (s *Server) stopDoors(ctx context.Context) error {
 func (s *Server) close() error {
 	var all []error
 	s.drain()
+	s.shut()
 	s.hurry()
 	for _, d := range s.doors {
 		_ = d.listener.Close() // it may be closed already
@@ -281,6 +303,9 @@ func (s *Server) close() error {
 		all = append(all, s.state.save())
 	}
 	s.lock.release()
+	if s.proxy != nil {
+		s.proxy.Close()
+	}
 	if s.gate != nil {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())

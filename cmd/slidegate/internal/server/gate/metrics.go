@@ -28,6 +28,8 @@ const (
 	unlimited
 	denyListed
 	shadowDenyListed
+	blocked // by a ruling
+	shadowBlocked
 	candidateAgreedAdmit  // the candidate admits what the limits admit,
 	candidateAgreedRefuse // refuses what they refuse,
 	candidateStricter     // refuses what they admit,
@@ -46,6 +48,8 @@ var outcomes = [counts][2]string{
 	unlimited:             {"admitted", ByUnlimited.String()},
 	denyListed:            {"refused", ByDenyList.String()},
 	shadowDenyListed:      {"shadow_refused", ByDenyList.String()},
+	blocked:               {"refused", ByRuling.String()},
+	shadowBlocked:         {"shadow_refused", ByRuling.String()},
 	candidateAgreedAdmit:  {"admitted", "admitted"},
 	candidateAgreedRefuse: {"refused", "refused"},
 	candidateStricter:     {"refused", "admitted"},
@@ -121,6 +125,10 @@ func (t *tally) count(key string, o policy.Outcome) {
 		count = shadowDenyListed
 	case o.By == ByDenyList:
 		count = denyListed
+	case o.By == ByRuling && o.Shadow:
+		count = shadowBlocked
+	case o.By == ByRuling:
+		count = blocked
 	case o.Refused && o.Shadow:
 		count = shadowRefused
 	case o.Refused:
@@ -129,8 +137,10 @@ func (t *tally) count(key string, o policy.Outcome) {
 	t.add(key, count)
 }
 
-// isRefusal tells which counts are of requests that the limits or a list refused, also where the policy only watches.
-var isRefusal = [counts]bool{refused: true, shadowRefused: true, denyListed: true, shadowDenyListed: true}
+// isRefusal tells which counts are of requests that the limits, a list or a ruling refused, also where the policy only watches.
+var isRefusal = [counts]bool{
+	refused: true, shadowRefused: true, denyListed: true, shadowDenyListed: true, blocked: true, shadowBlocked: true,
+}
 
 func (t *tally) sum(count int) (sum int64) {
 	for i := range t.lanes {

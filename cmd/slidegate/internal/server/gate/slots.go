@@ -105,6 +105,12 @@ func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(err
 	s := g.now.Load()
 	var room [8]*compiled
 	facing := s.facing(room[:0], r)
+	began := g.begin()
+	defer func() {
+		for _, p := range facing {
+			p.took(Proxy, began)
+		}
+	}()
 	if !slices.ContainsFunc(facing, func(p *compiled) bool { return p.slots || p.tried }) {
 		v, err = s.checkFacing(ctx, facing, r)
 		return v, held, err
@@ -116,7 +122,7 @@ func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(err
 	}
 	request.Decide(ctx, rule.Take, &v)
 	admitted := !v.Refused && v.Err == nil && request.Held()
-	if err = s.finishFacing(&v, facing); err != nil || !admitted {
+	if err = s.finishFacing(&v, r); err != nil || !admitted {
 		request.End() // which releases what was taken
 		return v, held, err
 	}

@@ -27,7 +27,7 @@ func (g *Gate) begin() time.Time {
 
 // took records how long a decision of a policy has taken.
 func (p *compiled) took(door Door, began time.Time) {
-	if !began.IsZero() {
+	if !began.IsZero() && p.latency[door] != nil {
 		p.latency[door].Record(time.Since(began))
 	}
 }
