@@ -24,7 +24,7 @@ func (s *Server) openEnvoy() error {
 	s.domains = domains
 	answers := s.opts.EnvoyAnswers
 	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == ""
-	answers.OnRefused = s.top.addBy
+	answers.OnRefused = s.refused
 	st := s.stores.Unanswered
 	if !answers.ClosedIsError {
 		st = s.fallback(config.FailClosed)

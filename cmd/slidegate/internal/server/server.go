@@ -43,6 +43,7 @@ type Server struct {
 	resp      *resp.Server   // nil without its door
 	proxy     *proxy.Proxy   // nil without its door
 	top       topKeys
+	refusals  *refusalLog // nil if they are not logged
 	ready     *readiness
 	doors     []*door
 
@@ -111,6 +112,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.telemetry, err = newTelemetry(ctx, &s.opts); err != nil {
 		return err
 	}
+	s.refusals = newRefusalLog(s.opts.LogRefusals, s.log, s.limitsOf)
 	meters := s.telemetry.meters
 	if s.reloads, err = newReloads(meters); err != nil {
 		return err
@@ -119,7 +121,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Latency: s.telemetry.latency, Signer: seal.New(s.keeper(), s.log),
+		Logger: s.log, MeterProvider: meters, OnRefused: func(policy, key string) { s.refused(policy, key, "") },
+		Latency: s.telemetry.latency, Signer: seal.New(s.keeper(), s.log),
 		Requests: s.opts.Proxy != "",
 	}); err != nil {
 		return err
@@ -310,6 +313,7 @@ func (s *Server) close() error {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
+	s.refusals.close()
 	s.ready.close()
 	if s.stores != nil {
 		all = append(all, s.stores.Close())
