@@ -140,7 +140,7 @@ func (s *Server) openRESP(d *door, secure *tls.Config) error {
 		return err
 	}
 	server, err := resp.New(s.gate, throttle, resp.Options{
-		Tokens: s.tokens.texts(), Logger: s.log, MeterProvider: s.telemetry.meters,
+		Tokens: s.tokens.texts(), AdminTokens: s.admins.texts(), Logger: s.log, MeterProvider: s.telemetry.meters,
 		MaxConnections: min(s.opts.MaxConnections, 1<<20), // more than that, the listener alone bounds
 		Batch:          s.stores.Memory == nil,            // over a network a pipeline is worth one round trip
 		LeaseThrottle:  s.opts.LeaseThrottle && s.stores.Memory == nil,

@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -31,60 +32,78 @@ const (
 
 // Reload reads the files again. On an error, everything stays as it was.
 func (s *Server) Reload() error {
+	_, err := s.ReloadChanges()
+	return err
+}
+
+// ReloadChanges is Reload that also returns what it changed.
+func (s *Server) ReloadChanges() (changes Changes, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	changed, err := s.reload()
+	s.notify(systemd.Reloading())
+	err = s.reload(&changes)
 	if err != nil {
 		s.log.Error("files not reloaded; what was in force stays in force", slog.Any("error", err))
 	}
-	secrets, wrong := s.reloadSecrets()
-	err = errors.Join(err, wrong)
+	err = errors.Join(err, s.reloadSecrets(&changes))
 	switch {
 	case err != nil:
 		s.reloads.failed.Add(1)
-	case changed || secrets:
+		s.notify(systemd.Ready, systemd.Status("a file was not reloaded: "+err.Error()))
+		return changes, err
+	case changes.any():
 		s.reloads.ok.Add(1)
 	default:
 		s.reloads.unchanged.Add(1)
 	}
-	return err
+	s.notify(systemd.Ready, systemd.Status(""))
+	return changes, nil
 }
 
 // reloadSecrets reads the tokens and the certificates again. Each stays as it was if it is wrong, whatever becomes of the others: a
 // token that was taken away must not stay valid because of a mistake in the policies.
-func (s *Server) reloadSecrets() (changed bool, err error) {
-	newTokens, wrongTokens := s.tokens.reload()
-	switch {
-	case wrongTokens != nil:
-		s.log.Error("tokens not reloaded; those that were valid stay valid", slog.Any("error", wrongTokens))
-	case newTokens:
-		if s.resp != nil {
-			s.resp.SetTokens(s.tokens.texts())
+func (s *Server) reloadSecrets(changes *Changes) error {
+	var wrong []error
+	for _, some := range []struct {
+		tokens *tokens
+		name   string
+	}{{s.tokens, "tokens"}, {s.admins, "admin tokens"}} {
+		changed, err := some.tokens.reload()
+		switch {
+		case err != nil:
+			wrong = append(wrong, err)
+			s.log.Error(some.name+" not reloaded; those that were valid stay valid", slog.Any("error", err))
+		case changed:
+			changes.Tokens = true
+			s.log.Info(some.name+" reloaded", slog.Int("tokens", len(some.tokens.texts())))
 		}
-		s.log.Info("tokens reloaded", slog.Int("tokens", len(s.tokens.texts())))
 	}
-	newCertificates, wrongCertificates := s.certificates.reload()
-	s.certificates.tell(s.log, newCertificates, wrongCertificates)
-	return newTokens || newCertificates, errors.Join(wrongTokens, wrongCertificates)
+	if changes.Tokens && s.resp != nil {
+		s.resp.SetTokens(s.tokens.texts(), s.admins.texts())
+	}
+	var err error
+	changes.Certificates, err = s.certificates.reload()
+	s.certificates.tell(s.log, changes.Certificates, err)
+	return errors.Join(append(wrong, err)...)
 }
 
-// reload reads the policies and the rules, all of them before it changes anything, and reports whether anything is different.
-func (s *Server) reload() (changed bool, err error) {
+// reload reads the policies and the rules, all of them before it changes anything, and says what is different.
+func (s *Server) reload(changes *Changes) error {
 	var file *config.File
 	if s.opts.Path != "" {
 		read, err := config.Load(s.opts.Path)
 		if err != nil {
-			return false, err
+			return err
 		}
 		file = read
 	}
 	domains, err := loadDomains(s.opts.Envoy)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if file != nil {
 		if err := s.gate.Reload(file); err != nil {
-			return false, s.located(err)
+			return s.located(err)
 		}
 	}
 	if s.envoy != nil {
@@ -92,23 +111,23 @@ func (s *Server) reload() (changed bool, err error) {
 			if file != nil {
 				err = errors.Join(err, s.gate.Reload(s.file)) // all or nothing
 			}
-			return false, err
+			return err
 		}
 	}
-	changed = !reflect.DeepEqual(s.domains, domains)
+	changes.Envoy = !reflect.DeepEqual(s.domains, domains)
 	s.domains = domains
 	if file != nil {
+		changes.compare(s.file, file)
 		if !reflect.DeepEqual(s.file, file) {
-			changed = true
 			s.tellSlots()
 		}
-		s.file = file
+		s.file, s.loaded = file, time.Now()
 		s.forward.Trust(file.Service.TrustedProxies)
 		if s.proxy != nil {
 			s.proxy.Trust(file.Service.TrustedProxies)
 		}
 	}
-	return changed, nil
+	return nil
 }
 
 // reloads counts how reloads went.
@@ -233,7 +252,7 @@ func (s *Server) watch(ctx context.Context) {
 // paths are the files and folders that are watched.
 func (s *Server) paths() []string {
 	paths := slices.Concat(s.opts.Envoy, s.opts.TLS.paths())
-	for _, path := range []string{s.opts.Path, s.opts.TokensFile} {
+	for _, path := range []string{s.opts.Path, s.opts.TokensFile, s.opts.AdminTokensFile} {
 		if path != "" {
 			paths = append(paths, path)
 		}

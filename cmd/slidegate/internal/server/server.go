@@ -29,7 +29,8 @@ import (
 type Server struct {
 	opts      Options
 	log       *slog.Logger
-	tokens    *tokens
+	tokens    *tokens // what clients show
+	admins    *tokens // what operators show; none if those of clients will do
 	telemetry *telemetry
 	stores    *stores.Opened
 	state     *state // nil if nothing is kept
@@ -47,6 +48,7 @@ type Server struct {
 	certificates *certificates // nil without TLS
 
 	file      *config.File // in force; guarded by reloading
+	loaded    time.Time    // when it was; guarded by reloading
 	domains   []*envoy.Domain
 	began     []stamp // of the files, when New was called
 	reloads   *reloads
@@ -77,8 +79,11 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: opts, log: opts.Logger, file: opts.File}
-	if s.tokens, err = newTokens(opts.Tokens, opts.TokensFile); err != nil {
+	s := &Server{opts: opts, log: opts.Logger, file: opts.File, loaded: time.Now()}
+	if s.admins, err = newTokens(adminTokens, opts.AdminTokens, opts.AdminTokensFile, nil); err != nil {
+		return nil, err
+	}
+	if s.tokens, err = newTokens("Tokens", opts.Tokens, opts.TokensFile, s.admins); err != nil {
 		return nil, err
 	}
 	if s.certificates, err = newCertificates(opts.TLS); err != nil {
@@ -180,7 +185,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if s.stores, err = stores.Open(ctx, service.Store, o); err != nil {
 		return err
 	}
-	s.ready = &readiness{ping: s.stores.Ping, log: s.log, end: s.hurried}
+	s.ready = newReadiness(s.stores.Ping, s.log)
 	if s.opts.State == "" {
 		return nil
 	}
@@ -223,6 +228,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.notify(systemd.Ready)
 	defer s.stayAlive()()
 	others.Go(func() { s.watch(ctx) })
+	others.Go(func() { s.ready.watch(s.closing) })
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
 	if s.state != nil {
 		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
@@ -301,7 +307,6 @@ func (s *Server) close() error {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
-	s.ready.close()
 	if s.stores != nil {
 		all = append(all, s.stores.Close())
 	}
