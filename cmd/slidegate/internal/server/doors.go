@@ -61,6 +61,7 @@ func (s *Server) openDoors() error {
 func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) error {
 	handler = addresses.LastAnswers(s.drained, s.checkHost(d.listener.Addr(), handler))
 	server := newHTTP(handler, secure, s.opts.timeouts, s.log)
+	server.ConnState = d.listener.ConnState
 	d.serve = func(l net.Listener) (err error) {
 		if secure != nil {
 			err = server.ServeTLS(l, "", "")
@@ -73,6 +74,7 @@ func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) err
 		return err
 	}
 	d.stop = func(ctx context.Context) error {
+		d.listener.Settle(ctx)
 		err := server.Shutdown(ctx)
 		if err != nil {
 			_ = server.Close() // whoever is still there has had its time
