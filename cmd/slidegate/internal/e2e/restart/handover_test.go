@@ -135,3 +135,34 @@ func TestNotify(t *testing.T) {
 	p.terminate(t)
 	told("STOPPING=1")
 }
+
+// The units of systemd that the repository has are right, and name a program and flags that there are.
+func TestUnits(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join("..", "..", "..", "..", "..", "deploy")
+	units, err := filepath.Glob(filepath.Join(folder, "slidegate*.s*")) // services and sockets
+	testkit.NoError(t, err)
+	args := []string{"verify"}
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		testkit.NoError(t, err)
+		at := filepath.Join(dir, filepath.Base(unit))
+		installed := strings.ReplaceAll(string(text), "/usr/local/bin/slidegate", slidegate)
+		testkit.NoError(t, os.WriteFile(at, []byte(installed), 0o600))
+		args = append(args, at)
+		for line := range strings.Lines(installed) {
+			if command, ok := strings.CutPrefix(line, "ExecStart="); ok {
+				said, err := exec.Command("sh", "-c", command+" --help").CombinedOutput() // which reads the flags before it
+				if err != nil {
+					t.Errorf("%s: %v: %s", unit, err, said)
+				}
+			}
+		}
+	}
+	if len(units) != 6 {
+		t.Errorf("there are %d units, want 6: %q", len(units), units)
+	}
+	if said, err := exec.Command("systemd-analyze", args...).CombinedOutput(); err != nil || len(said) > 0 {
+		t.Errorf("systemd-analyze: %v: %s", err, said)
+	}
+}
