@@ -43,7 +43,7 @@ func (f *adminFlags) ask(ctx context.Context, method, path string, answer any) e
 type inForce struct {
 	Hash   string
 	Loaded time.Time
-	Path   string
+	Paths  []string
 	Config string
 }
 
@@ -104,9 +104,9 @@ func (r *configRunningCommand) Run(ctx context.Context, c *console) error {
 	if err := r.ask(ctx, http.MethodGet, "/v1/config", &now); err != nil {
 		return err
 	}
-	from := now.Path
-	if from == "" {
-		from = "flags"
+	from := "flags"
+	if len(now.Paths) > 0 {
+		from = strings.Join(now.Paths, ", ")
 	}
 	_, err := io.WriteString(c.out, fmt.Sprintf("# in force since %s, from %s, hash %s\n%s", now.Loaded.Local().Format(time.DateTime), from, now.Hash, now.Config))
 	return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // A changed file is left alone until nothing has happened in its folder for as long as settle, since editors write it in
@@ -86,8 +87,8 @@ func (s *Server) reloadSecrets(changes *Changes) error {
 // reload reads the policies and the rules, all of them before it changes anything, and says what is different.
 func (s *Server) reload(changes *Changes) error {
 	var file *config.File
-	if s.opts.Path != "" {
-		read, err := config.Load(s.opts.Path)
+	if len(s.opts.Paths) > 0 {
+		read, err := config.Load(s.opts.Paths...)
 		if err != nil {
 			return err
 		}
@@ -202,8 +203,8 @@ func (s *Server) watch(ctx context.Context) {
 
 // paths are the files and folders that are watched.
 func (s *Server) paths() []string {
-	paths := slices.Concat(s.opts.Envoy, s.opts.TLS.paths())
-	for _, path := range []string{s.opts.Path, s.opts.TokensFile, s.opts.AdminTokensFile} {
+	paths := slices.Concat(s.opts.Paths, s.opts.Envoy, s.opts.TLS.paths())
+	for _, path := range []string{s.opts.TokensFile, s.opts.AdminTokensFile} {
 		if path != "" {
 			paths = append(paths, path)
 		}
@@ -220,7 +221,7 @@ type stamp struct {
 }
 
 func stamps(paths []string) []stamp {
-	files, _ := rulesIn(paths) // an empty folder is a state too
+	files, _ := yamlfile.Files(paths...) // an empty folder is a state too
 	all := make([]stamp, len(files))
 	for i, path := range files {
 		info, err := os.Stat(path)

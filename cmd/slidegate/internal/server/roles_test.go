@@ -108,7 +108,7 @@ func TestReloadAdminTokens(t *testing.T) {
 // A reload is asked for at the admin door, which says what changed, or what is wrong; and the running policies can be read there.
 func TestReloadAtTheAdminDoor(t *testing.T) {
 	var path string
-	s := start(t, "store: \"memory:\"\npolicies:\n  a: {limits: [5/1h]}\n  b: {limits: [5/1h]}\n", func(o *server.Options) { path = o.Path })
+	s := start(t, "store: \"memory:\"\npolicies:\n  a: {limits: [5/1h]}\n  b: {limits: [5/1h]}\n", func(o *server.Options) { path = o.Paths[0] })
 	before := s.ask(t, "admin", "GET", "/v1/config", "")
 	if before.status != http.StatusOK || !strings.Contains(before.body, "5/1h") || !strings.Contains(before.body, `"hash":"`) {
 		t.Errorf("the running policies: %+v", before)

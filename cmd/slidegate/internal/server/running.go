@@ -59,7 +59,7 @@ func (c *Changes) compare(old, now *config.File) {
 type running struct {
 	Hash   string    `json:"hash"`
 	Loaded time.Time `json:"loaded"`
-	Path   string    `json:"path,omitempty"`
+	Paths  []string  `json:"paths,omitempty"`
 	Config string    `json:"config,omitempty"`
 }
 
@@ -67,7 +67,7 @@ type running struct {
 func (s *Server) inForce(withText bool) running {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	r := running{Hash: config.Hash(s.file), Loaded: s.loaded.UTC(), Path: s.opts.Path}
+	r := running{Hash: config.Hash(s.file), Loaded: s.loaded.UTC(), Paths: s.opts.Paths}
 	if withText {
 		r.Config = string(config.Format(s.file))
 	}
