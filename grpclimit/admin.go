@@ -59,6 +59,16 @@ func (i *Interceptors) ResetCall(ctx context.Context, method string) error {
 	return prefixed(i.decider.set.Forget(ctx, group, parts...))
 }
 
+// Rule puts rulings in place of all that a policy had before: what somebody decides about single clients while the program runs, such
+// as to block one until a time. See Peek for the name and for keys, and policy.Set.Rule. They are not kept when the program ends.
+func (i *Interceptors) Rule(name string, rulings ...policy.Ruling) error {
+	place, err := i.decider.set.Find(name)
+	if err == nil {
+		err = i.decider.set.Rule(place, rulings)
+	}
+	return prefixed(err)
+}
+
 // find returns the place of a policy whose state the key alone addresses.
 func (d *decider) find(name, key string) (int, error) {
 	place, err := d.set.Find(name)

@@ -34,8 +34,12 @@ func refuse(ctx context.Context, v *policy.Verdict) *refusal {
 		return &refusal{status: status.FromContextError(cmp.Or(ctx.Err(), context.DeadlineExceeded))}
 	case v.Mistake():
 		return &refusal{status: status.New(codes.Internal, "grpclimit: the policies of this method cannot be decided")}
-	case v.By == policy.ByDenyList:
+	case v.Forbidden() && v.By == policy.ByRuling:
+		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is blocked")}
+	case v.Forbidden():
 		return &refusal{status: status.New(codes.PermissionDenied, "grpclimit: the client is on a deny list")}
+	case v.By == policy.ByRuling:
+		return exhausted("grpclimit: the client is blocked", d.RetryAfter)
 	case d.Flags&rule.FallbackClosed != 0:
 		return &refusal{status: status.New(codes.Unavailable, "grpclimit: the rate limit could not be checked")}
 	}

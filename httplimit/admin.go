@@ -58,6 +58,16 @@ func (m *Middleware) ResetRequest(r *http.Request) error {
 	return prefixed(m.set.Forget(r.Context(), group, parts...))
 }
 
+// Rule puts rulings in place of all that a policy had before: what somebody decides about single clients while the program runs, such
+// as to block one until a time. See Peek for the name and for keys, and policy.Set.Rule. They are not kept when the program ends.
+func (m *Middleware) Rule(name string, rulings ...policy.Ruling) error {
+	place, err := m.set.Find(name)
+	if err == nil {
+		err = m.set.Rule(place, rulings)
+	}
+	return prefixed(err)
+}
+
 // find returns the place of a policy whose state the key alone addresses.
 func (m *Middleware) find(name, key string) (int, error) {
 	place, err := m.set.Find(name)

@@ -28,7 +28,7 @@ type Options struct {
 	// Body is what a refusal says.
 	Body Body
 	// Refuse answers a refused request instead of Body. Headers and Retry-After are set already; it writes the status, which
-	// should be 429, or 403 if By is policy.ByDenyList, 500 if the event is a Mistake, and 503 if it is Ended or the flags of
+	// should be 429, or 403 if the event is Forbidden, 500 if the event is a Mistake, and 503 if it is Ended or the flags of
 	// the decision say rule.FallbackClosed.
 	Refuse func(w http.ResponseWriter, r *http.Request, event Event)
 	// Failure is what happens to requests that the store cannot decide: policy.Open, the default, lets them pass, so that an
@@ -85,16 +85,16 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	for i, one := range given {
 		p, err := newPolicy(one, i, &m.opts)
 		wrong = errors.Join(wrong, err)
-		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Sample())
+		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Samples()...)
 	}
 	var err error
 	m.set, err = policy.New(limiter, rules, policy.Options{
 		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism,
 	})
 	if err == nil {
-		err = m.set.CheckTogether(func(made, other int) bool {
-			p := m.policies[other]
-			return p.Skip == nil && p.Plan == nil && p.matcher.Match(samples[made])
+		err = m.set.CheckTogether(len(samples), func(sample, policy int) bool {
+			p := m.policies[policy]
+			return p.Skip == nil && p.Plan == nil && p.matcher.Match(samples[sample])
 		})
 	}
 	if err != nil {
@@ -223,20 +223,31 @@ func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, items []*Hea
 	switch {
 	case m.opts.Refuse != nil:
 		m.opts.Refuse(w, r, *v)
-	case v.By == policy.ByDenyList:
+	case v.Forbidden() && v.By == policy.ByRuling:
+		m.send(w, http.StatusForbidden, []byte(barred[m.opts.Body]))
+	case v.Forbidden():
 		m.send(w, http.StatusForbidden, []byte(denied[m.opts.Body]))
 	case v.Mistake():
 		m.send(w, http.StatusInternalServerError, []byte(mistaken[m.opts.Body]))
 	case v.Ended():
 		m.refuse(w, nil, new(Undecided()))
+	case v.By == policy.ByRuling:
+		setRetryAfter(w.Header(), &v.Decision)
+		m.refuse(w, nil, &v.Decision)
 	default:
 		m.refuse(w, items, &v.Decision)
 	}
 }
 
-// What is said to clients on a deny list, and when the policies cannot be decided: the client has no part in that, so it is
-// not told why.
+// What is said to clients that are blocked for good or are on a deny list, and when the policies cannot be decided: the client has
+// no part in that, so it is not told why.
 var (
+	barred = [bodies]string{
+		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is blocked."}` + "\n",
+		`{"error":"blocked"}` + "\n",
+		"The client is blocked.\n",
+		"",
+	}
 	denied = [bodies]string{
 		`{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n",
 		`{"error":"denied"}` + "\n",

@@ -54,10 +54,14 @@ func Undecided() slidegate.Decision { return slidegate.Decision{Flags: rule.Fall
 
 // AppendRefusal appends the body of a refusal by the limits that the items are of; see Headers.Write. It names the limit
 // that refused as the header fields do. A decision with rule.FallbackClosed needs no items: its body says that the
-// request could not be checked.
+// request could not be checked. Without items, the body of any other decision says that the client is blocked, as a ruling
+// has it until its end.
 func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decision) []byte {
 	wait, closed := retrySeconds(d), d.Flags&rule.FallbackClosed != 0
 	slots := int(d.Index) < len(items) && items[d.Index].slots
+	if len(items) == 0 && !closed {
+		return body.appendBlocked(b, wait)
+	}
 	switch {
 	case body == BodyNone:
 		return b
@@ -85,6 +89,27 @@ func (body Body) AppendRefusal(b []byte, items []*HeaderItem, d *slidegate.Decis
 	}
 	return append(b, "}\n"...)
 }
+
+// appendBlocked appends the body of a refusal by a ruling that ends.
+func (body Body) appendBlocked(b []byte, wait int64) []byte {
+	switch body {
+	case BodyNone:
+		return b
+	case BodyText:
+		return append(appendWait(append(b, blockedFor...), wait), '\n')
+	case BodyJSON:
+		b = append(b, `{"error":"blocked"`...)
+	default:
+		b = append(b, `{"type":"about:blank","title":"Too many requests","status":429,"detail":"`+blockedFor...)
+		b = append(appendWait(b, wait), '"')
+	}
+	b = append(b, `,"retry_after":`...)
+	b = strconv.AppendInt(b, wait, 10)
+	return append(b, "}\n"...)
+}
+
+// blockedFor begins the sentence for clients that a ruling refuses until its end.
+const blockedFor = "The client is blocked. Try again in "
 
 // refuse answers a request that was refused. Its header says already when to come back.
 func (m *Middleware) refuse(w http.ResponseWriter, items []*HeaderItem, d *slidegate.Decision) {
@@ -117,6 +142,10 @@ func appendSentence(b []byte, slots bool, wait int64) []byte {
 	default:
 		b = append(b, "The quota is used up. Try again in "...)
 	}
+	return appendWait(b, wait)
+}
+
+func appendWait(b []byte, wait int64) []byte {
 	if wait == 1 {
 		return append(b, "1 second."...)
 	}

@@ -27,10 +27,10 @@ func (s *Set) Find(name string) (place int, err error) {
 	return 0, fmt.Errorf("policy: there is no policy %q; there are %q", name, names)
 }
 
-// Overridden reports whether a policy has an override for a key, so that no plan decides.
+// Overridden reports whether a policy has an override for a key, or a ruling about it, so that no plan decides.
 func (s *Set) Overridden(policy int, key string) bool {
 	p := s.policies[policy]
-	return p.ofKey(key) != p.plain
+	return p.ofKey(key) != p.plain || p.rulingOf(key) != nil
 }
 
 // Look returns what a request of these parts would be answered, and charges nothing. It is an error if the store does not
@@ -50,7 +50,7 @@ func (s *Set) Look(ctx context.Context, group string, parts ...Part) (v Verdict,
 }
 
 // Forget resets what the keys of these parts have used under their policies: of the policy's own limits, of the override for
-// the key, of the part's plan and of every plan that the Set has seen, and of the candidate. It resets them one after the
+// the key and the ruling about it, of the part's plan and of every plan that the Set has seen, of the candidate and of the penalty. It resets them one after the
 // other, and an error may mean that only some were.
 func (s *Set) Forget(ctx context.Context, group string, parts ...Part) error {
 	for i := range parts {
@@ -71,8 +71,14 @@ func (s *Set) forget(ctx context.Context, group string, part *Part) error {
 	}
 	add(p.plain)
 	add(p.ofKey(part.Key))
+	if r := p.rulingOf(part.Key); r != nil {
+		add(r.rules)
+	}
 	if p.candidate != nil {
 		add(p.candidate)
+	}
+	if p.penalty != nil {
+		limits[p.penalty.Prefix()] = p.penalty
 	}
 	p.plans.each(add)
 	if part.Plan.kind == planLimits {

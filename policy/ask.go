@@ -50,7 +50,7 @@ func (p *Part) cost() int64 {
 // such a limit is a mistake, whose Err wraps ErrSlots. A Request can hold them.
 func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 	p := s.policies[part.Policy]
-	if op != rule.Take || !p.bare || !part.plain() {
+	if op != rule.Take || !p.isBare() || !part.plain() {
 		p.askAny(ctx, op, part, v)
 		return
 	}
@@ -74,7 +74,7 @@ func (s *Set) Ask(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
 
 // askAny decides a part whatever it and its policy ask for.
 func (p *compiled) askAny(ctx context.Context, op rule.Op, part *Part, v *Verdict) {
-	r, by, err := p.route(part)
+	r, by, err := p.route(op, part)
 	switch {
 	case err == nil && by == ByLimits:
 		err = p.checkSlots(op, r, SlotsNone)
@@ -85,8 +85,8 @@ func (p *compiled) askAny(ctx context.Context, op rule.Op, part *Part, v *Verdic
 	case op == rule.Reset:
 		p.reset(ctx, part, v)
 	case by != ByLimits:
-		p.listed(op, by, part, v)
-	case p.tries(op, r, part, SlotsNone):
+		p.listed(op, by, r, part, v)
+	case p.tries(op, r, part, SlotsNone) || p.penalizes(op, part):
 		request := p.set.Begin()
 		request.Add(*part)
 		request.Decide(ctx, op, v)
@@ -117,15 +117,23 @@ func (p *compiled) askAlone(ctx context.Context, op rule.Op, r *rules, part *Par
 	p.decided(ctx, op, r, part, v, err)
 }
 
-// reset forgets what a key has used of the limits that it faces, and of the candidate, whatever lists say.
+// reset forgets what a key has used of the limits that it faces, also when a ruling has ended, and of the candidate, whatever
+// lists say.
 func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 	r := p.ofKey(part.Key)
 	if r.limiter == nil {
 		r = p.plain
 	}
 	err := r.limiter.Reset(ctx, part.Key)
+	if ruling := p.rulingOf(part.Key); err == nil && ruling != nil && ruling.limiter != nil {
+		r = ruling.rules
+		err = r.limiter.Reset(ctx, part.Key)
+	}
 	if err == nil && p.candidate != nil {
 		err = p.candidate.limiter.Reset(ctx, part.Key)
+	}
+	if err == nil && p.penalty != nil {
+		err = p.resetPenalty(ctx, "", part.Key)
 	}
 	v.Decision.Allowed = err == nil
 	p.decided(ctx, rule.Reset, r, part, v, err)
@@ -161,12 +169,13 @@ func (p *compiled) mistake(v *Verdict, err error) {
 	v.Policy, v.Shadow, v.Err, v.fault, v.Refused = p.name, p.shadow, err, faultMistake, !p.shadow
 }
 
-// listed makes and counts the verdict on a part that the limits have nothing to do with.
-func (p *compiled) listed(op rule.Op, by By, part *Part, v *Verdict) {
-	denied := by == ByDenyList
+// listed makes and counts the verdict on a part that the limits have nothing to do with. The rules are those of a ruling, if one
+// decides.
+func (p *compiled) listed(op rule.Op, by By, r *rules, part *Part, v *Verdict) {
+	denied := by.refuses()
 	*v = Verdict{Policy: p.name, By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.peeks()}
 	if denied {
-		v.Decision.RetryAfter = slidegate.Never
+		v.Decision.RetryAfter = r.refusedFor()
 	} else {
 		v.Decision.Allowed = true
 	}

@@ -4,22 +4,25 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
 // candidateOf is added to a namespace to make that of candidates.
 const candidateOf = "/candidate"
 
-// compiled is a Policy made ready. It does not change, but for the plans that it remembers.
+// compiled is a Policy made ready. It does not change, but for the plans that it remembers and for rulings.
 type compiled struct {
 	set       *Set
 	place     int // among the policies
 	name      string
 	mode      Mode
 	shadow    bool
-	bare      bool // there are neither lists nor overrides nor a candidate nor in-flight limits
+	bare      bool // there are neither lists nor overrides nor a candidate nor a penalty nor in-flight limits
 	plain     *rules
 	exact     map[string]*rules // overrides by key,
 	patterns  []*rules          // and by pattern, in their order
@@ -27,8 +30,10 @@ type compiled struct {
 	allow     *list
 	deny      *list
 	candidate *rules
+	penalty   *store.Limit // nil if there is none
 	counter   func(key string, outcome Outcome)
 	plans     memo[planID]
+	ruled     atomic.Pointer[ruled] // nil if there are no rulings
 }
 
 // rules are what some keys of a policy face: its limits, or those of an override or a plan.
@@ -40,7 +45,8 @@ type rules struct {
 	lasts    bool // they are of the policy, or remembered, and not made for one request
 	slots    bool // there is an in-flight limit among them
 	override Override
-	place    int // which override it is: the first that fits decides
+	place    int       // which override it is: the first that fits decides
+	until    time.Time // when a ruling ends that refuses everything; zero if it does not end
 }
 
 // policy compiles one policy.
@@ -82,7 +88,10 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		}
 		p.candidate.lasts = true
 	}
-	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil && !p.plain.slots
+	if err = p.penalize(&given); err != nil {
+		return nil, &Error{Option: "penalty", Err: err}
+	}
+	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil && p.penalty == nil && !p.plain.slots
 	return p, nil
 }
 
@@ -179,13 +188,16 @@ func (p *compiled) most() int {
 	for _, r := range p.ordered {
 		most = max(most, len(r.bound))
 	}
+	if p.penalty != nil {
+		most++
+	}
 	return most
 }
 
-// route finds what decides about a part: a list, or else the rules that are returned. An error means an invalid plan, or that
-// there is no candidate.
-func (p *compiled) route(part *Part) (*rules, By, error) {
-	if p.bare && part.plain() {
+// route finds what decides about a part: a ruling, a list, or else the rules that are returned. An error means an invalid plan, or
+// that there is no candidate.
+func (p *compiled) route(op rule.Op, part *Part) (*rules, By, error) {
+	if p.isBare() && part.plain() {
 		return p.plain, ByLimits, nil
 	}
 	switch {
@@ -194,6 +206,12 @@ func (p *compiled) route(part *Part) (*rules, By, error) {
 			p.name, slidegate.ErrUnsupported)
 	case part.Candidate:
 		return p.candidate, ByLimits, nil
+	}
+	// What is given back, or has been used already, is about requests from before a ruling that admits none.
+	if r := p.rulingOf(part.Key); r != nil && (r.by != ByRuling || counts(op) || op == rule.Peek) {
+		return r.rules, r.by, nil
+	}
+	switch {
 	case p.deny.has(part.Key, part.Address):
 		return nil, ByDenyList, nil
 	case part.Plan.kind == planRefused && p.ofKey(part.Key) == p.plain:
@@ -215,7 +233,10 @@ func (p *compiled) route(part *Part) (*rules, By, error) {
 	return r, ByLimits, nil
 }
 
-// ofKey returns the rules that a key faces.
+// isBare reports whether all keys face the policy's own limits, unless a part says otherwise.
+func (p *compiled) isBare() bool { return p.bare && p.ruled.Load() == nil }
+
+// ofKey returns the rules that a key faces by the policy itself.
 func (p *compiled) ofKey(key string) *rules {
 	if p.exact == nil && p.patterns == nil {
 		return p.plain
@@ -239,7 +260,7 @@ func (p *compiled) ofKey(key string) *rules {
 // one does, and the entry of the allow or deny list. An exact entry is a key.
 func (s *Set) Route(part Part) (by By, override, entry string) {
 	p := s.policies[part.Policy]
-	r, by, _ := p.route(&part)
+	r, by, _ := p.route(rule.Peek, &part)
 	if r != nil {
 		override = r.override.Key
 	}
@@ -258,8 +279,8 @@ func (s *Set) Mode(policy int) Mode { return s.policies[policy].mode }
 // Limiter returns the limiter of a policy's own limits.
 func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].plain.limiter }
 
-// Bound returns all limits of a policy as stores see them: its own, those of its overrides in their order, and then those
-// of its candidate.
+// Bound returns all limits of a policy as stores see them: its own, those of its overrides in their order, those of its
+// candidate, and then that of its penalty.
 func (s *Set) Bound(policy int) []*store.Limit {
 	p := s.policies[policy]
 	bound := slices.Clone(p.plain.bound)
@@ -269,6 +290,9 @@ func (s *Set) Bound(policy int) []*store.Limit {
 	if p.candidate != nil {
 		bound = append(bound, p.candidate.bound...)
 	}
+	if p.penalty != nil {
+		bound = append(bound, p.penalty)
+	}
 	return bound
 }
 
@@ -276,8 +300,7 @@ func (s *Set) Bound(policy int) []*store.Limit {
 // a Request that has somebody release its slots can be decided by such limits; see Slots.
 func (s *Set) HasSlots(policy int) bool { return slices.ContainsFunc(s.Bound(policy), isSlots) }
 
-// HasCandidate reports whether a policy has candidate limits, and they are counted for this key: an override has none.
+// HasCandidate reports whether a policy has candidate limits, and they are counted for this key: an override or a ruling has none.
 func (s *Set) HasCandidate(policy int, key string) bool {
-	p := s.policies[policy]
-	return p.candidate != nil && p.ofKey(key) == p.plain
+	return s.policies[policy].candidate != nil && !s.Overridden(policy, key)
 }

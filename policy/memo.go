@@ -74,23 +74,35 @@ func (p *compiled) planned(limits []slidegate.Limit) (*rules, error) {
 	if len(limits) == 0 {
 		return nil, fmt.Errorf("policy %q: %w: %w", p.name, slidegate.ErrLimit, errNoPlan)
 	}
-	id := planID{count: len(limits)}
-	if copy(id.limits[:], limits) == len(limits) {
+	id, short := planIDOf(limits)
+	if short {
 		if r := p.plans.get(id); r != nil {
 			return r, nil
 		}
 	}
-	r, err := p.rules(limits)
-	if apart := p.apart(limits, err); apart != nil {
-		r, err = p.rulesOf(apart, p.named(limits))
-	}
+	r, err := p.plan(limits)
 	if err != nil {
 		return nil, fmt.Errorf("policy %q: plan: %w", p.name, err)
 	}
-	if len(limits) <= maxPlanLimits {
+	if short {
 		r = p.plans.put(id, r)
 	}
 	return r, nil
+}
+
+// planIDOf returns the ID of limits, and whether they are few enough to have one of their own.
+func planIDOf(limits []slidegate.Limit) (id planID, short bool) {
+	id.count = len(limits)
+	return id, copy(id.limits[:], limits) == len(limits)
+}
+
+// plan compiles limits that take the place of the policy's own.
+func (p *compiled) plan(limits []slidegate.Limit) (*rules, error) {
+	r, err := p.rules(limits)
+	if apart := p.apart(limits, err); apart != nil {
+		return p.rulesOf(apart, p.named(limits))
+	}
+	return r, err
 }
 
 // apart returns a limiter of a plan whose limits cannot all count as the policy's own do, which err says: a sliding log does not

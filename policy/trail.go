@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -179,7 +180,7 @@ func (s *Set) follow(ctx context.Context, group string, parts []Part) *trail {
 	next.outer, _ = ctx.Value(trailKey{}).(*trail)
 	for i := range parts {
 		p := s.policies[parts[i].Policy]
-		r, by, err := p.route(&parts[i])
+		r, by, err := p.route(rule.Take, &parts[i])
 		if err == nil && by == ByLimits && !parts[i].peeks() {
 			next.charged = append(next.charged, trace{policy: p, bound: r.bound, key: parts[i].Key})
 		}

@@ -12,16 +12,20 @@ import (
 // By is what decided.
 type By uint8
 
-// What decides: the limits, one of the lists, or an override or plan without limits. A plan that admits nothing counts as
-// a deny list.
+// What decides: the limits, also those of a ruling; one of the lists; an override, plan or ruling without limits; or a ruling that
+// refuses everything. A plan that admits nothing counts as a deny list.
 const (
 	ByLimits By = iota
 	ByAllowList
 	ByDenyList
 	ByUnlimited
+	ByRuling
 )
 
-var byNames = [...]string{"limits", "allow_list", "deny_list", "unlimited"}
+var byNames = [...]string{"limits", "allow_list", "deny_list", "unlimited", "ruling"}
+
+// refuses reports whether b refuses everything, without limits.
+func (b By) refuses() bool { return b == ByDenyList || b == ByRuling }
 
 // String returns the word for b that metrics and JSON use.
 func (b By) String() string {
@@ -54,6 +58,9 @@ type Verdict struct {
 	// store and for the same key: the client gets half of its quota. Name the limits or the policies differently, or remove
 	// one of the two middlewares.
 	Twice bool
+	// Penalty is for how long the key is kept out because it exceeded the limits, now or before: see Policy.Penalty. The answers of
+	// the policy's limits are then refusals for at least as long. It is 0 if the key is not kept out.
+	Penalty time.Duration
 	// Refused reports that the request is refused.
 	Refused bool
 	fault   fault
@@ -82,6 +89,12 @@ func (v *Verdict) Ended() bool { return v.fault == faultEnded }
 // Mistake reports that the request was refused because it cannot be decided at all, whatever the failure mode: a plan with
 // an invalid limit, say, or more limits than the store decides at once. It is a server error.
 func (v *Verdict) Mistake() bool { return v.fault == faultMistake }
+
+// Forbidden reports that the client is refused whatever it does: by a deny list, or by a ruling that does not end. One that ends is
+// like a limit whose Retry-After is long.
+func (v *Verdict) Forbidden() bool {
+	return !v.Decision.Allowed && v.By.refuses() && v.Decision.RetryAfter == slidegate.Never
+}
 
 // Note returns what Options.Prepare made of the limits that were asked.
 func (v *Verdict) Note() any { return v.note }

@@ -139,13 +139,13 @@ func addRoute(file *config.File, text string) error {
 		return inFlag("--route "+text, err)
 	}
 	for i := range file.Policies {
-		if file.Policies[i].Match == pattern {
+		if slices.Contains(file.Policies[i].Patterns(), pattern) {
 			file.Policies[i].Limits = append(file.Policies[i].Limits, limit)
 			return nil
 		}
 	}
 	file.Policies = append(file.Policies, config.Policy{
-		Name: routeName(file, pattern), Match: pattern, Key: file.Policies[0].Key, Limits: []slidegate.Limit{limit},
+		Name: routeName(file, pattern), Match: config.Routes(pattern), Key: file.Policies[0].Key, Limits: []slidegate.Limit{limit},
 	})
 	return nil
 }
@@ -194,11 +194,12 @@ func (p *proxyCommand) logWelcome(log *slog.Logger, running *server.Server, file
 func limitLines(file *config.File) (lines []string) {
 	for i := range file.Policies {
 		policy := &file.Policies[i]
+		requests := cmp.Or(strings.Join(policy.Patterns(), ", "), "every request")
 		var limits []string
 		for _, limit := range policy.Limits {
 			limits = append(limits, limit.String())
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s by %s", cmp.Or(policy.Match, "every request"), strings.Join(limits, ", "), policy.Key))
+		lines = append(lines, fmt.Sprintf("%s: %s by %s", requests, strings.Join(limits, ", "), policy.Key))
 	}
 	return lines
 }

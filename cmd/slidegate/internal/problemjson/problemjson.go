@@ -27,6 +27,9 @@ type Document struct {
 // Denied is the answer to a client on a deny list.
 var Denied = Document{Status: http.StatusForbidden, Detail: "The client is on a deny list."}
 
+// Blocked is the answer to a client that is refused until somebody lets it in again.
+var Blocked = Document{Status: http.StatusForbidden, Detail: "The client is blocked."}
+
 // Text returns the document as it is sent.
 func (d Document) Text() []byte {
 	d.Type, d.Title = cmp.Or(d.Type, "about:blank"), cmp.Or(d.Title, http.StatusText(d.Status))

@@ -62,7 +62,7 @@ type serving struct {
 
 // policy is one by address.
 func policy(name, match string, limits ...string) config.Policy {
-	p := config.Policy{Name: name, Match: match}
+	p := config.Policy{Name: name, Match: config.Routes(match)}
 	p.Key, _ = config.ParseTemplate("{address}")
 	for _, text := range limits {
 		limit, err := slidegate.ParseLimit(text)

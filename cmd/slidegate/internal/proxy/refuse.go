@@ -45,8 +45,8 @@ func (p *Proxy) undecided(w http.ResponseWriter, r *http.Request, err error) {
 
 // refuse answers a request that the gate does not let through.
 func (p *Proxy) refuse(w http.ResponseWriter, v *gate.Verdict) {
-	if v.By == gate.ByDenyList {
-		problemjson.Denied.Send(w)
+	if v.Forbidden() {
+		gate.Forbidden(v).Send(w)
 		return
 	}
 	p.answers.WriteHeader(w.Header(), v)

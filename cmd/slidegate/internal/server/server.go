@@ -118,7 +118,14 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.tellSlots()
-	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
+	if err := s.openEnvoy(); err != nil {
+		return err
+	}
+	api := jsonapi.Options{Logger: s.log}
+	if s.envoy != nil {
+		api.Envoy = s.envoy
+	}
+	if s.api, err = jsonapi.New(s.gate, api); err != nil {
 		return err
 	}
 	checks := forward.Options{Trusted: s.opts.File.Service.TrustedProxies, TrustUnix: addresses.IsUnix(s.opts.HTTP), Logger: s.log}
@@ -128,18 +135,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.forward, err = forward.New(s.gate, checks); err != nil {
 		return err
 	}
-	if err := s.openApplication(); err != nil {
-		return err
-	}
-	domains, err := loadDomains(s.opts.Envoy)
-	if err != nil || s.opts.GRPC == "" && len(domains) == 0 {
-		return err
-	}
-	s.domains = domains
-	answers := s.opts.EnvoyAnswers
-	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, meters, s.opts.File.Service.Failure == ""
-	s.envoy, err = envoy.New(s.fallback(config.FailClosed), domains, answers)
-	return err
+	return s.openApplication()
 }
 
 // fallback returns the store that fails as the file says for all policies, or as usual says where the file does not.

@@ -26,7 +26,7 @@ func (h *Handler) answer(w http.ResponseWriter, mode Mode, v *gate.Verdict, err 
 	case http.StatusTooManyRequests:
 		body = h.answers.Refusal(v)
 	case http.StatusForbidden:
-		body = problemjson.Denied.Text()
+		body = gate.Forbidden(v).Text()
 	case http.StatusServiceUnavailable:
 		body = h.answers.Refusal(v)
 		h.storeLog.Warn("forward: the store could not answer", err)

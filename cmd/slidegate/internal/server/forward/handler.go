@@ -179,7 +179,7 @@ func statusOf(v *gate.Verdict) int {
 	switch {
 	case v.Decision.Allowed:
 		return http.StatusOK
-	case v.By == gate.ByDenyList:
+	case v.Forbidden():
 		return http.StatusForbidden
 	case v.Decision.Flags.FallbackClosed():
 		return http.StatusServiceUnavailable // nobody counted: it is not the client's fault

@@ -3,6 +3,7 @@ package gate
 import (
 	"net/http"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/problemjson"
 	"github.com/slidegate/slidegate/httplimit"
 )
 
@@ -28,6 +29,14 @@ func (a *Answers) WriteHeader(h http.Header, v *Verdict) {
 // Refusal returns the problem document of a refusal by limits, or by a failure policy.
 func (a *Answers) Refusal(v *Verdict) []byte {
 	return httplimit.BodyProblem.AppendRefusal(nil, a.items.Append(nil, v.Limits), &v.Decision)
+}
+
+// Forbidden returns the problem document of a verdict that is Forbidden.
+func Forbidden(v *Verdict) problemjson.Document {
+	if v.By == ByRuling {
+		return problemjson.Blocked
+	}
+	return problemjson.Denied
 }
 
 // counted reports whether the verdict has an answer of each of its limits that clients may see.

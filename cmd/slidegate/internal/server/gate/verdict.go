@@ -18,12 +18,14 @@ type Ask struct {
 // By is what decided.
 type By = policy.By
 
-// What decides: the limits, one of the lists, or an override that says that there is no limit.
+// What decides: the limits, one of the lists, an override or ruling that says that there is no limit, or a ruling that refuses
+// everything.
 const (
 	ByLimits    = policy.ByLimits
 	ByAllowList = policy.ByAllowList
 	ByDenyList  = policy.ByDenyList
 	ByUnlimited = policy.ByUnlimited
+	ByRuling    = policy.ByRuling
 )
 
 // Verdict is what a Gate answers, in two ways different from what the engine says. Decision is what the client is told: with

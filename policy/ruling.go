@@ -1,0 +1,145 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// Ruling is what an operator decides about one key of a policy while the program runs. It goes before the policy's lists and
+// overrides and before plans, until it ends. Exactly one of Refused, Unlimited and Limits is set.
+type Ruling struct {
+	Key       string
+	Refused   bool              // everything is refused; what clients give back or have used already still counts
+	Unlimited bool              // everything is admitted, and nothing is charged
+	Limits    []slidegate.Limit // in place of those that the key would face; see Limits for which counts they share
+	Until     time.Time         // when it ends, by the clock of this process; zero if it does not
+}
+
+// ruled is the rulings of a policy, compiled. It does not change.
+type ruled struct{ byKey map[string]*ruling }
+
+// ruling is a Ruling made ready.
+type ruling struct {
+	*rules // with a limiter if it has limits
+	by     By
+	until  time.Time // zero if it does not end
+	id     planID    // of its limits
+}
+
+// inForce reports whether the ruling has not ended.
+func (r *ruling) inForce() bool { return r.until.IsZero() || time.Now().Before(r.until) }
+
+// refusedFor returns for how long rules refuse everything, which no limits do: to the end of a ruling, or for ever.
+func (r *rules) refusedFor() time.Duration {
+	if r == nil || r.until.IsZero() {
+		return slidegate.Never
+	}
+	return max(time.Until(r.until), time.Microsecond) // it was in force a moment ago
+}
+
+// Rule puts rulings in place of all that the policy had before, at once, and all or none. Of two about one key the later one
+// counts. An error is that of the first ruling that cannot be, and everything stays as it was. A Set that replaces this one begins
+// without rulings.
+//
+// A request that is being decided meanwhile is decided by the rulings of before or by the new ones. Requests that were admitted
+// go on, and can be settled and keep their slots.
+func (s *Set) Rule(policy int, rulings []Ruling) error {
+	p := s.policies[policy]
+	if len(rulings) == 0 {
+		p.ruled.Store(nil)
+		return nil
+	}
+	made := &ruled{byKey: make(map[string]*ruling, len(rulings))}
+	known := map[planID]*rules{} // many keys may have the same limits
+	if before := p.ruled.Load(); before != nil {
+		for _, r := range before.byKey {
+			if r.limiter != nil && r.id.count <= maxPlanLimits {
+				known[r.id] = r.rules
+			}
+		}
+	}
+	for i := range rulings {
+		r, err := p.ruling(&rulings[i], known)
+		if err != nil {
+			return err
+		}
+		made.byKey[rulings[i].Key] = r
+	}
+	p.ruled.Store(made)
+	return nil
+}
+
+// CheckRuling returns the error that Rule would return for a ruling.
+func (s *Set) CheckRuling(policy int, ruling Ruling) error {
+	_, err := s.policies[policy].ruling(&ruling, nil)
+	return err
+}
+
+// ruling compiles one ruling. Known are rules by the limits that they were made of, and is added to.
+func (p *compiled) ruling(given *Ruling, known map[planID]*rules) (*ruling, error) {
+	made := &ruling{rules: &rules{}, until: given.Until}
+	switch {
+	case given.Refused && !given.Unlimited && len(given.Limits) == 0:
+		made.by, made.rules.until = ByRuling, given.Until
+		return made, nil
+	case given.Unlimited && !given.Refused && len(given.Limits) == 0:
+		made.by = ByUnlimited
+		return made, nil
+	case given.Refused || given.Unlimited || len(given.Limits) == 0:
+		return nil, fmt.Errorf("policy %q: ruling: %w: exactly one of Refused, Unlimited and Limits must be set", p.name, slidegate.ErrLimit)
+	}
+	var short bool
+	made.id, short = planIDOf(given.Limits)
+	if r := known[made.id]; short && r != nil {
+		made.rules = r
+		return made, nil
+	}
+	r, err := p.plan(given.Limits)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("policy %q: ruling: %w", p.name, err)
+	case r.slots && !p.hasSlots():
+		return nil, fmt.Errorf("policy %q: ruling: %w: the policy has no in-flight limit, so nothing would release the slots of this one", p.name, slidegate.ErrUnsupported)
+	}
+	if err := p.set.checkCharges(len(r.bound), p.mode); err != nil {
+		return nil, fmt.Errorf("policy %q: ruling: %w", p.name, err)
+	}
+	if short && known != nil {
+		known[made.id] = r
+	}
+	made.rules = r
+	return made, nil
+}
+
+// hasSlots reports whether the policy itself or an override has an in-flight limit.
+func (p *compiled) hasSlots() bool {
+	return p.plain.slots || slices.ContainsFunc(p.ordered, func(r *rules) bool { return r.slots })
+}
+
+// rulingOf returns the ruling about a key that is in force; nil if there is none.
+func (p *compiled) rulingOf(key string) *ruling {
+	all := p.ruled.Load()
+	if all == nil {
+		return nil
+	}
+	if r := all.byKey[key]; r != nil && r.inForce() {
+		return r
+	}
+	return nil
+}
+
+// Ruled reports whether a policy has a ruling about a key that is in force.
+func (s *Set) Ruled(policy int, key string) bool { return s.policies[policy].rulingOf(key) != nil }
+
+// LimitsOf returns the limits that a key faces under a policy now: those of a ruling, an override or the policy. It is nil for a key
+// without limits, and one that a ruling refuses. It does not look at lists and plans.
+func (s *Set) LimitsOf(policy int, key string) []slidegate.Limit {
+	p := s.policies[policy]
+	if r := p.rulingOf(key); r != nil {
+		return r.limits
+	}
+	return p.ofKey(key).limits
+}

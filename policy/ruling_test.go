@@ -1,0 +1,232 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// rulingPolicy has all that a ruling goes before.
+func rulingPolicy() Policy {
+	return Policy{
+		Name: "p", Limits: []slidegate.Limit{named("", 2)},
+		Overrides: []Override{{Key: "vip", Limits: []slidegate.Limit{named("", 3)}}},
+		Allow:     List{Keys: []string{"friend"}, Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
+		Deny:      List{Keys: []string{"foe"}},
+		Candidate: []slidegate.Limit{named("", 1)},
+	}
+}
+
+func mustRule(t testing.TB, s *Set, rulings ...Ruling) {
+	t.Helper()
+	if err := s.Rule(0, rulings); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A ruling goes before lists, overrides and plans, and only for its own key.
+func TestRulingGoesFirst(t *testing.T) {
+	nine := []slidegate.Limit{named("", 9)}
+	for _, policy := range []Policy{rulingPolicy(), {Name: "p", Limits: []slidegate.Limit{named("", 2)}}} {
+		set := newSet(t, newMemory(t), Options{}, policy)
+		for _, key := range []string{"ann", "vip", "friend", "foe"} {
+			before := take(t, set, Part{Key: key, Cost: 1})
+			part := Part{Key: key, Cost: 1, Plan: Limits(named("", 7)), Address: netip.MustParseAddr("192.0.2.1")}
+			mustRule(t, set, Ruling{Key: key, Refused: true})
+			if v := take(t, set, part); !v.Refused || v.By != ByRuling || !v.Decision.Never() || !v.Forbidden() || v.Policy != "p" {
+				t.Errorf("%s, blocked: got %+v, want it forbidden by the ruling for ever", key, v)
+			}
+			if v := take(t, set, Part{Key: "other", Cost: 0}); v.By != ByLimits {
+				t.Errorf("another key while %s is blocked: got %+v, want it decided by the limits", key, v)
+			}
+			mustRule(t, set, Ruling{Key: key, Unlimited: true})
+			if v := take(t, set, part); v.Refused || v.By != ByUnlimited || v.Decision.Granted != 1 {
+				t.Errorf("%s, unlimited: got %+v, want it admitted without limits", key, v)
+			}
+			mustRule(t, set, Ruling{Key: key, Limits: nine})
+			if v := take(t, set, part); v.Refused || v.By != ByLimits || v.Decision.Quota != 9 {
+				t.Errorf("%s, other limits: got %+v, want a quota of 9", key, v)
+			}
+			mustRule(t, set)
+			if v := take(t, set, Part{Key: key, Cost: 1}); v.By != before.By {
+				t.Errorf("%s, without a ruling again: got %+v, want it decided by %v", key, v, before.By)
+			}
+		}
+	}
+}
+
+// A key whose quota a ruling raises or lowers keeps what it has used, before and after.
+func TestRulingKeepsCounts(t *testing.T) {
+	set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}})
+	take(t, set, Part{Key: "ann", Cost: 2})
+	mustRule(t, set, Ruling{Key: "ann", Limits: []slidegate.Limit{named("", 5)}})
+	if v := take(t, set, Part{Key: "ann", Cost: 1}); v.Refused || v.Decision.Remaining != 2 {
+		t.Errorf("raised from 2 to 5 after 2 units: got %+v, want one more admitted and 2 remaining", v)
+	}
+	mustRule(t, set, Ruling{Key: "ann", Limits: []slidegate.Limit{named("", 1)}})
+	if v := take(t, set, Part{Key: "ann", Cost: 1}); !v.Refused || v.Forbidden() {
+		t.Errorf("lowered to 1: got %+v, want it refused by the limit", v)
+	}
+	mustRule(t, set)
+	if v := take(t, set, Part{Key: "ann", Cost: 1}); !v.Refused {
+		t.Errorf("with 3 of 2 units used: got %+v, want it refused", v)
+	}
+}
+
+// All rulings end at their time, in every way to ask, and a block says when that is.
+func TestRulingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 100)}}, Policy{Name: "q", Limits: []slidegate.Limit{named("", 100)}})
+		end := time.Now().Add(time.Minute)
+		mustRule(t, set,
+			Ruling{Key: "bad", Refused: true, Until: end}, Ruling{Key: "free", Unlimited: true, Until: end},
+			Ruling{Key: "more", Limits: []slidegate.Limit{named("", 200)}, Until: end})
+		check := func(ruled bool, left time.Duration) {
+			t.Helper()
+			for way, v := range askedInAllWays(t, set, "bad") {
+				if ruled && (!v.Refused || v.By != ByRuling || v.Decision.RetryAfter != left || v.Forbidden()) || !ruled && v.Refused {
+					t.Errorf("%s, blocked %v: got %+v, want to retry after %v", way, ruled, v, left)
+				}
+			}
+			for way, v := range askedInAllWays(t, set, "free") {
+				if ruled != (v.By == ByUnlimited) && way != "together" || v.Refused {
+					t.Errorf("%s, unlimited %v: got %+v", way, ruled, v)
+				}
+			}
+			if v := take(t, set, Part{Key: "more", Cost: 0}); ruled != (v.Decision.Quota == 200) {
+				t.Errorf("raised %v: got %+v", ruled, v)
+			}
+		}
+		check(true, time.Minute)
+		testkit.Pass(time.Minute - time.Microsecond)
+		check(true, time.Microsecond)
+		testkit.Pass(time.Microsecond)
+		check(false, 0)
+	})
+}
+
+// askedInAllWays returns what a key of the first policy is answered in each way to ask.
+func askedInAllWays(t *testing.T, s *Set, key string) map[string]Verdict {
+	verdicts := map[string]Verdict{"alone": take(t, s, Part{Key: key, Cost: 1})}
+	for way, op := range map[string]rule.Op{"up to": rule.TakeUpTo, "peek": rule.Peek} {
+		var v Verdict
+		s.Ask(t.Context(), op, &Part{Key: key, Cost: 1}, &v)
+		verdicts[way] = v
+	}
+	var batch [1]Verdict
+	s.AskBatch(t.Context(), []Part{{Key: key, Cost: 1}}, batch[:])
+	verdicts["batch"] = batch[0]
+	request := s.Begin()
+	defer request.End()
+	request.Add(Part{Policy: 1, Key: key, Cost: 1})
+	request.Add(Part{Key: key, Cost: 1})
+	var together Verdict
+	request.Decide(t.Context(), rule.Take, &together)
+	verdicts["together"] = together
+	return verdicts
+}
+
+// A block refuses before the store is asked, so that it holds also while that is down.
+func TestBlockAsksNoStore(t *testing.T) {
+	down := &faulty{Store: newMemory(t), trips: 1, err: errDown}
+	set := newSet(t, down, Options{Failure: Open}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}}, Policy{Name: "q", Limits: []slidegate.Limit{named("", 2)}})
+	mustRule(t, set, Ruling{Key: "bad", Refused: true})
+	asked := down.asked.Load()
+	for way, v := range askedInAllWays(t, set, "bad") {
+		if !v.Refused || v.Err != nil {
+			t.Errorf("%s, with the store down: got %+v, want it refused without an error", way, v)
+		}
+	}
+	if n := down.asked.Load() - asked; n != 0 {
+		t.Errorf("the store was asked %d times about a key that is blocked", n)
+	}
+}
+
+// Units of requests from before a block are given back and charged all the same, and what is reserved is settled.
+func TestBlockLetsRequestsEnd(t *testing.T) {
+	ask := func(set *Set, op rule.Op, cost int64) (v Verdict) {
+		set.Ask(t.Context(), op, &Part{Key: "ann", Cost: cost}, &v)
+		return v
+	}
+	set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 10)}})
+	request := set.Begin()
+	request.Add(Part{Key: "ann", Cost: 4, Hold: true})
+	var v Verdict
+	request.Decide(t.Context(), rule.Take, &v)
+	mustRule(t, set, Ruling{Key: "ann", Refused: true})
+	if err := request.Settle(t.Context(), func(int, int64) int64 { return 3 }); err != nil {
+		t.Error(err)
+	}
+	request.End()
+	if v := ask(set, rule.Charge, 2); v.By != ByLimits || v.Decision.Remaining != 5 {
+		t.Errorf("charged 2 after 3 while blocked: got %+v, want 5 remaining", v)
+	}
+	if v := ask(set, rule.GiveBack, 1); v.Decision.Granted != 1 {
+		t.Errorf("given back while blocked: got %+v, want 1 granted", v)
+	}
+	if err := set.Forget(t.Context(), "", Part{Key: "ann"}); err != nil {
+		t.Error(err)
+	}
+	mustRule(t, set)
+	if v := take(t, set, Part{Key: "ann", Cost: 10}); v.Refused {
+		t.Errorf("after a reset while blocked: got %+v, want all of the quota", v)
+	}
+}
+
+// Resetting a key forgets what it has used of the limits that a ruling gave it, also where they have counts of their own.
+func TestResetUnderRuling(t *testing.T) {
+	set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}})
+	mustRule(t, set, Ruling{Key: "ann", Limits: []slidegate.Limit{{Name: "burst", Quota: 3, Window: time.Minute}}})
+	for name, reset := range map[string]func(){
+		"reset":  func() { set.Ask(t.Context(), rule.Reset, &Part{Key: "ann"}, new(Verdict)) },
+		"forget": func() { _ = set.Forget(context.Background(), "", Part{Key: "ann"}) },
+	} {
+		if v := take(t, set, Part{Key: "ann", Cost: 3}); v.Refused {
+			t.Errorf("%s: got %+v, want all 3 admitted", name, v)
+		}
+		reset()
+	}
+	if v := take(t, set, Part{Key: "ann", Cost: 3}); v.Refused {
+		t.Errorf("got %+v, want all 3 admitted after a reset", v)
+	}
+}
+
+func TestBadRulings(t *testing.T) {
+	set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}})
+	mustRule(t, set, Ruling{Key: "bad", Refused: true})
+	slots := slidegate.MustParseLimit("3 in-flight ttl=30s")
+	tooMany := make([]slidegate.Limit, memstore.MaxCharges+1)
+	for i := range tooMany {
+		tooMany[i] = slidegate.Limit{Quota: 1, Window: time.Duration(i+1) * time.Second}
+	}
+	for name, wrong := range map[string]struct {
+		ruling Ruling
+		err    error
+	}{
+		"nothing":         {Ruling{}, slidegate.ErrLimit},
+		"two things":      {Ruling{Refused: true, Unlimited: true}, slidegate.ErrLimit},
+		"limits, blocked": {Ruling{Refused: true, Limits: []slidegate.Limit{named("", 1)}}, slidegate.ErrLimit},
+		"no limit":        {Ruling{Limits: []slidegate.Limit{{}}}, slidegate.ErrLimit},
+		"slots":           {Ruling{Limits: []slidegate.Limit{slots}}, slidegate.ErrUnsupported},
+		"too many":        {Ruling{Limits: tooMany}, slidegate.ErrUnsupported},
+	} {
+		for way, err := range map[string]error{
+			"check": set.CheckRuling(0, wrong.ruling), "rule": set.Rule(0, []Ruling{{Key: "good", Refused: true}, wrong.ruling}),
+		} {
+			if !errors.Is(err, wrong.err) {
+				t.Errorf("%s, %s: got %v, want %v", name, way, err, wrong.err)
+			}
+		}
+	}
+	if !set.Ruled(0, "bad") || set.Ruled(0, "good") {
+		t.Error("a table with a wrong ruling was taken in part")
+	}
+}
