@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/config"
@@ -32,6 +33,7 @@ type Server struct {
 	state     *state // nil if nothing is kept
 	lock      *fileLock
 	gate      *gate.Gate
+	rulings   *rulings.Book
 	api       *jsonapi.API
 	forward   *forward.Handler
 	envoy     *envoy.Service // nil without its door
@@ -107,6 +109,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{
 		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log),
 	}); err != nil {
+		return err
+	}
+	if err := s.openRulings(ctx); err != nil {
 		return err
 	}
 	s.tellSlots()
@@ -210,6 +215,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	others.Go(func() { s.watch(ctx) })
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
+	others.Go(func() { s.rulings.Run(ctx) })
 	if s.state != nil {
 		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
 	}
@@ -268,6 +274,9 @@ func (s *Server) close() error {
 	if s.gate != nil {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
+	}
+	if s.rulings != nil {
+		all = append(all, s.rulings.Close())
 	}
 	s.ready.close()
 	if s.stores != nil {
