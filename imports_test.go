@@ -40,6 +40,7 @@ var floors = map[string]int{
 
 	"cmd/slidegate/internal/jsonscan":        0, // finds members of JSON lines
 	"cmd/slidegate/internal/listen":          0, // opens the addresses that flags name
+	"cmd/slidegate/internal/systemd":         0, // sockets from systemd, and messages to it
 	"cmd/slidegate/internal/replay":          10,
 	"cmd/slidegate/internal/replay/facing":   8, // which policies of a file recorded requests face
 	"cmd/slidegate/internal/replay/traffic":  9, // what replay, generate and report have in common
@@ -49,7 +50,7 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/problemjson": 7, // leaves that the listeners use
 	"cmd/slidegate/internal/throttlelog": 5,
 	"cmd/slidegate/internal/connlimit":   5,
-	"cmd/slidegate/internal/proxy":       12, // a listener by itself, which only the command knows
+	"cmd/slidegate/internal/proxy":       12, // the listener before an application
 
 	"cmd/slidegate/internal/server":         15,
 	"cmd/slidegate/internal/server/seal":    9,  // the key that signs what the gate hands out

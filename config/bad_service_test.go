@@ -17,11 +17,11 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"store unknown", top("store: mysql://u:hunter2@h"), `1:8: store: "mysql" is not a kind of store ` + schemeList},
 	{"store memory misspelt", top("store: \"memroy:\""), `1:8: store: "memroy" is not a kind of store; did you mean "memory"? ` + schemeList},
 	{"store no URL", top("store: hunter2"),
-		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one`},
+		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one`},
 	{"store no URL with a colon", top("store: u:hunter2@h:80"),
-		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one`},
+		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one`},
 	{"store empty", top("store: \"\""),
-		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one`},
+		`1:8: store: must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one`},
 	{"store memory alone", top("store: memory"), `1:8: store: write memory: and nothing else, or parameters after a ?`},
 	{"store memory path", top("store: memory:x"), `1:8: store: write memory: and nothing else, or parameters after a ?`},
 	{"store memory host", top("store: memory://x"), `1:8: store: a store in memory has no host; write memory: instead`},
@@ -43,13 +43,22 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"store variable", top("store: redis://:${SLIDEGATE_TEST_NOT_SET}@h"),
 		`1:8: store: the environment has no variable "SLIDEGATE_TEST_NOT_SET"; set it`},
 	{"store variable open", top("store: redis://:${NAME@h"),
-		`1:8: store: after ${ must stand the name of a variable, of letters, digits and _, and then }; write $%7B for a ${ that is meant`},
+		`1:8: store: after ${ must stand the name of a variable, of letters, digits and _, or file: and a path, and then }; write $%7B for a ${ that is meant`},
 	{"store variable name", top("store: redis://:${a-b}@h"),
-		`1:8: store: after ${ must stand the name of a variable, of letters, digits and _, and then }; write $%7B for a ${ that is meant`},
+		`1:8: store: after ${ must stand the name of a variable, of letters, digits and _, or file: and a path, and then }; write $%7B for a ${ that is meant`},
 	{"store elsewhere", top("failure: redis://u:hunter2@h"),
 		`1:10: failure: "redis://u:***@h" is not a way to fail (there are open, closed, local, optimistic)`},
 	{"store as a limit", "store: &s redis://u:hunter2@h\npolicies: {a: {limits: [*s]}}\n",
 		`2:25: a limit must be a text such as 100/1m, not a URL`},
+
+	{"penalty", below("    penalty: 10"), `4:14: penalty: "10" has no unit; write a length of time such as 30s, 1m, 24h or 7d`},
+	{"penalty of the calendar", below("    penalty: month"), `4:14: penalty: "month" is a period of the calendar; write a length of time such as 10m or 24h`},
+	{"penalty none", below("    penalty: 0s"), `4:14: penalty: "0s" is not a length of time of 1ms to 5 years, such as 10m or 24h`},
+	{"penalty list", below("    penalty: [10m]"), `4:14: penalty: must be a text, not a list`},
+	{"penalty and lease", "policies: {a: {limits: [1000/1m segments=60 overlap=whole], lease: true, penalty: 10m}}",
+		`1:83: penalty: the policy has leased limits, and every request asks the store whether its key is kept out; leave out lease or penalty`},
+	{"penalty by name", "policies: {a: {penalty: 10m, limits: [1/1s name=penalty]}}",
+		`1:25: penalty: the policy has a limit that is called "penalty", which is the name of the penalty's own; give the limit another name`},
 
 	{"timeout", top("store_timeout: 100"), `1:16: store_timeout: "100" has no unit; write a length of time such as 100ms or 1s`},
 	{"timeout space", top("store_timeout: 100 ms"),
@@ -94,13 +103,13 @@ var badServiceFiles = []struct{ name, text, want string }{
 5:13: allow: no request has this key, since addresses are counted in groups; write "192.0.2.1"
 9:12: deny: no request has this key, since addresses are counted in groups; write "address:2001:db8::/56"`},
 	{"match", "policies:\n  a: {limits: [1/s], match: \"\"}\n  b: {limits: [1/s], match: get /x}\n  c: {limits: [1/s], match: POST}\n" +
-		"  d: {limits: [1/s], match: \"/{a}/{a}\"}\n  e: {limits: [1/s], match: /a//b}\n  f: {limits: [1/s], match: [/]}\n", `
+		"  d: {limits: [1/s], match: \"/{a}/{a}\"}\n  e: {limits: [1/s], match: /a//b}\n  f: {limits: [1/s], match: {path: /}}\n", `
 2:29: match: the pattern is empty; leave match out for every request
 3:29: match: methods are written in capitals; write "GET /x"
 4:29: match: "POST" has no path; write "POST /"
 5:29: match: "/{a}/{a}" is not a pattern of net/http: parsing "/{a}/{a}": at offset 5: duplicate wildcard name "a"
 6:29: match: no request has the path "/a//b"; write "/a/b"
-7:29: match: must be a text, not a list`},
+7:29: match: must be a pattern or a list, not a mapping; write [ and ] around it`},
 	{"patterns of other languages", "policies:\n  a: {limits: [1/s], match: /api/*}\n  b: {limits: [1/s], match: ^/foo/.*$}\n" +
 		"  c: {limits: [1/s], match: POST /users/:id}\n  d: {limits: [1/s], match: \"/items/{id:[0-9]+}\"}\n" +
 		"  e: {limits: [1/s], match: \"*.example.com/\"}\n  f: {limits: [1/s], match: PSOT /login}\n" +

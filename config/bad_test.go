@@ -9,10 +9,12 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
+// partList is what errors say there is in a policy. The documentation and the schema say it too, which other tests check.
+var partList = "(there are " + strings.Join(policyFields, ", ") + ")"
+
 const (
 	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)"
 	fileList  = "(there are store, store_timeout, failure, optimism, trusted_proxies, address_groups, default_policy, policies)"
-	partList  = "(there are match, key, cost, limits, overrides, allow, deny, shadow, failure, candidate, lease)"
 	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
 	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
 )
@@ -79,8 +81,8 @@ var badFiles = []struct{ name, text, want string }{
 12:17: key: "X-Api-Key" is not a field; write header:X-Api-Key for a header (there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)`},
 	{"cost", "policies:\n  a:\n    cost: -1\n    limits: [1/s]\n  b:\n    cost: byte\n    limits: [1/s]\n  c:\n    cost: 1.5\n    limits: [1/s]\n", `
 3:11: cost: a cost must be 0 to 9007199254740991, not -1
-6:11: cost: "byte" is not a cost; did you mean "bytes"? (there are whole numbers in plain digits, bytes and field:PATH)
-9:11: cost: "1.5" is not a cost (there are whole numbers in plain digits, bytes and field:PATH)`},
+6:11: cost: "byte" is not a cost; did you mean "bytes"? (there are whole numbers in plain digits, header:NAME, bytes and field:PATH)
+9:11: cost: "1.5" is not a cost (there are whole numbers in plain digits, header:NAME, bytes and field:PATH)`},
 
 	{"lease of limits", "policies:\n  a:\n    limits:\n      - 100/1m lease\n      - {quota: 500, window: 1m, count_denied: true, lease: true}\n      - 500/1m anchor=first lease\n" +
 		"      - 5 in-flight ttl=30s lease\n      - 10/1s token-bucket burst=2 lease\n      - {quota: 5, window: 1m, overlap: whole, lease: 1}\n    overrides: [{key: k, limits: [60/1m lease]}]\n", `
@@ -254,7 +256,7 @@ var badFiles = []struct{ name, text, want string }{
 }
 
 func TestBadFiles(t *testing.T) {
-	for _, test := range slices.Concat(badFiles, badServiceFiles) {
+	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles) {
 		t.Run(test.name, func(t *testing.T) {
 			want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
 			file, err := Parse("f.yaml", []byte(test.text))

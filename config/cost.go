@@ -20,7 +20,7 @@ type Cost struct {
 }
 
 // ParseCost reads a cost: a whole number from 0 to 2^53-1 (1_000 is one too), "bytes" for the size of the answer, or
-// field:PATH for a field of a line of JSON.
+// field:PATH for a field of a line of JSON, or header:NAME for a whole number from 1 in a header of the request.
 func ParseCost(text string) (Cost, error) {
 	c, err := parseCost(text)
 	if err != nil {
@@ -46,9 +46,15 @@ func parseCost(text string) (Cost, error) {
 			return Cost{}, err
 		}
 		return Cost{named: true, field: field}, nil
+	case word == FieldHeader.String():
+		field, err := parseHeader(path)
+		if err != nil {
+			return Cost{}, err
+		}
+		return Cost{named: true, field: field}, nil
 	}
-	hint := wording.DidYouMean(word, []string{FieldBytes.String(), FieldJSON.String()})
-	return Cost{}, fmt.Errorf("%s is not a cost%s (there are whole numbers in plain digits, bytes and field:PATH)",
+	hint := wording.DidYouMean(word, []string{FieldBytes.String(), FieldJSON.String(), FieldHeader.String()})
+	return Cost{}, fmt.Errorf("%s is not a cost%s (there are whole numbers in plain digits, header:NAME, bytes and field:PATH)",
 		wording.Quote(text), hint)
 }
 
@@ -71,7 +77,7 @@ func (c Cost) Fixed() (units int64, ok bool) {
 	return c.above + 1, true
 }
 
-// Field returns the field that the cost is read from, of the kind FieldBytes or FieldJSON, if it is not fixed.
+// Field returns the field that the cost is read from, of the kind FieldBytes, FieldJSON or FieldHeader, if it is not fixed.
 func (c Cost) Field() (Field, bool) { return c.field, c.named }
 
 // IsZero tells whether c is the zero value, which is a cost of 1.

@@ -47,7 +47,7 @@ func TestParseCost(t *testing.T) {
 }
 
 func TestParseCostRefuses(t *testing.T) {
-	const forms = " (there are whole numbers in plain digits, bytes and field:PATH)"
+	const forms = " (there are whole numbers in plain digits, header:NAME, bytes and field:PATH)"
 	tests := []struct{ text, want string }{
 		{"", `config: cost: "" is not a cost` + forms},
 		{"-1", `config: cost: a cost must be 0 to 9007199254740991, not -1`},

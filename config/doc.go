@@ -27,6 +27,7 @@
 //	        unlimited: true
 //	    allow: [127.0.0.1]     # let through, and charged nothing
 //	    deny: [key:bot-*]      # refused at once; goes before allow
+//	    penalty: 10m           # an excess keeps a key out for so long
 //	    shadow: false          # count and report, and refuse nobody
 //	    failure: closed        # for this policy
 //	    candidate: [50/1m]     # counted beside the limits, and only reported

@@ -22,7 +22,7 @@ func TestDocs(t *testing.T) {
 	for _, match := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		block := match[1]
 		if strings.Contains(block, "policies:\n") {
-			if _, err := Parse("docs/config.md", []byte(block)); err != nil {
+			if _, err := ParseOffline("docs/config.md", []byte(block)); err != nil {
 				t.Errorf("%v in\n%s", err, block)
 			}
 			continue
@@ -37,7 +37,7 @@ func TestDocs(t *testing.T) {
 					file += "    limits: [1000/1m]\n"
 				}
 			}
-			if _, err := Parse("docs/config.md", []byte(file)); err != nil {
+			if _, err := ParseOffline("docs/config.md", []byte(file)); err != nil {
 				t.Errorf("%v in\n%s", err, file)
 			}
 		}

@@ -75,18 +75,19 @@ func (w *formatter) list(depth int, name string, values []string) {
 
 func (w *formatter) policy(p *Policy, failure string) {
 	w.linef(1, "%s:", nameText(p.Name))
-	if p.Match != "" {
-		w.linef(2, "match: %s", strconv.Quote(p.Match))
-	} else {
-		w.linef(2, "# match: every request")
-	}
+	w.match(p)
 	w.key(p.Key)
-	w.linef(2, "cost: %s", p.cost())
+	w.linef(2, "cost: %s", costText(p.Cost))
 	w.leased = p.leased()
 	w.limits(2, "limits", p.Limits, nil)
 	w.overrides(p.Overrides, p.Limits)
 	w.list(2, "allow", clients(p.Allow))
 	w.list(2, "deny", clients(p.Deny))
+	if p.Penalty > 0 {
+		w.linef(2, "penalty: %s", durationText(p.Penalty))
+	} else {
+		w.linef(2, "# penalty: none")
+	}
 	w.linef(2, "shadow: %t", p.Shadow)
 	w.linef(2, "failure: %s", cmp.Or(p.Failure, failure))
 	if len(p.Candidate) > 0 {
@@ -110,12 +111,31 @@ func (w *formatter) key(t Template) {
 	w.list(2, "key", texts)
 }
 
-// cost writes the cost of a policy, in quotes unless it is a number.
-func (p *Policy) cost() string {
-	if _, fixed := p.Cost.Fixed(); fixed {
-		return p.Cost.String()
+// match writes which requests a policy is for.
+func (w *formatter) match(p *Policy) {
+	switch {
+	case len(p.Match) == 0:
+		w.linef(2, "# match: every request")
+	case len(p.Match) == 1 && p.Match[0].Cost == nil:
+		w.linef(2, "match: %s", strconv.Quote(p.Match[0].Pattern))
+	default:
+		w.linef(2, "match:")
+		for _, route := range p.Match {
+			if route.Cost == nil {
+				w.linef(3, "- %s", strconv.Quote(route.Pattern))
+			} else {
+				w.linef(3, "- {path: %s, cost: %s}", strconv.Quote(route.Pattern), costText(*route.Cost))
+			}
+		}
 	}
-	return strconv.Quote(p.Cost.String())
+}
+
+// costText writes a cost, in quotes unless it is a number.
+func costText(cost Cost) string {
+	if _, fixed := cost.Fixed(); fixed {
+		return cost.String()
+	}
+	return strconv.Quote(cost.String())
 }
 
 // limits writes limits. Those of an override that name no algorithm count as the policy's own, its base, do.

@@ -46,6 +46,7 @@ policies:
       - "127.0.0.1"
       - "key:health"
     deny: []
+    # penalty: none
     shadow: true
     failure: local
     candidate:
@@ -62,6 +63,7 @@ policies:
     overrides: []
     allow: []
     deny: []
+    # penalty: none
     shadow: false
     failure: local
     candidate:
@@ -96,6 +98,7 @@ policies:
     overrides: []
     allow: []
     deny: []
+    # penalty: none
     shadow: false
     failure: open
     # candidate: none

@@ -72,19 +72,17 @@ func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error
 		return made, err
 	}
 	fields := p.Key.Fields()
-	cost, _ := p.Cost.Fixed()
 	mode, err := modeOf(p.Failure)
 	err = p.within(err)
 	made = httplimit.Policy{
-		Name: p.Name, Match: p.Match, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
-		Candidate: p.Candidate, Failure: mode,
+		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
+		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode,
 		Key:           func(r *http.Request) string { return keyOf(p.Key, fields, client, r) },
 		ShareEmptyKey: true, // keyOf says what stands for a name that is missing
 	}
-	if cost != 1 {
-		made.Cost = func(*http.Request) int64 { return cost }
-	}
-	return made, err
+	var wrong error
+	made.Cost, wrong = p.httpCost()
+	return made, errors.Join(err, wrong)
 }
 
 // checkLive returns all that a live request cannot be decided by.
@@ -96,8 +94,9 @@ func (p *Policy) checkLive() error {
 				"use address, user, key, header:NAME, method, path, query or host", field)))
 		}
 	}
-	if field, named := p.Cost.Field(); named {
-		problems = append(problems, p.within(invalid("cost", "%v is known in recorded traffic only; write a number", field)))
+	problems = append(problems, p.within(checkLiveCost("cost", p.Cost)))
+	for i := range p.Match {
+		problems = append(problems, p.within(checkLiveCost("match", p.CostAt(i))))
 	}
 	return errors.Join(problems...)
 }

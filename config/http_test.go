@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ policies:
 	if got := a.Cost(r); got != 3 || b.Cost != nil {
 		t.Errorf("the cost of a is %d, want 3; b has one: %t", got, b.Cost != nil)
 	}
-	if a.Match != "/a/" || a.Failure != policy.Local || !a.Shadow || len(a.Candidate) != 1 || len(a.Allow.Addresses) != 1 || len(a.Deny.Keys) != 1 {
+	if !slices.Equal(a.Matches, []string{"/a/"}) || a.Failure != policy.Local || !a.Shadow || len(a.Candidate) != 1 || len(a.Allow.Addresses) != 1 || len(a.Deny.Keys) != 1 {
 		t.Errorf("a is %+v, want match /a/, mode local, in the shadow, and one candidate, allowed prefix and denied key", a)
 	}
 	if b.Failure != policy.Optimistic || len(b.Overrides) != 1 || b.Name != "b" {

@@ -27,6 +27,7 @@ func TestLease(t *testing.T) {
         unlimited: true
     allow: []
     deny: []
+    # penalty: none
     shadow: false
     failure: open
     candidate:
@@ -43,6 +44,7 @@ func TestLease(t *testing.T) {
     overrides: []
     allow: []
     deny: []
+    # penalty: none
     shadow: false
     failure: open
     # candidate: none

@@ -219,6 +219,9 @@ func (r *reader) window(e yamlfile.Field) (limit slidegate.Limit) {
 		if inner := errors.Unwrap(err); inner != nil {
 			err = inner // without the limit that we made up
 		}
+		if e.Name == "penalty" {
+			err = fmt.Errorf("penalty: %s is not a length of time of 1ms to 5 years, such as 10m or 24h", wording.Quote(text))
+		}
 		r.Problems.Add(e.ValueAt(), err)
 	}
 	return limit

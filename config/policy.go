@@ -15,7 +15,7 @@ var (
 		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "default_policy", "policies",
 	}
 	policyFields = []string{
-		"match", "key", "cost", "limits", "overrides", "allow", "deny", "shadow", "failure", "candidate", "lease",
+		"match", "key", "cost", "limits", "overrides", "allow", "deny", "penalty", "shadow", "failure", "candidate", "lease",
 	}
 )
 
@@ -98,7 +98,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	hasLimits := false
 	named := len(r.named)
 	r.written, r.unleased = nil, nil
-	var candidate, lease yamlfile.Position
+	var candidate, lease, penalty yamlfile.Position
 	for _, e := range r.mapping(policy.Value, "a policy", policyFields) {
 		hasLimits = hasLimits || e.Name == "limits"
 		if e.Value == nil {
@@ -107,6 +107,8 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		switch e.Name {
 		case "candidate":
 			candidate = e.ValueAt()
+		case "penalty":
+			penalty = e.ValueAt()
 		case "lease":
 			if r.Truth(e) {
 				lease = e.At
@@ -126,6 +128,9 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		r.leaseAll(lease)
 	}
 	r.checkOverridden(p.Limits)
+	if p.Penalty > 0 {
+		r.checkPenalty(&p, penalty)
+	}
 	if len(p.Candidate) > 0 && sameRules(p.Limits, p.Candidate) {
 		r.Problems.Addf(candidate, "candidate: these are the limits that the policy has; change one, or leave the candidate out")
 	}
@@ -148,6 +153,8 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 		p.Allow = r.list(e)
 	case "deny":
 		p.Deny = r.list(e)
+	case "penalty":
+		p.Penalty = r.penalty(e)
 	case "shadow":
 		p.Shadow = r.Truth(e)
 	case "failure":

@@ -6,21 +6,138 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/slidegate/slidegate/config/wording"
 	"github.com/slidegate/slidegate/config/yamlfile"
 	"github.com/slidegate/slidegate/httplimit"
 )
 
-// match reads a pattern of requests.
-func (r *reader) match(e yamlfile.Field) string {
+// Route is a pattern of requests that a policy is for, and what such a request costs.
+type Route struct {
+	// Pattern is a pattern as http.ServeMux takes it.
+	Pattern string
+	// Cost is what the requests cost about which this pattern decides: those that no more specific pattern of the policy is for. nil
+	// means the policy's cost.
+	Cost *Cost
+}
+
+// Routes returns the Match of a policy for these patterns, all at the policy's cost. An empty pattern is left out.
+func Routes(patterns ...string) (routes []Route) {
+	for _, pattern := range patterns {
+		if pattern != "" {
+			routes = append(routes, Route{Pattern: pattern})
+		}
+	}
+	return routes
+}
+
+// Patterns returns the patterns of Match, for httplimit.NewMatcher.
+func (p *Policy) Patterns() (patterns []string) {
+	for _, route := range p.Match {
+		patterns = append(patterns, route.Pattern)
+	}
+	return patterns
+}
+
+// CostAt returns the cost of requests about which the pattern at this place of Match decides.
+func (p *Policy) CostAt(place int) Cost {
+	if cost := p.Match[place].Cost; cost != nil {
+		return *cost
+	}
+	return p.Cost
+}
+
+// hasRouteCosts reports whether a pattern of Match has a cost of its own.
+func (p *Policy) hasRouteCosts() bool {
+	return slices.ContainsFunc(p.Match, func(r Route) bool { return r.Cost != nil })
+}
+
+var routeFields = []string{"path", "cost"}
+
+// maxRoutes is how many patterns a policy may have.
+const maxRoutes = 100
+
+// match reads a pattern of requests, or a list of them.
+func (r *reader) match(e yamlfile.Field) (routes []Route) {
+	if _, isList := e.Value.(*ast.SequenceNode); !isList {
+		if yamlfile.IsMapping(e.Value) {
+			r.Problems.Addf(e.ValueAt(), "match: must be a pattern or a list, not a mapping; write [ and ] around it")
+			return nil
+		}
+		pattern, _ := r.pattern(e)
+		return Routes(pattern)
+	}
+	items := r.items(e, "patterns, or of mappings with path and cost")
+	switch {
+	case len(items) == 0:
+		r.Problems.Addf(e.ValueAt(), "match: the list is empty; write a pattern, or leave match out for every request")
+	case len(items) > maxRoutes:
+		r.Problems.Addf(items[maxRoutes].At, "match: a policy may have %d patterns at most", maxRoutes)
+		return nil
+	}
+	before := len(r.Problems)
+	for _, item := range items {
+		routes = append(routes, r.route(item))
+	}
+	if len(r.Problems) == before {
+		r.checkApart(items, routes)
+	}
+	return routes
+}
+
+// pattern reads one pattern, and reports whether it is right.
+func (r *reader) pattern(e yamlfile.Field) (string, bool) {
 	text, ok := r.Text(e)
 	if !ok {
-		return ""
+		return "", false
 	}
 	if err := checkMatch(text); err != nil {
 		r.Problems.Addf(e.ValueAt(), "match: %w", err)
+		return "", false
 	}
-	return text
+	return text, true
+}
+
+// route reads an item of a list of patterns.
+func (r *reader) route(item yamlfile.Field) (route Route) {
+	if !yamlfile.IsMapping(item.Value) {
+		route.Pattern, _ = r.pattern(item)
+		return route
+	}
+	given := false
+	for _, e := range r.mapping(item.Value, "a pattern", routeFields) {
+		given = given || e.Name == "path"
+		switch {
+		case e.Value == nil:
+		case e.Name == "path":
+			route.Pattern, _ = r.pattern(e)
+		case e.Name == "cost":
+			cost := r.cost(e)
+			route.Cost = &cost
+		}
+	}
+	if !given {
+		r.Problems.Addf(item.At, "match: there is no path; add path: /api/, say")
+	}
+	return route
+}
+
+// checkApart reports patterns that are for the same requests.
+func (r *reader) checkApart(items []yamlfile.Field, routes []Route) {
+	all := Policy{Match: routes}
+	if _, err := httplimit.NewMatcher(all.Patterns()...); err == nil {
+		return
+	}
+	for i := range routes {
+		for k := range i {
+			if _, err := httplimit.NewMatcher(routes[k].Pattern, routes[i].Pattern); err != nil {
+				r.Problems.Addf(items[i].At, "match: %s is for the same requests as %s in line %d; leave one out",
+					wording.Quote(routes[i].Pattern), wording.Quote(routes[k].Pattern), items[k].At.Line)
+				break
+			}
+		}
+	}
 }
 
 // CheckMatch returns an error if a policy's Match cannot be read, or fits none of the requests that it was meant for. It is what

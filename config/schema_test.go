@@ -28,6 +28,7 @@ func TestSchemaHasAllFields(t *testing.T) {
 	}{
 		{"the file", fileFields, document.object},
 		{"a policy", policyFields, document.Definitions["policy"]},
+		{"a pattern", routeFields, document.Definitions["route"]},
 		{"an override", overrideFields, document.Definitions["override"]},
 		{"a limit", limitFields, limit[len(limit)-1]},
 	} {

@@ -60,7 +60,7 @@ func TestService(t *testing.T) {
 			Default:        "api",
 		},
 		Policies: []Policy{{
-			Name: "login", Key: address, Match: "POST /login", Limits: []slidegate.Limit{minute(5)},
+			Name: "login", Key: address, Match: Routes("POST /login"), Limits: []slidegate.Limit{minute(5)},
 			Deny:    List{Addresses: prefixes("203.0.113.0/24", "2001:db8::/32"), Keys: []string{"mallory", "bot-*"}},
 			Failure: FailClosed,
 		}, {
@@ -75,7 +75,7 @@ func TestService(t *testing.T) {
 			Shadow:    true,
 			Candidate: []slidegate.Limit{minute(50), hour},
 		}, {
-			Name: "export", Key: address, Match: "GET example.com/export/{id}", Cost: mustCost(t, "bytes"),
+			Name: "export", Key: address, Match: Routes("GET example.com/export/{id}"), Cost: mustCost(t, "bytes"),
 			Limits:    []slidegate.Limit{minute(100), hour},
 			Candidate: []slidegate.Limit{{Quota: 100, Window: time.Minute, Algorithm: slidegate.SlidingLog}},
 		}},

@@ -19,14 +19,14 @@ var schemes = []string{
 	"memory", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "postgres", "postgresql",
 }
 
-// store reads the URL of a store, in which ${NAME} stands for a variable of the environment: passwords do not belong into
-// files. No error has any of the URL in it but its scheme.
+// store reads the URL of a store, in which ${NAME} stands for a variable of the environment and ${file:PATH} for what is in
+// another file: passwords do not belong in this one. No error has any of the URL in it but its scheme.
 func (r *reader) store(e yamlfile.Field) string {
 	text, ok := r.Text(e)
 	if !ok {
 		return ""
 	}
-	text, err := expand(text, os.LookupEnv, r.offline)
+	text, err := expand(text, values{os.LookupEnv, readSecret, r.offline})
 	switch {
 	case err != nil:
 	case r.offline && strings.Contains(text, "${"):
@@ -46,45 +46,15 @@ func checkUnset(text string) error {
 	if strings.Contains(scheme, "${") {
 		return nil // even the kind of store is not known
 	}
-	known, err := expand(text, func(string) (string, bool) { return "1", true }, false)
+	known, err := expand(text, values{
+		lookup: func(string) (string, bool) { return "1", true },
+		read:   func(string) (string, error) { return "1", nil },
+	})
 	if err != nil {
 		return err
 	}
 	return checkStore(known)
 }
-
-// expand puts in the values of variables. What is in a value is not looked at again. A variable that is not set is an error, or
-// is kept as it was written.
-func expand(text string, lookup func(string) (string, bool), keep bool) (string, error) {
-	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(text, "${")
-		b.WriteString(before)
-		if !found {
-			return b.String(), nil
-		}
-		name, rest, closed := strings.Cut(after, "}")
-		if !closed || name == "" || strings.ContainsFunc(name, notInVariable) {
-			return "", errors.New("after ${ must stand the name of a variable, of letters, digits and _, and then }; " +
-				"write $%7B for a ${ that is meant")
-		}
-		value, set := lookup(name)
-		if !set && keep {
-			value = "${" + name + "}"
-		} else if !set {
-			return "", fmt.Errorf("the environment has no variable %s; set it", wording.Quote(name))
-		}
-		if set && strings.Contains(value, "${") {
-			return "", fmt.Errorf("the variable %s has ${ in it, and variables cannot name others; write $%%7B if it is meant",
-				wording.Quote(name))
-		}
-		b.WriteString(value)
-		text = rest
-	}
-}
-
-// notInVariable tells whether the name of a variable cannot have this in it.
-func notInVariable(c rune) bool { return c == '-' || c == '.' || notInName(c) }
 
 // checkStore checks a URL as far as all stores have it in common; the rest is for who opens it. It does not take the
 // standard library's parser, because a cluster has several hosts.
@@ -102,7 +72,7 @@ func checkStore(text string) error {
 		if slashes || near && rest == "" { // otherwise it may be anything, and is not shown
 			return wording.Unknown(scheme, "a kind of store", schemes)
 		}
-		return errors.New("must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one")
+		return errors.New("must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one")
 	}
 	host, parameters, _ := strings.Cut(inner, "?")
 	switch {

@@ -42,9 +42,9 @@ func TestVariables(t *testing.T) {
 		{"redis://:${SLIDEGATE_TEST_B}@h", "redis://:@h", ""},
 		{"redis://$SLIDEGATE_TEST_A:$@h", "redis://$SLIDEGATE_TEST_A:$@h", ""},
 		{"${SLIDEGATE_TEST_NEST}", "", `the variable "SLIDEGATE_TEST_NEST" has ${ in it, and variables cannot name others; write $%7B if it is meant`},
-		{"${SLIDEGATE_TEST_B}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one"},
-		{"${SLIDEGATE_TEST_JUNK}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} for a variable that has one"},
-		{"${}", "", "after ${ must stand the name of a variable, of letters, digits and _, and then }; write $%7B for a ${ that is meant"},
+		{"${SLIDEGATE_TEST_B}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one"},
+		{"${SLIDEGATE_TEST_JUNK}", "", "must be a URL, such as redis://localhost:6379 or memory:, or ${NAME} or ${file:/path} for a variable or a file that has one"},
+		{"${}", "", "after ${ must stand the name of a variable, of letters, digits and _, or file: and a path, and then }; write $%7B for a ${ that is meant"},
 		{"${SLIDEGATE_TEST_C}", "", `the environment has no variable "SLIDEGATE_TEST_C"; set it`},
 	} {
 		file, err := Parse("f", []byte(fmt.Sprintf("store: %q\npolicies: {a: {limits: [1/s]}}\n", test.store)))

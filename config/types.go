@@ -17,14 +17,16 @@ type Policy struct {
 	Cost   Cost
 	Limits []slidegate.Limit
 
-	// Match is a pattern as http.ServeMux takes it, and tells which requests face the policy where the server sees whole
-	// requests: in forward-auth and as a proxy. Empty is every request.
-	Match string
+	// Match is which requests face the policy where the server sees whole requests, in forward-auth and as a proxy: those that one
+	// of the patterns is for. Empty is every request.
+	Match []Route
 	// Overrides are other limits for some keys. The first whose key or pattern fits decides.
 	Overrides []Override
 	// Allow are clients that are let through and charged nothing, Deny those that are refused at once. Who is on both
 	// lists is refused.
 	Allow, Deny List
+	// Penalty is for how long a key is kept out after a refusal by the limits; 0 means until there is room again.
+	Penalty time.Duration
 	// Shadow policies count and report, and refuse nobody.
 	Shadow bool
 	// Failure is what happens when the store does not answer in time: FailOpen, FailClosed, FailLocal or FailOptimistic.

@@ -47,7 +47,7 @@ func newDecider(limiter *slidegate.Limiter, given []Policy, key Key, opts policy
 	var err error
 	if d.set, err = policy.New(limiter, rules, opts); err == nil {
 		// One call for each Match is enough, for no other call faces more policies.
-		err = d.set.CheckTogether(func(made, other int) bool {
+		err = d.set.CheckTogether(len(d.policies), func(made, other int) bool {
 			p := d.policies[other]
 			return p.Skip == nil && p.Plan == nil && p.matches(d.policies[made].Match)
 		})

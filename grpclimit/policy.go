@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/policy"
@@ -55,6 +56,8 @@ type Policy struct {
 	Shadow bool
 	// Candidate are limits that are counted beside the policy's own and only reported to OnDecision.
 	Candidate []slidegate.Limit
+	// Penalty keeps a key out for this long after a refusal by the limits; see policy.Policy.
+	Penalty time.Duration
 	// Failure is what happens when the store cannot decide; the zero value means what the options say.
 	Failure policy.Mode
 }
@@ -96,7 +99,7 @@ func newPolicy(given Policy, place int, key Key) (*compiled, error) {
 func (p *compiled) rules() policy.Policy {
 	return policy.Policy{
 		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
-		Candidate: p.Candidate, Failure: p.Failure,
+		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
 	}
 }
 

@@ -6,31 +6,38 @@ import (
 	"strings"
 )
 
-// Matcher reports which requests a pattern of http.ServeMux is for. It is stricter than a router, so that another spelling
-// is not a way around a limit: hosts are compared without regard to case, a trailing dot and the port, and a path in which
+// Matcher reports which requests one or several patterns of http.ServeMux are for. It is stricter than a router, so that another
+// spelling is not a way around a limit: hosts are compared without regard to case, a trailing dot and the port, and a path in which
 // slashes or dots are percent-encoded, or that has backslashes, which Node takes for slashes, matches if any reading of it does. It
 // is safe for concurrent use. A nil Matcher matches every request.
 type Matcher struct {
-	mux     *http.ServeMux
-	pattern string
-	hosted  bool // the pattern has a host
+	muxes    []*http.ServeMux // one, unless patterns overlap and neither is more specific
+	patterns []string         // as the muxes have them
+	places   map[string]int   // of the patterns
+	hosted   bool             // a pattern has a host
+	narrower map[[2]int]bool  // the first of the two places is the more specific pattern; nil if there is one mux
 }
 
-// NewMatcher returns the Matcher of a pattern, such as "POST /login" or "api.example.com/"; nil if the pattern is empty. A
-// pattern that ServeMux would take and that fits nothing it was meant for is an error: the * of a glob, a regular expression, a
-// query, a port. The error is a PatternError.
-func NewMatcher(pattern string) (*Matcher, error) {
-	if pattern == "" {
+// NewMatcher returns the Matcher of patterns such as "POST /login" or "api.example.com/"; nil if there are none, or only an
+// empty one. A pattern that ServeMux would take and that fits nothing it was meant for is an error: the * of a glob, a regular
+// expression, a query, a port. So are two patterns that are for the same requests. The error is a PatternError.
+func NewMatcher(patterns ...string) (*Matcher, error) {
+	if len(patterns) == 0 || len(patterns) == 1 && patterns[0] == "" {
 		return nil, nil
 	}
-	if err := checkPattern(pattern); err != nil {
-		return nil, &PatternError{Pattern: pattern, Err: err}
+	m := &Matcher{places: map[string]int{}}
+	for _, pattern := range patterns {
+		if err := checkPattern(pattern); err != nil {
+			return nil, &PatternError{Pattern: pattern, Err: err}
+		}
+		method, host, path := splitPattern(pattern)
+		m.hosted = m.hosted || host != ""
+		if err := m.add(method + CanonicalHost(host) + path); err != nil {
+			return nil, &PatternError{Pattern: pattern, Err: err}
+		}
 	}
-	method, host, path := splitPattern(pattern)
-	m := &Matcher{mux: http.NewServeMux(), hosted: host != ""}
-	m.pattern = method + CanonicalHost(host) + path
-	if err := register(m.mux, m.pattern); err != nil {
-		return nil, &PatternError{Pattern: pattern, Err: err}
+	if len(m.muxes) > 1 {
+		m.compareAll()
 	}
 	return m, nil
 }
@@ -56,26 +63,41 @@ func CanonicalHost(host string) string {
 	return strings.ToLower(strings.TrimRight(host, "."))
 }
 
-// Match reports whether the pattern is for this request.
+// Match reports whether one of the patterns is for this request.
 func (m *Matcher) Match(r *http.Request) bool {
 	if m == nil {
 		return true
 	}
+	var room [maxReadings]int
+	return len(m.AppendPlaces(room[:0], r)) > 0
+}
+
+// maxReadings is how many readings of a path there are: as it is, decoded, and with backslashes as slashes.
+const maxReadings = 3
+
+// AppendPlaces appends the place of the pattern that decides about a request, among those that NewMatcher was given; nothing if
+// none is for it. That is the most specific pattern, as ServeMux has it, and of several of which none is more specific the first. A
+// path that can be read in several ways may have one for each.
+func (m *Matcher) AppendPlaces(to []int, r *http.Request) []int {
+	if m == nil {
+		return to
+	}
 	if m.hosted {
 		r = withCanonicalHost(r)
 	}
-	_, pattern := m.mux.Handler(r)
-	if pattern == "" && r.URL.RawPath != "" {
-		decoded, target := *r, *r.URL
-		target.RawPath = ""
-		decoded.URL = &target
-		_, pattern = m.mux.Handler(&decoded)
-		if pattern == "" && strings.Contains(target.Path, `\`) {
-			target.Path = strings.ReplaceAll(target.Path, `\`, "/")
-			_, pattern = m.mux.Handler(&decoded)
-		}
+	to = m.appendPlace(to, r)
+	if r.URL.RawPath == "" || len(to) > 0 && len(m.patterns) == 1 {
+		return to
 	}
-	return pattern != ""
+	decoded, target := *r, *r.URL
+	target.RawPath = ""
+	decoded.URL = &target
+	to = m.appendPlace(to, &decoded)
+	if strings.Contains(target.Path, `\`) {
+		target.Path = strings.ReplaceAll(target.Path, `\`, "/")
+		to = m.appendPlace(to, &decoded)
+	}
+	return to
 }
 
 // withCanonicalHost returns r with the host as patterns have it. A copy is made only of a request that needs one: ServeMux cuts
@@ -94,17 +116,25 @@ func withCanonicalHost(r *http.Request) *http.Request {
 // wildcard is what stands for any segment, for the rest of a path, or for its end.
 var wildcard = regexp.MustCompile(`\{[^}]*\}`)
 
-// Sample returns a request that the pattern is for.
-func (m *Matcher) Sample() *http.Request {
-	method, host, path := http.MethodGet, "sample.invalid", "/"
-	if m != nil {
-		var own string
-		if method, own, path = splitPattern(m.pattern); own != "" {
-			host = own
-		}
-		if method = strings.TrimSpace(method); method == "" {
-			method = http.MethodGet
-		}
+// Samples returns a request for each of the patterns that it is for; one request for a nil Matcher.
+func (m *Matcher) Samples() (samples []*http.Request) {
+	if m == nil {
+		return []*http.Request{sampleOf("/")}
+	}
+	for _, pattern := range m.patterns {
+		samples = append(samples, sampleOf(pattern))
+	}
+	return samples
+}
+
+// sampleOf returns a request that a pattern is for.
+func sampleOf(pattern string) *http.Request {
+	method, host, path := splitPattern(pattern)
+	if host == "" {
+		host = "sample.invalid"
+	}
+	if method = strings.TrimSpace(method); method == "" {
+		method = http.MethodGet
 	}
 	path = wildcard.ReplaceAllStringFunc(path, func(name string) string {
 		if name == "{$}" {

@@ -31,7 +31,7 @@ func TestMatcherSample(t *testing.T) {
 			t.Errorf("NewMatcher(%q) returned the error %v, want none", pattern, err)
 			continue
 		}
-		if r := m.Sample(); !m.Match(r) {
+		if r := m.Samples()[0]; !m.Match(r) {
 			t.Errorf("%q does not match %s %s%s, want a sample that it matches", pattern, r.Method, r.Host, r.URL)
 		}
 	}

@@ -85,16 +85,16 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	for i, one := range given {
 		p, err := newPolicy(one, i, &m.opts)
 		wrong = errors.Join(wrong, err)
-		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Sample())
+		m.policies, rules, samples = append(m.policies, p), append(rules, p.Rules()), append(samples, p.matcher.Samples()...)
 	}
 	var err error
 	m.set, err = policy.New(limiter, rules, policy.Options{
 		Failure: opts.Failure, Timeout: opts.Timeout, Prepare: prepare, LocalBytes: opts.LocalBytes, Optimism: opts.Optimism,
 	})
 	if err == nil {
-		err = m.set.CheckTogether(func(made, other int) bool {
-			p := m.policies[other]
-			return p.Skip == nil && p.Plan == nil && p.matcher.Match(samples[made])
+		err = m.set.CheckTogether(len(samples), func(sample, policy int) bool {
+			p := m.policies[policy]
+			return p.Skip == nil && p.Plan == nil && p.matcher.Match(samples[sample])
 		})
 	}
 	if err != nil {

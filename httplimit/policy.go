@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/policy"
@@ -18,6 +19,8 @@ type Policy struct {
 	// how it is compared. A router that takes /LOGIN or /login/ for /login too has a way around it: wrap its routes one by
 	// one instead.
 	Match string
+	// Matches are further patterns: the policy is for requests that Match or any of them is for.
+	Matches []string
 	// Skip exempts a request; nil exempts none.
 	Skip func(*http.Request) bool
 	// Key identifies the client that a request belongs to; nil means ByAddress(Options.Client). Where it is empty, as that of
@@ -52,6 +55,8 @@ type Policy struct {
 	Shadow bool
 	// Candidate are limits that are counted beside the policy's own and only reported to OnDecision.
 	Candidate []slidegate.Limit
+	// Penalty keeps a key out for this long after a refusal by the limits; see policy.Policy.
+	Penalty time.Duration
 	// Failure is what happens when the store cannot decide; the zero value means Options.Failure.
 	Failure policy.Mode
 }
@@ -74,7 +79,7 @@ func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 		p.Key = ByAddress(opts.Client)
 	}
 	var err error
-	p.matcher, err = NewMatcher(p.Match)
+	p.matcher, err = NewMatcher(p.patterns()...)
 	if wrong, ok := errors.AsType[*PatternError](err); ok {
 		wrong.policy = fmt.Sprintf("policy %q: ", given.Name)
 	}
@@ -85,8 +90,16 @@ func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 func (p *Policy) Rules() policy.Policy {
 	return policy.Policy{
 		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
-		Candidate: p.Candidate, Failure: p.Failure,
+		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
 	}
+}
+
+// patterns returns Match and Matches; nothing if the policy is for every request.
+func (p *Policy) patterns() []string {
+	if p.Match == "" {
+		return p.Matches
+	}
+	return append([]string{p.Match}, p.Matches...)
 }
 
 // matches reports whether the policy is for this request.

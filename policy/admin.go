@@ -50,7 +50,7 @@ func (s *Set) Look(ctx context.Context, group string, parts ...Part) (v Verdict,
 }
 
 // Forget resets what the keys of these parts have used under their policies: of the policy's own limits, of the override for
-// the key and the ruling about it, of the part's plan and of every plan that the Set has seen, and of the candidate. It resets them one after the
+// the key and the ruling about it, of the part's plan and of every plan that the Set has seen, of the candidate and of the penalty. It resets them one after the
 // other, and an error may mean that only some were.
 func (s *Set) Forget(ctx context.Context, group string, parts ...Part) error {
 	for i := range parts {
@@ -76,6 +76,9 @@ func (s *Set) forget(ctx context.Context, group string, part *Part) error {
 	}
 	if p.candidate != nil {
 		add(p.candidate)
+	}
+	if p.penalty != nil {
+		limits[p.penalty.Prefix()] = p.penalty
 	}
 	p.plans.each(add)
 	if part.Plan.kind == planLimits {

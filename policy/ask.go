@@ -86,7 +86,7 @@ func (p *compiled) askAny(ctx context.Context, op rule.Op, part *Part, v *Verdic
 		p.reset(ctx, part, v)
 	case by != ByLimits:
 		p.listed(op, by, r, part, v)
-	case p.tries(op, r, part, SlotsNone):
+	case p.tries(op, r, part, SlotsNone) || p.penalizes(op, r, part):
 		request := p.set.Begin()
 		request.Add(*part)
 		request.Decide(ctx, op, v)
@@ -131,6 +131,9 @@ func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 	}
 	if err == nil && p.candidate != nil {
 		err = p.candidate.limiter.Reset(ctx, part.Key)
+	}
+	if err == nil && p.penalty != nil {
+		err = p.resetPenalty(ctx, "", part.Key)
 	}
 	v.Decision.Allowed = err == nil
 	p.decided(ctx, rule.Reset, r, part, v, err)

@@ -15,6 +15,8 @@ type batch struct {
 	ends     []int // where the charges of each request end
 	charges  []store.Charge
 	answers  []rule.Answer
+
+	penalties []penalty // of the parts that the requests ask
 }
 
 // maxKept is how many charges' memory is kept: a batch that large is rare, and its memory would stay for ever.
@@ -24,7 +26,8 @@ const maxKept = 4096
 func (b *batch) reset() {
 	clear(b.requests)
 	clear(b.charges)
-	*b = batch{requests: b.requests[:0], ends: b.ends[:0], charges: b.charges[:0], answers: b.answers[:0]}
+	clear(b.penalties)
+	*b = batch{requests: b.requests[:0], ends: b.ends[:0], charges: b.charges[:0], answers: b.answers[:0], penalties: b.penalties[:0]}
 }
 
 // begin begins a new request, and returns its place.
@@ -137,6 +140,7 @@ func (s *Set) AskBatch(ctx context.Context, parts []Part, verdicts []Verdict) {
 	for mode, r := range requests {
 		if r != nil {
 			r.batch.apply(ctx, "", 0, s.stores[mode])
+			r.batch.punish(ctx, "", s, Mode(mode))
 			r.answer(ctx, parts, verdicts)
 			r.End()
 		}
@@ -148,6 +152,7 @@ func (r *Request) join(p *compiled, rules *rules, given *Part, place int) {
 	it := asked{policy: p, rules: rules, candidate: -1, from: place}
 	it.request = r.batch.begin(rule.Take)
 	r.batch.add(rules.bound, given)
+	r.batch.penalize(rule.Take, &it, given, 0)
 	if p.tries(rule.Take, rules, given, SlotsNone) {
 		it.candidate = r.batch.begin(rule.Take)
 		r.batch.add(p.candidate.bound, given)
@@ -162,7 +167,7 @@ func (r *Request) answer(ctx context.Context, parts []Part, verdicts []Verdict) 
 		v, part := &verdicts[it.from], &parts[it.from]
 		live := &r.batch.requests[it.request]
 		if live.Err == nil {
-			v.Decision = slidegate.Combine(live)
+			v.Decision, v.Penalty = slidegate.Combine(live), r.batch.left(it.request)
 		}
 		it.policy.decided(ctx, rule.Take, it.rules, part, v, live.Err)
 		if v.Err == nil {

@@ -22,7 +22,7 @@ type compiled struct {
 	name      string
 	mode      Mode
 	shadow    bool
-	bare      bool // there are neither lists nor overrides nor a candidate nor in-flight limits
+	bare      bool // there are neither lists nor overrides nor a candidate nor a penalty nor in-flight limits
 	plain     *rules
 	exact     map[string]*rules // overrides by key,
 	patterns  []*rules          // and by pattern, in their order
@@ -30,6 +30,7 @@ type compiled struct {
 	allow     *list
 	deny      *list
 	candidate *rules
+	penalty   *store.Limit // nil if there is none
 	counter   func(key string, outcome Outcome)
 	plans     memo[planID]
 	ruled     atomic.Pointer[ruled] // nil if there are no rulings
@@ -45,6 +46,7 @@ type rules struct {
 	slots    bool // there is an in-flight limit among them
 	override Override
 	place    int       // which override it is: the first that fits decides
+	ruled    bool      // a ruling gives them
 	until    time.Time // when a ruling ends that refuses everything; zero if it does not end
 }
 
@@ -87,7 +89,10 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		}
 		p.candidate.lasts = true
 	}
-	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil && !p.plain.slots
+	if err = p.penalize(&given); err != nil {
+		return nil, &Error{Option: "penalty", Err: err}
+	}
+	p.bare = p.allow == nil && p.deny == nil && p.exact == nil && p.patterns == nil && p.candidate == nil && p.penalty == nil && !p.plain.slots
 	return p, nil
 }
 
@@ -184,6 +189,9 @@ func (p *compiled) most() int {
 	for _, r := range p.ordered {
 		most = max(most, len(r.bound))
 	}
+	if p.penalty != nil {
+		most++
+	}
 	return most
 }
 
@@ -272,8 +280,8 @@ func (s *Set) Mode(policy int) Mode { return s.policies[policy].mode }
 // Limiter returns the limiter of a policy's own limits.
 func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].plain.limiter }
 
-// Bound returns all limits of a policy as stores see them: its own, those of its overrides in their order, and then those
-// of its candidate.
+// Bound returns all limits of a policy as stores see them: its own, those of its overrides in their order, those of its
+// candidate, and then that of its penalty.
 func (s *Set) Bound(policy int) []*store.Limit {
 	p := s.policies[policy]
 	bound := slices.Clone(p.plain.bound)
@@ -282,6 +290,9 @@ func (s *Set) Bound(policy int) []*store.Limit {
 	}
 	if p.candidate != nil {
 		bound = append(bound, p.candidate.bound...)
+	}
+	if p.penalty != nil {
+		bound = append(bound, p.penalty)
 	}
 	return bound
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/slidegate/slidegate"
 )
@@ -22,6 +23,11 @@ type Policy struct {
 	// Candidate are limits that are counted beside the policy's own, apart from them, and only reported. Request.Settle
 	// settles them too.
 	Candidate []slidegate.Limit
+	// Penalty keeps a key out for this long after a refusal by the policy's limits; 0 means until there is room again. It begins
+	// with the first refusal and is not prolonged by later ones, holds in all processes that share the store, and RetryAfter says what is left of
+	// it. A request that is larger than the quota does not begin one, nor does one that costs nothing, or that could not be decided;
+	// candidates do not know it. It takes one more limit of the store, so leased limits cannot have one.
+	Penalty time.Duration
 	// Failure is what happens when the store cannot decide; the zero value means what Options say.
 	Failure Mode
 	// Count is called for every request, and every candidate, that was decided; nil counts nothing. It must be quick and safe

@@ -107,11 +107,15 @@ func (r *Request) HoldAll() {
 	}
 }
 
-// CountsDenied reports whether one of the limits counts refusals, so that a waiting client must peek before it takes.
+// CountsDenied reports whether one of the limits counts refusals, or a refusal begins a penalty, so that a waiting client must
+// peek before it takes.
 func (r *Request) CountsDenied() bool {
 	for i := range r.parts {
 		it := &r.parts[i]
 		it.rules, it.by, it.err = it.policy.route(rule.Take, &it.Part)
+		if it.err == nil && it.by == ByLimits && it.policy.penalizes(rule.Take, it.rules, &it.Part) {
+			return true
+		}
 		if it.err == nil && it.by == ByLimits && slices.ContainsFunc(it.rules.limits, func(l slidegate.Limit) bool { return l.CountDenied }) {
 			return true
 		}
@@ -152,7 +156,14 @@ func (r *Request) Decide(ctx context.Context, op rule.Op, v *Verdict) {
 	if r.decideAlone(ctx, op, v) {
 		return
 	}
+	kept := op == rule.TakeUpTo && r.keptOut(ctx)
+	if kept {
+		op = rule.Take // of which the penalty is a part, so that it is refused
+	}
 	r.mode = r.askParts(op)
+	if kept {
+		r.batch.pardon()
+	}
 	if len(r.batch.requests) > 0 {
 		if err := r.set.checkCharges(r.batch.ends[0], r.mode); err != nil {
 			r.parts[0].policy.mistake(v, err)
@@ -178,6 +189,7 @@ func (r *Request) apply(ctx context.Context, op rule.Op) {
 	}
 	r.batch.apply(ctx, r.Group, id, r.set.stores[r.mode])
 	r.awaitSlots(ctx)
+	r.batch.punish(ctx, r.Group, r.set, r.mode)
 }
 
 // decideAlone takes the shortest way if there is one part and nothing else.
@@ -186,7 +198,8 @@ func (r *Request) decideAlone(ctx context.Context, op rule.Op, v *Verdict) bool 
 		return false
 	}
 	it := &r.parts[0]
-	if p := it.policy; p.shadow || it.err != nil || it.by != ByLimits || p.tries(op, it.rules, &it.Part, r.Slots) && !r.asked {
+	p := it.policy
+	if p.shadow || it.err != nil || it.by != ByLimits || p.penalizes(op, it.rules, &it.Part) || p.tries(op, it.rules, &it.Part, r.Slots) && !r.asked {
 		return false
 	}
 	it.policy.askAlone(ctx, op, it.rules, &it.Part, v)
@@ -215,6 +228,11 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 		r.batch.add(it.rules.bound, &it.Part)
 	}
 	for i := range r.parts {
+		if it := &r.parts[i]; it.decides() && it.request >= 0 {
+			r.batch.penalize(op, &it.asked, &it.Part, it.from)
+		}
+	}
+	for i := range r.parts {
 		it := &r.parts[i]
 		if it.decides() && it.request < 0 {
 			it.request = r.batch.begin(rule.Peek)
@@ -226,6 +244,7 @@ func (r *Request) askParts(op rule.Op) (mode Mode) {
 		if it.policy.shadow && (op != rule.Peek || decides < 0) {
 			it.request = r.batch.begin(op)
 			r.batch.add(it.rules.bound, &it.Part)
+			r.batch.penalize(op, &it.asked, &it.Part, 0)
 			if decides < 0 {
 				mode = max(mode, it.policy.mode)
 			}
@@ -272,7 +291,7 @@ func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
 		case it.request < 0: // a peek, which asks those that decide
 			continue
 		default:
-			own.Decision = r.batch.decision(it.request)
+			own.Decision, own.Penalty = r.batch.decision(it.request), r.batch.left(it.request)
 			p.decided(ctx, op, it.rules, &it.Part, &own, r.batch.requests[it.request].Err)
 			r.keep(op, i, it.request)
 			r.keep(op, i, it.candidate)
@@ -306,7 +325,7 @@ func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
 func (r *Request) judgeLive(ctx context.Context, op rule.Op, first int, v *Verdict) {
 	live := &r.batch.requests[0]
 	v.Policy = r.parts[first].policy.name
-	v.Decision, v.Peek = r.batch.decision(0), true
+	v.Decision, v.Penalty, v.Peek = r.batch.decision(0), r.batch.left(0), true
 	all := r.joint()
 	v.Limits, v.note = all.limits, all.note
 	r.keepLive(op)

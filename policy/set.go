@@ -61,6 +61,8 @@ type Set struct {
 	bottom   store.Store      // below all layers
 	sharer   *sharer
 	warned   sync.Map // the sharers of Sets around this one that were logged
+
+	unpunished atomic.Int64 // when it was last logged that a penalty failed, in nanoseconds of Unix time
 }
 
 // baseID distinguishes the limiters of a Set.
@@ -132,7 +134,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, allow, deny, candidate or failure
+	Option string // limits, overrides, allow, deny, candidate, penalty or failure
 	Err    error
 }
 
@@ -159,10 +161,10 @@ func checkNameApart(policies []Policy, i int) error {
 	return nil
 }
 
-// CheckTogether returns an error if a request can face more limits than the store decides at once. Faces reports whether a
-// request made for the policy at the first place also faces the one at the second.
-func (s *Set) CheckTogether(faces func(made, other int) bool) error {
-	for i := range s.policies {
+// CheckTogether returns an error if one of so many sample requests faces more limits than the store decides at once. Faces reports
+// whether a sample faces the policy at that place.
+func (s *Set) CheckTogether(samples int, faces func(sample, policy int) bool) error {
+	for i := range samples {
 		var names []string
 		charges, mode := 0, Open
 		for j, other := range s.policies {

@@ -58,6 +58,9 @@ type Verdict struct {
 	// store and for the same key: the client gets half of its quota. Name the limits or the policies differently, or remove
 	// one of the two middlewares.
 	Twice bool
+	// Penalty is for how long the key is kept out because it exceeded the limits, now or before: see Policy.Penalty. The answers of
+	// the policy's limits are then refusals for at least as long. It is 0 if the key is not kept out.
+	Penalty time.Duration
 	// Refused reports that the request is refused.
 	Refused bool
 	fault   fault

@@ -20,7 +20,7 @@ type askFlags struct {
 	Server string `placeholder:"URL" help:"The service to ask, or unix:/path. (default: http://127.0.0.1:8080, and http://127.0.0.1:8082 to reset)" group:"Whom to ask"`
 	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service." group:"Whom to ask"`
 	serverTLS
-	Policy string `option:"config.policy" placeholder:"NAME" help:"The policy. (default: the service's or the file's)" group:"Whom to ask"`
+	Policy string `option:"config.policy" placeholder:"NAME" help:"The policy; envoy:DOMAIN for a descriptor of Envoy, whose key is key=value,key=value. (default: the service's or the file's)" group:"Whom to ask"`
 	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json." group:"Whom to ask"`
 
 	Store  string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Redis or PostgreSQL, as the service has it: redis://HOST:PORT, postgres://..." group:"To ask a store itself, without a service"`

@@ -11,12 +11,17 @@ import (
 )
 
 // listeners are the names of all listeners, in the order in which they are told.
-var listeners = []string{"http", "grpc", "resp", "admin", "metrics"}
+var listeners = []string{"http", "grpc", "resp", "proxy", "admin", "metrics"}
 
 // logWelcome is welcome for logs that a program reads: where the service listens, in the format of all other lines.
 func (s *serveCommand) logWelcome(log *slog.Logger, running *server.Server, file *config.File) {
 	log.Info("running", slog.String("version", version()), slog.String("policies", s.policiesLine(file)),
 		slog.String("envoy", envoyLine(running)), slog.String("store", s.storeLine(file)))
+	logListeners(log, running)
+}
+
+// logListeners logs where a server listens.
+func logListeners(log *slog.Logger, running *server.Server) {
 	for _, name := range listeners {
 		if at := running.Address(name); at != "" {
 			log.Info("listening", slog.String("listener", name), slog.String("address", at))

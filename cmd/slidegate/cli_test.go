@@ -61,7 +61,7 @@ func TestAddressesNameTheFix(t *testing.T) {
 		}
 	}
 	for address, want := range map[string]string{"18080": ":18080 for all its addresses", "unix:/x": "host:port"} {
-		if r := call(t, "proxy", "--to", "http://localhost:1", "--http", address); r.status != exitFailure || !strings.Contains(r.err, want) {
+		if r := call(t, "proxy", "--to", "http://localhost:1", "--admin", "off", "--http", address); r.status != exitFailure || !strings.Contains(r.err, want) {
 			t.Errorf("proxy --http %s: status %d: %s, want %s", address, r.status, r.err, want)
 		}
 	}

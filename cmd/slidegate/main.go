@@ -43,6 +43,7 @@ type commands struct {
 	Allow    allowCommand     `cmd:"" help:"Take units, from a running service or from a store."`
 	Peek     peekCommand      `cmd:"" help:"See what Allow would answer, and take nothing."`
 	Charge   chargeCommand    `cmd:"" help:"Charge units that have been used, beyond the quota if need be."`
+	Explain  explainCommand   `cmd:"" help:"Show what decides about a key, and what each of its limits says."`
 	Reset    resetCommand     `cmd:"" help:"Forget what a key has used."`
 	Top      topCommand       `cmd:"" help:"Show the keys that a running service refused the most."`
 	Config   configCommand    `cmd:"" help:"Check, print and describe files of policies."`

@@ -6,23 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"net/url"
-	"os"
-	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 )
@@ -30,7 +23,7 @@ import (
 // proxyCommand puts limits in front of an application.
 type proxyCommand struct {
 	To   string `option:"proxy.To" required:"" placeholder:"URL" help:"Where the application listens, such as http://localhost:3000."`
-	HTTP string `placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen for its clients. (default: 127.0.0.1:8080)"`
+	HTTP string `option:"server.Proxy" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"Where to listen for its clients. (default: 127.0.0.1:8080)"`
 
 	policyFlags
 	Route          []string `option:"config.match gate.match gate.limits" placeholder:"'POST /login=5/1m'" sep:"none" help:"A limit for some requests: a pattern of net/http, =, and the limit. Together with --limit, both hold; alone, all other requests pass. Repeat it for several." group:"Policies"`
@@ -40,11 +33,8 @@ type proxyCommand struct {
 	RewriteHost bool          `help:"Send the application its own host, and not the one that the client asked for." group:"Running"`
 	Headers     string        `option:"proxy.Headers" enum:"ietf,draft03,x,x-delta,none" default:"ietf" help:"How answers tell what is left: ietf, draft03, x, x-delta, none." group:"Running"`
 	Timeout     time.Duration `option:"proxy.Timeout" default:"1m" help:"How long the application has to begin its answer." group:"Running"`
-	Drain       time.Duration `option:"proxy.Drain" default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
-	MaxConns    int           `option:"proxy.MaxConnections" name:"max-connections" default:"65536" help:"Connections that are held at once, websockets included." group:"Running"`
-	MaxPerAddr  int           `option:"proxy.MaxConnectionsPerAddress" name:"max-connections-per-address" placeholder:"N" help:"How many of them one address may hold; trusted proxies may hold all. (default: a quarter)" group:"Running"`
 	SocketIdle  time.Duration `option:"proxy.WebsocketIdle" name:"websocket-idle" default:"10m" help:"How long nothing may pass on a websocket until it is cut off." group:"Running"`
-	tlsFlags
+	runningFlags
 }
 
 // dialects are the values of --headers.
@@ -55,55 +45,28 @@ var dialects = map[string]httplimit.Headers{
 
 // Run passes requests on until it is told to end.
 func (p *proxyCommand) Run(ctx context.Context, c *console) error {
+	return p.runningFlags.run(ctx, c, p)
+}
+
+// options are what the server is to do.
+func (p *proxyCommand) options() (o server.Options, err error) {
 	file, err := p.file()
 	if err != nil {
-		return err
+		return o, err
 	}
-	log := slog.New(slog.NewTextHandler(c.err, nil))
-	secure, err := p.tlsFlags.read().Live(log)
+	to, err := url.Parse(p.To)
 	if err != nil {
-		return err
+		return o, inFlag("--to", err)
 	}
-	opened, err := stores.Open(ctx, file.Service.Store, stores.Options{Timeout: file.Service.StoreTimeout, Optimism: file.Service.Optimism, Logger: log})
-	if err != nil {
-		return p.located(err)
+	if p.Timeout <= 0 {
+		return o, errors.New("--timeout: must be above 0")
 	}
-	defer func() { _ = opened.Close() }() // there is nothing to save
-	g, err := gate.New(file, opened.Stores, gate.Options{Logger: log, Requests: true})
-	if err != nil {
-		return p.located(err)
+	if p.SocketIdle <= 0 {
+		return o, errors.New("--websocket-idle: must be above 0")
 	}
-	defer func() { _ = g.Close() }()
-	passing, err := p.proxy(g, file, log)
-	if err != nil {
-		return err
-	}
-	defer passing.Close()
-	if listen.IsUnix(p.HTTP) {
-		return errors.New("--http: the proxy tells clients apart by their addresses, which a Unix socket does not have; write host:port")
-	}
-	listener, err := listen.Listen(p.HTTP)
-	if err != nil {
-		return explainListen(inFlag("--http", err))
-	}
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP) // which would end the program, file or not
-	defer signal.Stop(hup)
-	p.welcome(c, listener.Addr(), file)
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	reloaded := make(chan struct{})
-	go func() {
-		defer close(reloaded)
-		p.reload(ctx, hup, g, passing, log)
-	}()
-	defer runtime.KeepAlive(holdRoom())
-	err = passing.Serve(ctx, listener, proxy.ServeOptions{
-		TLS: secure, Drain: p.Drain, MaxConnections: p.MaxConns, MaxConnectionsPerAddress: p.MaxPerAddr, WebsocketIdle: p.SocketIdle,
-	})
-	end()
-	<-reloaded
-	return err
+	return server.Options{File: file, Path: p.Config, Proxy: p.HTTP, Application: proxy.Options{
+		To: to, RewriteHost: p.RewriteHost, Headers: dialects[p.Headers], Timeout: p.Timeout, WebsocketIdle: p.SocketIdle,
+	}}, nil
 }
 
 // trustedProxies reads the flag as a file's trusted_proxies are read: 10.0.0.1/8 may be meant as one address or as all of 10.0.0.0/8,
@@ -176,13 +139,13 @@ func addRoute(file *config.File, text string) error {
 		return inFlag("--route "+text, err)
 	}
 	for i := range file.Policies {
-		if file.Policies[i].Match == pattern {
+		if slices.Contains(file.Policies[i].Patterns(), pattern) {
 			file.Policies[i].Limits = append(file.Policies[i].Limits, limit)
 			return nil
 		}
 	}
 	file.Policies = append(file.Policies, config.Policy{
-		Name: routeName(file, pattern), Match: pattern, Key: file.Policies[0].Key, Limits: []slidegate.Limit{limit},
+		Name: routeName(file, pattern), Match: config.Routes(pattern), Key: file.Policies[0].Key, Limits: []slidegate.Limit{limit},
 	})
 	return nil
 }
@@ -204,97 +167,39 @@ func routeName(file *config.File, pattern string) string {
 	return free
 }
 
-func (p *proxyCommand) proxy(g *gate.Gate, file *config.File, log *slog.Logger) (*proxy.Proxy, error) {
-	to, err := url.Parse(p.To)
-	if err != nil {
-		return nil, inFlag("--to", err)
-	}
-	if p.Timeout <= 0 {
-		return nil, errors.New("--timeout: must be above 0")
-	}
-	if p.Drain <= 0 {
-		return nil, errors.New("--drain: must be above 0")
-	}
-	if p.MaxConns <= 0 {
-		return nil, errors.New("--max-connections: must be above 0")
-	}
-	if p.MaxPerAddr < 0 {
-		return nil, errors.New("--max-connections-per-address: must not be negative")
-	}
-	if p.SocketIdle <= 0 {
-		return nil, errors.New("--websocket-idle: must be above 0")
-	}
-	return proxy.New(g, proxy.Options{
-		To: to, Trusted: file.Service.TrustedProxies, RewriteHost: p.RewriteHost, Headers: dialects[p.Headers], Timeout: p.Timeout, Logger: log,
-	})
-}
-
-// lookEvery is how often it is looked whether the file has changed.
-const lookEvery = time.Second
-
-// reload reads the file again when it changes, and on SIGHUP, until ctx ends.
-func (p *proxyCommand) reload(ctx context.Context, hup <-chan os.Signal, g *gate.Gate, passing *proxy.Proxy, log *slog.Logger) {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	seen := p.stamp()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
-			if now := p.stamp(); p.Config == "" || now == seen {
-				continue
-			}
-		case <-hup:
-		}
-		seen = p.stamp()
-		if p.Config == "" {
-			continue
-		}
-		file, err := config.Load(p.Config)
-		if err != nil {
-			log.Error("file not reloaded; what was in force stays in force", slog.Any("error", err))
-			continue
-		}
-		if g.Reload(file) == nil { // it logs what is wrong
-			passing.Trust(file.Service.TrustedProxies)
-		}
-	}
-}
-
-// stamp tells two states of the file apart.
-func (p *proxyCommand) stamp() string {
-	info, err := os.Stat(p.Config)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
-}
-
 // welcome says where the proxy listens, where it passes requests on to, and what the limits are.
-func (p *proxyCommand) welcome(c *console, at net.Addr, file *config.File) {
+func (p *proxyCommand) welcome(c *console, running *server.Server, file *config.File) {
 	web := "http"
 	if p.TLSCert != "" {
 		web = "https"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "slidegate %s\n  listens  %s://%s\n  to       %s\n", version(), web, at, p.To)
+	fmt.Fprintf(&b, "slidegate %s\n  listens   %s://%s\n  to        %s\n", version(), web, running.Address("proxy"), p.To)
+	for _, line := range limitLines(file) {
+		fmt.Fprintf(&b, "  limit     %s\n", line)
+	}
+	b.WriteString(p.operatorLines(running))
+	fmt.Fprintf(&b, "  store     %s\n", p.storeLine(file))
+	fmt.Fprint(c.err, b.String())
+}
+
+// logWelcome is welcome for logs that a program reads.
+func (p *proxyCommand) logWelcome(log *slog.Logger, running *server.Server, file *config.File) {
+	log.Info("running", slog.String("version", version()), slog.String("to", p.To), slog.Any("limits", limitLines(file)),
+		slog.String("store", p.storeLine(file)))
+	logListeners(log, running)
+}
+
+// limitLines say which requests have which limits.
+func limitLines(file *config.File) (lines []string) {
 	for i := range file.Policies {
 		policy := &file.Policies[i]
-		requests := policy.Match
-		if requests == "" {
-			requests = "every request"
-		}
+		requests := cmp.Or(strings.Join(policy.Patterns(), ", "), "every request")
 		var limits []string
 		for _, limit := range policy.Limits {
 			limits = append(limits, limit.String())
 		}
-		fmt.Fprintf(&b, "  limit    %s: %s by %s\n", requests, strings.Join(limits, ", "), policy.Key)
+		lines = append(lines, fmt.Sprintf("%s: %s by %s", requests, strings.Join(limits, ", "), policy.Key))
 	}
-	kind, _, _ := strings.Cut(file.Service.Store, ":")
-	if kind == "" || kind == "memory" {
-		kind = "memory, forgotten at the end"
-	}
-	fmt.Fprintf(&b, "  store    %s\n", kind)
-	fmt.Fprint(c.err, b.String())
+	return lines
 }

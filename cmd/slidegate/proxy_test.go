@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,9 +15,7 @@ import (
 
 // running is the program as a proxy.
 type running struct {
-	t       *testing.T
-	command *exec.Cmd
-	lines   *bufio.Scanner
+	*serving
 	at      string   // the URL where it listens
 	welcome []string // what it said before it was ready
 }
@@ -26,32 +23,21 @@ type running struct {
 // startProxy starts the program and waits until it says where it listens, and what of.
 func startProxy(t *testing.T, args ...string) *running {
 	t.Helper()
-	p := &running{t: t, command: exec.Command(program, append([]string{"proxy", "--http", "127.0.0.1:0"}, args...)...)}
-	said, err := p.command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
+	free := []string{"proxy", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
+	s := launch(t, nil, append(free, args...)...)
+	if !s.await("  store ") { // the last
+		t.Fatalf("it does not run:\n%s", s.text())
 	}
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
+	p := &running{serving: s, welcome: strings.Split(s.text(), "\n")}
+	for _, found := range regexp.MustCompile(`(?m)^  (listens|admin|metrics) +http://(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(s.text(), -1) {
+		s.door[found[1]] = found[2]
 	}
-	t.Cleanup(func() { _ = p.command.Process.Kill(); _ = p.command.Wait() })
-	p.lines = bufio.NewScanner(said)
-	for p.lines.Scan() {
-		line := p.lines.Text()
-		p.welcome = append(p.welcome, line)
-		if at, found := strings.CutPrefix(line, "  listens  "); found {
-			p.at = at
-		}
-		if strings.HasPrefix(line, "  store ") { // the last
-			return p
-		}
-	}
-	t.Fatalf("it does not run: %q", p.welcome)
-	return nil
+	p.at = s.url("listens")
+	return p
 }
 
-// status asks and returns the status.
-func (p *running) status(method, path string, header ...string) int {
+// ask asks and returns the status.
+func (p *running) ask(method, path string, header ...string) int {
 	p.t.Helper()
 	request, err := http.NewRequest(method, p.at+path, nil)
 	if err != nil {
@@ -69,19 +55,13 @@ func (p *running) status(method, path string, header ...string) int {
 	return got.StatusCode
 }
 
-// interrupt is Ctrl-C. It returns what else the program said.
-func (p *running) interrupt() (said []string) {
+// interrupt is Ctrl-C, and expects an orderly end about which there is nothing to complain.
+func (p *running) interrupt() {
 	p.t.Helper()
-	if err := p.command.Process.Signal(os.Interrupt); err != nil {
-		p.t.Fatal(err)
+	p.mustEnd(os.Interrupt)
+	if p.said("level=WARN") {
+		p.t.Errorf("it said\n%s", p.text())
 	}
-	for p.lines.Scan() {
-		said = append(said, p.lines.Text())
-	}
-	if err := p.command.Wait(); err != nil {
-		p.t.Errorf("it ended with %v: %q", err, said)
-	}
-	return said
 }
 
 func hello(t *testing.T) string {
@@ -101,16 +81,14 @@ func TestProxyByFlags(t *testing.T) {
 		{"POST", "/login", "a", 200}, {"POST", "/login", "a", 200}, {"POST", "//login", "a", 429}, {"POST", "/login", "b", 200},
 		{"GET", "/", "a", 200}, {"GET", "/", "a", 200}, {"GET", "/", "a", 429}, {"GET", "/", "b", 200},
 	} {
-		if got := p.status(step.method, step.path, "X-Tenant", step.tenant); got != step.want {
+		if got := p.ask(step.method, step.path, "X-Tenant", step.tenant); got != step.want {
 			t.Errorf("%d: %s %s of %s: %d", i, step.method, step.path, step.tenant, got)
 		}
 	}
-	if said := p.interrupt(); len(said) > 0 {
-		t.Errorf("at the end it said %q", said)
-	}
-	want := []string{"  listens  " + p.at, "  to       " + to, "  limit    every request: 4/1h sliding-log by {header:X-Tenant}",
-		"  limit    POST /login: 2/1h sliding-log, 100/24h by {header:X-Tenant}", "  limit    /static/: 1000/1m by {header:X-Tenant}",
-		"  store    memory, forgotten at the end"}
+	p.interrupt()
+	want := []string{"  listens   " + p.at, "  to        " + to, "  limit     every request: 4/1h sliding-log by {header:X-Tenant}",
+		"  limit     POST /login: 2/1h sliding-log, 100/24h by {header:X-Tenant}", "  limit     /static/: 1000/1m by {header:X-Tenant}",
+		"  admin     " + p.url("admin") + "   /metrics, explain, reset, top", "  store     memory, forgotten at the end; --state FILE keeps it"}
 	if strings.Join(p.welcome[1:], "\n") != strings.Join(want, "\n") {
 		t.Errorf("it said\n%s\nnot\n%s", strings.Join(p.welcome[1:], "\n"), strings.Join(want, "\n"))
 	}
@@ -120,12 +98,12 @@ func TestProxyByFlags(t *testing.T) {
 func TestProxyRoutesAlone(t *testing.T) {
 	p := startProxy(t, "--to", hello(t), "--route", "/api/=1/1h sliding-log", "--trusted-proxies", "loopback", "--headers", "none")
 	for range 101 { // one more than the default
-		if got := p.status("GET", "/"); got != 200 {
+		if got := p.ask("GET", "/"); got != 200 {
 			t.Fatalf("without a limit: %d", got)
 		}
 	}
 	for i, want := range []int{200, 429, 200} {
-		if got := p.status("GET", "/api/x", "X-Forwarded-For", []string{"192.0.2.1", "192.0.2.1", "192.0.2.2"}[i]); got != want {
+		if got := p.ask("GET", "/api/x", "X-Forwarded-For", []string{"192.0.2.1", "192.0.2.1", "192.0.2.2"}[i]); got != want {
 			t.Errorf("%d: %d, not %d", i, got, want)
 		}
 	}
@@ -137,7 +115,7 @@ func TestProxyByFile(t *testing.T) {
 	path := write(t, "policies.yaml", []byte(fmt.Sprintf(policy, "1/1h sliding-log")))
 	p := startProxy(t, "--to", hello(t), "--config", path)
 	for i, want := range []int{200, 429} {
-		if got := p.status("POST", "/login"); got != want {
+		if got := p.ask("POST", "/login"); got != want {
 			t.Errorf("%d: %d, not %d", i, got, want)
 		}
 	}
@@ -145,14 +123,13 @@ func TestProxyByFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(fmt.Sprintf(policy, "3/1h sliding-log")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "the file is read again", func() bool { return p.status("POST", "/login") == 200 })
+	testkit.Eventually(t, "the file is read again", func() bool { return p.ask("POST", "/login") == 200 })
 	if err := os.WriteFile(path, []byte("policies: {login: {limits: [wrong]}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for p.lines.Scan() && !strings.Contains(p.lines.Text(), "not reloaded") {
-	}
+	p.await("not reloaded")
 	for i, want := range []int{200, 429} {
-		if got := p.status("POST", "/login"); got != want {
+		if got := p.ask("POST", "/login"); got != want {
 			t.Errorf("with a wrong file, %d: %d, not %d", i, got, want)
 		}
 	}
@@ -198,7 +175,7 @@ func TestProxyWrongFlags(t *testing.T) {
 		for _, arg := range strings.Fields(c.args) {
 			args = append(args, strings.ReplaceAll(arg, "_", " "))
 		}
-		got := call(t, append([]string{"proxy"}, args...)...)
+		got := call(t, append([]string{"proxy", "--admin", "off"}, args...)...)
 		if got.status != exitFailure || !strings.Contains(got.err, c.want) {
 			t.Errorf("%s: status %d\n%s", c.args, got.status, got.err)
 		}

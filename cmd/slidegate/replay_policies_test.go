@@ -193,3 +193,26 @@ func TestReplayNamesTheKey(t *testing.T) {
 		t.Errorf("--key: got %q", got)
 	}
 }
+
+// The patterns of a list share one budget, each at its own cost.
+func TestReplayOfCostsByRoute(t *testing.T) {
+	file := write(t, "slidegate.yaml", []byte(`
+policies:
+  api:
+    match: [/api/, {path: POST /api/search, cost: 10}, {path: /upload, cost: "header:X-Cost"}]
+    limits: [25/1h fixed-window]
+`))
+	var log []string
+	log = append(log, times(2, "203.0.113.7 POST /api/search")...) // 20 units
+	log = append(log, times(4, "203.0.113.7 GET /api/search")...)  // 24
+	log = append(log, times(2, "203.0.113.7 POST /api/search")...) // denied
+	log = append(log, times(2, "203.0.113.7 PUT /upload")...)      // 25, and one denied
+	log = append(log, times(3, "203.0.113.7 GET /")...)
+	found := findings(t, "--config", file, accessLog(t, log...))
+	if found.Outcome.Admitted != 7 || found.Outcome.Denied != 3 {
+		t.Errorf("%d were admitted and %d denied, want 7 and 3", found.Outcome.Admitted, found.Outcome.Denied)
+	}
+	if notes := strings.Join(found.Notes, "\n"); !strings.Contains(notes, "The log has no header:X-Cost, so requests that face the policy api by that cost were counted as 1 each.") {
+		t.Errorf("the notes are %s, want one about X-Cost", notes)
+	}
+}

@@ -6,17 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net"
 	"os"
-	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
-
-	"go.opentelemetry.io/otel"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
@@ -30,11 +23,9 @@ import (
 type serveCommand struct {
 	policyFlags
 
-	HTTP    string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. unix:/path is a Unix socket, and off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
-	GRPC    string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
-	RESP    string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
-	Admin   string `option:"server.Admin" placeholder:"HOST:PORT" default:"127.0.0.1:8082" help:"Metrics, explain, reset and top, for operators; it shows keys. (default: 127.0.0.1:8082)" group:"Doors"`
-	Metrics string `option:"server.Metrics" placeholder:"HOST:PORT" default:"off" help:"Only /metrics and /healthz, without a token and without TLS, for Prometheus. No key is in them. (default: off)" group:"Doors"`
+	HTTP string `option:"server.HTTP" placeholder:"HOST:PORT" default:"127.0.0.1:8080" help:"JSON and forward-auth. unix:/path is a Unix socket, and off, here and below, keeps a door shut. (default: 127.0.0.1:8080)" group:"Doors"`
+	GRPC string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
+	RESP string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
 
 	Envoy         []string `option:"server.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"A file of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat it for several." group:"Envoy"`
 	EnvoyHeaders  string   `enum:"response,request,both,none" default:"response" help:"Who gets headers that tell of the limit: the client with the response, the upstream with the request, both or none." group:"Envoy"`
@@ -44,30 +35,8 @@ type serveCommand struct {
 
 	LeaseThrottle bool `name:"lease-throttle" help:"Take units of busy keys of CL.THROTTLE in blocks, as policies with lease: true do." group:"Running"`
 
-	State      string        `option:"server.State" placeholder:"FILE" help:"Keep what is in memory across restarts, in this file." group:"Running"`
-	StateEvery time.Duration `option:"server.StateEvery" default:"10s" help:"How often that file is written; a crash loses at most this." group:"Running"`
-	Drain      time.Duration `option:"server.Drain" default:"10s" help:"How long requests that are under way have at the end." group:"Running"`
-	MaxConns   int           `option:"server.MaxConnections" name:"max-connections" default:"65536" help:"Connections that each door holds at once." group:"Running"`
-	MaxPerAddr int           `option:"server.MaxConnectionsPerAddress" name:"max-connections-per-address" placeholder:"N" help:"How many of them one address may hold; trusted proxies may hold all. (default: a quarter)" group:"Running"`
-	LogFormat  string        `enum:"text,json" default:"text" help:"How to write the log: text, json." group:"Running"`
-	LogLevel   slog.Level    `placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. (default: info)" group:"Running"`
-	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces over HTTP to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
-
-	tlsFlags
-	AllowedHosts []string `option:"server.AllowedHosts" placeholder:"NAME" help:"Names under which a door on loopback without tokens answers besides localhost. A web page could have its own name point to this machine." group:"Security"`
-	KeyFile      string   `option:"server.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"A secret, the same for all instances, from which the key is derived that signs reservations. (default: a random key, kept in the store)" group:"Security"`
-	TokensFile   string   `option:"server.Tokens server.TokensFile" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens of which clients must show one, one a line. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
-}
-
-// tlsFlags say how connections are secured.
-type tlsFlags struct {
-	TLSCert     string `option:"server.TLS.Cert" name:"tls-cert" placeholder:"FILE" help:"The server's certificate, in PEM form." group:"Security"`
-	TLSKey      string `option:"server.TLS.Key" name:"tls-key" placeholder:"FILE" help:"Its key." group:"Security"`
-	TLSClientCA string `option:"server.TLS.ClientCA" name:"tls-client-ca" placeholder:"FILE" help:"Who must have signed the clients' certificates; without it, clients need none." group:"Security"`
-}
-
-func (f *tlsFlags) read() server.TLS {
-	return server.TLS{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.TLSClientCA}
+	runningFlags
+	KeyFile string `option:"server.ReservationKey" name:"reservation-key-file" placeholder:"FILE" help:"A secret, the same for all instances, from which the key is derived that signs reservations. (default: a random key, kept in the store)" group:"Security"`
 }
 
 // policyFlags say what is decided and where: by a file, or in short by a limit or two.
@@ -144,68 +113,25 @@ func loadConfig(path string, load func(string) (*config.File, error)) (*config.F
 	return file, err
 }
 
-// Run serves until it is told to end. In a log that a program reads, an error is a line like all others.
+// Run serves until it is told to end.
 func (s *serveCommand) Run(ctx context.Context, c *console) error {
-	log := s.logger(c)
-	err := s.run(ctx, c, log)
-	if err != nil && s.LogFormat == "json" && !errors.Is(err, context.Canceled) {
-		log.Error("the service ended", slog.String("error", c.message(err)))
-		return toldError{err}
-	}
-	return err
+	return s.runningFlags.run(ctx, c, s)
 }
 
-func (s *serveCommand) run(ctx context.Context, c *console, log *slog.Logger) error {
+// options are what the server is to do.
+func (s *serveCommand) options() (o server.Options, err error) {
 	file, err := s.policyFlags.read()
 	if err != nil {
-		return err
+		return o, err
 	}
 	key, err := readReservationKey(s.KeyFile)
 	if err != nil {
-		return err
+		return o, err
 	}
-	if err := s.checkNumbers(); err != nil {
-		return err
-	}
-	if s.OTLP {
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
-	}
-	signals := make(chan os.Signal, 4) // before anybody can know that it runs: an unheeded SIGHUP would end it
-	signal.Notify(signals, syscall.SIGHUP, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	running, err := server.New(ctx, server.Options{
+	return server.Options{
 		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(), LeaseThrottle: s.LeaseThrottle,
-		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), Admin: address(s.Admin), Metrics: address(s.Metrics),
-		TLS: s.tlsFlags.read(), Tokens: givenTokens(), TokensFile: s.TokensFile, AllowedHosts: s.AllowedHosts, ReservationKey: key,
-		State: s.State, StateEvery: s.StateEvery, Drain: s.Drain, MaxConnections: s.MaxConns, MaxConnectionsPerAddress: s.MaxPerAddr,
-		Logger: log, OTLP: s.OTLP, Version: version(),
-	})
-	if err != nil {
-		return explainListen(err)
-	}
-	if s.LogFormat == "json" {
-		s.logWelcome(log, running, file)
-	} else {
-		s.welcome(c, running, file, running.NeedsToken())
-	}
-	ended := make(chan struct{})
-	defer close(ended)
-	go heed(running, signals, ended)
-	defer runtime.KeepAlive(holdRoom())
-	return running.Run(ctx)
-}
-
-// checkNumbers refuses 0, which to the server means its default.
-func (s *serveCommand) checkNumbers() error {
-	switch {
-	case s.StateEvery <= 0:
-		return errors.New("--state-every: must be above 0")
-	case s.Drain <= 0:
-		return errors.New("--drain: must be above 0")
-	case s.MaxConns <= 0:
-		return errors.New("--max-connections: must be above 0")
-	}
-	return nil
+		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), ReservationKey: key,
+	}, nil
 }
 
 func (s *serveCommand) envoyAnswers() envoy.Options {
@@ -216,54 +142,9 @@ func (s *serveCommand) envoyAnswers() envoy.Options {
 	}
 }
 
-// heed reloads on SIGHUP, and ends the drain when the end is asked for a second time. Whoever asks a third time gets it at
-// once, and loses what is not saved yet.
-func heed(running *server.Server, signals chan os.Signal, ended chan struct{}) {
-	asked := 0
-	for {
-		select {
-		case <-ended:
-			return
-		case got := <-signals:
-			if got == syscall.SIGHUP {
-				_ = running.Reload() // it logs what is wrong
-				continue
-			}
-			if asked++; asked == 2 {
-				running.Hurry()
-				signal.Reset(os.Interrupt, syscall.SIGTERM)
-			}
-		}
-	}
-}
-
-// address is what a door's flag says; empty for a door that stays shut.
-func address(flag string) string {
-	if flag == "off" {
-		return ""
-	}
-	return flag
-}
-
-func (s *serveCommand) logger(c *console) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: s.LogLevel}
-	if s.LogFormat == "json" {
-		opts.ReplaceAttr = readable
-		return slog.New(slog.NewJSONHandler(c.err, opts))
-	}
-	return slog.New(slog.NewTextHandler(c.err, opts))
-}
-
-// explainListen says what to do about an address that is taken.
-func explainListen(err error) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return errors.Join(err, errors.New("something listens there already; give another address, or off"))
-	}
-	return err
-}
-
 // welcome says where the service listens, and how to try it.
-func (s *serveCommand) welcome(c *console, running *server.Server, file *config.File, tokens bool) {
+func (s *serveCommand) welcome(c *console, running *server.Server, file *config.File) {
+	tokens := running.NeedsToken()
 	var b strings.Builder
 	policy := file.Policies[0]
 	fmt.Fprintf(&b, "slidegate %s\n", version())
@@ -285,12 +166,7 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 	if at := reachable(running.Address("resp")); at != "" {
 		fmt.Fprintf(&b, "  resp      %s   any Redis client\n", at)
 	}
-	if at := reachable(running.Address("admin")); at != "" {
-		fmt.Fprintf(&b, "  admin     %s   /metrics, explain, reset, top\n", webAddress(s.adminScheme(), at))
-	}
-	if at := reachable(running.Address("metrics")); at != "" {
-		fmt.Fprintf(&b, "  metrics   http://%s   /metrics without a token\n", at)
-	}
+	b.WriteString(s.operatorLines(running))
 	if at := reachable(running.Address("http")); at != "" && s.TLSCert == "" {
 		token := ""
 		if tokens {
@@ -311,32 +187,6 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 		fmt.Fprintf(&b, "Try it:\n  redis-cli %s SG.%s %s me\n", where, strings.ToUpper(tryVerb(&policy)), policy.Name)
 	}
 	fmt.Fprint(c.err, b.String())
-}
-
-// webAddress is a URL, or the address of a Unix socket, as --server takes it.
-func webAddress(scheme, at string) string {
-	if listen.IsUnix(at) {
-		return at
-	}
-	return scheme + "://" + at
-}
-
-// adminScheme is how to reach the admin door, which has no TLS if only this machine can.
-func (s *serveCommand) adminScheme() string {
-	host, _, _ := net.SplitHostPort(s.Admin)
-	if ip := net.ParseIP(host); s.TLSCert == "" || host == "localhost" || ip.IsLoopback() {
-		return "http"
-	}
-	return "https"
-}
-
-// reachable is an address that can be pasted into a command: a door that listens everywhere is also here.
-func reachable(at string) string {
-	host, port, err := net.SplitHostPort(at)
-	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
-		return net.JoinHostPort("localhost", port)
-	}
-	return at
 }
 
 // tryBody is a question to try; the default policy need not be named.
@@ -377,19 +227,6 @@ func (s *serveCommand) policiesLine(file *config.File) string {
 	return line
 }
 
-// storeLine says where counts are kept, without the rest of the URL, which may have a password in it.
-func (s *serveCommand) storeLine(file *config.File) string {
-	kind, _, _ := strings.Cut(file.Service.Store, ":")
-	switch {
-	case kind != "" && kind != "memory":
-		return kind
-	case s.State != "":
-		return "memory, kept in " + s.State
-	default:
-		return "memory, forgotten at the end; --state FILE keeps it"
-	}
-}
-
 // readReservationKey reads the secret of the file; nil if there is no file.
 func readReservationKey(path string) ([]byte, error) {
 	if path == "" {
@@ -403,16 +240,4 @@ func readReservationKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("--reservation-key-file: %s is empty; write a long random text into it", path)
 	}
 	return text, nil
-}
-
-// givenTokens returns the tokens of the variable.
-func givenTokens() (tokens []string) {
-	for token := range strings.SplitSeq(os.Getenv("SLIDEGATE_TOKENS"), ",") {
-		for line := range strings.Lines(token) {
-			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-				tokens = append(tokens, line)
-			}
-		}
-	}
-	return tokens
 }

@@ -209,7 +209,7 @@ func TestServiceDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGHUP)
-	const failed = `slidegate_reloads_total{slidegate_outcome="failed"}`
+	const failed = `slidegate_reloads_total{outcome="failed"}`
 	if !bytes.Contains(text, []byte(failed)) {
 		t.Errorf("the documentation no longer names %s", failed)
 	}

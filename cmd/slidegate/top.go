@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -27,6 +28,7 @@ type topCommand struct {
 type refusedKey struct {
 	Policy  string
 	Key     string
+	Rule    string // of Envoy
 	Refused int64
 	TooMany int64 `json:"too_many"`
 	Last    time.Time
@@ -123,7 +125,12 @@ func (w *watch) table(to io.Writer, keys []refusedKey, now time.Time) {
 	if w.every > 0 {
 		rate = "per second\t"
 	}
-	fmt.Fprintf(t, "refused\t%slast\tlimits\tpolicy\t key\n", rate)
+	rule := ""
+	ruled := slices.ContainsFunc(keys, func(k refusedKey) bool { return k.Rule != "" })
+	if ruled {
+		rule = "rule\t"
+	}
+	fmt.Fprintf(t, "refused\t%slast\tlimits\tpolicy\t%s key\n", rate, rule)
 	for _, k := range keys {
 		refused := fmt.Sprint(k.Refused)
 		if k.TooMany > 0 {
@@ -132,7 +139,10 @@ func (w *watch) table(to io.Writer, keys []refusedKey, now time.Time) {
 		if w.every > 0 {
 			rate = w.rate(&k, now) + "\t"
 		}
-		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t %q\n", refused, rate, k.Last.Local().Format(time.TimeOnly), strings.Join(k.Limits, ", "), k.Policy, k.Key)
+		if ruled {
+			rule = k.Rule + "\t"
+		}
+		fmt.Fprintf(t, "%s\t%s%s\t%s\t%s\t%s %q\n", refused, rate, k.Last.Local().Format(time.TimeOnly), strings.Join(k.Limits, ", "), k.Policy, rule, k.Key)
 	}
 	_ = t.Flush() // it is written to memory
 }

@@ -64,14 +64,24 @@ func (s *Store) untilProbe() rule.Micros {
 func (s *Store) answered(st *state) {
 	switch {
 	case st.failed != nil:
-		if s.state.CompareAndSwap(st, new(state)) && s.optimism != nil {
-			select {
-			case s.optimism.wake <- struct{}{}:
-			default:
-			}
+		if s.state.CompareAndSwap(st, new(state)) {
+			s.recovered()
 		}
 	case st.failures.Load() != 0:
 		st.failures.Store(0)
+	}
+}
+
+// recovered tells those who wait for it that the store is asked again.
+func (s *Store) recovered() {
+	if s.opts.OnChange != nil {
+		s.opts.OnChange(nil)
+	}
+	if s.optimism != nil {
+		select {
+		case s.optimism.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -84,5 +94,8 @@ func (s *Store) failed(st *state, why *unavailable) {
 	outage.probeAt.Store(s.sinceBase() + int64(s.opts.ProbeEvery))
 	if s.state.CompareAndSwap(st, outage) {
 		s.outages.Add(1)
+		if s.opts.OnChange != nil {
+			s.opts.OnChange(outage.failed)
+		}
 	}
 }

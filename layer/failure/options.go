@@ -133,6 +133,11 @@ type Options struct {
 	// returned. The error says why the store did not answer; it contains no key. It must be quick and safe for concurrent
 	// use. nil means that nobody is told.
 	OnFallback func(ctx context.Context, op rule.Op, err error)
+	// OnChange is called when the store is no longer asked, with the error why, and with nil when it has answered a probe and is
+	// asked again. It is called once for each change, on the goroutine of a caller, before that one is answered. Calls may overlap
+	// where changes follow each other closely; Stats.Down has the present state. It must be quick and safe for concurrent use. nil
+	// means that nobody is told.
+	OnChange func(err error)
 }
 
 // longest is the most that a time in Options may be; far beyond what is useful, and sums of it do not overflow.

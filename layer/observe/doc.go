@@ -8,25 +8,26 @@
 //
 // # Metrics
 //
-//	name                             unit          attributes                         what
-//	slidegate.decisions              {decision}    limit, verdict, source, store      counter of requests decided
-//	slidegate.units.granted          {unit}        limit, store                       counter of units charged
-//	slidegate.units.given_back       {unit}        limit, store                       counter of units given back
-//	slidegate.slots.renewed          {slot}        limit, store                       counter of slots renewed
-//	slidegate.slots.lost             {slot}        limit, store                       counter of renewals of slots that were no longer held
-//	slidegate.settlements.repeated   {settlement}  limit, store                       counter of answers with the flag
-//	slidegate.settlements.unsettled  {settlement}  limit, store                       counter of answers with the flag
-//	slidegate.inherited              {answer}      limit, store                       counter of answers with the flag
-//	slidegate.clock_moved            {answer}      limit, store                       counter of answers with the flag
-//	slidegate.errors                 {request}     error.type, store                  counter of requests without an answer
-//	slidegate.decision.duration      s             store, error.type if there is one  histogram of calls of the store
+//	name                             unit          attributes                             what
+//	slidegate.decisions              {decision}    policy, limit, verdict, source, store  counter of requests decided
+//	slidegate.units.granted          {unit}        policy, limit, store                   counter of units charged
+//	slidegate.units.given_back       {unit}        policy, limit, store                   counter of units given back
+//	slidegate.slots.renewed          {slot}        policy, limit, store                   counter of slots renewed
+//	slidegate.slots.lost             {slot}        policy, limit, store                   counter of renewals of slots that were no longer held
+//	slidegate.settlements.repeated   {settlement}  policy, limit, store                   counter of answers with the flag
+//	slidegate.settlements.unsettled  {settlement}  policy, limit, store                   counter of answers with the flag
+//	slidegate.inherited              {answer}      policy, limit, store                   counter of answers with the flag
+//	slidegate.clock_moved            {answer}      policy, limit, store                   counter of answers with the flag
+//	slidegate.errors                 {request}     error.type, store                      counter of requests without an answer
+//	slidegate.decision.duration      s             store, error.type if there is one      histogram of calls of the store
 //
-// All attributes but error.type begin with slidegate., too: slidegate.limit and so on.
-//
-// slidegate.limit is the limit's name, or its text if it has none. slidegate.verdict is allowed, refused or error.
-// slidegate.source is store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic, by the answer's
-// flags; an error is the store's. slidegate.store is Options.Name. error.type is timeout, canceled, store for an error that wraps
+// policy is what Options.Policy says, which is the namespace of the limit; it is missing if that is empty. limit is the limit's name, or
+// its text if it has none. verdict is allowed, refused or error.
+// source is store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic, by the answer's
+// flags; an error is the store's. store is Options.Name. error.type is timeout, canceled, store for an error that wraps
 // store.ErrUnsupported (the store lacks something that the request needs), or other, such as a lost connection.
+//
+// A series begins with its first event, unless Announce has named its limit.
 //
 // A decision is a request that asks for units: OpTake and OpTakeUpTo, be it by Allow, Wait, Reserve or Acquire. It counts
 // once, however many limits it faces, under the one that Decision.LimitName names; an error, which no limit decided, counts
@@ -40,8 +41,8 @@
 //
 // # Promises
 //
-// No key and no group is ever in an attribute. However many limits there are, at most Options.MaxLimits of them and one
-// more, "other", are told apart. Counts are exact, whatever runs at the same time. Counting allocates nothing and takes
+// No key and no group is ever in an attribute. However many limits there are, at most Options.MaxLimits of them, those
+// that were announced and one more, "other", are told apart. Counts are exact, whatever runs at the same time. Counting allocates nothing and takes
 // some 30 ns: the counts are kept here, one for each processor and limit, and handed over when the SDK collects. Handing over
 // each one, as the synchronous counters of OpenTelemetry do, takes 200 ns apiece, three times as long as a decision in
 // memory.

@@ -19,13 +19,24 @@ import (
 type Options struct {
 	// MeterProvider is where the metrics go. nil means otel.GetMeterProvider(), which may be set later.
 	MeterProvider metric.MeterProvider
-	// Name is what the attribute slidegate.store says. Empty means Traits.Name of the store that is observed, such as
+	// Name is what the attribute store says. Empty means Traits.Name of the store that is observed, such as
 	// "memory"; give names where two stores of a kind are observed.
 	Name string
-	// MaxLimits is how many limits the attribute slidegate.limit tells apart; those that come later are all called "other".
+	// MaxLimits is how many limits the attributes policy and limit tell apart, besides those that Announce names; those that come
+	// later are all called "other".
 	// 0 means 200: a limit has up to ten combinations of verdict and source, and the SDK for Go puts what is beyond 2,000
 	// combinations of a metric together under otel.metric.overflow.
 	MaxLimits int
+	// Policy returns what the attribute policy says of a limit. If ok is false, the limit is left out of all metrics by limit, such
+	// as one that is only being tried out and refuses nothing. It is called a few times for each limit. nil means the namespace
+	// of the limit.
+	Policy func(limit *store.Limit) (name string, ok bool)
+	// Sources are the flags of answers that do not come from the store itself, such as rule.Cached, whose decisions Announce
+	// reports while there are none. rule.Leased need not be named.
+	Sources []rule.Flags
+	// FallbackClosed is what the attribute source says of answers with rule.FallbackClosed, for callers that do not treat them as
+	// refusals. Empty means fallback_closed.
+	FallbackClosed string
 	// DurationEvery is of how many calls of the store one is timed, at random: reading the clock twice and recording takes
 	// some 300 ns. 0 means 1, every call, for a store that makes round trips, and 100 for one that makes none and for limits
 	// that are leased, whose decisions take less than that. With a view that drops slidegate.decision.duration none is timed.
@@ -66,6 +77,12 @@ func (o *Options) validate(traits store.Traits) error {
 	if o.MaxLimits == 0 {
 		o.MaxLimits = defaultMaxLimits
 	}
+	if o.Policy == nil {
+		o.Policy = func(limit *store.Limit) (string, bool) { return limit.Namespace(), true }
+	}
+	if o.FallbackClosed == "" {
+		o.FallbackClosed = sourceNames[fromFallbackClosed/2]
+	}
 	return nil
 }
 
@@ -104,7 +121,7 @@ func New(inner store.Store, opts Options) (*Store, error) {
 	if err := opts.validate(inner.Traits()); err != nil {
 		return nil, err
 	}
-	s := &Store{inner: inner, opts: opts, tally: newTally(opts.MaxLimits)}
+	s := &Store{inner: inner, opts: opts, tally: newTally(opts.MaxLimits, opts.Policy)}
 	s.every[0], s.every[1] = opts.every(inner.Traits())
 	s.one, _ = inner.(store.SingleTaker)
 	var last atomic.Uint32
@@ -131,6 +148,24 @@ func (s *Store) Close() error {
 		return fmt.Errorf("observe: MeterProvider: %w", err)
 	}
 	return nil
+}
+
+// Announce has the metrics of limits reported from now on, also while they are 0, so that the first event of a limit is an
+// increase, and not a new series: its decisions by the store and by Options.Sources, and its units. Limits that are not announced
+// appear with their first event.
+func (s *Store) Announce(limits []*store.Limit) {
+	s.tally.announce(limits, append([]rule.Flags{0}, s.opts.Sources...))
+}
+
+// Fallbacks returns how many decisions a failure policy has made so far: the sum of slidegate.decisions of this store over all
+// sources that begin with fallback_.
+func (s *Store) Fallbacks() (sum int64) {
+	for _, of := range s.tally.everything() {
+		for source := fromFallbackOpen; source < sources; source += 2 {
+			sum += of.sum(allowedBy+source) + of.sum(refusedBy+source)
+		}
+	}
+	return sum
 }
 
 // Check asks the inner store.

@@ -113,8 +113,8 @@ func TestStrictProvider(t *testing.T) {
 	if err := m.collect(t.Context(), seen); err != nil {
 		t.Fatal(err)
 	}
-	const rest = ",slidegate.source=store,slidegate.store=memory,slidegate.verdict=refused"
-	if got := fmt.Sprint(seen.seen); got != "map[slidegate.decisions slidegate.limit=a"+rest+":2 slidegate.decisions slidegate.limit=other"+rest+":3]" {
+	const rest = ",source=store,store=memory,verdict=refused"
+	if got := fmt.Sprint(seen.seen); got != "map[slidegate.decisions limit=a"+rest+":2 slidegate.decisions limit=other"+rest+":3]" {
 		t.Errorf("observed %s", got)
 	}
 }

@@ -56,7 +56,7 @@ func (s *Store) instruments() error {
 		return c
 	}
 	r := &report{
-		tally: s.tally, store: attribute.String("slidegate.store", s.opts.Name),
+		tally: s.tally, store: attribute.String("store", s.opts.Name), closed: s.opts.FallbackClosed,
 		decisions: counter("slidegate.decisions", "{decision}", "Requests for units that were decided, by the limit that decided."),
 		granted:   counter("slidegate.units.granted", "{unit}", "Units that were charged to a limit."),
 		givenBack: counter("slidegate.units.given_back", "{unit}", "Units that were given back to a limit."),
@@ -99,8 +99,9 @@ func (s *Store) record(ctx context.Context, took time.Duration, err error) {
 
 // report hands the counts over when they are collected.
 type report struct {
-	tally *tally
-	store attribute.KeyValue
+	tally  *tally
+	store  attribute.KeyValue
+	closed string // the source of answers that a failure policy refused
 
 	decisions, granted, givenBack, inherited, clockMoved, errors metric.Int64ObservableCounter
 	renewed, lost, repeated, unsettled                           metric.Int64ObservableCounter
@@ -116,7 +117,7 @@ func (r *report) observe(_ context.Context, to metric.Observer) error {
 	for _, s := range r.tally.everything() {
 		for count := range allCounts {
 			sum := s.sum(count)
-			if sum == 0 {
+			if sum == 0 && s.announced.Load()&(1<<count) == 0 {
 				continue
 			}
 			if s.attributes[count] == nil {
@@ -126,7 +127,7 @@ func (r *report) observe(_ context.Context, to metric.Observer) error {
 		}
 	}
 	for kind := range kinds {
-		if sum := r.tally.errors[kind].Load(); sum != 0 {
+		if sum := r.tally.errors[kind].Load(); sum != 0 || r.tally.announced.Load() {
 			to.ObserveInt64(r.errors, sum, r.errorsOf[kind])
 		}
 	}
@@ -156,7 +157,10 @@ func (r *report) counterOf(count int) metric.Int64ObservableCounter {
 }
 
 func (r *report) attributesOf(s *series, count int) attribute.Set {
-	limit := attribute.String("slidegate.limit", s.label)
+	all := []attribute.KeyValue{r.store, attribute.String("limit", s.limit)}
+	if s.policy != "" {
+		all = append(all, attribute.String("policy", s.policy))
+	}
 	verdict, source := "", fromStore
 	switch {
 	case count >= allowedBy && count < failed:
@@ -167,8 +171,11 @@ func (r *report) attributesOf(s *series, count int) attribute.Set {
 	case count == failed:
 		verdict = "error"
 	default:
-		return attribute.NewSet(r.store, limit)
+		return attribute.NewSet(all...)
 	}
-	return attribute.NewSet(r.store, limit,
-		attribute.String("slidegate.verdict", verdict), attribute.String("slidegate.source", sourceNames[source/2]))
+	from := sourceNames[source/2]
+	if source == fromFallbackClosed {
+		from = r.closed
+	}
+	return attribute.NewSet(append(all, attribute.String("verdict", verdict), attribute.String("source", from))...)
 }

@@ -73,11 +73,16 @@ type cells [24]atomic.Int64
 
 const _ = uint(len(cells{}) - counts) // there is a cell for each count
 
-// series are the counts of the limits of one label.
+// name is what series are told apart by.
+type name struct{ policy, limit string }
+
+// series are the counts of the limits of one name.
 type series struct {
-	label string
+	name
 	lanes []cells
 	rare  [allCounts - counts]atomic.Int64
+
+	announced atomic.Uint32 // a bit for each count that is reported although it is 0
 
 	attributes [allCounts]metric.MeasurementOption // made when they are first reported; the report's mutex guards them
 }
@@ -95,14 +100,17 @@ func (s *series) sum(count int) (sum int64) {
 // tally counts. It is safe for concurrent use.
 type tally struct {
 	lanes     int
-	maxLabels int
-	known     [1024]atomic.Pointer[known] // by the limit's ID; a miss is looked up by label
+	maxNames  int
+	policy    func(*store.Limit) (string, bool)
+	known     [1024]atomic.Pointer[known] // by the limit's ID; a miss is looked up by name
 	errors    [kinds]atomic.Int64
+	announced atomic.Bool // there are announced series
 
 	mu      sync.Mutex
-	byLabel map[string]*series
+	byName  map[name]*series
 	all     []*series // in the order they came in; only ever appended to
-	other   *series   // for the labels that are too many
+	other   *series   // for the names that are too many
+	ignored *series   // for the limits that are ignored; it is not in all
 }
 
 type known struct {
@@ -117,12 +125,14 @@ const otherLabel = "other"
 const mostLanes = 64
 
 // newTally makes more lanes than there are processors: two of them may come to have the same.
-func newTally(maxLabels int) *tally {
+func newTally(maxNames int, policy func(*store.Limit) (string, bool)) *tally {
 	lanes := 1
 	for lanes < 4*runtime.GOMAXPROCS(0) && lanes < mostLanes {
 		lanes *= 2
 	}
-	return &tally{lanes: lanes, maxLabels: maxLabels, byLabel: map[string]*series{}}
+	t := &tally{lanes: lanes, maxNames: maxNames, policy: policy, byName: map[name]*series{}}
+	t.ignored = t.newSeries(name{})
+	return t
 }
 
 func (t *tally) of(limit *store.Limit) *series {
@@ -133,34 +143,73 @@ func (t *tally) of(limit *store.Limit) *series {
 	return k.series
 }
 
-// learn finds the series of a limit by its label: limits of the same label are counted together.
+// learn finds the series of a limit by its name: limits of the same name are counted together.
 func (t *tally) learn(limit *store.Limit) *series {
-	label := strings.ToValidUTF8(limit.Label(), "\uFFFD") // an exporter would fail on it, for all metrics
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.byLabel[label]
-	switch {
-	case s != nil:
-	case len(t.byLabel) < t.maxLabels:
-		s = t.addLocked(label)
-		t.byLabel[label] = s
-	default:
-		if t.other == nil {
-			t.other = t.byLabel[otherLabel]
-		}
-		if t.other == nil {
-			t.other = t.addLocked(otherLabel)
-		}
-		s = t.other
-	}
+	s := t.findLocked(limit, false)
 	t.known[limit.ID()%uint64(len(t.known))].Store(&known{id: limit.ID(), series: s})
 	return s
 }
 
-func (t *tally) addLocked(label string) *series {
-	s := &series{label: label, lanes: make([]cells, t.lanes)}
+// findLocked returns the series of a limit. One that is announced has a place whatever there is room for.
+func (t *tally) findLocked(limit *store.Limit, announced bool) *series {
+	policy, ok := t.policy(limit)
+	if !ok {
+		return t.ignored
+	}
+	called := name{valid(policy), valid(limit.Label())}
+	if s := t.byName[called]; s != nil {
+		return s
+	}
+	if announced || len(t.byName) < t.maxNames {
+		t.byName[called] = t.addLocked(called)
+		return t.byName[called]
+	}
+	if t.other == nil {
+		t.other = t.byName[name{limit: otherLabel}]
+	}
+	if t.other == nil {
+		t.other = t.addLocked(name{limit: otherLabel})
+	}
+	return t.other
+}
+
+// valid returns a text that exporters take: an invalid one would make them fail for all metrics.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
+// announce has counts of limits reported although they are 0: units, and decisions by the given sources.
+func (t *tally) announce(limits []*store.Limit, from []rule.Flags) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.announced.Store(true)
+	counts := uint32(1<<granted | 1<<givenBack | 1<<failed)
+	for _, flags := range from {
+		counts |= decidedBy(flags)
+	}
+	for _, limit := range limits {
+		s := t.findLocked(limit, true)
+		s.announced.Or(counts)
+		if limit.Rule().Lease {
+			s.announced.Or(decidedBy(rule.Leased))
+		}
+		t.known[limit.ID()%uint64(len(t.known))].Store(&known{id: limit.ID(), series: s})
+	}
+}
+
+// decidedBy returns the bits of the decisions of a source.
+func decidedBy(flags rule.Flags) uint32 {
+	return 1<<(allowedBy+sourceOf(flags)) | 1<<(refusedBy+sourceOf(flags))
+}
+
+func (t *tally) addLocked(called name) *series {
+	s := t.newSeries(called)
 	t.all = append(t.all, s)
 	return s
+}
+
+func (t *tally) newSeries(called name) *series {
+	return &series{name: called, lanes: make([]cells, t.lanes)}
 }
 
 // everything returns the series there are.

@@ -17,7 +17,7 @@ func TestSharedLane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := newTally(1)
+	counts := newTally(1, func(*store.Limit) (string, bool) { return "", true })
 	down := errors.New("down")
 	request := func(op rule.Op) *store.Request {
 		return &store.Request{
@@ -83,7 +83,7 @@ func TestUnchargedUnits(t *testing.T) {
 				Op: op, Charges: []store.Charge{{Limit: limit, Cost: 2}}, Answers: []rule.Answer{{Allowed: true, Granted: 2, Flags: flags}},
 			}
 		}
-		counts := newTally(1)
+		counts := newTally(1, func(*store.Limit) (string, bool) { return "", true })
 		s := counts.of(limit)
 		counts.one(limit, 0, true, flags, 2, nil)
 		one := s.sum(granted)

@@ -51,13 +51,10 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 			t.Fatal(err)
 		}
 	}
-	cost, err := config.ParseCost(rapid.SampledFrom([]string{"1", "0", "bytes", `field:a\.b."c`}).Draw(t, "cost"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cost := drawCost(t)
 	p := config.Policy{
 		Name: name, Key: key, Cost: cost, Limits: drawLimits(t, "limits", 100),
-		Match:   rapid.SampledFrom([]string{"", "/", "GET /{$}", "h.example/a%22b/"}).Draw(t, "match"),
+		Match:   drawRoutes(t),
 		Allow:   config.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
 		Deny:    config.List{Addresses: drawAddresses(t, 0), Keys: drawKeys(t)},
 		Shadow:  rapid.Bool().Draw(t, "shadow"),
@@ -174,4 +171,25 @@ func TestFormatIsReadAsTheSame(t *testing.T) {
 			t.Fatalf("a password shows in\n%s", text)
 		}
 	})
+}
+
+func drawCost(t *rapid.T) config.Cost {
+	cost, err := config.ParseCost(rapid.SampledFrom([]string{"1", "0", "bytes", `field:a\.b."c`, "header:X-Cost"}).Draw(t, "cost"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cost
+}
+
+func drawRoutes(t *rapid.T) (routes []config.Route) {
+	patterns := rapid.SampledFrom([]string{"/", "GET /{$}", "POST /a/", "/a/b", "h.example/a%22b/"})
+	for _, pattern := range rapid.SliceOfNDistinct(patterns, 0, 3, rapid.ID).Draw(t, "match") {
+		route := config.Route{Pattern: pattern}
+		if rapid.Bool().Draw(t, "has a cost") {
+			cost := drawCost(t)
+			route.Cost = &cost
+		}
+		routes = append(routes, route)
+	}
+	return routes
 }

@@ -57,8 +57,8 @@ func BenchmarkSynchronousAdd(b *testing.B) {
 		b.Fatal(err)
 	}
 	options := []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
-		attribute.String("slidegate.limit", "per-user"), attribute.String("slidegate.verdict", "allowed"),
-		attribute.String("slidegate.source", "store"), attribute.String("slidegate.store", "memory")))}
+		attribute.String("limit", "per-user"), attribute.String("verdict", "allowed"),
+		attribute.String("source", "store"), attribute.String("store", "memory")))}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

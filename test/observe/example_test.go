@@ -46,7 +46,7 @@ func Example() {
 	for _, m := range collected.ScopeMetrics[0].Metrics {
 		if sum, ok := m.Data.(metricdata.Sum[int64]); ok {
 			for _, point := range sum.DataPoints {
-				verdict, _ := point.Attributes.Value(attribute.Key("slidegate.verdict"))
+				verdict, _ := point.Attributes.Value(attribute.Key("verdict"))
 				lines = append(lines, fmt.Sprintf("%s %s %d %s", m.Name, verdict.AsString(), point.Value, m.Unit))
 			}
 		}

@@ -74,9 +74,9 @@ func TestLimitsAreTheirNames(t *testing.T) {
 		}
 	}
 	m.want(
-		"decisions limit=a,source=store,store=memory,verdict=allowed 2000",
-		"decisions limit=b,source=store,store=memory,verdict=allowed 2000",
-		"decisions limit=c,source=store,store=memory,verdict=allowed 2000",
+		"decisions limit=a,policy=test,source=store,store=memory,verdict=allowed 2000",
+		"decisions limit=b,policy=test,source=store,store=memory,verdict=allowed 2000",
+		"decisions limit=c,policy=test,source=store,store=memory,verdict=allowed 2000",
 	)
 }
 

@@ -139,7 +139,7 @@ func TestErrors(t *testing.T) {
 				"errors error.type="+c.kind+",store=scripted 5",
 			)
 			points := m.durations()
-			if len(points) != 1 || points[0].Count != 5 || encode(points[0].Attributes) != "error.type="+c.kind+",slidegate.store=scripted" {
+			if len(points) != 1 || points[0].Count != 5 || encode(points[0].Attributes) != "error.type="+c.kind+",store=scripted" {
 				t.Errorf("the durations are %+v", points)
 			}
 		}
@@ -247,16 +247,16 @@ func TestBatch(t *testing.T) {
 		t.Errorf("Apply returned %v", err)
 	}
 	m.want(
-		"decisions limit=user,source=store,store=scripted,verdict=allowed 3",
-		"decisions limit=user,source=store,store=scripted,verdict=error 1",
+		"decisions limit=user,policy=test,source=store,store=scripted,verdict=allowed 3",
+		"decisions limit=user,policy=test,source=store,store=scripted,verdict=error 1",
 		"errors error.type=store,store=scripted 1",
-		"units.granted limit=user,store=scripted 3",
+		"units.granted limit=user,policy=test,store=scripted 3",
 	)
 	counts := map[string]uint64{}
 	for _, point := range m.durations() {
 		counts[encode(point.Attributes)] = point.Count
 	}
-	if len(counts) != 2 || counts["error.type=store,slidegate.store=scripted"] != 1 || counts["slidegate.store=scripted"] != 1 {
+	if len(counts) != 2 || counts["error.type=store,store=scripted"] != 1 || counts["store=scripted"] != 1 {
 		t.Errorf("the durations are %v", counts)
 	}
 }
@@ -353,7 +353,7 @@ func TestGlobalProvider(t *testing.T) {
 	_, _ = limiter.Allow(t.Context(), "k")
 	m.want("decisions limit=user,source=store,store="+name+",verdict=allowed 2", "units.granted limit=user,store="+name+" 2")
 	for _, point := range m.durations() {
-		if encode(point.Attributes) == "slidegate.store="+name && point.Count >= 1 { // before, nobody was there to be told
+		if encode(point.Attributes) == "store="+name && point.Count >= 1 { // before, nobody was there to be told
 			return
 		}
 	}

@@ -188,7 +188,7 @@ func gateSide(t *testing.T, s *scene, on store.Store) (func() outcome, func() in
 		t.Fatal(err)
 	}
 	for _, name := range []string{"one", "two"} {
-		p := config.Policy{Name: name, Match: s.match, Key: key, Limits: s.limits}
+		p := config.Policy{Name: name, Match: config.Routes(s.match), Key: key, Limits: s.limits}
 		if s.cost != nil {
 			if p.Cost, err = config.ParseCost(map[int64]string{0: "0", 1: "1"}[*s.cost]); err != nil {
 				t.Fatal(err)

@@ -2,6 +2,7 @@
 package listen
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,7 +17,7 @@ const unixMark = "unix:"
 
 // socketMode lets the owner of a socket and its group connect, and no one else: connections to it have no
 // address to tell clients apart by.
-const socketMode = 0o660
+const socketMode fs.FileMode = 0o660
 
 // IsUnix reports whether an address is that of a Unix socket, which other machines cannot reach.
 func IsUnix(address string) bool { return strings.HasPrefix(address, unixMark) }
@@ -67,16 +68,8 @@ func Check(address string) error {
 	return nil
 }
 
-// Listen opens an address. A socket that a process left behind when it ended is replaced; one that somebody listens on is
-// not.
-func Listen(address string) (net.Listener, error) {
-	if err := Check(address); err != nil {
-		return nil, err
-	}
-	if !IsUnix(address) {
-		return net.Listen("tcp", address)
-	}
-	path := Path(address)
+// listenUnix opens a Unix socket. One that a process left behind when it ended is replaced; one that somebody listens on is not.
+func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	listener, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) && isLeftOver(path) {
 		if err = os.Remove(path); err == nil {
@@ -86,11 +79,14 @@ func Listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, socketMode); err != nil {
+	if err := os.Chmod(path, cmp.Or(mode, socketMode)); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, nil
 }
+
+// isClosed reports whether an error means that a listener was closed.
+func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
 
 // isLeftOver reports whether path is a socket on which nobody listens.
 func isLeftOver(path string) bool {

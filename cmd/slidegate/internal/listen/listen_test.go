@@ -34,19 +34,19 @@ func TestCheck(t *testing.T) {
 // A socket that was left behind is replaced; one that is in use, or is another file, is not.
 func TestUnixSockets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
-	first, err := Listen("unix:" + path)
+	first, err := Options{}.Open("unix:" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != socketMode {
 		t.Errorf("the socket's mode is %v, %v, want %o", info.Mode(), err, socketMode)
 	}
-	if _, err := Listen("unix:" + path); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := (Options{}).Open("unix:" + path); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a second listener on a socket in use: %v, want EADDRINUSE", err)
 	}
-	first.(*net.UnixListener).SetUnlinkOnClose(false) // as a process that was killed
+	first.Listener.(*net.UnixListener).SetUnlinkOnClose(false) // as a process that was killed
 	first.Close()
-	second, err := Listen("unix:" + path)
+	second, err := Options{}.Open("unix:" + path)
 	if err != nil {
 		t.Fatalf("a socket that was left behind: %v", err)
 	}
@@ -54,7 +54,7 @@ func TestUnixSockets(t *testing.T) {
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen("unix:" + path); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := (Options{}).Open("unix:" + path); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a listener in place of a file: %v, want EADDRINUSE", err)
 	}
 }

@@ -2,7 +2,9 @@ package proxy_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/config"
@@ -46,13 +49,20 @@ type settings struct {
 	policies []config.Policy
 	trusted  []netip.Prefix
 	opts     proxy.Options
-	serve    proxy.ServeOptions
+	serve    serving
 	store    store.Store // instead of one in memory
+}
+
+// serving is how a rig is served. The zero value has no TLS, and bounds that no test comes near to.
+type serving struct {
+	secure                  *tls.Config
+	drain                   time.Duration
+	connections, perAddress int
 }
 
 // policy is one by address.
 func policy(name, match string, limits ...string) config.Policy {
-	p := config.Policy{Name: name, Match: match}
+	p := config.Policy{Name: name, Match: config.Routes(match)}
 	p.Key, _ = config.ParseTemplate("{address}")
 	for _, text := range limits {
 		limit, err := slidegate.ParseLimit(text)
@@ -109,19 +119,24 @@ func newRig(t testing.TB, to string, s settings) *rig {
 	if r.proxy, err = proxy.New(r.gate, s.opts); err != nil {
 		t.Fatal(err)
 	}
-	r.serve(s.serve)
+	r.serve(s.serve, s.trusted)
 	return r
 }
 
-func (r *rig) serve(opts proxy.ServeOptions) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func (r *rig) serve(opts serving, trusted []netip.Prefix) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.at = listener.Addr().String()
-	ctx, cancel := context.WithCancel(context.Background())
+	r.at = inner.Addr().String()
+	most := cmp.Or(opts.connections, 1000)
+	listener := connlimit.New(inner, connlimit.Options{
+		Max: most, MaxPerAddress: cmp.Or(opts.perAddress, most),
+		Exempt: func(addr netip.Addr) bool { return connlimit.IsProxy(trusted, addr) },
+	})
+	server := r.proxy.NewServer(opts.secure, nil)
 	ended := make(chan error, 1)
-	go func() { ended <- r.proxy.Serve(ctx, listener, opts) }()
+	go func() { ended <- server.Serve(listener) }()
 	transport := &http.Transport{DisableCompression: true}
 	r.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	stopped := false
@@ -130,7 +145,11 @@ func (r *rig) serve(opts proxy.ServeOptions) {
 			return
 		}
 		stopped = true
-		cancel()
+		ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(opts.drain, patience))
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			r.t.Errorf("Shutdown: %v", err)
+		}
 		if err := <-ended; err != nil {
 			r.t.Errorf("Serve: %v", err)
 		}

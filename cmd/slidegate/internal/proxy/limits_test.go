@@ -287,6 +287,8 @@ func TestWrongOptions(t *testing.T) {
 		"one of httplimit's":       {To: good, Headers: httplimit.HeadersNone + 1},
 		"must not be negative":     {To: good, Timeout: -1},
 		"MaxIdle: must not be neg": {To: good, MaxIdle: -1},
+		"Idle: must not be negati": {To: good, Idle: -1},
+		"WebsocketIdle: must not ": {To: good, WebsocketIdle: -1},
 	} {
 		if _, err := proxy.New(r.gate, opts); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "proxy: ") {
 			t.Errorf("got the error %v, want one of proxy with %q", err, want)

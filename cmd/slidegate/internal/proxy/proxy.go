@@ -38,6 +38,11 @@ type Options struct {
 	Timeout time.Duration
 	// DialTimeout is how long connecting may take; 0 means 10 seconds.
 	DialTimeout time.Duration
+	// Idle is how long a client may keep the proxy waiting: for the next part of a request, or to take the next part of an
+	// answer. 0 means a minute. It does not run while the proxy waits for the application.
+	Idle time.Duration
+	// WebsocketIdle is how long nothing may pass on a websocket, either way, until it is cut off; 0 means 10 minutes.
+	WebsocketIdle time.Duration
 	// MaxIdle is how many connections to the application are kept open for the next requests; 0 means 512.
 	MaxIdle int
 	// Transport passes requests on in place of the one that is made by the fields above; nil for that one.
@@ -47,7 +52,7 @@ type Options struct {
 }
 
 // Proxy is an http.Handler that passes requests on while the gate admits them. It is safe for concurrent use. The zero
-// value is not usable; New makes it. See Serve for a server that slow clients cannot hold.
+// value is not usable; New makes it. See NewServer for a server that slow clients cannot hold.
 //
 // The limits that a request faces are found by its path as most applications read it: with everything decoded, also the
 // slash, and cleaned of empty parts and of dots. The application gets it as it was written.
@@ -114,6 +119,10 @@ func (o Options) validate() (Options, error) {
 		return o, invalid("Timeout", "must not be negative, but is %v; 0 means a minute", o.Timeout)
 	case o.DialTimeout < 0:
 		return o, invalid("DialTimeout", "must not be negative, but is %v; 0 means 10 seconds", o.DialTimeout)
+	case o.Idle < 0:
+		return o, invalid("Idle", "must not be negative, but is %v; 0 means a minute", o.Idle)
+	case o.WebsocketIdle < 0:
+		return o, invalid("WebsocketIdle", "must not be negative, but is %v; 0 means 10 minutes", o.WebsocketIdle)
 	case o.MaxIdle < 0:
 		return o, invalid("MaxIdle", "must not be negative, but is %d; 0 means 512", o.MaxIdle)
 	}
@@ -122,6 +131,12 @@ func (o Options) validate() (Options, error) {
 	}
 	if o.DialTimeout == 0 {
 		o.DialTimeout = 10 * time.Second
+	}
+	if o.Idle == 0 {
+		o.Idle = time.Minute
+	}
+	if o.WebsocketIdle == 0 {
+		o.WebsocketIdle = 10 * time.Minute
 	}
 	if o.MaxIdle == 0 {
 		o.MaxIdle = 512

@@ -8,62 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	"github.com/slidegate/slidegate/store"
 )
-
-// ServeOptions are how a proxy is served. The zero value is good.
-type ServeOptions struct {
-	// TLS secures connections; nil leaves them plain.
-	TLS *tls.Config
-	// Idle is how long a client may keep the proxy waiting: for the next part of a request, or to take the next part of an
-	// answer. 0 means a minute. While the application is the one who is waited for, it does not run.
-	Idle time.Duration
-	// Drain is how long requests that are under way have at the end; 0 means 10 seconds. Websockets have it too.
-	Drain time.Duration
-	// MaxConnections is how many connections are held at once, websockets included; 0 means 65536.
-	MaxConnections int
-	// MaxConnectionsPerAddress is how many of them one address may hold; 0 means a quarter of them. An address of IPv6 is a network of 64
-	// bits. Trusted proxies have no such bound, nor has this machine if nobody is said to be trusted.
-	MaxConnectionsPerAddress int
-	// WebsocketIdle is how long nothing may pass on a websocket, either way, until it is cut off; 0 means 10 minutes.
-	WebsocketIdle time.Duration
-}
-
-func (o ServeOptions) validate() (ServeOptions, error) {
-	switch {
-	case o.Idle < 0:
-		return o, invalid("Idle", "must not be negative, but is %v; 0 means a minute", o.Idle)
-	case o.Drain < 0:
-		return o, invalid("Drain", "must not be negative, but is %v; 0 means 10 seconds", o.Drain)
-	case o.MaxConnections < 0:
-		return o, invalid("MaxConnections", "must not be negative, but is %d; 0 means 65536", o.MaxConnections)
-	case o.MaxConnectionsPerAddress < 0:
-		return o, invalid("MaxConnectionsPerAddress", "must not be negative, but is %d; 0 means a quarter of all", o.MaxConnectionsPerAddress)
-	case o.WebsocketIdle < 0:
-		return o, invalid("WebsocketIdle", "must not be negative, but is %v; 0 means 10 minutes", o.WebsocketIdle)
-	}
-	if o.Idle == 0 {
-		o.Idle = time.Minute
-	}
-	if o.Drain == 0 {
-		o.Drain = 10 * time.Second
-	}
-	if o.MaxConnections == 0 {
-		o.MaxConnections = 1 << 16
-	}
-	if o.MaxConnectionsPerAddress == 0 {
-		o.MaxConnectionsPerAddress = connlimit.PerAddress(o.MaxConnections)
-	}
-	if o.WebsocketIdle == 0 {
-		o.WebsocketIdle = 10 * time.Minute
-	}
-	return o, nil
-}
 
 const (
 	maxHeaderBytes = 32 << 10
@@ -71,81 +20,85 @@ const (
 	betweenTimeout = 2 * time.Minute  // for the next request on a connection
 )
 
-// Serve answers on a listener until ctx ends. Then it lets requests that are under way come to their end, cuts off those
-// that take too long for that, and returns nil. It closes the listener.
-func (p *Proxy) Serve(ctx context.Context, listener net.Listener, opts ServeOptions) error {
-	opts, err := opts.validate()
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	base, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	busy := new(atomic.Int64)
-	server := p.newServer(base, busy, &opts)
-	listener = connlimit.New(listener, connlimit.Options{
-		Max: opts.MaxConnections, MaxPerAddress: opts.MaxConnectionsPerAddress,
-		Exempt: func(addr netip.Addr) bool { return connlimit.IsProxy(*p.trusted.Load(), addr) },
-	})
-	ended := make(chan error, 1)
-	go func() {
-		if opts.TLS != nil {
-			ended <- server.ServeTLS(listener, "", "")
-		} else {
-			ended <- server.Serve(listener)
-		}
-	}()
-	select {
-	case err := <-ended:
-		return errors.Join(fmt.Errorf("proxy: %w", err), server.Close())
-	case <-ctx.Done():
-	}
-	limited, cancel := context.WithTimeout(base, opts.Drain)
-	defer cancel()
-	err = server.Shutdown(limited)
-	if left := wait(limited, busy); err != nil || left > 0 {
-		p.log.Warn("proxy: requests were cut off at the end", slog.Int64("requests", left))
-	}
-	cut()
-	_ = server.Close() // those that are left are cut off
-	wait(context.WithoutCancel(ctx), busy)
-	released, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.FinishTime)
-	defer cancel()
-	if err := p.gate.Drain(released); err != nil {
-		p.log.Warn("proxy: some slots end by themselves", slog.Any("error", err))
-	}
-	return nil
+// Server serves a proxy to clients, of which no slow one can hold it. NewServer makes it. It bounds the time that clients take, and not
+// how many there are: that is up to the listener.
+type Server struct {
+	proxy *Proxy
+	http  *http.Server
+	busy  atomic.Int64 // requests under way, websockets included
+	ended context.Context
+	cut   context.CancelFunc // ends what is under way
 }
 
-// wait returns when nothing is under way any more, or with how much there still is when ctx ends.
-func wait(ctx context.Context, busy *atomic.Int64) int64 {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for busy.Load() > 0 {
-		select {
-		case <-ctx.Done():
-			return busy.Load()
-		case <-tick.C:
-		}
+// NewServer returns a server of the proxy. With secure, connections are TLS; nil leaves them plain. Around, if it is not nil, is called
+// with the handler and returns the one to use, which is to call it.
+func (p *Proxy) NewServer(secure *tls.Config, around func(http.Handler) http.Handler) *Server {
+	s := &Server{proxy: p}
+	s.ended, s.cut = context.WithCancel(context.Background())
+	handler := p.patiently()
+	if around != nil {
+		handler = around(handler)
 	}
-	return 0
-}
-
-func (p *Proxy) newServer(base context.Context, busy *atomic.Int64, opts *ServeOptions) *http.Server {
-	handler := p.patiently(opts.Idle, opts.WebsocketIdle)
-	return &http.Server{
+	s.http = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			busy.Add(1)
-			defer busy.Add(-1)
+			s.busy.Add(1)
+			defer s.busy.Add(-1)
 			handler.ServeHTTP(w, r)
 		}),
-		BaseContext:       func(net.Listener) context.Context { return base },
-		TLSConfig:         opts.TLS,
-		ReadHeaderTimeout: min(headerTimeout, opts.Idle),
-		WriteTimeout:      opts.Idle, // for what the server writes by itself; the rest see patiently
+		BaseContext:       func(net.Listener) context.Context { return s.ended },
+		TLSConfig:         secure,
+		ReadHeaderTimeout: min(headerTimeout, p.opts.Idle),
+		WriteTimeout:      p.opts.Idle, // for what the server writes by itself; the rest see patiently
 		IdleTimeout:       betweenTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 		// OPTIONS * is a request like others: limited, and the application's to answer.
 		DisableGeneralOptionsHandler: true,
 	}
+	return s
+}
+
+// Serve answers on a listener until Shutdown is called, and returns nil then. It closes the listener.
+func (s *Server) Serve(listener net.Listener) (err error) {
+	if s.http.TLSConfig != nil {
+		err = s.http.ServeTLS(listener, "", "")
+	} else {
+		err = s.http.Serve(listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("proxy: %w", err)
+}
+
+// Shutdown stops listening and lets requests that are under way come to their end until ctx ends, websockets too. Then it cuts
+// off those that are left, which it logs. It returns once none is under way and their slots are released.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if left := s.wait(ctx); err != nil || left > 0 {
+		s.proxy.log.Warn("proxy: requests were cut off at the end", slog.Int64("requests", left))
+	}
+	s.cut()
+	_ = s.http.Close() // those that are left are cut off
+	s.wait(context.Background())
+	released, cancel := context.WithTimeout(context.Background(), store.FinishTime)
+	defer cancel()
+	if err := s.proxy.gate.Drain(released); err != nil {
+		s.proxy.log.Warn("proxy: some slots end by themselves", slog.Any("error", err))
+	}
+	return nil
+}
+
+// wait returns when nothing is under way any more, or with how much there still is when ctx ends.
+func (s *Server) wait(ctx context.Context) int64 {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for s.busy.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return s.busy.Load()
+		case <-tick.C:
+		}
+	}
+	return 0
 }

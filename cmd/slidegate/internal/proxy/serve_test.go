@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/config"
 )
@@ -76,7 +75,7 @@ func TestDrainCuts(t *testing.T) {
 		conn.Close()
 	})
 	s := plenty()
-	s.serve.Drain = 20 * time.Millisecond
+	s.serve.drain = 20 * time.Millisecond
 	r := newRig(t, to, s)
 	conn := r.dial()
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
@@ -103,7 +102,7 @@ func TestDrainCuts(t *testing.T) {
 // TestSlowHead and the others after it: a client that keeps the proxy waiting is cut off.
 func TestSlowHead(t *testing.T) {
 	s := plenty()
-	s.serve.Idle = 50 * time.Millisecond
+	s.opts.Idle = 50 * time.Millisecond
 	conn := newRig(t, application(t, echo), s).dial()
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost:")
 	if _, err := io.ReadAll(conn); err != nil {
@@ -113,7 +112,7 @@ func TestSlowHead(t *testing.T) {
 
 func TestSlowBody(t *testing.T) {
 	s := plenty()
-	s.serve.Idle = 50 * time.Millisecond
+	s.opts.Idle = 50 * time.Millisecond
 	to := application(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	conn := newRig(t, to, s).dial()
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nslow")
@@ -128,7 +127,7 @@ func TestSlowBodyOfRefused(t *testing.T) {
 	p := policy("p", "", "1/1h")
 	p.Cost, _ = config.ParseCost("2")
 	s := settings{policies: []config.Policy{p}}
-	s.serve.Idle = 50 * time.Millisecond
+	s.opts.Idle = 50 * time.Millisecond
 	conn := newRig(t, application(t, echo), s).dial()
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nslow")
 	text, err := io.ReadAll(conn)
@@ -150,7 +149,7 @@ func TestSlowReader(t *testing.T) {
 		}
 	})
 	s := plenty()
-	s.serve.Idle = time.Second
+	s.opts.Idle = time.Second
 	conn := newRig(t, to, s).dial()
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	within(t, "the end of the answer", gone)
@@ -185,10 +184,10 @@ func TestSlowApplication(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
 			s := plenty()
-			s.serve.Idle = idle
+			s.opts.Idle = idle
 			var believe *tls.Config
 			if protocol == 2 {
-				s.serve.TLS, believe = certificate(t)
+				s.serve.secure, believe = certificate(t)
 			}
 			r := newRig(t, to, s)
 			transport := r.http.Transport.(*http.Transport)
@@ -221,7 +220,7 @@ func certificate(t *testing.T) (server, client *tls.Config) {
 func TestForwardedProtoOfTLS(t *testing.T) {
 	s := plenty()
 	var believe *tls.Config
-	s.serve.TLS, believe = certificate(t)
+	s.serve.secure, believe = certificate(t)
 	r := newRig(t, application(t, echo), s)
 	r.http.Transport.(*http.Transport).TLSClientConfig = believe
 	got, err := r.http.Get("https://" + r.at + "/")
@@ -246,7 +245,7 @@ func TestLargeHead(t *testing.T) {
 
 func TestMostConnections(t *testing.T) {
 	s := plenty()
-	s.serve.MaxConnections = 2
+	s.serve.connections = 2
 	r := newRig(t, application(t, echo), s)
 	ask := func(conn net.Conn) error {
 		_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -276,25 +275,14 @@ func TestMostConnections(t *testing.T) {
 	}
 }
 
-func TestWrongServeOptions(t *testing.T) {
+func TestClosedListener(t *testing.T) {
 	r := newRig(t, application(t, echo), plenty())
-	for _, opts := range []proxy.ServeOptions{
-		{Idle: -1}, {Drain: -1}, {MaxConnections: -1}, {MaxConnectionsPerAddress: -1}, {WebsocketIdle: -1},
-	} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.proxy.Serve(t.Context(), listener, opts); err == nil {
-			t.Errorf("%+v is taken, want an error", opts)
-		}
-		if listener.Close() == nil {
-			t.Error("the listener was left open")
-		}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	listener, _ := net.Listen("tcp", "127.0.0.1:0")
 	listener.Close()
-	if err := r.proxy.Serve(t.Context(), listener, proxy.ServeOptions{}); err == nil || !strings.HasPrefix(err.Error(), "proxy: ") {
+	if err := r.proxy.NewServer(nil, nil).Serve(listener); err == nil || !strings.HasPrefix(err.Error(), "proxy: ") {
 		t.Errorf("a listener that is closed: %v", err)
 	}
 }

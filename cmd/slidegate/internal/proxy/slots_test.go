@@ -150,7 +150,7 @@ func TestSlotsOfRequestsUnderWay(t *testing.T) {
 // TestWebsocketHoldsItsSlot: until it is closed, by the client or by the end of the proxy.
 func TestWebsocketHoldsItsSlot(t *testing.T) {
 	s := held(2)
-	s.serve.Drain = 50 * time.Millisecond
+	s.serve.drain = 50 * time.Millisecond
 	r := newRig(t, application(t, chat(nil)), s)
 	conn, said := r.socket("127.0.0.1")
 	if _, err := io.WriteString(conn, "x"); err != nil {

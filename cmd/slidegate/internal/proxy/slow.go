@@ -30,7 +30,8 @@ func (b *body) Read(to []byte) (int, error) {
 
 // patiently is the handler with a bound on how long a client may keep it waiting. The timeouts of http.Server would not do:
 // they are about whole requests and answers, which may be large, or never end.
-func (p *Proxy) patiently(idle, websocketIdle time.Duration) http.Handler {
+func (p *Proxy) patiently() http.Handler {
+	idle, websocketIdle := p.opts.Idle, p.opts.WebsocketIdle
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		to := &patientWriter{ResponseWriter: w, control: control, idle: idle, websocketIdle: websocketIdle, stream: r.ProtoMajor > 1}

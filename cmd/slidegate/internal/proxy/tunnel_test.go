@@ -62,7 +62,7 @@ func (r *rig) socket(from string) (net.Conn, *bufio.Reader) {
 // TestWebsocketsAreCounted: a websocket takes a place among the connections for as long as it lasts.
 func TestWebsocketsAreCounted(t *testing.T) {
 	s := plenty()
-	s.serve.MaxConnections = 3
+	s.serve.connections = 3
 	r := newRig(t, application(t, chat(nil)), s)
 	first, _ := r.socket("127.0.0.1")
 	for i := range 2 {
@@ -89,14 +89,14 @@ func TestOneStranger(t *testing.T) {
 		per     int
 		want    int
 	}{
-		"a quarter unless said": {[]netip.Prefix{}, 0, 2},
-		"as said":               {[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, 3, 3},
-		"a trusted proxy":       {[]netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, 3, 8},
-		"this machine":          {nil, 3, 8},
+		"nobody is trusted": {[]netip.Prefix{}, 2, 2},
+		"as said":           {[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, 3, 3},
+		"a trusted proxy":   {[]netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, 3, 8},
+		"this machine":      {nil, 3, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := plenty()
-			s.trusted, s.serve.MaxConnections, s.serve.MaxConnectionsPerAddress = test.trusted, 8, test.per
+			s.trusted, s.serve.connections, s.serve.perAddress = test.trusted, 8, test.per
 			r := newRig(t, application(t, chat(nil)), s)
 			held := 0
 			for range 10 {
@@ -117,7 +117,7 @@ func TestOneStranger(t *testing.T) {
 // TestSilentWebsocket: a websocket on which nothing passes is cut off.
 func TestSilentWebsocket(t *testing.T) {
 	s := plenty()
-	s.serve.WebsocketIdle = 50 * time.Millisecond
+	s.opts.WebsocketIdle = 50 * time.Millisecond
 	_, said := newRig(t, application(t, chat(nil)), s).socket("127.0.0.1")
 	if text, err := io.ReadAll(said); len(text) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %q, %v, want the end", text, err)
@@ -132,7 +132,7 @@ func TestBusyWebsocket(t *testing.T) {
 			t.Parallel()
 			dots := make(chan bool)
 			s := plenty()
-			s.serve.WebsocketIdle = idle
+			s.opts.WebsocketIdle = idle
 			conn, said := newRig(t, application(t, chat(dots)), s).socket("127.0.0.1")
 			defer close(dots)
 			for i := range 9 {

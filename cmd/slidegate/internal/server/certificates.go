@@ -4,9 +4,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // certificates are the files of a TLS, as they were last read. They are safe for concurrent use; nil means that there is no TLS.
@@ -60,35 +58,6 @@ func (c *certificates) reload() (changed bool, err error) {
 func (t TLS) paths() []string {
 	return slices.DeleteFunc([]string{t.Cert, t.Key, t.ClientCA}, func(path string) bool { return path == "" })
 }
-
-// Live is Config for an HTTP listener whose files nobody watches: at a handshake they are looked at, once a second at most, and read
-// again if they have changed. What is wrong with new ones is logged, and the old ones stay in use.
-func (t TLS) Live(log *slog.Logger) (*tls.Config, error) {
-	read, err := newCertificates(t)
-	if err != nil || read == nil {
-		return nil, err
-	}
-	secure, seen := read.config("h2", "http/1.1"), stamps(t.paths())
-	latest, next := secure.GetConfigForClient, time.Now().Add(lookEvery)
-	var mu sync.Mutex
-	secure.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		mu.Lock()
-		if now := time.Now(); now.After(next) {
-			next = now.Add(lookEvery)
-			if found := stamps(t.paths()); !slices.Equal(found, seen) {
-				seen = found
-				changed, err := read.reload()
-				read.tell(log, changed, err)
-			}
-		}
-		mu.Unlock()
-		return latest(hello)
-	}
-	return secure, nil
-}
-
-// lookEvery is how often Live looks at the files.
-const lookEvery = time.Second
 
 // tell logs what became of a reload.
 func (c *certificates) tell(log *slog.Logger, changed bool, err error) {

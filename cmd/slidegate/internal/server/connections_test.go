@@ -85,7 +85,7 @@ func memory() int64 {
 func (s *service) connections(t *testing.T, metric, door string) int {
 	t.Helper()
 	page := s.ask(t, "admin", "GET", "/metrics", "").body
-	found := regexp.MustCompile(metric + `\{slidegate_door="` + door + `"\} (\S+)`).FindStringSubmatch(page)
+	found := regexp.MustCompile(metric + `\{door="` + door + `"\} (\S+)`).FindStringSubmatch(page)
 	if found == nil {
 		t.Fatalf("there is no %s of %s:\n%s", metric, door, page)
 	}
@@ -180,7 +180,7 @@ func TestDoorsHaveOneBound(t *testing.T) {
 	if got := s.resp(t, "INFO clients"); !strings.Contains(got, "maxclients:65536\r\n") {
 		t.Errorf("got %q, want maxclients:65536", got)
 	}
-	if page := s.ask(t, "admin", "GET", "/metrics", "").body; !strings.Contains(page, `slidegate_resp_commands_total{slidegate_command="info"} 1`) {
+	if page := s.ask(t, "admin", "GET", "/metrics", "").body; !strings.Contains(page, `slidegate_resp_commands_total{command="info"} 1`) {
 		t.Errorf("the command is not counted:\n%s", page)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/slidegate/slidegate"
+	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 	"github.com/slidegate/slidegate/config"
 )
@@ -36,17 +37,18 @@ func (s *Server) openDoors() error {
 		{"http", "HTTP", s.opts.HTTP, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.public(), c) }, secure, web},
 		{"grpc", "GRPC", s.opts.GRPC, s.openGRPC, secure, []string{"h2"}},
 		{"resp", "RESP", s.opts.RESP, s.openRESP, secure, nil},
+		{"proxy", "Proxy", s.opts.Proxy, s.openProxy, secure, web},
 		{"admin", "Admin", s.opts.Admin, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.admin(), c) }, private, web},
 		{"metrics", "Metrics", s.opts.Metrics, func(d *door, c *tls.Config) error { return s.openHTTP(d, s.measures(), c) }, nil, web},
 	} {
 		if d.address == "" {
 			continue
 		}
-		listener, err := s.listen(d.option, d.address)
+		socket, err := s.socket(d.name, d.option, d.address)
 		if err != nil {
 			return err
 		}
-		made := &door{name: d.name, option: d.option, listener: listener}
+		made := &door{name: d.name, option: d.option, socket: socket, listener: s.bound(socket)}
 		s.doors = append(s.doors, made)
 		s.warnIfOpen(made)
 		if err := d.open(made, d.secure.config(d.protocols...)); err != nil {
@@ -57,7 +59,8 @@ func (s *Server) openDoors() error {
 }
 
 func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) error {
-	server := newHTTP(s.checkHost(d.listener.Addr(), handler), secure, s.opts.timeouts, s.log)
+	handler = addresses.LastAnswers(s.drained, s.checkHost(d.listener.Addr(), handler))
+	server := newHTTP(handler, secure, s.opts.timeouts, s.log)
 	d.serve = func(l net.Listener) (err error) {
 		if secure != nil {
 			err = server.ServeTLS(l, "", "")
@@ -81,7 +84,7 @@ func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) err
 
 func (s *Server) openGRPC(d *door, secure *tls.Config) error {
 	options := append(slices.Concat(s.telemetry.tracedGRPC(), s.tokens.interceptors()),
-		grpc.ChainStreamInterceptor(s.endWithDrain),
+		grpc.ChainStreamInterceptor(s.endWithDoors),
 		// A goroutine for each request would grow its stack anew, at the price of some decisions.
 		grpc.NumStreamWorkers(uint32(32*runtime.GOMAXPROCS(0))),
 		grpc.InitialWindowSize(1<<20), grpc.InitialConnWindowSize(1<<20), // fixed ones: no pings to find them out
@@ -113,12 +116,12 @@ func (s *Server) openGRPC(d *door, secure *tls.Config) error {
 	return nil
 }
 
-// endWithDrain ends a stream when the service drains. The only ones that last are watches of its health, which would
+// endWithDoors ends a stream when the doors close. The only ones that last are watches of its health, which would
 // otherwise hold up the end for all of Options.Drain.
-func (s *Server) endWithDrain(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func (s *Server) endWithDoors(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	defer context.AfterFunc(s.drained, cancel)()
+	defer context.AfterFunc(s.closing, cancel)()
 	return next(server, &shortStream{stream, ctx})
 }
 

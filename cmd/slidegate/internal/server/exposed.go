@@ -19,9 +19,9 @@ func onLoopback(at net.Addr) bool {
 }
 
 // warnIfOpen logs that a listener can be reached from outside and asks nobody for a token or a certificate.
-// Metrics hold no keys and change nothing: that listener is meant to be open.
+// Metrics hold no keys and change nothing, and an application has clients of its own: those listeners are meant to be open.
 func (s *Server) warnIfOpen(d *door) {
-	if d.name == "metrics" || s.NeedsToken() || s.opts.TLS.ClientCA != "" || onLoopback(d.listener.Addr()) {
+	if d.name == "metrics" || d.name == "proxy" || s.NeedsToken() || s.opts.TLS.ClientCA != "" || onLoopback(d.listener.Addr()) {
 		return
 	}
 	s.log.Warn("the listener can be reached from outside and asks for no token: whoever reaches it can use up and give back anybody's quota; "+

@@ -72,7 +72,7 @@ func (s *Server) admin() http.Handler {
 	mux := http.NewServeMux()
 	s.health(mux)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, /v1/rulings, POST /v1/reset; /v1/openapi.json has all.\n")
+		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, /v1/rulings, POST /v1/peek, POST /v1/reset; /v1/openapi.json has all.\n")
 	})
 	mux.Handle("/", s.tokens.require(s.api.AdminHandler()))
 	mux.Handle("GET /v1/top", s.tokens.require(http.HandlerFunc(s.listTop)))
@@ -84,10 +84,10 @@ func (s *Server) admin() http.Handler {
 // measures is what collectors of metrics ask, without a token.
 func (s *Server) measures() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", healthy)
+	s.health(mux)
 	mux.Handle("GET /metrics", s.telemetry.page())
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		problemjson.Document{Status: http.StatusNotFound, Detail: "there are /metrics and /healthz here"}.Send(w)
+		problemjson.Document{Status: http.StatusNotFound, Detail: "there are /metrics, /healthz and /readyz here"}.Send(w)
 	})
 	return mux
 }

@@ -10,16 +10,24 @@ import (
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 )
 
-// listen opens the address of an option, within the bounds of connections.
-func (s *Server) listen(option, address string) (*connlimit.Listener, error) {
-	inner, err := addresses.Listen(address)
+// socket opens the address of a door, or takes the socket that was passed for it.
+func (s *Server) socket(name, option, address string) (*addresses.Listener, error) {
+	if inherited := s.opts.Sockets[name]; inherited != nil {
+		return addresses.Inherited(inherited), nil
+	}
+	opened, err := addresses.Options{ReusePort: s.opts.ReusePort, Mode: s.opts.SocketMode}.Open(address)
 	if err != nil {
 		return nil, invalid(option, "%w", err)
 	}
-	return connlimit.New(inner, connlimit.Options{
+	return opened, nil
+}
+
+// bound puts the bounds of connections on a socket.
+func (s *Server) bound(socket *addresses.Listener) *connlimit.Listener {
+	return connlimit.New(socket, connlimit.Options{
 		Max: s.opts.MaxConnections, MaxPerAddress: s.opts.MaxConnectionsPerAddress,
 		Exempt: func(addr netip.Addr) bool { return connlimit.IsProxy(s.forward.Trusted(), addr) },
-	}), nil
+	})
 }
 
 // Config reads the files of t; nil if there are none.

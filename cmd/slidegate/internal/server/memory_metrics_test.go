@@ -26,8 +26,8 @@ func (s *service) memoryMetric(t *testing.T, name, labels string) int64 {
 
 // TestMemoryMetrics: how full the memory is, and what is forgotten, is reported by limit, from the start on.
 func TestMemoryMetrics(t *testing.T) {
-	const calm, flooded = `slidegate_limit="calm",slidegate_policy="other",slidegate_store="memory"`,
-		`slidegate_limit="sliding-log-3600000000",slidegate_policy="default",slidegate_store="memory"`
+	const calm, flooded = `limit="calm",policy="other",store="memory"`,
+		`limit="sliding-log-3600000000",policy="default",store="memory"`
 	s := start(t, "store: \"memory:?max_bytes=256KiB\"\npolicies:\n  default: {limits: [1/1h]}\n  other: {limits: [5/1h name=calm]}\n", nil)
 	names := []string{"keys_held", "keys_forgotten", "evictions_total", "recalled_total", "recalled_refused_total"}
 	for _, name := range names {
@@ -60,7 +60,7 @@ func TestMemoryMetrics(t *testing.T) {
 	if got := s.memoryMetric(t, "recalled_refused_total", flooded); got < keys/4 {
 		t.Errorf("%d of the keys that were forgotten were refused, want most of %d", got, keys)
 	}
-	used, bound := s.memoryMetric(t, "used_bytes", `slidegate_store="memory"`), s.memoryMetric(t, "bound_bytes", `slidegate_store="memory"`)
+	used, bound := s.memoryMetric(t, "used_bytes", `store="memory"`), s.memoryMetric(t, "bound_bytes", `store="memory"`)
 	if bound != 256<<10 || used < bound/4 || used > bound {
 		t.Errorf("%d of %d bytes are in use, want most of 256 KiB", used, bound)
 	}

@@ -12,6 +12,9 @@ import (
 // tellSlots logs which policies have an in-flight limit: proxies that have requests checked, and clients that ask allow, get an error
 // for them, because nobody would release the slot.
 func (s *Server) tellSlots() {
+	if s.opts.HTTP == "" && s.opts.RESP == "" {
+		return // nobody can ask so: a proxy holds the slot while the request runs
+	}
 	for _, name := range s.gate.Holding() {
 		s.log.Warn("policy has an in-flight limit, so it is asked with /v1/acquire or SG.ACQUIRE: /v1/allow, /v1/check and SG.ALLOW answer with an error, "+
 			"because nobody would release the slot; give it a match that no request to /v1/check fits, or use slidegate proxy", slog.String("policy", name))

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/config"
@@ -34,9 +36,22 @@ type Options struct {
 	// Addresses to listen on, as host:port or unix:/path; a door whose address is empty stays shut. Admin has the metrics, explain, reset
 	// and top: whoever can reach it can see keys. It must be on loopback, unless there are tokens.
 	HTTP, GRPC, RESP, Admin string
-	// Metrics is an address for /metrics and /healthz alone, without a token and without TLS, for collectors that cannot show one. No
+	// Proxy is an address where requests are passed on to an application if the policies admit them: host:port, since clients are told
+	// apart by their addresses. All paths are the application's, and no token is asked for. It has TLS if the others have.
+	Proxy string
+	// Application says where requests to Proxy go, and how. Its Trusted and Logger are the server's to set.
+	Application proxy.Options
+	// Metrics is an address for /metrics, /healthz and /readyz alone, without a token and without TLS, for collectors that cannot show one. No
 	// key is in them. The admin door has /metrics too.
 	Metrics string
+
+	// Sockets are sockets that are open already, by the name of their door: http, grpc, resp, proxy, admin or metrics. They take the place of
+	// addresses. The process that opened them keeps them, as systemd does, and passes them on to the next one.
+	Sockets map[string]net.Listener
+	// ReusePort lets another process listen on the same ports, if it says so too.
+	ReusePort bool
+	// SocketMode is the mode of Unix sockets; 0 means 0660.
+	SocketMode fs.FileMode
 
 	// TLS is for all doors but Admin on loopback. Its files are watched, and read again when they change.
 	TLS TLS
@@ -66,7 +81,10 @@ type Options struct {
 	// MaxConnectionsPerAddress is how many of them one address may hold; 0 means a quarter of them. An address of IPv6 is a network
 	// of 64 bits. The file's trusted_proxies have no such bound, nor has this machine if the file does not say whom it trusts.
 	MaxConnectionsPerAddress int
-	// Drain is how long an orderly end may take; 0 means 10s. What is under way is answered in that time.
+	// DrainDelay is how long, at an orderly end, doors stay open after /readyz and the health service of gRPC have begun to say no. Answers
+	// over HTTP are the last ones of their connections then.
+	DrainDelay time.Duration
+	// Drain is how long an orderly end may take after that; 0 means 10s. What is under way is answered in that time.
 	Drain time.Duration
 
 	// Logger gets what happens; nil means nobody does. No key is ever in it.
@@ -100,13 +118,22 @@ func (t TLS) validate() error {
 }
 
 func (o Options) validate() (Options, error) {
+	for name, address := range map[string]*string{"http": &o.HTTP, "grpc": &o.GRPC, "resp": &o.RESP, "proxy": &o.Proxy, "admin": &o.Admin, "metrics": &o.Metrics} {
+		if socket := o.Sockets[name]; socket != nil {
+			*address = addresses.Text(socket.Addr())
+		}
+	}
 	switch {
 	case o.File == nil:
 		return o, invalid("File", "must not be nil; config.Load reads one")
-	case o.HTTP == "" && o.GRPC == "" && o.RESP == "" && o.Admin == "":
+	case o.HTTP == "" && o.GRPC == "" && o.RESP == "" && o.Admin == "" && o.Proxy == "":
 		return o, invalid("HTTP", "no listener is configured; give at least one address to listen on")
+	case addresses.IsUnix(o.Proxy):
+		return o, invalid("Proxy", "clients are told apart by their addresses, which a Unix socket does not have; write host:port")
 	case o.StateEvery < 0:
 		return o, invalid("StateEvery", "must not be negative, but is %v; 0 means 10s", o.StateEvery)
+	case o.DrainDelay < 0:
+		return o, invalid("DrainDelay", "must not be negative, but is %v", o.DrainDelay)
 	case o.Drain < 0:
 		return o, invalid("Drain", "must not be negative, but is %v; 0 means 10s", o.Drain)
 	case o.MaxConnections < 0:
@@ -118,7 +145,7 @@ func (o Options) validate() (Options, error) {
 		return o, err
 	}
 	for _, door := range []struct{ option, address string }{
-		{"HTTP", o.HTTP}, {"GRPC", o.GRPC}, {"RESP", o.RESP}, {"Admin", o.Admin}, {"Metrics", o.Metrics},
+		{"HTTP", o.HTTP}, {"GRPC", o.GRPC}, {"RESP", o.RESP}, {"Admin", o.Admin}, {"Proxy", o.Proxy}, {"Metrics", o.Metrics},
 	} {
 		if err := addresses.Check(door.address); err != nil && door.address != "" {
 			return o, invalid(door.option, "%w", err)

@@ -3,14 +3,11 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
 )
 
@@ -104,6 +100,9 @@ func (s *Server) reload() (changed bool, err error) {
 		}
 		s.file = file
 		s.forward.Trust(file.Service.TrustedProxies)
+		if s.proxy != nil {
+			s.proxy.Trust(file.Service.TrustedProxies)
+		}
 	}
 	return changed, nil
 }
@@ -115,7 +114,7 @@ func newReloads(meters metric.MeterProvider) (*reloads, error) {
 	r := &reloads{}
 	meter := meters.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server")
 	outcome := func(name string) metric.ObserveOption {
-		return metric.WithAttributes(attribute.String("slidegate.outcome", name))
+		return metric.WithAttributes(attribute.String("outcome", name))
 	}
 	_, err := meter.Int64ObservableCounter("slidegate.reloads", metric.WithUnit("{reload}"),
 		metric.WithDescription("Reloads of the files, by how they went."),
@@ -126,51 +125,6 @@ func newReloads(meters metric.MeterProvider) (*reloads, error) {
 			return nil
 		}))
 	return r, err
-}
-
-// loadDomains reads files in the format of envoyproxy/ratelimit.
-func loadDomains(paths []string) ([]*envoy.Domain, error) {
-	var domains []*envoy.Domain
-	var all []error
-	files, err := rulesIn(paths)
-	if err != nil {
-		all = append(all, invalid("Envoy", "%w", err))
-	}
-	for _, path := range files {
-		domain, err := envoy.Load(path)
-		var unreadable *fs.PathError
-		if errors.As(err, &unreadable) {
-			err = invalid("Envoy", "%w", unreadable)
-		}
-		if err != nil {
-			all = append(all, err)
-			continue
-		}
-		domains = append(domains, domain)
-	}
-	return domains, errors.Join(all...)
-}
-
-// rulesIn returns the files of rules: those that are named, and those of folders that are named: all that end in .yaml or .yml,
-// in the order of their names, but for hidden ones, of which Kubernetes makes some.
-func rulesIn(paths []string) (files []string, err error) {
-	for _, path := range paths {
-		entries, notFolder := os.ReadDir(path)
-		if notFolder != nil {
-			files = append(files, path) // whoever reads it says what is wrong with it
-			continue
-		}
-		before := len(files)
-		for _, entry := range entries {
-			if name := entry.Name(); !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)) {
-				files = append(files, filepath.Join(path, name))
-			}
-		}
-		if len(files) == before {
-			err = errors.Join(err, fmt.Errorf("the folder %s has no file that ends in .yaml or .yml", path))
-		}
-	}
-	return files, err
 }
 
 // watch reloads when a file changes, until ctx ends. It watches the folders, for a file is often replaced and not written:

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"io"
-	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
@@ -195,30 +192,18 @@ func TestReloadCertificates(t *testing.T) {
 	answered("a client of the new one", other, other, true)
 }
 
-// TestLiveCertificates: without a watch, the files are looked at when somebody connects; those that are wrong change nothing.
-func TestLiveCertificates(t *testing.T) {
+// TestProxyCertificates: the listener before an application has new certificates without a restart; those that are wrong change nothing.
+func TestProxyCertificates(t *testing.T) {
 	a, other := newAuthority(t), newAuthority(t)
 	files := a.server()
-	var log servertest.Log
-	secure, err := files.Live(slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", secure)
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := &http.Server{Handler: http.NotFoundHandler(), TLSConfig: secure}
-	served := make(chan error, 1)
-	go func() { served <- web.Serve(listener) }()
-	defer func() {
-		web.Close()
-		<-served
-	}()
+	s := start(t, roomy, func(o *server.Options) {
+		before(t, nil)(o)
+		o.TLS = files
+	})
 	trusted := func(by *authority) bool {
 		client := by.client("", nil)
 		client.NextProtos = []string{"h2"}
-		conn, err := tls.Dial("tcp", listener.Addr().String(), client)
+		conn, err := tls.Dial("tcp", s.Address("proxy"), client)
 		if err != nil {
 			return false
 		}
@@ -229,11 +214,11 @@ func TestLiveCertificates(t *testing.T) {
 		t.Fatal("the certificate is not the first one")
 	}
 	copyFile(t, other.server().Cert, files.Cert) // without its key
-	testkit.Eventually(t, "the wrong pair is told", func() bool { return trusted(a) && log.Has("certificates not reloaded") })
+	testkit.Eventually(t, "the wrong pair is told", func() bool { return trusted(a) && s.Log.Has("certificates not reloaded") })
 	copyFile(t, other.path("server.key"), files.Key)
 	testkit.Eventually(t, "the new certificate is in use", func() bool { return trusted(other) })
-	if trusted(a) || !log.Has("certificates reloaded") {
-		t.Errorf("the old one is in use, or nothing was told:\n%s", &log)
+	if trusted(a) || !s.Log.Has("certificates reloaded") {
+		t.Errorf("the old one is in use, or nothing was told:\n%s", s.Log)
 	}
 }
 

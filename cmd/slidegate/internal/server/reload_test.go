@@ -28,7 +28,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("a wrong file changed something: %d", got)
 	}
 	testkit.Eventually(t, "the metric tells", func() bool {
-		return strings.Contains(s.ask(t, "admin", "GET", "/metrics", "").body, `slidegate_reloads_total{slidegate_outcome="failed"} 1`)
+		return strings.Contains(s.ask(t, "admin", "GET", "/metrics", "").body, `slidegate_reloads_total{outcome="failed"} 1`)
 	})
 
 	// As editors and Kubernetes do it: another file takes its place.

@@ -8,9 +8,11 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -19,6 +21,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
 )
@@ -38,6 +41,7 @@ type Server struct {
 	forward   *forward.Handler
 	envoy     *envoy.Service // nil without its door
 	resp      *resp.Server   // nil without its door
+	proxy     *proxy.Proxy   // nil without its door
 	top       topKeys
 	ready     *readiness
 	doors     []*door
@@ -52,6 +56,8 @@ type Server struct {
 
 	drained context.Context // ends when the drain begins
 	drain   context.CancelFunc
+	closing context.Context // ends when the doors close
+	shut    context.CancelFunc
 	hurried context.Context // ends when the drain must be over
 	hurry   context.CancelFunc
 }
@@ -60,7 +66,8 @@ type Server struct {
 type door struct {
 	name     string
 	option   string // that has its address
-	listener *connlimit.Listener
+	socket   *addresses.Listener
+	listener *connlimit.Listener // on socket
 	serve    func(net.Listener) error
 	stop     func(context.Context) error // answers what is under way, then closes
 }
@@ -84,6 +91,7 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	}
 	s.began = stamps(s.paths())
 	s.drained, s.drain = context.WithCancel(context.Background())
+	s.closing, s.shut = context.WithCancel(context.Background())
 	s.hurried, s.hurry = context.WithCancel(context.Background())
 	if err = s.located(s.open(ctx)); err == nil {
 		err = s.openDoors()
@@ -107,7 +115,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log),
+		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log), Requests: s.opts.Proxy != "",
 	}); err != nil {
 		return err
 	}
@@ -115,7 +123,14 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.tellSlots()
-	if s.api, err = jsonapi.New(s.gate, jsonapi.Options{Logger: s.log}); err != nil {
+	if err := s.openEnvoy(); err != nil {
+		return err
+	}
+	api := jsonapi.Options{Logger: s.log}
+	if s.envoy != nil {
+		api.Envoy = s.envoy
+	}
+	if s.api, err = jsonapi.New(s.gate, api); err != nil {
 		return err
 	}
 	checks := forward.Options{Trusted: s.opts.File.Service.TrustedProxies, TrustUnix: addresses.IsUnix(s.opts.HTTP), Logger: s.log}
@@ -125,15 +140,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.forward, err = forward.New(s.gate, checks); err != nil {
 		return err
 	}
-	domains, err := loadDomains(s.opts.Envoy)
-	if err != nil || s.opts.GRPC == "" && len(domains) == 0 {
-		return err
-	}
-	s.domains = domains
-	answers := s.opts.EnvoyAnswers
-	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, meters, s.opts.File.Service.Failure == ""
-	s.envoy, err = envoy.New(s.fallback(config.FailClosed), domains, answers)
-	return err
+	return s.openApplication()
 }
 
 // fallback returns the store that fails as the file says for all policies, or as usual says where the file does not.
@@ -190,7 +197,7 @@ func (s *Server) Domains() []*envoy.Domain {
 	return s.domains
 }
 
-// Address returns where a door (http, grpc, resp, admin or metrics) listens; empty if it is shut.
+// Address returns where a door (http, grpc, resp, proxy, admin or metrics) listens; empty if it is shut.
 func (s *Server) Address(name string) string {
 	for _, d := range s.doors {
 		if d.name == name {
@@ -200,7 +207,8 @@ func (s *Server) Address(name string) string {
 	return ""
 }
 
-// Run serves until ctx ends or a door fails. Then it lets no one in any more, answers what is under way for as long as
+// Run serves until ctx ends or a door fails. Then it says that it is not ready, leaves the doors open for as long as Options.DrainDelay
+// says, so that others notice, and closes them. It answers what is under way for as long as
 // Options.Drain says, saves the state, and closes everything.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -213,6 +221,8 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
+	s.notify(systemd.Ready)
+	defer s.stayAlive()()
 	others.Go(func() { s.watch(ctx) })
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
 	others.Go(func() { s.rulings.Run(ctx) })
@@ -224,11 +234,14 @@ func (s *Server) Run(ctx context.Context) error {
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	s.log.Info("draining", slog.Duration("within", s.opts.Drain))
+	s.log.Info("draining", slog.Duration("after", s.opts.DrainDelay), slog.Duration("within", s.opts.Drain))
+	s.notify(systemd.Stopping)
 	if s.envoy != nil {
 		s.envoy.Drain()
 	}
 	s.drain()
+	s.linger()
+	s.shut()
 	limit, done := context.WithTimeout(s.hurried, s.opts.Drain)
 	defer done()
 	s.telemetry.flush() // the doors' own metrics go with them
@@ -236,6 +249,16 @@ func (s *Server) Run(ctx context.Context) error {
 	doors.Wait()
 	others.Wait()
 	return errors.Join(err, s.close())
+}
+
+// linger leaves the doors open for as long as Options.DrainDelay says.
+func (s *Server) linger() {
+	delay := time.NewTimer(s.opts.DrainDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-s.hurried.Done():
+	}
 }
 
 // Hurry ends a drain at once: what is still under way is cut off. State is saved all the same. It is for whoever asks for the
@@ -248,6 +271,7 @@ func (s *Server) stopDoors(ctx context.Context) error {
 	var all sync.WaitGroup
 	for i, d := range s.doors {
 		all.Go(func() {
+			d.socket.Quiesce(ctx)
 			if err := d.stop(ctx); err != nil && ctx.Err() == nil {
 				errs[i] = invalid(d.option, "%w", err)
 			} else if err != nil {
@@ -263,6 +287,7 @@ func (s *Server) stopDoors(ctx context.Context) error {
 func (s *Server) close() error {
 	var all []error
 	s.drain()
+	s.shut()
 	s.hurry()
 	for _, d := range s.doors {
 		_ = d.listener.Close() // it may be closed already
@@ -271,6 +296,9 @@ func (s *Server) close() error {
 		all = append(all, s.state.save())
 	}
 	s.lock.release()
+	if s.proxy != nil {
+		s.proxy.Close()
+	}
 	if s.gate != nil {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())

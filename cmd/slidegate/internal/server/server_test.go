@@ -94,8 +94,8 @@ func TestHealthAndMetrics(t *testing.T) {
 	}
 	metrics := s.ask(t, "admin", "GET", "/metrics", "").body
 	for _, want := range []string{
-		`slidegate_outcome="admitted",slidegate_policy="default"} 2`, `slidegate_outcome="refused",slidegate_policy="default"} 1`,
-		`slidegate_connections{slidegate_door="http"}`, "go_goroutines",
+		`outcome="admitted",policy="default"} 2`, `outcome="refused",policy="default"} 1`,
+		`slidegate_connections{door="http"}`, "go_goroutines",
 	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics have no %s:\n%s", want, metrics)

@@ -51,8 +51,9 @@ func TestOneStranger(t *testing.T) {
 			s := start(t, test.file, func(o *server.Options) {
 				o.MaxConnections, o.MaxConnectionsPerAddress, o.Tokens = most, test.per, []string{someToken}
 				o.Envoy = []string{domainFile(t)}
+				before(t, nil)(o)
 			})
-			for _, listener := range []string{"http", "grpc", "resp", "admin"} {
+			for _, listener := range []string{"http", "grpc", "resp", "proxy", "admin"} {
 				want := test.want
 				if listener == "resp" {
 					want = min(want, most/4) // of those who have not said the token, wherever they come from

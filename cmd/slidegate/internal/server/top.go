@@ -22,7 +22,8 @@ const (
 // refusedKey is a key that was refused.
 type refusedKey struct {
 	Policy string `json:"policy"`
-	Key    string `json:"key"` // its first 256 bytes
+	Key    string `json:"key"`            // its first 256 bytes; of a descriptor of Envoy, its text
+	Rule   string `json:"rule,omitempty"` // of Envoy, that refused it last: its name, or its path of keys
 	// Refused is how often, and TooMany by how much that may be too high: what was counted for keys that had to make way.
 	Refused int64     `json:"refused"`
 	TooMany int64     `json:"too_many"`
@@ -46,9 +47,12 @@ type topEntry struct {
 	at int // in the heap
 }
 
-// add counts a refusal. When there is no room for a new key, it takes the place and the count of the one that was
+// add counts a refusal by a policy.
+func (t *topKeys) add(policy, key string) { t.addBy(policy, key, "") }
+
+// addBy counts a refusal. When there is no room for a new key, it takes the place and the count of the one that was
 // refused the least, so that no key that is refused again and again is overlooked.
-func (t *topKeys) add(policy, key string) {
+func (t *topKeys) addBy(policy, key, rule string) {
 	if len(key) > maxTopKeySize {
 		key = key[:maxTopKeySize]
 	}
@@ -74,7 +78,7 @@ func (t *topKeys) add(policy, key string) {
 		t.known[topName{policy, key}] = p
 	}
 	p.Refused++
-	p.Last = now
+	p.Last, p.Rule = now, rule
 	heap.Fix(&t.least, p.at)
 }
 
@@ -129,7 +133,7 @@ func (s *Server) listTop(w http.ResponseWriter, r *http.Request) {
 	keys := s.top.list(n)
 	for i := range keys {
 		keys[i].Limits = []string{}
-		for _, limit := range s.gate.LimitsOf(keys[i].Policy, keys[i].Key) {
+		for _, limit := range s.limitsOf(keys[i].Policy, keys[i].Key) {
 			keys[i].Limits = append(keys[i].Limits, limit.String())
 		}
 	}

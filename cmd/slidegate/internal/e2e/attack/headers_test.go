@@ -1,10 +1,8 @@
 package attack_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,11 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
-	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/memstore"
 )
 
 // hostile are headers by which a client may try to be another client, or to ask for another path, at the proxy or at the service.
@@ -77,38 +72,9 @@ var guards = map[string]func(t *testing.T) *guarded{
 // runProxy runs slidegate's own proxy before an application, and returns its port.
 func runProxy(t *testing.T, policies, app string) string {
 	t.Helper()
-	file, err := config.Parse("policies", []byte(policies))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memstore.New(memstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	decides, err := gate.New(file, gate.Stores{Open: store, Closed: store, Local: store}, gate.Options{Requests: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	passes, err := proxy.New(decides, proxy.Options{To: &url.URL{Scheme: "http", Host: app}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- passes.Serve(ctx, listener, proxy.ServeOptions{}) }()
-	t.Cleanup(func() {
-		end()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		passes.Close()
-		_ = decides.Close()
-	})
-	return portOf(listener.Addr().String())
+	return portOf(servertest.Start(t, policies, func(o *server.Options) {
+		o.Proxy, o.Application.To = "127.0.0.1:0", &url.URL{Scheme: "http", Host: app}
+	}).Address("proxy"))
 }
 
 // TestHostileHeaders: whatever headers a client sends, one or several together, no login beyond the limit reaches the application.

@@ -48,7 +48,7 @@ func TestTwoInstances(t *testing.T) {
 					got["units_taken"] < got["units_spent"]+got["units_returned"] {
 					t.Errorf("instance %d has the metrics %v", i, got)
 				}
-				if text := s.Ask(t, "admin", "GET", "/metrics", "").Body; !strings.Contains(text, `slidegate_source="leased"`) {
+				if text := s.Ask(t, "admin", "GET", "/metrics", "").Body; !strings.Contains(text, `source="leased"`) {
 					t.Errorf("instance %d has no decisions of the source leased", i)
 				}
 			}

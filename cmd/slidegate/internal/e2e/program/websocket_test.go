@@ -28,8 +28,8 @@ func TestWebsocket(t *testing.T) {
 		}
 	}))
 	defer application.Close()
-	welcome := start(t, "  store ", "proxy", "--http", "127.0.0.1:0", "--to", application.URL, "--limit", "1/1h")
-	found := regexp.MustCompile(`(?m)^  listens  http(://\S+)`).FindStringSubmatch(welcome)
+	welcome := start(t, "  store ", "proxy", "--http", "127.0.0.1:0", "--admin", "off", "--to", application.URL, "--limit", "1/1h")
+	found := regexp.MustCompile(`(?m)^  listens +http(://\S+)`).FindStringSubmatch(welcome)
 	if found == nil {
 		t.Fatalf("it does not say where it listens:\n%s", welcome)
 	}

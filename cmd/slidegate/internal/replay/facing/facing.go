@@ -96,7 +96,7 @@ func New(file *config.File, name string) (*Policies, error) {
 // add makes a policy ready, and its groups.
 func (p *Policies) add(given config.Policy) (faced *facedPolicy, err error) {
 	faced = &facedPolicy{Policy: given, overrides: map[string]int{}}
-	if faced.pattern, err = newPattern(given.Match); err != nil {
+	if faced.pattern, err = newPattern(&given); err != nil {
 		return nil, fmt.Errorf("facing: policy %q: %w", given.Name, err)
 	}
 	if err := faced.leaveOutSlots(); err != nil {
@@ -153,7 +153,7 @@ func (p *Policies) Of(i int, key []byte, address netip.Addr) (group int) {
 type pattern struct {
 	matcher *httplimit.Matcher // nil if it is for all
 	needs   Known
-	sample  sample
+	samples []sample // one for each of the policy's patterns
 }
 
 // sample is a request that a pattern is for, in parts.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 )
 
@@ -18,19 +19,29 @@ type Request struct {
 	Path   []byte // without the query
 }
 
-func newPattern(text string) (p pattern, err error) {
-	if p.matcher, err = httplimit.NewMatcher(text); err != nil || p.matcher == nil {
+func newPattern(of *config.Policy) (p pattern, err error) {
+	if p.matcher, err = httplimit.NewMatcher(of.Patterns()...); err != nil || p.matcher == nil {
 		return p, err
 	}
-	before, _, _ := strings.Cut(text, "/")
-	method, host, hasMethod := strings.Cut(before, " ")
-	if !hasMethod {
-		host = method
+	for _, text := range of.Patterns() {
+		before, _, _ := strings.Cut(text, "/")
+		method, host, hasMethod := strings.Cut(before, " ")
+		if !hasMethod {
+			host = method
+		}
+		p.needs.Method, p.needs.Host = p.needs.Method || hasMethod, p.needs.Host || strings.TrimSpace(host) != ""
 	}
-	p.needs = Known{Method: hasMethod, Host: strings.TrimSpace(host) != "", Path: true}
-	r := p.matcher.Sample()
-	p.sample = sample{r.Method, r.Host, r.URL.EscapedPath()}
+	p.needs.Path = true
+	for _, r := range p.matcher.Samples() {
+		p.samples = append(p.samples, sample{r.Method, r.Host, r.URL.EscapedPath()})
+	}
 	return p, nil
+}
+
+// Faced is a policy that a request faces.
+type Faced struct {
+	Policy int
+	Route  int // the place in the policy's Match of the pattern that decides about the cost; -1 if there is none
 }
 
 // maxRemembered bounds how many requests a Finder remembers the policies of.
@@ -39,26 +50,28 @@ const maxRemembered = 1 << 15
 // Finder finds the policies that the requests of one log face. It is not safe for concurrent use. NewFinder makes it.
 type Finder struct {
 	policies   *Policies
-	taken      []int // the policies that are replayed
+	taken      []int   // the policies that are replayed
+	all        []Faced // the same, as they are faced where none has a pattern
 	known      Known
 	matches    bool // a policy has a pattern
-	remembered map[string][]int
+	remembered map[string][]Faced
 	name       []byte
 }
 
 // NewFinder returns a Finder over some of the policies for a log that tells this much about requests.
 func (p *Policies) NewFinder(known Known, taken []int) *Finder {
-	f := &Finder{policies: p, taken: taken, known: known, remembered: map[string][]int{}}
+	f := &Finder{policies: p, taken: taken, known: known, remembered: map[string][]Faced{}}
 	for _, i := range taken {
 		f.matches = f.matches || p.list[i].matcher != nil
+		f.all = append(f.all, Faced{i, -1})
 	}
 	return f
 }
 
 // Find returns the policies that r faces, in the order of the file. They are shared and must not be changed.
-func (f *Finder) Find(r Request) []int {
+func (f *Finder) Find(r Request) []Faced {
 	if !f.matches {
-		return f.taken
+		return f.all
 	}
 	f.name = append(append(f.name[:0], r.Method...), ' ')
 	f.name = append(append(f.name, r.Host...), ' ')
@@ -74,41 +87,57 @@ func (f *Finder) Find(r Request) []int {
 	return found
 }
 
-func (f *Finder) find(r Request) (found []int) {
+func (f *Finder) find(r Request) (found []Faced) {
 	for _, i := range f.taken {
-		if f.policies.list[i].matches(r, f.known) {
-			found = append(found, i)
+		faced := f.policies.list[i]
+		if faced.matcher == nil {
+			found = append(found, Faced{i, -1})
+		} else if places := faced.places(r, f.known); len(places) > 0 {
+			found = append(found, Faced{i, faced.costliest(places)})
 		}
 	}
 	return found
 }
 
-// matches reports whether the pattern is for r. What the log never tells is taken as fitting.
-func (p *pattern) matches(r Request, known Known) bool {
-	if p.matcher == nil {
-		return true
-	}
-	made := p.sample
-	if known.Method {
-		if r.Method == nil {
-			return false
+// costliest returns the place at which a request costs most, as the service has it where a path can be read in several ways.
+func (f *facedPolicy) costliest(places []int) int {
+	most, units := places[0], int64(-1)
+	for _, place := range places {
+		if fixed, ok := f.CostAt(place).Fixed(); ok && fixed > units {
+			most, units = place, fixed
 		}
-		made.method = string(r.Method)
 	}
-	if known.Host {
-		made.host = string(r.Host)
+	return most
+}
+
+// places returns the places of the patterns that decide about r. What the log never tells is taken as fitting.
+func (p *pattern) places(r Request, known Known) (places []int) {
+	for _, made := range p.samples {
+		if known.Method {
+			if r.Method == nil {
+				return nil
+			}
+			made.method = string(r.Method)
+		}
+		if known.Host {
+			made.host = string(r.Host)
+		}
+		if known.Path {
+			made.path = string(r.Path)
+		}
+		target, ok := Target(made.path)
+		if !ok {
+			return nil
+		}
+		if target.Host != "" && !known.Host { // a request to a proxy names it in its target
+			made.host = target.Host
+		}
+		asked := &http.Request{Method: made.method, Host: made.host, URL: target, RequestURI: made.path}
+		if places = p.matcher.AppendPlaces(places, asked); len(places) > 0 {
+			break
+		}
 	}
-	if known.Path {
-		made.path = string(r.Path)
-	}
-	target, ok := Target(made.path)
-	if !ok {
-		return false
-	}
-	if target.Host != "" && !known.Host { // a request to a proxy names it in its target
-		made.host = target.Host
-	}
-	return p.matcher.Match(&http.Request{Method: made.method, Host: made.host, URL: target, RequestURI: made.path})
+	return places
 }
 
 // Target reads what a request asks for as the service does: without the fragment, which servers leave out when they
@@ -134,7 +163,7 @@ func (p *Policies) Notes(known Known, taken []int) (notes []string) {
 			}
 		}
 		if len(unknown) > 0 {
-			notes = append(notes, "The log has no "+strings.Join(unknown, " and no ")+", so "+faced.Match+" of the policy "+faced.Name+
+			notes = append(notes, "The log has no "+strings.Join(unknown, " and no ")+", so "+strings.Join(faced.Patterns(), ", ")+" of the policy "+faced.Name+
 				" was matched without it: requests may be counted that the service would not count.")
 		}
 		if !known.Address && len(faced.Allow.Addresses)+len(faced.Deny.Addresses) > 0 {

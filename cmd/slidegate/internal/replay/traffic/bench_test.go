@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -83,7 +86,25 @@ func BenchmarkRead(b *testing.B) {
 				`"Vary":["Accept-Encoding"]}}`, 1794725314+i, r.IntN(256), r.IntN(256), r.IntN(256))
 		},
 	}
-	for _, name := range []string{"lines", "lines-general", "combined", "caddy"} {
+	for _, format := range []string{"haproxy", "alb", "cloudfront"} {
+		formats[format] = published(b, format+".log")
+	}
+	for _, name := range []string{"lines", "lines-general", "combined", "caddy", "haproxy", "alb", "cloudfront"} {
 		b.Run(name, func(b *testing.B) { benchRead(b, benchLog(formats[name]), Options{}) })
 	}
+}
+
+// published returns the first line of a published sample over and over.
+func published(b *testing.B, file string) func(int, *rand.Rand) string {
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if line[0] != '#' {
+			return func(int, *rand.Rand) string { return strings.TrimSuffix(line, "\n") }
+		}
+	}
+	b.Fatalf("%s has no line", file)
+	return nil
 }

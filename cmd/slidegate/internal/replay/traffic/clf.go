@@ -2,7 +2,6 @@ package traffic
 
 import (
 	"bytes"
-	"encoding/hex"
 	"net/textproto"
 )
 
@@ -18,10 +17,17 @@ type clfParser struct {
 	wants    wants
 	clock    clock
 	time     []byte
-	scratch  []byte
+	scratch  scratch
 	referer  []int // where in the values the headers go
 	agent    []int
 }
+
+// clfFields are the fields of both.
+var clfFields = setOf(fieldAddress, fieldUser, fieldMethod, fieldPath, fieldQuery, fieldStatus, fieldBytes)
+
+func newCommonParser(w wants) parser { return newCLFParser(false, w) }
+
+func newCombinedParser(w wants) parser { return newCLFParser(true, w) }
 
 func newCLFParser(combined bool, w wants) *clfParser {
 	p := &clfParser{combined: combined, wants: w}
@@ -112,15 +118,19 @@ func (p *clfParser) setRequest(request []byte, e *entry) {
 	if p.wants.fields&setOf(fieldMethod, fieldPath, fieldQuery) == 0 {
 		return
 	}
+	verb, target := requestLine(request)
+	e.values[fieldMethod] = verb
+	e.setTarget(p.scratch.unescape(target), verb != nil)
+}
+
+// requestLine takes "METHOD TARGET PROTOCOL" apart. What is something else has neither.
+func requestLine(request []byte) (verb, target []byte) {
 	verb, rest := word(request)
 	last := bytes.LastIndexByte(rest, ' ')
 	if last < 1 || !bytes.HasPrefix(rest[last+1:], []byte("HTTP/")) || !isMethod(verb) {
-		e.values[fieldMethod] = nil
-		e.setTarget(nil, false)
-		return
+		return nil, nil
 	}
-	e.values[fieldMethod] = verb
-	e.setTarget(p.unescape(rest[:last]), true)
+	return verb, rest[:last]
 }
 
 func (p *clfParser) parseHeaders(rest []byte, e *entry) (why string) {
@@ -133,10 +143,10 @@ func (p *clfParser) parseHeaders(rest []byte, e *entry) (why string) {
 		return "user agent: it is not in quotes after the referer"
 	}
 	for _, i := range p.referer {
-		e.values[i] = p.unescape(present(referer))
+		e.values[i] = p.scratch.unescape(present(referer))
 	}
 	for _, i := range p.agent {
-		e.values[i] = p.unescape(present(agent))
+		e.values[i] = p.scratch.unescape(present(agent))
 	}
 	return ""
 }
@@ -189,46 +199,6 @@ func isEscaped(text []byte, i int) bool {
 		n++
 	}
 	return n%2 == 1
-}
-
-// unescape undoes what servers do to bytes that would break the line: \xHH, and a backslash before a quote or another.
-func (p *clfParser) unescape(text []byte) []byte {
-	i := bytes.IndexByte(text, '\\')
-	if i < 0 {
-		return text
-	}
-	start := len(p.scratch)
-	for ; i >= 0 && i+1 < len(text); i = bytes.IndexByte(text, '\\') {
-		p.scratch = append(p.scratch, text[:i]...)
-		text = text[i:]
-		c, size := escaped(text)
-		p.scratch = append(p.scratch, c)
-		text = text[size:]
-	}
-	p.scratch = append(p.scratch, text...)
-	return p.scratch[start:len(p.scratch):len(p.scratch)]
-}
-
-// escaped reads the escape that text begins with. What is none stands for itself.
-func escaped(text []byte) (c byte, size int) {
-	switch c := text[1]; c {
-	case '"', '\\':
-		return c, 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'x':
-		var decoded [1]byte
-		if len(text) >= 4 {
-			if _, err := hex.Decode(decoded[:], text[2:4]); err == nil {
-				return decoded[0], 4
-			}
-		}
-	}
-	return '\\', 1
 }
 
 // present returns nil for what servers write where they have nothing.

@@ -22,16 +22,38 @@ func (c *clock) clf(text []byte) (rule.Micros, bool) {
 	if len(text) != len("02/Jan/2006:15:04:05 -0700") || text[11] != ':' || text[20] != ' ' {
 		return 0, false
 	}
-	if day := [11]byte(text); day != c.clfDay {
-		start, ok := startOfDay(fourDigits(text[7:]), monthOf([3]byte(text[3:])), twoDigits(text))
-		if !ok || text[2] != '/' || text[6] != '/' {
-			return 0, false
-		}
-		c.clfDay, c.clfStart = day, start
+	if !c.setDay(text) {
+		return 0, false
 	}
 	inDay, ok1 := timeOfDay(text[12:20])
 	offset, ok2 := zone(text[21:])
 	return c.clfStart + inDay - offset, ok1 && ok2
+}
+
+// setDay makes the day that text begins with the one that is remembered.
+func (c *clock) setDay(text []byte) bool {
+	if day := [11]byte(text); day != c.clfDay {
+		start, ok := startOfDay(fourDigits(text[7:]), monthOf([3]byte(text[3:])), twoDigits(text))
+		if !ok || text[2] != '/' || text[6] != '/' {
+			return false
+		}
+		c.clfDay, c.clfStart = day, start
+	}
+	return true
+}
+
+// clfLocal reads "02/Jan/2006:15:04:05.999", which has no zone, as a time in UTC.
+func (c *clock) clfLocal(text []byte) (rule.Micros, bool) {
+	const size = len("02/Jan/2006:15:04:05")
+	if len(text) < size || text[11] != ':' || !c.setDay(text) {
+		return 0, false
+	}
+	inDay, ok := timeOfDay(text[12:size])
+	if !ok || len(text) == size {
+		return c.clfStart + inDay, ok
+	}
+	part, rest, ok := fraction(text[size:])
+	return c.clfStart + inDay + part, ok && len(rest) == 0
 }
 
 // rfc3339 reads "2006-01-02T15:04:05.999999999Z07:00". Like many who write it, it takes a space for the T, a comma for the

@@ -1,6 +1,9 @@
 package traffic
 
-import "github.com/slidegate/slidegate/rule"
+import (
+	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/rule"
+)
 
 // notUnits is the reason why a cost is refused.
 const notUnits = "it is not a whole number from 0 to 9007199254740991"
@@ -9,10 +12,11 @@ const notUnits = "it is not a whole number from 0 to 9007199254740991"
 type costSource uint8
 
 const (
-	costFixed costSource = iota // the same for all
-	costOwn                     // from the line, which is one of ours
-	costBytes                   // the bytes of the answer
-	costValue                   // from a value of the entry
+	costFixed  costSource = iota // the same for all
+	costOwn                      // from the line, which is one of ours
+	costBytes                    // the bytes of the answer
+	costValue                    // from a value of the entry
+	costHeader                   // from a header, which the service reads so that nothing is free
 )
 
 // coster finds the cost of each request.
@@ -31,6 +35,9 @@ func (c *coster) of(e *entry) (n int64, why string) {
 		return e.cost, ""
 	}
 	text := e.values[c.value]
+	if c.source == costHeader {
+		return config.HeaderCost(string(text)), ""
+	}
 	if text == nil {
 		return 0, "cost: " + c.name + " is missing"
 	}

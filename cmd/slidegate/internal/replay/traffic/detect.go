@@ -15,7 +15,7 @@ const linesToDetect = 100
 // detectionOrder has the pickier formats first: of two that read equally many lines the first is taken. Every combined
 // log is a common one too, and any JSON can be described by fields.
 var detectionOrder = []Format{
-	FormatLines, FormatCaddy, FormatTraefik, FormatEnvoy, FormatJSON, FormatCombined, FormatCommon,
+	FormatLines, FormatCaddy, FormatTraefik, FormatEnvoy, FormatJSON, FormatALB, FormatCloudFront, FormatHAProxy, FormatCombined, FormatCommon,
 }
 
 // detect returns the format that reads the most of the lines.
@@ -59,7 +59,7 @@ func readable(lines [][]byte, format Format, opts *Options) int {
 	}
 	n, e := 0, newEntry(p.wants)
 	for _, line := range lines {
-		if parser.parse(line, e) == "" {
+		if !isComment(parser, line) && parser.parse(line, e) == "" {
 			n++
 		}
 	}

@@ -72,6 +72,22 @@ type parser interface {
 	parse(line []byte, e *entry) (why string)
 }
 
+// commenter is an optional interface for parsers of formats in which a line that begins with # is no request, but may say
+// something about those that follow.
+type commenter interface {
+	comment(line []byte)
+}
+
+// isComment reports whether line is a comment, which the parser has then taken.
+func isComment(p parser, line []byte) bool {
+	c, ok := p.(commenter)
+	if !ok || line[0] != '#' {
+		return false
+	}
+	c.comment(line)
+	return true
+}
+
 func newEntry(w wants) *entry {
 	return &entry{values: make([][]byte, int(fieldCount)+len(w.extras))}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/slidegate/slidegate/clientip"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
@@ -22,8 +23,17 @@ type faces struct {
 
 // maker makes the key and the cost of requests under one policy.
 type maker struct {
-	key  keyer
-	cost coster
+	key    keyer
+	cost   coster
+	routes []coster // the costs of the policy's patterns
+}
+
+// costAt returns the cost of requests about which the pattern at this place decides; that of the policy, if it is negative.
+func (m *maker) costAt(route int) *coster {
+	if route < 0 {
+		return &m.cost
+	}
+	return &m.routes[route]
 }
 
 // planFaces works out which policies the log can be held against, and how.
@@ -71,11 +81,36 @@ func (p *plan) planPolicy(s shape, opts *Options, own config.Policy) (m maker, e
 	if m.key, err = trial.planKey(s, template, opts.Policies.Grouping(opts.Grouping)); err != nil {
 		return m, err
 	}
-	if m.cost, err = trial.planCost(s, cost, opts.IgnoreOwnCost); err != nil {
+	chosen := !opts.Cost.IsZero() || opts.IgnoreOwnCost
+	if m.cost, err = trial.planOwnCost(s, own.Name, cost, chosen, opts.IgnoreOwnCost); err != nil {
 		return m, err
+	}
+	for i := range own.Match {
+		if !chosen {
+			cost = own.CostAt(i)
+		}
+		planned, err := trial.planOwnCost(s, own.Name, cost, chosen, opts.IgnoreOwnCost)
+		if err != nil {
+			return m, err
+		}
+		m.routes = append(m.routes, planned)
 	}
 	*p = trial
 	return m, nil
+}
+
+// planOwnCost is planCost for the cost of a policy. A header that the log never has is one that no request had, unless the cost was
+// chosen for this run.
+func (p *plan) planOwnCost(s shape, policy string, cost config.Cost, chosen, ignoreOwn bool) (coster, error) {
+	field, named := cost.Field()
+	if named && field.Kind == config.FieldHeader && !s.hasHeader(field.Name) && !chosen {
+		note := fmt.Sprintf("The log has no %v, so requests that face the policy %s by that cost were counted as 1 each.", field, policy)
+		if !slices.Contains(p.notes, note) {
+			p.notes = append(slices.Clip(p.notes), note)
+		}
+		return coster{fixed: 1}, nil
+	}
+	return p.planCost(s, cost, ignoreOwn)
 }
 
 // leftOut is the note about a policy that the log cannot be held against.
@@ -96,9 +131,10 @@ func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
 	if text := e.values[fieldAddress]; text != nil {
 		address, _ = clientip.Parse(text)
 	}
-	for _, i := range facing {
+	for _, faced := range facing {
+		i := faced.Policy
 		m := &f.makers[i]
-		cost, why := m.cost.of(e)
+		cost, why := m.costAt(faced.Route).of(e)
 		if why != "" {
 			return nil, false, why
 		}

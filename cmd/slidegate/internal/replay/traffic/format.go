@@ -12,34 +12,47 @@ type Format uint8
 
 // The formats. In those that are JSON, of members of the same name in one object the last counts.
 const (
-	FormatAuto     Format = iota
-	FormatCommon          // the Common Log Format of Apache and others
-	FormatCombined        // the same with referer and user agent: Apache, nginx, Traefik's text
-	FormatCaddy           // Caddy 2, JSON
-	FormatTraefik         // Traefik, JSON
-	FormatEnvoy           // Envoy and Istio, JSON
-	FormatLines           // our own: {"t": 1767643391854, "key": "alice", "cost": 3}
-	FormatJSON            // any other JSON; Options.Fields says where things are
+	FormatAuto       Format = iota
+	FormatCommon            // the Common Log Format of Apache and others
+	FormatCombined          // the same with referer and user agent: Apache, nginx, Traefik's text
+	FormatCaddy             // Caddy 2, JSON
+	FormatTraefik           // Traefik, JSON
+	FormatEnvoy             // Envoy and Istio, JSON
+	FormatHAProxy           // HAProxy, option httplog
+	FormatALB               // AWS Application and Classic Load Balancers
+	FormatCloudFront        // Amazon CloudFront, standard logs
+	FormatLines             // our own: {"t": 1767643391854, "key": "alice", "cost": 3}
+	FormatJSON              // any other JSON; Options.Fields says where things are
 )
 
-// layouts describe the formats.
-var layouts = [...]struct {
+// layout describes a format.
+type layout struct {
 	name  string
 	title string
 	table *jsonTable // nil if it is not JSON
-}{
-	FormatAuto:     {"auto", "log", nil},
-	FormatCommon:   {"common", "common log", nil},
-	FormatCombined: {"combined", "combined log", nil},
-	FormatCaddy:    {"caddy", "Caddy log", &caddyTable},
-	FormatTraefik:  {"traefik", "Traefik log", &traefikTable},
-	FormatEnvoy:    {"envoy", "Envoy log", &envoyTable},
-	FormatLines:    {"lines", "JSON lines", &linesTable},
-	FormatJSON:     {"json", "JSON log", &jsonLogTable},
+	text  textLayout // if it is not JSON
 }
 
-// clfFields are the fields of the formats that are not JSON.
-var clfFields = setOf(fieldAddress, fieldUser, fieldMethod, fieldPath, fieldQuery, fieldStatus, fieldBytes)
+// textLayout describes a format that is not JSON.
+type textLayout struct {
+	fields  fieldSet
+	headers []string // in canonical form
+	parser  func(wants) parser
+}
+
+var layouts = [...]layout{
+	FormatAuto:       {"auto", "log", nil, textLayout{}},
+	FormatCommon:     {"common", "common log", nil, textLayout{clfFields, nil, newCommonParser}},
+	FormatCombined:   {"combined", "combined log", nil, textLayout{clfFields, clfHeaders, newCombinedParser}},
+	FormatCaddy:      {"caddy", "Caddy log", &caddyTable, textLayout{}},
+	FormatTraefik:    {"traefik", "Traefik log", &traefikTable, textLayout{}},
+	FormatEnvoy:      {"envoy", "Envoy log", &envoyTable, textLayout{}},
+	FormatHAProxy:    {"haproxy", "HAProxy log", nil, textLayout{haproxyFields, nil, newHAProxyParser}},
+	FormatALB:        {"alb", "AWS load balancer log", nil, textLayout{albFields, albHeaders, newALBParser}},
+	FormatCloudFront: {"cloudfront", "CloudFront log", nil, textLayout{cloudfrontFields, cloudfrontHeaders, newCloudFrontParser}},
+	FormatLines:      {"lines", "JSON lines", &linesTable, textLayout{}},
+	FormatJSON:       {"json", "JSON log", &jsonLogTable, textLayout{}},
+}
 
 // FormatNames returns the names that ParseFormat takes, without "auto".
 func FormatNames() []string {
@@ -115,7 +128,7 @@ func (s shape) title() string { return layouts[s.format].title }
 // fields returns what the format can have.
 func (s shape) fields() fieldSet {
 	if s.table == nil {
-		return clfFields
+		return layouts[s.format].text.fields
 	}
 	return s.table.has()
 }
@@ -141,10 +154,8 @@ func (s shape) offers(option string) []string {
 		return (s.fields() & setOf(fieldMethod, fieldPath, fieldStatus)).names()
 	}
 	names := (s.fields() &^ setOf(fieldBytes, fieldCost)).names()
-	if s.format == FormatCombined {
-		for _, name := range clfHeaders {
-			names = append(names, "header:"+name)
-		}
+	for _, name := range layouts[s.format].text.headers {
+		names = append(names, "header:"+name)
 	}
 	if s.table != nil && s.table.headers != nil {
 		names = append(names, "header:NAME")
@@ -162,7 +173,7 @@ func (s shape) offersMembers() []string {
 // newParser makes a parser for what was found to be wanted.
 func (s shape) newParser(p *plan) (parser, error) {
 	if s.table == nil {
-		return newCLFParser(s.format == FormatCombined, p.wants), nil
+		return layouts[s.format].text.parser(p.wants), nil
 	}
 	general, err := newJSONParser(s.table, p.wants)
 	if err != nil || s.format != FormatLines {

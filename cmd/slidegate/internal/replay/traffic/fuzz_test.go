@@ -39,7 +39,7 @@ func FuzzRead(f *testing.F) {
 // seedWithSamples gives each line of the samples to add.
 func seedWithSamples(f *testing.F, add func(line []byte)) {
 	files, err := filepath.Glob("testdata/*.*")
-	if err != nil || len(files) < 7 {
+	if err != nil || len(files) < 10 {
 		f.Fatalf("the samples are not there: %v, %v", files, err)
 	}
 	for _, file := range files {
@@ -62,6 +62,12 @@ func demanding(t testing.TB, format Format) Options {
 		opts.Cost = costOf(t, "bytes")
 	case FormatCaddy, FormatTraefik:
 		opts.Key = template(t, "{address} {user} {path} {header:X-Api-Key} {field:request.headers.0}")
+		opts.Cost = costOf(t, "bytes")
+	case FormatHAProxy:
+		opts.Key = template(t, "{address} {method} {path} {query} {status}")
+		opts.Cost = costOf(t, "bytes")
+	case FormatALB, FormatCloudFront:
+		opts.Key = template(t, "{address} {method} {host} {path} {query} {status} {header:User-Agent}")
 		opts.Cost = costOf(t, "bytes")
 	case FormatEnvoy:
 		opts.Key = template(t, "{address} {path} {header:X-Request-Id}")
@@ -128,10 +134,13 @@ func checkLine(t *testing.T, format Format, line *Line) {
 
 // In the common case a line costs no allocation.
 func TestNoAllocations(t *testing.T) {
-	for _, file := range []string{"combined.log", "common.log", "caddy.log", "traefik.log", "envoy.log", "lines.jsonl"} {
+	for _, file := range []string{"combined.log", "common.log", "caddy.log", "traefik.log", "envoy.log", "lines.jsonl", "haproxy.log", "alb.log", "cloudfront.log"} {
 		text, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
 			t.Fatal(err)
+		}
+		for text[0] == '#' {
+			text = text[bytes.IndexByte(text, '\n')+1:]
 		}
 		first := text[:bytes.IndexByte(text, '\n')+1]
 		r, err := NewReader(file, &repeat{text: first, times: 10_000}, Options{})

@@ -33,7 +33,7 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 		write("bin.log", "\x7fELF\x02\x01\x01\x03\xff\xfe\xfd\xfc\xfb\n\xfa"): "it looks like a binary file",
 		write("utf16.log", "\xFF\xFE1\x00.\x00"):                              "it looks like text in UTF-16: convert it to UTF-8 first",
 		write("prose.log", "Dear \x1b[31mSir\n"): `Format: no format reads the first line (Dear \x1b[31mSir); name one ` +
-			`(common, combined, caddy, traefik, envoy, lines, json)`,
+			`(common, combined, caddy, traefik, envoy, haproxy, alb, cloudfront, lines, json)`,
 		write("poem.log", "\nRoses are red\nViolets are blue\n"): "Format: no format reads any of the first 2 lines (Roses are red)",
 		write("long.log", strings.Repeat("é", 3<<20)):            "Format: no format reads the first line (" + strings.Repeat("é", 60) + ")",
 	} {
@@ -108,7 +108,7 @@ func TestParseFormat(t *testing.T) {
 		t.Errorf("no name: %v, %v, want auto", format, err)
 	}
 	_, err := ParseFormat("combind")
-	want := `traffic: Format: "combind" is not a format: did you mean combined? (there are common, combined, caddy, traefik, envoy, lines, json, and auto)`
+	want := `traffic: Format: "combind" is not a format: did you mean combined? (there are common, combined, caddy, traefik, envoy, haproxy, alb, cloudfront, lines, json, and auto)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -75,8 +75,11 @@ func (p *plan) planCost(s shape, cost config.Cost, ignoreOwn bool) (c coster, er
 		return c, s.lacks("Cost", from.String())
 	}
 	c = coster{source: costValue, value: slot, name: from.String()}
-	if from.Kind == config.FieldBytes {
+	switch from.Kind {
+	case config.FieldBytes:
 		c.source = costBytes
+	case config.FieldHeader:
+		c.source = costHeader
 	}
 	return c, nil
 }
@@ -115,5 +118,5 @@ func (s shape) hasHeader(name string) bool {
 	if s.table != nil {
 		return s.table.headers != nil
 	}
-	return s.format == FormatCombined && slices.Contains(clfHeaders, textproto.CanonicalMIMEHeaderKey(name))
+	return slices.Contains(layouts[s.format].text.headers, textproto.CanonicalMIMEHeaderKey(name))
 }

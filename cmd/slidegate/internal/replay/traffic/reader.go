@@ -33,7 +33,7 @@ func (r *Reader) Next(line *Line) error {
 			r.err = r.end(err)
 			break
 		}
-		if isBlank(text) {
+		if isBlank(text) || isComment(r.parser, text) {
 			continue
 		}
 		r.source.Lines++

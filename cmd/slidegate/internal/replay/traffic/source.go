@@ -5,7 +5,7 @@ type Source struct {
 	Name       string    `json:"name"`
 	Format     string    `json:"format"`                // "combined log", "JSON lines", ...
 	Packing    string    `json:"packing,omitempty"`     // "gzip" or "zstd"
-	Lines      int64     `json:"lines"`                 // all lines that are not empty
+	Lines      int64     `json:"lines"`                 // all lines that are neither empty nor comments
 	Requests   int64     `json:"requests"`              // lines that became requests
 	Filtered   int64     `json:"filtered"`              // lines that the filters left out
 	Unmatched  int64     `json:"unmatched,omitempty"`   // lines that face no policy that is replayed

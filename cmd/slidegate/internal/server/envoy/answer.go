@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"strconv"
@@ -20,6 +21,7 @@ const (
 
 // outcome is what the statuses of a request come to.
 type outcome struct {
+	any        bool // a rule is over its limit, whether or not that refuses anything
 	over       bool // an ordinary rule is over its limit
 	quotas     int  // rules in quota mode,
 	quotasOver int  // and those of them that are over their limits
@@ -40,7 +42,7 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 		a := &w.asked[i]
 		switch {
 		case a.refused != nil && !a.refund:
-			response.Statuses[i] = o.refused(ctx, a.refused)
+			response.Statuses[i] = o.refused(ctx, a)
 		case a.unlimited:
 			response.Statuses[i] = &rls.RateLimitResponse_DescriptorStatus{Code: codeOK, LimitRemaining: math.MaxUint32}
 		case a.rule == nil:
@@ -55,11 +57,30 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 	if o.over && !s.opts.Shadow {
 		response.OverallCode = codeOver
 	}
+	if o.any && s.opts.OnRefused != nil {
+		s.tellRefused(w, request, o.over)
+	}
 	s.headers(response, &o)
 	if s.opts.DynamicMetadata {
 		response.DynamicMetadata = dynamicMetadata(w, request, response)
 	}
 	return response
+}
+
+// tellRefused names the descriptors that are over their limits. Those in quota mode are among them only if the request is refused.
+func (s *Service) tellRefused(w *work, request *rls.RateLimitRequest, refused bool) {
+	for i, descriptor := range request.GetDescriptors() {
+		a := &w.asked[i]
+		if !a.over {
+			continue
+		}
+		by := cmp.Or(a.rule, a.refused)
+		if by.quotaMode && !refused {
+			continue
+		}
+		w.text = appendText(w.text[:0], descriptor.GetEntries())
+		s.opts.OnRefused(w.domain.policy, string(w.text), by.title)
+	}
 }
 
 // status makes the status of a descriptor, and adds it to the outcome.
@@ -81,6 +102,8 @@ func (o *outcome) status(ctx context.Context, a *asked, answer *rule.Answer) *rl
 	st.Code, st.CurrentLimit, st.LimitRemaining = codeOK, a.rule.current, uint32(min(remaining, math.MaxUint32))
 	made.reset.Seconds = secondsUp(untilReset(a.rule, answer, over))
 	st.DurationUntilReset = &made.reset
+	a.over = over
+	o.any = o.any || over
 	switch {
 	case over && a.rule.shadow:
 		a.rule.tally.add(ctx, verdictShadow)
@@ -95,8 +118,10 @@ func (o *outcome) status(ctx context.Context, a *asked, answer *rule.Answer) *rl
 }
 
 // refused makes the status of a descriptor whose limit cannot be counted, and adds it to the outcome.
-func (o *outcome) refused(ctx context.Context, b *bound) *rls.RateLimitResponse_DescriptorStatus {
+func (o *outcome) refused(ctx context.Context, a *asked) *rls.RateLimitResponse_DescriptorStatus {
+	b := a.refused
 	b.tally.add(ctx, verdictOver)
+	a.over, o.any = true, true
 	st := &rls.RateLimitResponse_DescriptorStatus{
 		Code: codeOver, CurrentLimit: b.current, DurationUntilReset: durationpb.New(b.spec.limit.Window),
 	}

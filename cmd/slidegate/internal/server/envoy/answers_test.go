@@ -251,11 +251,11 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	want := map[string]int64{
-		"slidegate.envoy.decisions d override ok":    1,
-		"slidegate.envoy.decisions d m over_limit":   2,
-		"slidegate.envoy.decisions d h ok":           1,
-		"slidegate.envoy.decisions d unnamed shadow": 1,
-		"slidegate.envoy.errors invalid":             1,
+		"slidegate.envoy.decisions d override ok":  1,
+		"slidegate.envoy.decisions d m over_limit": 2,
+		"slidegate.envoy.decisions d h ok":         1,
+		"slidegate.envoy.decisions d d.s shadow":   1,
+		"slidegate.envoy.errors invalid":           1,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v\nwant %v", got, want)

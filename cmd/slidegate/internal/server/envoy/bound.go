@@ -1,18 +1,22 @@
 package envoy
 
 import (
+	"cmp"
 	"sync"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/store"
 )
 
 // bound is a rule ready to be asked. It does not change.
 type bound struct {
 	*spec
+	title   string                           // its name, or its path if it has none
+	path    string                           // of keys and values in the file, as in domain.key_value.key; empty if it came with a descriptor
 	limit   *store.Limit                     // nil if unlimited
 	current *rls.RateLimitResponse_RateLimit // what answers say of the limit; shared by all of them
 	tally   *tally
@@ -66,12 +70,12 @@ func (b *binder) bind(domain string, limit slidegate.Limit) (*store.Limit, error
 }
 
 // rule makes a rule ready.
-func (b *binder) rule(domain string, s *spec, tally *tally) (*bound, error) {
+func (b *binder) rule(domain, title string, s *spec, tally *tally) (*bound, error) {
 	if b.quota && !s.quotaMode {
 		given := *s
 		given.quotaMode, s = true, &given
 	}
-	r := &bound{spec: s, tally: tally}
+	r := &bound{spec: s, title: title, tally: tally}
 	if s.unlimited {
 		return r, nil
 	}
@@ -89,6 +93,7 @@ func (b *binder) rule(domain string, s *spec, tally *tally) (*bound, error) {
 // domain is a Domain that is in service.
 type domain struct {
 	*Domain
+	policy    string // what operators call it
 	root      *level
 	group     string // of the counts: those that are charged all or none must be on one node of the store
 	tallyOver *tally // of limits that come with descriptors
@@ -106,32 +111,36 @@ type override struct {
 
 // domain puts a domain in service.
 func (s *Service) domain(given *Domain) (*domain, error) {
-	d := &domain{Domain: given, overrides: map[override]*bound{}, tallyOver: s.metrics.tallyOf(given.name, overrideRule)}
+	d := &domain{Domain: given, policy: rulings.EnvoyPrefix + given.name, overrides: map[override]*bound{}, tallyOver: s.metrics.tallyOf(given.name, overrideRule)}
 	if given.charging == ChargeAll {
 		d.group = given.name
 	}
 	var err error
-	if d.root, err = s.level(given, given.root); err != nil {
+	if d.root, err = s.level(given.name, given.name, given.root); err != nil {
 		return nil, invalid("domains", "%s: the domain %q: %w", given.file, given.name, err)
 	}
 	return d, nil
 }
 
-// level copies a list of descriptors with its rules bound: what Parse returned may be in service elsewhere.
-func (s *Service) level(d *Domain, given *level) (*level, error) {
+// level copies a list of descriptors with its rules bound: what Parse returned may be in service elsewhere. Path is that of the
+// list: rules without a name are called by their path, as the original calls them, which has nothing in it that clients sent.
+func (s *Service) level(domain, path string, given *level) (*level, error) {
 	if given == nil {
 		return nil, nil
 	}
 	l := newLevel()
 	place := func(n *node) error {
 		made := *n
+		below := path + "." + n.pair.String()
 		var err error
 		if n.rule != nil {
-			if made.bound, err = s.binder.rule(d.name, n.rule, s.metrics.tallyOf(d.name, n.rule.name)); err != nil {
+			title := cmp.Or(n.rule.name, below)
+			if made.bound, err = s.binder.rule(domain, title, n.rule, s.metrics.tallyOf(domain, title)); err != nil {
 				return err
 			}
+			made.bound.path = below
 		}
-		if made.next, err = s.level(d, n.next); err == nil {
+		if made.next, err = s.level(domain, below, n.next); err == nil {
 			l.add(&made)
 		}
 		return err
@@ -160,7 +169,7 @@ func (d *domain) override(b *binder, known *windows, o override) (*bound, error)
 	if earlier != nil {
 		return earlier, nil
 	}
-	made, err := b.rule(d.name, &spec{
+	made, err := b.rule(d.name, overrideRule, &spec{
 		unit: o.unit, multiplier: o.multiplier,
 		limit: slidegate.Limit{
 			Quota: int64(o.quota), Window: times(lengthOf(o.unit), int64(o.multiplier)),

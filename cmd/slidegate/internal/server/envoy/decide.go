@@ -17,6 +17,7 @@ import (
 
 // work is what one request needs while it is decided; the parts are used again by the next one.
 type work struct {
+	domain    *domain // nil if it is not known
 	asked     []asked
 	path      []*node
 	replacing []string
@@ -25,6 +26,7 @@ type work struct {
 	requests  []store.Request
 	charges   []store.Charge
 	answers   []rule.Answer
+	text      []byte
 }
 
 // asked is one descriptor of a request.
@@ -36,7 +38,8 @@ type asked struct {
 	refund    bool
 	address   string
 	ask       ask
-	answer    int // its place among the answers
+	answer    int  // its place among the answers
+	over      bool // its limit, whether or not that refuses anything
 }
 
 // ShouldRateLimit answers one request of Envoy. An error means that the answer is not known, so that Envoy does as its
@@ -48,6 +51,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 	w := s.work.Get().(*work)
 	defer s.give(w)
 	d := (*s.domains.Load())[request.GetDomain()]
+	w.domain = d
 	if err := s.match(ctx, w, d, request); err != nil {
 		return nil, s.invalid(ctx, err)
 	}
@@ -82,6 +86,7 @@ func (s *Service) give(w *work) {
 	clear(w.replacing[:cap(w.replacing)])
 	clear(w.requests)
 	clear(w.charges)
+	w.domain = nil
 	s.work.Put(w)
 }
 

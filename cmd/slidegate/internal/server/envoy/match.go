@@ -34,6 +34,14 @@ func (s *spec) counted() slidegate.Limit {
 // pair is what descriptors of one list differ in. The value is empty for a descriptor that takes any.
 type pair struct{ key, value string }
 
+// String is how the original writes a descriptor in the names of its statistics.
+func (p pair) String() string {
+	if p.value == "" {
+		return p.key
+	}
+	return p.key + "_" + p.value
+}
+
 // node is one descriptor of a file.
 type node struct {
 	pair

@@ -10,11 +10,15 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// What the attribute slidegate.rule says of rules that have no name of their own.
+// What the attribute rule says where it is not the name of a rule, or its path of keys.
 const (
-	unnamedRule  = "unnamed"
+	otherRules   = "others"   // there are more rules than maxTallies
 	overrideRule = "override" // the limit came with the descriptor
 )
+
+// maxTallies is how many rules have series of their own. A meter has 2000 series, of which a rule takes one for each verdict, and
+// what is withdrawn keeps its series.
+const maxTallies = 600
 
 // verdict is what became of a descriptor.
 type verdict uint8
@@ -65,27 +69,35 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("error.type", kind)))}
 	}
 	m.invalid, m.store, m.windows = of("invalid"), of("store"), of("windows")
+	for _, kind := range [][]metric.AddOption{m.invalid, m.store, m.windows} {
+		m.errors.Add(context.Background(), 0, kind...)
+	}
 	return m, nil
 }
 
 // tallyOf returns the tally of a rule, the same one after a reload.
 func (m *metrics) tallyOf(domain, rule string) *tally {
-	if rule == "" {
-		rule = unnamedRule
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := pair{domain, rule}
 	if t := m.tallies[key]; t != nil {
 		return t
 	}
+	if len(m.tallies) >= maxTallies && rule != otherRules {
+		domain, rule = "", otherRules
+		key = pair{domain, rule}
+		if t := m.tallies[key]; t != nil {
+			return t
+		}
+	}
 	t := &tally{counter: m.decisions}
 	for v := range verdicts {
 		t.options[v] = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(
-			attribute.String("slidegate.domain", domain),
-			attribute.String("slidegate.rule", rule),
-			attribute.String("slidegate.verdict", verdictNames[v]),
+			attribute.String("domain", domain),
+			attribute.String("rule", rule),
+			attribute.String("verdict", verdictNames[v]),
 		))}
+		m.decisions.Add(context.Background(), 0, t.options[v]...) // so that the first event is an increase, and not a new series
 	}
 	m.tallies[key] = t
 	return t

@@ -4,18 +4,25 @@ import (
 	"github.com/slidegate/slidegate/store"
 )
 
-// prepare makes room in the store for the limits of all domains, so that those which descriptors bring cannot take it.
+// prepare makes room in the store for the limits of all domains, so that those which descriptors bring cannot take it, and has
+// their metrics begin at 0.
 func prepare(st store.Store, domains map[string]*domain) (release func()) {
-	room, ok := store.As[store.Preparer](st)
-	if !ok {
-		return func() {}
-	}
 	var limits []*store.Limit
 	for _, d := range domains {
 		limits = d.root.appendLimits(limits)
 	}
+	if metrics, ok := store.As[announcer](st); ok {
+		metrics.Announce(limits)
+	}
+	room, ok := store.As[store.Preparer](st)
+	if !ok {
+		return func() {}
+	}
 	return room.Prepare(limits)
 }
+
+// announcer is a store whose metrics have series for limits that nobody has asked yet; see layer/observe.
+type announcer interface{ Announce(limits []*store.Limit) }
 
 // appendLimits appends the limits of a list of descriptors and of all lists below it.
 func (l *level) appendLimits(to []*store.Limit) []*store.Limit {

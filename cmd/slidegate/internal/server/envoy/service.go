@@ -43,6 +43,10 @@ type Options struct {
 	// of one unit aside: each is a shape of limits, and a store keeps something for each. A descriptor with a further one is over
 	// its limit. 0 means 64.
 	MaxWindows int
+	// OnRefused is called with every descriptor that is over its limit, also where a rule or the service only watches: the domain after
+	// rulings.EnvoyPrefix, the text of the descriptor, and what its rule is called. It must be quick and safe for concurrent use. nil
+	// means that nobody is told.
+	OnRefused func(policy, descriptor, rule string)
 }
 
 // maxWindows is what Options.MaxWindows is if it is 0.

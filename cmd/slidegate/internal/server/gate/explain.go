@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -17,13 +18,21 @@ type Explanation struct {
 	Allowed   bool             `json:"allowed"` // what the client would get told
 	Refused   bool             `json:"refused"` // the limits, the deny list or a ruling would refuse
 	Shadow    bool             `json:"shadow"`
-	Failure   string           `json:"failure"`            // what happens when the store cannot answer: open, closed, local or optimistic
-	Source    string           `json:"source,omitempty"`   // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
-	Ruling    *rulings.Ruling  `json:"ruling,omitempty"`   // what an operator has decided about the key
-	List      string           `json:"list,omitempty"`     // the entry of the allow or deny list that fits
-	Override  string           `json:"override,omitempty"` // the key or pattern of the override that fits
+	Failure   string           `json:"failure,omitempty"`    // what happens when the store cannot answer: open, closed, local or optimistic
+	Source    string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
+	Ruling    *rulings.Ruling  `json:"ruling,omitempty"`     // what an operator has decided about the key
+	List      string           `json:"list,omitempty"`       // the entry of the allow or deny list that fits
+	Override  string           `json:"override,omitempty"`   // the key or pattern of the override that fits
+	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the key is kept out, in microseconds; the limits say no as long
 	Limits    []ExplainedLimit `json:"limits,omitempty"`
 	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would say, which decides nothing
+
+	// Of descriptors of Envoy.
+	Rule      string           `json:"rule,omitempty"`       // that fits: its name, or its path
+	Path      string           `json:"path,omitempty"`       // of keys and values in the file, as in domain.key_value.key
+	QuotaMode bool             `json:"quota_mode,omitempty"` // over its limit, it refuses a request only if all such rules are
+	Brought   []ExplainedLimit `json:"brought,omitempty"`    // limits that came with the descriptor, as far as something is counted
+	Note      string           `json:"note,omitempty"`       // why no rule fits
 }
 
 // ExplainedLimit is what one limit would answer.
@@ -54,7 +63,8 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 		if s.set.Ask(ctx, rule.Peek, &part, &v); v.Err != nil {
 			return Explanation{}, v.Err
 		}
-		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, sourceOf(v.Decision.Flags), explained(&v)
+		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explained(&v)
+		e.Penalty = v.Penalty.Microseconds()
 		if s.set.HasCandidate(p.place, part.Key) {
 			part.Candidate = true
 			var tried Verdict
@@ -79,21 +89,26 @@ func explained(v *Verdict) []ExplainedLimit {
 	}
 	limits := make([]ExplainedLimit, len(v.Limits))
 	for i, limit := range v.Limits {
-		a := &answers[i]
-		limits[i] = ExplainedLimit{
-			Limit: limit.String(), Name: limit.Name, Allowed: a.Allowed, Quota: limit.Quota,
-			Remaining: a.Remaining, ResetAfterMicros: int64(a.ResetAfter),
-		}
-		if a.RetryAfter != rule.Never {
-			retry := int64(a.RetryAfter)
-			limits[i].RetryAfterMicros = &retry
-		}
+		limits[i] = ExplainLimit(limit, &answers[i])
 	}
 	return limits
 }
 
-// sourceOf names who answered, in the words that metrics use.
-func sourceOf(flags rule.Flags) string {
+// ExplainLimit tells what a limit answered.
+func ExplainLimit(limit slidegate.Limit, a *rule.Answer) ExplainedLimit {
+	e := ExplainedLimit{
+		Limit: limit.String(), Name: limit.Name, Allowed: a.Allowed, Quota: limit.Quota,
+		Remaining: a.Remaining, ResetAfterMicros: int64(a.ResetAfter),
+	}
+	if a.RetryAfter != rule.Never {
+		retry := int64(a.RetryAfter)
+		e.RetryAfterMicros = &retry
+	}
+	return e
+}
+
+// SourceOf names who answered, in the words that metrics use.
+func SourceOf(flags rule.Flags) string {
 	switch {
 	case flags.FallbackOpen():
 		return "fallback_open"

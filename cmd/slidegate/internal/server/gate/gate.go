@@ -18,6 +18,9 @@ import (
 // ErrPolicy is wrapped by the error of an ask that names a policy that there is not.
 var ErrPolicy = errors.New("unknown policy")
 
+// ErrKey is wrapped by the error of an ask whose key cannot be one.
+var ErrKey = errors.New("invalid key")
+
 // Stores are the stores that policies use, by what is to happen when the store cannot answer.
 type Stores = policy.Stores
 

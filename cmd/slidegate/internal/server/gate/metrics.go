@@ -68,6 +68,7 @@ type tally struct {
 	onRefused  func(policy, key string) // nil if nobody wants to know
 	lanes      []cells
 	attributes [counts]metric.MeasurementOption
+	tries      atomic.Bool // the policy has, or had, a candidate
 }
 
 func newTally(name string, onRefused func(policy, key string)) *tally {
@@ -76,14 +77,14 @@ func newTally(name string, onRefused func(policy, key string)) *tally {
 		lanes *= 2
 	}
 	t := &tally{name: name, onRefused: onRefused, lanes: make([]cells, lanes)}
-	called := attribute.String("slidegate.policy", name)
+	called := attribute.String("policy", name)
 	for count, words := range outcomes {
-		second := attribute.String("slidegate.by", words[1])
+		second := attribute.String("by", words[1])
 		if count >= candidateAgreedAdmit {
-			second = attribute.String("slidegate.live_outcome", words[1])
+			second = attribute.String("live_outcome", words[1])
 		}
 		t.attributes[count] = metric.WithAttributeSet(attribute.NewSet(
-			called, attribute.String("slidegate.outcome", words[0]), second))
+			called, attribute.String("outcome", words[0]), second))
 	}
 	return t
 }
@@ -186,8 +187,9 @@ func newMetrics(provider metric.MeterProvider, current func() int) (*metrics, er
 	return m, nil
 }
 
-// tallyOf returns the counts of the policy of that name.
-func (m *metrics) tallyOf(name string) *tally {
+// tallyOf returns the counts of the policy of that name. From then on they are reported, as 0 at first: the first event is then an
+// increase, and not a new series, which functions such as rate do not see.
+func (m *metrics) tallyOf(name string, tries bool) *tally {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.names) >= maxTallies && m.names[name] == nil {
@@ -195,6 +197,9 @@ func (m *metrics) tallyOf(name string) *tally {
 	}
 	if m.names[name] == nil {
 		m.names[name] = newTally(name, m.onRefused)
+	}
+	if tries {
+		m.names[name].tries.Store(true)
 	}
 	return m.names[name]
 }
@@ -204,13 +209,11 @@ func (m *metrics) observe(_ context.Context, to metric.Observer) error {
 	defer m.mu.Unlock()
 	for _, t := range m.names {
 		for count := range counts {
-			sum := t.sum(count)
 			switch {
-			case sum == 0:
-			case count >= candidateAgreedAdmit:
-				to.ObserveInt64(m.candidates, sum, t.attributes[count])
-			default:
-				to.ObserveInt64(m.decisions, sum, t.attributes[count])
+			case count < candidateAgreedAdmit:
+				to.ObserveInt64(m.decisions, t.sum(count), t.attributes[count])
+			case t.tries.Load():
+				to.ObserveInt64(m.candidates, t.sum(count), t.attributes[count])
 			}
 		}
 	}

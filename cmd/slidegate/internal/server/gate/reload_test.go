@@ -171,7 +171,7 @@ func TestWhatNewRefuses(t *testing.T) {
 		{[]config.Policy{policyOf("p", "1/1h"), policyOf("p", "1/1h")}, config.Service{}, all(store), "twice"},
 		{change(func(p *config.Policy) { p.Key = template("{status}") }), config.Service{}, all(store), "recorded traffic only"},
 		{change(func(p *config.Policy) { p.Key = template("{field:user.id}") }), config.Service{}, all(store), "recorded traffic only"},
-		{change(func(p *config.Policy) { p.Match = "GET /{" }), config.Service{}, all(store), "match"},
+		{change(func(p *config.Policy) { p.Match = config.Routes("GET /{") }), config.Service{}, all(store), "match"},
 		{change(func(p *config.Policy) { p.Failure = "maybe" }), config.Service{}, all(store), "must be open, closed, local or optimistic"},
 		{change(func(p *config.Policy) { p.Candidate = limits("1/1h", "2/1h") }), config.Service{}, all(store), "candidate"},
 		{change(func(p *config.Policy) { p.Candidate = []slidegate.Limit{{Quota: -1}} }), config.Service{}, all(store), "candidate"},

@@ -51,14 +51,14 @@ func (s *snapshot) checkFacing(ctx context.Context, facing []*compiled, r *http.
 		request.Add(s.part(p, r))
 	}
 	request.Decide(ctx, rule.Take, &v)
-	return v, s.finishFacing(&v, facing)
+	return v, s.finishFacing(&v, r)
 }
 
 // finishFacing completes the verdict of policies that decide together.
-func (s *snapshot) finishFacing(v *Verdict, facing []*compiled) error {
-	granted := facing[0].fixed
-	if v.Shadow && len(s.names) > 0 {
-		granted = s.policies[v.Policy].fixed
+func (s *snapshot) finishFacing(v *Verdict, r *http.Request) error {
+	var granted int64
+	if p := s.policies[v.Policy]; v.Shadow && p != nil {
+		granted = p.costOf(r)
 	}
 	return s.finish(v, granted)
 }
@@ -78,13 +78,21 @@ func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (v
 func (s *snapshot) check(ctx context.Context, p *compiled, r *http.Request) (v Verdict, err error) {
 	part := s.part(p, r)
 	s.set.Ask(ctx, rule.Take, &part, &v)
-	return v, s.finish(&v, p.fixed)
+	return v, s.finish(&v, part.Cost)
+}
+
+// costOf returns what a request costs.
+func (p *compiled) costOf(r *http.Request) int64 {
+	if p.cost == nil {
+		return 1
+	}
+	return p.cost(r)
 }
 
 // part returns a policy's part in a request.
 func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	addr, _ := s.source.Addr(r)
-	return policy.Part{Policy: p.place, Key: p.key(r), Address: addr, Cost: p.fixed}
+	return policy.Part{Policy: p.place, Key: p.key(r), Address: addr, Cost: p.costOf(r)}
 }
 
 // finish completes the verdict on a request. A policy in the shadow that could not be asked keeps nobody out, nor does one

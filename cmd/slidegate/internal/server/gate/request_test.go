@@ -28,7 +28,7 @@ func request(method, target string, header ...string) *http.Request {
 
 func matching(name, match, key string, texts ...string) config.Policy {
 	p := policyOf(name, texts...)
-	p.Match, p.Key = match, template(key)
+	p.Match, p.Key = config.Routes(match), template(key)
 	return p
 }
 
@@ -247,11 +247,11 @@ func TestTooManyLimitsTogether(t *testing.T) {
 	if _, err := gate.New(file, all(memory(t, newClock())), gate.Options{Requests: true}); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("where requests are checked, New returned %v, want store.ErrUnsupported", err)
 	}
-	policies[1].Match = "/b/"
+	policies[1].Match = config.Routes("/b/")
 	if err := g.Reload(file); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("where a policy has a Match, Reload returned %v, want store.ErrUnsupported", err)
 	}
-	policies[0].Match = "/a/"
+	policies[0].Match = config.Routes("/a/")
 	if err := g.Reload(file); err != nil {
 		t.Errorf("where no request faces both, Reload returned %v, want no error", err)
 	}

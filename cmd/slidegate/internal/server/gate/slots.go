@@ -116,7 +116,7 @@ func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(err
 	}
 	request.Decide(ctx, rule.Take, &v)
 	admitted := !v.Refused && v.Err == nil && request.Held()
-	if err = s.finishFacing(&v, facing); err != nil || !admitted {
+	if err = s.finishFacing(&v, r); err != nil || !admitted {
 		request.End() // which releases what was taken
 		return v, held, err
 	}

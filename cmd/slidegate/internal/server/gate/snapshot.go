@@ -31,9 +31,9 @@ type compiled struct {
 	place   int // among the policies
 	matcher *httplimit.Matcher
 	key     httplimit.Key
-	fixed   int64 // Cost
-	slots   bool  // there is an in-flight limit
-	tried   bool  // and there is one in the candidate
+	cost    func(*http.Request) int64 // nil if every request costs 1
+	slots   bool                      // there is an in-flight limit
+	tried   bool                      // and there is one in the candidate
 	groups  clientip.Grouping
 }
 
@@ -53,15 +53,14 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
 	var rules []policy.Policy
 	for i, one := range options.Policies {
-		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, groups: file.Service.AddressGroups}
-		p.fixed, _ = p.Cost.Fixed()
-		if p.matcher, err = httplimit.NewMatcher(p.Match); err != nil {
+		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, cost: one.Cost, groups: file.Service.AddressGroups}
+		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
 		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())
-		rules[i].Count = g.metrics.tallyOf(p.Name).count
+		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
 	}
 	opts := policy.Options{Failure: options.Failure}
 	if last != nil {
@@ -84,7 +83,11 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 func (s *snapshot) prepare(stores Stores) {
 	var limits []*store.Limit
 	for i := range s.order {
-		limits = append(limits, s.set.Bound(i)...)
+		bound := s.set.Bound(i)
+		limits = append(limits, bound...)
+		if metrics, ok := store.As[announcer](storeOf(stores, s.set.Mode(i))); ok {
+			metrics.Announce(bound)
+		}
 	}
 	var releases []func()
 	for _, st := range []store.Store{stores.Open, stores.Closed, stores.Local, stores.Optimistic} {
@@ -99,13 +102,29 @@ func (s *snapshot) prepare(stores Stores) {
 	}
 }
 
+// announcer is a store whose metrics have series for limits that nobody has asked yet; see layer/observe.
+type announcer interface{ Announce(limits []*store.Limit) }
+
+// storeOf returns the store of the policies of a failure mode.
+func storeOf(stores Stores, mode policy.Mode) store.Store {
+	switch mode {
+	case policy.Closed:
+		return stores.Closed
+	case policy.Local:
+		return stores.Local
+	case policy.Optimistic:
+		return stores.Optimistic
+	}
+	return stores.Open
+}
+
 // checkTogether returns an error if a request can face policies that the store cannot decide together.
 func (s *snapshot) checkTogether() error {
-	samples := make([]*http.Request, len(s.order))
-	for i, p := range s.order {
-		samples[i] = p.matcher.Sample()
+	var samples []*http.Request
+	for _, p := range s.order {
+		samples = append(samples, p.matcher.Samples()...)
 	}
-	return s.set.CheckTogether(func(made, other int) bool { return s.order[other].matcher.Match(samples[made]) })
+	return s.set.CheckTogether(len(samples), func(sample, policy int) bool { return s.order[policy].matcher.Match(samples[sample]) })
 }
 
 // matches reports whether a policy says which requests it is for: where none does, policies may all be asked by name.

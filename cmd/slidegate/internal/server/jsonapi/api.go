@@ -1,13 +1,16 @@
 package jsonapi
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/throttlelog"
 )
 
@@ -22,11 +25,22 @@ type Options struct {
 	// Logger gets why the store could not answer, once a second at most; nil means nobody does. Keys are never in it, and
 	// clients are not told, for the reason may name machines.
 	Logger *slog.Logger
+	// Envoy answers about policies whose names begin with rulings.EnvoyPrefix: the keys are then descriptors of Envoy. nil leaves them
+	// to the gate, which has no policy of such a name.
+	Envoy Inspector
+}
+
+// Inspector answers about single keys, as a gate.Gate does.
+type Inspector interface {
+	Peek(context.Context, gate.Ask) (gate.Verdict, error)
+	Explain(context.Context, gate.Ask) (gate.Explanation, error)
+	Reset(context.Context, gate.Ask) error
 }
 
 // API answers questions to a gate in JSON. It is safe for concurrent use. The zero value is not usable; New makes it.
 type API struct {
 	gate    *gate.Gate
+	envoy   Inspector // nil if there is none
 	logger  *throttlelog.Logger
 	answers gate.Answers
 	calls   sync.Pool // of *call
@@ -37,9 +51,17 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	if g == nil {
 		return nil, errors.New("jsonapi: gate: must not be nil; gate.New makes one")
 	}
-	a := &API{gate: g, logger: throttlelog.New(opts.Logger)}
+	a := &API{gate: g, envoy: opts.Envoy, logger: throttlelog.New(opts.Logger)}
 	a.calls.New = func() any { return new(call) }
 	return a, nil
+}
+
+// inspector returns who answers about the keys of a policy.
+func (a *API) inspector(policy string) Inspector {
+	if a.envoy != nil && strings.HasPrefix(policy, rulings.EnvoyPrefix) {
+		return a.envoy
+	}
+	return a.gate
 }
 
 // route is what one path does.
@@ -63,6 +85,7 @@ var (
 		"/v1/refund":  {http.MethodPost, (*API).refund},
 	}
 	admin = map[string]route{
+		"/v1/peek":    {http.MethodPost, (*API).peek}, // a proxy has no listener for clients who ask
 		"/v1/reset":   {http.MethodPost, (*API).reset},
 		"/v1/explain": {http.MethodGet, (*API).explain},
 	}

@@ -21,7 +21,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		send(w, p)
 		return
 	}
-	e, err := a.gate.Explain(r.Context(), ask)
+	e, err := a.inspector(ask.Policy).Explain(r.Context(), ask)
 	if err != nil {
 		a.fail(w, err)
 		return

@@ -53,6 +53,8 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, gate.ErrPolicy), errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots):
 		p.Field = "policy"
+	case errors.Is(err, gate.ErrKey):
+		p.Field = "key"
 	case errors.Is(err, slidegate.ErrCost):
 		p.Field = "cost"
 	case errors.Is(err, slidegate.ErrReservation), errors.Is(err, slidegate.ErrLimit), errors.Is(err, slidegate.ErrConflict):
@@ -69,7 +71,7 @@ func (a *API) classify(err error) (status int, detail string) {
 	case errors.Is(err, slidegate.ErrCost), errors.Is(err, slidegate.ErrReservation),
 		errors.Is(err, slidegate.ErrLimit), errors.Is(err, slidegate.ErrConflict):
 		return http.StatusBadRequest, err.Error()
-	case errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots):
+	case errors.Is(err, gate.ErrSlots), errors.Is(err, gate.ErrNoSlots), errors.Is(err, gate.ErrKey):
 		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, slidegate.ErrUnsettled):
 		return http.StatusServiceUnavailable, unsettled

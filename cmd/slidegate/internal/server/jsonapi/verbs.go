@@ -25,7 +25,11 @@ func (a *API) beginAsk(w http.ResponseWriter, r *http.Request, fields int) *call
 }
 
 // peek serves POST /v1/peek. The question was answered whatever the answer is, so the status is 200.
-func (a *API) peek(w http.ResponseWriter, r *http.Request) { a.tellOnly(w, r, a.gate.Peek) }
+func (a *API) peek(w http.ResponseWriter, r *http.Request) {
+	a.tellOnly(w, r, func(ctx context.Context, ask gate.Ask) (gate.Verdict, error) {
+		return a.inspector(ask.Policy).Peek(ctx, ask)
+	})
+}
 
 // refund serves POST /v1/refund. Granted is what was given back.
 func (a *API) refund(w http.ResponseWriter, r *http.Request) { a.tellOnly(w, r, a.gate.Refund) }
@@ -202,7 +206,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer a.end(c)
-	if err := a.gate.Reset(r.Context(), c.one); err != nil {
+	if err := a.inspector(c.one.Policy).Reset(r.Context(), c.one); err != nil {
 		a.fail(w, err)
 		return
 	}

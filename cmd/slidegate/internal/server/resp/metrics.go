@@ -35,10 +35,10 @@ func newMetrics(provider metric.MeterProvider, commands []*command, connected fu
 	meter := provider.Meter(scope)
 	m := &metrics{commands: commands, connected: connected}
 	for i, name := range reasonNames {
-		m.reasonOf[i] = metric.WithAttributeSet(attribute.NewSet(attribute.String("slidegate.reason", name)))
+		m.reasonOf[i] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", name)))
 	}
 	for _, cmd := range commands {
-		cmd.measured = metric.WithAttributeSet(attribute.NewSet(attribute.String("slidegate.command", cmd.name)))
+		cmd.measured = metric.WithAttributeSet(attribute.NewSet(attribute.String("command", cmd.name)))
 	}
 	var errs [6]error
 	m.counters.commands, errs[0] = meter.Int64ObservableCounter("slidegate.resp.commands", metric.WithUnit("{command}"),
@@ -65,9 +65,7 @@ func newMetrics(provider metric.MeterProvider, commands []*command, connected fu
 
 func (m *metrics) observe(_ context.Context, to metric.Observer) error {
 	for _, cmd := range m.commands {
-		if n := cmd.ran.Load(); n > 0 {
-			to.ObserveInt64(m.counters.commands, n, cmd.measured)
-		}
+		to.ObserveInt64(m.counters.commands, cmd.ran.Load(), cmd.measured)
 	}
 	for i := range m.left {
 		to.ObserveInt64(m.counters.left, m.left[i].Load(), m.reasonOf[i])

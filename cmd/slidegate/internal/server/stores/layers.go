@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/slidegate/slidegate/layer/coalesce"
 	"github.com/slidegate/slidegate/layer/denycache"
 	"github.com/slidegate/slidegate/layer/failure"
+	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -47,18 +46,25 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 	if err := o.watchMemory(local, "local", opts.MeterProvider); err != nil {
 		return err
 	}
-	hopes := failure.Optimistic(cmp.Or(opts.Optimism, policy.DefaultOptimism))
 	owed := &debts{logger: opts.Logger}
 	o.close = append(o.close, owed.close) // after the leases have given back what is out
 	blocks := &leases{logger: opts.Logger}
 	o.close = append(o.close, blocks.close)
+	watch := newOutages(opts.Logger, st.Traits().Name, timeout+cmp.Or(opts.ProbeEvery, max(time.Second, timeout)))
+	o.close = append(o.close, watch.close)
 	for _, mode := range []struct {
+		name   string
 		policy failure.Policy
+		flag   rule.Flags
 		to     *store.Store
 	}{
-		{failure.Open(), &o.Open}, {failure.Closed(), &o.Closed}, {failure.Local(local), &o.Local}, {hopes, &o.Optimistic},
+		{"open", failure.Open(), rule.FallbackOpen, &o.Open},
+		{"closed", failure.Closed(), rule.FallbackClosed, &o.Closed},
+		{"local", failure.Local(local), rule.FallbackLocal, &o.Local},
+		{"optimistic", failure.Optimistic(cmp.Or(opts.Optimism, policy.DefaultOptimism)), rule.FallbackOptimistic, &o.Optimistic},
+		{"error", failure.Closed(), rule.FallbackClosed, &o.Unanswered},
 	} {
-		layered, err := failure.New(st, mode.policy, failureOptions(opts, timeout, mode.policy.String()))
+		layered, err := failure.New(st, mode.policy, failureOptions(opts, timeout, mode.name, watch))
 		if err != nil {
 			return fmt.Errorf("stores: %w", err)
 		}
@@ -67,16 +73,34 @@ func (o *Opened) putLayers(st store.Store, calls int, opts *Options) error {
 		if err != nil {
 			return err
 		}
-		if *mode.to, err = o.observed(leased, opts); err != nil {
+		observed, err := o.observed(leased, opts, observe.Options{
+			Sources: []rule.Flags{rule.Cached, mode.flag}, FallbackClosed: "fallback_" + closedName(mode.name),
+		})
+		if err != nil {
 			return err
 		}
+		*mode.to = observed
+		watch.add(mode.name, layered, observed)
+	}
+	if err := o.watchOutages(watch, opts.MeterProvider); err != nil {
+		return err
 	}
 	return o.watchLeases(blocks, st.Traits().Name, opts.MeterProvider)
 }
 
-func failureOptions(opts *Options, timeout time.Duration, mode string) failure.Options {
+// closedName is what refusals for the store's sake are called in a mode.
+func closedName(mode string) string {
+	if mode == "error" {
+		return mode
+	}
+	return "closed"
+}
+
+func failureOptions(opts *Options, timeout time.Duration, mode string, watch *outages) failure.Options {
 	f := failure.Options{
-		Timeout: timeout, ProbeEvery: opts.ProbeEvery, Failures: opts.Failures, OnFallback: teller(opts.Logger, mode),
+		Timeout: timeout, ProbeEvery: opts.ProbeEvery, Failures: opts.Failures,
+		OnFallback: func(_ context.Context, _ rule.Op, err error) { watch.fallback(mode, err) },
+		OnChange:   func(err error) { watch.change(mode, err) },
 	}
 	if f.Failures == 0 {
 		f.Failures = 3
@@ -85,23 +109,4 @@ func failureOptions(opts *Options, timeout time.Duration, mode string) failure.O
 		f.Instances = opts.Instances
 	}
 	return f
-}
-
-// tellEvery is how often it is told that a failure mode answers: not at every request, of which there may be thousands.
-const tellEvery = 10 * time.Second
-
-// teller returns what logs that a failure mode answers.
-func teller(log *slog.Logger, mode string) func(context.Context, rule.Op, error) {
-	base := time.Now()
-	var next, since atomic.Int64
-	return func(_ context.Context, _ rule.Op, err error) {
-		answered := since.Add(1)
-		now, due := int64(time.Since(base)), next.Load()
-		if now < due || !next.CompareAndSwap(due, now+int64(tellEvery)) {
-			return
-		}
-		since.Add(-answered)
-		log.Warn("the store does not answer; its failure mode does", slog.String("mode", mode),
-			slog.Int64("requests", answered), slog.Any("error", err))
-	}
 }

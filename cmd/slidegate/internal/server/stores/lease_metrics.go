@@ -37,7 +37,7 @@ func (o *Opened) watchLeases(l *leases, name string, provider metric.MeterProvid
 	if provider == nil {
 		return nil
 	}
-	m := &leaseMetrics{leases: l, store: metric.WithAttributeSet(attribute.NewSet(attribute.String("slidegate.store", name)))}
+	m := &leaseMetrics{leases: l, store: metric.WithAttributeSet(attribute.NewSet(attribute.String("store", name)))}
 	made := newInstruments(provider)
 	m.keys = made.gauge("slidegate.leases.keys", "{key}", "Busy keys of leased limits, of which this process takes units in blocks.")
 	m.out = made.gauge("slidegate.leases.units.out", "{unit}", "Units that this process has taken in blocks and neither spent nor given back yet.")

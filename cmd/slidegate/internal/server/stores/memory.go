@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.opentelemetry.io/otel/metric/noop"
+
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/layer/observe"
 	"github.com/slidegate/slidegate/memstore"
@@ -33,9 +35,13 @@ func (o *Opened) openMemory(url string, opts *Options) error {
 	if err := o.watchMemory(o.Memory, "memory", opts.MeterProvider); err != nil {
 		return err
 	}
-	store, err := o.observed(o.Memory, opts)
+	store, err := o.observed(o.Memory, opts, observe.Options{})
+	if err != nil {
+		return err
+	}
 	o.Stores = gate.Stores{Open: store, Closed: store, Local: store, Optimistic: store}
-	return err
+	o.Unanswered = store
+	return nil
 }
 
 // MemoryOptions returns what the URL of a store in memory says about it.
@@ -64,18 +70,39 @@ func MemoryOptions(url string) (opts memstore.Options, err error) {
 	return opts, nil
 }
 
-// observed puts observation over a store, if anybody wants metrics.
-func (o *Opened) observed(store store.Store, opts *Options) (store.Store, error) {
-	if opts.MeterProvider == nil {
-		return store, nil
+// observed puts observation over a store. It counts also where nobody wants metrics, for the log.
+func (o *Opened) observed(st store.Store, opts *Options, options observe.Options) (*observe.Store, error) {
+	options.MeterProvider, options.Policy = opts.MeterProvider, policyOf
+	if options.MeterProvider == nil {
+		options.MeterProvider = noop.NewMeterProvider()
 	}
-	observed, err := observe.New(store, observe.Options{MeterProvider: opts.MeterProvider})
+	observed, err := observe.New(st, options)
 	if err != nil {
 		return nil, fmt.Errorf("stores: %w", err)
 	}
 	o.close = append(o.close, observed.Close)
 	return observed, nil
 }
+
+// policyOf returns the name of a limit's policy. Limits of candidates refuse nothing, and are counted by policy elsewhere.
+func policyOf(limit *store.Limit) (name string, ok bool) {
+	name = limit.Namespace()
+	return policyName(name), !strings.HasSuffix(name, candidateNamespace)
+}
+
+// policyName returns what metrics call a namespace: the name of the policy, or envoy:DOMAIN for the rules of Envoy.
+func policyName(namespace string) string {
+	if domain, ok := strings.CutPrefix(namespace, envoyNamespace); ok {
+		return "envoy:" + domain
+	}
+	return namespace
+}
+
+// What the namespaces of candidates end with, and those of Envoy's domains begin with. No policy has a slash in its name.
+const (
+	candidateNamespace = "/candidate"
+	envoyNamespace     = "envoy/"
+)
 
 // ParseBytes reads a number of bytes: a whole number, or one with a unit, such as 256MiB.
 func ParseBytes(text string) (int64, error) {

@@ -44,7 +44,7 @@ func (o *Opened) watchMemory(memory *memstore.Store, name string, provider metri
 		return nil
 	}
 	m := &memoryMetrics{
-		memory: memory, store: attribute.String("slidegate.store", name),
+		memory: memory, store: attribute.String("store", name),
 		seen: map[memoryLimit]memoryCounts{}, labels: map[memoryLabel]*memoryCounts{},
 	}
 	made := newInstruments(provider)
@@ -68,7 +68,7 @@ func (m *memoryMetrics) observe(_ context.Context, to metric.Observer) error {
 	m.add(stats.Limits)
 	for label, counts := range m.labels {
 		who := metric.WithAttributeSet(attribute.NewSet(
-			m.store, attribute.String("slidegate.policy", label.policy), attribute.String("slidegate.limit", label.limit)))
+			m.store, attribute.String("policy", label.policy), attribute.String("limit", label.limit)))
 		to.ObserveInt64(m.held, counts.held, who)
 		to.ObserveInt64(m.forgotten, counts.forgotten, who)
 		to.ObserveInt64(m.evictions, counts.evictions, who)
@@ -91,7 +91,7 @@ func (m *memoryMetrics) add(limits []memstore.LimitStats) {
 			before = memoryCounts{} // it was dropped and came back
 		}
 		now[id] = memoryCounts{evictions: l.Evictions, recalled: l.Recalled, refused: l.Refused}
-		to := m.countsOf(memoryLabel{l.Namespace, cmp.Or(l.Name, l.Shape)})
+		to := m.countsOf(memoryLabel{policyName(l.Namespace), cmp.Or(l.Name, l.Shape)})
 		to.held += l.Held
 		to.forgotten += l.Forgotten
 		to.evictions += l.Evictions - before.evictions

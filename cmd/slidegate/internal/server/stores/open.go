@@ -40,7 +40,7 @@ type Options struct {
 	Memory *memstore.Store
 	// MeterProvider gets the metrics of the stores; nil means that they are not observed, not even by the global one.
 	MeterProvider metric.MeterProvider
-	// Logger is told when the store is connected, and when and why failure modes answer; nil means nobody is.
+	// Logger is told when the store is connected, and when an outage begins and ends; nil means nobody is.
 	Logger *slog.Logger
 
 	sketch bool // do not connect
@@ -49,6 +49,9 @@ type Options struct {
 // Opened is a store with its layers. Close it. It is safe for concurrent use.
 type Opened struct {
 	gate.Stores
+	// Unanswered refuses as Closed does when the store cannot answer, for listeners that make an error of it, such as Envoy's. In
+	// logs and metrics its failure mode is called error.
+	Unanswered store.Store
 	// Memory is the store itself if it is in memory, for whoever keeps its state over a restart; else nil.
 	Memory *memstore.Store
 

@@ -1,0 +1,162 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// TestOutageDrills: the store hangs, is killed, or restarts under load. The log has a line for the begin and one for the end, and
+// the decisions of failure modes that it and the metrics name are as many as the clients got, mode by mode.
+func TestOutageDrills(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) (url string, down, up func()){
+		"redis stopped": func(t *testing.T) (string, func(), func()) {
+			node := redistest.Server(t)
+			return "redis://" + node.Addr(), func() { node.Signal(syscall.SIGSTOP) }, func() { node.Signal(syscall.SIGCONT) }
+		},
+		"redis killed": func(t *testing.T) (string, func(), func()) {
+			node := redistest.Server(t)
+			return "redis://" + node.Addr(), node.Kill, node.Restart
+		},
+		"postgres restarted": func(t *testing.T) (string, func(), func()) {
+			db := pgtest.Start(t, "fsync = off")
+			return db.URL(), db.Kill, db.Restart
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, down, up := open(t)
+			drill(t, url, down, up)
+		})
+	}
+}
+
+// drillModes are the failure modes. Envoy is told that there is no answer, which is a mode too.
+var drillModes = []string{"open", "closed", "local", "optimistic", "error"}
+
+// drillFile has a policy for each mode. The candidate is asked too, and is no decision.
+const drillFile = `
+store: %q
+store_timeout: 300ms
+policies:
+  open: {failure: open, limits: [1000000/1h], candidate: [1000/1h]}
+  closed: {failure: closed, limits: [1000000/1h]}
+  local: {failure: local, limits: [1000000/1h]}
+  optimistic: {failure: optimistic, limits: [1000000/1h]}
+`
+
+func drill(t *testing.T, url string, down, up func()) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	servertest.Write(t, rules, "domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: hour, requests_per_unit: 1000000}}\n")
+	s := servertest.Start(t, fmt.Sprintf(drillFile, url), func(o *server.Options) { o.Envoy = []string{rules} })
+	testkit.Eventually(t, "the service is ready", func() bool { return s.Ask(t, "http", "GET", "/readyz", "").Status == http.StatusOK })
+
+	clients := map[string]*drillClient{}
+	var stop atomic.Bool
+	var running sync.WaitGroup
+	for _, mode := range drillModes {
+		c := &drillClient{mode: mode}
+		clients[mode] = c
+		running.Go(func() {
+			for !stop.Load() {
+				c.ask(t, s)
+			}
+		})
+	}
+	await := func(what string, is func(c *drillClient) bool) {
+		t.Helper()
+		for mode, c := range clients {
+			testkit.Eventually(t, what+" in mode "+mode, func() bool { return is(c) })
+		}
+	}
+	await("the store decides", func(c *drillClient) bool { return c.byStore.Load() > 20 })
+	down()
+	await("failure modes decide", func(c *drillClient) bool { return c.byMode.Load() > 50 })
+	up()
+	for _, c := range clients {
+		c.byStore.Store(0)
+	}
+	await("the store decides again", func(c *drillClient) bool { return c.byStore.Load() > 20 })
+	stop.Store(true)
+	running.Wait()
+	counted := map[string]int64{}
+	for mode, c := range clients {
+		counted[mode] = c.byMode.Load()
+	}
+	t.Logf("the clients counted %v", counted)
+	testkit.Eventually(t, "the log tells of all of them", func() bool { return maps.Equal(logged(s.Log.String()), counted) })
+	if got := measured(s.Ask(t, "admin", "GET", "/metrics", "").Body); !maps.Equal(got, counted) {
+		t.Errorf("the metrics have %v, want %v", got, counted)
+	}
+	began, ended := strings.Count(s.Log.String(), "the store does not answer;"), strings.Count(s.Log.String(), "the store answers again")
+	if began == 0 || began != ended || began > 3 { // a starved machine may make more than one of it
+		t.Errorf("%d lines for a begin and %d for an end, want one each:\n%s", began, ended, s.Log)
+	}
+}
+
+// drillClient asks one policy, again and again, and counts who decided.
+type drillClient struct {
+	mode            string
+	asked           int
+	byStore, byMode atomic.Int64
+}
+
+func (c *drillClient) ask(t *testing.T, s *servertest.Service) {
+	c.asked++
+	key := fmt.Sprint(c.asked % 100)
+	path, body := "/v1/allow", fmt.Sprintf(`{"policy":%q,"key":%q}`, c.mode, key)
+	if c.mode == "error" {
+		path, body = "/json", fmt.Sprintf(`{"domain":"d","descriptors":[{"entries":[{"key":"k","value":%q}]}]}`, key)
+	}
+	got := s.Ask(t, "http", "POST", path, body)
+	var answer struct{ Flags []string }
+	_ = json.Unmarshal([]byte(got.Body), &answer)
+	fallback := len(answer.Flags) > 0 && answer.Flags[0] == "fallback_"+c.mode
+	switch {
+	case fallback, c.mode == "closed" && got.Status == http.StatusServiceUnavailable, c.mode == "error" && got.Status == http.StatusInternalServerError:
+		c.byMode.Add(1)
+	case got.Status == http.StatusOK:
+		c.byStore.Add(1)
+	default:
+		t.Errorf("mode %s: %+v", c.mode, got)
+	}
+}
+
+// logged returns how many decisions of each failure mode the lines of a log add up to.
+func logged(log string) map[string]int64 {
+	sum := map[string]int64{}
+	for _, found := range regexp.MustCompile(`decided\.(\w+)=(\d+)`).FindAllStringSubmatch(log, -1) {
+		n, _ := strconv.ParseInt(found[2], 10, 64)
+		sum[found[1]] += n
+	}
+	return sum
+}
+
+// measured returns what the metrics say.
+func measured(page string) map[string]int64 {
+	sum := map[string]int64{}
+	for _, found := range regexp.MustCompile(`(?m)^slidegate_decisions_total\{.*source="fallback_(\w+)".*\} (\d+)$`).FindAllStringSubmatch(page, -1) {
+		n, _ := strconv.ParseInt(found[2], 10, 64)
+		sum[found[1]] += n
+	}
+	for mode, n := range sum {
+		if n == 0 {
+			delete(sum, mode)
+		}
+	}
+	return sum
+}

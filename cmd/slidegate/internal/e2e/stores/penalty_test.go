@@ -1,0 +1,80 @@
+package stores_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/policy"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+func TestPenaltyOnRedis(t *testing.T) {
+	url := "redis://" + redistest.Server(t).Addr()
+	penaltyIsShared(t, url)
+}
+
+func TestPenaltyOnPostgres(t *testing.T) {
+	penaltyIsShared(t, pgtest.Start(t, "fsync = off").URL())
+}
+
+// penaltyIsShared has one of two processes that share a store see an excess. The other must keep the key out too, until the
+// penalty ends or the key is reset.
+func penaltyIsShared(t *testing.T, url string) {
+	opts := patient()
+	opts.DenyAge = time.Millisecond // a reset in another process is seen at once
+	first, second := newSet(t, connected(t, url, opts), 2*time.Second), newSet(t, connected(t, url, opts), 2*time.Second)
+	take := func(s *policy.Set, key string) (v policy.Verdict) {
+		t.Helper()
+		s.Ask(ctx, rule.Take, &policy.Part{Key: key, Cost: 1}, &v)
+		if v.Err != nil || v.Decision.Flags.Fallback() {
+			t.Fatalf("the store did not decide: %+v", v)
+		}
+		return v
+	}
+	for _, s := range []*policy.Set{first, second} {
+		if v := take(s, "ann"); v.Refused || v.Penalty != 0 {
+			t.Fatalf("one of two units: %+v", v)
+		}
+	}
+	begun := take(first, "ann")
+	if !begun.Refused || begun.Penalty <= time.Second || begun.Penalty > 2*time.Second || begun.Decision.RetryAfter < begun.Penalty {
+		t.Fatalf("the excess: %+v, want a refusal that begins a penalty of two seconds", begun)
+	}
+	// The limit is of 100ms, so that what refuses from now on is the penalty.
+	var v policy.Verdict
+	testkit.Eventually(t, "the penalty alone keeps the key out", func() bool {
+		v = take(second, "ann")
+		return v.Refused && v.Decision.RetryAfter == v.Penalty && v.Penalty < 1900*time.Millisecond || !v.Refused
+	})
+	if !v.Refused {
+		t.Fatalf("the other process: %+v, want a refusal by the penalty", v)
+	}
+	testkit.Eventually(t, "the penalty to end", func() bool { return !take(second, "ann").Refused })
+
+	for range 3 {
+		v = take(first, "bob")
+	}
+	if v.Penalty == 0 {
+		t.Fatalf("another excess: %+v, want a penalty", v)
+	}
+	if err := second.Forget(ctx, "", policy.Part{Key: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the reset is seen", func() bool { return !take(first, "bob").Refused })
+}
+
+func newSet(t *testing.T, o *stores.Opened, penalty time.Duration) *policy.Set {
+	t.Helper()
+	limits := []slidegate.Limit{{Quota: 2, Window: 100 * time.Millisecond, Algorithm: slidegate.SlidingLog}}
+	all := policy.Stores{Open: o.Open, Closed: o.Closed, Local: o.Local, Optimistic: o.Optimistic}
+	set, err := policy.NewOver(all, []policy.Policy{{Name: "api", Limits: limits, Penalty: penalty}}, policy.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}

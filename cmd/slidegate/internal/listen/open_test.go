@@ -1,0 +1,126 @@
+package listen
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// Connections that wait in the queue when the listener is closed are accepted and answered, and nobody else can connect.
+func TestQuiesce(t *testing.T) {
+	for name, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": "unix:" + filepath.Join(t.TempDir(), "s.sock")} {
+		t.Run(name, func(t *testing.T) {
+			l, err := Options{}.Open(address)
+			testkit.NoError(t, err)
+			network, at := l.Addr().Network(), l.Addr().String()
+			const clients = 20
+			var conns [clients]net.Conn
+			for i := range conns { // nobody accepts them yet
+				conns[i], err = net.Dial(network, at)
+				testkit.NoError(t, err)
+				defer conns[i].Close()
+			}
+			served := make(chan error, 1)
+			accepted := make(chan struct{})
+			go func() {
+				<-accepted
+				served <- greet(l)
+			}()
+			quiet := make(chan struct{})
+			go func() {
+				l.Quiesce(t.Context())
+				close(quiet)
+			}()
+			testkit.Eventually(t, "nobody else can connect", func() bool {
+				conn, err := net.Dial(network, at)
+				if err == nil {
+					conn.Close()
+				}
+				return err != nil
+			})
+			close(accepted)
+			<-quiet
+			for i, conn := range conns {
+				if got, err := io.ReadAll(conn); err != nil || string(got) != "hello" {
+					t.Errorf("client %d: %q, %v, want hello", i, got, err)
+				}
+			}
+			testkit.NoError(t, l.Close())
+			testkit.NoError(t, l.Close())
+			if err := <-served; !isClosed(err) {
+				t.Errorf("Accept ended with %v, want %v", err, net.ErrClosed)
+			}
+		})
+	}
+}
+
+// greet says hello to all who connect.
+func greet(l net.Listener) error {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(conn, "hello")
+		conn.Close()
+	}
+}
+
+// The queue of a socket that another process keeps is left to whoever accepts next.
+func TestQuiesceInherited(t *testing.T) {
+	kept, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.NoError(t, err)
+	defer kept.Close()
+	file, err := kept.(*net.TCPListener).File()
+	testkit.NoError(t, err)
+	defer file.Close()
+	inner, err := net.FileListener(file)
+	testkit.NoError(t, err)
+	l := Inherited(inner)
+	client, err := net.Dial("tcp", kept.Addr().String())
+	testkit.NoError(t, err)
+	defer client.Close()
+	l.Quiesce(t.Context())
+	testkit.NoError(t, l.Close())
+	late, err := net.Dial("tcp", kept.Addr().String())
+	testkit.NoError(t, err)
+	defer late.Close()
+	for range 2 {
+		conn, err := kept.Accept()
+		testkit.NoError(t, err)
+		conn.Close()
+	}
+}
+
+// Two listeners share a port if both say so.
+func TestReusePort(t *testing.T) {
+	first, err := Options{ReusePort: true}.Open("127.0.0.1:0")
+	testkit.NoError(t, err)
+	defer first.Close()
+	at := first.Addr().String()
+	if l, err := (Options{}).Open(at); err == nil {
+		l.Close()
+		t.Error("a listener that does not say so shares the port")
+	}
+	second, err := Options{ReusePort: true}.Open(at)
+	testkit.NoError(t, err)
+	testkit.NoError(t, second.Close())
+}
+
+func TestMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	l, err := Options{Mode: 0o600}.Open("unix:" + path)
+	testkit.NoError(t, err)
+	defer l.Close()
+	info, err := os.Stat(path)
+	testkit.NoError(t, err)
+	if got := info.Mode().Perm(); got != fs.FileMode(0o600) {
+		t.Errorf("the socket's mode is %o, want 600", got)
+	}
+}

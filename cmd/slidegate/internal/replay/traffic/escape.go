@@ -1,0 +1,72 @@
+package traffic
+
+import (
+	"bytes"
+	"encoding/hex"
+)
+
+// scratch holds what was unescaped of one line. Cut it to nothing before the next.
+type scratch []byte
+
+// from returns what has been added since start. Adding more does not change it.
+func (s *scratch) from(start int) []byte { return (*s)[start:len(*s):len(*s)] }
+
+// unescape undoes what servers do to bytes that would break the line: \xHH, and a backslash before a quote or another.
+func (s *scratch) unescape(text []byte) []byte {
+	i := bytes.IndexByte(text, '\\')
+	if i < 0 {
+		return text
+	}
+	start := len(*s)
+	for ; i >= 0 && i+1 < len(text); i = bytes.IndexByte(text, '\\') {
+		*s = append(*s, text[:i]...)
+		text = text[i:]
+		c, size := escaped(text)
+		*s = append(*s, c)
+		text = text[size:]
+	}
+	*s = append(*s, text...)
+	return s.from(start)
+}
+
+// escaped reads the escape that text begins with. What is none stands for itself.
+func escaped(text []byte) (c byte, size int) {
+	switch c := text[1]; c {
+	case '"', '\\':
+		return c, 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'x':
+		var decoded [1]byte
+		if len(text) >= 4 {
+			if _, err := hex.Decode(decoded[:], text[2:4]); err == nil {
+				return decoded[0], 4
+			}
+		}
+	}
+	return '\\', 1
+}
+
+// decodeHex undoes an escape of two hexadecimal digits after a mark, such as %20 or #22. What is none stands for itself.
+func (s *scratch) decodeHex(text []byte, mark byte) []byte {
+	if bytes.IndexByte(text, mark) < 0 {
+		return text
+	}
+	start := len(*s)
+	for i := 0; i < len(text); i++ {
+		var decoded [1]byte
+		if text[i] == mark && i+2 < len(text) {
+			if _, err := hex.Decode(decoded[:], text[i+1:i+3]); err == nil {
+				*s = append(*s, decoded[0])
+				i += 2
+				continue
+			}
+		}
+		*s = append(*s, text[i])
+	}
+	return s.from(start)
+}

@@ -1,0 +1,140 @@
+package traffic
+
+import "bytes"
+
+// haproxyParser reads the log that HAProxy writes with option httplog, which is also its default log-format for HTTP. What a
+// syslog server puts before it does not matter:
+//
+//	Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1
+//	10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html HTTP/1.1"
+//
+// The time is that of the machine, without its zone; it is taken as UTC. Captured headers have no names, so they are left
+// alone.
+type haproxyParser struct {
+	wants   wants
+	clock   clock
+	time    []byte
+	scratch scratch
+}
+
+var haproxyFields = setOf(fieldAddress, fieldMethod, fieldPath, fieldQuery, fieldStatus, fieldBytes)
+
+func newHAProxyParser(w wants) parser { return &haproxyParser{wants: w} }
+
+func (p *haproxyParser) parse(line []byte, e *entry) (why string) {
+	p.scratch = p.scratch[:0]
+	rest, why := p.parseWho(line, e)
+	if why != "" {
+		return why
+	}
+	_, rest = word(rest) // the frontend
+	server, rest := word(rest)
+	timers, rest := word(rest)
+	if bytes.IndexByte(server, '/') < 0 || bytes.Count(timers, []byte{'/'}) != 4 {
+		return "request: after the time stand not frontend, backend/server and five timers, as option httplog writes them"
+	}
+	code, rest := word(rest)
+	if string(code) == "-1" {
+		code = nil // nothing was answered
+	} else if !isCount(code, 3) {
+		return "status: it is not a number after the timers"
+	}
+	size, rest := word(rest)
+	size = bytes.TrimPrefix(size, []byte{'+'}) // written before the answer had ended
+	if !isCount(size, 19) {
+		return "bytes: it is not a number after the status"
+	}
+	e.values[fieldStatus], e.values[fieldBytes] = code, size
+	return p.parseRequest(rest, e)
+}
+
+// parseWho finds the address before the time, and the time, wherever the line begins.
+func (p *haproxyParser) parseWho(line []byte, e *entry) (rest []byte, why string) {
+	begin := timeInBrackets(line)
+	if begin < 0 {
+		return nil, "time: there is no [06/Feb/2009:12:14:14.655] after the address"
+	}
+	client := line[bytes.LastIndexByte(line[:begin-1], ' ')+1 : begin-1]
+	host, ok := withoutPort(client)
+	if !ok {
+		return nil, "address: it does not stand with its port before the time"
+	}
+	end := begin + bytes.IndexByte(line[begin:], ']')
+	at, ok := p.clock.clfLocal(line[begin+1 : end])
+	if !ok || end+1 >= len(line) || line[end+1] != ' ' {
+		return nil, "time: it is not a time such as 06/Feb/2009:12:14:14.655"
+	}
+	e.values[fieldAddress] = host
+	p.time = append(append(append(p.time[:0], '"'), line[begin+1:end]...), '"')
+	e.time = p.time
+	return line[end+2:], e.setTime(at)
+}
+
+// timeInBrackets returns where the bracket of a time stands that follows a space and is closed, or -1.
+func timeInBrackets(line []byte) int {
+	const least = len("[06/Feb/2009:12:14:14]")
+	for from := 1; ; {
+		i := bytes.IndexByte(line[min(from, len(line)):], '[')
+		if i < 0 {
+			return -1
+		}
+		i += from
+		if rest := line[i:]; len(rest) >= least && rest[3] == '/' && rest[7] == '/' && line[i-1] == ' ' && bytes.IndexByte(rest, ']') > 0 {
+			return i
+		}
+		from = i + 1
+	}
+}
+
+// withoutPort returns what stands before the last colon and a port.
+func withoutPort(client []byte) (host []byte, ok bool) {
+	i := bytes.LastIndexByte(client, ':')
+	if i < 1 || !isCount(client[i+1:], 10) || client[i+1] == '-' {
+		return nil, false
+	}
+	return client[:i], true
+}
+
+// parseRequest finds the request, the last thing of the line and the only one in quotes. A syslog server may have put
+// backslashes before these.
+func (p *haproxyParser) parseRequest(rest []byte, e *entry) (why string) {
+	begin, end := bytes.IndexByte(rest, '"'), bytes.LastIndexByte(rest, '"')
+	if begin < 0 || begin == end {
+		return "request: it is not in quotes at the end"
+	}
+	if p.wants.fields&setOf(fieldMethod, fieldPath, fieldQuery) == 0 {
+		return ""
+	}
+	request := bytes.TrimSuffix(rest[begin+1:end], []byte{'\\'})
+	verb, target := requestLine(request)
+	if verb == nil {
+		verb, target = cutRequest(request)
+	}
+	e.values[fieldMethod] = verb
+	_, target = splitTarget(target)
+	e.setTarget(p.scratch.decodeHex(target, '#'), verb != nil)
+	return ""
+}
+
+// cutRequest takes a request apart that lacks its protocol: HAProxy writes no more than about a thousand bytes of one.
+func cutRequest(request []byte) (verb, target []byte) {
+	verb, target = word(request)
+	if !isMethod(verb) || len(target) == 0 || target[0] != '/' && !bytes.Contains(target, []byte("://")) {
+		return nil, nil
+	}
+	return verb, target
+}
+
+// splitTarget takes the host off a target that is a whole URL, as load balancers write it.
+func splitTarget(target []byte) (host, path []byte) {
+	i := bytes.Index(target, []byte("://"))
+	if i < 0 || target[0] == '/' {
+		return nil, target
+	}
+	host = target[i+3:]
+	end := bytes.IndexAny(host, "/?")
+	if end < 0 {
+		return present(host), []byte{'/'}
+	}
+	return present(host[:end]), host[end:]
+}

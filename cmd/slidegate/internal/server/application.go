@@ -1,0 +1,29 @@
+package server
+
+import (
+	"crypto/tls"
+	"net/http"
+
+	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
+)
+
+// openApplication makes what passes requests on to the application, if that is asked for.
+func (s *Server) openApplication() (err error) {
+	if s.opts.Proxy == "" {
+		return nil
+	}
+	o := s.opts.Application
+	o.Trusted, o.Logger = s.opts.File.Service.TrustedProxies, s.log
+	s.proxy, err = proxy.New(s.gate, o)
+	return err
+}
+
+// openProxy opens the door to the application. Its host is not checked and no token is asked for: both are the application's matter.
+func (s *Server) openProxy(d *door, secure *tls.Config) error {
+	server := s.proxy.NewServer(secure, func(passes http.Handler) http.Handler {
+		return addresses.LastAnswers(s.drained, s.telemetry.traced(passes))
+	})
+	d.serve, d.stop = server.Serve, server.Shutdown
+	return nil
+}

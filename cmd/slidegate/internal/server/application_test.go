@@ -1,0 +1,180 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// before has a server stand before an application, with all of its other listeners. Without a handler, the application says what
+// it was asked.
+func before(t *testing.T, handler http.HandlerFunc) func(*server.Options) {
+	if handler == nil {
+		handler = func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "application %s host=%s token=%s xff=%s", r.URL.Path, r.Host, r.Header.Get("Authorization"), r.Header.Get("X-Forwarded-For"))
+		}
+	}
+	application := httptest.NewServer(handler)
+	t.Cleanup(application.Close)
+	return func(o *server.Options) {
+		o.Proxy, o.Metrics = "127.0.0.1:0", "127.0.0.1:0"
+		o.Application.To, _ = url.Parse(application.URL)
+	}
+}
+
+// TestProxyIsOperated: what is refused before an application is seen, explained and reset at the admin listener.
+func TestProxyIsOperated(t *testing.T) {
+	s := start(t, "policies: {site: {limits: [2/1h fixed-window]}}\n", before(t, nil))
+	for i, want := range []int{200, 200, 429, 429} {
+		if got := s.ask(t, "proxy", "GET", "/", "").status; got != want {
+			t.Errorf("request %d: got %d, want %d", i, got, want)
+		}
+	}
+	for _, step := range []struct {
+		listener, method, path, body string
+		status                       int
+		want                         string
+	}{
+		{"admin", "GET", "/v1/top", "", 200, `"policy":"site","key":"127.0.0.1","refused":2,`},
+		{"admin", "POST", "/v1/peek", `{"policy":"site","key":"127.0.0.1"}`, 200, `"remaining":0`},
+		{"admin", "GET", "/v1/explain?policy=site&key=127.0.0.1", "", 200, "site"},
+		{"admin", "GET", "/metrics", "", 200, "slidegate_policy_decisions_total{"},
+		{"metrics", "GET", "/metrics", "", 200, `slidegate_connections{slidegate_door="proxy"} 1`},
+		{"metrics", "GET", "/healthz", "", 200, "ok"},
+		{"metrics", "GET", "/readyz", "", 200, "ready"},
+		{"admin", "GET", "/healthz", "", 200, "ok"},
+		{"admin", "GET", "/readyz", "", 200, "ready"},
+		{"admin", "POST", "/v1/reset", `{"policy":"site","key":"127.0.0.1"}`, 204, ""},
+		{"proxy", "GET", "/again", "", 200, "application /again"},
+	} {
+		got := s.ask(t, step.listener, step.method, step.path, step.body)
+		if got.status != step.status || !strings.Contains(got.body, step.want) {
+			t.Errorf("%s %s at %s: got %d %s, want %d and %s", step.method, step.path, step.listener, got.status, got.body, step.status, step.want)
+		}
+	}
+}
+
+// TestApplicationHasAllPaths: nothing is answered in place of the application, under whatever name it is asked, and tokens are for
+// others.
+func TestApplicationHasAllPaths(t *testing.T) {
+	s := start(t, roomy, func(o *server.Options) {
+		before(t, nil)(o)
+		o.Tokens = []string{someToken}
+	})
+	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/v1/allow", "/v1/check", "/v1/top", "/v1/reset"} {
+		got := s.ask(t, "proxy", "GET", path, "", "Authorization", "Bearer theirs")
+		if want := "application " + path + " host=" + s.Address("proxy") + " token=Bearer theirs"; got.status != 200 || !strings.HasPrefix(got.body, want) {
+			t.Errorf("%s: got %d %s, want %s", path, got.status, got.body, want)
+		}
+	}
+	request, err := http.NewRequest("GET", "http://"+s.Address("proxy")+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = "www.example"
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, _ := io.ReadAll(answer.Body); answer.StatusCode != 200 || !strings.Contains(string(text), "host=www.example ") {
+		t.Errorf("under another name: got %s %s", answer.Status, text)
+	}
+	if got := s.ask(t, "admin", "GET", "/v1/top", "").status; got != http.StatusUnauthorized {
+		t.Errorf("the admin listener without a token: got %d, want 401", got)
+	}
+}
+
+// TestProxyTrustIsReloaded: who is trusted changes with the file, for the limits and for what the application is told.
+func TestProxyTrustIsReloaded(t *testing.T) {
+	var path string
+	s := start(t, roomy, func(o *server.Options) {
+		before(t, nil)(o)
+		path = o.Path
+	})
+	told := func() string {
+		_, xff, _ := strings.Cut(s.ask(t, "proxy", "GET", "/", "", "X-Forwarded-For", "192.0.2.1").body, "xff=")
+		return xff
+	}
+	if got := told(); got != "127.0.0.1" {
+		t.Errorf("before: got %s", got)
+	}
+	write(t, path, "trusted_proxies: [127.0.0.1]\n"+roomy)
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := told(); got != "192.0.2.1, 127.0.0.1" {
+		t.Errorf("after: got %s", got)
+	}
+}
+
+// TestProxyDrains: what is under way is answered, nobody new is let in, readiness says so, and what was counted is kept.
+func TestProxyDrains(t *testing.T) {
+	came, finish := make(chan bool, 1), make(chan bool)
+	state := filepath.Join(t.TempDir(), "state")
+	file := "policies: {site: {limits: [1/1h fixed-window]}}\n"
+	s := start(t, file, func(o *server.Options) {
+		before(t, func(w http.ResponseWriter, _ *http.Request) {
+			came <- true
+			<-finish
+			fmt.Fprint(w, "whole")
+		})(o)
+		o.State = state
+	})
+	got := make(chan reply, 1)
+	go func() { got <- s.ask(t, "proxy", "GET", "/", "") }()
+	select {
+	case <-came:
+	case <-time.After(testkit.Patience):
+		t.Fatal("the request does not arrive")
+	}
+	s.End()
+	testkit.Eventually(t, "nobody new is let in", func() bool {
+		conn, err := net.Dial("tcp", s.Address("proxy"))
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
+	close(finish)
+	if answer := <-got; answer.status != 200 || answer.body != "whole" {
+		t.Errorf("what was under way: got %d %s", answer.status, answer.body)
+	}
+	s.Stop(t)
+	if s.Log.Has("level=WARN") {
+		t.Errorf("it logged\n%s", s.Log)
+	}
+	again := start(t, file, func(o *server.Options) {
+		before(t, nil)(o)
+		o.State = state
+	})
+	if got := again.ask(t, "proxy", "GET", "/", "").status; got != http.StatusTooManyRequests {
+		t.Errorf("the second of 1, after a restart: got %d, want 429", got)
+	}
+}
+
+// TestProxySlots: an in-flight limit is kept before an application, so nothing warns of it.
+func TestProxySlots(t *testing.T) {
+	s := start(t, "policies: {held: {limits: [1 in-flight ttl=30s]}}\n", func(o *server.Options) {
+		before(t, nil)(o)
+		o.HTTP, o.RESP = "", ""
+	})
+	for range 2 {
+		if got := s.ask(t, "proxy", "GET", "/", "").status; got != 200 {
+			t.Errorf("got %d, want 200: the slot was free", got)
+		}
+	}
+	if s.Log.Has("in-flight") {
+		t.Errorf("it logged\n%s", s.Log)
+	}
+}

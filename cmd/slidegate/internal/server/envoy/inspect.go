@@ -1,0 +1,222 @@
+package envoy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// target is a descriptor that an operator asks about.
+type target struct {
+	domain  *domain
+	entries []*entry
+	path    []*node
+	rule    *bound // that fits; nil if none does
+	address string
+}
+
+// target finds what a policy, which is rulings.EnvoyPrefix and a domain, and the text of a descriptor mean.
+func (s *Service) target(policy, text string) (*target, error) {
+	domains := *s.domains.Load()
+	d := domains[strings.TrimPrefix(policy, rulings.EnvoyPrefix)]
+	if d == nil {
+		var names []string
+		for _, name := range slices.Sorted(maps.Keys(domains)) {
+			names = append(names, rulings.EnvoyPrefix+name)
+		}
+		if len(names) == 0 {
+			return nil, fmt.Errorf("envoy: %w: %s, and there are no rules for Envoy; give some with --envoy or --envoy-xds", gate.ErrPolicy, wording.Quote(policy))
+		}
+		return nil, fmt.Errorf("envoy: %w: %w", gate.ErrPolicy, wording.Unknown(policy, "a domain with rules for Envoy", names))
+	}
+	entries, err := parseText(text)
+	if err != nil {
+		return nil, fmt.Errorf("envoy: %w: %w", gate.ErrKey, err)
+	}
+	t := &target{domain: d, entries: entries}
+	t.rule, t.path = d.root.match(entries, nil)
+	t.address = string(appendAddress(nil, entries, t.path))
+	return t, nil
+}
+
+// why says why no rule fits.
+func (t *target) why() string {
+	at := t.domain.name
+	for _, n := range t.path {
+		at += "." + n.pair.String()
+	}
+	if len(t.path) == len(t.entries) {
+		return fmt.Sprintf("no rule fits: %s has no rate_limit", at)
+	}
+	return fmt.Sprintf("no rule fits: %s has no descriptor for entry %d, %s, and what follows it", at, len(t.path)+1, wording.Quote(t.entries[len(t.path)].GetKey()))
+}
+
+// question is what the store is asked about one limit.
+type question struct {
+	rule   *bound
+	ask    ask
+	answer rule.Answer
+}
+
+// inquire asks the store about limits of the target, without a charge or, to reset them, for good.
+func (s *Service) inquire(ctx context.Context, t *target, op rule.Op, questions []question) error {
+	requests := make([]store.Request, len(questions))
+	answers := make([]rule.Answer, len(questions))
+	for i := range questions {
+		q := &questions[i]
+		charge := store.Charge{Limit: q.rule.limit, Key: t.address}
+		if op == rule.Peek {
+			charge.Cost = q.ask.cost
+		}
+		requests[i] = store.Request{Op: op, Group: t.domain.group, Charges: []store.Charge{charge}, Answers: answers[i : i+1]}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	if err := s.store.Apply(ctx, requests); err != nil {
+		return err
+	}
+	for i := range questions {
+		q := &questions[i]
+		q.answer = answers[i]
+		if q.ask.reading == alwaysOver {
+			q.answer.Allowed, q.answer.RetryAfter = false, rule.Never
+		}
+		if q.rule.spec.limit.Quota == 0 {
+			q.answer.Remaining = 0
+		}
+	}
+	return nil
+}
+
+// Peek tells what a request with this descriptor alone would be answered, and charges nothing. The ask's policy is
+// rulings.EnvoyPrefix and a domain, its key the text of the descriptor.
+func (s *Service) Peek(ctx context.Context, asked gate.Ask) (v gate.Verdict, err error) {
+	t, err := s.target(asked.Policy, asked.Key)
+	if err != nil {
+		return v, err
+	}
+	v = gate.Verdict{Policy: t.domain.policy, By: gate.ByUnlimited}
+	v.Decision.Allowed, v.Decision.Remaining = true, math.MaxUint32
+	if t.rule == nil || t.rule.unlimited {
+		return v, nil
+	}
+	questions := []question{{rule: t.rule, ask: t.rule.askFor(asked.Cost, false)}}
+	if err := s.inquire(ctx, t, rule.Peek, questions); err != nil {
+		return v, err
+	}
+	limit, a := t.rule.spec.limit, &questions[0].answer
+	v.By, v.Shadow, v.Refused, v.Limits = gate.ByLimits, t.rule.shadow || s.opts.Shadow, !a.Allowed, []slidegate.Limit{limit}
+	v.Decision = slidegate.Decision{
+		Allowed: a.Allowed || v.Shadow, Flags: a.Flags, LimitName: t.rule.title, Quota: limit.Quota, Remaining: a.Remaining,
+		ResetAfter: time.Duration(a.ResetAfter) * time.Microsecond, At: a.At,
+	}
+	switch {
+	case v.Decision.Allowed:
+	case a.RetryAfter == rule.Never:
+		v.Decision.RetryAfter = slidegate.Never
+	default:
+		v.Decision.RetryAfter = time.Duration(a.RetryAfter) * time.Microsecond
+	}
+	return v, nil
+}
+
+// Explain tells which rule fits a descriptor, and what its limit says to a request with this descriptor alone. It charges nothing.
+func (s *Service) Explain(ctx context.Context, asked gate.Ask) (gate.Explanation, error) {
+	t, err := s.target(asked.Policy, asked.Key)
+	if err != nil {
+		return gate.Explanation{}, err
+	}
+	e := gate.Explanation{Policy: t.domain.policy, By: gate.ByUnlimited, Allowed: true, Shadow: s.opts.Shadow}
+	var questions []question
+	if t.rule == nil {
+		e.Note = t.why()
+	} else {
+		e.Rule, e.Path, e.QuotaMode, e.Shadow = t.rule.title, t.rule.path, t.rule.quotaMode, t.rule.shadow || s.opts.Shadow
+	}
+	limited := t.rule != nil && !t.rule.unlimited
+	if limited {
+		questions = append(questions, question{rule: t.rule, ask: t.rule.askFor(asked.Cost, false)})
+	}
+	for _, b := range t.domain.brought() {
+		questions = append(questions, question{rule: b, ask: b.askFor(asked.Cost, false)})
+	}
+	if err := s.inquire(ctx, t, rule.Peek, questions); err != nil {
+		return gate.Explanation{}, err
+	}
+	for i := range questions {
+		q := &questions[i]
+		said := gate.ExplainLimit(q.rule.spec.limit, &q.answer)
+		switch {
+		case i == 0 && limited:
+			e.By, e.Refused, e.Source, e.Limits = gate.ByLimits, !said.Allowed, gate.SourceOf(q.answer.Flags), []gate.ExplainedLimit{said}
+		case q.answer.ResetAfter > 0: // something is counted
+			e.Brought = append(e.Brought, said)
+		}
+	}
+	e.Allowed = !e.Refused || e.Shadow
+	return e, nil
+}
+
+// Reset forgets what a descriptor has used: of the limit of the rule that fits, and of limits that came with it.
+func (s *Service) Reset(ctx context.Context, asked gate.Ask) error {
+	t, err := s.target(asked.Policy, asked.Key)
+	if err != nil {
+		return err
+	}
+	var questions []question
+	if t.rule != nil && !t.rule.unlimited {
+		questions = append(questions, question{rule: t.rule})
+	}
+	for _, b := range t.domain.brought() {
+		same := func(q question) bool { return q.rule.limit.Prefix() == b.limit.Prefix() } // limits of one shape share the count
+		if !slices.ContainsFunc(questions, same) {
+			questions = append(questions, question{rule: b})
+		}
+	}
+	if t.rule == nil && len(questions) == 0 {
+		return fmt.Errorf("envoy: %w: %s", gate.ErrKey, t.why())
+	}
+	if err := s.inquire(ctx, t, rule.Reset, questions); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(questions, func(q question) bool { return closed(q.answer) }) {
+		return errClosed
+	}
+	return nil
+}
+
+// LimitsOf returns the limit that a descriptor faces; none if no rule fits.
+func (s *Service) LimitsOf(policy, text string) []slidegate.Limit {
+	t, err := s.target(policy, text)
+	if err != nil || t.rule == nil || t.rule.unlimited {
+		return nil
+	}
+	return []slidegate.Limit{t.rule.spec.limit}
+}
+
+// maxBrought is how many limits that came with descriptors operators are told of.
+const maxBrought = 256
+
+// brought returns limits that came with descriptors of the domain, the largest first.
+func (d *domain) brought() []*bound {
+	d.mu.RLock()
+	all := slices.Collect(maps.Values(d.overrides))
+	d.mu.RUnlock()
+	slices.SortFunc(all, func(a, b *bound) int {
+		return cmp.Or(cmp.Compare(b.spec.limit.Quota, a.spec.limit.Quota), cmp.Compare(a.spec.limit.Window, b.spec.limit.Window))
+	})
+	return all[:min(len(all), maxBrought)]
+}

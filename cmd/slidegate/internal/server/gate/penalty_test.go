@@ -1,0 +1,34 @@
+package gate_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+)
+
+// A key that is kept out is explained, and a reset lets it in again.
+func TestPenalty(t *testing.T) {
+	c := newClock()
+	p := rich()
+	p.Limits, p.Penalty = limits("1/1m fixed-window"), 10*time.Minute
+	g := newGate(t, all(memory(t, c)), gate.Options{}, p)
+	ask := gate.Ask{Key: "ann", Cost: 1}
+	mustAllow(t, g, ask)
+	if v, err := g.Allow(ctx, ask); err != nil || !v.Refused || v.Decision.RetryAfter != 10*time.Minute {
+		t.Errorf("the excess: %+v, %v", v, err)
+	}
+	c.Advance(120_000_000)
+	e, err := g.Explain(ctx, ask)
+	text, _ := json.Marshal(e)
+	const want = `{"policy":"api","by":"limits","allowed":false,"refused":true,"shadow":false,"failure":"open","source":"store","penalty_us":480000000,` +
+		`"limits":[{"limit":"1/1m fixed-window","allowed":false,"quota":1,"remaining":0,"retry_after_us":480000000,"reset_after_us":480000000}]}`
+	if err != nil || string(text) != want {
+		t.Errorf("%s (%v), want\n%s", text, err, want)
+	}
+	if err := g.Reset(ctx, ask); err != nil {
+		t.Fatal(err)
+	}
+	mustAllow(t, g, ask)
+}

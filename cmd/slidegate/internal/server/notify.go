@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
+)
+
+// notify tells systemd, if it started this process, what the server does.
+func (s *Server) notify(lines ...string) {
+	if err := systemd.Notify(lines...); err != nil {
+		s.log.Warn("systemd was not told", slog.Any("error", err))
+	}
+}
+
+// stayAlive tells systemd, as often as it wants to hear it, that the process lives, until stop is called.
+func (s *Server) stayAlive() (stop func()) {
+	every := systemd.WatchdogEvery()
+	if every == 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			s.notify(systemd.Alive)
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}

@@ -1,0 +1,34 @@
+package stores
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// watchOutages reports how the breakers of the failure modes are.
+func (o *Opened) watchOutages(watch *outages, provider metric.MeterProvider) error {
+	if provider == nil {
+		return nil
+	}
+	made := newInstruments(provider)
+	open := made.gauge("slidegate.breaker.open", "", "Whether the store is not asked but for probes, because it did not answer: 1 or 0.")
+	trips := made.counter("slidegate.breaker.trips", "{trip}", "How often the store was no longer asked.")
+	undone := made.counter("slidegate.undone", "{request}",
+		"Requests that failed because the store did not answer and no failure mode can answer for it, such as settlements.")
+	return o.watch(made, func(_ context.Context, to metric.Observer) error {
+		for _, m := range watch.modes {
+			stats := m.layer.Stats()
+			of := metric.WithAttributeSet(attribute.NewSet(attribute.String("store", watch.store), attribute.String("mode", m.name)))
+			down := int64(0)
+			if stats.Down {
+				down = 1
+			}
+			to.ObserveInt64(open, down, of)
+			to.ObserveInt64(trips, stats.Outages, of)
+			to.ObserveInt64(undone, stats.Undone, of)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// askEnvoy sends a request of one descriptor to the gRPC door, as Envoy does. The descriptor is keys and values in turn.
+func (s *serving) askEnvoy(domain string, hits uint32, descriptor ...string) string {
+	s.t.Helper()
+	conn, err := grpc.NewClient(s.door["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	d := &common.RateLimitDescriptor{}
+	for i := 0; i < len(descriptor); i += 2 {
+		d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: descriptor[i], Value: descriptor[i+1]})
+	}
+	got, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(s.t.Context(),
+		&rls.RateLimitRequest{Domain: domain, HitsAddend: hits, Descriptors: []*common.RateLimitDescriptor{d}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return got.GetOverallCode().String()
+}
+
+// TestEnvoyIsSeen: a client that a rule for Envoy refuses is in top by its rule's path of keys, is explained, and is freed by reset.
+func TestEnvoyIsSeen(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	rules := write(t, "rules.yaml", []byte("domain: api\ndescriptors:\n- key: path\n  value: /export/*\n  descriptors:\n"+
+		"  - {key: client, rate_limit: {unit: day, requests_per_unit: 2}}\n"))
+	s := startServe(t, "--envoy", rules)
+	want := func(code string) {
+		t.Helper()
+		if got := s.askEnvoy("api", 1, "path", "/export/a,b", "client", "ann"); got != code {
+			t.Fatalf("Envoy gets %s, want %s", got, code)
+		}
+	}
+	want("OK")
+	want("OK")
+	want("OVER_LIMIT")
+	admin := []string{"--server", s.url("admin")}
+	r := call(t, append([]string{"top"}, admin...)...)
+	found := regexp.MustCompile(`(?m)^ *1 .* 2/24h fixed-window count-denied +envoy:api +api\.path_/export/\*\.client +(".*")$`).FindStringSubmatch(r.out)
+	if found == nil || found[1] != `"path=/export/a%2Cb,client=ann"` {
+		t.Fatalf("top: status %d\n%s%s", r.status, r.out, r.err)
+	}
+	key := found[1]
+	if _, page := s.page("admin", "/v1/top"); !strings.Contains(page, `"rule":"api.path_/export/*.client"`) {
+		t.Errorf("/v1/top: %s", page)
+	}
+	asks{
+		{[]string{"explain", key, "--policy", "envoy:api"}, exitOK, "rule       api.path_/export/*.client\ndecided by limits: refused\nlimit      2/24h fixed-window count-denied: 0 of 2 left, come back in "},
+		{[]string{"explain", "path=/export/x,client=bob", "--policy", "envoy:api"}, exitOK, "2 of 2 left"},
+		{[]string{"explain", "path=/import,client=bob", "--policy", "envoy:api"}, exitOK, `no rule fits: api has no descriptor for entry 1, "path"`},
+		{[]string{"explain", key, "--policy", "envoy:apo"}, exitFailure, `did you mean "envoy:api"?`},
+		{[]string{"explain", "path=a=b", "--policy", "envoy:api"}, exitFailure, "key: envoy: invalid key: entry 1 of the descriptor has two ="},
+		{[]string{"explain", "me"}, exitOK, "policy     default\ndecided by limits: allowed\nlimit      100/1m: 100 of 100 left"},
+		{[]string{"explain", "me", "--cost=-1"}, exitFailure, "--cost"},
+		{[]string{"reset", "path=/import", "--policy", "envoy:api"}, exitFailure, "no rule fits"},
+	}.play(t, admin...)
+	asks{{[]string{"peek", key, "--policy", "envoy:api"}, exitRefused, "refused by api.path_/export/*.client: 0 of 2 left, come back in "}}.play(t, "--server", s.url("http"))
+	asks{{[]string{"explain", key}, exitFailure, "is not the admin door"}}.play(t, "--server", s.url("http"))
+	asks{{[]string{"reset", key, "--policy", "envoy:api"}, exitOK, "reset"}}.play(t, admin...)
+	want("OK")
+	if _, page := s.page("admin", "/metrics"); !strings.Contains(page, `rule="api.path_/export/*.client"`) {
+		t.Error("the rule is not in the metrics by its path")
+	}
+}

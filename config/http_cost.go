@@ -1,0 +1,76 @@
+package config
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/slidegate/slidegate/httplimit"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// checkLiveCost returns an error about the option if a live request has no such cost.
+func checkLiveCost(option string, cost Cost) error {
+	if field, named := cost.Field(); named && field.Kind != FieldHeader {
+		return invalid(option, "%v is known in recorded traffic only; write a number, or header:NAME", field)
+	}
+	return nil
+}
+
+// httpCost returns what requests cost, for httplimit; nil if all of them cost 1.
+func (p *Policy) httpCost() (func(*http.Request) int64, error) {
+	if !p.hasRouteCosts() {
+		if p.Cost.IsZero() {
+			return nil, nil
+		}
+		return p.Cost.of, nil
+	}
+	matcher, err := httplimit.NewMatcher(p.Patterns()...)
+	if err != nil {
+		return nil, p.within(invalid("match", "%w", err))
+	}
+	costs := make([]Cost, len(p.Match))
+	for i := range costs {
+		costs[i] = p.CostAt(i)
+	}
+	return func(r *http.Request) int64 {
+		var room [4]int
+		places := matcher.AppendPlaces(room[:0], r)
+		if len(places) == 0 { // the policy was asked by its name
+			return p.Cost.of(r)
+		}
+		// A path that can be read in several ways costs the most of them, so that no spelling makes a request cheaper.
+		var most int64
+		for _, place := range places {
+			most = max(most, costs[place].of(r))
+		}
+		return most
+	}, nil
+}
+
+// of returns what a live request costs. What a header says is a whole number from 1: a client may be able to send it, so neither
+// a header that is missing nor one that cannot be read, nor a 0, makes a request free.
+func (c Cost) of(r *http.Request) int64 {
+	if units, fixed := c.Fixed(); fixed {
+		return units
+	}
+	values := r.Header[c.field.Name]
+	if c.field.Kind != FieldHeader || len(values) == 0 {
+		return 1
+	}
+	return HeaderCost(values[0])
+}
+
+// HeaderCost returns the cost that the value of a header says: a whole number from 1. All else counts as 1, and a number above
+// what limits take as the most that they take.
+func HeaderCost(text string) int64 {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return 1
+		}
+	}
+	units, err := strconv.ParseUint(text, 10, 64)
+	if text == "" || units == 0 && err == nil {
+		return 1
+	}
+	return int64(min(units, rule.MaxQuota)) // on overflow, it is the largest number
+}

@@ -1,0 +1,99 @@
+package httplimit
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// add adds a pattern to the first mux that takes it. ServeMux refuses two patterns that overlap if neither is more specific; here
+// both are wanted, so each has a mux of its own.
+func (m *Matcher) add(pattern string) error {
+	fresh := http.NewServeMux()
+	if err := register(fresh, pattern); err != nil {
+		return err
+	}
+	for _, other := range m.patterns {
+		if sameRequests(pattern, other) {
+			return fmt.Errorf("%s is for the same requests as %s; leave one out", quoted(pattern), quoted(other))
+		}
+	}
+	m.places[pattern] = len(m.patterns)
+	m.patterns = append(m.patterns, pattern)
+	for _, mux := range m.muxes {
+		if register(mux, pattern) == nil {
+			return nil
+		}
+	}
+	m.muxes = append(m.muxes, fresh)
+	return nil
+}
+
+// sameRequests reports whether two patterns are for the same requests, whatever their wildcards are called.
+func sameRequests(a, b string) bool {
+	return unnamed(a) == unnamed(b)
+}
+
+// unnamed returns a pattern without the names of its wildcards, and with one space after the method.
+func unnamed(pattern string) string {
+	method, host, path := splitPattern(pattern)
+	path = wildcard.ReplaceAllStringFunc(path, func(name string) string {
+		switch {
+		case name == "{$}":
+			return name
+		case strings.HasSuffix(name, "...}"):
+			return "" // /files/{rest...} is /files/
+		}
+		return "{}"
+	})
+	return strings.TrimSpace(method) + " " + host + path
+}
+
+// compareAll finds out which patterns are more specific than others.
+func (m *Matcher) compareAll() {
+	m.narrower = map[[2]int]bool{}
+	for i, a := range m.patterns {
+		for j, b := range m.patterns {
+			if i != j && isNarrower(a, b) {
+				m.narrower[[2]int{i, j}] = true
+			}
+		}
+	}
+}
+
+// isNarrower reports whether ServeMux prefers pattern to other where both fit, because it is more specific.
+func isNarrower(pattern, other string) bool {
+	alone, both := http.NewServeMux(), http.NewServeMux()
+	if register(alone, other) != nil || register(both, pattern) != nil || register(both, other) != nil {
+		return false
+	}
+	// A request for the more specific pattern is one for the other too.
+	sample := sampleOf(pattern)
+	_, fits := alone.Handler(sample)
+	_, chosen := both.Handler(sample)
+	return fits != "" && chosen == pattern
+}
+
+// appendPlace appends the place of the pattern that decides about one reading of a request.
+func (m *Matcher) appendPlace(to []int, r *http.Request) []int {
+	if len(m.muxes) == 1 {
+		if _, pattern := m.muxes[0].Handler(r); pattern != "" {
+			return append(to, m.places[pattern])
+		}
+		return to
+	}
+	var fitting []int // the most specific pattern of each mux
+	for _, mux := range m.muxes {
+		if _, pattern := mux.Handler(r); pattern != "" {
+			fitting = append(fitting, m.places[pattern])
+		}
+	}
+	slices.Sort(fitting)
+	for _, place := range fitting {
+		if !slices.ContainsFunc(fitting, func(other int) bool { return m.narrower[[2]int{other, place}] }) {
+			return append(to, place)
+		}
+	}
+	return to
+}

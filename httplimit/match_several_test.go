@@ -1,0 +1,64 @@
+package httplimit
+
+import (
+	"net/http/httptest"
+	"slices"
+	"testing"
+)
+
+// Of several patterns the most specific decides, and of those that ServeMux would not take together the first in the list.
+func TestSeveralPatterns(t *testing.T) {
+	for _, test := range []struct {
+		patterns     []string
+		method, path string
+		want         []int
+	}{
+		{[]string{"/api/", "POST /api/search", "/api/{id}"}, "GET", "/api/x/y", []int{0}},
+		{[]string{"/api/", "POST /api/search", "/api/{id}"}, "POST", "/api/search", []int{1}},
+		{[]string{"/api/", "POST /api/search", "/api/{id}"}, "GET", "/api/search", []int{2}},
+		{[]string{"/api/", "POST /api/search", "/api/{id}"}, "GET", "/other", nil},
+		{[]string{"/api/", "POST /api/search"}, "GET", "/api", []int{0}}, // redirected there
+		{[]string{"/x", "shop.example/", "shop.example/x"}, "GET", "http://SHOP.example.:80/x", []int{2}},
+		// These overlap, and neither is more specific than the other.
+		{[]string{"POST /", "/login"}, "POST", "/login", []int{0}},
+		{[]string{"/login", "POST /"}, "POST", "/login", []int{0}},
+		{[]string{"POST /", "/login"}, "GET", "/login", []int{1}},
+		{[]string{"POST /", "/login"}, "POST", "/other", []int{0}},
+		{[]string{"POST /", "/login"}, "GET", "/other", nil},
+		// The third is more specific than both, though it has a mux to share with one of them only.
+		{[]string{"POST /", "/login", "POST /login"}, "POST", "/login", []int{2}},
+		{[]string{"/", "POST /", "/a/", "POST /a/b", "/a/b"}, "POST", "/a/b", []int{3}},
+		{[]string{"/", "POST /", "/a/", "POST /a/b", "/a/b"}, "GET", "/a/b", []int{4}},
+		{[]string{"/", "POST /", "/a/", "POST /a/b", "/a/b"}, "POST", "/a/c", []int{1}},
+		{[]string{"/", "POST /", "/a/", "POST /a/b", "/a/b"}, "GET", "/", []int{0}},
+		// A path that can be read in several ways has a pattern for each.
+		{[]string{"/a/", "/a/b"}, "GET", "/a/x%2F..%2Fb", []int{0, 1}},
+	} {
+		m, err := NewMatcher(test.patterns...)
+		if err != nil {
+			t.Fatalf("NewMatcher(%q) returned the error %v, want none", test.patterns, err)
+		}
+		r := httptest.NewRequest(test.method, test.path, nil)
+		if got := m.AppendPlaces(nil, r); !slices.Equal(got, test.want) {
+			t.Errorf("%s %s among %q is decided by %d, want %d", test.method, test.path, test.patterns, got, test.want)
+		}
+		if got := m.Match(r); got != (test.want != nil) {
+			t.Errorf("%s %s matches %q: %t", test.method, test.path, test.patterns, got)
+		}
+		for i, sample := range m.Samples() {
+			if !m.Match(sample) {
+				t.Errorf("the sample of %q does not match", test.patterns[i])
+			}
+		}
+	}
+}
+
+func TestEqualPatterns(t *testing.T) {
+	for _, patterns := range [][]string{
+		{"/a", "/a"}, {"/{x}", "/{y}"}, {"/a/", "/a/{rest...}"}, {"GET  /a", "GET /a"}, {"SHOP.example/", "shop.example./"}, {"/a", ""},
+	} {
+		if m, err := NewMatcher(patterns...); err == nil {
+			t.Errorf("NewMatcher(%q) returned %+v, want an error", patterns, m)
+		}
+	}
+}

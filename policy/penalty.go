@@ -1,0 +1,237 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// A penalty is a limit of its own beside those of the policy: a fixed window as long as the penalty that begins with the first
+// charge. Every decision of the policy also takes nothing from it, which is refused while it is overdrawn, and the first refusal by
+// the policy's limits overdraws it. So it is in the store, all processes obey it, and it ends by itself; later refusals do not
+// prolong it, since its window has begun.
+
+const (
+	// penaltyName is the name of the limit.
+	penaltyName = "penalty"
+	// penaltyQuota is its quota, and penaltyUnits what an excess charges: more than the quota, so that a cost of 0 is refused.
+	penaltyQuota = 1
+	penaltyUnits = 2
+)
+
+// penalize makes the limit of the policy's penalty.
+func (p *compiled) penalize(given *Policy) error {
+	if given.Penalty == 0 {
+		return nil
+	}
+	isNamed := func(l slidegate.Limit) bool { return l.Name == penaltyName }
+	all := slices.Concat(p.plain.limits, given.Limits)
+	for _, override := range given.Overrides {
+		all = append(all, override.Limits...)
+	}
+	switch {
+	case given.Penalty < 0:
+		return fmt.Errorf("must not be negative, it is %v", given.Penalty)
+	case slices.ContainsFunc(all, isNamed):
+		return fmt.Errorf("the policy has a limit that is called %q, which is the name of the penalty's own; give the limit another name", penaltyName)
+	case slices.ContainsFunc(all, func(l slidegate.Limit) bool { return l.Lease }):
+		return errors.New("every request asks the store whether the key is kept out, so a lease would save nothing; remove the lease or the penalty")
+	}
+	limit := slidegate.Limit{
+		Name: penaltyName, Quota: penaltyQuota, Window: given.Penalty, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst,
+	}
+	limiter, err := p.plain.limiter.With(p.named([]slidegate.Limit{limit})...)
+	if err != nil {
+		return err
+	}
+	p.penalty = limiter.Bound()[0]
+	return nil
+}
+
+// penalizes reports whether the policy's penalty has a say in what an op asks of rules. Those of a ruling are free of it: an operator
+// who raises a key wants it to be let in.
+func (p *compiled) penalizes(op rule.Op, r *rules, part *Part) bool {
+	return p.penalty != nil && !part.Candidate && !r.ruled && (counts(op) || op == rule.Peek)
+}
+
+// penalty is one part's penalty in a batch.
+type penalty struct {
+	policy   *compiled
+	key      string
+	request  int // the request of the batch that asks the part's own limits,
+	from, to int // and where their answers are in it
+	place    int // where the penalty's own answer is in it; -1 if it was not asked
+	begins   bool
+	left     rule.Micros // for how long the key is kept out
+}
+
+// penalize joins the penalty of a part to the last request, whose answers from a place on are those of the part's own limits.
+// It comes after all charges of the policies' own limits.
+func (b *batch) penalize(op rule.Op, it *asked, part *Part, from int) {
+	if !it.policy.penalizes(op, it.rules, part) {
+		return
+	}
+	last := len(b.requests) - 1
+	p := penalty{
+		policy: it.policy, key: part.Key, request: last, from: from, to: from + len(it.rules.bound), place: -1,
+		begins: counts(op) && !part.peeks(),
+	}
+	if op != rule.TakeUpTo { // which would grant no more than the penalty's cost of 0
+		start := 0
+		if last > 0 {
+			start = b.ends[last-1]
+		}
+		p.place = b.join(store.Charge{Limit: it.policy.penalty, Key: part.Key}) - start
+	}
+	b.penalties = append(b.penalties, p)
+}
+
+// pardon has the batch begin no penalties.
+func (b *batch) pardon() {
+	for i := range b.penalties {
+		b.penalties[i].begins = false
+	}
+}
+
+// punish carries out the penalties of a batch that the store has answered: it begins those of keys that have exceeded their
+// limits, refuses those that are kept out, and leaves only the answers of the policies' own limits.
+func (b *batch) punish(ctx context.Context, group string, set *Set, mode Mode) {
+	if len(b.penalties) == 0 {
+		return
+	}
+	var peeks, begins []*penalty
+	for i := range b.penalties {
+		p := &b.penalties[i]
+		said := &b.requests[p.request]
+		switch {
+		case said.Err != nil:
+		case p.place >= 0 && !said.Answers[p.place].Allowed:
+			p.left = said.Answers[p.place].RetryAfter
+		case !p.begins || !exceeds(said.Answers[p.from:p.to]):
+		case said.Answers[p.from].Flags.Cached():
+			peeks = append(peeks, p) // the refusal is remembered from before the penalty, which has probably begun
+		default:
+			begins = append(begins, p)
+		}
+	}
+	begins = append(begins, set.punish(ctx, rule.Peek, group, mode, peeks)...)
+	set.punish(ctx, rule.Charge, group, mode, begins)
+	for i := len(b.penalties) - 1; i >= 0; i-- {
+		p := &b.penalties[i]
+		said := &b.requests[p.request]
+		if p.place >= 0 {
+			said.Charges, said.Answers = said.Charges[:p.place], said.Answers[:p.place]
+		}
+		if p.left > 0 {
+			keepOut(said.Answers[p.from:p.to], p.left)
+		}
+	}
+}
+
+// punish asks the store about penalties, by a Peek, or begins them, by a Charge, and notes how long they last. It returns those
+// that are not in force.
+func (s *Set) punish(ctx context.Context, op rule.Op, group string, mode Mode, all []*penalty) (none []*penalty) {
+	if len(all) == 0 {
+		return nil
+	}
+	var b batch
+	for _, p := range all {
+		b.begin(op)
+		charge := store.Charge{Limit: p.policy.penalty, Key: p.key}
+		if op == rule.Charge {
+			charge.Cost = penaltyUnits
+		}
+		b.join(charge)
+	}
+	// The client may have gone, and has exceeded its limits all the same.
+	ctx, cancel := store.Detach(ctx, s.traits[mode])
+	defer cancel()
+	b.apply(ctx, group, 0, s.stores[mode])
+	for i, p := range all {
+		said := &b.requests[i]
+		switch a := &said.Answers[0]; {
+		case said.Err != nil:
+			s.tellUnpunished(p.policy, said.Err)
+		case op == rule.Charge:
+			p.left = a.ResetAfter
+		case !a.Allowed:
+			p.left = a.RetryAfter
+		default:
+			none = append(none, p)
+		}
+	}
+	return none
+}
+
+// exceeds reports whether limits refused a request because too much was used: not because it can never be admitted, and not
+// because the store could not decide.
+func exceeds(own []rule.Answer) bool {
+	return slices.ContainsFunc(own, func(a rule.Answer) bool {
+		return !a.Allowed && a.RetryAfter != rule.Never && a.Flags&(undecided|rule.FallbackOptimistic) == 0
+	})
+}
+
+// keepOut makes refusals of the answers of a policy's limits.
+func keepOut(own []rule.Answer, left rule.Micros) {
+	for i := range own {
+		a := &own[i]
+		a.Allowed, a.Granted, a.Remaining, a.NextAfter = false, 0, 0, 0
+		a.RetryAfter, a.ResetAfter = max(a.RetryAfter, left), max(a.ResetAfter, left)
+	}
+}
+
+// left returns for how long the keys of a request's parts are kept out.
+func (b *batch) left(request int) (left time.Duration) {
+	for i := range b.penalties {
+		if p := &b.penalties[i]; p.request == request {
+			left = max(left, p.left.Duration())
+		}
+	}
+	return left
+}
+
+// keptOut reports whether a penalty keeps one of the parts out.
+func (r *Request) keptOut(ctx context.Context) bool {
+	var mode Mode
+	var all []penalty
+	for i := range r.parts {
+		it := &r.parts[i]
+		if it.err == nil && it.by == ByLimits && it.policy.penalizes(rule.Peek, it.rules, &it.Part) {
+			mode = max(mode, it.policy.mode)
+			all = append(all, penalty{policy: it.policy, key: it.Key})
+		}
+	}
+	asked := make([]*penalty, len(all))
+	for i := range all {
+		asked[i] = &all[i]
+	}
+	return len(r.set.punish(ctx, rule.Peek, r.Group, mode, asked)) < len(asked)
+}
+
+// tellUnpunished logs that a penalty could not be looked up or begun, at most once in a while: the request is refused all the
+// same, by the limits.
+func (s *Set) tellUnpunished(p *compiled, err error) {
+	const pause = time.Minute
+	now := time.Now().UnixNano()
+	last := s.unpunished.Load()
+	if now-last < int64(pause) || !s.unpunished.CompareAndSwap(last, now) {
+		return
+	}
+	slog.Warn("slidegate: the penalty of a policy could not be begun", slog.String("policy", p.name), slog.Any("error", err))
+}
+
+// resetPenalty ends the penalty of a key.
+func (p *compiled) resetPenalty(ctx context.Context, group, key string) error {
+	var b batch
+	b.begin(rule.Reset)
+	b.join(store.Charge{Limit: p.penalty, Key: key})
+	b.apply(ctx, group, 0, p.set.stores[p.mode])
+	return b.requests[0].Err
+}

@@ -1,0 +1,321 @@
+package policy
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/layer/denycache"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// perMinute admits quota units in a minute that begins with the first of them.
+func perMinute(quota int64) slidegate.Limit {
+	return slidegate.Limit{Quota: quota, Window: time.Minute, Algorithm: slidegate.FixedWindow, Anchor: slidegate.AnchorFirst}
+}
+
+func penalized(name string, quota int64, penalty time.Duration) Policy {
+	return Policy{Name: name, Limits: []slidegate.Limit{perMinute(quota)}, Penalty: penalty}
+}
+
+// admits checks that a part is admitted.
+func admits(t *testing.T, s *Set, part Part) {
+	t.Helper()
+	if v := take(t, s, part); v.Refused || v.Penalty != 0 || v.Err != nil {
+		t.Errorf("%+v: got %+v, want an admission", part, v)
+	}
+}
+
+// keepsOut checks that a part is refused by a penalty of which so much is left, and by nothing later.
+func keepsOut(t *testing.T, s *Set, part Part, left time.Duration) {
+	t.Helper()
+	v := take(t, s, part)
+	if !v.Refused || v.Penalty != left || v.Decision.RetryAfter != left || v.Decision.Remaining != 0 || v.Err != nil {
+		t.Errorf("%+v: got %+v, want a refusal for %v by the penalty", part, v, left)
+	}
+	if len(v.Limits) != 1 || v.Decision.Answers != nil {
+		t.Errorf("%+v: the verdict is about the limits %v and has the answers %v, want the policy's own limit alone", part, v.Limits, v.Decision.Answers)
+	}
+}
+
+// The first refusal begins the penalty, later ones do not prolong it, and a client that waits as it was told is admitted.
+func TestPenalty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t, newMemory(t), Options{}, penalized("p", 2, 10*time.Minute))
+		alice, bob := Part{Key: "alice", Cost: 1}, Part{Key: "bob", Cost: 1}
+		admits(t, s, alice)
+		admits(t, s, alice)
+		keepsOut(t, s, alice, 10*time.Minute)
+		admits(t, s, bob)
+		testkit.Pass(2 * time.Minute) // the limit itself would admit again
+		keepsOut(t, s, alice, 8*time.Minute)
+		testkit.Pass(8*time.Minute - time.Microsecond)
+		keepsOut(t, s, alice, time.Microsecond)
+		testkit.Pass(time.Microsecond)
+		admits(t, s, alice)
+		admits(t, s, alice)
+		keepsOut(t, s, alice, 10*time.Minute)
+	})
+}
+
+// A limit that is longer than the penalty keeps the key out for longer: RetryAfter is that of the limit.
+func TestPenaltyShorterThanTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t, newMemory(t), Options{}, penalized("p", 1, 10*time.Second))
+		part := Part{Key: "k", Cost: 1}
+		admits(t, s, part)
+		if v := take(t, s, part); v.Decision.RetryAfter != time.Minute || v.Penalty != 10*time.Second {
+			t.Errorf("got %+v, want a refusal for a minute and a penalty of ten seconds", v)
+		}
+		testkit.Pass(time.Minute)
+		admits(t, s, part)
+	})
+}
+
+// What does not begin a penalty: a cost above the quota, a peek, a cost of 0; and what it has no say in.
+func TestPenaltyNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := penalized("p", 2, time.Hour)
+		p.Overrides = []Override{{Key: "free", Unlimited: true}, {Key: "small", Limits: []slidegate.Limit{perMinute(1)}}}
+		s := newSet(t, newMemory(t), Options{}, p)
+		part := Part{Key: "k", Cost: 3}
+		if v := take(t, s, part); !v.Refused || v.Penalty != 0 || v.Decision.RetryAfter != slidegate.Never {
+			t.Errorf("more than the quota: got %+v, want a refusal for ever without a penalty", v)
+		}
+		part.Cost = 2
+		admits(t, s, part)
+		for _, op := range []rule.Op{rule.Peek, rule.Charge} {
+			var v Verdict
+			if s.Ask(t.Context(), op, &part, &v); v.Penalty != 0 {
+				t.Errorf("%v: got %+v, want no penalty", op, v)
+			}
+		}
+		part.Cost = 0
+		admits(t, s, part)
+		admits(t, s, Part{Key: "free", Cost: 9})
+		admits(t, s, Part{Key: "small", Cost: 1})
+		keepsOut(t, s, Part{Key: "small", Cost: 1}, time.Hour)
+		part.Cost = 1
+		keepsOut(t, s, part, time.Hour)
+		part.Cost = 0
+		if v := take(t, s, part); v.Refused || v.Penalty != time.Hour {
+			t.Errorf("a cost of 0: got %+v, want an admission that says how long the penalty lasts", v)
+		}
+	})
+}
+
+// Reset and Forget end a penalty.
+func TestPenaltyIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t, newMemory(t), Options{}, penalized("p", 1, time.Hour))
+		part := Part{Key: "k", Cost: 1}
+		for _, forget := range []func() error{
+			func() error { return s.Forget(t.Context(), "", part) },
+			func() error {
+				var v Verdict
+				s.Ask(t.Context(), rule.Reset, &part, &v)
+				return v.Err
+			},
+		} {
+			admits(t, s, part)
+			keepsOut(t, s, part, time.Hour)
+			if err := forget(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		admits(t, s, part)
+	})
+}
+
+// Of several policies that decide together, one that keeps the key out refuses for all, and the others are not charged.
+func TestPenaltyOfOneOfSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wide := Policy{Name: "wide", Limits: []slidegate.Limit{perMinute(10)}}
+		s := newSet(t, newMemory(t), Options{}, wide, penalized("p", 1, time.Hour), penalized("q", 5, time.Hour))
+		ask := func() (v Verdict) {
+			r := s.Begin()
+			defer r.End()
+			for i := range 3 {
+				r.Add(Part{Policy: i, Key: "k", Cost: 1})
+			}
+			r.Decide(t.Context(), rule.Take, &v)
+			return v
+		}
+		if v := ask(); v.Refused || len(v.Decision.Answers) != 3 {
+			t.Fatalf("got %+v, want an admission by three limits", v)
+		}
+		for range 2 {
+			v := ask()
+			if !v.Refused || v.Policy != "p" || v.Penalty != time.Hour || v.Decision.RetryAfter != time.Hour || len(v.Decision.Answers) != 3 {
+				t.Fatalf("got %+v, want a refusal by p for an hour", v)
+			}
+			if left := v.Decision.Answers[0].Remaining; left != 9 {
+				t.Errorf("%d units of the wide policy are left, want 9", left)
+			}
+		}
+		admits(t, s, Part{Policy: 2, Key: "k", Cost: 4})
+	})
+}
+
+// A policy in the shadow counts what its penalty would do, and refuses nobody.
+func TestPenaltyInTheShadow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := penalized("p", 1, time.Hour)
+		p.Shadow = true
+		refused := 0
+		p.Count = func(_ string, outcome Outcome) {
+			if outcome.Refused {
+				refused++
+			}
+		}
+		s := newSet(t, newMemory(t), Options{}, p)
+		for range 3 {
+			if v := take(t, s, Part{Key: "k", Cost: 1}); v.Refused {
+				t.Errorf("got %+v, want no refusal", v)
+			}
+			testkit.Pass(2 * time.Minute)
+		}
+		if refused != 0 {
+			t.Fatalf("%d requests would have been refused, want none so far", refused)
+		}
+		for range 2 {
+			take(t, s, Part{Key: "k", Cost: 1})
+			take(t, s, Part{Key: "k", Cost: 1})
+			testkit.Pass(2 * time.Minute)
+		}
+		if refused != 3 {
+			t.Errorf("%d requests would have been refused, want 3: the excess, and two while it keeps the key out", refused)
+		}
+	})
+}
+
+// The penalty also holds for batches, for what takes as much as there is, and for what is paid afterwards.
+func TestPenaltyByOtherWays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t, newMemory(t), Options{}, penalized("p", 2, time.Hour))
+		parts := []Part{{Key: "a", Cost: 1}, {Key: "a", Cost: 1}, {Key: "a", Cost: 1}, {Key: "b", Cost: 1}}
+		verdicts := make([]Verdict, len(parts))
+		s.AskBatch(t.Context(), parts, verdicts)
+		if v := verdicts[2]; verdicts[0].Refused || verdicts[1].Refused || !v.Refused || v.Penalty != time.Hour || verdicts[3].Refused {
+			t.Errorf("a batch: got %+v", verdicts)
+		}
+		testkit.Pass(2 * time.Minute)
+		keepsOut(t, s, parts[0], 58*time.Minute)
+
+		upTo := Part{Key: "c", Cost: 5}
+		for i, want := range []int64{2, 0, 0} {
+			var v Verdict
+			s.Ask(t.Context(), rule.TakeUpTo, &upTo, &v)
+			if v.Decision.Granted != want || v.Refused != (want == 0) || (v.Penalty == time.Hour) != (want == 0) {
+				t.Errorf("up to five, time %d: got %+v, want %d units", i+1, v, want)
+			}
+		}
+
+		held := Part{Key: "d", Cost: 0, Hold: true}
+		for i, refused := range []bool{false, true} {
+			var v Verdict
+			r := s.Begin()
+			r.Add(held)
+			if r.Decide(t.Context(), rule.Take, &v); v.Refused != refused || (v.Penalty > 0) != refused {
+				t.Errorf("paid afterwards, time %d: got %+v", i+1, v)
+			}
+			if !v.Refused {
+				if err := r.Settle(t.Context(), func(int, int64) int64 { return 7 }); err != nil {
+					t.Error(err)
+				}
+			}
+			r.End()
+		}
+	})
+}
+
+// A reservation has no charge of the penalty, which would be settled with the others.
+func TestPenaltyIsNotReserved(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{}, penalized("p", 2, time.Hour))
+	r := s.Begin()
+	defer r.End()
+	r.Slots = SlotsReserved
+	r.Add(Part{Key: "k", Cost: 2, Hold: true})
+	var v Verdict
+	r.Decide(t.Context(), rule.Take, &v)
+	held, err := r.Reservation()
+	if err != nil || len(held.Charges) != 1 || held.Charges[0].Cost != 2 {
+		t.Errorf("got %+v, %v, want one charge", held, err)
+	}
+}
+
+// The client may have gone when its excess is charged.
+func TestPenaltyOfAClientThatHasGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &faulty{Store: newMemory(t), trips: 1}
+		s := newSet(t, st, Options{Timeout: -1}, penalized("p", 1, time.Hour))
+		part := Part{Key: "k", Cost: 1}
+		admits(t, s, part)
+		ctx, cancel := context.WithCancel(t.Context())
+		b := &batch{}
+		p := s.policies[0]
+		b.begin(rule.Take)
+		b.add(p.plain.bound, &part)
+		b.penalize(rule.Take, &asked{policy: p, rules: p.plain}, &part, 0)
+		b.apply(ctx, "", 0, s.stores[p.mode])
+		cancel()
+		b.punish(ctx, "", s, p.mode)
+		if left := b.left(0); left != time.Hour {
+			t.Errorf("the key is kept out for %v, want an hour", left)
+		}
+		keepsOut(t, s, part, time.Hour)
+	})
+}
+
+// A refusal that is remembered from before the penalty does not hide it, and asks the store no more than once.
+func TestPenaltyBehindADenyCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &faulty{Store: newMemory(t)}
+		cache := testkit.Must(denycache.New(st, denycache.Options{}))(t)
+		s := newSet(t, cache, Options{}, penalized("p", 1, time.Hour))
+		part := Part{Key: "k", Cost: 1}
+		admits(t, s, part)
+		keepsOut(t, s, part, time.Hour)
+		testkit.Pass(time.Millisecond)
+		keepsOut(t, s, part, time.Hour-time.Millisecond)
+		before := st.asked.Load()
+		for range 5 {
+			keepsOut(t, s, part, time.Hour-time.Millisecond)
+		}
+		if asked := st.asked.Load() - before; asked != 0 {
+			t.Errorf("the store was asked %d times, want none: all is remembered", asked)
+		}
+		if err := s.Forget(t.Context(), "", part); err != nil {
+			t.Fatal(err)
+		}
+		admits(t, s, part)
+	})
+}
+
+func TestPenaltyMistakes(t *testing.T) {
+	limiter := testkit.Must(slidegate.NewPerCall(newMemory(t), ""))(t)
+	leased := slidegate.Limit{Quota: 100, Window: time.Minute, Algorithm: slidegate.FixedWindow, Lease: true}
+	for _, test := range []struct {
+		given Policy
+		want  string
+	}{
+		{Policy{Name: "p", Limits: []slidegate.Limit{perMinute(1)}, Penalty: -1}, `policy "p": penalty: must not be negative, it is -1ns`},
+		{Policy{Name: "p", Limits: []slidegate.Limit{named("penalty", 1)}, Penalty: 1}, `policy "p": penalty: the policy has a limit that is called "penalty", which is the name of the penalty's own; give the limit another name`},
+		{Policy{Name: "p", Limits: []slidegate.Limit{leased}, Penalty: time.Hour}, `policy "p": penalty: every request asks the store whether the key is kept out, so a lease would save nothing; remove the lease or the penalty`},
+	} {
+		if _, err := New(limiter, []Policy{test.given}, Options{}); err == nil || err.Error() != test.want {
+			t.Errorf("got %v\nwant %s", err, test.want)
+		}
+	}
+}
+
+// The penalty is one more limit of those that the store decides at once.
+func TestPenaltyIsCountedAmongTheLimits(t *testing.T) {
+	s := newSet(t, newMemory(t), Options{}, penalized("p", 1, time.Hour))
+	if most := s.policies[0].most(); most != 2 || len(s.Bound(0)) != 2 {
+		t.Errorf("a key faces %d limits, want 2", most)
+	}
+}
