@@ -46,6 +46,7 @@ type rules struct {
 	slots    bool // there is an in-flight limit among them
 	override Override
 	place    int       // which override it is: the first that fits decides
+	ruled    bool      // a ruling gives them
 	until    time.Time // when a ruling ends that refuses everything; zero if it does not end
 }
 

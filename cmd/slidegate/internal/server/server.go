@@ -18,6 +18,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
@@ -35,6 +36,7 @@ type Server struct {
 	state     *state // nil if nothing is kept
 	lock      *fileLock
 	gate      *gate.Gate
+	rulings   *rulings.Book
 	api       *jsonapi.API
 	forward   *forward.Handler
 	envoy     *envoy.Service // nil without its door
@@ -115,6 +117,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{
 		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log), Requests: s.opts.Proxy != "",
 	}); err != nil {
+		return err
+	}
+	if err := s.openRulings(ctx); err != nil {
 		return err
 	}
 	s.tellSlots()
@@ -220,6 +225,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.stayAlive()()
 	others.Go(func() { s.watch(ctx) })
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
+	others.Go(func() { s.rulings.Run(ctx) })
 	if s.state != nil {
 		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
 	}
@@ -296,6 +302,9 @@ func (s *Server) close() error {
 	if s.gate != nil {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
+	}
+	if s.rulings != nil {
+		all = append(all, s.rulings.Close())
 	}
 	s.ready.close()
 	if s.stores != nil {

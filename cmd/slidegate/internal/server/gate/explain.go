@@ -2,8 +2,10 @@ package gate
 
 import (
 	"context"
+	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -14,10 +16,11 @@ type Explanation struct {
 	Policy    string           `json:"policy"`
 	By        By               `json:"by"`
 	Allowed   bool             `json:"allowed"` // what the client would get told
-	Refused   bool             `json:"refused"` // the limits, or the deny list, would refuse
+	Refused   bool             `json:"refused"` // the limits, the deny list or a ruling would refuse
 	Shadow    bool             `json:"shadow"`
 	Failure   string           `json:"failure,omitempty"`    // what happens when the store cannot answer: open, closed, local or optimistic
 	Source    string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
+	Ruling    *rulings.Ruling  `json:"ruling,omitempty"`     // what an operator has decided about the key
 	List      string           `json:"list,omitempty"`       // the entry of the allow or deny list that fits
 	Override  string           `json:"override,omitempty"`   // the key or pattern of the override that fits
 	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the key is kept out, in microseconds; the limits say no as long
@@ -53,7 +56,8 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 	p := s.order[part.Policy]
 	e := Explanation{Policy: p.Name, Shadow: p.Shadow, Failure: s.set.Mode(p.place).String()}
 	e.By, e.Override, e.List = s.set.Route(part)
-	e.Refused = e.By == ByDenyList
+	e.Ruling = g.ruled.Load().Find(p.Name, part.Key, time.Now())
+	e.Refused = e.By == ByDenyList || e.By == ByRuling
 	if e.By == ByLimits {
 		var v Verdict
 		if s.set.Ask(ctx, rule.Peek, &part, &v); v.Err != nil {

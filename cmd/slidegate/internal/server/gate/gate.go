@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -49,7 +50,8 @@ type Gate struct {
 	now     atomic.Pointer[snapshot]
 	batches sync.Pool // of *[]policy.Part
 
-	reloading sync.Mutex
+	ruled     atomic.Pointer[rulings.Table]
+	reloading sync.Mutex // also held while rulings change
 }
 
 // New returns a gate for the policies of file. A limit that the stores cannot keep, or a key that a live request does not
