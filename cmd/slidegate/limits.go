@@ -20,13 +20,13 @@ type limitFlags struct {
 	Anchor      *slidegate.Anchor    `placeholder:"WHERE" help:"Where windows start: clock, first." group:"Limits"`
 	CountDenied bool                 `help:"Refused requests use quota too." group:"Limits"`
 	Burst       *int64               `placeholder:"N" help:"How many units a token bucket holds." group:"Limits"`
-	Config      string               `placeholder:"FILE" help:"Replay the policies of this file instead, as the service decides by them: with their patterns, overrides and lists." group:"Limits"`
+	Config      []string             `placeholder:"FILE" sep:"none" help:"Replay the policies of this file, or of all files of a folder, instead, as the service decides by them: with their patterns, overrides and lists." group:"Limits"`
 	Policy      string               `option:"config.policy" placeholder:"NAME" help:"Replay this policy of the file alone." group:"Limits"`
 }
 
 // read returns the limits, or else the policies of the file.
 func (f *limitFlags) read() ([]slidegate.Limit, *facing.Policies, error) {
-	if f.Config == "" {
+	if len(f.Config) == 0 {
 		if f.Policy != "" {
 			return nil, nil, errors.New("--policy: a policy is part of a file: add --config FILE")
 		}
@@ -36,7 +36,7 @@ func (f *limitFlags) read() ([]slidegate.Limit, *facing.Policies, error) {
 	if len(f.Limit) > 0 || f.choices() {
 		return nil, nil, errors.New("--config: the policy says what the limits are: leave out --limit and its choices, or --config")
 	}
-	file, err := loadConfig(f.Config, config.LoadOffline)
+	file, err := loadConfig(config.LoadOffline, f.Config...)
 	if err != nil {
 		return nil, nil, err
 	}
