@@ -132,7 +132,7 @@ func (b *Book) Change(ctx context.Context, r Ruling) (made Ruling, before *Rulin
 	return r, before, err
 }
 
-// End ends the ruling about a key, which has to be of the given kind, unless that is empty. Who and Why of the change say who ended it
+// End ends the ruling about a key, which has to be of the given kind, or a Block or an Override, unless that is empty. Who and Why of the change say who ended it
 // and why. It returns the ruling that was in force. The error wraps ErrNone if there was none, and is a FieldError if it is of
 // another kind.
 func (b *Book) End(ctx context.Context, change Ruling, kind Kind) (ended *Ruling, err error) {
@@ -152,8 +152,9 @@ func (b *Book) End(ctx context.Context, change Ruling, kind Kind) (ended *Ruling
 	switch {
 	case found == nil:
 		return nil, fmt.Errorf("rulings: %w", ErrNone)
+	case kind == Override && found.Kind != Block:
 	case kind != "" && found.Kind != kind:
-		return nil, wrong("kind", "the key has a ruling of the kind %s, not %s", found.Kind, kind)
+		return nil, wrong("kind", "the ruling about this key is not of the kind %s, but %s", kind, found.Kind)
 	}
 	return b.apply(ctx, &change, now)
 }
