@@ -37,14 +37,20 @@ func Format(f *File) []byte {
 	groups := s.AddressGroups
 	w.linef(0, "address_groups: {ipv4: %d, ipv6: %d, embedded_ipv4: %t}",
 		cmp.Or(groups.V4, clientip.DefaultV4), cmp.Or(groups.V6, clientip.DefaultV6), !groups.KeepEmbedded)
+	if s.JWT.IsZero() {
+		w.linef(0, "# jwt: not given, so that keys and plans have no claims")
+	} else {
+		w.linef(0, "jwt: %s", jwtText(&s.JWT))
+	}
 	if name := f.defaultName(); name != "" {
 		w.linef(0, "default_policy: %s", nameText(name))
 	} else {
 		w.linef(0, "# default_policy: none, so that a client must name its policy")
 	}
+	w.refusal(0, s.Refusal)
 	w.linef(0, "policies:")
 	for i := range f.Policies {
-		w.policy(&f.Policies[i], failure)
+		w.policy(&f.Policies[i], f.RefusalOf(&f.Policies[i]), failure)
 	}
 	return []byte(w.text.String())
 }
@@ -73,7 +79,7 @@ func (w *formatter) list(depth int, name string, values []string) {
 	}
 }
 
-func (w *formatter) policy(p *Policy, failure string) {
+func (w *formatter) policy(p *Policy, refusal Refusal, failure string) {
 	w.linef(1, "%s:", nameText(p.Name))
 	w.match(p)
 	w.key(p.Key)
@@ -81,6 +87,7 @@ func (w *formatter) policy(p *Policy, failure string) {
 	w.leased = p.leased()
 	w.limits(2, "limits", p.Limits, nil)
 	w.overrides(p.Overrides, p.Limits)
+	w.plans(p)
 	w.list(2, "allow", clients(p.Allow))
 	w.list(2, "deny", clients(p.Deny))
 	if p.Penalty > 0 {
@@ -88,6 +95,7 @@ func (w *formatter) policy(p *Policy, failure string) {
 	} else {
 		w.linef(2, "# penalty: none")
 	}
+	w.refusal(2, refusal)
 	w.linef(2, "shadow: %t", p.Shadow)
 	w.linef(2, "failure: %s", cmp.Or(p.Failure, failure))
 	if len(p.Candidate) > 0 {
@@ -195,6 +203,24 @@ func (w *formatter) overrides(overrides []Override, base []slidegate.Limit) {
 			w.linef(4, "unlimited: true")
 		} else {
 			w.limits(4, "limits", o.Limits, base)
+		}
+	}
+}
+
+// plans writes the plans of a policy, and where they are found.
+func (w *formatter) plans(p *Policy) {
+	if len(p.Plans) == 0 {
+		w.linef(2, "# plans: none")
+		return
+	}
+	w.linef(2, "plan: %s", strconv.Quote(p.PlanBy.String()))
+	w.linef(2, "plans:")
+	for _, plan := range p.Plans {
+		w.linef(3, "%s:", strconv.Quote(plan.Name))
+		if plan.Unlimited {
+			w.linef(4, "unlimited: true")
+		} else {
+			w.limits(4, "limits", plan.Limits, p.Limits)
 		}
 	}
 }

@@ -25,9 +25,11 @@ func TestLease(t *testing.T) {
           - 2000/1h # sliding-window segments=1 overlap=up anchor=clock
       - key: "free"
         unlimited: true
+    # plans: none
     allow: []
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: false
     failure: open
     candidate:
@@ -42,9 +44,11 @@ func TestLease(t *testing.T) {
       - 50/1h sliding-window lease # segments=1 overlap=up anchor=clock
       - 10/1s # sliding-log
     overrides: []
+    # plans: none
     allow: []
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: false
     failure: open
     # candidate: none
