@@ -9,9 +9,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completionCommand prints what a shell needs to complete command lines. The script asks the program itself, with words in place of a
+// completeCommand prints what a shell needs to complete command lines. The script asks the program itself, with words in place of a
 // shell, so that it never knows other flags than the program does.
-type completionCommand struct {
+type completeCommand struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish,words" help:"bash, zsh or fish."`
 	Words []string `arg:"" optional:"" passthrough:"" hidden:"" help:"The words of a command line after the program, the last of which is to be completed."`
 }
@@ -39,7 +39,7 @@ complete -c slidegate -a '(slidegate completion words (commandline -opc)[2..-1] 
 }
 
 // Run prints the script, or the words that fit.
-func (s *completionCommand) Run(c *console) error {
+func (s *completeCommand) Run(c *console) error {
 	text := completionScripts[s.Shell]
 	if s.Shell == "words" {
 		for _, word := range suggestions(c.node.Parent, s.Words) {

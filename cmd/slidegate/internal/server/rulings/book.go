@@ -87,6 +87,9 @@ func (b *Book) Read(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all, version, err := b.keeper.Load(limited, b.version)
+	if err == nil && version == 0 && b.version > 0 {
+		all, version, err = b.restoreLocked(limited)
+	}
 	if err != nil {
 		if !b.failing && ctx.Err() == nil {
 			b.failing = true
@@ -104,6 +107,19 @@ func (b *Book) Read(ctx context.Context) error {
 		b.putLocked(NewTable(all))
 	}
 	return nil
+}
+
+// restoreLocked writes the rulings in force back to a store that has lost everything, such as a Redis that keeps nothing on disk and
+// was restarted: to block somebody is worth more than what the store forgot. Several instances may do so at once.
+func (b *Book) restoreLocked(ctx context.Context) ([]Ruling, int64, error) {
+	lost := b.Table().InForce(time.Now())
+	for _, r := range lost {
+		if err := b.keeper.Apply(ctx, r, nil); err != nil {
+			return nil, 0, err
+		}
+	}
+	b.opts.Logger.Warn("the store had lost its rulings; those that were in force are kept again", slog.Int("rulings", len(lost)))
+	return b.keeper.Load(ctx, -1)
 }
 
 // putLocked puts a table in force.
@@ -132,7 +148,7 @@ func (b *Book) Change(ctx context.Context, r Ruling) (made Ruling, before *Rulin
 	return r, before, err
 }
 
-// End ends the ruling about a key, which has to be of the given kind, unless that is empty. Who and Why of the change say who ended it
+// End ends the ruling about a key, which has to be of the given kind, or a Block or an Override, unless that is empty. Who and Why of the change say who ended it
 // and why. It returns the ruling that was in force. The error wraps ErrNone if there was none, and is a FieldError if it is of
 // another kind.
 func (b *Book) End(ctx context.Context, change Ruling, kind Kind) (ended *Ruling, err error) {
@@ -152,8 +168,9 @@ func (b *Book) End(ctx context.Context, change Ruling, kind Kind) (ended *Ruling
 	switch {
 	case found == nil:
 		return nil, fmt.Errorf("rulings: %w", ErrNone)
+	case kind == Override && found.Kind != Block:
 	case kind != "" && found.Kind != kind:
-		return nil, wrong("kind", "the key has a ruling of the kind %s, not %s", found.Kind, kind)
+		return nil, wrong("kind", "the ruling about this key is not of the kind %s, but %s", kind, found.Kind)
 	}
 	return b.apply(ctx, &change, now)
 }

@@ -19,6 +19,7 @@ import (
 type failing struct {
 	rulings.Keeper
 	down, downToRead atomic.Bool
+	empty            atomic.Pointer[rulings.Keeper] // takes the place of Keeper, once it is there
 }
 
 var errDown = errors.New("the store is down")
@@ -27,14 +28,21 @@ func (f *failing) Load(ctx context.Context, known int64) ([]rulings.Ruling, int6
 	if f.down.Load() || f.downToRead.Load() {
 		return nil, 0, errDown
 	}
-	return f.Keeper.Load(ctx, known)
+	return f.keeper().Load(ctx, known)
 }
 
 func (f *failing) Apply(ctx context.Context, change rulings.Ruling, stale []rulings.Ruling) error {
 	if f.down.Load() {
 		return errDown
 	}
-	return f.Keeper.Apply(ctx, change, stale)
+	return f.keeper().Apply(ctx, change, stale)
+}
+
+func (f *failing) keeper() rulings.Keeper {
+	if empty := f.empty.Load(); empty != nil {
+		return *empty
+	}
+	return f.Keeper
 }
 
 // accept is a Resolve that takes every policy but one, and writes keys in lower case.
@@ -134,6 +142,37 @@ func TestStoreDown(t *testing.T) {
 		text := log.String()
 		if strings.Count(text, "cannot be read") != 1 || strings.Count(text, "can be read again") != 1 || strings.Contains(text, "bob") {
 			t.Errorf("the log says\n%s\nwant the beginning and the end of the outage once, and no key", text)
+		}
+	})
+}
+
+// A store that has lost everything gets the rulings back that are in force.
+func TestStoreLosesEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keeper := &failing{Keeper: rulings.InMemory()}
+		book, other := newBook(t, keeper, rulings.Options{}), newBook(t, keeper, rulings.Options{})
+		short := block("short")
+		short.Until = time.Now().Add(time.Minute)
+		for _, r := range []rulings.Ruling{block("bob"), short} {
+			if _, _, err := book.Change(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(t, book)
+		run(t, other)
+		testkit.Pass(time.Minute)
+		keeper.empty.Store(new(rulings.InMemory()))
+		testkit.Pass(2 * time.Second)
+		all, _, _ := keeper.Load(t.Context(), -1)
+		if len(all) != 1 || all[0].Key != "bob" || all[0].Who != "ann" || find(book, "bob") == nil || find(other, "bob") == nil {
+			t.Errorf("got %+v, want the block that was in force, here and there", all)
+		}
+		if _, err := book.End(t.Context(), block("bob"), ""); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Pass(2 * time.Second)
+		if find(book, "bob") != nil || find(other, "bob") != nil {
+			t.Error("a ruling that was ended came back")
 		}
 	})
 }

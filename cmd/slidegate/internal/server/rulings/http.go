@@ -233,7 +233,7 @@ func ParseFor(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if days, isDays := strings.CutSuffix(text, "d"); isDays {
 		var n int64
-		if n, err = strconv.ParseInt(days, 10, 64); err == nil && n < int64(2*maxFor/(24*time.Hour)) {
+		if n, err = strconv.ParseInt(days, 10, 64); err == nil && n < int64(2*maxFor/(24*time.Hour)) { // or it could overflow
 			d = time.Duration(n) * 24 * time.Hour
 		}
 	}

@@ -17,7 +17,8 @@ const (
 	Limits    Kind = "limits"    // other limits take the place of those that the key would face
 	Unlimited Kind = "unlimited" // everything is admitted, and nothing is charged
 
-	Clear Kind = "clear" // in the log alone: a ruling was ended
+	Clear    Kind = "clear"    // in the log alone: a ruling was ended
+	Override Kind = "override" // to end one: Limits or Unlimited
 )
 
 // Ruling is what an operator decided about one key of a policy. A key has at most one: a new one takes the place of the old.
