@@ -193,6 +193,7 @@ func wrongForProxy(taken, missing string) wrong {
 		proxy + "--state " + missing:                              "--state",
 		proxy + "--state-every 0s":                                "--state-every",
 		proxy + "--tokens-file " + missing:                        "--tokens-file or SLIDEGATE_TOKENS",
+		proxy + "--http off":                                      "--http",
 		proxy + "--http unix:/x":                                  "--http",
 		proxy + "--drain 0s":                                      "--drain",
 		proxy + "--max-connections 0":                             "--max-connections",

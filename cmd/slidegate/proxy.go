@@ -54,6 +54,9 @@ func (p *proxyCommand) options() (o server.Options, err error) {
 	if err != nil {
 		return o, err
 	}
+	if address(p.HTTP) == "" {
+		return o, errors.New("--http: a proxy cannot do without it; write host:port, such as 127.0.0.1:8080")
+	}
 	to, err := url.Parse(p.To)
 	if err != nil {
 		return o, inFlag("--to", err)

@@ -73,7 +73,7 @@ func (s *Server) admin() http.Handler {
 	mux := http.NewServeMux()
 	s.health(mux)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, POST /v1/peek, POST /v1/reset, POST /v1/reload; /v1/openapi.json has all.\n")
+		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, POST /v1/peek, POST /v1/reset, POST /v1/reload, /v1/rulings; /v1/openapi.json has all.\n")
 	})
 	mux.Handle("/", s.operators().require(s.operations()))
 	return mux
@@ -87,6 +87,7 @@ func (s *Server) operations() http.Handler {
 	mux.HandleFunc("GET /v1/config", s.showConfig)
 	mux.HandleFunc("POST /v1/reload", s.serveReload)
 	mux.Handle("/metrics", s.telemetry.page())
+	s.rulings.Routes(mux, nil)
 	return mux
 }
 
