@@ -25,6 +25,11 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 
 // send asks one question and returns the answer's status and text. A body of nil is none.
 func (c *client) send(ctx context.Context, method, path string, body any) (int, []byte, error) {
+	return c.sendUpTo(ctx, 1<<20, method, path, body)
+}
+
+// sendUpTo is send for an answer of at most so many bytes.
+func (c *client) sendUpTo(ctx context.Context, most int64, method, path string, body any) (int, []byte, error) {
 	var text []byte
 	var err error
 	if body != nil {
@@ -47,7 +52,7 @@ func (c *client) send(ctx context.Context, method, path string, body any) (int, 
 		return 0, nil, c.failed(err)
 	}
 	defer answer.Body.Close()
-	text, err = io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	text, err = io.ReadAll(io.LimitReader(answer.Body, most))
 	return answer.StatusCode, text, err
 }
 

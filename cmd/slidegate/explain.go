@@ -9,6 +9,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
 // explainCommand shows what decides about a key.
@@ -30,6 +33,7 @@ type explanation struct {
 	Shadow    bool
 	List      string
 	Override  string
+	Ruling    *rulings.Ruling
 	Limits    []explainedLimit
 	Candidate []explainedLimit
 	Rule      string
@@ -89,6 +93,9 @@ func (e *explanation) String() string {
 	line("rule", e.Rule)
 	if e.Path != e.Rule {
 		line("path", e.Path)
+	}
+	if e.Ruling != nil {
+		line("ruling", effect(e.Ruling, time.Now())+by(e.Ruling))
 	}
 	line("override", e.Override)
 	line("list", e.List)

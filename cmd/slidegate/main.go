@@ -46,6 +46,10 @@ type commands struct {
 	Explain  explainCommand   `cmd:"" help:"Show what decides about a key, and what each of its limits says."`
 	Reset    resetCommand     `cmd:"" help:"Forget what a key has used."`
 	Top      topCommand       `cmd:"" help:"Show the keys that a running service refused the most."`
+	Block    blockCommand     `cmd:"" help:"Refuse a key until a time, whatever it has left."`
+	Unblock  unblockCommand   `cmd:"" help:"End the block of a key."`
+	Override overrideCommand  `cmd:"" help:"Give a key other limits, or none, until a time."`
+	Rulings  rulingsCommand   `cmd:"" help:"Show which keys are blocked or have other limits, and who decided it."`
 	Config   configCommand    `cmd:"" help:"Check, print and describe files of policies."`
 	Replay   replayCommand    `cmd:"" help:"Show what a limit would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Make up traffic, as a log to replay."`

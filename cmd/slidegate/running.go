@@ -179,7 +179,7 @@ func explainListen(err error) error {
 func (f *runningFlags) operatorLines(running *server.Server) string {
 	var b strings.Builder
 	if at := reachable(running.Address("admin")); at != "" {
-		fmt.Fprintf(&b, "  admin     %s   /metrics, explain, reset, top\n", webAddress(f.adminScheme(), at))
+		fmt.Fprintf(&b, "  admin     %s   /metrics, explain, reset, top, rulings\n", webAddress(f.adminScheme(), at))
 	}
 	if at := reachable(running.Address("metrics")); at != "" {
 		fmt.Fprintf(&b, "  metrics   http://%s   /metrics without a token\n", at)

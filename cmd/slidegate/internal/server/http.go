@@ -72,11 +72,12 @@ func (s *Server) admin() http.Handler {
 	mux := http.NewServeMux()
 	s.health(mux)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, POST /v1/peek, POST /v1/reset; /v1/openapi.json has all.\n")
+		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, /v1/rulings, POST /v1/peek, POST /v1/reset; /v1/openapi.json has all.\n")
 	})
 	mux.Handle("/", s.tokens.require(s.api.AdminHandler()))
 	mux.Handle("GET /v1/top", s.tokens.require(http.HandlerFunc(s.listTop)))
 	mux.Handle("/metrics", s.tokens.require(s.telemetry.page()))
+	s.rulings.Routes(mux, s.tokens.require)
 	return mux
 }
 

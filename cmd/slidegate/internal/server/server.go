@@ -21,6 +21,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
@@ -38,6 +39,7 @@ type Server struct {
 	state     *state // nil if nothing is kept
 	lock      *fileLock
 	gate      *gate.Gate
+	rulings   *rulings.Book
 	api       *jsonapi.API
 	forward   *forward.Handler
 	envoy     *envoy.Service // nil without its door
@@ -129,6 +131,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Latency: s.telemetry.latency, Signer: seal.New(s.keeper(), s.log),
 		Requests: s.opts.Proxy != "",
 	}); err != nil {
+		return err
+	}
+	if err := s.openRulings(ctx); err != nil {
 		return err
 	}
 	s.tellSlots()
@@ -243,6 +248,7 @@ func (s *Server) Run(ctx context.Context) error {
 		others.Go(func() { s.xds.Run(ctx) })
 	}
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
+	others.Go(func() { s.rulings.Run(ctx) })
 	if s.state != nil {
 		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
 	}
@@ -321,6 +327,9 @@ func (s *Server) close() error {
 		all = append(all, s.gate.Close())
 	}
 	s.refusals.close()
+	if s.rulings != nil {
+		all = append(all, s.rulings.Close())
+	}
 	s.ready.close()
 	if s.stores != nil {
 		all = append(all, s.stores.Close())
