@@ -133,12 +133,12 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	if err := s.openRulings(ctx); err != nil {
-		return err
-	}
 	s.tellSlots()
 	hash := s.hashFiles()
 	if err := s.openEnvoy(); err != nil {
+		return err
+	}
+	if err := s.openRulings(ctx); err != nil {
 		return err
 	}
 	s.inForce.Store(&hash)
