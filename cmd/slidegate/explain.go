@@ -100,20 +100,28 @@ func (e *explanation) String() string {
 	line("override", e.Override)
 	line("list", e.List)
 	line("note", e.Note)
-	fmt.Fprintf(&b, "decided by %s: %s\n", strings.ReplaceAll(e.By, "_", " "), e.outcome())
+	line("answer", e.outcome()+e.reason())
 	writeLimits(&b, "limit", e.Limits)
 	writeLimits(&b, "candidate", e.Candidate)
 	writeLimits(&b, "brought", e.Brought)
 	return b.String()
 }
 
+// reason is what decides.
+func (e *explanation) reason() string {
+	if e.By == "unlimited" {
+		return ": no limit applies"
+	}
+	return ", by its " + strings.ReplaceAll(e.By, "_", " ")
+}
+
 // outcome is what a client would be told.
 func (e *explanation) outcome() string {
 	switch {
 	case e.Refused && e.Shadow:
-		return "allowed, because it only watches; it would be refused"
+		return "allowed, because this only watches; it would be refused"
 	case e.Refused && e.QuotaMode:
-		return "over its limit; in quota mode, refused if all rules of the request are"
+		return "over its limit, and in quota mode: refused if all such rules of a request are"
 	case e.Refused:
 		return "refused"
 	}

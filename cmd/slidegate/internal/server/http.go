@@ -119,6 +119,10 @@ func (s *Server) health(mux *http.ServeMux) {
 			}.Send(w)
 			return
 		}
+		if s.envoy != nil && s.envoy.Waiting() {
+			problemjson.Document{Status: http.StatusServiceUnavailable, Detail: "the management server has sent no rules for Envoy yet"}.Send(w)
+			return
+		}
 		say(w, "ready\n")
 	})
 }

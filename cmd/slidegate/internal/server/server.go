@@ -138,12 +138,12 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	if err := s.openRulings(ctx); err != nil {
-		return err
-	}
 	s.tellSlots()
 	hash := s.hashFiles()
 	if err := s.openEnvoy(); err != nil {
+		return err
+	}
+	if err := s.openRulings(ctx); err != nil {
 		return err
 	}
 	s.hash.Store(&hash)
