@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"cmd":       20,
 	"examples":  20,
 
+	"config/claims":   0, // verifies bearer tokens
 	"config/wording":  0, // how errors speak of what people wrote
 	"config/yamlfile": 1, // how config and the Envoy listener read files
 

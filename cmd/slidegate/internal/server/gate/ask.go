@@ -76,6 +76,9 @@ func (g *Gate) part(ask *Ask, part *policy.Part) (*snapshot, error) {
 		return nil, err
 	}
 	part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
+	if plan, found := p.find(ask.Plan); found && p.plan != nil {
+		part.Plan = policy.Named(plan.Name)
+	}
 	return s, nil
 }
 

@@ -25,12 +25,12 @@ func TestOnRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	for _, ask := range []Ask{{"api", "a", netip.Addr{}, 1}, {"api", "bad", netip.Addr{}, 1}, {"watched", "w", netip.Addr{}, 1}, {"watched", "w", netip.Addr{}, 1}} {
+	for _, ask := range []Ask{{"api", "a", netip.Addr{}, 1, ""}, {"api", "bad", netip.Addr{}, 1, ""}, {"watched", "w", netip.Addr{}, 1, ""}, {"watched", "w", netip.Addr{}, 1, ""}} {
 		if _, err := g.Allow(ctx, ask); err != nil {
 			t.Fatal(err)
 		}
 	}
-	asks := []Ask{{"api", "a", netip.Addr{}, 1}, {"api", "b", netip.Addr{}, 1}, {"api", "a", netip.Addr{}, 0}}
+	asks := []Ask{{"api", "a", netip.Addr{}, 1, ""}, {"api", "b", netip.Addr{}, 1, ""}, {"api", "a", netip.Addr{}, 0, ""}}
 	g.AllowBatch(ctx, asks, make([]Verdict, 3), make([]error, 3))
 	if _, err := g.Peek(ctx, asks[0]); err != nil {
 		t.Fatal(err)

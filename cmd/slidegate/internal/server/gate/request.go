@@ -92,7 +92,11 @@ func (p *compiled) costOf(r *http.Request) int64 {
 // part returns a policy's part in a request.
 func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	addr, _ := s.source.Addr(r)
-	return policy.Part{Policy: p.place, Key: p.key(r), Address: addr, Cost: p.costOf(r)}
+	part := policy.Part{Policy: p.place, Key: p.key(r), Address: addr, Cost: p.costOf(r)}
+	if p.plan != nil {
+		part.Plan = p.plan(r)
+	}
+	return part
 }
 
 // finish completes the verdict on a request. A policy in the shadow that could not be asked keeps nobody out, nor does one

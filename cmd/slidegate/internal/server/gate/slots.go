@@ -76,10 +76,11 @@ func (g *Gate) Untried() (names []string) {
 	return names
 }
 
-// HasSlots reports whether a policy has an in-flight limit: its own, or one of an override.
+// HasSlots reports whether a policy has an in-flight limit: its own, or one of an override or a plan.
 func HasSlots(p *config.Policy) bool {
 	return slices.ContainsFunc(p.Limits, isInFlight) ||
-		slices.ContainsFunc(p.Overrides, func(o config.Override) bool { return slices.ContainsFunc(o.Limits, isInFlight) })
+		slices.ContainsFunc(p.Overrides, func(o config.Override) bool { return slices.ContainsFunc(o.Limits, isInFlight) }) ||
+		slices.ContainsFunc(p.Plans, func(plan config.Plan) bool { return slices.ContainsFunc(plan.Limits, isInFlight) })
 }
 
 // CandidateHasSlots reports whether the candidate of a policy has an in-flight limit.

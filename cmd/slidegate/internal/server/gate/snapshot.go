@@ -31,9 +31,11 @@ type compiled struct {
 	place   int // among the policies
 	matcher *httplimit.Matcher
 	key     httplimit.Key
-	cost    func(*http.Request) int64 // nil if every request costs 1
-	slots   bool                      // there is an in-flight limit
-	tried   bool                      // and there is one in the candidate
+	cost    func(*http.Request) int64              // nil if every request costs 1
+	plan    func(*http.Request) policy.Plan        // nil if there are no plans, or keys say which
+	find    func(value string) (config.Plan, bool) // the plan that a value stands for
+	slots   bool                                   // there is an in-flight limit
+	tried   bool                                   // and there is one in the candidate
 	groups  clientip.Grouping
 	words   *httplimit.Words // nil for the usual ones
 }
@@ -54,13 +56,14 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
 	var rules []policy.Policy
 	for i, one := range options.Policies {
-		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, cost: one.Cost, groups: file.Service.AddressGroups}
+		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
 		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
 		if p.words, err = one.Refusal.Words(p.Name); err != nil {
 			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
+		p.find = p.FindPlan()
 		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
 		rules = append(rules, one.Rules())

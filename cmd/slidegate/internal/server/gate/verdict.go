@@ -13,6 +13,8 @@ type Ask struct {
 	Key     string     // who is limited
 	Address netip.Addr // the client's, if known, for allow and deny lists
 	Cost    int64      // units; 0 is a peek
+	// Plan is what the field of a request would say that names its plan, for policies with plans; empty means none.
+	Plan string
 }
 
 // By is what decided.
