@@ -50,6 +50,14 @@ func readEnvironment() kong.Option {
 	})
 }
 
+// byVariable returns a note for the error of a flag that a variable sets, and not the person who reads it.
+func byVariable(flag string) string {
+	if name := variableOf(flag); os.Getenv(name) != "" {
+		return " (or the variable " + name + ")"
+	}
+	return ""
+}
+
 // splitLines takes apart the variables that set several values of a flag. The parser could do so too, but would show the end of a
 // line in the help.
 func splitLines(node *kong.Node) {
