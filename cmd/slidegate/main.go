@@ -81,6 +81,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(c),
+		readEnvironment(),
 	)
 	if err != nil {
 		panic(err) // the flags of the program itself are wrong
@@ -91,6 +92,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 	}
 	if err == nil {
 		c.node = parsed.Selected()
+		splitLines(c.node)
 		err = parsed.Run()
 	}
 	return c.finish(err)

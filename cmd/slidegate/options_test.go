@@ -22,7 +22,7 @@ import (
 // set them but the program.
 var withoutFlag = []string{
 	"gate.file", "server.File",
-	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies",
+	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal",
 	"generate.Bots", "replay.Trails",
 	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxIdle",
 }

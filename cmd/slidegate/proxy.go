@@ -87,7 +87,7 @@ func trustedProxies(texts []string) ([]netip.Prefix, error) {
 func (p *proxyCommand) file() (*config.File, error) {
 	if len(p.Config) > 0 {
 		if len(p.Route) > 0 || len(p.Key) > 0 || len(p.TrustedProxies) > 0 {
-			return nil, errors.New("--config: the file says which requests have which limits, who is limited and who is trusted: " +
+			return nil, errors.New("--config" + byVariable("config") + ": the file says which requests have which limits, who is limited and who is trusted: " +
 				"leave out --route, --key and --trusted-proxies, or --config")
 		}
 		return p.policyFlags.read()

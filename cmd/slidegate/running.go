@@ -84,6 +84,7 @@ func (f *runningFlags) runWith(ctx context.Context, c *console, command serverCo
 	if err := f.listenFlags.fill(&opts); err != nil {
 		return err
 	}
+	c.warnOfVariables(log, os.Environ(), opts.Paths)
 	f.fill(&opts, log)
 	if f.OTLP {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
