@@ -26,6 +26,7 @@ trusted_proxies:
 address_groups: {ipv4: 32, ipv6: 56, embedded_ipv4: true}
 # jwt: not given, so that keys and plans have no claims
 default_policy: api
+# refusal: the usual words
 policies:
   api:
     # match: every request
@@ -49,6 +50,7 @@ policies:
       - "key:health"
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: true
     failure: local
     candidate:
@@ -67,6 +69,7 @@ policies:
     allow: []
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: false
     failure: local
     candidate:
@@ -91,6 +94,7 @@ optimism: 10
 address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
 # jwt: not given, so that keys and plans have no claims
 # default_policy: none, so that a client must name its policy
+# refusal: the usual words
 policies:
   a:
     # match: every request
@@ -104,6 +108,7 @@ policies:
     allow: []
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: false
     failure: open
     # candidate: none

@@ -52,6 +52,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	for i := range file.Policies {
 		p, err := file.Policies[i].http(from)
 		problems = append(problems, err)
+		p.Refusal = file.RefusalOf(&file.Policies[i])
 		opts.Policies = append(opts.Policies, p)
 	}
 	return opts, errors.Join(problems...)

@@ -146,7 +146,7 @@ func (r *reader) useClaims(at yamlfile.Position, fields ...Field) {
 	}
 }
 
-// checkClaims reports claims in a file that does not say how tokens are verified: anybody could write any claim.
+// checkClaims reports claims where no file says how tokens are verified: anybody could write any claim.
 func (r *reader) checkClaims(said bool) {
 	for _, use := range r.claimed {
 		if !said {

@@ -29,6 +29,7 @@ func TestLease(t *testing.T) {
     allow: []
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: false
     failure: open
     candidate:
@@ -47,6 +48,7 @@ func TestLease(t *testing.T) {
     allow: []
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: false
     failure: open
     # candidate: none

@@ -36,6 +36,7 @@ func TestSchemaHasAllFields(t *testing.T) {
 		{"a policy", policyFields, document.Definitions["policy"]},
 		{"a pattern", routeFields, document.Definitions["route"]},
 		{"an override", overrideFields, document.Definitions["override"]},
+		{"a refusal", refusalFields, document.Definitions["refusal"]},
 		{"jwt", jwtFields, top.Properties["jwt"]},
 		{"a plan", planFields, document.Definitions["plan"]},
 		{"a limit", limitFields, limit[len(limit)-1]},

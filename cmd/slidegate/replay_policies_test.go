@@ -33,8 +33,9 @@ func times(n int, request string) (all []string) {
 // findings replays and returns what the JSON of the report says.
 func findings(t *testing.T, args ...string) (found struct {
 	replay.Findings
-	Sources []traffic.Source
-	Notes   []string
+	Sources         []traffic.Source
+	Notes           []string
+	SuggestedPolicy string `json:"suggested_policy"`
 }) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(mustCall(t, append([]string{"replay", "--format", "json"}, args...)...)), &found); err != nil {

@@ -13,6 +13,7 @@ import (
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy/xds"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/config"
 )
@@ -21,11 +22,15 @@ import (
 type Options struct {
 	// File has the policies, and where the store is.
 	File *config.File
-	// Path is where File was read from. It is watched, and read again when it changes; empty if there is no such file.
-	Path string
-	// Envoy are files in the format of envoyproxy/ratelimit, one for each domain, or folders of such files. They are watched
-	// too.
+	// Paths are the files, and folders of them, that File was read from; see config.Load. They are watched, and all are read again when one
+	// changes. There are none if File was not read from files.
+	Paths []string
+	// Envoy are files in the format of envoyproxy/ratelimit, or folders of such files. They are watched too. Those of one domain are put
+	// together.
 	Envoy []string
+	// EnvoyXDS is a management server that sends rules, which are put together with those of the files; none if its Address is empty.
+	// Its Logger and MeterProvider are the server's to set.
+	EnvoyXDS xds.Options
 	// EnvoyAnswers says how Envoy is answered. Its Logger, MeterProvider and ClosedIsError are the server's to set.
 	EnvoyAnswers envoy.Options
 

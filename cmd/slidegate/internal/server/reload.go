@@ -15,7 +15,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // A changed file is left alone until nothing has happened in its folder for as long as settle, since editors write it in
@@ -67,14 +69,18 @@ func (s *Server) reloadSecrets() (changed bool, err error) {
 // reload reads the policies and the rules, all of them before it changes anything, and reports whether anything is different.
 func (s *Server) reload() (changed bool, err error) {
 	var file *config.File
-	if s.opts.Path != "" {
-		read, err := config.Load(s.opts.Path)
+	if len(s.opts.Paths) > 0 {
+		read, err := config.Load(s.opts.Paths...)
 		if err != nil {
 			return false, err
 		}
 		file = read
 	}
-	domains, err := loadDomains(s.opts.Envoy)
+	local, err := loadDomains(s.opts.Envoy)
+	if err != nil {
+		return false, err
+	}
+	domains, err := envoy.Merge(slices.Concat(local, s.remote))
 	if err != nil {
 		return false, err
 	}
@@ -91,8 +97,8 @@ func (s *Server) reload() (changed bool, err error) {
 			return false, err
 		}
 	}
-	changed = !reflect.DeepEqual(s.domains, domains)
-	s.domains = domains
+	changed = !envoy.Equal(s.domains, domains)
+	s.local, s.domains = local, domains
 	if file != nil {
 		if !reflect.DeepEqual(s.file, file) {
 			changed = true
@@ -183,11 +189,9 @@ func (s *Server) watch(ctx context.Context) {
 
 // paths are the files and folders that are watched.
 func (s *Server) paths() []string {
-	paths := slices.Concat(s.opts.Envoy, s.opts.TLS.paths())
-	for _, path := range []string{s.opts.Path, s.opts.TokensFile} {
-		if path != "" {
-			paths = append(paths, path)
-		}
+	paths := slices.Concat(s.opts.Paths, s.opts.Envoy, s.opts.TLS.paths())
+	if s.opts.TokensFile != "" {
+		paths = append(paths, s.opts.TokensFile)
 	}
 	return paths
 }
@@ -201,7 +205,7 @@ type stamp struct {
 }
 
 func stamps(paths []string) []stamp {
-	files, _ := rulesIn(paths) // an empty folder is a state too
+	files, _ := yamlfile.Files(paths...) // an empty folder is a state too
 	all := make([]stamp, len(files))
 	for i, path := range files {
 		info, err := os.Stat(path)

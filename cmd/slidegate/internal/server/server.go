@@ -14,6 +14,7 @@ import (
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy/xds"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
@@ -48,7 +49,10 @@ type Server struct {
 
 	file      *config.File // in force; guarded by reloading
 	domains   []*envoy.Domain
-	began     []stamp // of the files, when New was called
+	local     []*envoy.Domain // of domains, those of files
+	remote    []*envoy.Domain // and those that a management server sent
+	xds       *xds.Client     // nil without one
+	began     []stamp         // of the files, when New was called
 	reloads   *reloads
 	reloading sync.Mutex
 
@@ -219,6 +223,9 @@ func (s *Server) Run(ctx context.Context) error {
 	s.notify(systemd.Ready)
 	defer s.stayAlive()()
 	others.Go(func() { s.watch(ctx) })
+	if s.xds != nil {
+		others.Go(func() { s.xds.Run(ctx) })
+	}
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
 	if s.state != nil {
 		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })

@@ -16,7 +16,7 @@ var csvColumns = []string{
 	"policy", "override", "plan",
 }
 
-// CSV writes d as a table with a header: a row for every limit of the outcome, of the comparison and of the suggestion,
+// CSV writes d as a table with a header: a row for every limit of the outcome, of the comparison, of the file that is compared with and of the suggestion,
 // and a row for every quota of the sweep. An outcome of several limits also has a row without a limit, before theirs: it
 // holds what only all of them together did, and the others hold what each did. A cell that does not apply is empty.
 func CSV(w io.Writer, d *Document) error {
@@ -30,6 +30,9 @@ func CSV(w io.Writer, d *Document) error {
 		c.outcome("compare", &d.Findings.Compare[i])
 	}
 	c.sweep()
+	if d.Findings.Against != nil {
+		c.outcome("against", &d.Findings.Against.Outcome)
+	}
 	if d.Findings.Suggestion != nil {
 		c.outcome("suggestion", &d.Findings.Suggestion.Outcome)
 	}

@@ -37,6 +37,7 @@ type compiled struct {
 	slots   bool                                   // there is an in-flight limit
 	tried   bool                                   // and there is one in the candidate
 	groups  clientip.Grouping
+	words   *httplimit.Words // nil for the usual ones
 }
 
 // build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
@@ -58,6 +59,9 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
 		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
+		}
+		if p.words, err = one.Refusal.Words(p.Name); err != nil {
+			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
 		p.find = p.FindPlan()
 		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
