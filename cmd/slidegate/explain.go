@@ -19,6 +19,7 @@ type explainCommand struct {
 	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service."`
 	serverTLS
 	Policy string `placeholder:"NAME" help:"The policy; envoy:DOMAIN for a descriptor of Envoy. (default: the service's)"`
+	Plan   string `placeholder:"NAME" help:"The plan that the request would have, where the policy has plans that requests name."`
 	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json."`
 }
 
@@ -30,6 +31,7 @@ type explanation struct {
 	Shadow    bool
 	List      string
 	Override  string
+	Plan      string
 	Limits    []explainedLimit
 	Candidate []explainedLimit
 	Rule      string
@@ -57,6 +59,9 @@ func (e *explainCommand) Run(ctx context.Context, c *console) error {
 	query := url.Values{"key": {asPrinted(e.Key)}, "cost": {strconv.FormatUint(e.Cost, 10)}}
 	if e.Policy != "" {
 		query.Set("policy", e.Policy)
+	}
+	if e.Plan != "" {
+		query.Set("plan", e.Plan)
 	}
 	status, text, err := asked.send(ctx, http.MethodGet, "/v1/explain?"+query.Encode(), nil)
 	if err != nil {
@@ -91,6 +96,7 @@ func (e *explanation) String() string {
 		line("path", e.Path)
 	}
 	line("override", e.Override)
+	line("plan", e.Plan)
 	line("list", e.List)
 	line("note", e.Note)
 	fmt.Fprintf(&b, "decided by %s: %s\n", strings.ReplaceAll(e.By, "_", " "), e.outcome())
