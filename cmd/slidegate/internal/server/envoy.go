@@ -23,7 +23,7 @@ func (s *Server) openEnvoy() error {
 	s.local, s.domains = domains, domains
 	answers := s.opts.EnvoyAnswers
 	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == ""
-	answers.OnRefused, answers.Await = s.top.addBy, s.opts.EnvoyXDS.Address != ""
+	answers.OnRefused, answers.Await = s.refused, s.opts.EnvoyXDS.Address != ""
 	st := s.stores.Unanswered
 	if !answers.ClosedIsError {
 		st = s.fallback(config.FailClosed)
@@ -54,6 +54,7 @@ func (s *Server) setRemote(domains []*envoy.Domain) error {
 		}
 	}
 	s.remote, s.domains = domains, all
+	s.timeDomains()
 	s.envoy.Arrived()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,13 +93,16 @@ type Options struct {
 	// Drain is how long an orderly end may take after that; 0 means 10s. What is under way is answered in that time.
 	Drain time.Duration
 
-	// Logger gets what happens; nil means nobody does. No key is ever in it.
+	// Logger gets what happens; nil means nobody does. No key is ever in it, unless LogRefusals asks for them.
 	Logger *slog.Logger
+	// LogRefusals says whether a sample of the refusals is logged, and how keys are written: LogRefusalsHashed, LogRefusalsKeys, or
+	// empty for no such log.
+	LogRefusals string
 	// OTLP sends metrics and traces over HTTP to where the variables OTEL_EXPORTER_OTLP_... say. It is an error if they name no endpoint, or
 	// another protocol.
 	OTLP bool
-	// Version is what the service calls itself.
-	Version string
+	// Version is what the service calls itself, and Commit what it was built from.
+	Version, Commit string
 
 	timeouts timeouts // for tests, which would wait for too long
 }
@@ -148,6 +152,9 @@ func (o Options) validate() (Options, error) {
 	}
 	if err := o.TLS.validate(); err != nil {
 		return o, err
+	}
+	if !slices.Contains([]string{"", LogRefusalsHashed, LogRefusalsKeys}, o.LogRefusals) {
+		return o, invalid("LogRefusals", "must be %s or %s, not %q", LogRefusalsHashed, LogRefusalsKeys, o.LogRefusals)
 	}
 	for _, door := range []struct{ option, address string }{
 		{"HTTP", o.HTTP}, {"GRPC", o.GRPC}, {"RESP", o.RESP}, {"Admin", o.Admin}, {"Proxy", o.Proxy}, {"Metrics", o.Metrics},
