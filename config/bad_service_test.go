@@ -60,6 +60,16 @@ var badServiceFiles = []struct{ name, text, want string }{
 	{"penalty by name", "policies: {a: {penalty: 10m, limits: [1/1s name=penalty]}}",
 		`1:25: penalty: the policy has a limit that is called "penalty", which is the name of the penalty's own; give the limit another name`},
 
+	{"refusal text", below("    refusal: no"), `4:14: refusal: must be a mapping with type, title or detail, not "no"`},
+	{"refusal field", below("    refusal: {text: no}"), `4:15: "text" is not a field of a refusal (there are type, title, detail)`},
+	{"refusal type", top("refusal: {type: rate-limited}"),
+		`1:17: type: "rate-limited" is not an absolute URI, such as https://example.com/problems/rate-limited`},
+	{"refusal empty", below("    refusal: {title: \"\"}"), `4:22: title: is empty; write a text, or leave it out`},
+	{"refusal lines", below("    refusal:\n      title: |\n        two\n        lines"),
+		`5:14: title: has a control character, such as the end of a line, in it; write one line`},
+	{"refusal placeholder", below("    refusal:\n      detail: wait {seconds}"),
+		`5:15: detail: there is no {seconds}; there are {retry_after}, {limit} and {policy}, and {{ is a brace`},
+
 	{"timeout", top("store_timeout: 100"), `1:16: store_timeout: "100" has no unit; write a length of time such as 100ms or 1s`},
 	{"timeout space", top("store_timeout: 100 ms"),
 		`1:16: store_timeout: "100 ms" has a space in it; write a length of time such as 100ms or 1s`},

@@ -9,12 +9,14 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// partList is what errors say there is in a policy. The documentation and the schema say it too, which other tests check.
-var partList = "(there are " + strings.Join(policyFields, ", ") + ")"
+// What errors say there is in a file and in a policy. The documentation and the schema say it too, which other tests check.
+var (
+	fileList = "(there are " + strings.Join(fileFields, ", ") + ")"
+	partList = "(there are " + strings.Join(policyFields, ", ") + ")"
+)
 
 const (
 	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)"
-	fileList  = "(there are store, store_timeout, failure, optimism, trusted_proxies, address_groups, default_policy, policies)"
 	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
 	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
 )

@@ -10,6 +10,8 @@
 //	trusted_proxies: [10.0.0.0/8]
 //	address_groups: {ipv6: 64} # addresses that share so many bits are one client
 //	default_policy: api        # when a client names none
+//	refusal:                   # what clients are told, where a policy does not say
+//	  type: https://example.com/problems/rate-limited
 //	policies:
 //	  api:
 //	    match: /api/           # which requests, as http.ServeMux takes it; all by default
@@ -28,6 +30,7 @@
 //	    allow: [127.0.0.1]     # let through, and charged nothing
 //	    deny: [key:bot-*]      # refused at once; goes before allow
 //	    penalty: 10m           # an excess keeps a key out for so long
+//	    refusal: {detail: "Try again in {retry_after} seconds."}
 //	    shadow: false          # count and report, and refuse nobody
 //	    failure: closed        # for this policy
 //	    candidate: [50/1m]     # counted beside the limits, and only reported

@@ -19,13 +19,14 @@ type File struct {
 	Service  Service  // what the server needs besides
 }
 
-// Load reads the file at path. The error is that of Parse if the file can be read.
-func Load(path string) (*File, error) {
-	text, err := yamlfile.Read(path)
+// Load reads a file, or several as one, as ParseAll does; a folder stands for the files in it that end in .yaml or .yml. The error is
+// that of Parse if the files can be read.
+func Load(paths ...string) (*File, error) {
+	sources, err := ReadSources(paths...)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
-	return Parse(path, text)
+	return ParseAll(sources...)
 }
 
 // Parse reads a file of policies; its name is for errors alone. The error joins all the problems that were found, in the
@@ -34,30 +35,22 @@ func Load(path string) (*File, error) {
 //	slidegate.yaml:7:9: "quotta" is not a field of a limit; did you mean "quota"? (there are name, quota, ...)
 //
 // A problem with a limit wraps what slidegate says of it, so that errors.Is finds slidegate.ErrLimit.
-func Parse(name string, text []byte) (*File, error) { return parse(name, text, &reader{}) }
+func Parse(name string, text []byte) (*File, error) { return ParseAll(Source{name, text}) }
 
 // LoadOffline is Load for a program that never connects to the store, such as one that checks files or replays traffic: a
-// variable of the environment that is not set is not an error, and stands in the store's URL as it was written. A program that
-// connects must use Load.
-func LoadOffline(path string) (*File, error) {
-	text, err := yamlfile.Read(path)
+// variable of the environment that is not set, or a secret that is not there, is not an error, and stands in the store's URL as it
+// was written. A program that connects must use Load.
+func LoadOffline(paths ...string) (*File, error) {
+	sources, err := ReadSources(paths...)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
-	return ParseOffline(path, text)
+	return ParseAllOffline(sources...)
 }
 
 // ParseOffline is Parse for a program that never connects to the store; see LoadOffline.
 func ParseOffline(name string, text []byte) (*File, error) {
-	return parse(name, text, &reader{offline: true})
-}
-
-func parse(name string, text []byte, r *reader) (*File, error) {
-	file := r.read(text)
-	if err := r.Problems.Join(name); err != nil {
-		return nil, err
-	}
-	return file, nil
+	return ParseAllOffline(Source{name, text})
 }
 
 // Policy returns the policy of that name. An empty name means the one that Service.Default names; where it names none,

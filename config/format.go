@@ -42,9 +42,10 @@ func Format(f *File) []byte {
 	} else {
 		w.linef(0, "# default_policy: none, so that a client must name its policy")
 	}
+	w.refusal(0, s.Refusal)
 	w.linef(0, "policies:")
 	for i := range f.Policies {
-		w.policy(&f.Policies[i], failure)
+		w.policy(&f.Policies[i], f.RefusalOf(&f.Policies[i]), failure)
 	}
 	return []byte(w.text.String())
 }
@@ -73,7 +74,7 @@ func (w *formatter) list(depth int, name string, values []string) {
 	}
 }
 
-func (w *formatter) policy(p *Policy, failure string) {
+func (w *formatter) policy(p *Policy, refusal Refusal, failure string) {
 	w.linef(1, "%s:", nameText(p.Name))
 	w.match(p)
 	w.key(p.Key)
@@ -88,6 +89,7 @@ func (w *formatter) policy(p *Policy, failure string) {
 	} else {
 		w.linef(2, "# penalty: none")
 	}
+	w.refusal(2, refusal)
 	w.linef(2, "shadow: %t", p.Shadow)
 	w.linef(2, "failure: %s", cmp.Or(p.Failure, failure))
 	if len(p.Candidate) > 0 {

@@ -25,6 +25,7 @@ trusted_proxies:
   - "198.51.100.0/24"
 address_groups: {ipv4: 32, ipv6: 56, embedded_ipv4: true}
 default_policy: api
+# refusal: the usual words
 policies:
   api:
     # match: every request
@@ -47,6 +48,7 @@ policies:
       - "key:health"
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: true
     failure: local
     candidate:
@@ -64,6 +66,7 @@ policies:
     allow: []
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: false
     failure: local
     candidate:
@@ -87,6 +90,7 @@ optimism: 10
 # trusted_proxies: not given; only a proxy on this machine may ask /v1/check, and none if there are tokens
 address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
 # default_policy: none, so that a client must name its policy
+# refusal: the usual words
 policies:
   a:
     # match: every request
@@ -99,6 +103,7 @@ policies:
     allow: []
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: false
     failure: open
     # candidate: none

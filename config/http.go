@@ -43,6 +43,7 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	for i := range file.Policies {
 		p, err := file.Policies[i].http(opts.Client)
 		problems = append(problems, err)
+		p.Refusal = file.RefusalOf(&file.Policies[i])
 		opts.Policies = append(opts.Policies, p)
 	}
 	return opts, errors.Join(problems...)

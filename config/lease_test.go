@@ -28,6 +28,7 @@ func TestLease(t *testing.T) {
     allow: []
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: false
     failure: open
     candidate:
@@ -45,6 +46,7 @@ func TestLease(t *testing.T) {
     allow: []
     deny: []
     # penalty: none
+    # refusal: the usual words
     shadow: false
     failure: open
     # candidate: none

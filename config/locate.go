@@ -13,47 +13,52 @@ import (
 )
 
 // Locate returns an error about a field of a file, as HTTP and the service return it, with the line and column of the field, as
-// Parse reports its own: errors that are an OptionError become a yamlfile.Error, and others stay as they are. Name and text are
-// the file's.
-func Locate(name string, text []byte, err error) error {
+// Parse reports its own: errors that are an OptionError become a yamlfile.Error, and others stay as they are. The sources are the
+// files that were read.
+func Locate(err error, sources ...Source) error {
 	if err == nil {
 		return nil
 	}
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, one := range several.Unwrap() {
-			all = append(all, Locate(name, text, one))
+			all = append(all, Locate(one, sources...))
 		}
-		slices.SortStableFunc(all, byPlace)
+		slices.SortStableFunc(all, func(a, b error) int { return byPlace(a, b, sources) })
 		return errors.Join(all...)
 	}
 	var wrong *OptionError
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	at, found := placeOf(text, wrong)
-	if !found {
-		return err
+	for _, source := range sources {
+		at, found := placeOf(source.Text, wrong)
+		if !found {
+			continue
+		}
+		cause := wrong.Err
+		var limit *slidegate.LimitError
+		if errors.As(cause, &limit) {
+			cause = limit.Err
+		}
+		return &yamlfile.Error{File: source.Name, At: at, Err: fmt.Errorf("%s: %w", fieldOf(wrong), cause)}
 	}
-	cause := wrong.Err
-	var limit *slidegate.LimitError
-	if errors.As(cause, &limit) {
-		cause = limit.Err
-	}
-	return &yamlfile.Error{File: name, At: at, Err: fmt.Errorf("%s: %w", fieldOf(wrong), cause)}
+	return err
 }
 
-// byPlace puts errors in the order of the file, those without a place first.
-func byPlace(a, b error) int {
-	var first, second yamlfile.Position
-	var placed *yamlfile.Error
-	if errors.As(a, &placed) {
-		first = placed.At
+// byPlace puts errors in the order of the files, those without a place first.
+func byPlace(a, b error, sources []Source) int {
+	place := func(err error) (file int, at yamlfile.Position) {
+		var placed *yamlfile.Error
+		if errors.As(err, &placed) {
+			file = slices.IndexFunc(sources, func(s Source) bool { return s.Name == placed.File })
+			at = placed.At
+		}
+		return file, at
 	}
-	if errors.As(b, &placed) {
-		second = placed.At
-	}
-	return cmp.Or(cmp.Compare(first.Line, second.Line), cmp.Compare(first.Column, second.Column))
+	firstFile, first := place(a)
+	secondFile, second := place(b)
+	return cmp.Or(cmp.Compare(firstFile, secondFile), cmp.Compare(first.Line, second.Line), cmp.Compare(first.Column, second.Column))
 }
 
 // fieldOf returns the name of the field of a file that sets an option.

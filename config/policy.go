@@ -12,46 +12,39 @@ import (
 
 var (
 	fileFields = []string{
-		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "default_policy", "policies",
+		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "default_policy", "refusal", "policies",
 	}
 	policyFields = []string{
-		"match", "key", "cost", "limits", "overrides", "allow", "deny", "penalty", "shadow", "failure", "candidate", "lease",
+		"match", "key", "cost", "limits", "overrides", "allow", "deny", "penalty", "refusal", "shadow", "failure", "candidate", "lease",
 	}
 )
 
-// read reads a whole file. What it returns is of use only if there are no problems.
-func (r *reader) read(text []byte) *File {
-	file := &File{}
+// read reads a whole file, and adds what it says to file. What that has in it then is of use only if there are no problems.
+func (r *reader) read(text []byte, file *File) {
 	root, at := r.Document(text, "write policies: and below it at least one policy with limits",
 		`put all policies into one, and remove this "---"`)
+	r.top = at
 	if root == nil {
-		return file
+		return
 	}
 	if !yamlfile.IsMapping(root) {
 		r.Problems.Addf(at, "the file must be a mapping with policies, not %s", yamlfile.NameOf(root))
-		return file
+		return
 	}
-	before := len(r.Problems)
-	var chosen yamlfile.Field // which policy is the default: it can be looked for when all are known
 	for _, e := range r.mapping(root, "the file", fileFields) {
 		switch {
 		case e.Value == nil:
+			continue
 		case e.Name == "policies":
-			file.Policies = r.policies(e)
+			file.Policies = append(file.Policies, r.policies(e)...)
+			continue
 		case e.Name == "default_policy":
-			chosen = e
+			r.chosen = e
 		default:
 			r.serviceField(&file.Service, e)
 		}
+		r.given = append(r.given, e)
 	}
-	if len(file.Policies) == 0 && len(r.Problems) == before {
-		r.Problems.Addf(at, "there are no policies; write policies: and below it at least one policy with limits")
-	}
-	r.checkNamed(file.Service.AddressGroups)
-	if chosen.Value != nil {
-		file.Service.Default = r.defaultPolicy(chosen, file.Policies)
-	}
-	return file
 }
 
 func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
@@ -73,6 +66,7 @@ func (r *reader) policies(e yamlfile.Field) (policies []Policy) {
 				wording.Quote(e.Name), yamlfile.NameOf(e.Value))
 			continue
 		}
+		r.given = append(r.given, yamlfile.Field{Name: policyMark + e.Name, At: e.At})
 		policies = append(policies, r.policy(e))
 	}
 	return policies
@@ -155,6 +149,8 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 		p.Deny = r.list(e)
 	case "penalty":
 		p.Penalty = r.penalty(e)
+	case "refusal":
+		p.Refusal = r.refusal(e)
 	case "shadow":
 		p.Shadow = r.Truth(e)
 	case "failure":

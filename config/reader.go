@@ -14,8 +14,11 @@ import (
 // reader reads one file.
 type reader struct {
 	yamlfile.Reader
-	compared int        // how many bytes of overrides were held against one another
-	named    []namedKey // all that the file names
+	top      yamlfile.Position // where the file begins
+	given    []yamlfile.Field  // the fields that stand beside the policies, and the policies with policyMark before their names
+	chosen   yamlfile.Field    // which policy is the default: it can be looked for when all are known
+	compared int               // how many bytes of overrides were held against one another
+	named    []namedKey        // all that the file names
 	// Of the policy that is being read:
 	written    []placedLimits      // its limits and its candidate
 	overridden []placedLimits      // the limits of its overrides

@@ -30,6 +30,7 @@ func TestSchemaHasAllFields(t *testing.T) {
 		{"a policy", policyFields, document.Definitions["policy"]},
 		{"a pattern", routeFields, document.Definitions["route"]},
 		{"an override", overrideFields, document.Definitions["override"]},
+		{"a refusal", refusalFields, document.Definitions["refusal"]},
 		{"a limit", limitFields, limit[len(limit)-1]},
 	} {
 		got, want := slices.Sorted(maps.Keys(test.schema.Properties)), slices.Sorted(slices.Values(test.fields))

@@ -35,6 +35,8 @@ func (r *reader) serviceField(s *Service, e yamlfile.Field) {
 		s.TrustedProxies = r.proxies(e)
 	case "address_groups":
 		s.AddressGroups = r.addressGroups(e)
+	case "refusal":
+		s.Refusal = r.refusal(e)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/policy"
 )
 
@@ -27,6 +28,8 @@ type Policy struct {
 	Allow, Deny List
 	// Penalty is for how long a key is kept out after a refusal by the limits; 0 means until there is room again.
 	Penalty time.Duration
+	// Refusal is what clients are told when the limits refuse a request. What it leaves empty is as the Service has it.
+	Refusal Refusal
 	// Shadow policies count and report, and refuse nobody.
 	Shadow bool
 	// Failure is what happens when the store does not answer in time: FailOpen, FailClosed, FailLocal or FailOptimistic.
@@ -42,6 +45,9 @@ type Override = policy.Override
 // List is a list of clients, by their address or by their key.
 type List = policy.List
 
+// Refusal is what clients are told when limits refuse a request, in place of the usual words.
+type Refusal = httplimit.Refusal
+
 // Service is what the server needs to know besides the policies.
 type Service struct {
 	Store          string         // a URL; empty means memory:
@@ -52,6 +58,8 @@ type Service struct {
 	// AddressGroups is which addresses are one client; the zero value is every IPv4 address, and every /64 of IPv6.
 	AddressGroups clientip.Grouping
 	Default       string // the policy when a client names none; empty means "default", or the only one
+	// Refusal is what clients are told when limits refuse a request, where a policy does not say. Empty fields are as usual.
+	Refusal Refusal
 }
 
 // What happens when the store does not answer in time.

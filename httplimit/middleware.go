@@ -230,13 +230,23 @@ func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, items []*Hea
 	case v.Mistake():
 		m.send(w, http.StatusInternalServerError, []byte(mistaken[m.opts.Body]))
 	case v.Ended():
-		m.refuse(w, nil, new(Undecided()))
+		m.refuse(w, nil, nil, new(Undecided()))
 	case v.By == policy.ByRuling:
 		setRetryAfter(w.Header(), &v.Decision)
-		m.refuse(w, nil, &v.Decision)
+		m.refuse(w, nil, nil, &v.Decision)
 	default:
-		m.refuse(w, items, &v.Decision)
+		m.refuse(w, m.wordsOf(v.Policy), items, &v.Decision)
 	}
+}
+
+// wordsOf returns what the refusals of a policy say.
+func (m *Middleware) wordsOf(policy string) *Words {
+	for _, p := range m.policies {
+		if p.Name == policy {
+			return p.words
+		}
+	}
+	return nil
 }
 
 // What is said to clients that are blocked for good or are on a deny list, and when the policies cannot be decided: the client has

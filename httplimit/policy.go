@@ -59,6 +59,8 @@ type Policy struct {
 	Penalty time.Duration
 	// Failure is what happens when the store cannot decide; the zero value means Options.Failure.
 	Failure policy.Mode
+	// Refusal is what clients are told when the limits refuse a request; the zero value means the usual words.
+	Refusal Refusal
 }
 
 // compiled is a Policy made ready.
@@ -69,6 +71,7 @@ type compiled struct {
 	listed  bool // the client's address is needed for a list
 	named   bool // clients name themselves, and may leave that out
 	slots   bool // it has an in-flight limit
+	words   *Words
 }
 
 // newPolicy compiles a policy. Of one with an error, the rest can be checked all the same.
@@ -78,10 +81,13 @@ func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 	if p.Key == nil {
 		p.Key = ByAddress(opts.Client)
 	}
-	var err error
+	var err, unsaid error
 	p.matcher, err = NewMatcher(p.patterns()...)
 	if wrong, ok := errors.AsType[*PatternError](err); ok {
 		wrong.policy = fmt.Sprintf("policy %q: ", given.Name)
+	}
+	if p.words, unsaid = given.Refusal.Words(given.Name); unsaid != nil {
+		err = errors.Join(err, fmt.Errorf("httplimit: policy %q: refusal: %w", given.Name, unsaid))
 	}
 	return p, err
 }

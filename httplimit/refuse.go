@@ -112,9 +112,9 @@ func (body Body) appendBlocked(b []byte, wait int64) []byte {
 const blockedFor = "The client is blocked. Try again in "
 
 // refuse answers a request that was refused. Its header says already when to come back.
-func (m *Middleware) refuse(w http.ResponseWriter, items []*HeaderItem, d *slidegate.Decision) {
+func (m *Middleware) refuse(w http.ResponseWriter, words *Words, items []*HeaderItem, d *slidegate.Decision) {
 	text := bodyTexts.Get().(*[]byte)
-	*text = m.opts.Body.AppendRefusal((*text)[:0], items, d)
+	*text = words.AppendRefusal((*text)[:0], m.opts.Body, items, d)
 	m.send(w, RefusalStatus(d), *text)
 	bodyTexts.Put(text)
 }

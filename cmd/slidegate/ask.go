@@ -25,7 +25,7 @@ type askFlags struct {
 
 	Store  string   `option:"stores.URL config.store" file:"store" placeholder:"URL" help:"Redis or PostgreSQL, as the service has it: redis://HOST:PORT, postgres://..." group:"To ask a store itself, without a service"`
 	Limit  []string `option:"gate.limits" placeholder:"100/1m" sep:"none" help:"The limit that its keys face. Repeat it for several at once. (default: 100/1m)" group:"To ask a store itself, without a service"`
-	Config string   `placeholder:"FILE" help:"A file of policies, which says both." group:"To ask a store itself, without a service"`
+	Config []string `placeholder:"FILE" sep:"none" help:"A file of policies, which says both, or a folder of such files. Repeat it for several." group:"To ask a store itself, without a service"`
 }
 
 // allowCommand takes units.
@@ -120,13 +120,13 @@ type answer struct {
 
 // open returns whom the flags mean. The admin door is where keys are reset.
 func (f *askFlags) open(ctx context.Context, admin bool) (asked, error) {
-	direct := f.Config != "" || f.Store != "" || len(f.Limit) > 0
+	direct := len(f.Config) > 0 || f.Store != "" || len(f.Limit) > 0
 	switch {
 	case direct && f.serverTLS != serverTLS{}:
 		return nil, errors.New("--ca, --cert, --key and --insecure are for a service: leave them out to ask a store, whose URL says how")
 	case direct && f.Server != "":
 		return nil, errors.New("--server: ask the service, or with --config, --store or --limit a store itself, not both")
-	case direct && f.Config == "" && f.Store == "":
+	case direct && len(f.Config) == 0 && f.Store == "":
 		return nil, errors.New("--limit: a limit by itself has no counts to look at: add --store URL, or leave it out to ask the service")
 	case direct:
 		return f.openStore(ctx)

@@ -22,9 +22,10 @@ type configCommand struct {
 }
 
 type configCheckCommand struct {
-	Files []string `arg:"" optional:"" name:"file" help:"The files to check, of policies or of Envoy's rules, and folders of them; - is standard input."`
+	Files []string `arg:"" optional:"" name:"file" help:"The files to check, of policies or of Envoy's rules, and folders of them; - is standard input. Policies are read as one, as serve does with several --config."`
 	Envoy []string `placeholder:"PATH" sep:"none" help:"Files of rules in the format of envoyproxy/ratelimit, or folders of them, checked together as serve reads them."`
 	For   string   `enum:"serve,proxy,replay" default:"serve" help:"What the files are for: serve, proxy, replay. A key or a cost may be one that only recorded traffic has if they are for replay."`
+	Each  bool     `help:"Check each file of policies by itself."`
 }
 
 // Run checks all files, also those after one that is wrong.
@@ -32,14 +33,24 @@ func (cmd *configCheckCommand) Run(c *console) error {
 	if len(cmd.Files)+len(cmd.Envoy) == 0 {
 		return errors.New("there is nothing to check: name a file, - for standard input, or --envoy PATH")
 	}
-	files, err := server.RuleFiles(cmd.Files...)
+	files, err := yamlfile.Files(cmd.Files...)
 	all := []error{err}
+	var sources []config.Source
 	for _, path := range files {
-		said, err := cmd.check(c, path)
-		if err == nil {
-			_, err = fmt.Fprintf(c.out, "%s: ok, %s\n", path, said)
+		source, err := readConfig(c, path)
+		switch {
+		case err != nil:
+			all = append(all, plain(err))
+		case isRules(source.Text):
+			all = append(all, checkRuleFile(c, source))
+		case cmd.Each:
+			all = append(all, cmd.check(c, source))
+		default:
+			sources = append(sources, source)
 		}
-		all = append(all, plain(err))
+	}
+	if len(sources) > 0 {
+		all = append(all, cmd.check(c, sources...))
 	}
 	for _, path := range cmd.Files {
 		all = append(all, checkFolder(path))
@@ -50,25 +61,18 @@ func (cmd *configCheckCommand) Run(c *console) error {
 	return errors.Join(all...)
 }
 
-// check checks one file, and says what is in it.
-func (cmd *configCheckCommand) check(c *console, path string) (said string, err error) {
-	text, name, err := readConfig(c, path)
+// check checks files of policies that are read as one, and says what is in them.
+func (cmd *configCheckCommand) check(c *console, sources ...config.Source) error {
+	file, err := config.ParseAllOffline(sources...)
+	if err == nil && cmd.For != "replay" {
+		err = server.Check(server.Checked{File: file, Sources: sources, Requests: cmd.For == "proxy"})
+	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	if isRules(text) {
-		domain, err := envoy.Parse(name, text)
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("the domain %q", domain.Name()), server.CheckDomains(domain)
-	}
-	file, err := config.ParseOffline(name, text)
-	if err != nil {
-		return "", err
-	}
-	if cmd.For != "replay" {
-		err = server.Check(server.Checked{File: file, Name: name, Text: text, Requests: cmd.For == "proxy"})
+	var names []string
+	for _, source := range sources {
+		names = append(names, source.Name)
 	}
 	limits := 0
 	for _, p := range file.Policies {
@@ -78,7 +82,20 @@ func (cmd *configCheckCommand) check(c *console, path string) (said string, err 
 	if cmd.For == "serve" {
 		summary += slotsNote(file)
 	}
-	return summary, err
+	_, err = fmt.Fprintf(c.out, "%s: ok, %s\n", strings.Join(names, ", "), summary)
+	return err
+}
+
+// checkRuleFile checks a file of Envoy's rules, and says which domain it is of.
+func checkRuleFile(c *console, source config.Source) error {
+	domain, err := envoy.Parse(source.Name, source.Text)
+	if err == nil {
+		err = server.CheckDomains(domain)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(c.out, "%s: ok, the domain %q\n", source.Name, domain.Name())
+	}
+	return err
 }
 
 // slotsNote says which policies are not for clients that only ask.
@@ -103,7 +120,7 @@ func slotsNote(file *config.File) (note string) {
 
 // checkFolder checks the rules of a folder together, as serve reads them, where each file is right by itself.
 func checkFolder(path string) error {
-	files, err := server.RuleFiles(path)
+	files, err := yamlfile.Files(path)
 	if err != nil || len(files) < 2 {
 		return nil // which Run has reported, or has checked all there is
 	}
@@ -153,14 +170,14 @@ func isRules(text []byte) bool {
 	return rules
 }
 
-// readConfig returns the text of a file, and what errors call it; - is standard input.
-func readConfig(c *console, path string) (text []byte, name string, err error) {
+// readConfig returns a file; - is standard input.
+func readConfig(c *console, path string) (config.Source, error) {
 	if path != "-" {
-		text, err = yamlfile.Read(path)
-		return text, path, err
+		text, err := yamlfile.Read(path)
+		return config.Source{Name: path, Text: text}, err
 	}
-	text, err = io.ReadAll(io.LimitReader(c.in, config.MaxSize+1))
-	return text, "<stdin>", err
+	text, err := io.ReadAll(io.LimitReader(c.in, config.MaxSize+1))
+	return config.Source{Name: "<stdin>", Text: text}, err
 }
 
 // howMany writes a number with the word for one or for several.
@@ -172,16 +189,24 @@ func howMany(n int, one, several string) string {
 }
 
 type configPrintCommand struct {
-	File string `arg:"" name:"file" help:"The file to print; - is standard input."`
+	Files []string `arg:"" name:"file" help:"The file to print, or a folder of files; - is standard input. Several are read as one."`
 }
 
-// Run prints the file.
+// Run prints the files as one.
 func (cmd *configPrintCommand) Run(c *console) error {
-	text, name, err := readConfig(c, cmd.File)
+	files, err := yamlfile.Files(cmd.Files...)
 	if err != nil {
-		return plain(err)
+		return err
 	}
-	file, err := config.ParseOffline(name, text)
+	var sources []config.Source
+	for _, path := range files {
+		source, err := readConfig(c, path)
+		if err != nil {
+			return plain(err)
+		}
+		sources = append(sources, source)
+	}
+	file, err := config.ParseAllOffline(sources...)
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func serveErr(path string) string {
 	file, err := config.Load(path)
 	if err == nil {
 		var s *server.Server
-		if s, err = server.New(context.Background(), server.Options{File: file, Path: path, HTTP: "127.0.0.1:0"}); err == nil {
+		if s, err = server.New(context.Background(), server.Options{File: file, Paths: []string{path}, HTTP: "127.0.0.1:0"}); err == nil {
 			ended, end := context.WithCancel(context.Background())
 			end()
 			err = s.Run(ended)
@@ -106,7 +106,8 @@ func TestConfigCheckNeedsNoPassword(t *testing.T) {
 	for _, text := range []string{
 		"store: redis://:${NO_SUCH_VARIABLE}@localhost:6379\n", "store: ${NO_SUCH_VARIABLE}\n", "store: redis://${NO_SUCH_VARIABLE}:${NO_SUCH_PORT}/1\n",
 		"store: postgres://u:${NO_SUCH_VARIABLE}@db/limits\n", "store: redis://h/${NO_SUCH_VARIABLE}\n", "store: redis://h?dial_timeout=${NO_SUCH_VARIABLE}\n",
-		"store: redis+cluster://h1,h2/${NO_SUCH_VARIABLE}\n",
+		"store: redis+cluster://h1,h2/${NO_SUCH_VARIABLE}\n", "store: redis://:${file:/no/such/NO_SUCH_VARIABLE}@localhost:6379\n",
+		"store: ${file:/no/such/NO_SUCH_VARIABLE}\n",
 	} {
 		path := write(t, "f.yaml", []byte(text+"policies: {api: {limits: [1/1h]}}\n"))
 		for _, args := range [][]string{{"check", path}, {"check", "--for", "replay", path}, {"check", "--for", "proxy", path}, {"print", path}} {
@@ -135,7 +136,7 @@ func TestConfigCheckNeedsNoPassword(t *testing.T) {
 }
 
 func TestConfigCheckStandardInput(t *testing.T) {
-	if r := callConfigIn(t, strings.NewReader(onePolicy), "check", "-"); r.status != exitOK || r.out != "-: ok, 1 policy, 1 limit\n" {
+	if r := callConfigIn(t, strings.NewReader(onePolicy), "check", "-"); r.status != exitOK || r.out != "<stdin>: ok, 1 policy, 1 limit\n" {
 		t.Errorf("status %d, %q, %q", r.status, r.out, r.err)
 	}
 	if r := callConfigIn(t, strings.NewReader(badPolicies), "check", "-"); r.status != exitFailure || !strings.HasPrefix(r.err, "<stdin>:3:5: ") {

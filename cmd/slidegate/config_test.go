@@ -50,13 +50,13 @@ const (
 func TestConfigCheck(t *testing.T) {
 	one, three := write(t, "one.yaml", []byte(onePolicy)), write(t, "three.yaml", []byte(threePolicies))
 	bad := write(t, "bad.yaml", []byte(badPolicies))
-	r := callConfig(t, "check", one, three)
+	r := callConfig(t, "check", "--each", one, three)
 	want := one + ": ok, 1 policy, 1 limit\n" + three + ": ok, 3 policies, 5 limits\n"
 	if r.status != exitOK || r.out != want || r.err != "" {
 		t.Errorf("status %d, %q, %q, want %q", r.status, r.out, r.err, want)
 	}
 
-	r = callConfig(t, "check", bad, one, "no-such.yaml")
+	r = callConfig(t, "check", "--each", bad, one, "no-such.yaml")
 	if r.status != exitFailure || r.out != one+": ok, 1 policy, 1 limit\n" {
 		t.Errorf("status %d, %q", r.status, r.out)
 	}
@@ -75,6 +75,26 @@ func TestConfigCheck(t *testing.T) {
 	}
 	if r := callConfig(t, "check"); r.status != exitFailure || !strings.Contains(r.err, "file") {
 		t.Errorf("nothing to check: status %d, %q", r.status, r.err)
+	}
+}
+
+// TestConfigOfSeveralFiles: files are one, as serve reads them, and a field of two of them is an error that names both places.
+func TestConfigOfSeveralFiles(t *testing.T) {
+	one, three := write(t, "one.yaml", []byte(onePolicy)), write(t, "three.yaml", []byte(threePolicies))
+	if r := callConfig(t, "check", one, three); r.status != exitOK || r.out != one+", "+three+": ok, 4 policies, 6 limits\n" {
+		t.Errorf("status %d, %q, %q", r.status, r.out, r.err)
+	}
+	if r := callConfig(t, "print", one, three); r.status != exitOK || !strings.Contains(r.out, "\n  api:\n") || !strings.Contains(r.out, "\n  c:\n") {
+		t.Errorf("status %d, %q, %q", r.status, r.out, r.err)
+	}
+	other := write(t, "other.yaml", []byte("store: 'memory:'\npolicies:\n  b: {key: '{status}', limits: [1/s]}\n"))
+	want := other + ":1:1: \"store\" is given twice; the first is at " + three + ":1:1\n" +
+		other + ":3:3: the policy \"b\" is given twice; the first is at " + three + ":4:3\n"
+	if r := callConfig(t, "check", three, other); r.status != exitFailure || r.err != want {
+		t.Errorf("status %d, got\n%s\nwant\n%s", r.status, r.err, want)
+	}
+	if r := callConfig(t, "check", one, other); r.status != exitFailure || !strings.HasPrefix(r.err, other+":3:12: key: {status} is known in recorded traffic only") {
+		t.Errorf("status %d, %s", r.status, r.err)
 	}
 }
 

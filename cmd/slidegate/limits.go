@@ -20,7 +20,7 @@ type limitFlags struct {
 	Anchor      *slidegate.Anchor    `placeholder:"WHERE" help:"Where windows start: clock, first." group:"Limits"`
 	CountDenied bool                 `help:"Refused requests use quota too." group:"Limits"`
 	Burst       *int64               `placeholder:"N" help:"How many units a token bucket holds." group:"Limits"`
-	Config      string               `placeholder:"FILE" help:"Replay the policies of this file instead, as the service decides by them: with their patterns, overrides and lists." group:"Limits"`
+	Config      []string             `placeholder:"FILE" sep:"none" help:"Replay the policies of this file, or of all files of a folder, instead, as the service decides by them: with their patterns, overrides and lists." group:"Limits"`
 	Policy      string               `option:"config.policy" placeholder:"NAME" help:"Replay this policy of the file alone." group:"Limits"`
 }
 
@@ -33,7 +33,7 @@ type replayed struct {
 }
 
 func (f *limitFlags) read() (q replayed, err error) {
-	if f.Config == "" {
+	if len(f.Config) == 0 {
 		if f.Policy != "" {
 			return q, errors.New("--policy: a policy is part of a file: add --config FILE")
 		}
@@ -43,22 +43,22 @@ func (f *limitFlags) read() (q replayed, err error) {
 	if len(f.Limit) > 0 || f.choices() {
 		return q, errors.New("--config: the policy says what the limits are: leave out --limit and its choices, or --config")
 	}
-	if q.file, err = loadConfig(f.Config, config.LoadOffline); err != nil {
+	if q.file, err = loadConfig(config.LoadOffline, f.Config...); err != nil {
 		return q, err
 	}
 	q.policies, err = facing.New(q.file, f.Policy)
 	return q, err
 }
 
-// against returns the policies of the file that those of the first are compared with, or nil if none is.
+// against returns the policies that those of --config are compared with, or nil if none is.
 func (r *replayCommand) against() (*facing.Policies, error) {
 	switch {
-	case r.Against == "":
+	case len(r.Against) == 0:
 		return nil, nil
-	case r.Config == "":
+	case len(r.Config) == 0:
 		return nil, errors.New("--against: policies are compared with policies: add --config FILE")
 	}
-	file, err := loadConfig(r.Against, config.LoadOffline)
+	file, err := loadConfig(config.LoadOffline, r.Against...)
 	if err != nil {
 		return nil, err
 	}

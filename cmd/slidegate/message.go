@@ -126,12 +126,13 @@ func (c *console) flagsOf(option string) (names flagNames) {
 	return names
 }
 
-// configFile returns the file of policies that the command was given; empty if there is none.
+// configFile returns the files of policies that the command was given, and empty if there is none.
 func (c *console) configFile() string {
 	if c.node != nil {
 		for _, value := range valuesOf(c.node) {
 			if value.Flag != nil && value.Name == "config" {
-				return value.Target.String()
+				paths, _ := value.Target.Interface().([]string)
+				return strings.Join(paths, ", ")
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func (p *proxyCommand) options() (o server.Options, err error) {
 	if p.SocketIdle <= 0 {
 		return o, errors.New("--websocket-idle: must be above 0")
 	}
-	return server.Options{File: file, Path: p.Config, Proxy: p.HTTP, Application: proxy.Options{
+	return server.Options{File: file, Paths: p.Config, Proxy: p.HTTP, Application: proxy.Options{
 		To: to, RewriteHost: p.RewriteHost, Headers: dialects[p.Headers], Timeout: p.Timeout, WebsocketIdle: p.SocketIdle,
 	}}, nil
 }
@@ -82,7 +82,7 @@ func trustedProxies(texts []string) ([]netip.Prefix, error) {
 
 // file returns the file, or what the flags say as if they were one.
 func (p *proxyCommand) file() (*config.File, error) {
-	if p.Config != "" {
+	if len(p.Config) > 0 {
 		if len(p.Route) > 0 || len(p.Key) > 0 || len(p.TrustedProxies) > 0 {
 			return nil, errors.New("--config: the file says which requests have which limits, who is limited and who is trusted: " +
 				"leave out --route, --key and --trusted-proxies, or --config")

@@ -88,7 +88,7 @@ func (r *replayCommand) suggestedPolicy(q replayed, in *input, limit slidegate.L
 // patterns returns what match of a policy could say in place of the filters, or nil if it cannot.
 func (r *replayCommand) patterns() *facing.Patterns {
 	routes := r.routes()
-	if len(routes) == 0 || r.Config != "" { // which has a match of its own
+	if len(routes) == 0 || len(r.Config) > 0 { // which has a match of its own
 		return nil
 	}
 	patterns, err := facing.NewPatterns(routes)

@@ -16,7 +16,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // serveCommand runs the service.
@@ -47,7 +46,7 @@ type policyFlags struct {
 	Optimism *int64   `option:"config.optimism" file:"optimism" placeholder:"10" help:"How many units of a key each process admits with --failure optimistic, without a file. (default: 10)" group:"Policies"`
 	V4       *int     `option:"config.address_groups.ipv4" name:"ipv4-prefix" placeholder:"32" help:"Addresses that share this many bits are one client, without a file. (default: 32)" group:"Policies"`
 	V6       *int     `option:"config.address_groups.ipv6" name:"ipv6-prefix" placeholder:"64" help:"The same for IPv6. (default: 64)" group:"Policies"`
-	Config   string   `placeholder:"FILE" help:"A file of policies, which also says where the store is. It is read again when it changes, and on SIGHUP." group:"Policies"`
+	Config   []string `placeholder:"FILE" sep:"none" help:"A file of policies, which also says where the store is, or a folder of such files. It is read again when it changes, and on SIGHUP. Repeat it for several, which are read as one." group:"Policies"`
 }
 
 // defaultPolicy is the policy of those who have no file.
@@ -55,11 +54,11 @@ const defaultPolicy = "default"
 
 // read returns the file, or what the flags say as if they were one.
 func (f *policyFlags) read() (*config.File, error) {
-	if f.Config != "" {
+	if len(f.Config) > 0 {
 		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.Optimism != nil || f.V4 != nil || f.V6 != nil {
 			return nil, errors.New("--config: the file says what the limits are, where the store is, what happens when it fails and which addresses are one client: leave out --limit, --store, --failure, --optimism, --ipv4-prefix and --ipv6-prefix, or --config")
 		}
-		return loadConfig(f.Config, config.Load)
+		return loadConfig(config.Load, f.Config...)
 	}
 	limits, err := (&limitFlags{Limit: f.Limit}).limits()
 	if err != nil {
@@ -91,21 +90,18 @@ func prefixLength(flag string, given *int, most int) (int, error) {
 	return *given, nil
 }
 
-// located returns an error about the file with its line and column, if there is a file and it can be read.
+// located returns an error about the files with its line and column, if there are files and they can be read.
 func (f *policyFlags) located(err error) error {
-	if err == nil || f.Config == "" {
-		return err
-	}
-	text, unreadable := yamlfile.Read(f.Config)
+	sources, unreadable := config.ReadSources(f.Config...)
 	if unreadable != nil {
 		return err
 	}
-	return config.Locate(f.Config, text, err)
+	return config.Locate(err, sources...)
 }
 
-// loadConfig reads the file that --config names, by config.Load or, where nothing is connected to, config.LoadOffline.
-func loadConfig(path string, load func(string) (*config.File, error)) (*config.File, error) {
-	file, err := load(path)
+// loadConfig reads the files that --config names, by config.Load or, where nothing is connected to, config.LoadOffline.
+func loadConfig(load func(...string) (*config.File, error), paths ...string) (*config.File, error) {
+	file, err := load(paths...)
 	var unreadable *fs.PathError
 	if errors.As(err, &unreadable) {
 		err = inFlag("--config", unreadable)
@@ -129,7 +125,7 @@ func (s *serveCommand) options() (o server.Options, err error) {
 		return o, err
 	}
 	return server.Options{
-		File: file, Path: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(), LeaseThrottle: s.LeaseThrottle,
+		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(), LeaseThrottle: s.LeaseThrottle,
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), ReservationKey: key,
 	}, nil
 }
@@ -221,7 +217,7 @@ func (s *serveCommand) policiesLine(file *config.File) string {
 		limits = append(limits, l.String())
 	}
 	line := fmt.Sprintf("%s: %s", p.Name, strings.Join(limits, ", "))
-	if len(s.Envoy) > 0 && s.Config == "" && len(s.Limit) == 0 {
+	if len(s.Envoy) > 0 && len(s.Config) == 0 && len(s.Limit) == 0 {
 		line += " (built in, and not for Envoy; --limit or --config sets others)"
 	}
 	return line

@@ -3,8 +3,12 @@ package yamlfile
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -33,6 +37,28 @@ func Read(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, MaxSize+1))
+}
+
+// Files returns the files that paths name: themselves, and of folders those that end in .yaml or .yml, in the order of their names, but for
+// hidden ones, of which Kubernetes makes some. A folder without any is an error, beside which the others are returned.
+func Files(paths ...string) (files []string, err error) {
+	for _, path := range paths {
+		entries, notFolder := os.ReadDir(path)
+		if notFolder != nil {
+			files = append(files, path) // whoever reads it says what is wrong with it
+			continue
+		}
+		before := len(files)
+		for _, entry := range entries {
+			if name := entry.Name(); !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)) {
+				files = append(files, filepath.Join(path, name))
+			}
+		}
+		if len(files) == before {
+			err = errors.Join(err, fmt.Errorf("the folder %s has no file that ends in .yaml or .yml", path))
+		}
+	}
+	return files, err
 }
 
 // Document returns the only document in text, and where it begins; nil if there is none that can be used, about which it

@@ -330,3 +330,15 @@ func TestConcurrent(t *testing.T) {
 		t.Errorf("%d arrived and %d were refused, want 50 and 150", arrived.Load(), refused)
 	}
 }
+
+// TestRefusalInOwnWords: the policy that refuses says what it says.
+func TestRefusalInOwnWords(t *testing.T) {
+	own := policy("p", "", "1/1h")
+	own.Refusal = config.Refusal{Type: "urn:example:limited", Title: "Slow", Detail: "Come back in {retry_after} s."}
+	r := newRig(t, application(t, echo), settings{policies: []config.Policy{own}})
+	r.ask("GET", "/")
+	const want = `{"type":"urn:example:limited","title":"Slow","status":429,"detail":"Come back in 3600 s.","violated-policies":["1/1h"],"retry_after":3600}`
+	if got := r.ask("GET", "/"); got.StatusCode != 429 || strings.TrimSpace(got.body) != want {
+		t.Errorf("got %s %s, want 429 %s", got.Status, got.body, want)
+	}
+}

@@ -100,7 +100,7 @@ func TestProxyTrustIsReloaded(t *testing.T) {
 	var path string
 	s := start(t, roomy, func(o *server.Options) {
 		before(t, nil)(o)
-		path = o.Path
+		path = o.Paths[0]
 	})
 	told := func() string {
 		_, xff, _ := strings.Cut(s.ask(t, "proxy", "GET", "/", "", "X-Forwarded-For", "192.0.2.1").body, "xff=")

@@ -12,16 +12,14 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/config"
-	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // Checked is what Check looks at.
 type Checked struct {
 	// File has the policies, and where the store is; config.ParseOffline will do, since nothing is connected to.
 	File *config.File
-	// Name and Text are those that File was read from, so that errors have a line and a column. Text may be nil.
-	Name string
-	Text []byte
+	// Sources are what File was read from, so that errors have a line and a column. They may be nil.
+	Sources []config.Source
 	// Requests says that whole requests face the policies together, as in a proxy.
 	Requests bool
 }
@@ -31,17 +29,17 @@ type Checked struct {
 func Check(c Checked) error {
 	opened, err := sketch(c.File.Service.Store)
 	if err != nil {
-		return config.Locate(c.Name, c.Text, err)
+		return config.Locate(err, c.Sources...)
 	}
 	defer func() { _ = opened.Close() }() // nothing is connected
 	quiet := slog.New(slog.DiscardHandler)
 	made, err := gate.New(c.File, opened.Stores, gate.Options{MeterProvider: noop.NewMeterProvider(), Requests: c.Requests})
 	if err != nil {
-		return config.Locate(c.Name, c.Text, err)
+		return config.Locate(err, c.Sources...)
 	}
 	defer func() { _ = made.Close() }()
 	if _, err := forward.New(made, forward.Options{Trusted: c.File.Service.TrustedProxies, Logger: quiet}); err != nil {
-		return config.Locate(c.Name, c.Text, err)
+		return config.Locate(err, c.Sources...)
 	}
 	return nil
 }
@@ -60,8 +58,8 @@ func CheckDomains(domains ...*envoy.Domain) error {
 	return err
 }
 
-// unset is a variable of the environment that config.ParseOffline left in the URL of a store.
-var unset = regexp.MustCompile(`\$\{[A-Za-z0-9_]+\}`)
+// unset is a variable of the environment, or a file, that config.ParseOffline left in the URL of a store.
+var unset = regexp.MustCompile(`\$\{[^}]+\}`)
 
 // sketch opens a store without connecting to it. A variable that is not set could be a 1: a host, a port, a user or a password.
 // Where it stands for anything else, the store is not known well enough to be refused, and is taken for one in memory, which takes
@@ -79,19 +77,11 @@ func sketch(url string) (*stores.Opened, error) {
 	return nil, err
 }
 
-// located returns an error about the file of policies with its line and column, if the file can be read.
+// located returns an error about the files of policies with its line and column, if the files can be read.
 func (s *Server) located(err error) error {
-	if err == nil || s.opts.Path == "" {
-		return err
-	}
-	text, unreadable := yamlfile.Read(s.opts.Path)
+	sources, unreadable := config.ReadSources(s.opts.Paths...)
 	if unreadable != nil {
 		return err
 	}
-	return config.Locate(s.opts.Path, text, err)
-}
-
-// RuleFiles returns the files that paths name: themselves, and of folders those that end in .yaml or .yml, as New reads them.
-func RuleFiles(paths ...string) ([]string, error) {
-	return rulesIn(paths)
+	return config.Locate(err, sources...)
 }

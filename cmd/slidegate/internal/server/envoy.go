@@ -2,17 +2,14 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // openEnvoy makes what answers Envoy, if there are rules or a door for it.
@@ -45,7 +42,7 @@ func (s *Server) limitsOf(policy, key string) []slidegate.Limit {
 func loadDomains(paths []string) ([]*envoy.Domain, error) {
 	var domains []*envoy.Domain
 	var all []error
-	files, err := rulesIn(paths)
+	files, err := yamlfile.Files(paths...)
 	if err != nil {
 		all = append(all, invalid("Envoy", "%w", err))
 	}
@@ -62,26 +59,4 @@ func loadDomains(paths []string) ([]*envoy.Domain, error) {
 		domains = append(domains, domain)
 	}
 	return domains, errors.Join(all...)
-}
-
-// rulesIn returns the files of rules: those that are named, and those of folders that are named: all that end in .yaml or .yml,
-// in the order of their names, but for hidden ones, of which Kubernetes makes some.
-func rulesIn(paths []string) (files []string, err error) {
-	for _, path := range paths {
-		entries, notFolder := os.ReadDir(path)
-		if notFolder != nil {
-			files = append(files, path) // whoever reads it says what is wrong with it
-			continue
-		}
-		before := len(files)
-		for _, entry := range entries {
-			if name := entry.Name(); !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(name)) {
-				files = append(files, filepath.Join(path, name))
-			}
-		}
-		if len(files) == before {
-			err = errors.Join(err, fmt.Errorf("the folder %s has no file that ends in .yaml or .yml", path))
-		}
-	}
-	return files, err
 }

@@ -16,7 +16,7 @@ func (o *Options) SetTimeouts(header, request, answer, idle time.Duration) {
 func (s *Server) File() *config.File { return s.opts.File }
 
 // Path returns where the file of policies is.
-func (s *Server) Path() string { return s.opts.Path }
+func (s *Server) Path() string { return s.opts.Paths[0] }
 
 // Connections returns how many connections a listener holds, and how many it has refused.
 func (s *Server) Connections(listener string) (open, refused int64) {

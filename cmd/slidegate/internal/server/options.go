@@ -21,8 +21,9 @@ import (
 type Options struct {
 	// File has the policies, and where the store is.
 	File *config.File
-	// Path is where File was read from. It is watched, and read again when it changes; empty if there is no such file.
-	Path string
+	// Paths are the files, and folders of them, that File was read from; see config.Load. They are watched, and all are read again when one
+	// changes. There are none if File was not read from files.
+	Paths []string
 	// Envoy are files in the format of envoyproxy/ratelimit, one for each domain, or folders of such files. They are watched
 	// too.
 	Envoy []string

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/slidegate/slidegate/config"
+	"github.com/slidegate/slidegate/config/yamlfile"
 )
 
 // A changed file is left alone until nothing has happened in its folder for as long as settle, since editors write it in
@@ -67,8 +68,8 @@ func (s *Server) reloadSecrets() (changed bool, err error) {
 // reload reads the policies and the rules, all of them before it changes anything, and reports whether anything is different.
 func (s *Server) reload() (changed bool, err error) {
 	var file *config.File
-	if s.opts.Path != "" {
-		read, err := config.Load(s.opts.Path)
+	if len(s.opts.Paths) > 0 {
+		read, err := config.Load(s.opts.Paths...)
 		if err != nil {
 			return false, err
 		}
@@ -183,11 +184,9 @@ func (s *Server) watch(ctx context.Context) {
 
 // paths are the files and folders that are watched.
 func (s *Server) paths() []string {
-	paths := slices.Concat(s.opts.Envoy, s.opts.TLS.paths())
-	for _, path := range []string{s.opts.Path, s.opts.TokensFile} {
-		if path != "" {
-			paths = append(paths, path)
-		}
+	paths := slices.Concat(s.opts.Paths, s.opts.Envoy, s.opts.TLS.paths())
+	if s.opts.TokensFile != "" {
+		paths = append(paths, s.opts.TokensFile)
 	}
 	return paths
 }
@@ -201,7 +200,7 @@ type stamp struct {
 }
 
 func stamps(paths []string) []stamp {
-	files, _ := rulesIn(paths) // an empty folder is a state too
+	files, _ := yamlfile.Files(paths...) // an empty folder is a state too
 	all := make([]stamp, len(files))
 	for i, path := range files {
 		info, err := os.Stat(path)

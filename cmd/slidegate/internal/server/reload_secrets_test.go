@@ -40,7 +40,7 @@ func TestReloadsAreCounted(t *testing.T) {
 	auth := []string{"Authorization", "Bearer a-token-of-24-characters"}
 	var path string
 	s := start(t, plain, func(o *server.Options) {
-		o.Envoy, path, o.TokensFile = []string{rules}, o.Path, tokens
+		o.Envoy, path, o.TokensFile = []string{rules}, o.Paths[0], tokens
 	})
 	if got := reloadsOf(t, s, auth...); got["failed"] != "0" || got["ok"] != "0" {
 		t.Errorf("before any reload: %v", got)

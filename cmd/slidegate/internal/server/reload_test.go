@@ -15,7 +15,7 @@ import (
 // TestReload: a file that changes is read again, counts are kept, and one that is wrong changes nothing.
 func TestReload(t *testing.T) {
 	var path string
-	s := start(t, plain, func(o *server.Options) { path = o.Path })
+	s := start(t, plain, func(o *server.Options) { path = o.Paths[0] })
 	s.allow(t, "default", "me")
 	s.allow(t, "default", "me")
 	if got := s.allow(t, "default", "me"); got != http.StatusTooManyRequests {
@@ -49,7 +49,7 @@ func TestReload(t *testing.T) {
 // TestReloadMissing: a file that is gone changes nothing.
 func TestReloadMissing(t *testing.T) {
 	var path string
-	s := start(t, plain, func(o *server.Options) { path = o.Path })
+	s := start(t, plain, func(o *server.Options) { path = o.Paths[0] })
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestReloadEnvoy(t *testing.T) {
 	text := "domain: web\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n"
 	write(t, domain, text)
 	var path string
-	s := start(t, plain, func(o *server.Options) { o.Envoy, path = []string{domain}, o.Path })
+	s := start(t, plain, func(o *server.Options) { o.Envoy, path = []string{domain}, o.Paths[0] })
 	user := 0
 	second := func() int { // what a new user's second request is answered
 		user++
@@ -127,7 +127,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	var path string
 	other := filepath.Join(t.TempDir(), "other.yaml")
 	write(t, other, "domain: other\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n")
-	s := start(t, plain, func(o *server.Options) { o.Envoy, path = []string{domainFile(t), other}, o.Path })
+	s := start(t, plain, func(o *server.Options) { o.Envoy, path = []string{domainFile(t), other}, o.Paths[0] })
 	write(t, other, "domain: web\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n")
 	write(t, path, "trusted_proxies: []\npolicies:\n  default:\n    limits: [9/1h]\n  new:\n    limits: [9/1h]\n")
 	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), "a domain has one file") {
@@ -162,7 +162,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 // TestReloadInBusyFolder: a file is read again although something else in its folder changes all the time.
 func TestReloadInBusyFolder(t *testing.T) {
 	var path string
-	s := start(t, plain, func(o *server.Options) { path = o.Path })
+	s := start(t, plain, func(o *server.Options) { path = o.Paths[0] })
 	write(t, path, "policies:\n  default:\n    limits: [3/1h]\n")
 	noise := filepath.Join(filepath.Dir(path), "noise")
 	n := 0

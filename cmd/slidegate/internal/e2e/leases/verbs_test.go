@@ -86,7 +86,7 @@ func TestExplain(t *testing.T) {
 // TestReload gives a policy another quota while a key of it is busy: blocks that were taken under the other one end.
 func TestReload(t *testing.T) {
 	store, path := newRedis(t), ""
-	s := servertest.Start(t, policies(store, quota), func(o *server.Options) { path = o.Path })
+	s := servertest.Start(t, policies(store, quota), func(o *server.Options) { path = o.Paths[0] })
 	var leased atomic.Int64
 	ask := jsonDoor(t, s, "default", "hot", &leased)
 	admitted := crowd(t, quota/2, ask)

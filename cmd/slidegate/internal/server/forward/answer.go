@@ -24,11 +24,11 @@ func (h *Handler) answer(w http.ResponseWriter, mode Mode, v *gate.Verdict, err 
 		w.WriteHeader(status)
 		return
 	case http.StatusTooManyRequests:
-		body = h.answers.Refusal(v)
+		body = h.answers.Refusal(v, h.gate.Words(v.Policy))
 	case http.StatusForbidden:
 		body = gate.Forbidden(v).Text()
 	case http.StatusServiceUnavailable:
-		body = h.answers.Refusal(v)
+		body = h.answers.Refusal(v, nil)
 		h.storeLog.Warn("forward: the store could not answer", err)
 	default: // what there is instead is for the log: Traefik and Caddy show this answer to the client
 		h.questionLog.Warn("forward: the question cannot be answered", err)

@@ -26,9 +26,18 @@ func (a *Answers) WriteHeader(h http.Header, v *Verdict) {
 	a.Dialect.Write(h, items, &v.Decision)
 }
 
-// Refusal returns the problem document of a refusal by limits, or by a failure policy.
-func (a *Answers) Refusal(v *Verdict) []byte {
-	return httplimit.BodyProblem.AppendRefusal(nil, a.items.Append(nil, v.Limits), &v.Decision)
+// Refusal returns the problem document of a refusal by limits, or by a failure policy, in the words that the policy has; see
+// Gate.Words.
+func (a *Answers) Refusal(v *Verdict, words *httplimit.Words) []byte {
+	return words.AppendRefusal(nil, httplimit.BodyProblem, a.items.Append(nil, v.Limits), &v.Decision)
+}
+
+// Words returns what the refusals of a policy say; nil stands for the usual words.
+func (g *Gate) Words(policy string) *httplimit.Words {
+	if p := g.now.Load().policies[policy]; p != nil {
+		return p.words
+	}
+	return nil
 }
 
 // Forbidden returns the problem document of a verdict that is Forbidden.

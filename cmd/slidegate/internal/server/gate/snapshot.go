@@ -35,6 +35,7 @@ type compiled struct {
 	slots   bool                      // there is an in-flight limit
 	tried   bool                      // and there is one in the candidate
 	groups  clientip.Grouping
+	words   *httplimit.Words // nil for the usual ones
 }
 
 // build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
@@ -56,6 +57,9 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, cost: one.Cost, groups: file.Service.AddressGroups}
 		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
+		}
+		if p.words, err = one.Refusal.Words(p.Name); err != nil {
+			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
 		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)

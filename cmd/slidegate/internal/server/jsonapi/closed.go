@@ -20,6 +20,6 @@ func (a *API) refuseClosed(w http.ResponseWriter, v *gate.Verdict) bool {
 		return false
 	}
 	a.answers.WriteHeader(w.Header(), v)
-	problemjson.Send(w, http.StatusServiceUnavailable, a.answers.Refusal(v))
+	problemjson.Send(w, http.StatusServiceUnavailable, a.answers.Refusal(v, nil))
 	return true
 }

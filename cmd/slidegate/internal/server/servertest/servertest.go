@@ -39,7 +39,7 @@ func Start(t testing.TB, text string, change func(*server.Options)) *Service {
 	}
 	log := &Log{}
 	opts := server.Options{
-		File: file, Path: path, HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", RESP: "127.0.0.1:0", Admin: "127.0.0.1:0",
+		File: file, Paths: []string{path}, HTTP: "127.0.0.1:0", GRPC: "127.0.0.1:0", RESP: "127.0.0.1:0", Admin: "127.0.0.1:0",
 		Logger: slog.New(slog.NewTextHandler(log, nil)), Drain: 30 * time.Second,
 	}
 	if change != nil {

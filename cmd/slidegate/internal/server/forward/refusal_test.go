@@ -1,0 +1,33 @@
+package forward
+
+import (
+	"io"
+	"testing"
+
+	"github.com/slidegate/slidegate/config"
+)
+
+// A policy's own words are in the body that Traefik and Caddy show to the client; a deny list has its own.
+func TestRefusalInOwnWords(t *testing.T) {
+	s := newService(t, Options{}, false)
+	file, err := config.Parse("policies", []byte(`
+refusal: {type: "https://example.com/limits"}
+policies:
+  site: {limits: [1/1m fixed-window], deny: [127.0.0.66], refusal: {title: Slow down, detail: "{policy} is busy: {retry_after}"}}
+`))
+	must(t, err)
+	must(t, s.gate.Reload(file))
+	if got := s.ask(loopback, Path, traefik("GET", "/", "203.0.113.7")...); got.StatusCode != 200 {
+		t.Errorf("got %s, want 200", told(got))
+	}
+	for address, want := range map[string]string{
+		"203.0.113.7": `{"type":"https://example.com/limits","title":"Slow down","status":429,"detail":"site is busy: 60",` +
+			`"violated-policies":["1/1m fixed-window"],"retry_after":60}` + "\n",
+		"127.0.0.66": `{"type":"about:blank","title":"Forbidden","status":403,"detail":"The client is on a deny list."}` + "\n",
+	} {
+		got, err := io.ReadAll(s.ask(loopback, Path, traefik("GET", "/", address)...).Body)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v, want %s", address, got, err, want)
+		}
+	}
+}

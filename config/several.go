@@ -1,0 +1,95 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/yamlfile"
+)
+
+// Source is the text of a file, and what errors call the file.
+type Source struct {
+	Name string
+	Text []byte
+}
+
+// ReadSources returns the texts of files, and of those in folders: all that end in .yaml or .yml, in the order of their names.
+func ReadSources(paths ...string) ([]Source, error) {
+	files, err := yamlfile.Files(paths...)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	sources := make([]Source, len(files))
+	for i, path := range files {
+		text, err := yamlfile.Read(path)
+		if err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+		sources[i] = Source{path, text}
+	}
+	return sources, nil
+}
+
+// ParseAll reads several files as one. Each has some of the policies, and a field that stands beside them is in one file only. A
+// policy, or such a field, that is in two files is an error that names both places. The policies are in the order of the files.
+func ParseAll(sources ...Source) (*File, error) { return parseAll(sources, false) }
+
+// ParseAllOffline is ParseAll for a program that never connects to the store; see LoadOffline.
+func ParseAllOffline(sources ...Source) (*File, error) { return parseAll(sources, true) }
+
+func parseAll(sources []Source, offline bool) (*File, error) {
+	whole := &File{}
+	readers := make([]*reader, len(sources))
+	known := map[string]string{}
+	for i, source := range sources {
+		readers[i] = &reader{offline: offline}
+		readers[i].read(source.Text, whole)
+		readers[i].checkOtherFiles(source.Name, known)
+	}
+	checkAny(whole, readers)
+	var problems []error
+	for i, r := range readers {
+		r.checkNamed(whole.Service.AddressGroups)
+		if r.chosen.Value != nil {
+			whole.Service.Default = r.defaultPolicy(r.chosen, whole.Policies)
+		}
+		problems = append(problems, r.Problems.Join(sources[i].Name))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return whole, nil
+}
+
+// policyMark stands before the names of policies, to tell them apart from fields.
+const policyMark = "policy "
+
+// checkOtherFiles reports what an earlier file gives too, and adds to the places that are known. Within a file that was reported before.
+func (r *reader) checkOtherFiles(file string, known map[string]string) {
+	own := map[string]string{}
+	for _, e := range r.given {
+		if first, twice := known[e.Name]; twice {
+			name, isPolicy := strings.CutPrefix(e.Name, policyMark)
+			what := wording.Quote(name)
+			if isPolicy {
+				what = "the policy " + what
+			}
+			r.Problems.Addf(e.At, "%s is given twice; the first is at %s", what, first)
+			continue
+		}
+		own[e.Name] = fmt.Sprintf("%s:%d:%d", file, e.At.Line, e.At.Column)
+	}
+	maps.Copy(known, own)
+}
+
+// checkAny reports that no file has a policy, unless there are other problems.
+func checkAny(whole *File, readers []*reader) {
+	if len(whole.Policies) > 0 || len(readers) == 0 || slices.ContainsFunc(readers, func(r *reader) bool { return len(r.Problems) > 0 }) {
+		return
+	}
+	readers[0].Problems.Addf(readers[0].top, "there are no policies; write policies: and below it at least one policy with limits")
+}

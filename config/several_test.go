@@ -1,0 +1,90 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/config/yamlfile"
+)
+
+// Policies and fields come from all files, and a field of one is about the policies of all.
+func TestSeveralFiles(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"10-server.yaml": "failure: closed\ndefault_policy: login\naddress_groups: {ipv6: 56}\n",
+		"20-api.yml":     "policies: {api: {limits: [1/s]}}\n",
+		"30-login.yaml":  "refusal: {title: No}\npolicies: {login: {limits: [2/s]}}\n",
+		".hidden.yaml":   "nonsense",
+		"notes.txt":      "nonsense",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := file.Service
+	if len(file.Policies) != 2 || file.Policies[0].Name != "api" || file.Policies[1].Name != "login" ||
+		s.Failure != "closed" || s.Default != "login" || s.AddressGroups.V6 != 56 || s.Refusal.Title != "No" {
+		t.Errorf("got %+v", file)
+	}
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no file that ends in .yaml or .yml") {
+		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+func TestSeveralFilesThatDisagree(t *testing.T) {
+	const api = "policies:\n  api: {limits: [1/s]}\n"
+	for _, test := range []struct {
+		name  string
+		texts []string
+		want  string
+	}{
+		{"a policy twice", []string{api, "failure: open\n" + api}, `2.yaml:3:3: the policy "api" is given twice; the first is at 1.yaml:2:3`},
+		{"a field twice", []string{"store: 'memory:'\n" + api, "store: 'memory:'\n"}, `2.yaml:1:1: "store" is given twice; the first is at 1.yaml:1:1`},
+		{"a field in three", []string{"failure: open\n", "failure: closed\n", "failure: local\n" + api},
+			"2.yaml:1:1: \"failure\" is given twice; the first is at 1.yaml:1:1\n3.yaml:1:1: \"failure\" is given twice; the first is at 1.yaml:1:1"},
+		{"a policy called as a field", []string{"failure: open\n", "policies:\n  failure: {limits: [1/s]}\n"}, ""},
+		{"no policy", []string{"failure: open\n", "optimism: 5\n"}, "1.yaml:1:1: there are no policies; write policies: and below it at least one policy with limits"},
+		{"problems in two", []string{"failure: opne\n", "policies:\n  api: {limit: [1/s]}\n"}, "1.yaml:1:10: failure: "},
+		{"a default that is nowhere", []string{"default_policy: apis\n", api}, `1.yaml:1:17: default_policy: "apis" is not a policy; did you mean "api"? (there is only api)`},
+		{"a key that another file groups", []string{"address_groups: {ipv6: 56}\n", "policies:\n  api: {limits: [1/s], overrides: [{key: '2001:db8::1', unlimited: true}]}\n"},
+			`2.yaml:2:42: key: no request has this key`},
+		{"an empty one", []string{api, ""}, "2.yaml:1:1: the file is empty"},
+	} {
+		var sources []Source
+		for i, text := range test.texts {
+			sources = append(sources, Source{string(rune('1'+i)) + ".yaml", []byte(text)})
+		}
+		_, err := ParseAll(sources...)
+		switch {
+		case test.want == "" && err != nil, test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want)):
+			t.Errorf("%s: got %v\nwant %s", test.name, err, test.want)
+		}
+	}
+}
+
+// An error that is found later is in the file that has the field or the policy.
+func TestLocateInSeveralFiles(t *testing.T) {
+	sources := []Source{
+		{"1.yaml", []byte("store: 'memory:'\npolicies: {a: {limits: [1/s]}}\n")},
+		{"2.yaml", []byte("policies:\n  b: {key: '{status}', limits: [1/s]}\n  c: {cost: bytes, limits: [1/s]}\n")},
+	}
+	file, err := ParseAll(sources...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = HTTP(file)
+	got := Locate(err, sources...).Error()
+	if lines := strings.Split(got, "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "2.yaml:2:12: key: ") || !strings.HasPrefix(lines[1], "2.yaml:3:13: cost: ") {
+		t.Errorf("got %s", got)
+	}
+	wrong := &OptionError{Package: "stores", Option: "URL", Err: os.ErrInvalid}
+	if located, ok := Locate(wrong, sources...).(*yamlfile.Error); !ok || located.File != "1.yaml" {
+		t.Errorf("got %v, want an error at 1.yaml", located)
+	}
+}
