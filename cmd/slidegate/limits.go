@@ -58,7 +58,7 @@ func (r *replayCommand) against() (*facing.Policies, error) {
 	case len(r.Config) == 0:
 		return nil, errors.New("--against: policies are compared with policies: add --config FILE")
 	}
-	file, err := loadConfig(config.LoadOffline, r.Against...)
+	file, err := loadNamed("--against", config.LoadOffline, r.Against...)
 	if err != nil {
 		return nil, err
 	}
