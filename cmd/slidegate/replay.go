@@ -38,7 +38,7 @@ type replayCommand struct {
 
 	limitFlags
 
-	Against []string `option:"replay.Against" placeholder:"FILE" sep:"none" help:"Compare with the policies of this file, or of a folder, on the same traffic: who would be newly denied, and who newly admitted. Needs --config." group:"Questions"`
+	Against []string `option:"replay.Against" placeholder:"FILE" sep:"none" help:"Compare with the policies of this file, or of all files of a folder, on the same traffic: who would be newly denied, and who newly admitted. Needs --config." group:"Questions"`
 	Compare *bool    `negatable:"" help:"Run all algorithms on the same traffic, side by side." group:"Questions"`
 	Sweep   string   `option:"replay.Sweep" placeholder:"10..1000" help:"Try other quotas of the first limit: 10..1000, 10..1000:10 or 10,20,50; off." group:"Questions"`
 	Suggest string   `option:"replay.Suggest replay.Percent" placeholder:"PERCENT" help:"Find the smallest quota of the first limit that touches at most this share of the keys, such as 1%." group:"Questions"`
@@ -86,7 +86,7 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 		return errors.Join(err, in.nothing(err))
 	}
 	document := &report.Document{Title: in.title(), Command: c.command, Per: r.per(policies, in), Findings: found, Sources: in.sources(), Notes: in.notes}
-	document.After, document.Before = strings.Join(r.Config, " and "), strings.Join(r.Against, " and ")
+	document.After, document.Before = strings.Join(r.Config, ", "), strings.Join(r.Against, ", ")
 	document.Suggested = r.paste(asked, in, found)
 	return errors.Join(out.write(c, document, r.Format), err)
 }
@@ -141,7 +141,7 @@ func sweepAround(limit slidegate.Limit) []int64 {
 // reading turns flags, and the policies if there are some, into how logs are read.
 func (r *replayCommand) reading(asked replayed) (opts traffic.Options, err error) {
 	opts.Policies, opts.About = asked.policies, true
-	opts.Against, opts.AgainstName = asked.against, strings.Join(r.Against, " and ")
+	opts.Against, opts.AgainstName = asked.against, strings.Join(r.Against, ", ")
 	if r.Key != "" {
 		if opts.Key, err = config.ParseTemplate(r.Key); err != nil {
 			return opts, err

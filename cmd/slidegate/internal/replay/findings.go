@@ -58,14 +58,15 @@ type PolicyOutcome struct {
 	Denied     int64  `json:"denied"`           // by its limits or its deny list
 	DenyList   int64  `json:"deny_list"`
 	AllowList  int64  `json:"allow_list"`
-	Unlimited  int64  `json:"unlimited"`  // of keys whose override has no limits
-	Overridden int64  `json:"overridden"` // of keys whose override has other limits
+	Unlimited  int64  `json:"unlimited"`  // of keys whose override, or requests whose plan, has no limits
+	Overridden int64  `json:"overridden"` // of keys whose override, or requests whose plan, has other limits
 }
 
 // LimitOutcome is what one limit had to do with it.
 type LimitOutcome struct {
 	Policy   string      `json:"policy,omitempty"`   // that it is of
 	Override string      `json:"override,omitempty"` // the key or pattern that it is for
+	Plan     string      `json:"plan,omitempty"`     // the name of the plan that it is for
 	Shadow   bool        `json:"shadow,omitempty"`
 	Limit    string      `json:"limit"` // as ParseLimit reads it
 	Quota    int64       `json:"quota"`

@@ -238,7 +238,7 @@ func (r *run) outcome(names []*keys, top int) Outcome {
 func (g *group) outcomes(names *keys) (all []LimitOutcome) {
 	for i, limit := range g.Limits {
 		found := LimitOutcome{
-			Policy: g.Policy, Override: g.Override, Shadow: g.Shadow,
+			Policy: g.Policy, Override: g.Override, Plan: g.Plan, Shadow: g.Shadow,
 			Limit: limit.String(), Quota: limit.Quota, Window: rule.Micros(limit.Window.Microseconds()),
 		}
 		if limit.Calendar != 0 {
@@ -277,7 +277,7 @@ func (r *run) policies() (all []PolicyOutcome) {
 			p.DenyList = g.requests
 		case g.By == policy.ByUnlimited:
 			p.Unlimited = g.requests
-		case g.Override != "":
+		case g.Override != "" || g.Plan != "":
 			p.Overridden += g.requests
 		}
 	}

@@ -13,7 +13,7 @@ import (
 var csvColumns = []string{
 	"kind", "name", "limit", "quota", "window_us", "requests", "keys", "admitted", "denied", "keys_touched", "highest",
 	"wrong_admitted", "wrong_denied", "longest_lockout_us", "live_keys", "state_bytes",
-	"policy", "override",
+	"policy", "override", "plan",
 }
 
 // CSV writes d as a table with a header: a row for every limit of the outcome, of the comparison, of the file that is compared with and of the suggestion,
@@ -76,7 +76,7 @@ func (c *csvTable) outcome(kind string, o *replay.Outcome) {
 		if len(c.findings.Policies) > 1 {
 			cells["policy"] = inert(l.Policy)
 		}
-		cells["override"] = inert(l.Override)
+		cells["override"], cells["plan"] = inert(l.Override), inert(l.Plan)
 		c.row(cells)
 	}
 }

@@ -27,6 +27,15 @@ type maker struct {
 	key    keyer
 	cost   coster
 	routes []coster // the costs of the policy's patterns
+	plan   int      // the place of the plan in the values of an entry; -1 if there is none
+}
+
+// planOf returns what a request says of its plan.
+func (m *maker) planOf(e *entry) []byte {
+	if m.plan < 0 {
+		return nil
+	}
+	return e.values[m.plan]
 }
 
 // costAt returns the cost of requests about which the pattern at this place decides; that of the policy, if it is negative.
@@ -105,8 +114,22 @@ func (p *plan) planPolicy(s shape, opts *Options, own config.Policy, grouping cl
 		}
 		m.routes = append(m.routes, planned)
 	}
+	m.plan = trial.planPlan(s, &own)
 	*p = trial
 	return m, nil
+}
+
+// planPlan works out where the plan of requests is found; -1 if the log does not have it, which a note says.
+func (p *plan) planPlan(s shape, own *config.Policy) (slot int) {
+	if len(own.RequestPlans()) == 0 {
+		return -1
+	}
+	slot, ok := p.want(s, own.PlanBy)
+	if !ok {
+		p.notes = append(slices.Clip(p.notes), fmt.Sprintf("The log has no %v, so all requests that face the policy %s were counted as without a plan.", own.PlanBy, own.Name))
+		return -1
+	}
+	return slot
 }
 
 // planOwnCost is planCost for the cost of a policy. A header that the log never has is one that no request had, unless the cost was
@@ -150,7 +173,7 @@ func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
 		}
 		key, lacks := m.key.of(e)
 		missing = missing || lacks
-		f.parts = append(f.parts, Part{Group: f.first + f.policies.Of(i, key, address), Key: key, Cost: cost})
+		f.parts = append(f.parts, Part{Group: f.first + f.policies.Of(i, key, address, m.planOf(e)), Key: key, Cost: cost})
 	}
 	return f.parts, missing, ""
 }
@@ -189,7 +212,7 @@ func (f *facingAll) Next(line *Line) error {
 	first := 0
 	for _, own := range f.policies {
 		for i := range own.Len() {
-			f.parts = append(f.parts, Part{Group: first + own.Of(i, line.Key, netip.Addr{}), Key: line.Key, Cost: line.Cost})
+			f.parts = append(f.parts, Part{Group: first + own.Of(i, line.Key, netip.Addr{}, nil), Key: line.Key, Cost: line.Cost})
 		}
 		first += len(own.Groups())
 	}

@@ -115,7 +115,8 @@ func (p *plan) want(s shape, part config.Field) (slot int, ok bool) {
 	case known:
 		p.wants.fields |= setOf(f)
 		return int(f), s.fields().has(f)
-	case part.Kind == config.FieldHeader && !s.hasHeader(part.Name), part.Kind == config.FieldJSON && s.table == nil:
+	case part.Kind == config.FieldHeader && !s.hasHeader(part.Name), part.Kind == config.FieldJSON && s.table == nil,
+		part.Kind == config.FieldClaim: // tokens do not belong into logs
 		return 0, false
 	}
 	p.wants.extras = append(p.wants.extras, part)
