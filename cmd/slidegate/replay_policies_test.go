@@ -218,6 +218,16 @@ policies:
 	}
 }
 
+// A penalty is not replayed, and the report says so.
+func TestReplayNotesPenalty(t *testing.T) {
+	file := write(t, "slidegate.yaml", []byte("policies:\n  api: {limits: [2/1m], penalty: 10m}\n"))
+	found := findings(t, "--config", file, accessLog(t, times(9, "203.0.113.7 GET /api/a")...))
+	want := "The penalty of the policy api was not replayed: the service would keep keys out for 10m0s after an excess, and so deny more."
+	if got := found.Sources[0].Notes; len(got) != 1 || got[0] != want {
+		t.Errorf("the notes are %q, want %q", got, want)
+	}
+}
+
 // A log that has the header of plans is held against the limits of each request's plan; of one that has not, a note says so.
 func TestReplayOfPlans(t *testing.T) {
 	file := write(t, "slidegate.yaml", []byte(`
