@@ -46,6 +46,7 @@ type commands struct {
 	Explain  explainCommand   `cmd:"" help:"Show what decides about a key, and what each of its limits says."`
 	Reset    resetCommand     `cmd:"" help:"Forget what a key has used."`
 	Top      topCommand       `cmd:"" help:"Show the keys that a running service refused the most."`
+	Reload   reloadCommand    `cmd:"" help:"Have a running service read its files again, and say what changed."`
 	Config   configCommand    `cmd:"" help:"Check, print and describe files of policies."`
 	Replay   replayCommand    `cmd:"" help:"Show what a limit would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Make up traffic, as a log to replay."`
