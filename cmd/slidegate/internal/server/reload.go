@@ -8,13 +8,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
@@ -36,14 +34,7 @@ func (s *Server) Reload() error {
 	}
 	secrets, wrong := s.reloadSecrets()
 	err = errors.Join(err, wrong)
-	switch {
-	case err != nil:
-		s.reloads.failed.Add(1)
-	case changed || secrets:
-		s.reloads.ok.Add(1)
-	default:
-		s.reloads.unchanged.Add(1)
-	}
+	s.reloads.done(changed || secrets, err)
 	return err
 }
 
@@ -67,6 +58,7 @@ func (s *Server) reloadSecrets() (changed bool, err error) {
 
 // reload reads the policies and the rules, all of them before it changes anything, and reports whether anything is different.
 func (s *Server) reload() (changed bool, err error) {
+	hash := s.hashFiles() // before they are read: if one changes meanwhile, it is read again
 	var file *config.File
 	if len(s.opts.Paths) > 0 {
 		read, err := config.Load(s.opts.Paths...)
@@ -75,7 +67,11 @@ func (s *Server) reload() (changed bool, err error) {
 		}
 		file = read
 	}
-	domains, err := loadDomains(s.opts.Envoy)
+	local, err := loadDomains(s.opts.Envoy)
+	if err != nil {
+		return false, err
+	}
+	domains, err := envoy.Merge(slices.Concat(local, s.remote))
 	if err != nil {
 		return false, err
 	}
@@ -92,8 +88,10 @@ func (s *Server) reload() (changed bool, err error) {
 			return false, err
 		}
 	}
-	changed = !reflect.DeepEqual(s.domains, domains)
-	s.domains = domains
+	changed = !envoy.Equal(s.domains, domains)
+	s.local, s.domains = local, domains
+	s.timeDomains()
+	s.inForce.Store(&hash)
 	if file != nil {
 		if !reflect.DeepEqual(s.file, file) {
 			changed = true
@@ -106,26 +104,6 @@ func (s *Server) reload() (changed bool, err error) {
 		}
 	}
 	return changed, nil
-}
-
-// reloads counts how reloads went.
-type reloads struct{ ok, unchanged, failed atomic.Int64 }
-
-func newReloads(meters metric.MeterProvider) (*reloads, error) {
-	r := &reloads{}
-	meter := meters.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server")
-	outcome := func(name string) metric.ObserveOption {
-		return metric.WithAttributes(attribute.String("outcome", name))
-	}
-	_, err := meter.Int64ObservableCounter("slidegate.reloads", metric.WithUnit("{reload}"),
-		metric.WithDescription("Reloads of the files, by how they went."),
-		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
-			to.Observe(r.ok.Load(), outcome("ok"))
-			to.Observe(r.unchanged.Load(), outcome("unchanged"))
-			to.Observe(r.failed.Load(), outcome("failed"))
-			return nil
-		}))
-	return r, err
 }
 
 // watch reloads when a file changes, until ctx ends. It watches the folders, for a file is often replaced and not written:
