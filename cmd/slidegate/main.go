@@ -50,6 +50,7 @@ type commands struct {
 	Unblock  unblockCommand   `cmd:"" help:"End the block of a key."`
 	Override overrideCommand  `cmd:"" help:"Give a key other limits, or none, until a time."`
 	Rulings  rulingsCommand   `cmd:"" help:"Show which keys are blocked or have other limits, and who decided it."`
+	Reload   reloadCommand    `cmd:"" help:"Have a running service read its files again, and say what changed."`
 	Config   configCommand    `cmd:"" help:"Check, print and describe files of policies."`
 	Replay   replayCommand    `cmd:"" help:"Show what a limit would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Make up traffic, as a log to replay."`

@@ -30,7 +30,7 @@ var withoutFlag = []string{
 // computed are the options that calls name by a variable, by the package that makes the calls.
 var computed = map[string][]string{
 	"gate":    {"candidate", "failure", "limits", "overrides"},
-	"server":  {"Admin", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
+	"server":  {"Admin", "AdminTokens", "AdminTokensFile", "Tokens", "TokensFile", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
 	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
 }
 
@@ -144,6 +144,9 @@ func wrongForServe(t *testing.T, taken, missing string) wrong {
 		serve + "--socket-mode 999":                                                     "--socket-mode",
 		serve + "--drain 0s":                                                            "--drain",
 		serve + "--max-connections 0":                                                   "--max-connections",
+		serve + "--admin-tokens-file " + missing:                                        "--admin-tokens-file or SLIDEGATE_ADMIN_TOKENS",
+		"reload --server nowhere":                                                       "--server",
+		"config running --server nowhere":                                               "--server",
 		serve + "--tokens-file " + missing:                                              "--tokens-file or SLIDEGATE_TOKENS",
 		serve + "--tokens-file " + short:                                                "--tokens-file or SLIDEGATE_TOKENS",
 		serve + "--tls-key x.pem":                                                       "--tls-cert",
