@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strings"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
@@ -16,13 +16,21 @@ func (s *Server) openRulings(ctx context.Context) error {
 		return invalid("State", "%w", err)
 	}
 	s.rulings, err = rulings.New(keeper, rulings.Options{
-		Resolve: s.resolveRuling, Note: s.rulingNote, OnChange: s.gate.Rule, Logger: s.log, MeterProvider: s.telemetry.meters,
+		Resolve: s.resolveRuling, Note: s.rulingNote, OnChange: s.rule, Logger: s.log, MeterProvider: s.telemetry.meters,
 	})
 	if err != nil {
 		return err
 	}
 	_ = s.rulings.Read(ctx) // which logs it
 	return nil
+}
+
+// rule puts rulings in force.
+func (s *Server) rule(table *rulings.Table) {
+	s.gate.Rule(table)
+	if s.envoy != nil {
+		s.envoy.Rule(table)
+	}
 }
 
 // rulingsKeeper returns what keeps rulings: the store, the file beside the state, or this process.
@@ -39,7 +47,13 @@ func (s *Server) rulingsKeeper() (rulings.Keeper, error) {
 // resolveRuling checks a ruling by its policy, or by the rules of Envoy.
 func (s *Server) resolveRuling(r *rulings.Ruling) error {
 	if strings.HasPrefix(r.Policy, rulings.EnvoyPrefix) {
-		return &rulings.FieldError{Field: "policy", Err: fmt.Errorf("rulings about descriptors of Envoy are not supported")}
+		if s.envoy == nil {
+			return &rulings.FieldError{Field: "policy", Err: errors.New("there is no listener for Envoy; give --grpc or --envoy")}
+		}
+		if field, err := s.envoy.ResolveRuling(r); err != nil {
+			return &rulings.FieldError{Field: field, Err: err}
+		}
+		return nil
 	}
 	return s.gate.ResolveRuling(r)
 }
@@ -47,7 +61,10 @@ func (s *Server) resolveRuling(r *rulings.Ruling) error {
 // rulingNote says what keeps a ruling from being carried out.
 func (s *Server) rulingNote(r *rulings.Ruling) string {
 	if strings.HasPrefix(r.Policy, rulings.EnvoyPrefix) {
-		return "" // of a domain whose rules may be there later
+		if s.envoy == nil {
+			return "there is no listener for Envoy"
+		}
+		return s.envoy.RulingNote(r)
 	}
 	return s.gate.RulingNote(r)
 }

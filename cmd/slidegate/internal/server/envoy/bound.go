@@ -98,8 +98,11 @@ type domain struct {
 	group     string // of the counts: those that are charged all or none must be on one node of the store
 	tallyOver *tally // of limits that come with descriptors
 
-	mu        sync.RWMutex
-	overrides map[override]*bound
+	tallyRuled *tally // of rulings about descriptors that no rule fits
+
+	mu           sync.RWMutex
+	overrides    map[override]*bound
+	underRulings map[ruledBy]*bound
 }
 
 // override is a limit that came with a descriptor.
@@ -111,13 +114,17 @@ type override struct {
 
 // domain puts a domain in service.
 func (s *Service) domain(given *Domain) (*domain, error) {
-	d := &domain{Domain: given, policy: rulings.EnvoyPrefix + given.name, overrides: map[override]*bound{}, tallyOver: s.metrics.tallyOf(given.name, overrideRule)}
+	d := &domain{
+		Domain: given, policy: rulings.EnvoyPrefix + given.name,
+		tallyOver: s.metrics.tallyOf(given.name, overrideRule), tallyRuled: s.metrics.tallyOf(given.name, rulingRule),
+		overrides: map[override]*bound{}, underRulings: map[ruledBy]*bound{},
+	}
 	if given.charging == ChargeAll {
 		d.group = given.name
 	}
 	var err error
 	if d.root, err = s.level(given.name, given.name, given.root); err != nil {
-		return nil, invalid("domains", "%s: the domain %q: %w", given.file, given.name, err)
+		return nil, invalid("domains", "%s: the domain %q: %w", given.at, given.name, err)
 	}
 	return d, nil
 }
@@ -145,16 +152,9 @@ func (s *Service) level(domain, path string, given *level) (*level, error) {
 		}
 		return err
 	}
-	for _, n := range given.exact {
+	for n := range given.all() {
 		if err := place(n); err != nil {
 			return nil, err
-		}
-	}
-	for _, list := range given.wild {
-		for _, n := range list {
-			if err := place(n); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return l, nil

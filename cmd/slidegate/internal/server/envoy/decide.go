@@ -34,6 +34,8 @@ type asked struct {
 	rule      *bound // nil if no limit applies
 	unlimited bool
 	refused   *bound // a limit that came with the descriptor and cannot be counted; rule is nil then
+	blocked   *ruled // a ruling that refuses the descriptor; rule and refused are nil then
+	by        *bound // with blocked, the rule that fits; nil if none does
 	hits      int64
 	refund    bool
 	address   string
@@ -51,6 +53,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 	w := s.work.Get().(*work)
 	defer s.give(w)
 	d := (*s.domains.Load())[request.GetDomain()]
+	if d == nil && s.waiting.Load() {
+		return nil, s.failed(ctx, errAwaited)
+	}
 	w.domain = d
 	if err := s.match(ctx, w, d, request); err != nil {
 		return nil, s.invalid(ctx, err)
@@ -69,6 +74,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 	}
 	return s.respond(ctx, w, request), nil
 }
+
+// errAwaited is why there is no answer before the first rules.
+var errAwaited = errors.New("the management server has sent no rules yet")
 
 // errClosed is what stands in for an answer that no store gave.
 var errClosed = errors.New("it is down, or too slow")
@@ -106,12 +114,16 @@ func (s *Service) failed(ctx context.Context, err error) error {
 	case errors.Is(err, store.ErrUnsupported):
 		code = codes.FailedPrecondition
 	}
+	if errors.Is(err, errAwaited) {
+		return status.Errorf(code, "envoy: %v", err)
+	}
 	return status.Errorf(code, "envoy: the store gave no answer: %v", err)
 }
 
 // match finds the rule of each descriptor and writes its address.
 func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.RateLimitRequest) error {
 	descriptors := request.GetDescriptors()
+	ruled := s.rulingsOf(d)
 	w.asked = append(w.asked[:0], make([]asked, len(descriptors))...)
 	w.ends, w.addresses, w.replacing = w.ends[:0], w.addresses[:0], w.replacing[:0]
 	for i, descriptor := range descriptors {
@@ -137,10 +149,15 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 		}
 		if a.rule != nil {
 			w.replacing = append(w.replacing, a.rule.replaces...)
-			if a.unlimited = a.rule.unlimited; a.unlimited {
-				a.rule.tally.add(ctx, verdictOK)
-				a.rule = nil
+		}
+		if ruled != nil {
+			if r := find(ruled, descriptor.GetEntries(), &w.text); r != nil {
+				s.obey(ctx, d, a, r)
 			}
+		}
+		if a.rule != nil && a.rule.unlimited {
+			a.rule.tally.add(ctx, verdictOK)
+			a.rule, a.unlimited = nil, true
 		}
 		if a.rule != nil {
 			w.addresses = appendAddress(w.addresses, descriptor.GetEntries(), w.path)
@@ -186,7 +203,7 @@ func (s *Service) plan(w *work, d *domain) error {
 	banned := false
 	for i := range w.asked {
 		a := &w.asked[i]
-		banned = banned || a.refused != nil && !a.refund
+		banned = banned || a.blocked != nil || a.refused != nil && !a.refund
 		if a.rule == nil {
 			continue
 		}

@@ -24,7 +24,13 @@ import (
 func (g *Gate) CheckRequest(ctx context.Context, r *http.Request) (v Verdict, err error) {
 	s := g.now.Load()
 	var room [8]*compiled
-	return s.checkFacing(ctx, s.facing(room[:0], r), r)
+	facing := s.facing(room[:0], r)
+	began := g.begin()
+	v, err = s.checkFacing(ctx, facing, r)
+	for _, p := range facing {
+		p.took(HTTP, began)
+	}
+	return v, err
 }
 
 // facing appends the policies that a request faces.
@@ -71,7 +77,10 @@ func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (v
 	if err != nil {
 		return v, err
 	}
-	return s.check(ctx, p, r)
+	began := g.begin()
+	v, err = s.check(ctx, p, r)
+	p.took(HTTP, began)
+	return v, err
 }
 
 // check asks one policy.

@@ -106,6 +106,12 @@ func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(err
 	s := g.now.Load()
 	var room [8]*compiled
 	facing := s.facing(room[:0], r)
+	began := g.begin()
+	defer func() {
+		for _, p := range facing {
+			p.took(Proxy, began)
+		}
+	}()
 	if !slices.ContainsFunc(facing, func(p *compiled) bool { return p.slots || p.tried }) {
 		v, err = s.checkFacing(ctx, facing, r)
 		return v, held, err

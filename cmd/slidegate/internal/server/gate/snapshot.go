@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/policy"
@@ -37,7 +38,8 @@ type compiled struct {
 	slots   bool                                   // there is an in-flight limit
 	tried   bool                                   // and there is one in the candidate
 	groups  clientip.Grouping
-	words   *httplimit.Words // nil for the usual ones
+	words   *httplimit.Words          // nil for the usual ones
+	latency [doors]*latency.Histogram // nil if nothing is timed
 }
 
 // build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
@@ -66,6 +68,11 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 		p.find = p.FindPlan()
 		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
+		for door, name := range doorNames {
+			if g.opts.Latency != nil && (Door(door) == Proxy) == g.opts.Requests {
+				p.latency[door] = g.opts.Latency.Of(name, p.Name)
+			}
+		}
 		rules = append(rules, one.Rules())
 		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
 	}

@@ -20,6 +20,7 @@ type command struct {
 	always  bool // also for those who have not said the token
 	atOnce  bool // it is not queued in a transaction
 	own     bool // it is not one of Redis'
+	admin   bool // for operators, if there are admin tokens
 	usage   string
 	summary string
 
@@ -82,18 +83,23 @@ func (c *conn) run(args [][]byte) {
 // runCommand answers a command that there is.
 func (c *conn) runCommand(cmd *command, args [][]byte) {
 	c.count(cmd)
+	c.running = true
 	switch {
 	case !c.authed && !cmd.always:
-		c.out = appendError(c.out, "NOAUTH", "Authentication required.")
+		c.refuse("NOAUTH", "Authentication required.")
 	case !cmd.takes(len(args)):
 		c.decide()
 		c.wrongNumber(cmd.name)
+	case cmd.admin && !c.mayRun():
+		c.decide()
+		c.out = appendError(c.out, "NOPERM", "The '"+cmd.name+"' command is for operators: say an admin token with AUTH.")
 	default:
 		if c.batch != nil && cmd.name != allowName {
 			c.decide()
 		}
 		cmd.run(c, args)
 	}
+	c.running = false
 }
 
 // takes tells whether a command can have that many arguments.
@@ -114,7 +120,7 @@ func (c *conn) unknown(name []byte) {
 	case is(name, "POST") || is(name, "Host:"): // see foreign
 		c.leaving, c.why = true, leftProtocol
 	case !c.authed:
-		c.out = appendError(c.out, "NOAUTH", "Authentication required.")
+		c.refuse("NOAUTH", "Authentication required.")
 	default:
 		c.fail("unknown command '" + quoted(name) + "'")
 	}

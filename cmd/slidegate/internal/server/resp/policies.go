@@ -26,9 +26,9 @@ func policyCommands() []*command {
 			usage: "policy key [cost]", summary: "Tells what SG.ALLOW would answer, and takes nothing."},
 		{name: "sg.charge", arity: -3, most: 4, key: 2, own: true, run: (*conn).charge,
 			usage: "policy key [cost]", summary: "Charges cost units without asking, beyond the quota if need be."},
-		{name: "sg.refund", arity: -3, most: 4, key: 2, own: true, run: (*conn).refund,
+		{name: "sg.refund", arity: -3, most: 4, key: 2, own: true, admin: true, run: (*conn).refund,
 			usage: "policy key [cost]", summary: "Gives cost units back, the oldest first; granted tells how many."},
-		{name: "sg.reset", arity: 3, key: 2, own: true, run: (*conn).resetKey,
+		{name: "sg.reset", arity: 3, key: 2, own: true, admin: true, run: (*conn).resetKey,
 			usage: "policy key", summary: "Forgets what the key has used."},
 		{name: "sg.reserve", arity: 4, key: 2, own: true, run: (*conn).reserve,
 			usage: "policy key cost", summary: "Takes an estimate, and answers a reservation besides, or null."},
@@ -87,9 +87,12 @@ func (c *conn) decide() {
 	} else {
 		c.server.policies.AllowBatch(c.ctx, b.asks, b.verdicts[:n], b.errs[:n])
 	}
+	running := c.running
+	c.running = true
 	for i := range n {
 		c.verdict(&b.verdicts[i], b.errs[i])
 	}
+	c.running = running
 	c.batch = nil
 	clear(b.asks) // without the keys
 	clear(b.verdicts[:n])
@@ -100,7 +103,7 @@ func (c *conn) decide() {
 
 // readAsk reads policy, key and, if it is there, cost.
 func (c *conn) readAsk(args [][]byte) (ask gate.Ask, ok bool) {
-	ask = gate.Ask{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1}
+	ask = gate.Ask{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Door: gate.RESP}
 	if len(args) > 3 {
 		ask.Cost, ok = readCost(args[3])
 		return ask, ok
@@ -158,7 +161,7 @@ func (c *conn) failed(err error) {
 			kind = "ERR"
 		}
 	}
-	c.out = appendError(c.out, kind, err.Error())
+	c.refuse(kind, err.Error())
 }
 
 func (c *conn) allowUpTo(args [][]byte) {

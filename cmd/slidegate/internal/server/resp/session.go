@@ -2,7 +2,6 @@ package resp
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"strings"
 	"time"
 )
@@ -28,22 +27,9 @@ const mostWrong = 5
 
 const wrongToken = "invalid username-password pair or user is disabled."
 
-// knows tells whether a token is one of the server's. All are compared, in the same time whatever they are.
-func (s *Server) knows(token []byte) bool {
-	sum, found := sha256.Sum256(token), 0
-	sums := *s.tokens.Load()
-	for i := range sums {
-		found |= subtle.ConstantTimeCompare(sum[:], sums[i][:])
-	}
-	if found == 0 {
-		s.metrics.refused.Add(1)
-	}
-	return found == 1
-}
-
 // admit lets the client in, if it has the token. Without tokens, only the user who needs none can be named.
 func (c *conn) admit(user string, token []byte) bool {
-	if !c.server.needsToken() {
+	if !c.server.hasTokens() {
 		return user == "default"
 	}
 	before, sum := c.said.Load(), sha256.Sum256(token)
@@ -61,7 +47,7 @@ func (c *conn) admit(user string, token []byte) bool {
 }
 
 func (c *conn) auth(args [][]byte) {
-	if len(args) == 2 && !c.server.needsToken() {
+	if len(args) == 2 && !c.server.hasTokens() {
 		c.fail("AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		return
 	}
@@ -70,7 +56,7 @@ func (c *conn) auth(args [][]byte) {
 		user = string(args[1])
 	}
 	if !c.admit(user, args[len(args)-1]) {
-		c.out = appendError(c.out, "WRONGPASS", wrongToken)
+		c.refuse("WRONGPASS", wrongToken)
 		return
 	}
 	c.ok()
@@ -86,7 +72,7 @@ func (c *conn) hello(args [][]byte) {
 			return
 		}
 		if version != 2 && version != 3 {
-			c.out = appendError(c.out, "NOPROTO", "unsupported protocol version")
+			c.refuse("NOPROTO", "unsupported protocol version")
 			return
 		}
 		resp3 = version == 3
@@ -109,11 +95,11 @@ func (c *conn) hello(args [][]byte) {
 		}
 	}
 	if token != nil && !c.admit(string(user), token) {
-		c.out = appendError(c.out, "WRONGPASS", wrongToken)
+		c.refuse("WRONGPASS", wrongToken)
 		return
 	}
 	if !c.authed {
-		c.out = appendError(c.out, "NOAUTH", "HELLO must be called with the client already authenticated, otherwise the HELLO "+
+		c.refuse("NOAUTH", "HELLO must be called with the client already authenticated, otherwise the HELLO "+
 			"<proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
