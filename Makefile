@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-bench test-tools test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports postgres-versions bench-replay replay-big screenshots fuzz guarantees lease-picture model cover leases plays mutants
+.PHONY: help test test-bench test-tools test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees lease-picture model cover leases plays mutants
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ race: deps ## all tests with the race detector
 	$(GO) test -race work
 
 deps: # what the tests need besides Go
-	@tools/deps cc chromium curl redis postgres pgbouncer nginx caddy wrk prometheus redis-py node
+	@tools/deps cc chromium curl redis postgres pgbouncer nginx caddy wrk prometheus redis-py node systemd
 
 check: lint test ## what CI runs
 
@@ -104,6 +104,9 @@ leases: deps ## a minute each of processes that spend leases of Redis and Postgr
 
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
 	$(GO) test ./test/pgstore -run Soak -v -count 1 -timeout 20m -soak 10m
+
+restarts: deps ## twenty restarts each under 2,000 requests a second, behind nginx, with systemd's sockets and with a shared port; some minutes
+	$(GO) test ./cmd/slidegate/internal/e2e/restart -v -count 1 -timeout 20m -rounds 20
 
 ports: deps ## 100,000 random decisions and more each on Redis and PostgreSQL, compared with the rule; some minutes
 	$(GO) test ./test/redisstore ./test/pgstore -run 'ScriptIsTheRule|FunctionsAreTheRule' -v -count 1 -timeout 30m -args -rapid.checks=500

@@ -36,6 +36,9 @@ func (p *compiled) penalize(given *Policy) error {
 	for _, override := range given.Overrides {
 		all = append(all, override.Limits...)
 	}
+	for _, plan := range given.Plans {
+		all = append(all, plan.Limits...)
+	}
 	switch {
 	case given.Penalty < 0:
 		return fmt.Errorf("must not be negative, it is %v", given.Penalty)

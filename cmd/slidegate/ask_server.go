@@ -73,13 +73,25 @@ func (c *client) ask(ctx context.Context, verb, policy, key string, cost int64) 
 		return answer{}, err
 	}
 	if status != http.StatusOK && status != http.StatusTooManyRequests {
-		return answer{}, c.problem(status, text)
+		err := c.problem(status, text)
+		if status == http.StatusNotFound && problemOf(text) == (problem{}) {
+			err = fmt.Errorf("%w%s", err, proxyHint(verb))
+		}
+		return answer{}, err
 	}
 	a := answer{text: string(text)}
 	if err := json.Unmarshal(text, &a); err != nil {
-		return answer{}, fmt.Errorf("%s: this is not an answer of a Slidegate service: %w", c.base, err)
+		return answer{}, fmt.Errorf("%s: this is not an answer of a Slidegate service: %w%s", c.base, err, proxyHint(verb))
 	}
 	return a, nil
+}
+
+// proxyHint says what to ask instead where an application may have answered.
+func proxyHint(verb string) string {
+	if verb != "peek" {
+		return ""
+	}
+	return "; if this is a slidegate proxy, ask its admin door: --server " + adminURL
 }
 
 func (c *client) reset(ctx context.Context, policy, key string) error {

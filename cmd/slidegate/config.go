@@ -16,9 +16,10 @@ import (
 
 // configCommand is about files of policies.
 type configCommand struct {
-	Check  configCheckCommand  `cmd:"" help:"Check files, and show all that is wrong in them."`
-	Print  configPrintCommand  `cmd:"" help:"Print a file as it is understood, with all defaults and without passwords."`
-	Schema configSchemaCommand `cmd:"" help:"Print a JSON Schema of such files, for editors."`
+	Check   configCheckCommand   `cmd:"" help:"Check files, and show all that is wrong in them."`
+	Print   configPrintCommand   `cmd:"" help:"Print a file as it is understood, with all defaults and without passwords."`
+	Running configRunningCommand `cmd:"" help:"Print the policies that a running service has in force, with their hash and when they were loaded."`
+	Schema  configSchemaCommand  `cmd:"" help:"Print a JSON Schema of such files, for editors."`
 }
 
 type configCheckCommand struct {

@@ -22,6 +22,7 @@ type explainCommand struct {
 	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service."`
 	serverTLS
 	Policy string `placeholder:"NAME" help:"The policy; envoy:DOMAIN for a descriptor of Envoy. (default: the service's)"`
+	Plan   string `placeholder:"NAME" help:"The plan that the request would have, where the policy has plans that requests name."`
 	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json."`
 }
 
@@ -34,6 +35,7 @@ type explanation struct {
 	List      string
 	Override  string
 	Ruling    *rulings.Ruling
+	Plan      string
 	Limits    []explainedLimit
 	Candidate []explainedLimit
 	Rule      string
@@ -61,6 +63,9 @@ func (e *explainCommand) Run(ctx context.Context, c *console) error {
 	query := url.Values{"key": {asPrinted(e.Key)}, "cost": {strconv.FormatUint(e.Cost, 10)}}
 	if e.Policy != "" {
 		query.Set("policy", e.Policy)
+	}
+	if e.Plan != "" {
+		query.Set("plan", e.Plan)
 	}
 	status, text, err := asked.send(ctx, http.MethodGet, "/v1/explain?"+query.Encode(), nil)
 	if err != nil {
@@ -98,6 +103,7 @@ func (e *explanation) String() string {
 		line("ruling", effect(e.Ruling, time.Now())+by(e.Ruling))
 	}
 	line("override", e.Override)
+	line("plan", e.Plan)
 	line("list", e.List)
 	line("note", e.Note)
 	line("answer", e.outcome()+e.reason())

@@ -50,10 +50,12 @@ type commands struct {
 	Unblock  unblockCommand   `cmd:"" help:"End the block of a key."`
 	Override overrideCommand  `cmd:"" help:"Give a key other limits, or none, until a time."`
 	Rulings  rulingsCommand   `cmd:"" help:"Show which keys are blocked or have other limits, and who decided it."`
+	Reload   reloadCommand    `cmd:"" help:"Have a running service read its files again, and say what changed."`
 	Config   configCommand    `cmd:"" help:"Check, print and describe files of policies."`
 	Replay   replayCommand    `cmd:"" help:"Show what a limit would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Make up traffic, as a log to replay."`
 	Migrate  migrateCommand   `cmd:"" name:"migrations" help:"Write the migrations of the PostgreSQL store, for psql, goose or golang-migrate."`
+	Complete completeCommand  `cmd:"" name:"completion" help:"Print a script by which a shell completes command lines."`
 	About    versionCommand   `cmd:"" name:"version" help:"Print the version, the commit and the version of Go."`
 	Help     helpCommand      `cmd:"" help:"Show the commands, or the flags of one."`
 	Version  kong.VersionFlag `help:"Print the version and exit."`
@@ -79,6 +81,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(c),
+		readEnvironment(),
 	)
 	if err != nil {
 		panic(err) // the flags of the program itself are wrong
@@ -89,6 +92,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 	}
 	if err == nil {
 		c.node = parsed.Selected()
+		splitLines(c.node)
 		err = parsed.Run()
 	}
 	return c.finish(err)

@@ -22,7 +22,7 @@ import (
 // set them but the program.
 var withoutFlag = []string{
 	"gate.file", "server.File",
-	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies",
+	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal",
 	"generate.Bots", "replay.Trails",
 	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxIdle",
 }
@@ -30,7 +30,7 @@ var withoutFlag = []string{
 // computed are the options that calls name by a variable, by the package that makes the calls.
 var computed = map[string][]string{
 	"gate":    {"candidate", "failure", "limits", "overrides"},
-	"server":  {"Admin", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
+	"server":  {"Admin", "AdminTokens", "AdminTokensFile", "Tokens", "TokensFile", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
 	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
 }
 
@@ -144,6 +144,9 @@ func wrongForServe(t *testing.T, taken, missing string) wrong {
 		serve + "--socket-mode 999":                                                     "--socket-mode",
 		serve + "--drain 0s":                                                            "--drain",
 		serve + "--max-connections 0":                                                   "--max-connections",
+		serve + "--admin-tokens-file " + missing:                                        "--admin-tokens-file or SLIDEGATE_ADMIN_TOKENS",
+		"reload --server nowhere":                                                       "--server",
+		"config running --server nowhere":                                               "--server",
 		serve + "--tokens-file " + missing:                                              "--tokens-file or SLIDEGATE_TOKENS",
 		serve + "--tokens-file " + short:                                                "--tokens-file or SLIDEGATE_TOKENS",
 		serve + "--tls-key x.pem":                                                       "--tls-cert",
@@ -190,6 +193,7 @@ func wrongForProxy(taken, missing string) wrong {
 		proxy + "--state " + missing:                              "--state",
 		proxy + "--state-every 0s":                                "--state-every",
 		proxy + "--tokens-file " + missing:                        "--tokens-file or SLIDEGATE_TOKENS",
+		proxy + "--http off":                                      "--http",
 		proxy + "--http unix:/x":                                  "--http",
 		proxy + "--drain 0s":                                      "--drain",
 		proxy + "--max-connections 0":                             "--max-connections",

@@ -22,14 +22,12 @@ type operatorFlags struct {
 	Policy string `placeholder:"NAME" help:"The policy; envoy:DOMAIN for a descriptor of Envoy, whose key is key=value,key=value. (default: the service's)" group:"What"`
 	Why    string `placeholder:"TEXT" help:"The reason, for the log." group:"What"`
 	Who    string `placeholder:"NAME" help:"Who decides, for the log. (default: you, as user@host)" group:"What"`
-	adminFlags
+	printingFlags
 }
 
-// adminFlags say where the admin door of a service is.
-type adminFlags struct {
-	Server string `default:"http://127.0.0.1:8082" placeholder:"URL" help:"The admin door of the service. (default: http://127.0.0.1:8082)" group:"Whom to ask"`
-	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service." group:"Whom to ask"`
-	serverTLS
+// printingFlags are adminFlags and how to print the answer.
+type printingFlags struct {
+	adminFlags
 	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json." group:"Whom to ask"`
 }
 
@@ -163,11 +161,11 @@ func (f *operatorFlags) end(ctx context.Context, c *console, asked change) error
 // send asks the service for a change and reads its answer, or prints it as it is.
 func (f *operatorFlags) send(ctx context.Context, c *console, path string, asked change, told any) (printed bool, err error) {
 	asked.Policy, asked.Who, asked.Why = f.Policy, cmp.Or(f.Who, whoIsThis()), f.Why
-	return f.adminFlags.send(ctx, c, http.MethodPost, path, asked, told)
+	return f.printingFlags.send(ctx, c, http.MethodPost, path, asked, told)
 }
 
 // send asks the service and reads its answer, or prints it as it is if that is asked for.
-func (f *adminFlags) send(ctx context.Context, c *console, method, path string, body, told any) (printed bool, err error) {
+func (f *printingFlags) send(ctx context.Context, c *console, method, path string, body, told any) (printed bool, err error) {
 	asked, err := newClient(f.Server, f.Token, f.serverTLS)
 	if err != nil {
 		return false, err
@@ -261,7 +259,7 @@ func by(r *rulings.Ruling) string {
 type rulingsCommand struct {
 	Log bool `help:"Show the changes, the newest first, and who made them."`
 	N   int  `short:"n" default:"100" help:"How many changes to show, at most 1000."`
-	adminFlags
+	printingFlags
 }
 
 // Run lists, once.

@@ -37,8 +37,9 @@ type runningFlags struct {
 	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces over HTTP to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
 
 	tlsFlags
-	AllowedHosts []string `option:"server.AllowedHosts" placeholder:"NAME" help:"Names under which a door on loopback without tokens answers besides localhost. A web page could have its own name point to this machine." group:"Security"`
-	TokensFile   string   `option:"server.Tokens server.TokensFile" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens, one a line, of which whoever asks must show one. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
+	AllowedHosts    []string `option:"server.AllowedHosts" placeholder:"NAME" help:"Names under which a door on loopback without tokens answers besides localhost. A web page could have its own name point to this machine." group:"Security"`
+	AdminTokensFile string   `option:"server.AdminTokens server.AdminTokensFile" also:"SLIDEGATE_ADMIN_TOKENS" placeholder:"FILE" help:"Tokens of operators, one a line: the admin door then takes no others, and only they reset and refund. The variable SLIDEGATE_ADMIN_TOKENS has them too." group:"Security"`
+	TokensFile      string   `option:"server.Tokens server.TokensFile" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens, one a line, of which whoever asks must show one. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
 }
 
 // tlsFlags say how connections are secured.
@@ -83,6 +84,7 @@ func (f *runningFlags) runWith(ctx context.Context, c *console, command serverCo
 	if err := f.listenFlags.fill(&opts); err != nil {
 		return err
 	}
+	c.warnOfVariables(log, os.Environ(), opts.Paths)
 	f.fill(&opts, log)
 	if f.OTLP {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
@@ -111,7 +113,8 @@ func (f *runningFlags) fill(o *server.Options, log *slog.Logger) {
 	o.Admin, o.Metrics = address(f.Admin), address(f.Metrics)
 	o.State, o.StateEvery, o.Drain = f.State, f.StateEvery, f.Drain
 	o.MaxConnections, o.MaxConnectionsPerAddress = f.MaxConns, f.MaxPerAddr
-	o.TLS, o.Tokens, o.TokensFile, o.AllowedHosts = f.tlsFlags.read(), givenTokens(), f.TokensFile, f.AllowedHosts
+	o.TLS, o.Tokens, o.TokensFile, o.AllowedHosts = f.tlsFlags.read(), givenTokens("SLIDEGATE_TOKENS"), f.TokensFile, f.AllowedHosts
+	o.AdminTokens, o.AdminTokensFile = givenTokens("SLIDEGATE_ADMIN_TOKENS"), f.AdminTokensFile
 	o.LogRefusals = address(f.Refusals) // off is none
 	o.Logger, o.OTLP, o.Version, o.Commit = log, f.OTLP, version(), commit()
 }
@@ -179,7 +182,7 @@ func explainListen(err error) error {
 func (f *runningFlags) operatorLines(running *server.Server) string {
 	var b strings.Builder
 	if at := reachable(running.Address("admin")); at != "" {
-		fmt.Fprintf(&b, "  admin     %s   /metrics, explain, reset, top, rulings\n", webAddress(f.adminScheme(), at))
+		fmt.Fprintf(&b, "  admin     %s   /metrics, explain, reset, top, rulings\n", webAddress(f.adminScheme(at), at))
 	}
 	if at := reachable(running.Address("metrics")); at != "" {
 		fmt.Fprintf(&b, "  metrics   http://%s   /metrics without a token\n", at)
@@ -196,8 +199,8 @@ func webAddress(scheme, at string) string {
 }
 
 // adminScheme is how to reach the admin door, which has no TLS if only this machine can.
-func (f *runningFlags) adminScheme() string {
-	host, _, _ := net.SplitHostPort(f.Admin)
+func (f *runningFlags) adminScheme(at string) string {
+	host, _, _ := net.SplitHostPort(at)
 	if ip := net.ParseIP(host); f.TLSCert == "" || host == "localhost" || ip.IsLoopback() {
 		return "http"
 	}
@@ -226,9 +229,9 @@ func (f *runningFlags) storeLine(file *config.File) string {
 	}
 }
 
-// givenTokens returns the tokens of the variable.
-func givenTokens() (tokens []string) {
-	for token := range strings.SplitSeq(os.Getenv("SLIDEGATE_TOKENS"), ",") {
+// givenTokens returns the tokens of a variable.
+func givenTokens(variable string) (tokens []string) {
+	for token := range strings.SplitSeq(os.Getenv(variable), ",") {
 		for line := range strings.Lines(token) {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 				tokens = append(tokens, line)

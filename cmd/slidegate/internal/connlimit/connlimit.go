@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 )
 
 // Options are the bounds of a Listener. Both are required.
@@ -24,6 +25,8 @@ type Options struct {
 type Listener struct {
 	net.Listener
 	opts Options
+
+	unsettled atomic.Int64 // connections on which no request has been answered yet
 
 	mu      sync.Mutex
 	open    int
@@ -59,6 +62,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		client := l.client(conn.RemoteAddr())
 		if l.take(client) {
+			l.unsettled.Add(1)
 			return &counted{Conn: conn, listener: l, client: client}, nil
 		}
 		_ = conn.Close()
@@ -114,11 +118,22 @@ type counted struct {
 	listener *Listener
 	client   netip.Addr
 	closed   sync.Once
+	settled  atomic.Bool
+}
+
+// settle notes that a request was answered on the connection, or that none will be.
+func (c *counted) settle() {
+	if !c.settled.Load() && !c.settled.Swap(true) {
+		c.listener.unsettled.Add(-1)
+	}
 }
 
 // Close closes the connection.
 func (c *counted) Close() error {
-	c.closed.Do(func() { c.listener.giveBack(c.client) })
+	c.closed.Do(func() {
+		c.settle()
+		c.listener.giveBack(c.client)
+	})
 	return c.Conn.Close()
 }
 

@@ -58,6 +58,9 @@ func (p *Proxy) NewServer(secure *tls.Config, around func(http.Handler) http.Han
 	return s
 }
 
+// ConnState has told called when the state of a connection changes, as http.Server does. It must be called before Serve.
+func (s *Server) ConnState(told func(net.Conn, http.ConnState)) { s.http.ConnState = told }
+
 // Serve answers on a listener until Shutdown is called, and returns nil then. It closes the listener.
 func (s *Server) Serve(listener net.Listener) (err error) {
 	if s.http.TLSConfig != nil {

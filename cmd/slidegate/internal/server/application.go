@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"net/http"
 
@@ -24,6 +25,11 @@ func (s *Server) openProxy(d *door, secure *tls.Config) error {
 	server := s.proxy.NewServer(secure, func(passes http.Handler) http.Handler {
 		return d.requests.http(addresses.LastAnswers(s.drained, s.telemetry.traced(passes)))
 	})
-	d.serve, d.stop = server.Serve, server.Shutdown
+	server.ConnState(d.listener.ConnState)
+	d.serve = server.Serve
+	d.stop = func(ctx context.Context) error {
+		d.listener.Settle(ctx)
+		return server.Shutdown(ctx)
+	}
 	return nil
 }

@@ -64,6 +64,7 @@ func (s *Server) openDoors() error {
 func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) error {
 	handler = d.requests.http(addresses.LastAnswers(s.drained, s.checkHost(d.listener.Addr(), handler)))
 	server := newHTTP(handler, secure, s.opts.timeouts, s.log)
+	server.ConnState = d.listener.ConnState
 	d.serve = func(l net.Listener) (err error) {
 		if secure != nil {
 			err = server.ServeTLS(l, "", "")
@@ -76,6 +77,7 @@ func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) err
 		return err
 	}
 	d.stop = func(ctx context.Context) error {
+		d.listener.Settle(ctx)
 		err := server.Shutdown(ctx)
 		if err != nil {
 			_ = server.Close() // whoever is still there has had its time
@@ -143,7 +145,7 @@ func (s *Server) openRESP(d *door, secure *tls.Config) error {
 		return err
 	}
 	server, err := resp.New(s.gate, throttle, resp.Options{
-		Tokens: s.tokens.texts(), Logger: s.log, MeterProvider: s.telemetry.meters,
+		Tokens: s.tokens.texts(), AdminTokens: s.admins.texts(), Logger: s.log, MeterProvider: s.telemetry.meters,
 		MaxConnections: min(s.opts.MaxConnections, 1<<20), // more than that, the listener alone bounds
 		Batch:          s.stores.Memory == nil,            // over a network a pipeline is worth one round trip
 		LeaseThrottle:  s.opts.LeaseThrottle && s.stores.Memory == nil,

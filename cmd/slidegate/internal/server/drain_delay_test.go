@@ -119,3 +119,27 @@ func TestSocketOfAdmin(t *testing.T) {
 		t.Errorf("got %v, want an error that asks for tokens", err)
 	}
 }
+
+// Whoever has connected when the doors close, and asks only then, is answered.
+func TestDrainAnswersTheConnected(t *testing.T) {
+	s := start(t, roomy, nil)
+	conn, err := net.Dial("tcp", s.Address("http"))
+	testkit.NoError(t, err)
+	defer conn.Close()
+	s.End()
+	testkit.Eventually(t, "nobody new is let in", func() bool {
+		other, err := net.Dial("tcp", s.Address("http"))
+		if err == nil {
+			other.Close()
+		}
+		return err != nil
+	})
+	testkit.NoError(t, conn.SetDeadline(time.Now().Add(testkit.Patience)))
+	_, err = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	testkit.NoError(t, err)
+	got, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 200 OK\r\n") || !strings.Contains(string(got), "\r\nConnection: close\r\n") {
+		t.Errorf("got %q, %v, want an answer that is the last one", got, err)
+	}
+	s.Stop(t)
+}

@@ -51,9 +51,10 @@ func (s *Server) public() http.Handler {
 	}
 	api := s.tokens.require(s.api.Handler(more...))
 	mux.Handle("/", api) // which says what there is instead
-	for _, path := range []string{"acquire", "allow", "cancel", "charge", "openapi.json", "peek", "refund", "release", "renew", "reserve", "settle"} {
+	for _, path := range []string{"acquire", "allow", "cancel", "charge", "openapi.json", "peek", "release", "renew", "reserve", "settle"} {
 		mux.Handle("/v1/"+path, api) // for the names of spans
 	}
+	mux.Handle("/v1/refund", s.tokens.require(s.requireAdmin(s.api.Handler(more...))))
 	mux.Handle("/v1/check", s.forward) // see Options.Tokens
 	if s.envoy != nil {
 		if s.hasRules() {
@@ -72,12 +73,21 @@ func (s *Server) admin() http.Handler {
 	mux := http.NewServeMux()
 	s.health(mux)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, /v1/rulings, POST /v1/peek, POST /v1/reset; /v1/openapi.json has all.\n")
+		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, POST /v1/peek, POST /v1/reset, POST /v1/reload, /v1/rulings; /v1/openapi.json has all.\n")
 	})
-	mux.Handle("/", s.tokens.require(s.api.AdminHandler()))
-	mux.Handle("GET /v1/top", s.tokens.require(http.HandlerFunc(s.listTop)))
-	mux.Handle("/metrics", s.tokens.require(s.telemetry.page()))
-	s.rulings.Routes(mux, s.tokens.require)
+	mux.Handle("/", s.operators().require(s.operations()))
+	return mux
+}
+
+// operations is what operators need a token for, if there are tokens.
+func (s *Server) operations() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", s.api.AdminHandler())
+	mux.HandleFunc("GET /v1/top", s.listTop)
+	mux.HandleFunc("GET /v1/config", s.showConfig)
+	mux.HandleFunc("POST /v1/reload", s.serveReload)
+	mux.Handle("/metrics", s.telemetry.page())
+	s.rulings.Routes(mux, nil)
 	return mux
 }
 
@@ -94,15 +104,16 @@ func (s *Server) measures() http.Handler {
 
 func healthy(w http.ResponseWriter, _ *http.Request) { say(w, "ok\n") }
 
-// health adds what load balancers ask: whether the process lives, and whether it can decide.
+// health adds what load balancers ask: whether the process lives, and whether it can decide. With exclude=store, the second says only
+// whether it is about to end: where all instances share a store, none is better than another while it is down.
 func (s *Server) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", healthy)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if s.drained.Err() != nil {
 			problemjson.Document{Status: http.StatusServiceUnavailable, Detail: "draining: the service is about to end"}.Send(w)
 			return
 		}
-		if s.ready.check() != nil {
+		if r.URL.Query().Get("exclude") != "store" && s.ready.check() != nil {
 			problemjson.Document{
 				Status: http.StatusServiceUnavailable, Detail: "the store cannot be reached; decisions are made by the failure policy",
 			}.Send(w)

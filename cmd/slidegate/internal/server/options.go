@@ -68,6 +68,11 @@ type Options struct {
 	// TokensFile has more tokens, one per line; empty if there is no such file. It is watched, and read again when it changes.
 	TokensFile string
 
+	// AdminTokens are what operators must show, and AdminTokensFile has more, as for Tokens. With them, the admin door takes no others, and
+	// refunds and resets need one at every door; all doors take them. With none, those of clients are for operators too.
+	AdminTokens     []string
+	AdminTokensFile string
+
 	// AllowedHosts are names by which HTTP and Admin may be asked on loopback without tokens, besides localhost and the addresses of
 	// loopback. Under other names they do not answer, but for /healthz, /readyz and /v1/check: a web page could have its own name
 	// point to this machine. Listeners that other machines reach, and those that ask for tokens, answer under any name.
@@ -194,7 +199,7 @@ func (o Options) validate() (Options, error) {
 
 // checkAdmin refuses an admin door that everybody can reach.
 func (s *Server) checkAdmin() error {
-	if o := &s.opts; o.Admin != "" && !isLoopback(o.Admin) && s.tokens.none() {
+	if o := &s.opts; o.Admin != "" && !isLoopback(o.Admin) && s.operators().none() {
 		return invalid("Admin", "%s can be reached from outside, and shows keys; give tokens, or listen on 127.0.0.1", o.Admin)
 	}
 	return nil

@@ -8,100 +8,86 @@ import (
 	"time"
 )
 
-// How long a sign of life of the store may take, and for how long it is believed. Probes wait a
-// second or so, and may come as often as they like.
+// How often the store is asked for a sign of life, and how long it may take.
 const (
+	pingEvery   = 500 * time.Millisecond
 	pingTimeout = 200 * time.Millisecond
-	pingFresh   = 500 * time.Millisecond
 )
 
 // errSilent means that the store gave no sign of life in time.
 var errSilent = errors.New("the store gave no sign of life in time")
 
-// readiness knows whether the store can be reached. It asks when it is asked, one at a time, and logs when the answer changes. It is safe
-// for concurrent use.
+// readiness knows whether the store can be reached. It asks in the background, so that whoever wants to know is answered at once even if
+// the store hangs, and logs when the answer changes. It is safe for concurrent use. watch must be called once.
 type readiness struct {
 	ping func(context.Context) error
 	log  *slog.Logger
-	end  context.Context // of the service
 
-	asking sync.WaitGroup
+	first chan struct{} // closed when there is an answer
 
 	mu   sync.Mutex
-	now  *ping // the last one, which may not be over; nil before the first
-	last error // what the last one that was over said
+	told bool // first is closed
+	last error
 }
 
-// ping is one question to the store.
-type ping struct {
-	began time.Time
-	done  chan struct{}
-	err   error // once done
+func newReadiness(ping func(context.Context) error, log *slog.Logger) *readiness {
+	return &readiness{ping: ping, log: log, first: make(chan struct{})}
 }
 
-// check returns nil if the store can be reached. It takes no longer than pingTimeout.
+// check returns nil if the store could be reached when it was last asked. Only before the first answer it waits, for no longer than
+// pingTimeout or so.
 func (r *readiness) check() error {
-	p := r.ask()
-	timer := time.NewTimer(time.Until(p.began.Add(pingTimeout)))
-	defer timer.Stop()
-	select {
-	case <-p.done:
-		return p.err
-	default:
-	}
-	select {
-	case <-p.done:
-		return p.err
-	case <-timer.C:
-		r.learn(errSilent)
-		return errSilent
-	}
-}
-
-// ask returns a question that was asked just now, and asks it if there is none.
-func (r *readiness) ask() *ping {
+	<-r.first
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now != nil {
+	return r.last
+}
+
+// watch asks the store again and again until ctx ends, and returns when no question is under way any more.
+func (r *readiness) watch(ctx context.Context) {
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		answered := make(chan error, 1)
+		go func() {
+			limited, cancel := context.WithTimeout(ctx, pingTimeout)
+			defer cancel()
+			answered <- r.ping(limited)
+		}()
+		late := time.NewTimer(pingTimeout)
 		select {
-		case <-r.now.done:
-			if time.Since(r.now.began) < pingFresh {
-				return r.now
-			}
-		default: // a store that does not answer is not asked again meanwhile
-			return r.now
+		case err := <-answered:
+			r.learn(ctx, err)
+		case <-late.C: // a store that does not answer is not asked again meanwhile
+			r.learn(ctx, errSilent)
+			r.learn(ctx, <-answered)
+		}
+		late.Stop()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
 	}
-	p := &ping{began: time.Now(), done: make(chan struct{})}
-	r.now = p
-	r.asking.Go(func() {
-		ctx, cancel := context.WithTimeout(r.end, pingTimeout)
-		defer cancel()
-		p.err = r.ping(ctx)
-		r.learn(p.err)
-		close(p.done)
-	})
-	return p
 }
 
 // learn logs what has changed.
-func (r *readiness) learn(err error) {
+func (r *readiness) learn(ctx context.Context, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if ctx.Err() != nil && r.told {
+		return // it is about to end, and that is why
+	}
 	before := r.last
 	r.last = err
+	if !r.told {
+		r.told = true
+		close(r.first)
+	}
 	switch {
-	case r.end.Err() != nil: // it is about to end, and that is why
 	case err != nil && before == nil:
 		r.log.Warn("not ready: the store cannot be reached", slog.Any("error", err))
 	case err == nil && before != nil:
 		r.log.Info("ready again: the store can be reached")
-	}
-}
-
-// close waits for a question that is under way, once the service has ended.
-func (r *readiness) close() {
-	if r != nil {
-		r.asking.Wait()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/yamlfile"
 )
@@ -26,58 +27,78 @@ const (
 
 // Reload reads the files again. On an error, everything stays as it was.
 func (s *Server) Reload() error {
+	_, err := s.ReloadChanges()
+	return err
+}
+
+// ReloadChanges is Reload that also returns what it changed.
+func (s *Server) ReloadChanges() (changes Changes, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	changed, err := s.reload()
+	s.notify(systemd.Reloading())
+	err = s.reload(&changes)
 	if err != nil {
 		s.log.Error("files not reloaded; what was in force stays in force", slog.Any("error", err))
 	}
-	secrets, wrong := s.reloadSecrets()
-	err = errors.Join(err, wrong)
-	s.reloads.done(changed || secrets, err)
-	return err
+	err = errors.Join(err, s.reloadSecrets(&changes))
+	s.reloads.done(changes.any(), err)
+	status := ""
+	if err != nil {
+		status = "a file was not reloaded: " + err.Error()
+	}
+	s.notify(systemd.Ready, systemd.Status(status))
+	return changes, err
 }
 
 // reloadSecrets reads the tokens and the certificates again. Each stays as it was if it is wrong, whatever becomes of the others: a
 // token that was taken away must not stay valid because of a mistake in the policies.
-func (s *Server) reloadSecrets() (changed bool, err error) {
-	newTokens, wrongTokens := s.tokens.reload()
-	switch {
-	case wrongTokens != nil:
-		s.log.Error("tokens not reloaded; those that were valid stay valid", slog.Any("error", wrongTokens))
-	case newTokens:
-		if s.resp != nil {
-			s.resp.SetTokens(s.tokens.texts())
+func (s *Server) reloadSecrets(changes *Changes) error {
+	var wrong []error
+	for _, some := range []struct {
+		tokens *tokens
+		name   string
+	}{{s.tokens, "tokens"}, {s.admins, "admin tokens"}} {
+		changed, err := some.tokens.reload()
+		switch {
+		case err != nil:
+			wrong = append(wrong, err)
+			s.log.Error(some.name+" not reloaded; those that were valid stay valid", slog.Any("error", err))
+		case changed:
+			changes.Tokens = true
+			s.log.Info(some.name+" reloaded", slog.Int("tokens", len(some.tokens.texts())))
 		}
-		s.log.Info("tokens reloaded", slog.Int("tokens", len(s.tokens.texts())))
 	}
-	newCertificates, wrongCertificates := s.certificates.reload()
-	s.certificates.tell(s.log, newCertificates, wrongCertificates)
-	return newTokens || newCertificates, errors.Join(wrongTokens, wrongCertificates)
+	if changes.Tokens && s.resp != nil {
+		s.resp.SetTokens(s.tokens.texts(), s.admins.texts())
+	}
+	var err error
+	changes.Certificates, err = s.certificates.reload()
+	s.certificates.tell(s.log, changes.Certificates, err)
+	return errors.Join(append(wrong, err)...)
 }
 
-// reload reads the policies and the rules, all of them before it changes anything, and reports whether anything is different.
-func (s *Server) reload() (changed bool, err error) {
+// reload reads the policies and the rules, all of them before it changes anything, and says what is different.
+func (s *Server) reload(changes *Changes) error {
 	hash := s.hashFiles() // before they are read: if one changes meanwhile, it is read again
 	var file *config.File
 	if len(s.opts.Paths) > 0 {
 		read, err := config.Load(s.opts.Paths...)
 		if err != nil {
-			return false, err
+			return err
 		}
 		file = read
 	}
 	local, err := loadDomains(s.opts.Envoy)
 	if err != nil {
-		return false, err
+		return err
 	}
 	domains, err := envoy.Merge(slices.Concat(local, s.remote))
 	if err != nil {
-		return false, err
+		return err
 	}
 	if file != nil {
 		if err := s.gate.Reload(file); err != nil {
-			return false, s.located(err)
+			return s.located(err)
 		}
 	}
 	if s.envoy != nil {
@@ -85,25 +106,25 @@ func (s *Server) reload() (changed bool, err error) {
 			if file != nil {
 				err = errors.Join(err, s.gate.Reload(s.file)) // all or nothing
 			}
-			return false, err
+			return err
 		}
 	}
-	changed = !envoy.Equal(s.domains, domains)
+	changes.Envoy = !envoy.Equal(s.domains, domains)
 	s.local, s.domains = local, domains
 	s.timeDomains()
-	s.inForce.Store(&hash)
+	s.hash.Store(&hash)
 	if file != nil {
+		changes.compare(s.file, file)
 		if !reflect.DeepEqual(s.file, file) {
-			changed = true
 			s.tellSlots()
 		}
-		s.file = file
+		s.file, s.loaded = file, time.Now()
 		s.forward.Trust(file.Service.TrustedProxies)
 		if s.proxy != nil {
 			s.proxy.Trust(file.Service.TrustedProxies)
 		}
 	}
-	return changed, nil
+	return nil
 }
 
 // watch reloads when a file changes, until ctx ends. It watches the folders, for a file is often replaced and not written:
@@ -163,8 +184,10 @@ func (s *Server) watch(ctx context.Context) {
 // paths are the files and folders that are watched.
 func (s *Server) paths() []string {
 	paths := slices.Concat(s.opts.Paths, s.opts.Envoy, s.opts.TLS.paths())
-	if s.opts.TokensFile != "" {
-		paths = append(paths, s.opts.TokensFile)
+	for _, path := range []string{s.opts.TokensFile, s.opts.AdminTokensFile} {
+		if path != "" {
+			paths = append(paths, path)
+		}
 	}
 	return paths
 }

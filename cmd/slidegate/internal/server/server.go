@@ -33,7 +33,8 @@ import (
 type Server struct {
 	opts      Options
 	log       *slog.Logger
-	tokens    *tokens
+	tokens    *tokens // what clients show
+	admins    *tokens // what operators show; none if those of clients will do
 	telemetry *telemetry
 	stores    *stores.Opened
 	state     *state // nil if nothing is kept
@@ -53,11 +54,12 @@ type Server struct {
 	certificates *certificates // nil without TLS
 
 	file      *config.File // in force; guarded by reloading
+	loaded    time.Time    // when it was; guarded by reloading
 	domains   []*envoy.Domain
 	local     []*envoy.Domain        // of domains, those of files
 	remote    []*envoy.Domain        // and those that a management server sent
 	xds       *xds.Client            // nil without one
-	inForce   atomic.Pointer[string] // the hash of the files in force
+	hash      atomic.Pointer[string] // the hash of the files in force
 	began     []stamp                // of the files, when New was called
 	reloads   *reloads
 	reloading sync.Mutex
@@ -90,8 +92,11 @@ func New(ctx context.Context, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: opts, log: opts.Logger, file: opts.File}
-	if s.tokens, err = newTokens(opts.Tokens, opts.TokensFile); err != nil {
+	s := &Server{opts: opts, log: opts.Logger, file: opts.File, loaded: time.Now()}
+	if s.admins, err = newTokens(adminTokens, opts.AdminTokens, opts.AdminTokensFile, nil); err != nil {
+		return nil, err
+	}
+	if s.tokens, err = newTokens("Tokens", opts.Tokens, opts.TokensFile, s.admins); err != nil {
 		return nil, err
 	}
 	if s.certificates, err = newCertificates(opts.TLS); err != nil {
@@ -141,7 +146,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openRulings(ctx); err != nil {
 		return err
 	}
-	s.inForce.Store(&hash)
+	s.hash.Store(&hash)
 	s.timeDomains()
 	if err := s.watchVitals(); err != nil {
 		return err
@@ -201,7 +206,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if s.stores, err = stores.Open(ctx, service.Store, o); err != nil {
 		return err
 	}
-	s.ready = &readiness{ping: s.stores.Ping, log: s.log, end: s.hurried}
+	s.ready = newReadiness(s.stores.Ping, s.log)
 	if s.opts.State == "" {
 		return nil
 	}
@@ -247,6 +252,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.xds != nil {
 		others.Go(func() { s.xds.Run(ctx) })
 	}
+	others.Go(func() { s.ready.watch(s.closing) })
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
 	others.Go(func() { s.rulings.Run(ctx) })
 	if s.state != nil {
@@ -330,7 +336,6 @@ func (s *Server) close() error {
 	if s.rulings != nil {
 		all = append(all, s.rulings.Close())
 	}
-	s.ready.close()
 	if s.stores != nil {
 		all = append(all, s.stores.Close())
 	}

@@ -21,14 +21,17 @@ import (
 const (
 	minToken    = 16 // bytes; less can be guessed
 	tokenHeader = "X-Slidegate-Token"
+	adminTokens = "AdminTokens" // the option
 )
 
-// tokens are what clients may show. They are compared by their hashes, in a time that says nothing about them. They are safe for
+// tokens are what those who ask may show. They are compared by their hashes, in a time that says nothing about them. They are safe for
 // concurrent use.
 type tokens struct {
-	given []string // besides those of the file
-	file  string   // empty if there is none
-	now   atomic.Pointer[tokenSet]
+	option string   // of given; that of file has File after it
+	given  []string // besides those of the file
+	file   string   // empty if there is none
+	also   *tokens  // that are valid too; may be nil
+	now    atomic.Pointer[tokenSet]
 }
 
 // tokenSet is the tokens of a moment.
@@ -37,8 +40,8 @@ type tokenSet struct {
 	sums  [][sha256.Size]byte
 }
 
-func newTokens(given []string, file string) (*tokens, error) {
-	t := &tokens{given: given, file: file}
+func newTokens(option string, given []string, file string, also *tokens) (*tokens, error) {
+	t := &tokens{option: option, given: given, file: file, also: also}
 	set, err := t.read()
 	t.now.Store(set)
 	return t, err
@@ -50,7 +53,7 @@ func (t *tokens) read() (*tokenSet, error) {
 	if t.file != "" {
 		text, err := os.ReadFile(t.file)
 		if err != nil {
-			return set, invalid("TokensFile", "%w", err)
+			return set, invalid(t.option+"File", "%w", err)
 		}
 		before := len(set.texts)
 		for line := range strings.Lines(string(text)) {
@@ -59,12 +62,12 @@ func (t *tokens) read() (*tokenSet, error) {
 			}
 		}
 		if len(set.texts) == before {
-			return set, invalid("TokensFile", "%s has no tokens; write one per line", t.file)
+			return set, invalid(t.option+"File", "%s has no tokens; write one per line", t.file)
 		}
 	}
 	for _, token := range set.texts {
 		if len(token) < minToken {
-			return set, invalid("Tokens", "one has %d bytes; write at least %d", len(token), minToken)
+			return set, invalid(t.option, "one has %d bytes; write at least %d", len(token), minToken)
 		}
 		set.sums = append(set.sums, sha256.Sum256([]byte(token)))
 	}
@@ -87,6 +90,14 @@ func (s *Server) NeedsToken() bool { return !s.tokens.none() }
 // none reports whether no token is needed.
 func (t *tokens) none() bool { return len(t.now.Load().sums) == 0 }
 
+// kind says what these tokens are to a person who shows none of them.
+func (t *tokens) kind() string {
+	if t.option == adminTokens {
+		return "an admin token"
+	}
+	return "a token"
+}
+
 // texts returns the tokens themselves.
 func (t *tokens) texts() []string { return t.now.Load().texts }
 
@@ -97,7 +108,8 @@ func (t *tokens) has(token string) bool {
 	for i := range sums {
 		found |= subtle.ConstantTimeCompare(sum[:], sums[i][:])
 	}
-	return found == 1
+	also := t.also != nil && t.also.has(token) // asked whatever was found
+	return found == 1 || also
 }
 
 // bearer returns the token of an Authorization header, empty if it has none.
@@ -115,13 +127,40 @@ func (t *tokens) require(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token := r.Header.Get(tokenHeader)
-		if token == "" {
-			token = bearer(r.Header.Get("Authorization"))
-		}
-		if !t.has(token) {
+		if !t.has(tokenOf(r)) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="slidegate"`)
-			problemjson.Document{Status: http.StatusUnauthorized, Detail: "a token is needed: send Authorization: Bearer TOKEN"}.Send(w)
+			problemjson.Document{Status: http.StatusUnauthorized, Detail: t.kind() + " is needed: send Authorization: Bearer TOKEN"}.Send(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// tokenOf returns the token that a request shows; empty if it shows none.
+func tokenOf(r *http.Request) string {
+	if token := r.Header.Get(tokenHeader); token != "" {
+		return token
+	}
+	return bearer(r.Header.Get("Authorization"))
+}
+
+// operators are the tokens of those who run the service: of clients, if operators have none of their own.
+func (s *Server) operators() *tokens {
+	if s.admins.none() {
+		return s.tokens
+	}
+	return s.admins
+}
+
+// requireAdmin lets only requests with an admin token through to next, if there are admin tokens. It is for what clients may do where
+// there are none.
+func (s *Server) requireAdmin(next http.Handler) http.Handler {
+	if s.admins.none() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.admins.has(tokenOf(r)) {
+			problemjson.Document{Status: http.StatusForbidden, Detail: "an admin token is needed for this: send Authorization: Bearer TOKEN"}.Send(w)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -39,7 +39,7 @@ func withMetrics(path *string) func(*server.Options) {
 	return func(o *server.Options) {
 		o.Metrics, o.Version, o.Commit = "127.0.0.1:0", "v1.2.3", "abc"
 		if path != nil {
-			*path = o.Path
+			*path = o.Paths[0]
 		}
 	}
 }

@@ -20,6 +20,7 @@ type command struct {
 	always  bool // also for those who have not said the token
 	atOnce  bool // it is not queued in a transaction
 	own     bool // it is not one of Redis'
+	admin   bool // for operators, if there are admin tokens
 	usage   string
 	summary string
 
@@ -89,6 +90,9 @@ func (c *conn) runCommand(cmd *command, args [][]byte) {
 	case !cmd.takes(len(args)):
 		c.decide()
 		c.wrongNumber(cmd.name)
+	case cmd.admin && !c.mayRun():
+		c.decide()
+		c.out = appendError(c.out, "NOPERM", "The '"+cmd.name+"' command is for operators: say an admin token with AUTH.")
 	default:
 		if c.batch != nil && cmd.name != allowName {
 			c.decide()

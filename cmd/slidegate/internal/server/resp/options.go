@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -34,6 +35,8 @@ type Policies interface {
 type Options struct {
 	// Tokens are what AUTH and HELLO accept as a password, whatever the user's name. If there are none, everybody may ask.
 	Tokens []string
+	// AdminTokens are accepted as well. If there are any, SG.RESET and SG.REFUND are for clients alone that have said one of them.
+	AdminTokens []string
 	// AuthTimeout is how long a client may take to say a token, if there are any, from when it connects. 0 means 10 seconds.
 	AuthTimeout time.Duration
 	// MaxConnections is how many clients may be connected at once; others are told so and sent away. 0 means 10,000. With
@@ -117,9 +120,9 @@ func (o *Options) complete() error {
 			return fmt.Errorf("resp: %s: must not be negative, but is %v; 0 means 10 seconds", name, *d)
 		}
 	}
-	for i, token := range o.Tokens {
-		if token == "" {
-			return fmt.Errorf("resp: Tokens: the one at %d is empty; leave it out", i)
+	for name, tokens := range map[string][]string{"Tokens": o.Tokens, "AdminTokens": o.AdminTokens} {
+		if at := slices.Index(tokens, ""); at >= 0 {
+			return fmt.Errorf("resp: %s: the one at %d is empty; leave it out", name, at)
 		}
 	}
 	if o.Logger == nil {

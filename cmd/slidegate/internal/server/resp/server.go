@@ -3,7 +3,6 @@ package resp
 import (
 	"container/list"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -22,7 +21,7 @@ type Server struct {
 	policies  Policies
 	throttles *throttles
 	opts      Options
-	tokens    atomic.Pointer[[][sha256.Size]byte]
+	tokens    atomic.Pointer[tokenSums]
 	commands  map[string]*command
 	sorted    []*command // by name
 	metrics   *metrics
@@ -72,7 +71,7 @@ func New(policies Policies, throttle *slidegate.Limiter, opts Options) (*Server,
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, goodbyes: make(chan struct{}, mostGoodbyes),
 	}
 	s.strange = bounds{args: min(strangeArgs, opts.MaxArgs), bulk: min(strangeBulk, opts.MaxBulk), command: min(2*strangeBulk, 2*opts.MaxBulk)}
-	s.SetTokens(opts.Tokens)
+	s.SetTokens(opts.Tokens, opts.AdminTokens)
 	s.batches.New = func() any { return new(batch) }
 	s.addCommands(throttle != nil)
 	var err error

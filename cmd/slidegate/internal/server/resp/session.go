@@ -2,7 +2,6 @@ package resp
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"strings"
 	"time"
 )
@@ -28,22 +27,9 @@ const mostWrong = 5
 
 const wrongToken = "invalid username-password pair or user is disabled."
 
-// knows tells whether a token is one of the server's. All are compared, in the same time whatever they are.
-func (s *Server) knows(token []byte) bool {
-	sum, found := sha256.Sum256(token), 0
-	sums := *s.tokens.Load()
-	for i := range sums {
-		found |= subtle.ConstantTimeCompare(sum[:], sums[i][:])
-	}
-	if found == 0 {
-		s.metrics.refused.Add(1)
-	}
-	return found == 1
-}
-
 // admit lets the client in, if it has the token. Without tokens, only the user who needs none can be named.
 func (c *conn) admit(user string, token []byte) bool {
-	if !c.server.needsToken() {
+	if !c.server.hasTokens() {
 		return user == "default"
 	}
 	before, sum := c.said.Load(), sha256.Sum256(token)
@@ -61,7 +47,7 @@ func (c *conn) admit(user string, token []byte) bool {
 }
 
 func (c *conn) auth(args [][]byte) {
-	if len(args) == 2 && !c.server.needsToken() {
+	if len(args) == 2 && !c.server.hasTokens() {
 		c.fail("AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		return
 	}

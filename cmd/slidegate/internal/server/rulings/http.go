@@ -245,7 +245,7 @@ func ParseFor(text string) (time.Duration, error) {
 
 // fail answers a change that was not made.
 func (b *Book) fail(w http.ResponseWriter, err error) {
-	p := problemjson.Document{Status: http.StatusServiceUnavailable, Detail: "the store could not be asked, so nothing was changed, or it is not known whether it was; ask again"}
+	p := problemjson.Document{Status: http.StatusServiceUnavailable}
 	var field *FieldError
 	switch {
 	case errors.As(err, &field):
@@ -258,7 +258,8 @@ func (b *Book) fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, ErrFull):
 		p.Status, p.Field, p.Detail = http.StatusConflict, "key", ErrFull.Error()
 	default:
-		b.opts.Logger.Warn("a change of rulings was not made, or it is not known whether it was", slog.Any("error", err))
+		p.Detail = "the store did not do it, or it is not known whether it did; see what is in force and ask again: " + err.Error()
+		b.opts.Logger.Warn("the store did not change or tell rulings, or it is not known whether it did", slog.Any("error", err))
 	}
 	p.Send(w)
 }

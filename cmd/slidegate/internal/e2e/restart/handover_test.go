@@ -1,0 +1,168 @@
+package restart_test
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// activated starts the program with a listening socket, as systemd does: the socket is the third file, and a variable says whose it is.
+func activated(t *testing.T, socket *os.File, args ...string) *process {
+	t.Helper()
+	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, slidegate}, args...)...)
+	cmd.Env = []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=http"}
+	cmd.ExtraFiles = []*os.File{socket}
+	return run(t, cmd)
+}
+
+// keep opens a socket that stays open across restarts, and returns where it listens.
+func keep(t *testing.T) (socket *os.File, address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.NoError(t, err)
+	defer l.Close()
+	socket, err = l.(*net.TCPListener).File()
+	testkit.NoError(t, err)
+	t.Cleanup(func() { _ = socket.Close() })
+	return socket, l.Addr().String()
+}
+
+// A proxy whose socket is kept by another process is stopped, and then started again, and no client notices. systemctl restart does
+// just that.
+func TestProxyHandover(t *testing.T) {
+	socket, address := keep(t)
+	args := []string{"proxy", "--to", "http://" + application(t), "--http", "127.0.0.1:1", "--admin", "off", "--limit", roomy, "--drain-delay", "500ms"}
+	proxy := activated(t, socket, args...)
+	proxy.says(t, "http://"+address)
+	all := startLoad(t, address)
+	for range *rounds {
+		proxy.terminate(t)
+		proxy = activated(t, socket, args...)
+		proxy.says(t, "http://"+address)
+		asked := all.asked.Load()
+		testkit.Eventually(t, "the new one answers", func() bool { return all.asked.Load() > asked+100 })
+	}
+	all.check(t)
+	if all.last == 0 {
+		t.Error("no connection was ended by an answer: nothing was restarted")
+	}
+}
+
+// A new process listens on the port before the old one ends.
+func TestReusePort(t *testing.T) {
+	address := freeAddress(t)
+	app := application(t)
+	start := func() *process {
+		p := run(t, exec.Command(slidegate, "proxy", "--to", "http://"+app, "--http", address, "--reuse-port", "--admin", "off", "--limit", roomy,
+			"--drain-delay", "500ms"))
+		p.says(t, "http://"+address)
+		return p
+	}
+	proxy := start()
+	all := startLoad(t, address)
+	for range *rounds {
+		next := start()
+		proxy.terminate(t)
+		proxy = next
+	}
+	all.check(t)
+}
+
+// systemd's own tool passes sockets for two doors, which are known by their names.
+func TestSocketActivation(t *testing.T) {
+	tool, err := exec.LookPath("systemd-socket-activate")
+	if err != nil {
+		t.Fatal("there is no systemd-socket-activate: make test installs it")
+	}
+	web, admin := freeAddress(t), freeAddress(t)
+	p := run(t, exec.Command(tool, "--listen", admin, "--listen", web, "--fdname", "admin:http", slidegate, "serve", "--grpc", "off", "--resp", "off"))
+	p.says(t, "Listening on")
+	var answer *http.Response
+	testkit.Eventually(t, "the service is started", func() bool {
+		answer, err = http.Get("http://" + web + "/healthz")
+		return err == nil
+	})
+	answer.Body.Close()
+	answer, err = http.Get("http://" + admin + "/v1/config")
+	testkit.NoError(t, err)
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("the admin door: %d", answer.StatusCode)
+	}
+	p.terminate(t)
+}
+
+// systemd is told when the service is ready, reloads, lives and stops.
+func TestNotify(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	testkit.NoError(t, err)
+	defer systemd.Close()
+	file := filepath.Join(t.TempDir(), "slidegate.yaml")
+	testkit.NoError(t, os.WriteFile(file, []byte("policies: {a: {limits: [1/1m]}}\n"), 0o600))
+	cmd := exec.Command(slidegate, "serve", "--config", file, "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off")
+	cmd.Env = []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=100000"}
+	p := run(t, cmd)
+	told := func(want string) {
+		t.Helper()
+		for text := make([]byte, 4096); ; {
+			n, err := systemd.Read(text)
+			testkit.NoError(t, err)
+			if strings.HasPrefix(string(text[:n]), want) {
+				return
+			}
+			if !strings.HasPrefix(string(text[:n]), "WATCHDOG=1") {
+				t.Fatalf("systemd is told %q, want %q", text[:n], want)
+			}
+		}
+	}
+	told("READY=1")
+	told("WATCHDOG=1")
+	p.says(t, "\n  http ")
+	testkit.NoError(t, p.Signal(syscall.SIGHUP))
+	told("RELOADING=1\nMONOTONIC_USEC=")
+	told("READY=1")
+	testkit.NoError(t, os.WriteFile(file, []byte("policies: {a: {limits: [1/1x]}}\n"), 0o600))
+	told("RELOADING=1\nMONOTONIC_USEC=")
+	told("READY=1\nSTATUS=a file was not reloaded: ")
+	p.terminate(t)
+	told("STOPPING=1")
+}
+
+// The units of systemd that the repository has are right, and name a program and flags that there are.
+func TestUnits(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join("..", "..", "..", "..", "..", "deploy")
+	units, err := filepath.Glob(filepath.Join(folder, "slidegate*.s*")) // services and sockets
+	testkit.NoError(t, err)
+	args := []string{"verify"}
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		testkit.NoError(t, err)
+		at := filepath.Join(dir, filepath.Base(unit))
+		installed := strings.ReplaceAll(string(text), "/usr/local/bin/slidegate", slidegate)
+		testkit.NoError(t, os.WriteFile(at, []byte(installed), 0o600))
+		args = append(args, at)
+		for line := range strings.Lines(installed) {
+			if command, ok := strings.CutPrefix(line, "ExecStart="); ok {
+				said, err := exec.Command("sh", "-c", command+" --help").CombinedOutput() // which reads the flags before it
+				if err != nil {
+					t.Errorf("%s: %v: %s", unit, err, said)
+				}
+			}
+		}
+	}
+	if len(units) != 6 {
+		t.Errorf("there are %d units, want 6: %q", len(units), units)
+	}
+	if said, err := exec.Command("systemd-analyze", args...).CombinedOutput(); err != nil || len(said) > 0 {
+		t.Errorf("systemd-analyze: %v: %s", err, said)
+	}
+}

@@ -1,0 +1,140 @@
+// Package restart_test restarts the program under load, behind nginx, with sockets that another process keeps, and with ports that two
+// processes share.
+package restart_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// rounds is how often each test restarts; make restarts has more.
+var rounds = flag.Int("rounds", 2, "how often to restart everything")
+
+// slidegate is the real binary, built once.
+var slidegate string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	testkit.MainWithProgram(m, filepath.Join("..", "..", ".."), &slidegate)
+}
+
+// application answers every request with hello.
+func application(t *testing.T) (address string) {
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, "hello")
+	}))
+	t.Cleanup(app.Close)
+	return strings.TrimPrefix(app.URL, "http://")
+}
+
+// process is a program that runs.
+type process struct {
+	*os.Process
+	output lockedBuffer
+	ended  chan struct{}
+	status int // once ended
+}
+
+// run starts a program, which ends with the test.
+func run(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{ended: make(chan struct{})}
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "SLIDEGATE_") || strings.HasPrefix(v, "OTEL_")
+	}), cmd.Env...)
+	cmd.Stdout, cmd.Stderr = &p.output, &p.output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	testkit.NoError(t, cmd.Start())
+	p.Process = cmd.Process
+	go func() {
+		_ = cmd.Wait()
+		p.status = cmd.ProcessState.ExitCode()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = p.Kill()
+		<-p.ended
+	})
+	return p
+}
+
+// says waits until the program has said something.
+func (p *process) says(t *testing.T, text string) {
+	t.Helper()
+	testkit.Eventually(t, "the program says "+text, func() bool {
+		select {
+		case <-p.ended:
+			t.Fatalf("it has ended: %s", p.output.String())
+		default:
+		}
+		return strings.Contains(p.output.String(), text)
+	})
+}
+
+// terminate asks the program to end, as an operator does, and waits until it has.
+func (p *process) terminate(t *testing.T) {
+	t.Helper()
+	testkit.NoError(t, p.Signal(syscall.SIGTERM))
+	<-p.ended
+	if p.status != 0 || strings.Contains(p.output.String(), "cut off") {
+		t.Errorf("it ended with %d: %s", p.status, p.output.String())
+	}
+}
+
+// lockedBuffer is what a program says.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write takes more of it.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// String returns it.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// freeAddress returns an address at which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// roomy is a limit that nobody reaches.
+const roomy = "1000000000/1h fixed-window"
+
+// serve is the service at an address, with its other doors shut.
+func serve(t *testing.T, address string, args ...string) *process {
+	t.Helper()
+	p := run(t, exec.Command(slidegate, slices.Concat([]string{
+		"serve", "--http", address, "--grpc", "off", "--resp", "off", "--admin", "off", "--limit", roomy, "--drain-delay", "500ms",
+	}, args)...))
+	p.says(t, "\n  http ")
+	return p
+}

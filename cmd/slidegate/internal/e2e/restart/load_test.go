@@ -1,0 +1,160 @@
+package restart_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+const (
+	perSecond = 2000
+	clients   = 32
+)
+
+// load is clients that ask again and again, perSecond times a second in all, and forgive nothing. They keep their connections, and connect
+// again only if an answer said that it was the last one: what net/http, nginx and others try again, these count as failed.
+type load struct {
+	address string
+	began   time.Time
+	asked   atomic.Int64
+	end     chan struct{}
+	all     sync.WaitGroup
+
+	mu     sync.Mutex
+	failed []string
+	last   int64 // answers that were the last ones of their connections
+}
+
+// startLoad begins to ask what listens at an address.
+func startLoad(t *testing.T, address string) *load {
+	t.Helper()
+	l := &load{address: address, began: time.Now(), end: make(chan struct{})}
+	for i := range clients {
+		l.all.Go(func() { l.client(i) })
+	}
+	t.Cleanup(l.stop)
+	testkit.Eventually(t, "clients are answered", func() bool { return l.asked.Load() > clients })
+	return l
+}
+
+func (l *load) stop() {
+	select {
+	case <-l.end:
+	default:
+		close(l.end)
+	}
+	l.all.Wait()
+}
+
+// check ends the load, and fails the test if a request failed.
+func (l *load) check(t *testing.T) {
+	t.Helper()
+	took := time.Since(l.began)
+	l.stop()
+	t.Logf("%d requests in %v, %.0f a second, %d failed, %d connections that an answer ended",
+		l.asked.Load(), took.Round(time.Millisecond), float64(l.asked.Load())/took.Seconds(), len(l.failed), l.last)
+	for _, why := range l.failed[:min(10, len(l.failed))] {
+		t.Error(why)
+	}
+}
+
+func (l *load) fail(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = append(l.failed, fmt.Sprintf("after %v: ", time.Since(l.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+// client asks at times that are set beforehand, as clients do that do not wait for one another; if it is late, at once.
+func (l *load) client(number int) {
+	const between = time.Second * clients / perSecond
+	next := l.began.Add(between * time.Duration(number) / clients)
+	var conn *connection
+	defer func() { conn.close() }()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(time.Until(next))
+		select {
+		case <-l.end:
+			return
+		case <-timer.C:
+		}
+		next = next.Add(between)
+		if late := time.Now(); next.Before(late) {
+			next = late
+		}
+		conn = l.ask(conn)
+		l.asked.Add(1)
+	}
+}
+
+// connection is one that is kept.
+type connection struct {
+	net.Conn
+	in   *bufio.Reader
+	used time.Time // when it was last answered on; zero if never
+}
+
+// idle says for how long a connection had been idle.
+func (c *connection) idle(at time.Time) string {
+	if c.used.IsZero() {
+		return "ever"
+	}
+	return at.Sub(c.used).String()
+}
+
+func (c *connection) close() {
+	if c != nil {
+		_ = c.Close()
+	}
+}
+
+// ask sends a request, and returns the connection for the next one; nil if there is to be another one.
+func (l *load) ask(conn *connection) *connection {
+	if conn == nil {
+		dialed, err := net.DialTimeout("tcp", l.address, testkit.Patience)
+		if err != nil {
+			l.fail("connect: %v", err)
+			return nil
+		}
+		conn = &connection{Conn: dialed, in: bufio.NewReader(dialed)}
+	}
+	began := time.Now()
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patience))
+	if _, err := io.WriteString(conn, "POST /buy HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody"); err != nil {
+		l.fail("send: %v", err)
+		conn.close()
+		return nil
+	}
+	answer, err := http.ReadResponse(conn.in, nil)
+	if err != nil {
+		l.fail("answer: %v, on a connection that was idle for %v", err, conn.idle(began))
+		conn.close()
+		return nil
+	}
+	text, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if err != nil || answer.StatusCode != http.StatusOK || string(text) != "hello" {
+		l.fail("status %d, %q, %v", answer.StatusCode, text, err)
+	}
+	if answer.Header.Get("RateLimit") == "" {
+		l.fail("status %d: nobody decided it", answer.StatusCode) // the proxy let it pass by itself
+	}
+	if !answer.Close {
+		conn.used = time.Now()
+		return conn
+	}
+	conn.close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last++
+	return nil
+}

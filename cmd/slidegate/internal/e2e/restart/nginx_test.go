@@ -1,0 +1,88 @@
+package restart_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// nginxMain is what a configuration of nginx needs around the example, to run as one process in a folder.
+const nginxMain = `daemon off; master_process off; worker_processes 1; pid %[1]s/nginx.pid; error_log stderr;
+events { worker_connections 1024; }
+http {
+  access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
+  uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi; keepalive_requests 1000000;
+  include %[1]s/slidegate.conf;
+}
+`
+
+// startNginx runs the example for two instances in front of an application.
+func startNginx(t *testing.T, app string, instances ...string) (address string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "..", "examples", "nginx", "slidegate.conf"))
+	testkit.NoError(t, err)
+	var servers strings.Builder
+	for _, instance := range instances {
+		fmt.Fprintf(&servers, "server %s max_fails=0;\n", instance)
+	}
+	address = freeAddress(t)
+	configured := string(text)
+	for _, change := range [][2]string{
+		{"    listen 80;", "    listen " + address + ";"},
+		{"    server 127.0.0.1:8080;\n", servers.String()},
+		{"http://127.0.0.1:3000;", "http://" + app + ";"},
+		{"proxy_connect_timeout 200ms;", "proxy_connect_timeout 30s;"}, // the machine may be busy
+		{"proxy_read_timeout 250ms;", "proxy_read_timeout 30s;"},
+	} {
+		if !strings.Contains(configured, change[0]) {
+			t.Fatalf("the example has no %q", change[0])
+		}
+		configured = strings.ReplaceAll(configured, change[0], change[1])
+	}
+	dir := t.TempDir()
+	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(configured), 0o600))
+	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		program = "/usr/sbin/nginx"
+	}
+	front := run(t, exec.Command(program, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf")))
+	testkit.Eventually(t, "nginx listens", func() bool {
+		select {
+		case <-front.ended:
+			t.Fatalf("nginx has ended: %s", front.output.String())
+		default:
+		}
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	return address
+}
+
+// Two instances behind nginx are restarted one after the other, and every request is decided.
+func TestRollingRestartBehindNginx(t *testing.T) {
+	addresses := [2]string{freeAddress(t), freeAddress(t)}
+	var instances [2]*process
+	for i := range instances {
+		instances[i] = serve(t, addresses[i])
+	}
+	all := startLoad(t, startNginx(t, application(t), addresses[:]...))
+	for range *rounds {
+		for i := range instances {
+			instances[i].terminate(t)
+			asked := all.asked.Load()
+			testkit.Eventually(t, "the other one answers alone", func() bool { return all.asked.Load() > asked+100 })
+			instances[i] = serve(t, addresses[i])
+		}
+	}
+	all.check(t)
+}

@@ -1,0 +1,131 @@
+package server_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+const (
+	clientToken = "a-client-of-24-characters"
+	adminToken  = "an-admin-of-24-characters"
+)
+
+// Each role may do what docs/service.md says, at every door, and no more.
+func TestRoles(t *testing.T) {
+	const reset, refund = `{"key":"me"}`, `{"key":"me","cost":1}`
+	asks := []struct{ door, method, path, body string }{
+		{"http", "POST", "/v1/allow", question},
+		{"http", "POST", "/v1/refund", refund},
+		{"admin", "GET", "/metrics", ""},
+		{"admin", "GET", "/v1/top", ""},
+		{"admin", "GET", "/v1/config", ""},
+		{"admin", "GET", "/v1/explain?key=me", ""},
+		{"admin", "POST", "/v1/reset", reset},
+		{"admin", "POST", "/v1/reload", ""},
+		{"admin", "GET", "/readyz", ""},
+	}
+	for _, test := range []struct {
+		name            string
+		clients, admins []string
+		shown           string
+		want            []int // by ask
+	}{
+		{"no tokens", nil, nil, "", []int{200, 200, 200, 200, 200, 200, 204, 200, 200}},
+		{"one kind: nothing shown", []string{clientToken}, nil, "", []int{401, 401, 401, 401, 401, 401, 401, 401, 200}},
+		{"one kind: a client", []string{clientToken}, nil, clientToken, []int{200, 200, 200, 200, 200, 200, 204, 200, 200}},
+		{"two kinds: nothing shown", []string{clientToken}, []string{adminToken}, "", []int{401, 401, 401, 401, 401, 401, 401, 401, 200}},
+		{"two kinds: a client", []string{clientToken}, []string{adminToken}, clientToken, []int{200, 403, 401, 401, 401, 401, 401, 401, 200}},
+		{"two kinds: an operator", []string{clientToken}, []string{adminToken}, adminToken, []int{200, 200, 200, 200, 200, 200, 204, 200, 200}},
+		{"admins alone: nothing shown", nil, []string{adminToken}, "", []int{200, 403, 401, 401, 401, 401, 401, 401, 200}},
+		{"admins alone: an operator", nil, []string{adminToken}, adminToken, []int{200, 200, 200, 200, 200, 200, 204, 200, 200}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := start(t, roomy, func(o *server.Options) {
+				o.Tokens, o.AdminTokens, o.Envoy = test.clients, test.admins, []string{domainFile(t)}
+			})
+			var headers []string
+			if test.shown != "" {
+				headers = []string{"Authorization", "Bearer " + test.shown}
+			}
+			for i, ask := range asks {
+				if got := s.ask(t, ask.door, ask.method, ask.path, ask.body, headers...); got.status != test.want[i] {
+					t.Errorf("%s %s: %d, want %d: %s", ask.method, ask.path, got.status, test.want[i], got.body)
+				}
+			}
+			if err := s.askGRPC(t, nil, test.shown); (err == nil) != (test.want[0] == 200) {
+				t.Errorf("gRPC: %v", err)
+			}
+			s.checkRESP(t, test.shown, test.want[0] == 200, test.want[1] == 200)
+		})
+	}
+}
+
+// checkRESP fails the test unless a client with the token may ask, and refund and reset, as it is said.
+func (s *service) checkRESP(t *testing.T, token string, mayAsk, mayReset bool) {
+	t.Helper()
+	commands := "SG.ALLOW default me\r\nSG.REFUND default me\r\nSG.RESET default me\r\nQUIT\r\n"
+	if token != "" {
+		commands = "AUTH " + token + "\r\n" + commands
+	}
+	got := raw(t, s.Address("resp"), commands)
+	if mayAsk == strings.Contains(got, "NOAUTH") || mayAsk && mayReset == strings.Contains(got, "NOPERM") {
+		t.Errorf("RESP: %q, want to ask: %t, to reset: %t", got, mayAsk, mayReset)
+	}
+	if n := strings.Count(got, "NOPERM"); n != 0 && n != 2 {
+		t.Errorf("RESP: %d commands of two are refused: %q", n, got)
+	}
+}
+
+// Admin tokens are read again like others, and the old ones are worth nothing then, on connections that were open too.
+func TestReloadAdminTokens(t *testing.T) {
+	const young = "a-new-admin-of-28-characters"
+	file := filepath.Join(t.TempDir(), "admins")
+	write(t, file, adminToken+"\n")
+	s := start(t, roomy, func(o *server.Options) { o.AdminTokensFile = file })
+	top := func(token string) int {
+		return s.ask(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status
+	}
+	if got := top(adminToken); got != http.StatusOK {
+		t.Fatalf("at first: %d", got)
+	}
+	conn := authenticated(t, s, adminToken)
+	defer conn.Close()
+	write(t, file, young+"\n")
+	testkit.Eventually(t, "the new token is valid", func() bool { return top(young) == http.StatusOK })
+	if got := top(adminToken); got != http.StatusUnauthorized { // on a connection that was open before
+		t.Errorf("the old one: %d", got)
+	}
+	if n, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Errorf("a client of RESP with the old one got %d bytes, want to be disconnected", n)
+	}
+}
+
+// A reload is asked for at the admin door, which says what changed, or what is wrong; and the running policies can be read there.
+func TestReloadAtTheAdminDoor(t *testing.T) {
+	var path string
+	s := start(t, "store: \"memory:\"\npolicies:\n  a: {limits: [5/1h]}\n  b: {limits: [5/1h]}\n", func(o *server.Options) { path = o.Paths[0] })
+	before := s.ask(t, "admin", "GET", "/v1/config", "")
+	if before.status != http.StatusOK || !strings.Contains(before.body, "5/1h") || !strings.Contains(before.body, `"hash":"`) {
+		t.Errorf("the running policies: %+v", before)
+	}
+	if got := s.ask(t, "admin", "POST", "/v1/reload", ""); !strings.Contains(got.body, `"added":[],"removed":[],"changed":[],"service":false`) {
+		t.Errorf("nothing changed: %+v", got)
+	}
+	write(t, path, "store: \"memory:\"\npolicies:\n  a: {limits: [6/1h]}\n  c: {limits: [5/1h]}\n")
+	if got := s.ask(t, "admin", "POST", "/v1/reload", ""); got.status != http.StatusOK || !strings.Contains(got.body, `"hash":"`) {
+		t.Errorf("a changed file: %+v", got) // what changed, the watcher may have been told
+	}
+	write(t, path, "policies:\n  a: {limits: [6/1x]}\n")
+	got := s.ask(t, "admin", "POST", "/v1/reload", "")
+	if got.status != http.StatusUnprocessableEntity || !strings.Contains(got.body, ":2:") {
+		t.Errorf("a wrong file: %+v", got)
+	}
+	if after := s.ask(t, "admin", "GET", "/v1/config", ""); !strings.Contains(after.body, "6/1h") || after.body == before.body {
+		t.Errorf("after a wrong file: %+v", after)
+	}
+}
