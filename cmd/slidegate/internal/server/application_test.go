@@ -69,7 +69,7 @@ func TestProxyIsOperated(t *testing.T) {
 func TestApplicationHasAllPaths(t *testing.T) {
 	s := start(t, roomy, func(o *server.Options) {
 		before(t, nil)(o)
-		o.Tokens = []string{someToken}
+		o.Tokens, o.AdminTokens = []string{clientToken}, []string{adminToken}
 	})
 	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/v1/allow", "/v1/check", "/v1/top", "/v1/reset"} {
 		got := s.ask(t, "proxy", "GET", path, "", "Authorization", "Bearer theirs")
@@ -90,8 +90,10 @@ func TestApplicationHasAllPaths(t *testing.T) {
 	if text, _ := io.ReadAll(answer.Body); answer.StatusCode != 200 || !strings.Contains(string(text), "host=www.example ") {
 		t.Errorf("under another name: got %s %s", answer.Status, text)
 	}
-	if got := s.ask(t, "admin", "GET", "/v1/top", "").status; got != http.StatusUnauthorized {
-		t.Errorf("the admin listener without a token: got %d, want 401", got)
+	for token, want := range map[string]int{"": http.StatusUnauthorized, clientToken: http.StatusUnauthorized, adminToken: http.StatusOK} {
+		if got := s.ask(t, "admin", "GET", "/v1/top", "", "Authorization", "Bearer "+token).status; got != want {
+			t.Errorf("the admin listener with the token %q: got %d, want %d", token, got, want)
+		}
 	}
 }
 
