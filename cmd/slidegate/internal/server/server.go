@@ -48,7 +48,7 @@ type Server struct {
 	certificates *certificates // nil without TLS
 
 	file      *config.File // in force; guarded by reloading
-	loaded    time.Time    // when it was; guarded by reloading
+	loaded    time.Time    // when that came into force; guarded by reloading
 	domains   []*envoy.Domain
 	began     []stamp // of the files, when New was called
 	reloads   *reloads
