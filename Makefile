@@ -39,7 +39,7 @@ race: deps ## all tests with the race detector
 	$(GO) test -race work
 
 deps: # what the tests need besides Go
-	@tools/deps cc chromium curl redis postgres pgbouncer nginx caddy wrk redis-py node systemd
+	@tools/deps cc chromium curl redis postgres pgbouncer nginx caddy wrk prometheus redis-py node systemd
 
 check: lint test ## what CI runs
 

@@ -18,7 +18,7 @@ var (
 const (
 	limitList = "(there are name, quota, window, algorithm, segments, overlap, anchor, count_denied, lease, burst, ttl, calendar, zone)"
 	leasable  = "; use sliding-window with segments=60 overlap=whole, or leave lease out"
-	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)"
+	fieldList = "(there are address, user, method, path, query, host, status, key, header:NAME, field:PATH, claim:NAME)"
 )
 
 // badFiles are files with what is wrong in them, line by line.
@@ -80,7 +80,7 @@ var badFiles = []struct{ name, text, want string }{
 3:17: key: must be a text, not a list
 6:10: key: there must be at least one template, such as {address}
 9:20: key: {user} is never reached, since {address} before it counts wherever this does; put it first, or leave it out
-12:17: key: "X-Api-Key" is not a field; write header:X-Api-Key for a header (there are address, user, method, path, query, host, status, key, header:NAME, field:PATH)`},
+12:17: key: "X-Api-Key" is not a field; write header:X-Api-Key for a header (there are address, user, method, path, query, host, status, key, header:NAME, field:PATH, claim:NAME)`},
 	{"cost", "policies:\n  a:\n    cost: -1\n    limits: [1/s]\n  b:\n    cost: byte\n    limits: [1/s]\n  c:\n    cost: 1.5\n    limits: [1/s]\n", `
 3:11: cost: a cost must be 0 to 9007199254740991, not -1
 6:11: cost: "byte" is not a cost; did you mean "bytes"? (there are whole numbers in plain digits, header:NAME, bytes and field:PATH)
@@ -258,7 +258,7 @@ var badFiles = []struct{ name, text, want string }{
 }
 
 func TestBadFiles(t *testing.T) {
-	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles) {
+	for _, test := range slices.Concat(badFiles, badServiceFiles, badRouteFiles, badPlanFiles, badJWTFiles) {
 		t.Run(test.name, func(t *testing.T) {
 			want := strings.Split(strings.TrimPrefix(test.want, "\n"), "\n")
 			file, err := Parse("f.yaml", []byte(test.text))

@@ -41,7 +41,7 @@ func parseCost(text string) (Cost, error) {
 	case text == FieldBytes.String():
 		return Cost{named: true, field: Field{Kind: FieldBytes}}, nil
 	case word == FieldJSON.String():
-		field, err := parseJSONField(path)
+		field, err := parsePath(FieldJSON, path)
 		if err != nil {
 			return Cost{}, err
 		}

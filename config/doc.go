@@ -9,14 +9,17 @@
 //	optimism: 10               # how many units of a key optimistic admits in each process
 //	trusted_proxies: [10.0.0.0/8]
 //	address_groups: {ipv6: 64} # addresses that share so many bits are one client
+//	jwt: {verified: true}      # how bearer tokens are verified, for keys and plans by claim:NAME
 //	default_policy: api        # when a client names none
 //	refusal:                   # what clients are told, where a policy does not say
 //	  type: https://example.com/problems/rate-limited
 //	policies:
 //	  api:
-//	    match: /api/           # which requests, as http.ServeMux takes it; all by default
+//	    match:                 # which requests, as http.ServeMux takes it: a pattern or a list; all by default
+//	      - /api/
+//	      - {path: POST /api/search, cost: 10}
 //	    key: "{address}"       # who is limited; this is the default
-//	    cost: 1                # a whole number, bytes, or field:PATH; 1 is the default
+//	    cost: 1                # a whole number, header:NAME, bytes, or field:PATH; 1 is the default
 //	    limits:
 //	      - 100/1m             # as slidegate.ParseLimit reads it
 //	      - quota: 1000        # or field by field
@@ -27,6 +30,10 @@
 //	        limits: [500/1m]
 //	      - keys: team-*       # * is any run of bytes
 //	        unlimited: true
+//	    plan: header:X-Plan    # which of plans a request has
+//	    plans:                 # other limits for requests with a plan; the first that fits decides
+//	      pro: {limits: [1000/1m]}
+//	      internal: {unlimited: true}
 //	    allow: [127.0.0.1]     # let through, and charged nothing
 //	    deny: [key:bot-*]      # refused at once; goes before allow
 //	    penalty: 10m           # an excess keeps a key out for so long

@@ -33,6 +33,7 @@ func TestDocs(t *testing.T) {
 			file := part + "policies: {api: {limits: [100/1m]}}\n"
 			if !slices.Contains(fileFields, name) {
 				file = "policies:\n  api:\n    " + strings.ReplaceAll(part, "\n", "\n    ") + "\n"
+				file += map[string]string{"plan": "    plans: {pro: {unlimited: true}}\n", "plans": "    plan: user\n"}[name]
 				if name != "limits" {
 					file += "    limits: [1000/1m]\n"
 				}

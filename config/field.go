@@ -12,7 +12,7 @@ import (
 // FieldKind is what part of a request a Field is.
 type FieldKind uint8
 
-// The kinds of fields. Those with a name are FieldHeader and FieldJSON.
+// The kinds of fields. Those with a name are FieldHeader, FieldJSON and FieldClaim.
 const (
 	FieldAddress FieldKind = iota // the client's address, or the group of addresses that it belongs to
 	FieldUser                     // who the client says it is, once that was verified
@@ -24,12 +24,13 @@ const (
 	FieldKey                      // a key that the traffic itself names
 	FieldHeader                   // a header of the request
 	FieldJSON                     // a field of a line of JSON, by its path; recorded traffic only
+	FieldClaim                    // a claim of the request's token, by its path, once the token was verified
 	FieldBytes                    // the size of the answer; a Cost only
 )
 
 // kindNames has the name of each kind, and keyKinds is how many of them a key can be made of: those before FieldBytes.
 var kindNames = []string{
-	"address", "user", "method", "path", "query", "host", "status", "key", "header", "field", "bytes",
+	"address", "user", "method", "path", "query", "host", "status", "key", "header", "field", "claim", "bytes",
 }
 
 const keyKinds = int(FieldBytes)
@@ -43,12 +44,23 @@ func (k FieldKind) String() string {
 }
 
 // takesName tells whether a field of this kind has a name.
-func (k FieldKind) takesName() bool { return k == FieldHeader || k == FieldJSON }
+func (k FieldKind) takesName() bool { return k == FieldHeader || k == FieldJSON || k == FieldClaim }
+
+// form returns the kind as people write it, for errors.
+func (k FieldKind) form() string {
+	switch k {
+	case FieldHeader, FieldClaim:
+		return k.String() + ":NAME"
+	case FieldJSON:
+		return k.String() + ":PATH"
+	}
+	return k.String()
+}
 
 // Field is one part of a request. It is a plain value and comparable: two fields are equal if they are the same part.
 type Field struct {
 	Kind FieldKind
-	// Name is the name of a header in its canonical form (X-Api-Key), or the path of a field of JSON: names of objects
+	// Name is the name of a header in its canonical form (X-Api-Key), or the path of a field of JSON or of a claim: names of objects
 	// within one another, separated by dots (user.id); a backslash before a dot makes it part of a name. It is empty for
 	// all other kinds.
 	Name string
@@ -73,22 +85,16 @@ func parseField(text string) (Field, error) {
 		switch {
 		case kind == FieldHeader:
 			return parseHeader(name)
-		case kind == FieldJSON:
-			return parseJSONField(name)
+		case kind == FieldJSON, kind == FieldClaim:
+			return parsePath(kind, name)
 		case named:
 			return Field{}, fmt.Errorf("the field %s takes no name, as in %s", word, wording.Quote(text))
 		}
 		return Field{Kind: kind}, nil
 	}
 	forms := make([]string, keyKinds)
-	for i, kindName := range kindNames[:keyKinds] {
-		switch FieldKind(i) {
-		case FieldHeader:
-			kindName += ":NAME"
-		case FieldJSON:
-			kindName += ":PATH"
-		}
-		forms[i] = kindName
+	for i := range forms {
+		forms[i] = FieldKind(i).form()
 	}
 	hint := wording.DidYouMean(word, kindNames[:keyKinds])
 	if hint == "" && strings.Contains(word, "-") && !named {
@@ -112,10 +118,12 @@ func parseHeader(name string) (Field, error) {
 	return Field{Kind: FieldHeader, Name: textproto.CanonicalMIMEHeaderKey(name)}, nil
 }
 
-// parseJSONField reads the path of a field of JSON.
-func parseJSONField(path string) (Field, error) {
+// parsePath reads the path of a field of JSON, or of a claim.
+func parsePath(kind FieldKind, path string) (Field, error) {
 	if path == "" {
-		return Field{}, errors.New("the field field needs a path, such as field:user.id")
+		return Field{}, fmt.Errorf("the field %v needs a %s", kind, map[FieldKind]string{
+			FieldJSON: "path, such as field:user.id", FieldClaim: "name, such as claim:plan or claim:account.plan",
+		}[kind])
 	}
 	length := 0 // of the name that the path is at
 	for i := 0; i < len(path); i++ {
@@ -137,7 +145,7 @@ func parseJSONField(path string) (Field, error) {
 	if length == 0 {
 		return Field{}, emptyName(path)
 	}
-	return Field{Kind: FieldJSON, Name: path}, nil
+	return Field{Kind: kind, Name: path}, nil
 }
 
 func emptyName(path string) error {

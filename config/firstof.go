@@ -12,7 +12,7 @@ import (
 
 // FirstOf returns the template that makes the key by the first of several templates whose fields are there: a key of the API,
 // or else the user. Where none is, the address of the client counts. Only the fields by which clients name themselves can be
-// missing: user, key, header:NAME and field:PATH, also if they are empty. A template that is never reached is an error.
+// missing: user, key, header:NAME, claim:NAME and field:PATH, also if they are empty. A template that is never reached is an error.
 func FirstOf(templates ...Template) (Template, error) {
 	t, _, err := firstOf(templates)
 	if err != nil {
@@ -58,7 +58,7 @@ func (t Template) Alternatives() []Template {
 
 // namesClient reports whether a field of this kind is what a client says of itself, and may leave out.
 func (k FieldKind) namesClient() bool {
-	return k == FieldUser || k == FieldKey || k == FieldHeader || k == FieldJSON
+	return k == FieldUser || k == FieldKey || k == FieldHeader || k == FieldJSON || k == FieldClaim
 }
 
 // countsWhere reports whether t has a key for every request that other has one for.

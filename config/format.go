@@ -37,6 +37,11 @@ func Format(f *File) []byte {
 	groups := s.AddressGroups
 	w.linef(0, "address_groups: {ipv4: %d, ipv6: %d, embedded_ipv4: %t}",
 		cmp.Or(groups.V4, clientip.DefaultV4), cmp.Or(groups.V6, clientip.DefaultV6), !groups.KeepEmbedded)
+	if s.JWT.IsZero() {
+		w.linef(0, "# jwt: not given, so that keys and plans have no claims")
+	} else {
+		w.linef(0, "jwt: %s", jwtText(&s.JWT))
+	}
 	if name := f.defaultName(); name != "" {
 		w.linef(0, "default_policy: %s", nameText(name))
 	} else {
@@ -82,6 +87,7 @@ func (w *formatter) policy(p *Policy, refusal Refusal, failure string) {
 	w.leased = p.leased()
 	w.limits(2, "limits", p.Limits, nil)
 	w.overrides(p.Overrides, p.Limits)
+	w.plans(p)
 	w.list(2, "allow", clients(p.Allow))
 	w.list(2, "deny", clients(p.Deny))
 	if p.Penalty > 0 {
@@ -197,6 +203,24 @@ func (w *formatter) overrides(overrides []Override, base []slidegate.Limit) {
 			w.linef(4, "unlimited: true")
 		} else {
 			w.limits(4, "limits", o.Limits, base)
+		}
+	}
+}
+
+// plans writes the plans of a policy, and where they are found.
+func (w *formatter) plans(p *Policy) {
+	if len(p.Plans) == 0 {
+		w.linef(2, "# plans: none")
+		return
+	}
+	w.linef(2, "plan: %s", strconv.Quote(p.PlanBy.String()))
+	w.linef(2, "plans:")
+	for _, plan := range p.Plans {
+		w.linef(3, "%s:", strconv.Quote(plan.Name))
+		if plan.Unlimited {
+			w.linef(4, "unlimited: true")
+		} else {
+			w.limits(4, "limits", plan.Limits, p.Limits)
 		}
 	}
 }

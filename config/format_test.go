@@ -24,6 +24,7 @@ trusted_proxies:
   - "192.0.2.1"
   - "198.51.100.0/24"
 address_groups: {ipv4: 32, ipv6: 56, embedded_ipv4: true}
+# jwt: not given, so that keys and plans have no claims
 default_policy: api
 # refusal: the usual words
 policies:
@@ -43,6 +44,7 @@ policies:
       - keys: "team-*"
         limits:
           - 1000/1m overlap=whole # sliding-window segments=1 anchor=clock
+    # plans: none
     allow:
       - "127.0.0.1"
       - "key:health"
@@ -63,6 +65,7 @@ policies:
       - 100/1m # sliding-log
       - 1000/1h # sliding-window segments=1 overlap=up anchor=clock
     overrides: []
+    # plans: none
     allow: []
     deny: []
     # penalty: none
@@ -89,6 +92,7 @@ failure: open
 optimism: 10
 # trusted_proxies: not given; only a proxy on this machine may ask /v1/check, and none if there are tokens
 address_groups: {ipv4: 32, ipv6: 64, embedded_ipv4: true}
+# jwt: not given, so that keys and plans have no claims
 # default_policy: none, so that a client must name its policy
 # refusal: the usual words
 policies:
@@ -100,6 +104,7 @@ policies:
       - 5/1s token-bucket # burst=5
       - "6/1m fixed-window name=\"b # c\"" # anchor=clock
     overrides: []
+    # plans: none
     allow: []
     deny: []
     # penalty: none

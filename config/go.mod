@@ -2,4 +2,7 @@ module github.com/slidegate/slidegate/config
 
 go 1.26.0
 
-require github.com/goccy/go-yaml v1.19.2
+require (
+	github.com/go-jose/go-jose/v4 v4.1.7
+	github.com/goccy/go-yaml v1.19.2
+)

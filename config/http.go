@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/config/claims"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -22,7 +23,7 @@ import (
 // and without the port, as httplimit.CanonicalHost has it; path is cleaned as http.ServeMux does; a header that is there more than once is its first line. A user is known only
 // if the application has verified one and says so by WithUser: a name in an Authorization header proves
 // nothing until the password has been checked, and a client could otherwise choose a new key at every request, or use up
-// the quota of another. Likewise key is what WithKey says. Where a user, a key or a header is missing, or empty, the address of the
+// the quota of another. Likewise key is what WithKey says. A claim is that of a bearer token which Service.JWT verifies. Where a user, a key, a claim or a header is missing, or empty, the address of the
 // client stands in its place, as Template.AppendKeyOr says.
 func HTTP(file *File) (opts httplimit.Options, err error) {
 	if err := checkGroups(file.Service.AddressGroups); err != nil {
@@ -39,9 +40,17 @@ func HTTP(file *File) (opts httplimit.Options, err error) {
 	if opts.Failure, err = modeOf(file.Service.Failure); err != nil {
 		return opts, err
 	}
+	if err := file.checkJWT(); err != nil {
+		return opts, err
+	}
+	from := &source{client: opts.Client}
+	if from.claims, err = file.Service.JWT.reader(); err != nil {
+		field, text := jwtProblem(err)
+		return opts, invalid("jwt", "%s: %s", field, strings.TrimPrefix(text, field+": "))
+	}
 	var problems []error
 	for i := range file.Policies {
-		p, err := file.Policies[i].http(opts.Client)
+		p, err := file.Policies[i].http(from)
 		problems = append(problems, err)
 		p.Refusal = file.RefusalOf(&file.Policies[i])
 		opts.Policies = append(opts.Policies, p)
@@ -67,8 +76,14 @@ func modeOf(name string) (mode policy.Mode, err error) {
 	return 0, invalid("failure", "%q: must be open, closed, local or optimistic", name)
 }
 
-// http returns the policy for httplimit. Client finds the addresses of clients.
-func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error) {
+// source is where the fields of live requests come from.
+type source struct {
+	client *clientip.Source
+	claims *claims.Reader
+}
+
+// http returns the policy for httplimit.
+func (p *Policy) http(from *source) (made httplimit.Policy, err error) {
 	if err := p.checkLive(); err != nil {
 		return made, err
 	}
@@ -76,9 +91,9 @@ func (p *Policy) http(client *clientip.Source) (made httplimit.Policy, err error
 	mode, err := modeOf(p.Failure)
 	err = p.within(err)
 	made = httplimit.Policy{
-		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
-		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode,
-		Key:           func(r *http.Request) string { return keyOf(p.Key, fields, client, r) },
+		Name: p.Name, Matches: p.Patterns(), Limits: p.Limits, Overrides: p.AllOverrides(), Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
+		Candidate: p.Candidate, Penalty: p.Penalty, Failure: mode, Plans: p.RequestPlans(), Plan: p.httpPlan(from),
+		Key:           func(r *http.Request) string { return from.keyOf(p.Key, fields, r) },
 		ShareEmptyKey: true, // keyOf says what stands for a name that is missing
 	}
 	var wrong error
@@ -92,7 +107,7 @@ func (p *Policy) checkLive() error {
 	for _, field := range p.Key.Fields() {
 		if field.Kind == FieldStatus || field.Kind == FieldJSON {
 			problems = append(problems, p.within(invalid("key", "{%v} is known in recorded traffic only; "+
-				"use address, user, key, header:NAME, method, path, query or host", field)))
+				"use address, user, key, header:NAME, claim:NAME, method, path, query or host", field)))
 		}
 	}
 	problems = append(problems, p.within(checkLiveCost("cost", p.Cost)))
@@ -128,14 +143,14 @@ func WithKey(ctx context.Context, key string) context.Context {
 }
 
 // keyOf makes the key of a request by a template. It looks for the address only if that is part of the key.
-func keyOf(t Template, fields []Field, client *clientip.Source, r *http.Request) string {
+func (s *source) keyOf(t Template, fields []Field, r *http.Request) string {
 	var room [128]byte
 	var values [8][]byte
 	list := values[:0]
 	for _, field := range fields {
 		var value []byte
 		if field.Kind != FieldAddress || len(t.others) == 0 {
-			value = valueOf(field, client, r)
+			value = s.valueOf(field, r)
 		}
 		list = append(list, value)
 	}
@@ -144,21 +159,21 @@ func keyOf(t Template, fields []Field, client *clientip.Source, r *http.Request)
 	}
 	_, start, ok := t.choose(list)
 	if !ok {
-		return string(t.AppendKeyOr(room[:0], list, []byte(client.Key(r))))
+		return string(t.AppendKeyOr(room[:0], list, []byte(s.client.Key(r))))
 	}
 	for i := start; i < len(fields); i++ {
 		if fields[i].Kind == FieldAddress {
-			list[i] = valueOf(fields[i], client, r)
+			list[i] = s.valueOf(fields[i], r)
 		}
 	}
 	return string(t.AppendKey(room[:0], list))
 }
 
 // valueOf returns the value of a field, or nil if it is missing.
-func valueOf(field Field, client *clientip.Source, r *http.Request) []byte {
+func (s *source) valueOf(field Field, r *http.Request) []byte {
 	switch field.Kind {
 	case FieldAddress:
-		return []byte(client.Key(r))
+		return []byte(s.client.Key(r))
 	case FieldUser:
 		return said(r.Context(), userKey{})
 	case FieldKey:
@@ -174,6 +189,10 @@ func valueOf(field Field, client *clientip.Source, r *http.Request) []byte {
 		return []byte(r.URL.RawQuery)
 	case FieldHost:
 		return []byte(httplimit.CanonicalHost(r.Host))
+	case FieldClaim:
+		if text := s.claims.Value(r, field.Name); text != "" {
+			return []byte(text)
+		}
 	case FieldHeader:
 		if strings.EqualFold(field.Name, "Host") { // net/http takes it out of the headers
 			return []byte(httplimit.CanonicalHost(r.Host))

@@ -2,8 +2,8 @@ package config
 
 import "github.com/slidegate/slidegate/config/yamlfile"
 
-// leaseAll makes all limits of a policy leased, which says so at the given place: its own, those of its overrides and its
-// candidate. What the overrides come to is checked with the algorithms that they get from the policy.
+// leaseAll makes all limits of a policy leased, which says so at the given place: its own, those of its overrides and plans, and its
+// candidate. What the overrides and plans come to is checked with the algorithms that they get from the policy.
 func (r *reader) leaseAll(at yamlfile.Position) {
 	for _, place := range r.unleased {
 		r.Problems.Addf(place, "lease: the policy says lease: true in line %d, which is for all of its limits; "+
@@ -34,6 +34,13 @@ func (p *Policy) leased() bool {
 	for i := range p.Overrides {
 		for k := range p.Overrides[i].Limits {
 			if !p.Overrides[i].Limits[k].Lease {
+				return false
+			}
+		}
+	}
+	for i := range p.Plans {
+		for k := range p.Plans[i].Limits {
+			if !p.Plans[i].Limits[k].Lease {
 				return false
 			}
 		}

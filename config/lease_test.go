@@ -25,6 +25,7 @@ func TestLease(t *testing.T) {
           - 2000/1h # sliding-window segments=1 overlap=up anchor=clock
       - key: "free"
         unlimited: true
+    # plans: none
     allow: []
     deny: []
     # penalty: none
@@ -43,6 +44,7 @@ func TestLease(t *testing.T) {
       - 50/1h sliding-window lease # segments=1 overlap=up anchor=clock
       - 10/1s # sliding-log
     overrides: []
+    # plans: none
     allow: []
     deny: []
     # penalty: none

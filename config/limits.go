@@ -17,7 +17,7 @@ import (
 // limits reads the limits that a request faces together.
 func (r *reader) limits(e yamlfile.Field) []slidegate.Limit {
 	limits, places := r.placedLimits(e)
-	r.written = append(r.written, placedLimits{limits, places})
+	r.written = append(r.written, placedLimits{limits, places, "policy"})
 	return limits
 }
 

@@ -64,7 +64,7 @@ func (r *reader) override(item yamlfile.Field) (o Override) {
 		case "limits":
 			var places []yamlfile.Position
 			o.Limits, places = r.placedLimits(e)
-			r.overridden = append(r.overridden, placedLimits{o.Limits, places})
+			r.overridden = append(r.overridden, placedLimits{o.Limits, places, "override"})
 		case "unlimited":
 			o.Unlimited = r.Truth(e)
 		}
@@ -84,13 +84,14 @@ func (r *reader) override(item yamlfile.Field) (o Override) {
 	return o
 }
 
-// placedLimits are the limits of an override, and where they stand.
+// placedLimits are the limits of an override or a plan, and where they stand.
 type placedLimits struct {
 	limits []slidegate.Limit
 	places []yamlfile.Position
+	of     string // what they are of
 }
 
-// checkOverridden checks the limits of overrides as they count: by the algorithms of the policy's own limits.
+// checkOverridden checks the limits of overrides and plans as they count: by the algorithms of the policy's own limits.
 func (r *reader) checkOverridden(base []slidegate.Limit) {
 	for _, o := range r.overridden {
 		lines := map[string]int{}
@@ -102,8 +103,8 @@ func (r *reader) checkOverridden(base []slidegate.Limit) {
 				continue
 			}
 			if err != nil {
-				r.Problems.Addf(o.places[i], "%w; the override counts as the policy's limit of this window does: name another algorithm to have it count apart",
-					limitProblem(err))
+				r.Problems.Addf(o.places[i], "%w; the %s counts as the policy's limit of this window does: name another algorithm to have it count apart",
+					limitProblem(err), o.of)
 				continue
 			}
 			if line, shared := lines[bound.Prefix()]; shared {

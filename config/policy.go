@@ -12,10 +12,11 @@ import (
 
 var (
 	fileFields = []string{
-		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "default_policy", "refusal", "policies",
+		"store", "store_timeout", "failure", "optimism", "trusted_proxies", "address_groups", "jwt", "default_policy", "refusal", "policies",
 	}
 	policyFields = []string{
-		"match", "key", "cost", "limits", "overrides", "allow", "deny", "penalty", "refusal", "shadow", "failure", "candidate", "lease",
+		"match", "key", "cost", "limits", "overrides", "plan", "plans", "allow", "deny", "penalty", "refusal", "shadow", "failure", "candidate",
+		"lease",
 	}
 )
 
@@ -35,6 +36,8 @@ func (r *reader) read(text []byte, file *File) {
 		switch {
 		case e.Value == nil:
 			continue
+		case e.Name == "jwt":
+			file.Service.JWT = r.jwt(e)
 		case e.Name == "policies":
 			file.Policies = append(file.Policies, r.policies(e)...)
 			continue
@@ -93,8 +96,15 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 	named := len(r.named)
 	r.written, r.unleased = nil, nil
 	var candidate, lease, penalty yamlfile.Position
+	var planBy, plans yamlfile.Field
 	for _, e := range r.mapping(policy.Value, "a policy", policyFields) {
 		hasLimits = hasLimits || e.Name == "limits"
+		switch e.Name {
+		case "plan":
+			planBy = e
+		case "plans":
+			plans = e
+		}
 		if e.Value == nil {
 			continue
 		}
@@ -111,6 +121,7 @@ func (r *reader) policy(policy yamlfile.Field) Policy {
 		}
 		r.policyField(&p, e)
 	}
+	r.checkPlans(&p, planBy, plans)
 	for i := named; i < len(r.named); i++ {
 		r.named[i].template = &p.Key
 	}
@@ -137,12 +148,18 @@ func (r *reader) policyField(p *Policy, e yamlfile.Field) {
 		p.Match = r.match(e)
 	case "key":
 		p.Key = r.key(e)
+		r.useClaims(e.ValueAt(), p.Key.Fields()...)
 	case "cost":
 		p.Cost = r.cost(e)
 	case "limits":
 		p.Limits = r.limits(e)
 	case "overrides":
 		p.Overrides = r.overrides(e)
+	case "plan":
+		p.PlanBy = r.planBy(e)
+		r.useClaims(e.ValueAt(), p.PlanBy)
+	case "plans":
+		p.Plans = r.plans(e)
 	case "allow":
 		p.Allow = r.list(e)
 	case "deny":

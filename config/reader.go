@@ -19,9 +19,10 @@ type reader struct {
 	chosen   yamlfile.Field    // which policy is the default: it can be looked for when all are known
 	compared int               // how many bytes of overrides were held against one another
 	named    []namedKey        // all that the file names
+	claimed  []claimed         // where it uses claims
 	// Of the policy that is being read:
 	written    []placedLimits      // its limits and its candidate
-	overridden []placedLimits      // the limits of its overrides
+	overridden []placedLimits      // the limits of its overrides and plans
 	unleased   []yamlfile.Position // where a limit of it says lease: false
 
 	offline bool // nobody connects to the store, so that variables need not be set

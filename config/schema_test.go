@@ -20,6 +20,12 @@ func TestSchemaHasAllFields(t *testing.T) {
 	if err := json.Unmarshal(Schema(), &document); err != nil {
 		t.Fatal(err)
 	}
+	var top struct {
+		Properties map[string]object `json:"properties"`
+	}
+	if err := json.Unmarshal(Schema(), &top); err != nil {
+		t.Fatal(err)
+	}
 	limit := document.Definitions["limit"].AnyOf
 	for _, test := range []struct {
 		what   string
@@ -31,6 +37,8 @@ func TestSchemaHasAllFields(t *testing.T) {
 		{"a pattern", routeFields, document.Definitions["route"]},
 		{"an override", overrideFields, document.Definitions["override"]},
 		{"a refusal", refusalFields, document.Definitions["refusal"]},
+		{"jwt", jwtFields, top.Properties["jwt"]},
+		{"a plan", planFields, document.Definitions["plan"]},
 		{"a limit", limitFields, limit[len(limit)-1]},
 	} {
 		got, want := slices.Sorted(maps.Keys(test.schema.Properties)), slices.Sorted(slices.Values(test.fields))

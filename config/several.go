@@ -51,9 +51,11 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 		readers[i].checkOtherFiles(source.Name, known)
 	}
 	checkAny(whole, readers)
+	saysJWT := slices.ContainsFunc(readers, func(r *reader) bool { return r.gives("jwt") })
 	var problems []error
 	for i, r := range readers {
 		r.checkNamed(whole.Service.AddressGroups)
+		r.checkClaims(saysJWT)
 		if r.chosen.Value != nil {
 			whole.Service.Default = r.defaultPolicy(r.chosen, whole.Policies)
 		}
@@ -63,6 +65,11 @@ func parseAll(sources []Source, offline bool) (*File, error) {
 		return nil, err
 	}
 	return whole, nil
+}
+
+// gives reports whether the file has a field beside its policies.
+func (r *reader) gives(name string) bool {
+	return slices.ContainsFunc(r.given, func(e yamlfile.Field) bool { return e.Name == name })
 }
 
 // policyMark stands before the names of policies, to tell them apart from fields.

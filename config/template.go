@@ -26,7 +26,7 @@ type Template struct {
 
 // ParseTemplate reads a template: a field by itself (address, header:X-Api-Key), or a text with fields in braces
 // ("{user} {path}", "tenant/{header:X-Tenant}"). The fields are address, user, method, path, query, host, status, key,
-// header:NAME and field:PATH; {{ and }} stand for braces.
+// header:NAME, claim:NAME and field:PATH; {{ and }} stand for braces.
 //
 // Between two fields must be something that tells where one ends and the other begins, and it must not begin with "%",
 // which marks the bytes of a value that are encoded.

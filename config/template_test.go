@@ -99,7 +99,7 @@ func TestFieldsAreACopy(t *testing.T) {
 }
 
 func TestKindsHaveNames(t *testing.T) {
-	if got := fmt.Sprint(FieldAddress, FieldJSON, FieldBytes, FieldKind(11)); got != "address field bytes unknown(11)" {
+	if got := fmt.Sprint(FieldAddress, FieldJSON, FieldBytes, FieldClaim, FieldKind(12)); got != "address field bytes claim unknown(12)" {
 		t.Errorf("got %s", got)
 	}
 }

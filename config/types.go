@@ -23,6 +23,10 @@ type Policy struct {
 	Match []Route
 	// Overrides are other limits for some keys. The first whose key or pattern fits decides.
 	Overrides []Override
+	// Plans are other limits for requests whose field PlanBy has their name: a header, a claim, a verified user, or the policy's key. The first
+	// that fits decides, but for keys that have an override. Requests without a plan, or with one that is not listed, have Limits.
+	Plans  []Plan
+	PlanBy Field
 	// Allow are clients that are let through and charged nothing, Deny those that are refused at once. Who is on both
 	// lists is refused.
 	Allow, Deny List
@@ -57,6 +61,7 @@ type Service struct {
 	TrustedProxies []netip.Prefix // the proxies whose word on a client's address is taken; nil if the file does not say
 	// AddressGroups is which addresses are one client; the zero value is every IPv4 address, and every /64 of IPv6.
 	AddressGroups clientip.Grouping
+	JWT           JWT    // how the tokens of requests are verified
 	Default       string // the policy when a client names none; empty means "default", or the only one
 	// Refusal is what clients are told when limits refuse a request, where a policy does not say. Empty fields are as usual.
 	Refusal Refusal

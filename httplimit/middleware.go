@@ -94,7 +94,7 @@ func New(limiter *slidegate.Limiter, opts Options) (*Middleware, error) {
 	if err == nil {
 		err = m.set.CheckTogether(len(samples), func(sample, policy int) bool {
 			p := m.policies[policy]
-			return p.Skip == nil && p.Plan == nil && p.matcher.Match(samples[sample])
+			return p.Skip == nil && (p.Plan == nil || len(p.Plans) > 0) && p.matcher.Match(samples[sample])
 		})
 	}
 	if err != nil {

@@ -36,6 +36,8 @@ type Policy struct {
 	// Plan returns the limits of one request, for clients with different plans: policy.Limits, policy.Unlimited or
 	// policy.Refused. The zero Plan, and a nil func, mean Limits.
 	Plan func(*http.Request) policy.Plan
+	// Plans are limits that Plan may return by policy.Named. See policy.NamedPlan.
+	Plans []policy.NamedPlan
 	// Cost is how many units a request takes; nil means 1. A cost of 0 is a peek: the request is told what is left, charged
 	// nothing, and reported to OnDecision only if it is refused. One below 0, as the ContentLength of a body of unknown
 	// length is, counts as 1. Of an in-flight limit a request always takes one slot, also if it costs nothing otherwise; it is
@@ -95,7 +97,7 @@ func newPolicy(given Policy, place int, opts *Options) (*compiled, error) {
 // Rules returns what the policy engine needs to know about the policy: everything that is not about HTTP.
 func (p *Policy) Rules() policy.Policy {
 	return policy.Policy{
-		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
+		Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Plans: p.Plans, Allow: p.Allow, Deny: p.Deny, Shadow: p.Shadow,
 		Candidate: p.Candidate, Penalty: p.Penalty, Failure: p.Failure,
 	}
 }

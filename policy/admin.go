@@ -81,6 +81,9 @@ func (s *Set) forget(ctx context.Context, group string, part *Part) error {
 		limits[p.penalty.Prefix()] = p.penalty
 	}
 	p.plans.each(add)
+	for _, r := range p.known {
+		add(r)
+	}
 	if part.Plan.kind == planLimits {
 		r, err := p.planned(part.Plan.limits)
 		if err != nil {

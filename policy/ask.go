@@ -125,6 +125,11 @@ func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 		r = p.plain
 	}
 	err := r.limiter.Reset(ctx, part.Key)
+	for _, plan := range p.known {
+		if err == nil && plan.limiter != nil { // which plan the key has had is not known
+			err = plan.limiter.Reset(ctx, part.Key)
+		}
+	}
 	if ruling := p.rulingOf(part.Key); err == nil && ruling != nil && ruling.limiter != nil {
 		r = ruling.rules
 		err = r.limiter.Reset(ctx, part.Key)
@@ -141,7 +146,7 @@ func (p *compiled) reset(ctx context.Context, part *Part, v *Verdict) {
 
 // decided completes and counts the verdict of a policy's limits.
 func (p *compiled) decided(ctx context.Context, op rule.Op, r *rules, part *Part, v *Verdict, err error) {
-	v.Policy, v.Shadow, v.Limits, v.note, v.Peek = p.name, p.shadow, r.limits, r.note, part.peeks()
+	v.Policy, v.Plan, v.Shadow, v.Limits, v.note, v.Peek = p.name, r.plan, p.shadow, r.limits, r.note, part.peeks()
 	switch {
 	case err != nil:
 		v.fail(ctx, p.mode, part.cost(), err)
@@ -169,11 +174,11 @@ func (p *compiled) mistake(v *Verdict, err error) {
 	v.Policy, v.Shadow, v.Err, v.fault, v.Refused = p.name, p.shadow, err, faultMistake, !p.shadow
 }
 
-// listed makes and counts the verdict on a part that the limits have nothing to do with. The rules are those of a ruling, if one
-// decides.
+// listed makes and counts the verdict on a part that the limits have nothing to do with. The rules are those of a ruling or a plan,
+// if one decides.
 func (p *compiled) listed(op rule.Op, by By, r *rules, part *Part, v *Verdict) {
 	denied := by.refuses()
-	*v = Verdict{Policy: p.name, By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.peeks()}
+	*v = Verdict{Policy: p.name, Plan: r.planName(), By: by, Shadow: p.shadow, Refused: denied && !p.shadow, Peek: part.peeks()}
 	if denied {
 		v.Decision.RetryAfter = r.refusedFor()
 	} else {

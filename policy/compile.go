@@ -26,7 +26,8 @@ type compiled struct {
 	plain     *rules
 	exact     map[string]*rules // overrides by key,
 	patterns  []*rules          // and by pattern, in their order
-	ordered   []*rules          // all overrides with limits
+	known     map[string]*rules // the plans that the policy lists, by name
+	ordered   []*rules          // all overrides, and then those plans
 	allow     *list
 	deny      *list
 	candidate *rules
@@ -46,6 +47,7 @@ type rules struct {
 	slots    bool // there is an in-flight limit among them
 	override Override
 	place    int       // which override it is: the first that fits decides
+	plan     string    // the name of the plan that it is
 	until    time.Time // when a ruling ends that refuses everything; zero if it does not end
 }
 
@@ -78,6 +80,9 @@ func (s *Set) policy(given Policy) (*compiled, *Error) {
 		if err := p.override(i, override); err != nil {
 			return nil, &Error{Option: "overrides", Err: fmt.Errorf("override %d: %w", i+1, err)}
 		}
+	}
+	if err := p.addPlans(given.Plans); err != nil {
+		return nil, err
 	}
 	if len(given.Candidate) > 0 {
 		if err = p.set.checkNames(given.Candidate); err != nil {
@@ -221,11 +226,7 @@ func (p *compiled) route(op rule.Op, part *Part) (*rules, By, error) {
 	}
 	r := p.ofKey(part.Key)
 	if r == p.plain && part.Plan.kind != planOwn {
-		if part.Plan.kind == planUnlimited {
-			return nil, ByUnlimited, nil
-		}
-		r, err := p.planned(part.Plan.limits)
-		return r, ByLimits, err
+		return p.routePlan(&part.Plan)
 	}
 	if r.limiter == nil {
 		return r, ByUnlimited, nil
@@ -279,8 +280,8 @@ func (s *Set) Mode(policy int) Mode { return s.policies[policy].mode }
 // Limiter returns the limiter of a policy's own limits.
 func (s *Set) Limiter(policy int) *slidegate.Limiter { return s.policies[policy].plain.limiter }
 
-// Bound returns all limits of a policy as stores see them: its own, those of its overrides in their order, those of its
-// candidate, and then that of its penalty.
+// Bound returns all limits of a policy as stores see them: its own, those of its overrides and of its plans in their order, those
+// of its candidate, and then that of its penalty.
 func (s *Set) Bound(policy int) []*store.Limit {
 	p := s.policies[policy]
 	bound := slices.Clone(p.plain.bound)
@@ -296,7 +297,7 @@ func (s *Set) Bound(policy int) []*store.Limit {
 	return bound
 }
 
-// HasSlots reports whether a policy has an in-flight limit: among its own limits, those of its overrides, or its candidate's. Only
+// HasSlots reports whether a policy has an in-flight limit: among its own limits, those of its overrides and plans, or its candidate's. Only
 // a Request that has somebody release its slots can be decided by such limits; see Slots.
 func (s *Set) HasSlots(policy int) bool { return slices.ContainsFunc(s.Bound(policy), isSlots) }
 

@@ -15,6 +15,8 @@ type Policy struct {
 	Limits []slidegate.Limit
 	// Overrides are other limits for some keys. The first one that fits a key decides, and goes before a plan.
 	Overrides []Override
+	// Plans are other limits for requests whose Part has one of them by Named.
+	Plans []NamedPlan
 	// Allow are clients that are let through and charged nothing, Deny those that are refused without asking the store. A
 	// client on both lists is refused, and so is one on Allow whose plan is Refused.
 	Allow, Deny List
@@ -92,6 +94,7 @@ func (m Mode) String() string {
 type Plan struct {
 	kind   planKind
 	limits []slidegate.Limit
+	name   string
 }
 
 type planKind uint8
@@ -101,6 +104,7 @@ const (
 	planLimits
 	planUnlimited
 	planRefused
+	planNamed
 )
 
 // Limits is a plan of these limits. A limit of the same name and shape keeps what was used when a client changes plans. It

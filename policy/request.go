@@ -324,7 +324,7 @@ func (r *Request) judge(ctx context.Context, op rule.Op, v *Verdict) {
 // charged, and is not counted.
 func (r *Request) judgeLive(ctx context.Context, op rule.Op, first int, v *Verdict) {
 	live := &r.batch.requests[0]
-	v.Policy = r.parts[first].policy.name
+	v.Policy, v.Plan = r.parts[first].policy.name, r.parts[first].rules.plan
 	v.Decision, v.Penalty, v.Peek = r.batch.decision(0), r.batch.left(0), true
 	all := r.joint()
 	v.Limits, v.note = all.limits, all.note
@@ -352,7 +352,7 @@ func (r *Request) judgeLive(ctx context.Context, op rule.Op, first int, v *Verdi
 		}
 		to := it.from + len(it.rules.bound)
 		if index := int(v.Decision.Index); it.from <= index && index < to {
-			v.Policy = it.policy.name
+			v.Policy, v.Plan = it.policy.name, it.rules.plan
 		}
 		own := !slices.ContainsFunc(live.Answers[it.from:to], func(a rule.Answer) bool { return !a.Allowed })
 		if counts(op) && !it.peeks() && (!own || v.Decision.Allowed) {

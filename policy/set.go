@@ -134,7 +134,7 @@ func (s *Set) compile(policies []Policy) (*Set, error) {
 // Error reports a policy that cannot be compiled.
 type Error struct {
 	Policy string // its name
-	Option string // limits, overrides, allow, deny, candidate, penalty or failure
+	Option string // limits, overrides, plans, allow, deny, candidate, penalty or failure
 	Err    error
 }
 

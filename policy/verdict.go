@@ -46,7 +46,9 @@ type Verdict struct {
 	Decision slidegate.Decision
 	// Policy is the name of the policy that decided, or of the first that was asked if none could.
 	Policy string
-	By     By
+	// Plan is the name of the plan by which the request was decided; empty if it is none of those that the policy lists.
+	Plan string
+	By   By
 	// Shadow reports that the policy is only tried out: whatever it decided, it refused nothing.
 	Shadow bool
 	// Candidate reports that these are a policy's candidate limits, which refuse nothing either.

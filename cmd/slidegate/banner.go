@@ -16,7 +16,7 @@ var listeners = []string{"http", "grpc", "resp", "proxy", "admin", "metrics"}
 // logWelcome is welcome for logs that a program reads: where the service listens, in the format of all other lines.
 func (s *serveCommand) logWelcome(log *slog.Logger, running *server.Server, file *config.File) {
 	log.Info("running", slog.String("version", version()), slog.String("policies", s.policiesLine(file)),
-		slog.String("envoy", envoyLine(running)), slog.String("store", s.storeLine(file)))
+		slog.String("envoy", s.envoyLine(running)), slog.String("store", s.storeLine(file)))
 	logListeners(log, running)
 }
 
@@ -30,16 +30,23 @@ func logListeners(log *slog.Logger, running *server.Server) {
 }
 
 // envoyLine says what Envoy is answered by; empty without rules.
-func envoyLine(running *server.Server) string {
+func (s *serveCommand) envoyLine(running *server.Server) string {
 	var names []string
 	rules := 0
 	for _, domain := range running.Domains() {
 		names, rules = append(names, domain.Name()), rules+domain.Rules()
 	}
-	if len(names) == 0 {
-		return ""
+	sent := ""
+	if s.XDS != "" {
+		sent = "rules from the management server at " + s.XDS
 	}
-	return fmt.Sprintf("%s in %s: %s", howMany(rules, "rule", "rules"), howMany(len(names), "domain", "domains"), fewOf(names))
+	if len(names) == 0 {
+		return sent
+	}
+	if sent != "" {
+		sent = ", and " + sent
+	}
+	return fmt.Sprintf("%s in %s: %s", howMany(rules, "rule", "rules"), howMany(len(names), "domain", "domains"), fewOf(names)) + sent
 }
 
 // fewOf returns names as they fit on a line.

@@ -167,7 +167,7 @@ func TestConfigCheckEnvoy(t *testing.T) {
 		{[]string{"--envoy", folder}, folder + ": ok, 2 domains\n"},
 		{[]string{bad}, "!" + bad + ":4:"},
 		{[]string{"--envoy", bad}, "!" + bad + ":4:"},
-		{[]string{"--envoy", a, "--envoy", folder}, "!a domain has one file"},
+		{[]string{"--envoy", a, "--envoy", folder}, "!has a rate_limit here and in"},
 		{[]string{"--envoy", t.TempDir()}, "!.yaml or .yml"},
 		{[]string{t.TempDir()}, "!.yaml or .yml"},
 		{[]string{"--envoy", "no-such.yaml"}, "!no-such.yaml"},

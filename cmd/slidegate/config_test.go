@@ -116,7 +116,7 @@ func TestConfigCheckOfFolders(t *testing.T) {
 	}
 	rules("2.yaml", "web")
 	for _, args := range [][]string{{"check", folder}, {"check", "--envoy", folder}} {
-		if r := callConfig(t, args...); r.status != exitFailure || strings.Count(r.err, "a domain has one file") != 1 {
+		if r := callConfig(t, args...); r.status != exitFailure || strings.Count(r.err, "has a rate_limit here and in") != 1 {
 			t.Errorf("%q: two files of one domain: status %d, %q", args, r.status, r.err)
 		}
 	}

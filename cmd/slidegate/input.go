@@ -8,7 +8,6 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/generate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
 )
@@ -68,11 +67,11 @@ func openFiles(ctx context.Context, names []string, stdin io.Reader, opts traffi
 }
 
 // madeUp is traffic without a log.
-func madeUp(shape string, made *generate.Traffic, requests int64, policies *facing.Policies) *input {
+func madeUp(shape string, made *generate.Traffic, requests int64, asked replayed) *input {
 	counted := &counter{lines: made}
 	in := &input{lines: counted, made: shape, total: requests, done: counted.n.Load}
-	if policies != nil {
-		in.lines, in.notes = traffic.Facing(counted, policies)
+	if asked.policies != nil {
+		in.lines, in.notes = traffic.Facing(counted, asked.policies, asked.against)
 	}
 	return in
 }

@@ -24,24 +24,45 @@ type limitFlags struct {
 	Policy      string               `option:"config.policy" placeholder:"NAME" help:"Replay this policy of the file alone." group:"Limits"`
 }
 
-// read returns the limits, or else the policies of the file.
-func (f *limitFlags) read() ([]slidegate.Limit, *facing.Policies, error) {
+// replayed is what is to be replayed: limits, or else the policies of a file.
+type replayed struct {
+	limits   []slidegate.Limit
+	file     *config.File
+	policies *facing.Policies
+	against  *facing.Policies // of another file; nil if there is none
+}
+
+func (f *limitFlags) read() (q replayed, err error) {
 	if len(f.Config) == 0 {
 		if f.Policy != "" {
-			return nil, nil, errors.New("--policy: a policy is part of a file: add --config FILE")
+			return q, errors.New("--policy: a policy is part of a file: add --config FILE")
 		}
-		limits, err := f.limits()
-		return limits, nil, err
+		q.limits, err = f.limits()
+		return q, err
 	}
 	if len(f.Limit) > 0 || f.choices() {
-		return nil, nil, errors.New("--config: the policy says what the limits are: leave out --limit and its choices, or --config")
+		return q, errors.New("--config: the policy says what the limits are: leave out --limit and its choices, or --config")
 	}
-	file, err := loadConfig(config.LoadOffline, f.Config...)
+	if q.file, err = loadConfig(config.LoadOffline, f.Config...); err != nil {
+		return q, err
+	}
+	q.policies, err = facing.New(q.file, f.Policy)
+	return q, err
+}
+
+// against returns the policies of the file that those of the first are compared with, or nil if none is.
+func (r *replayCommand) against() (*facing.Policies, error) {
+	switch {
+	case len(r.Against) == 0:
+		return nil, nil
+	case len(r.Config) == 0:
+		return nil, errors.New("--against: policies are compared with policies: add --config FILE")
+	}
+	file, err := loadConfig(config.LoadOffline, r.Against...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	policies, err := facing.New(file, f.Policy)
-	return nil, policies, err
+	return facing.New(file, r.Policy)
 }
 
 // choices tells whether any choice was made by a flag.

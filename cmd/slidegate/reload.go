@@ -61,7 +61,7 @@ func (r *reloadCommand) Run(ctx context.Context, c *console) error {
 	if err := r.ask(ctx, http.MethodPost, "/v1/reload", &answer); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "reloaded: %s; the policies in force have the hash %s\n", changesLine(&answer.Changes, answer.Loaded), answer.Hash)
+	_, err := fmt.Fprintf(c.out, "reloaded: %s; the files in force have the hash %s\n", changesLine(&answer.Changes, answer.Loaded), answer.Hash)
 	return err
 }
 

@@ -38,9 +38,10 @@ type replayCommand struct {
 
 	limitFlags
 
-	Compare *bool  `negatable:"" help:"Run all algorithms on the same traffic, side by side." group:"Questions"`
-	Sweep   string `option:"replay.Sweep" placeholder:"10..1000" help:"Try other quotas of the first limit: 10..1000, 10..1000:10 or 10,20,50; off." group:"Questions"`
-	Suggest string `option:"replay.Suggest replay.Percent" placeholder:"PERCENT" help:"Find the smallest quota of the first limit that touches at most this share of the keys, such as 1%." group:"Questions"`
+	Against []string `option:"replay.Against" placeholder:"FILE" sep:"none" help:"Compare with the policies of this file, or of all files of a folder, on the same traffic: who would be newly denied, and who newly admitted. Needs --config." group:"Questions"`
+	Compare *bool    `negatable:"" help:"Run all algorithms on the same traffic, side by side." group:"Questions"`
+	Sweep   string   `option:"replay.Sweep" placeholder:"10..1000" help:"Try other quotas of the first limit: 10..1000, 10..1000:10 or 10,20,50; off." group:"Questions"`
+	Suggest string   `option:"replay.Suggest replay.Percent" placeholder:"PERCENT" help:"Find the smallest quota of the first limit that touches at most this share of the keys, such as 1%." group:"Questions"`
 
 	Format    string `enum:"text,json,csv" default:"text" help:"How to print the report: text, json, csv." group:"Output"`
 	HTML      string `placeholder:"FILE" help:"Write the report as a page, with --compare and --sweep unless they are turned off." group:"Output"`
@@ -52,15 +53,19 @@ type replayCommand struct {
 }
 
 func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
-	limits, policies, err := r.read()
+	asked, err := r.read()
 	if err != nil {
 		return err
 	}
-	opts, err := r.questions(limits, policies)
+	policies := asked.policies
+	if asked.against, err = r.against(); err != nil {
+		return err
+	}
+	opts, err := r.questions(asked)
 	if err != nil {
 		return err
 	}
-	in, err := r.open(ctx, c, policies)
+	in, err := r.open(ctx, c, asked)
 	if err != nil {
 		return err
 	}
@@ -81,19 +86,28 @@ func (r *replayCommand) Run(ctx context.Context, c *console) (err error) {
 		return errors.Join(err, in.nothing(err))
 	}
 	document := &report.Document{Title: in.title(), Command: c.command, Per: r.per(policies, in), Findings: found, Sources: in.sources(), Notes: in.notes}
+	document.After, document.Before = strings.Join(r.Config, ", "), strings.Join(r.Against, ", ")
+	document.Suggested = r.paste(asked, in, found)
 	return errors.Join(out.write(c, document, r.Format), err)
 }
 
 // questions turns flags into what the replay is asked.
-func (r *replayCommand) questions(limits []slidegate.Limit, policies *facing.Policies) (opts replay.Options, err error) {
+func (r *replayCommand) questions(asked replayed) (opts replay.Options, err error) {
+	limits := asked.limits
 	opts = replay.Options{Limits: limits, Top: r.Top, Sort: r.Sort}
 	sweeps := true // a page has a sweep by default, which is about one policy
-	if policies != nil {
-		opts.Groups = policies.Groups()
-		limits, sweeps = opts.Groups[0].Limits, policies.Len() == 1
+	if asked.policies != nil {
+		opts.Groups = asked.policies.Groups()
+		limits, sweeps = opts.Groups[0].Limits, asked.policies.Len() == 1 && asked.against == nil
+	}
+	if asked.against != nil {
+		opts.Against = asked.against.Groups()
+		if r.Decisions != "" {
+			return opts, errors.New("--against: --decisions are those of one file: leave one of the two out")
+		}
 	}
 	page := r.HTML != ""
-	opts.Compare = page && r.Compare == nil || r.Compare != nil && *r.Compare
+	opts.Compare = page && r.Compare == nil && asked.against == nil || r.Compare != nil && *r.Compare
 	if page {
 		opts.Trails = trailsDrawn
 	}
@@ -125,8 +139,9 @@ func sweepAround(limit slidegate.Limit) []int64 {
 }
 
 // reading turns flags, and the policies if there are some, into how logs are read.
-func (r *replayCommand) reading(policies *facing.Policies) (opts traffic.Options, err error) {
-	opts.Policies = policies
+func (r *replayCommand) reading(asked replayed) (opts traffic.Options, err error) {
+	opts.Policies, opts.About = asked.policies, true
+	opts.Against, opts.AgainstName = asked.against, strings.Join(r.Against, ", ")
 	if r.Key != "" {
 		if opts.Key, err = config.ParseTemplate(r.Key); err != nil {
 			return opts, err
@@ -144,13 +159,16 @@ func (r *replayCommand) reading(policies *facing.Policies) (opts traffic.Options
 	if opts.Filter, err = traffic.ParseFilter(r.Method, r.Path, r.Status); err != nil {
 		return opts, err
 	}
+	if r.Suggest != "" {
+		opts.Match = r.patterns()
+	}
 	opts.Fields = r.Field
 	opts.Grouping = clientip.Grouping{V4: r.V4, V6: r.V6}
 	return opts, nil
 }
 
 // open opens what is to be replayed.
-func (r *replayCommand) open(ctx context.Context, c *console, policies *facing.Policies) (*input, error) {
+func (r *replayCommand) open(ctx context.Context, c *console, asked replayed) (*input, error) {
 	if r.Made != "" {
 		if len(r.Files) > 0 {
 			return nil, errors.New("--generate replays made-up traffic: leave out the files, or --generate")
@@ -159,12 +177,12 @@ func (r *replayCommand) open(ctx context.Context, c *console, policies *facing.P
 		if err != nil {
 			return nil, err
 		}
-		return madeUp(r.Made, made, r.Requests, policies), nil
+		return madeUp(r.Made, made, r.Requests, asked), nil
 	}
 	if len(r.Files) == 0 {
 		return nil, errors.New("there is nothing to replay: name a log, - for standard input, or try --generate mixed")
 	}
-	opts, err := r.reading(policies)
+	opts, err := r.reading(asked)
 	if err != nil {
 		return nil, err
 	}

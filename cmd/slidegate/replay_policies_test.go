@@ -33,8 +33,9 @@ func times(n int, request string) (all []string) {
 // findings replays and returns what the JSON of the report says.
 func findings(t *testing.T, args ...string) (found struct {
 	replay.Findings
-	Sources []traffic.Source
-	Notes   []string
+	Sources         []traffic.Source
+	Notes           []string
+	SuggestedPolicy string `json:"suggested_policy"`
 }) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(mustCall(t, append([]string{"replay", "--format", "json"}, args...)...)), &found); err != nil {
@@ -214,5 +215,35 @@ policies:
 	}
 	if notes := strings.Join(found.Notes, "\n"); !strings.Contains(notes, "The log has no header:X-Cost, so requests that face the policy api by that cost were counted as 1 each.") {
 		t.Errorf("the notes are %s, want one about X-Cost", notes)
+	}
+}
+
+// A log that has the header of plans is held against the limits of each request's plan; of one that has not, a note says so.
+func TestReplayOfPlans(t *testing.T) {
+	file := write(t, "slidegate.yaml", []byte(`
+policies:
+  api:
+    plan: header:X-Plan
+    plans: {pro: {limits: [3/1h fixed-window]}, internal: {unlimited: true}}
+    limits: [1/1h fixed-window]
+    overrides: [{key: 203.0.113.9, limits: [2/1h fixed-window]}]
+`))
+	var log strings.Builder
+	line := func(n int, address, plan string) {
+		for range n {
+			fmt.Fprintf(&log, `{"level":"info","ts":1760000000.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":%q,"client_ip":%q,"proto":"HTTP/1.1","method":"GET","host":"a.example","uri":"/","headers":{"X-Plan":[%q]}},"status":200,"size":5,"duration":0.001}`+"\n", address, address, plan)
+		}
+	}
+	line(5, "203.0.113.1", "pro")      // 2 denied
+	line(5, "203.0.113.2", "gold")     // 4 denied, for there is no such plan
+	line(5, "203.0.113.3", "internal") // none
+	line(5, "203.0.113.9", "pro")      // 3 denied by the override
+	found := findings(t, "--config", file, write(t, "caddy.log", []byte(log.String())))
+	if o := found.Outcome; o.Admitted != 11 || o.Denied != 9 || len(found.Notes) > 0 {
+		t.Errorf("%d were admitted and %d denied, want 11 and 9; the notes are %q", o.Admitted, o.Denied, found.Notes)
+	}
+	text := mustCall(t, "replay", "--config", file, accessLog(t, times(3, "203.0.113.7 GET /")...))
+	if want := "The log has no header:X-Plan, so all requests that face the policy api were counted as without a plan."; !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+		t.Errorf("the report is\n%s\nwant in it: %s", text, want)
 	}
 }

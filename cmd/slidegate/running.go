@@ -33,6 +33,7 @@ type runningFlags struct {
 	MaxPerAddr int           `option:"server.MaxConnectionsPerAddress" name:"max-connections-per-address" placeholder:"N" help:"How many of them one address may hold; trusted proxies may hold all. (default: a quarter)" group:"Running"`
 	LogFormat  string        `enum:"text,json" default:"text" help:"How to write the log: text, json." group:"Running"`
 	LogLevel   slog.Level    `placeholder:"LEVEL" default:"info" help:"debug, info, warn or error. (default: info)" group:"Running"`
+	Refusals   string        `option:"server.LogRefusals" name:"log-refusals" enum:"off,hashed,keys" default:"off" help:"Log a sample of the refusals: a line for a key each 10 seconds, ten lines a second. hashed writes a hash of the key, keys the key itself, which may be personal data. (default: off)" group:"Running"`
 	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces over HTTP to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
 
 	tlsFlags
@@ -113,7 +114,8 @@ func (f *runningFlags) fill(o *server.Options, log *slog.Logger) {
 	o.MaxConnections, o.MaxConnectionsPerAddress = f.MaxConns, f.MaxPerAddr
 	o.TLS, o.Tokens, o.TokensFile, o.AllowedHosts = f.tlsFlags.read(), givenTokens("SLIDEGATE_TOKENS"), f.TokensFile, f.AllowedHosts
 	o.AdminTokens, o.AdminTokensFile = givenTokens("SLIDEGATE_ADMIN_TOKENS"), f.AdminTokensFile
-	o.Logger, o.OTLP, o.Version = log, f.OTLP, version()
+	o.LogRefusals = address(f.Refusals) // off is none
+	o.Logger, o.OTLP, o.Version, o.Commit = log, f.OTLP, version(), commit()
 }
 
 // checkNumbers refuses 0, which to the server means its default.

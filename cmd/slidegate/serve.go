@@ -26,11 +26,12 @@ type serveCommand struct {
 	GRPC string `option:"server.GRPC" name:"grpc" placeholder:"HOST:PORT" default:"127.0.0.1:8081" help:"Envoy's rate limit service. (default: 127.0.0.1:8081)" group:"Doors"`
 	RESP string `option:"server.RESP" name:"resp" placeholder:"HOST:PORT" default:"127.0.0.1:6380" help:"For Redis clients. (default: 127.0.0.1:6380)" group:"Doors"`
 
-	Envoy         []string `option:"server.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"A file of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat it for several." group:"Envoy"`
-	EnvoyHeaders  string   `enum:"response,request,both,none" default:"response" help:"Who gets headers that tell of the limit: the client with the response, the upstream with the request, both or none." group:"Envoy"`
-	EnvoyMetadata bool     `help:"Give Envoy dynamic metadata: the domain and the descriptors, as it sent them, and the metadata of rules." group:"Envoy"`
-	EnvoyShadow   bool     `help:"Answer OK whatever the limits say; the statuses still tell." group:"Envoy"`
-	EnvoyQuota    bool     `help:"Put all rules in quota mode: refuse a request only if all of its rules are over their limits." group:"Envoy"`
+	Envoy []string `option:"server.Envoy envoy.domains" placeholder:"PATH" sep:"none" help:"A file of rules in the format of envoyproxy/ratelimit, or a folder of such files. Repeat it for several." group:"Envoy"`
+	envoyXDSFlags
+	EnvoyHeaders  string `enum:"response,request,both,none" default:"response" help:"Who gets headers that tell of the limit: the client with the response, the upstream with the request, both or none." group:"Envoy"`
+	EnvoyMetadata bool   `help:"Give Envoy dynamic metadata: the domain and the descriptors, as it sent them, and the metadata of rules." group:"Envoy"`
+	EnvoyShadow   bool   `help:"Answer OK whatever the limits say; the statuses still tell." group:"Envoy"`
+	EnvoyQuota    bool   `help:"Put all rules in quota mode: refuse a request only if all of its rules are over their limits." group:"Envoy"`
 
 	LeaseThrottle bool `name:"lease-throttle" help:"Take units of busy keys of CL.THROTTLE in blocks, as policies with lease: true do." group:"Running"`
 
@@ -124,8 +125,11 @@ func (s *serveCommand) options() (o server.Options, err error) {
 	if err != nil {
 		return o, err
 	}
+	if err := s.envoyXDSFlags.check(); err != nil {
+		return o, err
+	}
 	return server.Options{
-		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyAnswers: s.envoyAnswers(), LeaseThrottle: s.LeaseThrottle,
+		File: file, Paths: s.Config, Envoy: s.Envoy, EnvoyXDS: s.envoyXDSFlags.read(), EnvoyAnswers: s.envoyAnswers(), LeaseThrottle: s.LeaseThrottle,
 		HTTP: address(s.HTTP), GRPC: address(s.GRPC), RESP: address(s.RESP), ReservationKey: key,
 	}, nil
 }
@@ -145,7 +149,7 @@ func (s *serveCommand) welcome(c *console, running *server.Server, file *config.
 	policy := file.Policies[0]
 	fmt.Fprintf(&b, "slidegate %s\n", version())
 	fmt.Fprintf(&b, "  policies  %s\n", s.policiesLine(file))
-	if rules := envoyLine(running); rules != "" {
+	if rules := s.envoyLine(running); rules != "" {
 		fmt.Fprintf(&b, "  envoy     %s\n", rules)
 	}
 	fmt.Fprintf(&b, "  store     %s\n", s.storeLine(file))
@@ -217,7 +221,7 @@ func (s *serveCommand) policiesLine(file *config.File) string {
 		limits = append(limits, l.String())
 	}
 	line := fmt.Sprintf("%s: %s", p.Name, strings.Join(limits, ", "))
-	if len(s.Envoy) > 0 && len(s.Config) == 0 && len(s.Limit) == 0 {
+	if (len(s.Envoy) > 0 || s.XDS != "") && len(s.Config) == 0 && len(s.Limit) == 0 {
 		line += " (built in, and not for Envoy; --limit or --config sets others)"
 	}
 	return line

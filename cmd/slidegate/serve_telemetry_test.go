@@ -196,7 +196,7 @@ func TestServiceDoc(t *testing.T) {
 		if strings.HasPrefix(name, "slidegate_leases_") { // of stores that are a network away
 			where = far
 		}
-		where.awaitPage("admin", "/metrics", "\n"+name+"{")
+		where.awaitPage("admin", "/metrics", "\n# TYPE "+name+" ")
 	}
 	_, page := s.page("admin", "/metrics")
 	for _, never := range []string{"secret", "203.0.113.77"} {
@@ -219,6 +219,53 @@ func TestServiceDoc(t *testing.T) {
 		public, _ := s.page("http", path[1])
 		if status == http.StatusNotFound && public == http.StatusNotFound {
 			t.Errorf("there is no %s", path[1])
+		}
+	}
+}
+
+// TestObservabilityDoc: docs/observability.md names all metrics that there are, and only those, and flags that there are.
+func TestObservabilityDoc(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "observability.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := map[string]bool{}
+	nameFlags(reflect.TypeOf(serveCommand{}), flags)
+	for _, flag := range regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1) {
+		if !flags[flag] {
+			t.Errorf("there is no %s", flag)
+		}
+	}
+	args := busy(t)
+	if err := os.WriteFile(args[1], []byte("trusted_proxies: [127.0.0.1]\npolicies:\n  default: {limits: [2/1h], candidate: [1/1h]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	near := startServe(t, append(args, "--state", filepath.Join(t.TempDir(), "state"))...)
+	near.traffic()
+	far := startServe(t, "--store", "redis://127.0.0.1:1") // there is nothing, and it starts all the same
+	far.allow("key")
+	there := map[string]bool{}
+	for _, s := range []*serving{near, far} {
+		_, page := s.page("admin", "/metrics")
+		for _, found := range regexp.MustCompile(`(?m)^# TYPE (slidegate_\w+) `).FindAllStringSubmatch(page, -1) {
+			there[found[1]] = true
+		}
+	}
+	if len(there) < 30 {
+		t.Errorf("only %d metrics were found", len(there))
+	}
+	documented := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		for _, name := range regexp.MustCompile(`slidegate_[a-z_]+`).FindAllString(line, -1) {
+			documented[name] = true
+			if !there[name] && !strings.Contains(line, "from the first one on") && name != "slidegate_decision_duration_seconds" { // of a sample
+				t.Errorf("there is no %s", name)
+			}
+		}
+	}
+	for name := range there {
+		if !documented[name] {
+			t.Errorf("%s is not documented", name)
 		}
 	}
 }

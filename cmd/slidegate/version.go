@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // versionCommand prints what --version does.
@@ -47,6 +48,15 @@ func longVersion() string {
 		info = &debug.BuildInfo{}
 	}
 	return fmt.Sprintf("slidegate %s (%s, %s, %s/%s)", version(), commitOf(info), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// commit names the commit that this program was built from.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return strings.TrimPrefix(commitOf(info), "commit ")
 }
 
 // commitOf names the commit that a program was built from.

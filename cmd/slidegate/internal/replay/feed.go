@@ -25,10 +25,12 @@ type batch struct {
 type feed struct {
 	lines traffic.Lines
 	keys  []*keys // by group
+	notes *notes
 	order *order
 	echo  bool // asked is wanted
 	full  chan *batch
 	spare chan *batch
+	own   int // the groups whose keys are counted
 	total Traffic
 	err   error // why the traffic ended, if not at its end; read it when full is closed
 
@@ -42,9 +44,9 @@ type keyList struct {
 	places []int
 }
 
-func newFeed(lines traffic.Lines, groups int, distance rule.Micros, echo bool) *feed {
+func newFeed(lines traffic.Lines, own, groups int, distance rule.Micros, echo bool) *feed {
 	const batches = 3 // one being filled, one waiting, one being decided
-	f := &feed{lines: lines, keys: make([]*keys, groups), lists: make([]keyList, groups), order: newOrder(distance), echo: echo,
+	f := &feed{lines: lines, own: own, keys: make([]*keys, groups), lists: make([]keyList, groups), notes: &notes{}, order: newOrder(distance), echo: echo,
 		full: make(chan *batch, batches), spare: make(chan *batch, batches)}
 	for i := range f.keys {
 		f.keys[i] = newKeys()
@@ -58,7 +60,7 @@ func newFeed(lines traffic.Lines, groups int, distance rule.Micros, echo bool) *
 // run reads until the traffic ends, or ctx does.
 func (f *feed) run(ctx context.Context) {
 	defer close(f.full)
-	b := <-f.spare
+	b := f.empty()
 	var line traffic.Line
 	for f.err == nil {
 		err := f.lines.Next(&line)
@@ -76,7 +78,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 	f.hand(b, true)
 	f.total.Order = f.order.found
-	for _, keys := range f.keys {
+	for _, keys := range f.keys[:f.own] {
 		f.total.Keys += int64(keys.len())
 	}
 }
@@ -87,13 +89,14 @@ func (f *feed) take(line *traffic.Line, b *batch) {
 		f.total.From, f.total.To = line.At, line.At
 	}
 	f.total.From, f.total.To = min(f.total.From, line.At), max(f.total.To, line.At)
+	told := f.notes.add(&line.About)
 	if line.Parts == nil {
-		f.note(0, line.Key, request{at: line.At, cost: line.Cost, seq: f.total.Requests})
+		f.note(0, line.Key, request{at: line.At, cost: line.Cost, seq: f.total.Requests, note: told})
 	}
 	for i := range line.Parts {
 		part := &line.Parts[i]
 		more := i+1 < len(line.Parts)
-		f.note(part.Group, part.Key, request{at: line.At, cost: part.Cost, seq: f.total.Requests, more: more})
+		f.note(part.Group, part.Key, request{at: line.At, cost: part.Cost, seq: f.total.Requests, more: more, note: told})
 	}
 	f.total.Requests++
 	f.total.Units += line.Cost
@@ -108,6 +111,7 @@ func (f *feed) note(group int, key []byte, q request) {
 	own.add(key)
 	own.places = append(own.places, len(f.read))
 	q.group = uint32(group)
+	f.notes.hold(q.note)
 	f.read = append(f.read, q)
 }
 
@@ -138,17 +142,24 @@ func (f *feed) hand(b *batch, all bool) *batch {
 	f.order.release(all, func(requests []request) {
 		b.requests = append(b.requests, requests...)
 		f.full <- b
-		b = <-f.spare
+		b = f.empty()
 	})
 	if len(b.asked) > 0 {
 		f.full <- b
-		b = <-f.spare
+		b = f.empty()
 	}
 	return b
 }
 
-// done gives a batch back to be filled again.
-func (f *feed) done(b *batch) {
+// empty returns a batch to be filled, when there is one. What was told of the requests that it held is no longer needed.
+func (f *feed) empty() *batch {
+	b := <-f.spare
+	for i := range b.requests {
+		f.notes.release(b.requests[i].note)
+	}
 	b.requests, b.asked = b.requests[:0], b.asked[:0]
-	f.spare <- b
+	return b
 }
+
+// done gives a batch back to be filled again.
+func (f *feed) done(b *batch) { f.spare <- b }

@@ -8,12 +8,14 @@ type Findings struct {
 	Traffic     Traffic         `json:"traffic"`
 	Outcome     Outcome         `json:"outcome"`                // of the limits that were asked for
 	Policies    []PolicyOutcome `json:"policies,omitempty"`     // what each policy did, where those of a file were replayed
+	Denied      *Profile        `json:"denied,omitempty"`       // what the denied requests were, if the log tells
 	Timeline    Timeline        `json:"timeline"`               // of the same
 	Worst       []Trail         `json:"worst,omitempty"`        // the keys that were denied most, if trails were asked for
 	Compare     []Outcome       `json:"compare,omitempty"`      // one an algorithm, on the same traffic
 	NotCompared []Omission      `json:"not_compared,omitempty"` // algorithms that cannot count such limits, and why
 	Sweep       *Sweep          `json:"sweep,omitempty"`
 	Suggestion  *Suggestion     `json:"suggestion,omitempty"`
+	Against     *Against        `json:"against,omitempty"`     // what other policies did, if some were compared with
 	Interrupted bool            `json:"interrupted,omitempty"` // the traffic was not read to its end
 }
 
@@ -56,14 +58,15 @@ type PolicyOutcome struct {
 	Denied     int64  `json:"denied"`           // by its limits or its deny list
 	DenyList   int64  `json:"deny_list"`
 	AllowList  int64  `json:"allow_list"`
-	Unlimited  int64  `json:"unlimited"`  // of keys whose override has no limits
-	Overridden int64  `json:"overridden"` // of keys whose override has other limits
+	Unlimited  int64  `json:"unlimited"`  // of keys whose override, or requests whose plan, has no limits
+	Overridden int64  `json:"overridden"` // of keys whose override, or requests whose plan, has other limits
 }
 
 // LimitOutcome is what one limit had to do with it.
 type LimitOutcome struct {
 	Policy   string      `json:"policy,omitempty"`   // that it is of
 	Override string      `json:"override,omitempty"` // the key or pattern that it is for
+	Plan     string      `json:"plan,omitempty"`     // the name of the plan that it is for
 	Shadow   bool        `json:"shadow,omitempty"`
 	Limit    string      `json:"limit"` // as ParseLimit reads it
 	Quota    int64       `json:"quota"`
@@ -94,6 +97,23 @@ type KeyOutcome struct {
 	Requests int64       `json:"requests"`
 	Denied   int64       `json:"denied"`
 	Lockout  rule.Micros `json:"longest_lockout"`
+	Profile  *Profile    `json:"profile,omitempty"` // what its denied requests were, if the log tells
+}
+
+// Profile is what some denied requests were: the values that were the most frequent, the first before the others. A list is empty
+// if the log does not have such a thing. The counts are exact unless there are very many different values.
+type Profile struct {
+	Requests int64   `json:"requests"` // that the counts are of
+	Methods  []Value `json:"methods,omitempty"`
+	Paths    []Value `json:"paths,omitempty"` // without their queries
+	Agents   []Value `json:"agents,omitempty"`
+	Statuses []Value `json:"statuses,omitempty"`
+}
+
+// Value is how many requests had a value; the empty one is that of those that had none.
+type Value struct {
+	Value    string `json:"value"`
+	Requests int64  `json:"requests"`
 }
 
 // Lockout is the longest time for which a key could not come in: from a refusal to its next admission, or to the moment at
@@ -147,6 +167,42 @@ type SweepPoint struct {
 type Suggestion struct {
 	Percent float64 `json:"percent"` // of the keys that may be touched
 	Outcome Outcome `json:"outcome"` // of the suggested limit by itself
+	// Whole is the outcome of the suggested limit in the place of the first one, beside the other limits, the overrides and
+	// the lists; nil if there are none.
+	Whole *Outcome `json:"whole,omitempty"`
+}
+
+// Promise returns what the suggested limit does where it takes the place of the first one.
+func (s *Suggestion) Promise() *Outcome {
+	if s.Whole != nil {
+		return s.Whole
+	}
+	return &s.Outcome
+}
+
+// Against is what other policies did to the same traffic, and what differs. A request that faces no policy is admitted.
+type Against struct {
+	Outcome       Outcome         `json:"outcome"` // of the other policies
+	Policies      []PolicyOutcome `json:"policies"`
+	NewlyDenied   Change          `json:"newly_denied"`   // by the policies that were asked for, and not by the others
+	NewlyAdmitted Change          `json:"newly_admitted"` // the other way round
+}
+
+// Change is the requests that one set of policies denies and another does not.
+type Change struct {
+	Requests int64       `json:"requests"`
+	Keys     int64       `json:"keys"`          // of the policies that deny them
+	Top      []KeyChange `json:"top,omitempty"` // the keys with the most of them
+	Profile  *Profile    `json:"profile,omitempty"`
+}
+
+// KeyChange is how many of such requests one key had.
+type KeyChange struct {
+	at       place
+	Policy   string   `json:"policy"` // that denies them
+	Key      string   `json:"key"`
+	Requests int64    `json:"requests"`
+	Profile  *Profile `json:"profile,omitempty"`
 }
 
 // Omission is an algorithm left out of a comparison.

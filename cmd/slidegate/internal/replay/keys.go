@@ -16,6 +16,7 @@ type request struct {
 	key  uint32
 	fits uint32 // which limits of an exact log would admit it, the first in the lowest bit
 
+	note  note   // what else the log tells of it
 	group uint32 // what the key faces
 	more  bool   // the next one is a part of the same request
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/slidegate/slidegate/rule"
 )
 
-// maxPending bounds how many requests wait to be sorted, 40 bytes each.
+// maxPending bounds how many requests wait to be sorted, 48 bytes each.
 const maxPending = 1 << 20
 
 // order sorts traffic that is slightly out of order. Servers log a request when it ends and note when it began, so a slow

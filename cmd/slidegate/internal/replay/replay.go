@@ -20,6 +20,9 @@ type Options struct {
 	Limits []slidegate.Limit
 	// Groups are, in place of Limits, what the keys of policies face; facing.Policies has them.
 	Groups []facing.Group
+	// Against are other groups that the same traffic faces, apart from Groups, to compare the two. The parts of requests that
+	// are theirs have groups that follow those of Groups.
+	Against []facing.Group
 	// Compare runs all algorithms on the same traffic, with the quotas and windows of Limits.
 	Compare bool
 	// Sweep holds the quotas that the first limit is tried with.
@@ -50,7 +53,16 @@ func (o *Options) Check() error {
 			return err
 		}
 	}
+	for _, group := range o.Against {
+		if err := checkLimits(group.Limits); err != nil {
+			return err
+		}
+	}
 	switch {
+	case len(o.Against) > 0 && len(o.Groups) == 0:
+		return invalid("Against", "policies are compared with policies, and there are none in Groups")
+	case len(o.Against) > 0 && o.Decisions != nil:
+		return invalid("Against", "decisions are those of one file; write them without the other")
 	case o.Suggest && !(o.Percent >= 0 && o.Percent <= 100):
 		return invalid("Percent", "%v is not a percentage of keys from 0 to 100", o.Percent)
 	case o.Suggest && several(groups):
@@ -117,6 +129,8 @@ type replay struct {
 	exact  *exact // nil if there is nothing to hold against it: it would be held against itself
 	main   *run
 	line   timeline
+	denied *denials
+	other  *against // nil if there is nothing to compare with
 	rivals []*run
 	sweep  []*run
 	alone  []*run // the same quotas of the first limit without the others, to suggest one of them
@@ -154,9 +168,15 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 	}
 	groups := opts.groups()
 	r = &replay{opts: opts, groups: groups}
-	r.feed = newFeed(lines, len(groups), slidegate.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)
+	r.feed = newFeed(lines, len(groups), len(groups)+len(opts.Against), slidegate.Micros(opts.Sort.Microseconds()), opts.Decisions != nil)
+	r.denied = newDenials(r.feed.notes)
 	if r.main, err = newRun("", groups, true); err != nil {
 		return nil, err
+	}
+	if len(opts.Against) > 0 {
+		if r.other, err = newAgainst(len(groups), opts.Against, r.feed.notes); err != nil {
+			return nil, err
+		}
 	}
 	if opts.Compare || !r.main.itself {
 		r.exact = newExact(r.main.groups)
@@ -186,7 +206,7 @@ func prepare(lines traffic.Lines, opts *Options) (r *replay, err error) {
 		opts.Trails = 0 // a trail is of one key under one policy's limits
 	}
 	if opts.Suggest || opts.Trails > 0 {
-		r.spool, err = newSpool()
+		r.spool, err = newSpool(opts.Suggest && len(groups) > 1)
 	}
 	return r, err
 }
@@ -202,12 +222,19 @@ func (r *replay) pass(ctx context.Context) error {
 	var decided int64
 	for b := range r.feed.full {
 		if failed == nil {
-			if r.exact != nil {
-				r.exact.each(b.requests)
+			requests := b.requests
+			if r.other != nil {
+				requests = r.other.split(b.requests)
 			}
-			side.begin(b.requests)
-			failed = r.decide(b)
+			if r.exact != nil {
+				r.exact.each(requests)
+			}
+			side.begin(requests)
+			failed = r.decide(b, requests)
 			side.wait()
+			if r.other != nil {
+				r.other.each(b.requests)
+			}
 			if failed != nil {
 				stop()
 			}
@@ -229,17 +256,21 @@ func (r *replay) pass(ctx context.Context) error {
 	return r.feed.err
 }
 
-// decide takes a batch through the limits that were asked for.
-func (r *replay) decide(b *batch) error {
+// decide takes the requests of a batch through the limits that were asked for.
+func (r *replay) decide(b *batch, requests []request) error {
 	if r.out != nil {
 		r.out.read(b.asked)
 	}
-	r.main.each(b.requests, func(q *request, allowed bool) {
+	r.main.each(requests, func(q *request, allowed bool) {
 		bucket := r.line.at(q.at)
 		if allowed {
 			bucket.Admitted++
 		} else {
 			bucket.Denied++
+			r.denied.add(q.note, r.main.blame)
+		}
+		if r.other != nil {
+			r.other.now = append(r.other.now, judged{!allowed, r.main.blame})
 		}
 		if r.out != nil {
 			r.out.decided(q.seq, r.main.answers)
@@ -249,7 +280,7 @@ func (r *replay) decide(b *batch) error {
 		return r.out.err
 	}
 	if r.spool != nil {
-		return r.spool.write(b.requests)
+		return r.spool.write(requests)
 	}
 	return nil
 }
@@ -289,6 +320,13 @@ func (r *replay) collect() {
 	names := r.feed.keys
 	f.Traffic = r.feed.total
 	f.Outcome = r.main.outcome(names, r.opts.Top)
+	for i, key := range r.main.worst(r.opts.Top) {
+		f.Outcome.TopDenied[i].Profile = r.denied.key(key)
+	}
+	f.Denied = r.denied.findings()
+	if r.other != nil {
+		f.Against = r.other.findings(names, r.groups, r.opts)
+	}
 	f.Policies = r.main.policies()
 	f.Timeline = r.line.findings()
 	for _, rival := range r.rivals {
@@ -313,17 +351,13 @@ func (r *replay) again(ctx context.Context) error {
 		return err
 	}
 	trial, untried := r.trial()
-	var log *exact
-	if trial != nil {
-		log = newExact(trial.groups)
-	}
 	var read int64
 	err = r.spool.each(func(q *request) error {
-		followed.add(q)
+		if q.group == 0 {
+			followed.add(q)
+		}
 		if trial != nil {
-			one := [1]request{*q}
-			log.decide(one[:])
-			trial.decide(one[:])
+			trial.decide(q)
 		}
 		if read++; read%batchSize == 0 {
 			return ctx.Err()
@@ -336,32 +370,9 @@ func (r *replay) again(ctx context.Context) error {
 	names := r.feed.keys
 	r.found.Worst = followed.findings(worst, names[0], r.main)
 	if trial != nil {
-		r.found.Suggestion = &Suggestion{Percent: r.opts.Percent, Outcome: trial.outcome(names, r.opts.Top)}
+		r.found.Suggestion = trial.findings(names, r.opts)
 	}
 	return untried
-}
-
-// trial returns a run of the suggested limit, or nil if none was asked for.
-func (r *replay) trial() (*run, error) {
-	if !r.opts.Suggest {
-		return nil, nil
-	}
-	var quota int64
-	allowed := touchable(r.opts.Percent, r.feed.keys[0].len())
-	if r.demand != nil {
-		quota = r.demand.smallest(allowed)
-	} else {
-		var err error
-		if quota, err = fromSweep(r.alone, int64(allowed)); err != nil {
-			return nil, err
-		}
-	}
-	limit := withQuota(r.groups[0].Limits[0], quota)
-	trial, err := newRun("", onlyGroup([]slidegate.Limit{limit}), true)
-	if err != nil {
-		return nil, invalid("Suggest", "the quota would be %d: %w", quota, otherQuota(r.groups[0].Limits[0], err))
-	}
-	return trial, nil
 }
 
 // invalid returns the error of an option.

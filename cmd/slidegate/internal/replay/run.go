@@ -20,6 +20,9 @@ type run struct {
 	lockout                    lockout
 	latest                     rule.Micros // of all requests
 
+	blamed bool  // the last request was denied
+	blame  place // for this key, or this one before others
+
 	answers []rule.Answer
 	items   []rule.Item
 	lent    []lent
@@ -106,6 +109,7 @@ func (r *run) warmUp(some []request) {
 
 // decide lets one request through or refuses it, and leaves what each limit said in r.answers.
 func (r *run) decide(parts []request) (allowed bool) {
+	r.blamed = false
 	q := &parts[0]
 	g := &r.groups[q.group]
 	if len(parts) > 1 || len(g.lanes) == 0 || g.Shadow {
@@ -157,6 +161,9 @@ func (r *run) countKey(g *group, q *request, answers []rule.Answer, allowed bool
 	k.denied++
 	if g.Shadow {
 		return
+	}
+	if !r.blamed {
+		r.blamed, r.blame = true, place{g.place, q.key}
 	}
 	if k.denied == 1 {
 		r.touched++
@@ -231,7 +238,7 @@ func (r *run) outcome(names []*keys, top int) Outcome {
 func (g *group) outcomes(names *keys) (all []LimitOutcome) {
 	for i, limit := range g.Limits {
 		found := LimitOutcome{
-			Policy: g.Policy, Override: g.Override, Shadow: g.Shadow,
+			Policy: g.Policy, Override: g.Override, Plan: g.Plan, Shadow: g.Shadow,
 			Limit: limit.String(), Quota: limit.Quota, Window: rule.Micros(limit.Window.Microseconds()),
 		}
 		if limit.Calendar != 0 {
@@ -270,7 +277,7 @@ func (r *run) policies() (all []PolicyOutcome) {
 			p.DenyList = g.requests
 		case g.By == policy.ByUnlimited:
 			p.Unlimited = g.requests
-		case g.Override != "":
+		case g.Override != "" || g.Plan != "":
 			p.Overridden += g.requests
 		}
 	}

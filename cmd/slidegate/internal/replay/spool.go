@@ -16,26 +16,30 @@ type spool struct {
 	file *os.File
 	out  *bufio.Writer
 	last request
+	all  bool // the requests of all groups are kept, and not just those of the first
 }
 
-func newSpool() (*spool, error) {
+func newSpool(all bool) (*spool, error) {
 	file, err := os.CreateTemp("", "slidegate-replay-*")
 	if err != nil {
 		return nil, fmt.Errorf("replay: a temporary file for the traffic: %w", err)
 	}
-	return &spool{file: file, out: bufio.NewWriterSize(file, 1<<18)}, nil
+	return &spool{file: file, out: bufio.NewWriterSize(file, 1<<18), all: all}, nil
 }
 
 func (s *spool) write(batch []request) error {
-	var entry [3 * binary.MaxVarintLen64]byte
+	var entry [4 * binary.MaxVarintLen64]byte
 	for i := range batch {
 		q := &batch[i]
-		if q.group != 0 {
+		if q.group != 0 && !s.all {
 			continue // what is asked later is about the first limit
 		}
 		n := binary.PutVarint(entry[:], int64(q.at-s.last.at))
 		n += binary.PutUvarint(entry[n:], uint64(q.key))
 		n += binary.PutUvarint(entry[n:], uint64(q.cost))
+		if s.all {
+			n += binary.PutUvarint(entry[n:], uint64(q.group))
+		}
 		if _, err := s.out.Write(entry[:n]); err != nil {
 			return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
 		}
@@ -61,11 +65,16 @@ func (s *spool) each(visit func(*request) error) error {
 		}
 		key, err1 := binary.ReadUvarint(in)
 		cost, err2 := binary.ReadUvarint(in)
-		if err := errors.Join(err, err1, err2); err != nil {
+		var group uint64
+		var err3 error
+		if s.all {
+			group, err3 = binary.ReadUvarint(in)
+		}
+		if err := errors.Join(err, err1, err2, err3); err != nil {
 			return fmt.Errorf("replay: the temporary file for the traffic: %w", err)
 		}
 		q.at += rule.Micros(later)
-		q.key, q.cost = uint32(key), int64(cost)
+		q.key, q.cost, q.group = uint32(key), int64(cost), uint32(group)
 		if err := visit(&q); err != nil {
 			return err
 		}

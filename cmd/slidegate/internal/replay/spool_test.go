@@ -34,7 +34,7 @@ func checkNothingLeft(t *testing.T, folder string) {
 func TestSpoolGivesBackWhatWasWritten(t *testing.T) {
 	folder := ownTemp(t)
 	property(t, 150, func(t *rapid.T) {
-		s, err := newSpool()
+		s, err := newSpool(false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestSpoolGivesBackWhatWasWritten(t *testing.T) {
 func TestSpoolErrors(t *testing.T) {
 	folder := ownTemp(t)
 	enough := errors.New("enough")
-	s, err := newSpool()
+	s, err := newSpool(false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (s *Server) openApplication() (err error) {
 // openProxy opens the door to the application. Its host is not checked and no token is asked for: both are the application's matter.
 func (s *Server) openProxy(d *door, secure *tls.Config) error {
 	server := s.proxy.NewServer(secure, func(passes http.Handler) http.Handler {
-		return addresses.LastAnswers(s.drained, s.telemetry.traced(passes))
+		return d.requests.http(addresses.LastAnswers(s.drained, s.telemetry.traced(passes)))
 	})
 	server.ConnState(d.listener.ConnState)
 	d.serve = server.Serve

@@ -55,11 +55,14 @@ func (s *Server) openDoors() error {
 			return err
 		}
 	}
+	if err := s.watchRequests(); err != nil {
+		return err
+	}
 	return s.telemetry.watchDoors(s.doors)
 }
 
 func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) error {
-	handler = addresses.LastAnswers(s.drained, s.checkHost(d.listener.Addr(), handler))
+	handler = d.requests.http(addresses.LastAnswers(s.drained, s.checkHost(d.listener.Addr(), handler)))
 	server := newHTTP(handler, secure, s.opts.timeouts, s.log)
 	server.ConnState = d.listener.ConnState
 	d.serve = func(l net.Listener) (err error) {
@@ -85,7 +88,7 @@ func (s *Server) openHTTP(d *door, handler http.Handler, secure *tls.Config) err
 }
 
 func (s *Server) openGRPC(d *door, secure *tls.Config) error {
-	options := append(slices.Concat(s.telemetry.tracedGRPC(), s.tokens.interceptors()),
+	options := append(slices.Concat(s.telemetry.tracedGRPC(), []grpc.ServerOption{s.grpcOptions(&d.requests)}, s.tokens.interceptors()),
 		grpc.ChainStreamInterceptor(s.endWithDoors),
 		// A goroutine for each request would grow its stack anew, at the price of some decisions.
 		grpc.NumStreamWorkers(uint32(32*runtime.GOMAXPROCS(0))),

@@ -3,10 +3,12 @@ package server
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy/xds"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/yamlfile"
@@ -15,19 +17,46 @@ import (
 // openEnvoy makes what answers Envoy, if there are rules or a door for it.
 func (s *Server) openEnvoy() error {
 	domains, err := loadDomains(s.opts.Envoy)
-	if err != nil || s.opts.GRPC == "" && len(domains) == 0 {
+	if err != nil || s.opts.GRPC == "" && !s.wantsRules() {
 		return err
 	}
-	s.domains = domains
+	s.local, s.domains = domains, domains
 	answers := s.opts.EnvoyAnswers
 	answers.Logger, answers.MeterProvider, answers.ClosedIsError = s.log, s.telemetry.meters, s.opts.File.Service.Failure == ""
-	answers.OnRefused = s.top.addBy
+	answers.OnRefused, answers.Await = s.refused, s.opts.EnvoyXDS.Address != ""
 	st := s.stores.Unanswered
 	if !answers.ClosedIsError {
 		st = s.fallback(config.FailClosed)
 	}
-	s.envoy, err = envoy.New(st, domains, answers)
+	if s.envoy, err = envoy.New(st, domains, answers); err != nil || !answers.Await {
+		return err
+	}
+	from := s.opts.EnvoyXDS
+	from.Logger, from.MeterProvider = s.log, s.telemetry.meters
+	s.xds, err = xds.New(from, s.setRemote)
 	return err
+}
+
+// wantsRules reports whether there are rules for Envoy, or will be.
+func (s *Server) wantsRules() bool { return len(s.opts.Envoy) > 0 || s.opts.EnvoyXDS.Address != "" }
+
+// setRemote puts rules of a management server in force in place of those that it sent before. On an error, everything stays as it was.
+func (s *Server) setRemote(domains []*envoy.Domain) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	all, err := envoy.Merge(slices.Concat(s.local, domains))
+	if err != nil {
+		return err
+	}
+	if !envoy.Equal(s.domains, all) {
+		if err := s.envoy.Reload(all); err != nil {
+			return err
+		}
+	}
+	s.remote, s.domains = domains, all
+	s.timeDomains()
+	s.envoy.Arrived()
+	return nil
 }
 
 // limitsOf returns the limits that a key of a policy faces, or a descriptor of Envoy.
@@ -38,7 +67,7 @@ func (s *Server) limitsOf(policy, key string) []slidegate.Limit {
 	return s.gate.LimitsOf(policy, key)
 }
 
-// loadDomains reads files in the format of envoyproxy/ratelimit.
+// loadDomains reads files in the format of envoyproxy/ratelimit. Several may be about one domain.
 func loadDomains(paths []string) ([]*envoy.Domain, error) {
 	var domains []*envoy.Domain
 	var all []error
@@ -58,5 +87,6 @@ func loadDomains(paths []string) ([]*envoy.Domain, error) {
 		}
 		domains = append(domains, domain)
 	}
-	return domains, errors.Join(all...)
+	domains, err = envoy.Merge(domains)
+	return domains, errors.Join(append(all, err)...)
 }

@@ -66,7 +66,7 @@ func (s *Server) public() http.Handler {
 }
 
 // hasRules reports whether /json is there. Without rules it would say OK to everything.
-func (s *Server) hasRules() bool { return s.envoy != nil && len(s.opts.Envoy) > 0 }
+func (s *Server) hasRules() bool { return s.envoy != nil && s.wantsRules() }
 
 // admin is what operators ask. It may show keys.
 func (s *Server) admin() http.Handler {

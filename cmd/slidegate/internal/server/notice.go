@@ -68,6 +68,9 @@ func limitsThatWere(p *config.Policy) (limits []slidegate.Limit) {
 	for _, o := range p.Overrides {
 		add(o.Limits, p.Limits)
 	}
+	for _, plan := range p.Plans {
+		add(plan.Limits, p.Limits)
+	}
 	add(p.Candidate, nil)
 	return limits
 }

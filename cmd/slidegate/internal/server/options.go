@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy/xds"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/config"
 )
@@ -24,9 +26,12 @@ type Options struct {
 	// Paths are the files, and folders of them, that File was read from; see config.Load. They are watched, and all are read again when one
 	// changes. There are none if File was not read from files.
 	Paths []string
-	// Envoy are files in the format of envoyproxy/ratelimit, one for each domain, or folders of such files. They are watched
-	// too.
+	// Envoy are files in the format of envoyproxy/ratelimit, or folders of such files. They are watched too. Those of one domain are put
+	// together.
 	Envoy []string
+	// EnvoyXDS is a management server that sends rules, which are put together with those of the files; none if its Address is empty.
+	// Its Logger and MeterProvider are the server's to set.
+	EnvoyXDS xds.Options
 	// EnvoyAnswers says how Envoy is answered. Its Logger, MeterProvider and ClosedIsError are the server's to set.
 	EnvoyAnswers envoy.Options
 
@@ -93,13 +98,16 @@ type Options struct {
 	// Drain is how long an orderly end may take after that; 0 means 10s. What is under way is answered in that time.
 	Drain time.Duration
 
-	// Logger gets what happens; nil means nobody does. No key is ever in it.
+	// Logger gets what happens; nil means nobody does. No key is ever in it, unless LogRefusals asks for them.
 	Logger *slog.Logger
+	// LogRefusals says whether a sample of the refusals is logged, and how keys are written: LogRefusalsHashed, LogRefusalsKeys, or
+	// empty for no such log.
+	LogRefusals string
 	// OTLP sends metrics and traces over HTTP to where the variables OTEL_EXPORTER_OTLP_... say. It is an error if they name no endpoint, or
 	// another protocol.
 	OTLP bool
-	// Version is what the service calls itself.
-	Version string
+	// Version is what the service calls itself, and Commit what it was built from.
+	Version, Commit string
 
 	timeouts timeouts // for tests, which would wait for too long
 }
@@ -149,6 +157,9 @@ func (o Options) validate() (Options, error) {
 	}
 	if err := o.TLS.validate(); err != nil {
 		return o, err
+	}
+	if !slices.Contains([]string{"", LogRefusalsHashed, LogRefusalsKeys}, o.LogRefusals) {
+		return o, invalid("LogRefusals", "must be %s or %s, not %q", LogRefusalsHashed, LogRefusalsKeys, o.LogRefusals)
 	}
 	for _, door := range []struct{ option, address string }{
 		{"HTTP", o.HTTP}, {"GRPC", o.GRPC}, {"RESP", o.RESP}, {"Admin", o.Admin}, {"Proxy", o.Proxy}, {"Metrics", o.Metrics},

@@ -8,13 +8,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/config/yamlfile"
@@ -43,15 +41,10 @@ func (s *Server) ReloadChanges() (changes Changes, err error) {
 		s.log.Error("files not reloaded; what was in force stays in force", slog.Any("error", err))
 	}
 	err = errors.Join(err, s.reloadSecrets(&changes))
-	switch {
-	case err != nil:
-		s.reloads.failed.Add(1)
+	s.reloads.done(changes.any(), err)
+	if err != nil {
 		s.notify(systemd.Ready, systemd.Status("a file was not reloaded: "+err.Error()))
 		return changes, err
-	case changes.any():
-		s.reloads.ok.Add(1)
-	default:
-		s.reloads.unchanged.Add(1)
 	}
 	s.notify(systemd.Ready, systemd.Status(""))
 	return changes, nil
@@ -86,6 +79,7 @@ func (s *Server) reloadSecrets(changes *Changes) error {
 
 // reload reads the policies and the rules, all of them before it changes anything, and says what is different.
 func (s *Server) reload(changes *Changes) error {
+	hash := s.hashFiles() // before they are read: if one changes meanwhile, it is read again
 	var file *config.File
 	if len(s.opts.Paths) > 0 {
 		read, err := config.Load(s.opts.Paths...)
@@ -94,7 +88,11 @@ func (s *Server) reload(changes *Changes) error {
 		}
 		file = read
 	}
-	domains, err := loadDomains(s.opts.Envoy)
+	local, err := loadDomains(s.opts.Envoy)
+	if err != nil {
+		return err
+	}
+	domains, err := envoy.Merge(slices.Concat(local, s.remote))
 	if err != nil {
 		return err
 	}
@@ -111,8 +109,10 @@ func (s *Server) reload(changes *Changes) error {
 			return err
 		}
 	}
-	changes.Envoy = !reflect.DeepEqual(s.domains, domains)
-	s.domains = domains
+	changes.Envoy = !envoy.Equal(s.domains, domains)
+	s.local, s.domains = local, domains
+	s.timeDomains()
+	s.inForce.Store(&hash)
 	if file != nil {
 		changes.compare(s.file, file)
 		if !reflect.DeepEqual(s.file, file) {
@@ -126,26 +126,6 @@ func (s *Server) reload(changes *Changes) error {
 		}
 	}
 	return nil
-}
-
-// reloads counts how reloads went.
-type reloads struct{ ok, unchanged, failed atomic.Int64 }
-
-func newReloads(meters metric.MeterProvider) (*reloads, error) {
-	r := &reloads{}
-	meter := meters.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server")
-	outcome := func(name string) metric.ObserveOption {
-		return metric.WithAttributes(attribute.String("outcome", name))
-	}
-	_, err := meter.Int64ObservableCounter("slidegate.reloads", metric.WithUnit("{reload}"),
-		metric.WithDescription("Reloads of the files, by how they went."),
-		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
-			to.Observe(r.ok.Load(), outcome("ok"))
-			to.Observe(r.unchanged.Load(), outcome("unchanged"))
-			to.Observe(r.failed.Load(), outcome("failed"))
-			return nil
-		}))
-	return r, err
 }
 
 // watch reloads when a file changes, until ctx ends. It watches the folders, for a file is often replaced and not written:

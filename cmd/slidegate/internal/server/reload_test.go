@@ -130,7 +130,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	s := start(t, plain, func(o *server.Options) { o.Envoy, path = []string{domainFile(t), other}, o.Paths[0] })
 	write(t, other, "domain: web\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1}\n")
 	write(t, path, "trusted_proxies: []\npolicies:\n  default:\n    limits: [9/1h]\n  new:\n    limits: [9/1h]\n")
-	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), "a domain has one file") {
+	if err := s.Reload(); err == nil || !strings.Contains(err.Error(), "has a rate_limit here and in") {
 		t.Fatalf("two files of one domain: %v", err)
 	}
 	trusted := func() int {

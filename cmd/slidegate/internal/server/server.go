@@ -8,15 +8,18 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/connlimit"
 	addresses "github.com/slidegate/slidegate/cmd/slidegate/internal/listen"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/proxy"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/envoy/xds"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/forward"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
@@ -42,6 +45,7 @@ type Server struct {
 	resp      *resp.Server   // nil without its door
 	proxy     *proxy.Proxy   // nil without its door
 	top       topKeys
+	refusals  *refusalLog // nil if they are not logged
 	ready     *readiness
 	doors     []*door
 
@@ -50,9 +54,15 @@ type Server struct {
 	file      *config.File // in force; guarded by reloading
 	loaded    time.Time    // when that came into force; guarded by reloading
 	domains   []*envoy.Domain
-	began     []stamp // of the files, when New was called
+	local     []*envoy.Domain        // of domains, those of files
+	remote    []*envoy.Domain        // and those that a management server sent
+	xds       *xds.Client            // nil without one
+	inForce   atomic.Pointer[string] // the hash of the files in force
+	began     []stamp                // of the files, when New was called
 	reloads   *reloads
 	reloading sync.Mutex
+
+	domainLatency atomic.Pointer[map[string]*latency.Histogram] // of Envoy's domains
 
 	drained context.Context // ends when the drain begins
 	drain   context.CancelFunc
@@ -70,6 +80,7 @@ type door struct {
 	listener *connlimit.Listener // on socket
 	serve    func(net.Listener) error
 	stop     func(context.Context) error // answers what is under way, then closes
+	requests requests                    // not of RESP, which counts its own
 }
 
 // New opens the store and the doors. Whoever connects is answered once Run is called. A store that cannot be reached is no
@@ -110,6 +121,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.telemetry, err = newTelemetry(ctx, &s.opts); err != nil {
 		return err
 	}
+	s.refusals = newRefusalLog(s.opts.LogRefusals, s.log, s.limitsOf)
 	meters := s.telemetry.meters
 	if s.reloads, err = newReloads(meters); err != nil {
 		return err
@@ -118,12 +130,20 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	if s.gate, err = gate.New(s.opts.File, s.stores.Stores, gate.Options{
-		Logger: s.log, MeterProvider: meters, OnRefused: s.top.add, Signer: seal.New(s.keeper(), s.log), Requests: s.opts.Proxy != "",
+		Logger: s.log, MeterProvider: meters, OnRefused: func(policy, key string) { s.refused(policy, key, "") },
+		Latency: s.telemetry.latency, Signer: seal.New(s.keeper(), s.log),
+		Requests: s.opts.Proxy != "",
 	}); err != nil {
 		return err
 	}
 	s.tellSlots()
+	hash := s.hashFiles()
 	if err := s.openEnvoy(); err != nil {
+		return err
+	}
+	s.inForce.Store(&hash)
+	s.timeDomains()
+	if err := s.watchVitals(); err != nil {
 		return err
 	}
 	api := jsonapi.Options{Logger: s.log}
@@ -181,7 +201,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if s.stores, err = stores.Open(ctx, service.Store, o); err != nil {
 		return err
 	}
-	s.ready = newReadiness(s.stores.Ping, s.log)
+	s.ready = newReadiness(s.hurried, s.stores.Ping, s.log)
 	if s.opts.State == "" {
 		return nil
 	}
@@ -224,7 +244,9 @@ func (s *Server) Run(ctx context.Context) error {
 	s.notify(systemd.Ready)
 	defer s.stayAlive()()
 	others.Go(func() { s.watch(ctx) })
-	others.Go(func() { s.ready.watch(s.closing) })
+	if s.xds != nil {
+		others.Go(func() { s.xds.Run(ctx) })
+	}
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
 	if s.state != nil {
 		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
@@ -303,6 +325,8 @@ func (s *Server) close() error {
 		s.telemetry.flush()
 		all = append(all, s.gate.Close())
 	}
+	s.refusals.close()
+	s.ready.close()
 	if s.stores != nil {
 		all = append(all, s.stores.Close())
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidegate/slidegate/memstore"
@@ -18,6 +19,9 @@ type state struct {
 	path  string
 	store *memstore.Store
 	log   *slog.Logger
+
+	saved  atomic.Int64 // when it was last saved, in milliseconds since 1970
+	failed atomic.Int64 // how often it could not be
 }
 
 // restore returns the store that was saved at path, or a new one if there is no such file. A file that cannot be read is an
@@ -81,6 +85,7 @@ func (s *state) save() error {
 	if err != nil {
 		return invalid("State", "%w", err)
 	}
+	s.saved.Store(time.Now().UnixMilli())
 	return nil
 }
 
@@ -104,6 +109,7 @@ func (s *state) keep(ctx context.Context, every time.Duration) {
 			return
 		case <-tick.C:
 			if err := s.save(); err != nil {
+				s.failed.Add(1)
 				s.log.Error("state not saved; what is in memory would be lost by a crash", slog.Any("error", err))
 			}
 		}

@@ -23,6 +23,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/grpc"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 )
 
 // telemetry is where metrics and traces go: metrics to whoever reads /metrics, and both to a collector if one is wanted.
@@ -31,12 +33,14 @@ type telemetry struct {
 	meters   *sdkmetric.MeterProvider
 	traces   *trace.TracerProvider // nil if nobody wants any
 	otlp     bool                  // something is sent to a collector
+	latency  *latency.Histograms
 }
 
 func newTelemetry(ctx context.Context, opts *Options) (*telemetry, error) {
-	t := &telemetry{registry: prometheus.NewRegistry()}
+	t := &telemetry{registry: prometheus.NewRegistry(), latency: latency.New()}
 	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(t.registry), otelprometheus.WithoutScopeInfo())
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(t.registry), otelprometheus.WithoutScopeInfo(),
+		otelprometheus.WithProducer(t.latency))
 	if err != nil {
 		return nil, fmt.Errorf("server: metrics: %w", err)
 	}
@@ -70,7 +74,7 @@ func (t *telemetry) send(ctx context.Context, who *resource.Resource) (readers [
 		if err != nil {
 			return nil, invalid("OTLP", "%w", err)
 		}
-		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics)))
+		readers = append(readers, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(metrics, sdkmetric.WithProducer(t.latency))))
 	}
 	if tracesWanted {
 		traces, err := otlptracehttp.New(ctx)
@@ -106,7 +110,7 @@ func (t *telemetry) tracedGRPC() []grpc.ServerOption {
 
 // watchDoors reports how many connections each door holds, and how many it closed because there were too many.
 func (t *telemetry) watchDoors(doors []*door) error {
-	meter := t.meters.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server")
+	meter := t.meters.Meter(scope)
 	open, err := meter.Int64ObservableGauge("slidegate.connections", metric.WithUnit("{connection}"),
 		metric.WithDescription("Connections that a door holds."))
 	if err != nil {

@@ -23,6 +23,7 @@ type Group struct {
 	By       policy.By // what decides: policy.ByLimits, or what does in place of them
 	Shadow   bool      // what the group refuses is counted, and refuses no request
 	Override string    // the key or pattern of the override that the limits are of
+	Plan     string    // the name of the plan that they are of
 	Limits   []slidegate.Limit
 }
 
@@ -48,10 +49,12 @@ type facedPolicy struct {
 	pattern
 	own       int            // its group
 	overrides map[string]int // the groups of overrides, by their key or pattern
-	listed    [byCount]int   // the groups of keys that limits do not decide about, by what does
-	bare      bool           // every key is of the group own
-	revealed  bool           // it is in the shadow, and refuses here all the same
-	slots     bool           // it has in-flight limits, which are left out
+	plans     map[string]int // the groups of plans that requests name, by their names
+	find      func(value string) (config.Plan, bool)
+	listed    [byCount]int // the groups of keys that limits do not decide about, by what does
+	bare      bool         // every key is of the group own
+	revealed  bool         // it is in the shadow, and refuses here all the same
+	slots     bool         // it has in-flight limits, which are left out
 }
 
 const byCount = policy.ByUnlimited + 1
@@ -81,7 +84,7 @@ func New(file *config.File, name string) (*Policies, error) {
 		p.list = append(p.list, faced)
 		one = faced.Policy
 		rules = append(rules, policy.Policy{
-			Name: one.Name, Limits: one.Limits, Overrides: one.Overrides, Allow: one.Allow, Deny: one.Deny, Shadow: one.Shadow,
+			Name: one.Name, Limits: one.Limits, Overrides: one.Overrides, Plans: one.RequestPlans(), Allow: one.Allow, Deny: one.Deny, Shadow: one.Shadow,
 		})
 	}
 	// The set only says what decides about a key: nothing is ever kept in the store.
@@ -95,7 +98,8 @@ func New(file *config.File, name string) (*Policies, error) {
 
 // add makes a policy ready, and its groups.
 func (p *Policies) add(given config.Policy) (faced *facedPolicy, err error) {
-	faced = &facedPolicy{Policy: given, overrides: map[string]int{}}
+	given.Overrides = given.AllOverrides()
+	faced = &facedPolicy{Policy: given, overrides: map[string]int{}, plans: map[string]int{}, find: given.FindPlan()}
 	if faced.pattern, err = newPattern(&given); err != nil {
 		return nil, fmt.Errorf("facing: policy %q: %w", given.Name, err)
 	}
@@ -112,10 +116,17 @@ func (p *Policies) add(given config.Policy) (faced *facedPolicy, err error) {
 		group.Override, group.Limits = override.Key, likeAll(override.Limits, given.Limits)
 		faced.overrides[override.Key] = p.group(group)
 	}
+	group.Override = ""
+	for _, plan := range given.RequestPlans() {
+		if !plan.Unlimited {
+			group.Plan, group.Limits = plan.Name, likeAll(plan.Limits, given.Limits)
+			faced.plans[plan.Name] = p.group(group)
+		}
+	}
 	for by := policy.ByLimits + 1; by < byCount; by++ {
 		faced.listed[by] = p.group(Group{Policy: given.Name, Shadow: given.Shadow, By: by})
 	}
-	faced.bare = len(given.Overrides) == 0 && given.Allow.IsZero() && given.Deny.IsZero()
+	faced.bare = len(given.Overrides) == 0 && len(given.Plans) == 0 && given.Allow.IsZero() && given.Deny.IsZero()
 	return faced, nil
 }
 
@@ -133,17 +144,25 @@ func (p *Policies) Len() int { return len(p.list) }
 // Policy returns one of the policies.
 func (p *Policies) Policy(i int) config.Policy { return p.list[i].Policy }
 
-// Of returns the group of a key under a policy. The address is the client's, for the lists; the zero value is on none.
-func (p *Policies) Of(i int, key []byte, address netip.Addr) (group int) {
+// Of returns the group of a key under a policy. The address is the client's, for the lists; the zero value is on none. The plan is
+// what the request says of its plan; empty if it says nothing.
+func (p *Policies) Of(i int, key []byte, address netip.Addr, plan []byte) (group int) {
 	faced := p.list[i]
 	if faced.bare {
 		return faced.own
 	}
-	by, override, _ := p.set.Route(policy.Part{Policy: i, Key: string(key), Address: address})
+	part := policy.Part{Policy: i, Key: string(key), Address: address}
+	if found, ok := faced.find(string(plan)); ok {
+		part.Plan = policy.Named(found.Name)
+	}
+	by, override, _ := p.set.Route(part)
 	if by != policy.ByLimits {
 		return faced.listed[by]
 	}
 	if group, ok := faced.overrides[override]; ok && (override != "" || len(key) == 0) {
+		return group
+	}
+	if group, ok := faced.plans[part.Plan.Name()]; ok && !p.set.Overridden(i, part.Key) {
 		return group
 	}
 	return faced.own

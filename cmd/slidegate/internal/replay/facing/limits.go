@@ -17,6 +17,12 @@ func (f *facedPolicy) leaveOutSlots() error {
 		override.Limits = f.rates(override.Limits)
 		none = none || !override.Unlimited && len(override.Limits) == 0
 	}
+	f.Plans = slices.Clone(f.Plans)
+	for i := range f.Plans {
+		plan := &f.Plans[i]
+		plan.Limits = f.rates(plan.Limits)
+		none = none || !plan.Unlimited && len(plan.Limits) == 0
+	}
 	if f.slots && none {
 		return errors.New("in-flight limits cannot be replayed, because replay does not know how long requests took, " +
 			"and there are no others; replay another policy of the file with --policy")

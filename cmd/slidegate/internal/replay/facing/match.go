@@ -38,6 +38,18 @@ func newPattern(of *config.Policy) (p pattern, err error) {
 	return p, nil
 }
 
+// Patterns are what the match of a policy says, by themselves. NewPatterns makes them.
+type Patterns struct{ pattern }
+
+// NewPatterns returns the patterns of a match.
+func NewPatterns(match []config.Route) (*Patterns, error) {
+	p, err := newPattern(&config.Policy{Match: match})
+	return &Patterns{p}, err
+}
+
+// Matches reports whether one of the patterns is for r, in a log that tells this much.
+func (p *Patterns) Matches(r Request, known Known) bool { return len(p.places(r, known)) > 0 }
+
 // Faced is a policy that a request faces.
 type Faced struct {
 	Policy int

@@ -13,10 +13,10 @@ import (
 var csvColumns = []string{
 	"kind", "name", "limit", "quota", "window_us", "requests", "keys", "admitted", "denied", "keys_touched", "highest",
 	"wrong_admitted", "wrong_denied", "longest_lockout_us", "live_keys", "state_bytes",
-	"policy", "override",
+	"policy", "override", "plan",
 }
 
-// CSV writes d as a table with a header: a row for every limit of the outcome, of the comparison and of the suggestion,
+// CSV writes d as a table with a header: a row for every limit of the outcome, of the comparison, of the file that is compared with and of the suggestion,
 // and a row for every quota of the sweep. An outcome of several limits also has a row without a limit, before theirs: it
 // holds what only all of them together did, and the others hold what each did. A cell that does not apply is empty.
 func CSV(w io.Writer, d *Document) error {
@@ -30,6 +30,9 @@ func CSV(w io.Writer, d *Document) error {
 		c.outcome("compare", &d.Findings.Compare[i])
 	}
 	c.sweep()
+	if d.Findings.Against != nil {
+		c.outcome("against", &d.Findings.Against.Outcome)
+	}
 	if d.Findings.Suggestion != nil {
 		c.outcome("suggestion", &d.Findings.Suggestion.Outcome)
 	}
@@ -73,7 +76,7 @@ func (c *csvTable) outcome(kind string, o *replay.Outcome) {
 		if len(c.findings.Policies) > 1 {
 			cells["policy"] = inert(l.Policy)
 		}
-		cells["override"] = inert(l.Override)
+		cells["override"], cells["plan"] = inert(l.Override), inert(l.Plan)
 		c.row(cells)
 	}
 }

@@ -13,12 +13,14 @@ import (
 // Document is what is reported. Findings is required, the rest may be empty. It is only read, so that several goroutines
 // may render the same one.
 type Document struct {
-	Title    string           // what was replayed, in the reader's words
-	Command  string           // the command that would do it again
-	Per      string           // who was limited: "address", "user and path"; a key by default
-	Findings *replay.Findings // what was found
-	Sources  []traffic.Source // what it was found in
-	Notes    []string         // what the traffic cannot say about the policies, beside what the notes of the sources say
+	Title         string           // what was replayed, in the reader's words
+	Command       string           // the command that would do it again
+	Per           string           // who was limited: "address", "user and path"; a key by default
+	After, Before string           // what the policies are called, and those that they are compared with
+	Findings      *replay.Findings // what was found
+	Sources       []traffic.Source // what it was found in
+	Suggested     string           // the suggestion as a policy for a file
+	Notes         []string         // what the traffic cannot say about the policies, beside what the notes of the sources say
 }
 
 // check returns an error if d cannot be rendered.

@@ -67,6 +67,8 @@ var pageWords = template.FuncMap{
 	"line":     func(text string) string { return visible(text, 2*lineWidth) },
 	"percent":  func(part, whole int64) string { return together(percent(part, whole)) },
 	"together": together, "escape": escape,
+	"traits":      func(p *replay.Profile) toldTraits { return toldTraits{p.Requests, traits(p)} },
+	"value":       func(text string) string { return valueText(text, 2*lineWidth) },
 	"bar":         barLength,
 	"quantity":    func(n int, noun string) string { return count(int64(n), noun) },
 	"windowWords": func(l replay.LimitOutcome) string { return windowWords(&l) },

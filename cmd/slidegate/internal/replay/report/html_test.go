@@ -102,7 +102,7 @@ func TestHostileTextStaysText(t *testing.T) {
 // TestSectionsWithoutDataAreLeftOut renders the least there can be.
 func TestSectionsWithoutDataAreLeftOut(t *testing.T) {
 	page := rendered(t, &Document{Findings: &replay.Findings{}})
-	for _, id := range []string{"t-time", "t-trail", "t-top", "t-exact", "t-compare", "t-sweep", "t-advice", "t-read"} {
+	for _, id := range []string{"t-time", "t-trail", "t-top", "t-denied", "t-exact", "t-compare", "t-sweep", "t-advice", "t-read"} {
 		if strings.Contains(page, `id="`+id+`"`) {
 			t.Errorf("section %s is there without data", id)
 		}

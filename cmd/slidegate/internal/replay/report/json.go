@@ -25,6 +25,7 @@ func JSON(w io.Writer, d *Document) error {
 		Command string           `json:"command"`
 		Sources []traffic.Source `json:"sources"`
 		Notes   []string         `json:"notes,omitempty"`
+		Policy  string           `json:"suggested_policy,omitempty"` // for a file
 		*replay.Findings
-	}{d.Title, d.Command, sources, d.notes(), d.Findings})
+	}{d.Title, d.Command, sources, d.notes(), d.paste(), d.Findings})
 }

@@ -42,6 +42,11 @@ type page struct {
 	Shadows    string
 
 	Top, TopSuggested []topKey
+	Paste             string // the suggestion as a policy
+	Denied            []trait
+	PolicyChanges     []policyChange
+	ChangeHeads       []string
+	Changes           []pageChange
 }
 
 // figure is one of the large numbers at the top.
@@ -61,7 +66,10 @@ func newPage(d *Document) *page {
 		Document: d, F: f, Noun: noun(f), Verdict: verdict(f), Order: orderWords(f.Traffic.Order), Read: sumOfSources(d.Sources),
 		Requests: requestsOf(&f.Outcome), Figures: figures(f), Rows: compareRows(f), Quotas: quotaRows(f),
 		HasTrail: len(f.Worst) > 0 && len(f.Outcome.Limits) > 0,
-		Each:     cmp.Or(d.Per, "key"), Notices: d.notes(), Lists: listsMatter(f), Top: topKeys(f, f.Outcome.TopDenied),
+		Each:     cmp.Or(d.Per, "key"), Notices: d.notes(), Lists: listsMatter(f), Top: topKeys(f, f.Outcome.TopDenied), Denied: traits(f.Denied),
+	}
+	if f.Against != nil {
+		p.Verdict, p.PolicyChanges, p.ChangeHeads, p.Changes = d.againstVerdict(), policyChanges(f), changeHeads, pageChanges(f)
 	}
 	if f.Traffic.Requests > 0 {
 		p.Period = between(f.Traffic.From, f.Traffic.To) + " (" + span(f.Traffic.To-f.Traffic.From) + ")"
@@ -95,6 +103,7 @@ func newPage(d *Document) *page {
 	}
 	if f.Suggestion != nil {
 		p.Advice, p.TopSuggested = suggested(f), topKeys(f, f.Suggestion.Outcome.TopDenied)
+		p.Paste = d.paste()
 	}
 	return p
 }
@@ -274,7 +283,8 @@ func milliseconds(t rule.Micros) float64 { return float64(t) / 1000 }
 // topKey is one of the keys that were denied most, with the policy that it is limited by if there are several.
 type topKey struct {
 	replay.KeyOutcome
-	Of string
+	Of    string
+	Words string // what its denied requests were
 }
 
 func topKeys(f *replay.Findings, keys []replay.KeyOutcome) (top []topKey) {
@@ -283,7 +293,7 @@ func topKeys(f *replay.Findings, keys []replay.KeyOutcome) (top []topKey) {
 		if len(f.Policies) > 1 {
 			of = visible(k.Policy, keyWidth)
 		}
-		top = append(top, topKey{k, of})
+		top = append(top, topKey{k, of, profileWords(k.Profile)})
 	}
 	return top
 }

@@ -165,7 +165,22 @@ func excess(o *replay.Outcome) string {
 		return "No key ever got more than its quota in any window."
 	}
 	return "At worst one key got " + number(l.Highest.Units) + " through within " + windowWords(l) + ", " +
-		times(l.Highest.Units, l.Quota) + " the quota of " + number(l.Quota) + "."
+		times(l.Highest.Units, l.Quota) + " the quota of " + number(l.Quota) + "." + exactHint(l)
+}
+
+// exactHint names the limit that would not have leaked, for one that weighs its windows: it counts in the same few bytes for
+// every quota, which is why it is the default for larger ones.
+func exactHint(l *replay.LimitOutcome) string {
+	limit, err := slidegate.ParseLimit(l.Limit)
+	if err != nil {
+		return ""
+	}
+	bound, err := slidegate.Bind("", limit)
+	if err != nil || bound.Rule().Algorithm != rule.SlidingWindow || limit.Quota > rule.MaxLogQuota {
+		return ""
+	}
+	exact := slidegate.Limit{Quota: limit.Quota, Window: limit.Window, Algorithm: slidegate.SlidingLog}
+	return " A sliding window estimates in a few bytes per key; " + exact.String() + " never exceeds its quota."
 }
 
 // suggested says what the suggestion is and what it would have done.

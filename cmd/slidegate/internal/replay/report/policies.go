@@ -57,6 +57,10 @@ func limitName(f *replay.Findings, l *replay.LimitOutcome) string {
 		name = "override " + key(l.Override)
 	case l.Override != "":
 		name += " (override " + key(l.Override) + ")"
+	case l.Plan != "" && name == "":
+		name = "plan " + key(l.Plan)
+	case l.Plan != "":
+		name += " (plan " + key(l.Plan) + ")"
 	}
 	if l.Shadow {
 		name += " (shadow)"
@@ -67,10 +71,10 @@ func limitName(f *replay.Findings, l *replay.LimitOutcome) string {
 	return name + visible(l.Limit, keyWidth)
 }
 
-// ownLimits returns the limits that keys without an override face.
+// ownLimits returns the limits that keys without an override face, in requests without a plan.
 func ownLimits(o *replay.Outcome) (own []replay.LimitOutcome) {
 	for _, l := range o.Limits {
-		if l.Override == "" {
+		if l.Override == "" && l.Plan == "" {
 			own = append(own, l)
 		}
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 )
 
-const smallCSV = `kind,name,limit,quota,window_us,requests,keys,admitted,denied,keys_touched,highest,wrong_admitted,wrong_denied,longest_lockout_us,live_keys,state_bytes,policy,override
-outcome,sliding-window,,,,2000,4,1699,301,2,,,,90000000,,,,
-outcome,sliding-window,10/1s,10,1000000,2000,4,,1,,10,0,0,,3,72,,
-outcome,sliding-window,100/1m,100,60000000,2000,4,,300,,199,20,1,,4,1200,,
-compare,sliding-window,,,,2000,4,1699,301,2,,,,90000000,,,,
-compare,sliding-window,10/1s,10,1000000,2000,4,,1,,10,0,0,,3,72,,
-compare,sliding-window,100/1m,100,60000000,2000,4,,300,,199,20,1,,4,1200,,
-sweep,,10/1s,10,1000000,2000,4,1000,1000,4,,,,,,,,
-sweep,,20/1s,20,1000000,2000,4,1500,500,2,,,,,,,,
-sweep,,24/1s,24,1000000,2000,4,1999,1,1,,,,,,,,
-suggestion,,24/1s,24,1000000,2000,4,1999,1,1,0,0,0,0,0,0,,
+const smallCSV = `kind,name,limit,quota,window_us,requests,keys,admitted,denied,keys_touched,highest,wrong_admitted,wrong_denied,longest_lockout_us,live_keys,state_bytes,policy,override,plan
+outcome,sliding-window,,,,2000,4,1699,301,2,,,,90000000,,,,,
+outcome,sliding-window,10/1s,10,1000000,2000,4,,1,,10,0,0,,3,72,,,
+outcome,sliding-window,100/1m,100,60000000,2000,4,,300,,199,20,1,,4,1200,,,
+compare,sliding-window,,,,2000,4,1699,301,2,,,,90000000,,,,,
+compare,sliding-window,10/1s,10,1000000,2000,4,,1,,10,0,0,,3,72,,,
+compare,sliding-window,100/1m,100,60000000,2000,4,,300,,199,20,1,,4,1200,,,
+sweep,,10/1s,10,1000000,2000,4,1000,1000,4,,,,,,,,,
+sweep,,20/1s,20,1000000,2000,4,1500,500,2,,,,,,,,,
+sweep,,24/1s,24,1000000,2000,4,1999,1,1,,,,,,,,,
+suggestion,,24/1s,24,1000000,2000,4,1999,1,1,0,0,0,0,0,0,,,
 `
 
 func TestCSV(t *testing.T) {

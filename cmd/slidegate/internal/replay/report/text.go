@@ -22,13 +22,15 @@ func Text(w io.Writer, d *Document) error {
 	for _, note := range d.notes() {
 		wrap(&b, "  ! "+visible(note, 4*hintWidth))
 	}
+	textAgainst(&b, d)
 	textTraffic(&b, f)
 	textOutcome(&b, f)
 	textPolicies(&b, f)
+	textDenied(&b, "What the denied requests were", f.Denied)
 	textTop(&b, "Denied most", f, f.Outcome.TopDenied)
 	textCompare(&b, f)
 	textSweep(&b, f)
-	textSuggestion(&b, f)
+	textSuggestion(&b, d)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -121,6 +123,7 @@ func textTop(b *strings.Builder, title string, f *replay.Findings, keys []replay
 		t.add(keyName(f, k.Policy, k.Key), number(k.Requests), number(k.Denied), percent(k.Denied, k.Requests), span(k.Lockout))
 	}
 	t.write(b)
+	textProfiles(b, f, keys)
 }
 
 func textCompare(b *strings.Builder, f *replay.Findings) {
@@ -203,11 +206,13 @@ func bar(part, whole int64) string {
 	return text
 }
 
-func textSuggestion(b *strings.Builder, f *replay.Findings) {
+func textSuggestion(b *strings.Builder, d *Document) {
+	f := d.Findings
 	if f.Suggestion == nil {
 		return
 	}
 	heading(b, "Suggestion")
 	wrap(b, "  "+suggested(f))
+	textPaste(b, d)
 	textTop(b, "Denied most under the suggestion", f, f.Suggestion.Outcome.TopDenied)
 }

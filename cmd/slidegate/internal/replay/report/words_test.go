@@ -185,3 +185,20 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 }
+
+// A default that weighs its windows is said to do so, with the limit that would not have leaked; others just leak.
+func TestExcessNamesTheExactLimit(t *testing.T) {
+	for limit, want := range map[string]string{
+		"200/1m":               " A sliding window estimates in a few bytes per key; 200/1m sliding-log never exceeds its quota.",
+		"60/1m sliding-window": " A sliding window estimates in a few bytes per key; 60/1m sliding-log never exceeds its quota.",
+		"60/1m":                "",
+		"60/1m fixed-window":   "",
+		"20000/1m":             "",
+		"nonsense":             "",
+	} {
+		o := replay.Outcome{Limits: []replay.LimitOutcome{{Limit: limit, Quota: 60, Window: 60e6, Highest: replay.Highest{Units: 93}}}}
+		if got := excess(&o); got != "At worst one key got 93 through within 1m, 1.55 times the quota of 60."+want {
+			t.Errorf("%s: %s", limit, got)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package traffic
 import (
 	"strings"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -90,6 +91,11 @@ func isComment(p parser, line []byte) bool {
 
 func newEntry(w wants) *entry {
 	return &entry{values: make([][]byte, int(fieldCount)+len(w.extras))}
+}
+
+// request returns what patterns are held against.
+func (e *entry) request() facing.Request {
+	return facing.Request{Method: e.values[fieldMethod], Host: e.values[fieldHost], Path: e.values[fieldPath]}
 }
 
 // setTime keeps at if the rule can work with it.

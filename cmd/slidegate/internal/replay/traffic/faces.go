@@ -19,6 +19,7 @@ type faces struct {
 	known    facing.Known
 	makers   []maker // by policy
 	parts    []Part
+	first    int // what the numbers of the groups begin with
 }
 
 // maker makes the key and the cost of requests under one policy.
@@ -26,6 +27,15 @@ type maker struct {
 	key    keyer
 	cost   coster
 	routes []coster // the costs of the policy's patterns
+	plan   int      // the place of the plan in the values of an entry; -1 if there is none
+}
+
+// planOf returns what a request says of its plan.
+func (m *maker) planOf(e *entry) []byte {
+	if m.plan < 0 {
+		return nil
+	}
+	return e.values[m.plan]
 }
 
 // costAt returns the cost of requests about which the pattern at this place decides; that of the policy, if it is negative.
@@ -36,14 +46,29 @@ func (m *maker) costAt(route int) *coster {
 	return &m.routes[route]
 }
 
-// planFaces works out which policies the log can be held against, and how.
-func (p *plan) planFaces(s shape, opts *Options) error {
-	f := &faces{policies: opts.Policies, makers: make([]maker, opts.Policies.Len())}
+// planPolicies works out which policies the log can be held against, and how.
+func (p *plan) planPolicies(s shape, opts *Options) (err error) {
+	if p.faces, err = p.planFaces(s, opts, opts.Policies); err != nil || opts.Against == nil {
+		return err
+	}
+	own := len(p.notes)
+	if p.other, err = p.planFaces(s, opts, opts.Against); err != nil {
+		return err
+	}
+	p.other.first = len(opts.Policies.Groups())
+	for i := range p.notes[own:] {
+		p.notes[own+i] = opts.AgainstName + ": " + p.notes[own+i]
+	}
+	return nil
+}
+
+func (p *plan) planFaces(s shape, opts *Options, policies *facing.Policies) (*faces, error) {
+	f := &faces{policies: policies, makers: make([]maker, policies.Len())}
 	var taken []int
 	var refused error
 	for i := range f.makers {
-		own := opts.Policies.Policy(i)
-		made, err := p.planPolicy(s, opts, own)
+		own := policies.Policy(i)
+		made, err := p.planPolicy(s, opts, own, policies.Grouping(opts.Grouping))
 		if err != nil {
 			refused = cmp.Or(refused, err)
 			p.notes = append(p.notes, leftOut(own, err))
@@ -53,23 +78,17 @@ func (p *plan) planFaces(s shape, opts *Options) error {
 		taken = append(taken, i)
 	}
 	if len(taken) == 0 {
-		return refused
+		return nil, refused
 	}
-	for known, member := range map[*bool]field{
-		&f.known.Method: fieldMethod, &f.known.Host: fieldHost, &f.known.Path: fieldPath, &f.known.Address: fieldAddress,
-	} {
-		if *known = s.fields().has(member); *known {
-			p.wants.fields |= setOf(member)
-		}
-	}
-	f.finder = opts.Policies.NewFinder(f.known, taken)
-	p.notes = append(p.notes, opts.Policies.Notes(f.known, taken)...)
-	p.faces = f
-	return nil
+	f.known = s.known()
+	p.wants.fields |= s.fields() & setOf(fieldMethod, fieldHost, fieldPath, fieldAddress)
+	f.finder = policies.NewFinder(f.known, taken)
+	p.notes = append(p.notes, policies.Notes(f.known, taken)...)
+	return f, nil
 }
 
 // planPolicy works out how the key and the cost of one policy are made. It changes what the plan wants only if they can be.
-func (p *plan) planPolicy(s shape, opts *Options, own config.Policy) (m maker, err error) {
+func (p *plan) planPolicy(s shape, opts *Options, own config.Policy, grouping clientip.Grouping) (m maker, err error) {
 	trial := *p
 	template, cost := own.Key, own.Cost
 	if !opts.Key.IsZero() {
@@ -78,7 +97,7 @@ func (p *plan) planPolicy(s shape, opts *Options, own config.Policy) (m maker, e
 	if !opts.Cost.IsZero() || opts.IgnoreOwnCost {
 		cost = opts.Cost
 	}
-	if m.key, err = trial.planKey(s, template, opts.Policies.Grouping(opts.Grouping)); err != nil {
+	if m.key, err = trial.planKey(s, template, grouping); err != nil {
 		return m, err
 	}
 	chosen := !opts.Cost.IsZero() || opts.IgnoreOwnCost
@@ -95,8 +114,22 @@ func (p *plan) planPolicy(s shape, opts *Options, own config.Policy) (m maker, e
 		}
 		m.routes = append(m.routes, planned)
 	}
+	m.plan = trial.planPlan(s, &own)
 	*p = trial
 	return m, nil
+}
+
+// planPlan works out where the plan of requests is found; -1 if the log does not have it, which a note says.
+func (p *plan) planPlan(s shape, own *config.Policy) (slot int) {
+	if len(own.RequestPlans()) == 0 {
+		return -1
+	}
+	slot, ok := p.want(s, own.PlanBy)
+	if !ok {
+		p.notes = append(slices.Clip(p.notes), fmt.Sprintf("The log has no %v, so all requests that face the policy %s were counted as without a plan.", own.PlanBy, own.Name))
+		return -1
+	}
+	return slot
 }
 
 // planOwnCost is planCost for the cost of a policy. A header that the log never has is one that no request had, unless the cost was
@@ -125,7 +158,7 @@ func leftOut(p config.Policy, err error) string {
 // of returns the parts of a request, which are valid until the next call; none if it faces no policy. It also reports whether
 // a field of a key was missing. If the entry cannot be a request, it says why.
 func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
-	facing := f.finder.Find(facing.Request{Method: e.values[fieldMethod], Host: e.values[fieldHost], Path: e.values[fieldPath]})
+	facing := f.finder.Find(e.request())
 	f.parts = f.parts[:0]
 	var address netip.Addr
 	if text := e.values[fieldAddress]; text != nil {
@@ -140,23 +173,33 @@ func (f *faces) of(e *entry) (parts []Part, missing bool, why string) {
 		}
 		key, lacks := m.key.of(e)
 		missing = missing || lacks
-		f.parts = append(f.parts, Part{Group: f.policies.Of(i, key, address), Key: key, Cost: cost})
+		f.parts = append(f.parts, Part{Group: f.first + f.policies.Of(i, key, address, m.planOf(e)), Key: key, Cost: cost})
 	}
 	return f.parts, missing, ""
 }
 
-// Facing returns made-up traffic, of which nothing is known but keys and costs, as requests that face all policies.
-func Facing(lines Lines, policies *facing.Policies) (Lines, []string) {
-	all := make([]int, policies.Len())
-	for i := range all {
-		all[i] = i
+// Facing returns made-up traffic, of which nothing is known but keys and costs, as requests that face all policies, and all
+// of those that these are held against, if there are some.
+func Facing(lines Lines, policies, against *facing.Policies) (Lines, []string) {
+	f := &facingAll{lines: lines}
+	var notes []string
+	for _, own := range []*facing.Policies{policies, against} {
+		if own == nil {
+			continue
+		}
+		all := make([]int, own.Len())
+		for i := range all {
+			all[i] = i
+		}
+		f.policies = append(f.policies, own)
+		notes = append(notes, own.Notes(facing.Known{}, all)...)
 	}
-	return &facingAll{lines: lines, policies: policies}, policies.Notes(facing.Known{}, all)
+	return f, notes
 }
 
 type facingAll struct {
 	lines    Lines
-	policies *facing.Policies
+	policies []*facing.Policies
 	parts    []Part
 }
 
@@ -166,8 +209,12 @@ func (f *facingAll) Next(line *Line) error {
 		return err
 	}
 	f.parts = f.parts[:0]
-	for i := range f.policies.Len() {
-		f.parts = append(f.parts, Part{Group: f.policies.Of(i, line.Key, netip.Addr{}), Key: line.Key, Cost: line.Cost})
+	first := 0
+	for _, own := range f.policies {
+		for i := range own.Len() {
+			f.parts = append(f.parts, Part{Group: first + own.Of(i, line.Key, netip.Addr{}, nil), Key: line.Key, Cost: line.Cost})
+		}
+		first += len(own.Groups())
 	}
 	line.Parts = f.parts
 	return nil

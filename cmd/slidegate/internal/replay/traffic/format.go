@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 	"github.com/slidegate/slidegate/config/wording"
 )
 
@@ -131,6 +132,12 @@ func (s shape) fields() fieldSet {
 		return layouts[s.format].text.fields
 	}
 	return s.table.has()
+}
+
+// known returns what the format tells of requests to patterns and lists.
+func (s shape) known() facing.Known {
+	has := s.fields()
+	return facing.Known{Method: has.has(fieldMethod), Host: has.has(fieldHost), Path: has.has(fieldPath), Address: has.has(fieldAddress)}
 }
 
 // lacks returns the error for a field that the format does not have, and that an option needs: the key, the cost or a filter.

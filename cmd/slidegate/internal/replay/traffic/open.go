@@ -35,14 +35,23 @@ type Options struct {
 	Grouping clientip.Grouping
 	// Filter is which requests to take.
 	Filter Filter
+	// Match, if it is not nil, is what a policy could say in place of Filter. Source.Differing counts the requests about
+	// which the two do not agree.
+	Match *facing.Patterns
 	// Fields says where in a JSON log things are: paths with dots, by the names time, address, user, method, path, host,
 	// status, bytes, key and cost. FormatJSON needs at least the time; in the other JSON formats it takes the place of
 	// what they usually have.
 	Fields map[string]string
+	// About asks for Line.About.
+	About bool
 	// Policies are what requests face, and what makes their keys and costs where Key and Cost do not say; nil if there are
 	// none. A request that faces none of them is not taken. Of several, those whose key or cost a log does not have are
 	// left out, and Source.Notes says so.
 	Policies *facing.Policies
+	// Against are other policies that requests face as well, apart from Policies; nil if there are none. The groups of their
+	// parts follow those of Policies. AgainstName is what the notes about them call them.
+	Against     *facing.Policies
+	AgainstName string
 }
 
 // check refuses what no log could be read by.
@@ -154,7 +163,7 @@ func (r *Reader) begin(opts *Options) error {
 	}
 	r.entry = newEntry(r.plan.wants)
 	if !opts.Filter.IsZero() {
-		r.filter = &opts.Filter
+		r.filter, r.match, r.known = &opts.Filter, opts.Match, s.known()
 	}
 	r.format = format
 	r.source.Format, r.source.Packing, r.source.Notes = s.title(), r.in.packing, r.plan.notes

@@ -15,6 +15,8 @@ type plan struct {
 	key   keyer
 	cost  coster
 	faces *faces // in place of key and cost, where policies are replayed
+	other *faces // of the policies that these are held against; nil if there are none
+	about *about // nil if nobody asks
 	notes []string
 }
 
@@ -28,8 +30,14 @@ func planFor(s shape, opts *Options) (*plan, error) {
 		}
 	}
 	p.wants.fields = filtered
+	if opts.Match != nil {
+		p.wants.fields |= s.fields() & setOf(fieldMethod, fieldHost, fieldPath)
+	}
+	if opts.About {
+		p.planAbout(s)
+	}
 	if opts.Policies != nil {
-		return p, p.planFaces(s, opts)
+		return p, p.planPolicies(s, opts)
 	}
 	var err error
 	if p.key, err = p.planKey(s, opts.Key, opts.Grouping); err != nil {
@@ -107,7 +115,8 @@ func (p *plan) want(s shape, part config.Field) (slot int, ok bool) {
 	case known:
 		p.wants.fields |= setOf(f)
 		return int(f), s.fields().has(f)
-	case part.Kind == config.FieldHeader && !s.hasHeader(part.Name), part.Kind == config.FieldJSON && s.table == nil:
+	case part.Kind == config.FieldHeader && !s.hasHeader(part.Name), part.Kind == config.FieldJSON && s.table == nil,
+		part.Kind == config.FieldClaim: // tokens do not belong into logs
 		return 0, false
 	}
 	p.wants.extras = append(p.wants.extras, part)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
 )
 
 // examplesKept is how many of the lines that could not be read a Source shows.
@@ -17,10 +19,13 @@ type Reader struct {
 	size   int64
 	format Format
 	lines  *scanner
-	filter *Filter // nil if it takes all
+	filter *Filter          // nil if it takes all
+	match  *facing.Patterns // nil if the filter is held against none
+	known  facing.Known
 	parser parser
 	entry  *entry
 	plan   *plan
+	parts  []Part
 	err    error // what Next returns from now on
 }
 
@@ -57,9 +62,12 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	if why := r.parser.parse(text, r.entry); why != "" {
 		return false, why
 	}
-	if r.filter != nil && !r.filter.takes(r.entry) {
+	if r.filter != nil && !r.pass() {
 		r.source.Filtered++
 		return false, ""
+	}
+	if r.plan.about != nil {
+		line.About = r.plan.about.of(r.entry)
 	}
 	if r.plan.faces != nil {
 		return r.face(line)
@@ -77,9 +85,25 @@ func (r *Reader) take(text []byte, line *Line) (taken bool, why string) {
 	return true, ""
 }
 
+// pass reports whether the filter takes the entry, and counts it if the pattern that is held against it does not agree.
+func (r *Reader) pass() bool {
+	taken := r.filter.takes(r.entry)
+	if r.match != nil && r.match.Matches(r.entry.request(), r.known) != taken {
+		r.source.Differing++
+	}
+	return taken
+}
+
 // face makes a request of the entry that has a part for each policy that it faces.
 func (r *Reader) face(line *Line) (taken bool, why string) {
 	parts, missing, why := r.plan.faces.of(r.entry)
+	if r.plan.other != nil && why == "" {
+		var others []Part
+		var lacks bool
+		others, lacks, why = r.plan.other.of(r.entry)
+		r.parts = append(append(r.parts[:0], parts...), others...)
+		parts, missing = r.parts, missing || lacks
+	}
 	switch {
 	case why != "":
 		return false, why

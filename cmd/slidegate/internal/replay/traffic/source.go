@@ -8,6 +8,7 @@ type Source struct {
 	Lines      int64     `json:"lines"`                 // all lines that are neither empty nor comments
 	Requests   int64     `json:"requests"`              // lines that became requests
 	Filtered   int64     `json:"filtered"`              // lines that the filters left out
+	Differing  int64     `json:"-"`                     // lines that the filters and Options.Match do not agree about
 	Unmatched  int64     `json:"unmatched,omitempty"`   // lines that face no policy that is replayed
 	Unreadable int64     `json:"unreadable"`            // lines that could not be read
 	Examples   []BadLine `json:"examples,omitempty"`    // the first few of those

@@ -238,17 +238,26 @@ func TestMetrics(t *testing.T) {
 	if err := reader.Collect(t.Context(), &collected); err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]int64{}
+	got, zeros := map[string]int64{}, 0
 	for _, scope := range collected.ScopeMetrics {
 		for _, m := range scope.Metrics {
 			for _, point := range m.Data.(metricdata.Sum[int64]).DataPoints {
+				if point.Value == 0 {
+					continue // all series are there from the start
+				}
 				name := m.Name
 				for _, kv := range point.Attributes.ToSlice() {
 					name += " " + kv.Value.AsString()
 				}
-				got[name] = point.Value
+				if got[name] = point.Value; point.Value == 0 {
+					delete(got, name) // all series are there from the start
+					zeros++
+				}
 			}
 		}
+	}
+	if zeros != 4*3-4+2 {
+		t.Errorf("%d series are 0, want those of four rules by three verdicts, and of three errors, but for five", zeros)
 	}
 	want := map[string]int64{
 		"slidegate.envoy.decisions d override ok":  1,

@@ -117,7 +117,7 @@ func (s *Service) domain(given *Domain) (*domain, error) {
 	}
 	var err error
 	if d.root, err = s.level(given.name, given.name, given.root); err != nil {
-		return nil, invalid("domains", "%s: the domain %q: %w", given.file, given.name, err)
+		return nil, invalid("domains", "%s: the domain %q: %w", given.at, given.name, err)
 	}
 	return d, nil
 }
@@ -145,16 +145,9 @@ func (s *Service) level(domain, path string, given *level) (*level, error) {
 		}
 		return err
 	}
-	for _, n := range given.exact {
+	for n := range given.all() {
 		if err := place(n); err != nil {
 			return nil, err
-		}
-	}
-	for _, list := range given.wild {
-		for _, n := range list {
-			if err := place(n); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return l, nil

@@ -4,16 +4,8 @@ package envoy
 func (d *Domain) Rules() int { return d.root.rules() }
 
 func (l *level) rules() (n int) {
-	if l == nil {
-		return 0
-	}
-	for _, one := range l.exact {
+	for one := range l.all() {
 		n += one.rules()
-	}
-	for _, several := range l.wild {
-		for _, one := range several {
-			n += one.rules()
-		}
 	}
 	return n
 }

@@ -51,6 +51,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 	w := s.work.Get().(*work)
 	defer s.give(w)
 	d := (*s.domains.Load())[request.GetDomain()]
+	if d == nil && s.waiting.Load() {
+		return nil, s.failed(ctx, errAwaited)
+	}
 	w.domain = d
 	if err := s.match(ctx, w, d, request); err != nil {
 		return nil, s.invalid(ctx, err)
@@ -69,6 +72,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, request *rls.RateLimitReq
 	}
 	return s.respond(ctx, w, request), nil
 }
+
+// errAwaited is why there is no answer before the first rules.
+var errAwaited = errors.New("the management server has sent no rules yet")
 
 // errClosed is what stands in for an answer that no store gave.
 var errClosed = errors.New("it is down, or too slow")
@@ -105,6 +111,9 @@ func (s *Service) failed(ctx context.Context, err error) error {
 		code = codes.Canceled
 	case errors.Is(err, store.ErrUnsupported):
 		code = codes.FailedPrecondition
+	}
+	if errors.Is(err, errAwaited) {
+		return status.Errorf(code, "envoy: %v", err)
 	}
 	return status.Errorf(code, "envoy: the store gave no answer: %v", err)
 }

@@ -15,7 +15,8 @@ import (
 const maxBody = 1 << 20
 
 // Handler returns what the original serves over HTTP: POST /json, a request and its answer as the protocol writes them in
-// JSON, with the status 200 or 429; and /healthcheck, with the status 200, or 500 after Drain. A request that is wrong gets
+// JSON, with the status 200 or 429; and /healthcheck, with the status 200, or 500 after Drain
+// and while rules are awaited. A request that is wrong gets
 // the status 400, and one to which the store gives no answer 500. What a page of another site has a browser send gets the
 // status 403, and what is not JSON by its Content-Type 415.
 func (s *Service) Handler() http.Handler {
@@ -84,6 +85,10 @@ func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {
 func (s *Service) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	if s.drained.Load() {
 		http.Error(w, "draining", http.StatusInternalServerError)
+		return
+	}
+	if s.Waiting() {
+		http.Error(w, "waiting for rules", http.StatusInternalServerError)
 		return
 	}
 	_, _ = io.WriteString(w, "OK")

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"iter"
 	"strings"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -45,6 +46,7 @@ func (p pair) String() string {
 // node is one descriptor of a file.
 type node struct {
 	pair
+	place
 	shared bool  // all values that match share one count
 	rule   *spec // nil if there is no rate_limit
 	next   *level
@@ -59,6 +61,27 @@ type level struct {
 }
 
 func newLevel() *level { return &level{exact: map[pair]*node{}, wild: map[string][]*node{}} }
+
+// all returns the descriptors of the list: those with a * in the order of the file, others in any.
+func (l *level) all() iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		if l == nil {
+			return
+		}
+		for _, n := range l.exact {
+			if !yield(n) {
+				return
+			}
+		}
+		for _, list := range l.wild {
+			for _, n := range list {
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	}
+}
 
 func (l *level) add(n *node) {
 	if strings.Contains(n.value, "*") {

@@ -26,10 +26,11 @@ var chargingNames = []string{"each", "all"}
 // String returns the word that files use.
 func (c Charging) String() string { return chargingNames[c] }
 
-// Domain is what one file says: a domain and its descriptors. Parse makes it, it does not change, and it is safe to share.
+// Domain is what one file says: a domain and its descriptors. Parse makes it, and FromConfig; Merge puts several together. It does
+// not change, and it is safe to share.
 type Domain struct {
 	name     string
-	file     string
+	at       place // of its file, and of charging if that is in it
 	charging Charging
 	root     *level
 }
@@ -64,18 +65,17 @@ func Load(path string) (*Domain, error) {
 //
 // A problem with a limit wraps what slidegate says of it, so that errors.Is finds slidegate.ErrLimit.
 func Parse(name string, text []byte) (*Domain, error) {
-	r := &reader{}
+	r := &reader{file: name}
 	d := r.read(text)
 	if err := r.Problems.Join(name); err != nil {
 		return nil, err
 	}
-	d.file = name
 	return d, nil
 }
 
 // read reads a whole file. What it returns is of use only if there are no problems.
 func (r *reader) read(text []byte) *Domain {
-	d := &Domain{}
+	d := &Domain{at: place{file: r.file}}
 	root, at := r.Document(text, "write domain: and descriptors:", "a file has one domain, so put this into another file")
 	if root == nil {
 		return d
@@ -91,13 +91,14 @@ func (r *reader) read(text []byte) *Domain {
 		case "domain":
 			d.name, _ = r.Text(f)
 		case "charging":
+			d.at.Position = f.At
 			d.charging = Charging(r.word(f, "a way of charging", chargingNames))
 		case "descriptors":
 			descriptors = f
 		}
 	}
 	if d.name == "" && len(r.Problems) == before {
-		r.Problems.Addf(at, "the file has no domain; write domain: and a name that no other file has")
+		r.Problems.Addf(at, "the file has no domain; write domain: and the name that Envoy asks for")
 	}
 	r.charging = d.charging
 	d.root = r.level(descriptors)
@@ -137,7 +138,7 @@ func (r *reader) level(f yamlfile.Field) *level {
 func (r *reader) descriptor(item ast.Node) *node {
 	at := yamlfile.PositionOf(item)
 	before := len(r.Problems)
-	n := &node{}
+	n := &node{place: place{r.file, at}}
 	var shadow, quota bool
 	var metadata yamlfile.Field
 	var rateLimit, share *yamlfile.Field

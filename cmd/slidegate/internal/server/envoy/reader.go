@@ -13,6 +13,7 @@ import (
 // reader reads one file.
 type reader struct {
 	yamlfile.Reader
+	file     string
 	depth    int // how many mappings the reader is in
 	charging Charging
 }

@@ -41,7 +41,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	r := newRig(t, Options{}, fivePerMinute)
 	other := mustParse(t, "domain: e\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]")
 	for _, domains := range [][]*Domain{
-		{other, mustParse(t, fivePerMinute), mustParse(t, "domain: e")},
+		{other, mustParse(t, fivePerMinute), mustParse(t, "domain: e\ncharging: all")},
 		{other, nil},
 		{other, {}},
 	} {
@@ -53,7 +53,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 		r.clock.Advance(60_000_000)
 	}
 	err := r.service.Reload([]*Domain{other, other})
-	if err == nil || !strings.Contains(err.Error(), `the domain "e" is in test.yaml and in test.yaml`) {
+	if err == nil || !strings.Contains(err.Error(), `test.yaml:2:15: the descriptor e.k has a rate_limit here and in test.yaml:2:15`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -43,6 +43,9 @@ type Options struct {
 	// of one unit aside: each is a shape of limits, and a store keeps something for each. A descriptor with a further one is over
 	// its limit. 0 means 64.
 	MaxWindows int
+	// Await says that rules are still to come, from a management server: until Arrived is called, the service is not healthy, and
+	// requests about domains that are not known are errors, so that Envoy does as its failure_mode_deny says.
+	Await bool
 	// OnRefused is called with every descriptor that is over its limit, also where a rule or the service only watches: the domain after
 	// rulings.EnvoyPrefix, the text of the descriptor, and what its rule is called. It must be quick and safe for concurrent use. nil
 	// means that nobody is told.
@@ -64,7 +67,8 @@ type Service struct {
 	windows *windows
 	health  *health.Server
 	drained atomic.Bool
-	work    sync.Pool // of *work
+	waiting atomic.Bool // for rules; see Options.Await
+	work    sync.Pool   // of *work
 
 	reload  sync.Mutex
 	domains atomic.Pointer[map[string]*domain]
@@ -76,7 +80,7 @@ var _ rls.RateLimitServiceServer = (*Service)(nil)
 // healthNames are what Envoy and others ask the health of: the whole server, the name that the original uses, and ours.
 var healthNames = []string{"", "ratelimit", rls.RateLimitService_ServiceDesc.ServiceName}
 
-// New returns a service over a store, with no two domains of one name.
+// New returns a service over a store. Domains of one name are put together, as Merge does.
 func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 	if st == nil {
 		return nil, errors.New("envoy: store: must not be nil; memstore.New makes one")
@@ -103,28 +107,50 @@ func New(st store.Store, domains []*Domain, opts Options) (*Service, error) {
 	if err := s.Reload(domains); err != nil {
 		return nil, err
 	}
-	for _, name := range healthNames {
-		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	s.waiting.Store(opts.Await)
+	if opts.Await {
+		s.setHealth(healthpb.HealthCheckResponse_NOT_SERVING)
+	} else {
+		s.setHealth(healthpb.HealthCheckResponse_SERVING)
 	}
 	return s, nil
 }
+
+func (s *Service) setHealth(to healthpb.HealthCheckResponse_ServingStatus) {
+	for _, name := range healthNames {
+		s.health.SetServingStatus(name, to)
+	}
+}
+
+// Arrived ends what Options.Await began.
+func (s *Service) Arrived() {
+	if s.waiting.Swap(false) {
+		s.setHealth(healthpb.HealthCheckResponse_SERVING) // which does nothing after Drain
+	}
+}
+
+// Waiting reports whether rules that are still to come have not arrived.
+func (s *Service) Waiting() bool { return s.waiting.Load() }
 
 // Reload puts other domains in service, all or, if there is an error, none. Counts are kept where a limit's algorithm, window,
 // segments and anchor are what they were, and the domain is charged as it was.
 func (s *Service) Reload(domains []*Domain) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	next := make(map[string]*domain, len(domains))
 	for _, given := range domains {
 		if given == nil || given.name == "" {
 			return invalid("domains", "must come from Parse, and none may be nil")
 		}
-		if other := next[given.name]; other != nil {
-			return invalid("domains", "the domain %q is in %s and in %s; a domain has one file", given.name, other.file, given.file)
-		}
+	}
+	domains, err := Merge(domains)
+	if err != nil {
+		return err
+	}
+	next := make(map[string]*domain, len(domains))
+	for _, given := range domains {
 		if given.charging == ChargeAll && s.most < 2 {
 			return invalid("domains", "%s: charging: %w: the store %s cannot charge several descriptors at once; write each",
-				given.file, store.ErrUnsupported, s.store.Traits().Name)
+				given.at, store.ErrUnsupported, s.store.Traits().Name)
 		}
 		made, err := s.domain(given)
 		if err != nil {

@@ -60,7 +60,9 @@ func (g *Gate) ask(ctx context.Context, op rule.Op, ask *Ask, granted int64, v *
 	if err != nil {
 		return err
 	}
+	began := g.begin()
 	s.set.Ask(ctx, op, &part, v)
+	s.order[part.Policy].took(ask.Door, began)
 	return told(v, granted)
 }
 
@@ -76,6 +78,9 @@ func (g *Gate) part(ask *Ask, part *policy.Part) (*snapshot, error) {
 		return nil, err
 	}
 	part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
+	if plan, found := p.find(ask.Plan); found && p.plan != nil {
+		part.Plan = policy.Named(plan.Name)
+	}
 	return s, nil
 }
 
@@ -113,9 +118,11 @@ func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, e
 		}
 		part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
 	}
+	began := g.begin()
 	s.set.AskBatch(ctx, parts, verdicts)
 	for i := range asks {
 		if errs[i] == nil {
+			s.order[parts[i].Policy].took(asks[i].Door, began)
 			errs[i] = told(&verdicts[i], asks[i].Cost)
 		}
 	}
@@ -137,7 +144,9 @@ func (g *Gate) Reserve(ctx context.Context, ask Ask) (res slidegate.Reservation,
 	defer request.End()
 	part.Hold, request.Slots = true, policy.SlotsReserved
 	request.Add(part)
+	began := g.begin()
 	request.Decide(ctx, rule.Take, &v)
+	s.order[part.Policy].took(ask.Door, began)
 	taken := v.By == ByLimits && v.Decision.Allowed
 	if err := told(&v, ask.Cost); err != nil {
 		return res, v, err

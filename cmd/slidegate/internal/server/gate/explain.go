@@ -2,8 +2,10 @@ package gate
 
 import (
 	"context"
+	"slices"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
 )
@@ -20,6 +22,7 @@ type Explanation struct {
 	Source    string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
 	List      string           `json:"list,omitempty"`       // the entry of the allow or deny list that fits
 	Override  string           `json:"override,omitempty"`   // the key or pattern of the override that fits
+	Plan      string           `json:"plan,omitempty"`       // the name of the plan that decides
 	Penalty   int64            `json:"penalty_us,omitempty"` // for how long the key is kept out, in microseconds; the limits say no as long
 	Limits    []ExplainedLimit `json:"limits,omitempty"`
 	Candidate []ExplainedLimit `json:"candidate,omitempty"` // what the candidate would say, which decides nothing
@@ -53,6 +56,7 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 	p := s.order[part.Policy]
 	e := Explanation{Policy: p.Name, Shadow: p.Shadow, Failure: s.set.Mode(p.place).String()}
 	e.By, e.Override, e.List = s.set.Route(part)
+	e.Plan, e.Override = s.planOf(&part, e.By, e.Override)
 	e.Refused = e.By == ByDenyList
 	if e.By == ByLimits {
 		var v Verdict
@@ -61,7 +65,7 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 		}
 		e.Refused, e.Source, e.Limits = !v.Decision.Allowed, SourceOf(v.Decision.Flags), explained(&v)
 		e.Penalty = v.Penalty.Microseconds()
-		if s.set.HasCandidate(p.place, part.Key) {
+		if e.Plan == "" && s.set.HasCandidate(p.place, part.Key) {
 			part.Candidate = true
 			var tried Verdict
 			if s.set.Ask(ctx, rule.Peek, &part, &tried); tried.Err == nil {
@@ -71,6 +75,24 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 	}
 	e.Allowed = !e.Refused || p.Shadow
 	return e, nil
+}
+
+// planOf returns the name of the plan that decides about a part, and the override if that does. Plans by key are overrides to the
+// engine.
+func (s *snapshot) planOf(part *policy.Part, by By, override string) (plan, over string) {
+	p := s.order[part.Policy]
+	switch {
+	case by != ByLimits && by != ByUnlimited:
+		return "", override
+	case override == "" && s.set.Overridden(part.Policy, part.Key): // by a ruling
+		return "", ""
+	case override == "":
+		return part.Plan.Name(), ""
+	case p.plan == nil && slices.ContainsFunc(p.Plans, func(one config.Plan) bool { return one.Name == override }) &&
+		!slices.ContainsFunc(p.Overrides, func(one config.Override) bool { return one.Fits(part.Key) }):
+		return override, ""
+	}
+	return "", override
 }
 
 // explained tells what each limit said.

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -36,6 +37,8 @@ type Options struct {
 	// OnRefused is called with every key that was refused, or would have been where a policy only watches. It must be quick
 	// and safe for concurrent use, and must not keep the key without a copy.
 	OnRefused func(policy, key string)
+	// Latency gets how long decisions take, by door and policy; nil means that they are not timed.
+	Latency *latency.Histograms
 	// Signer signs reservations, and Settle refuses those without its signature; nil leaves them unsigned, for clients that
 	// are trusted not to invent any.
 	Signer Signer
@@ -46,6 +49,7 @@ type Gate struct {
 	stores  Stores
 	opts    Options
 	metrics *metrics
+	every   uint32 // of how many decisions one is timed
 	now     atomic.Pointer[snapshot]
 	batches sync.Pool // of *[]policy.Part
 
@@ -58,7 +62,7 @@ func New(file *config.File, stores Stores, opts Options) (*Gate, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	g := &Gate{opts: opts, stores: stores}
+	g := &Gate{opts: opts, stores: stores, every: timedEvery(stores)}
 	g.batches.New = func() any { return new([]policy.Part) }
 	var err error
 	if g.metrics, err = newMetrics(opts.MeterProvider, func() int { return len(g.Policies()) }); err != nil {

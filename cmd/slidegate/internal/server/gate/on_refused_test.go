@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"net/netip"
 	"slices"
 	"testing"
 
@@ -25,12 +24,12 @@ func TestOnRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	for _, ask := range []Ask{{"api", "a", netip.Addr{}, 1}, {"api", "bad", netip.Addr{}, 1}, {"watched", "w", netip.Addr{}, 1}, {"watched", "w", netip.Addr{}, 1}} {
+	for _, ask := range []Ask{{Policy: "api", Key: "a", Cost: 1}, {Policy: "api", Key: "bad", Cost: 1}, {Policy: "watched", Key: "w", Cost: 1}, {Policy: "watched", Key: "w", Cost: 1}} {
 		if _, err := g.Allow(ctx, ask); err != nil {
 			t.Fatal(err)
 		}
 	}
-	asks := []Ask{{"api", "a", netip.Addr{}, 1}, {"api", "b", netip.Addr{}, 1}, {"api", "a", netip.Addr{}, 0}}
+	asks := []Ask{{Policy: "api", Key: "a", Cost: 1}, {Policy: "api", Key: "b", Cost: 1}, {Policy: "api", Key: "a", Cost: 0}}
 	g.AllowBatch(ctx, asks, make([]Verdict, 3), make([]error, 3))
 	if _, err := g.Peek(ctx, asks[0]); err != nil {
 		t.Fatal(err)

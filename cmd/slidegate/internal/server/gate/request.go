@@ -24,7 +24,13 @@ import (
 func (g *Gate) CheckRequest(ctx context.Context, r *http.Request) (v Verdict, err error) {
 	s := g.now.Load()
 	var room [8]*compiled
-	return s.checkFacing(ctx, s.facing(room[:0], r), r)
+	facing := s.facing(room[:0], r)
+	began := g.begin()
+	v, err = s.checkFacing(ctx, facing, r)
+	for _, p := range facing {
+		p.took(HTTP, began)
+	}
+	return v, err
 }
 
 // facing appends the policies that a request faces.
@@ -71,7 +77,10 @@ func (g *Gate) CheckPolicy(ctx context.Context, name string, r *http.Request) (v
 	if err != nil {
 		return v, err
 	}
-	return s.check(ctx, p, r)
+	began := g.begin()
+	v, err = s.check(ctx, p, r)
+	p.took(HTTP, began)
+	return v, err
 }
 
 // check asks one policy.
@@ -92,7 +101,11 @@ func (p *compiled) costOf(r *http.Request) int64 {
 // part returns a policy's part in a request.
 func (s *snapshot) part(p *compiled, r *http.Request) policy.Part {
 	addr, _ := s.source.Addr(r)
-	return policy.Part{Policy: p.place, Key: p.key(r), Address: addr, Cost: p.costOf(r)}
+	part := policy.Part{Policy: p.place, Key: p.key(r), Address: addr, Cost: p.costOf(r)}
+	if p.plan != nil {
+		part.Plan = p.plan(r)
+	}
+	return part
 }
 
 // finish completes the verdict on a request. A policy in the shadow that could not be asked keeps nobody out, nor does one

@@ -76,10 +76,11 @@ func (g *Gate) Untried() (names []string) {
 	return names
 }
 
-// HasSlots reports whether a policy has an in-flight limit: its own, or one of an override.
+// HasSlots reports whether a policy has an in-flight limit: its own, or one of an override or a plan.
 func HasSlots(p *config.Policy) bool {
 	return slices.ContainsFunc(p.Limits, isInFlight) ||
-		slices.ContainsFunc(p.Overrides, func(o config.Override) bool { return slices.ContainsFunc(o.Limits, isInFlight) })
+		slices.ContainsFunc(p.Overrides, func(o config.Override) bool { return slices.ContainsFunc(o.Limits, isInFlight) }) ||
+		slices.ContainsFunc(p.Plans, func(plan config.Plan) bool { return slices.ContainsFunc(plan.Limits, isInFlight) })
 }
 
 // CandidateHasSlots reports whether the candidate of a policy has an in-flight limit.
@@ -105,6 +106,12 @@ func (g *Gate) HoldRequest(ctx context.Context, r *http.Request, report func(err
 	s := g.now.Load()
 	var room [8]*compiled
 	facing := s.facing(room[:0], r)
+	began := g.begin()
+	defer func() {
+		for _, p := range facing {
+			p.took(Proxy, began)
+		}
+	}()
 	if !slices.ContainsFunc(facing, func(p *compiled) bool { return p.slots || p.tried }) {
 		v, err = s.checkFacing(ctx, facing, r)
 		return v, held, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/httplimit"
 	"github.com/slidegate/slidegate/policy"
@@ -31,11 +32,14 @@ type compiled struct {
 	place   int // among the policies
 	matcher *httplimit.Matcher
 	key     httplimit.Key
-	cost    func(*http.Request) int64 // nil if every request costs 1
-	slots   bool                      // there is an in-flight limit
-	tried   bool                      // and there is one in the candidate
+	cost    func(*http.Request) int64              // nil if every request costs 1
+	plan    func(*http.Request) policy.Plan        // nil if there are no plans, or keys say which
+	find    func(value string) (config.Plan, bool) // the plan that a value stands for
+	slots   bool                                   // there is an in-flight limit
+	tried   bool                                   // and there is one in the candidate
 	groups  clientip.Grouping
-	words   *httplimit.Words // nil for the usual ones
+	words   *httplimit.Words          // nil for the usual ones
+	latency [doors]*latency.Histogram // nil if nothing is timed
 }
 
 // build compiles a file. Limits that the last snapshot has too stay the same to the stores, which remember things about
@@ -54,15 +58,21 @@ func (g *Gate) build(file *config.File, last *snapshot) (*snapshot, error) {
 	s := &snapshot{file: file, policies: map[string]*compiled{}, source: options.Client}
 	var rules []policy.Policy
 	for i, one := range options.Policies {
-		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, cost: one.Cost, groups: file.Service.AddressGroups}
+		p := &compiled{Policy: file.Policies[i], place: i, key: one.Key, cost: one.Cost, plan: one.Plan, groups: file.Service.AddressGroups}
 		if p.matcher, err = httplimit.NewMatcher(p.Patterns()...); err != nil {
 			return nil, inPolicy(p.Name, invalid("match", "%w", err))
 		}
 		if p.words, err = one.Refusal.Words(p.Name); err != nil {
 			return nil, inPolicy(p.Name, invalid("refusal", "%w", err))
 		}
+		p.find = p.FindPlan()
 		p.slots, p.tried = HasSlots(&p.Policy), CandidateHasSlots(&p.Policy)
 		s.policies[p.Name], s.order, s.names = p, append(s.order, p), append(s.names, p.Name)
+		for door, name := range doorNames {
+			if g.opts.Latency != nil && (Door(door) == Proxy) == g.opts.Requests {
+				p.latency[door] = g.opts.Latency.Of(name, p.Name)
+			}
+		}
 		rules = append(rules, one.Rules())
 		rules[i].Count = g.metrics.tallyOf(p.Name, len(p.Candidate) > 0).count
 	}

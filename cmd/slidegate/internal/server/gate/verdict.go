@@ -13,7 +13,23 @@ type Ask struct {
 	Key     string     // who is limited
 	Address netip.Addr // the client's, if known, for allow and deny lists
 	Cost    int64      // units; 0 is a peek
+	Door    Door       // where it came in
+	// Plan is what the field of a request would say that names its plan, for policies with plans; empty means none.
+	Plan string
 }
+
+// Door is a listener that asks, for metrics.
+type Door uint8
+
+// The doors.
+const (
+	HTTP Door = iota
+	RESP
+	Proxy // in which requests run
+	doors
+)
+
+var doorNames = [doors]string{"http", "resp", "proxy"}
 
 // By is what decided.
 type By = policy.By

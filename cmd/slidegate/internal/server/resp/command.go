@@ -83,9 +83,10 @@ func (c *conn) run(args [][]byte) {
 // runCommand answers a command that there is.
 func (c *conn) runCommand(cmd *command, args [][]byte) {
 	c.count(cmd)
+	c.running = true
 	switch {
 	case !c.authed && !cmd.always:
-		c.out = appendError(c.out, "NOAUTH", "Authentication required.")
+		c.refuse("NOAUTH", "Authentication required.")
 	case !cmd.takes(len(args)):
 		c.decide()
 		c.wrongNumber(cmd.name)
@@ -98,6 +99,7 @@ func (c *conn) runCommand(cmd *command, args [][]byte) {
 		}
 		cmd.run(c, args)
 	}
+	c.running = false
 }
 
 // takes tells whether a command can have that many arguments.
@@ -118,7 +120,7 @@ func (c *conn) unknown(name []byte) {
 	case is(name, "POST") || is(name, "Host:"): // see foreign
 		c.leaving, c.why = true, leftProtocol
 	case !c.authed:
-		c.out = appendError(c.out, "NOAUTH", "Authentication required.")
+		c.refuse("NOAUTH", "Authentication required.")
 	default:
 		c.fail("unknown command '" + quoted(name) + "'")
 	}

@@ -46,6 +46,9 @@ type conn struct {
 	last     *command // what was asked last, for clients mostly ask the same
 	lastName []byte
 	ran      int64 // how often, since it was counted
+	running  bool  // a command is answered that was, or will be, counted as run
+	failures int64 // errors that were answered to such commands, since they were counted,
+	strays   int64 // and to what is no command
 	policies [4]string
 	place    int
 	throttle throttle
@@ -225,6 +228,11 @@ func (c *conn) count(cmd *command) {
 		c.last.ran.Add(c.ran)
 	}
 	c.ran = 0
+	if c.failures+c.strays > 0 {
+		c.server.metrics.failures.Add(c.failures)
+		c.server.metrics.strays.Add(c.strays)
+		c.failures, c.strays = 0, 0
+	}
 	if cmd != nil {
 		c.last, c.ran = cmd, 1
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel"
@@ -19,6 +20,11 @@ type metrics struct {
 	sentAway atomic.Int64
 	refused  atomic.Int64 // attempts to authenticate
 	left     [reasons]atomic.Int64
+	failures atomic.Int64 // errors that commands were answered with,
+	strays   atomic.Int64 // and what is no command
+
+	mu     sync.Mutex
+	mostOK int64 // of Replies
 
 	commands     []*command
 	connected    func() int
@@ -74,6 +80,19 @@ func (m *metrics) observe(_ context.Context, to metric.Observer) error {
 	to.ObserveInt64(m.counters.refused, m.refused.Load())
 	to.ObserveInt64(m.connections, int64(m.connected()))
 	return nil
+}
+
+// Replies returns how many commands were answered otherwise than with an error, and how many errors there were.
+func (s *Server) Replies() (ok, failed int64) {
+	m := s.metrics
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	failures := m.failures.Load()
+	for _, cmd := range m.commands {
+		ok += cmd.ran.Load()
+	}
+	m.mostOK = max(m.mostOK, ok-failures) // they are not read at one moment, and a counter never goes down
+	return m.mostOK, failures + m.strays.Load()
 }
 
 func (m *metrics) close() error {

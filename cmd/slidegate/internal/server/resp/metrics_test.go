@@ -72,7 +72,15 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: %d, want %d", name, got[name], n)
 		}
 	}
-	if len(got) != len(want) {
-		t.Errorf("got %v, want %v", got, want)
+	for name, n := range got { // commands that nobody has asked are there too
+		if _, known := want[name]; !known && (n != 0 || !strings.HasPrefix(name, "commands{")) {
+			t.Errorf("got %s %d, want none", name, n)
+		}
+	}
+	if _, there := got["commands{sg.peek}"]; !there {
+		t.Error("a command that nobody has asked has no series")
+	}
+	if ok, failed := w.server.Replies(); ok != 6 || failed != 3 { // a wrong token, a command that there is not, and what is no command
+		t.Errorf("got %d replies and %d errors, want 6 and 3", ok, failed)
 	}
 }

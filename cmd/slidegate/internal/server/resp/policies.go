@@ -87,9 +87,12 @@ func (c *conn) decide() {
 	} else {
 		c.server.policies.AllowBatch(c.ctx, b.asks, b.verdicts[:n], b.errs[:n])
 	}
+	running := c.running
+	c.running = true
 	for i := range n {
 		c.verdict(&b.verdicts[i], b.errs[i])
 	}
+	c.running = running
 	c.batch = nil
 	clear(b.asks) // without the keys
 	clear(b.verdicts[:n])
@@ -100,7 +103,7 @@ func (c *conn) decide() {
 
 // readAsk reads policy, key and, if it is there, cost.
 func (c *conn) readAsk(args [][]byte) (ask gate.Ask, ok bool) {
-	ask = gate.Ask{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1}
+	ask = gate.Ask{Policy: c.policyName(args[1]), Key: string(args[2]), Cost: 1, Door: gate.RESP}
 	if len(args) > 3 {
 		ask.Cost, ok = readCost(args[3])
 		return ask, ok
@@ -158,7 +161,7 @@ func (c *conn) failed(err error) {
 			kind = "ERR"
 		}
 	}
-	c.out = appendError(c.out, kind, err.Error())
+	c.refuse(kind, err.Error())
 }
 
 func (c *conn) allowUpTo(args [][]byte) {

@@ -81,7 +81,17 @@ func (c *conn) appendText(text string) {
 
 func (c *conn) ok() { c.out = append(c.out, "+OK\r\n"...) }
 
-func (c *conn) fail(text string) { c.out = appendError(c.out, "ERR", text) }
+func (c *conn) fail(text string) { c.refuse("ERR", text) }
+
+// refuse answers with an error of a kind, and counts it.
+func (c *conn) refuse(kind, text string) {
+	c.out = appendError(c.out, kind, text)
+	if c.running {
+		c.failures++
+	} else {
+		c.strays++
+	}
+}
 
 // numbers of a verdict: what SG.ALLOW and its like answer.
 const verdictNumbers = 6

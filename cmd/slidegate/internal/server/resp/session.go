@@ -56,7 +56,7 @@ func (c *conn) auth(args [][]byte) {
 		user = string(args[1])
 	}
 	if !c.admit(user, args[len(args)-1]) {
-		c.out = appendError(c.out, "WRONGPASS", wrongToken)
+		c.refuse("WRONGPASS", wrongToken)
 		return
 	}
 	c.ok()
@@ -72,7 +72,7 @@ func (c *conn) hello(args [][]byte) {
 			return
 		}
 		if version != 2 && version != 3 {
-			c.out = appendError(c.out, "NOPROTO", "unsupported protocol version")
+			c.refuse("NOPROTO", "unsupported protocol version")
 			return
 		}
 		resp3 = version == 3
@@ -95,11 +95,11 @@ func (c *conn) hello(args [][]byte) {
 		}
 	}
 	if token != nil && !c.admit(string(user), token) {
-		c.out = appendError(c.out, "WRONGPASS", wrongToken)
+		c.refuse("WRONGPASS", wrongToken)
 		return
 	}
 	if !c.authed {
-		c.out = appendError(c.out, "NOAUTH", "HELLO must be called with the client already authenticated, otherwise the HELLO "+
+		c.refuse("NOAUTH", "HELLO must be called with the client already authenticated, otherwise the HELLO "+
 			"<proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}

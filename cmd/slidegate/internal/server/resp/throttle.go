@@ -182,5 +182,5 @@ func cellSeconds(d time.Duration) int64 {
 
 // cellError answers an error as redis-cell words it.
 func (c *conn) cellError(text string) {
-	c.out = appendError(c.out, "Cell", "error: Store error: "+text)
+	c.refuse("Cell", "error: Store error: "+text)
 }

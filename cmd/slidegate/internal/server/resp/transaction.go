@@ -151,7 +151,7 @@ func (c *conn) exec([][]byte) {
 	}
 	c.endTransaction()
 	if t.aborted {
-		c.out = appendError(c.out, "EXECABORT", "Transaction discarded because of previous errors.")
+		c.refuse("EXECABORT", "Transaction discarded because of previous errors.")
 		return
 	}
 	c.out = appendArray(c.out, len(t.commands))

@@ -35,12 +35,14 @@ func (o *Opened) openMemory(url string, opts *Options) error {
 	if err := o.watchMemory(o.Memory, "memory", opts.MeterProvider); err != nil {
 		return err
 	}
-	store, err := o.observed(o.Memory, opts, observe.Options{})
-	if err != nil {
-		return err
+	var st store.Store = o.Memory
+	if opts.MeterProvider != nil {
+		if st, err = o.observed(st, opts, observe.Options{}); err != nil {
+			return err
+		}
 	}
-	o.Stores = gate.Stores{Open: store, Closed: store, Local: store, Optimistic: store}
-	o.Unanswered = store
+	o.Stores = gate.Stores{Open: st, Closed: st, Local: st, Optimistic: st}
+	o.Unanswered = st
 	return nil
 }
 
@@ -70,7 +72,7 @@ func MemoryOptions(url string) (opts memstore.Options, err error) {
 	return opts, nil
 }
 
-// observed puts observation over a store. It counts also where nobody wants metrics, for the log.
+// observed puts observation over a store. Without a MeterProvider it counts all the same, for the log.
 func (o *Opened) observed(st store.Store, opts *Options, options observe.Options) (*observe.Store, error) {
 	options.MeterProvider, options.Policy = opts.MeterProvider, policyOf
 	if options.MeterProvider == nil {

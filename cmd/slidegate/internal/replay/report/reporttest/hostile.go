@@ -49,12 +49,37 @@ func Hostile() Document {
 		f.Worst = append(f.Worst, trail)
 	}
 	f.Worst = f.Worst[len(f.Worst)-len(hostileKeys):]
+	f.Denied = hostileProfile()
+	f.Outcome.TopDenied[0].Profile = hostileProfile()
 	f.Outcome.Lockout.Key = hostileKeys[0]
 	f.Outcome.Limits = append([]replay.LimitOutcome(nil), f.Outcome.Limits...)
 	f.Outcome.Limits[0].Highest.Key = hostileKeys[1]
 	f.NotCompared = []replay.Omission{{Name: hostileKeys[0], Why: hostileKeys[1]}}
 	d.Title, d.Command = hostileKeys[0], hostileKeys[1]+hostileKeys[5]
+	f.Against = hostileAgainst()
+	d.After, d.Before = hostileKeys[6], hostileKeys[8]
+	d.Suggested = hostileKeys[0] + hostileKeys[1]
 	d.Sources[0].Name, d.Sources[0].Cut = hostileKeys[2], hostileKeys[3]
 	d.Sources[0].Examples[0].Text, d.Sources[0].Examples[0].Why = hostileKeys[0], hostileKeys[1]
 	return d
+}
+
+// hostileAgainst is a comparison in which every text is one of the hostile keys.
+func hostileAgainst() *replay.Against {
+	a := &replay.Against{NewlyDenied: replay.Change{Requests: 100, Keys: 10, Profile: hostileProfile()}}
+	for _, key := range hostileKeys {
+		a.Policies = append(a.Policies, replay.PolicyOutcome{Name: key, Requests: 1_000_000, Denied: 100_000})
+		a.NewlyDenied.Top = append(a.NewlyDenied.Top, replay.KeyChange{Policy: key, Key: key, Requests: 10, Profile: hostileProfile()})
+	}
+	a.NewlyAdmitted = a.NewlyDenied
+	return a
+}
+
+// hostileProfile has every hostile key in the place of every value.
+func hostileProfile() *replay.Profile {
+	var values []replay.Value
+	for i, key := range hostileKeys {
+		values = append(values, replay.Value{Value: key, Requests: int64(20 - i)})
+	}
+	return &replay.Profile{Requests: 100, Methods: values, Paths: values, Agents: values, Statuses: values}
 }

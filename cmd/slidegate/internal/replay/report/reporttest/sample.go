@@ -239,12 +239,14 @@ var sampleQuotas = []int64{10, 15, 20, 30, 40, 50, 70, 100, 120, 150, 200, 250, 
 // Document has the fields of a report.Document, so that one converts to the other. It is not that type because the tests in
 // that package could not import this one then.
 type Document struct {
-	Title    string
-	Command  string
-	Per      string
-	Findings *replay.Findings
-	Sources  []traffic.Source
-	Notes    []string
+	Title         string
+	Command       string
+	Per           string
+	After, Before string
+	Findings      *replay.Findings
+	Sources       []traffic.Source
+	Suggested     string
+	Notes         []string
 }
 
 // Sample returns a new document every time, so that a test may change it; the simulation runs once.
@@ -263,7 +265,8 @@ func Sample() Document {
 			{Name: "access.log", Format: "combined log", Lines: f.Traffic.Requests - 30510 + 640, Requests: f.Traffic.Requests - 30510,
 				Filtered: 640, KeyMissing: 12},
 		},
-		Findings: &f,
+		Suggested: "policies:\n  suggested:\n    key: \"{address}\"\n    cost: 1\n    limits:\n      - 240/1m sliding-log\n",
+		Findings:  &f,
 	}
 }
 
@@ -281,6 +284,18 @@ var sampleFindings = sync.OnceValue(func() *replay.Findings {
 	for _, choice := range []string{"sliding-window", "sliding-window segments=6", "sliding-window overlap=whole", "sliding-log", "fixed-window", "token-bucket"} {
 		f.Compare = append(f.Compare, simulate(choice, "100/1m "+choice, all).outcome)
 	}
+	f.Denied = &replay.Profile{
+		Requests: f.Outcome.Denied,
+		Paths:    values(f.Outcome.Denied, "/api/v1/search", 61, "/api/v1/items/4711", 17, "/login", 9, "/api/v1/export/2026-11-14/all-of-it-in-one-file.csv", 4),
+		Agents:   values(f.Outcome.Denied, "python-requests/2.32.3", 58, "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36", 22, "", 6),
+		Statuses: values(f.Outcome.Denied, "200", 88, "401", 9),
+		Methods:  values(f.Outcome.Denied, "GET", 91, "POST", 9),
+	}
+	for i := range f.Outcome.TopDenied {
+		k := &f.Outcome.TopDenied[i]
+		k.Profile = &replay.Profile{Requests: k.Denied, Paths: values(k.Denied, "/api/v1/search", 100-7*i), Agents: values(k.Denied, "python-requests/2.32.3", 100),
+			Statuses: values(k.Denied, "200", 96), Methods: values(k.Denied, "GET", 100)}
+	}
 	f.NotCompared = []replay.Omission{{Name: "leaky-queue", Why: "it delays requests and refuses none"}}
 	f.Sweep = &replay.Sweep{Knee: 12}
 	for _, quota := range sampleQuotas {
@@ -292,3 +307,11 @@ var sampleFindings = sync.OnceValue(func() *replay.Findings {
 	}
 	return f
 })
+
+// values makes values with their shares in percent.
+func values(requests int64, pairs ...any) (list []replay.Value) {
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, replay.Value{Value: pairs[i].(string), Requests: requests * int64(pairs[i+1].(int)) / 100})
+	}
+	return list
+}

@@ -1,0 +1,109 @@
+package monitoring_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")) // sleeps for a second after a client was closed
+}
+
+// deploy is the folder of what is shipped.
+const deploy = "../../../../../deploy"
+
+// program finds a program of Prometheus.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("there is no %s: make test installs it", name)
+	}
+	return path
+}
+
+// prometheus is a server that scrapes.
+type prometheus struct{ url string }
+
+// startPrometheus runs a server that scrapes targets every second and evaluates the alerts that are shipped.
+func startPrometheus(t *testing.T, targets ...string) *prometheus {
+	t.Helper()
+	folder := t.TempDir()
+	alerts, err := filepath.Abs(filepath.Join(deploy, "prometheus", "alerts.yaml"))
+	testkit.NoError(t, err)
+	list, err := json.Marshal(targets)
+	testkit.NoError(t, err)
+	config := filepath.Join(folder, "prometheus.yaml")
+	servertest.Write(t, config, fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\n"+
+		"scrape_configs: [{job_name: slidegate, static_configs: [{targets: %s}]}]\n", alerts, list))
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.NoError(t, err)
+	address := free.Addr().String()
+	free.Close()
+	log := &bytes.Buffer{}
+	server := exec.Command(program(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+filepath.Join(folder, "data"),
+		"--web.listen-address="+address, "--log.level=warn")
+	server.Stdout, server.Stderr = log, log
+	testkit.NoError(t, server.Start())
+	t.Cleanup(func() {
+		_ = server.Process.Signal(os.Interrupt)
+		_ = server.Wait()
+		if t.Failed() {
+			t.Logf("Prometheus said:\n%s", log)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	p := &prometheus{"http://" + address}
+	testkit.Eventually(t, "Prometheus to be ready", func() bool {
+		answer, err := http.Get(p.url + "/-/ready")
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	return p
+}
+
+// get asks the API for something, into to.
+func (p *prometheus) get(t *testing.T, path string, to any) {
+	t.Helper()
+	answer, err := http.Get(p.url + path)
+	testkit.NoError(t, err)
+	defer answer.Body.Close()
+	got := struct {
+		Error string
+		Data  any
+	}{Data: to}
+	testkit.NoError(t, json.NewDecoder(answer.Body).Decode(&got))
+	if got.Error != "" {
+		t.Fatalf("%s: %s", path, got.Error)
+	}
+}
+
+// values returns the values of an expression now.
+func (p *prometheus) values(t *testing.T, expr string) (values []string) {
+	t.Helper()
+	var got struct {
+		Result []struct{ Value [2]any }
+	}
+	p.get(t, "/api/v1/query?query="+url.QueryEscape(expr), &got)
+	for _, one := range got.Result {
+		values = append(values, fmt.Sprint(one.Value[1]))
+	}
+	return values
+}

@@ -1,0 +1,228 @@
+package program_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
+	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/server/v3"
+	rlsconfig "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// management is a management server of go-control-plane.
+type management struct {
+	t     *testing.T
+	cache cache.SnapshotCache
+	grpc  *grpc.Server
+
+	mu    sync.Mutex
+	asked *discovery.DiscoveryRequest // last by the client
+	token string                      // that the client showed
+	news  chan struct{}               // has a word in it when there is a request that await has not seen
+}
+
+// startManagement serves rules on an address; port 0 is any.
+func startManagement(t *testing.T, address string) (m *management, at string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = &management{t: t, cache: cache.NewSnapshotCache(true, cache.IDHash{}, nil), grpc: grpc.NewServer(), news: make(chan struct{}, 1)}
+	callbacks := server.CallbackFuncs{
+		StreamOpenFunc: func(ctx context.Context, _ int64, _ string) error {
+			headers, _ := metadata.FromIncomingContext(ctx)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.token = strings.Join(headers.Get("authorization"), ",")
+			return nil
+		},
+		StreamRequestFunc: func(_ int64, asked *discovery.DiscoveryRequest) error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.asked = asked
+			select {
+			case m.news <- struct{}{}:
+			default: // the word is there already
+			}
+			return nil
+		},
+	}
+	discovery.RegisterAggregatedDiscoveryServiceServer(m.grpc, server.NewServer(t.Context(), m.cache, callbacks))
+	go m.grpc.Serve(listener) //nolint:errcheck // it ends with the test
+	t.Cleanup(m.grpc.Stop)
+	return m, listener.Addr().String()
+}
+
+// push sets the rules of a version.
+func (m *management) push(version string, configs ...*rlsconfig.RateLimitConfig) {
+	m.t.Helper()
+	var list []types.Resource
+	for _, c := range configs {
+		list = append(list, c)
+	}
+	snapshot, err := cache.NewSnapshot(version, map[resource.Type][]types.Resource{resource.RateLimitConfigType: list})
+	if err == nil {
+		err = m.cache.SetSnapshot(m.t.Context(), "edge", snapshot)
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// await returns the last request of the client, once it is as wanted, and the token that the client showed.
+func (m *management) await(what string, is func(*discovery.DiscoveryRequest) bool) (asked *discovery.DiscoveryRequest, token string) {
+	m.t.Helper()
+	late := time.After(time.Minute)
+	for {
+		m.mu.Lock()
+		asked, token = m.asked, m.token
+		m.mu.Unlock()
+		if asked != nil && is(asked) {
+			return asked, token
+		}
+		select {
+		case <-m.news:
+		case <-late:
+			m.t.Fatalf("never: %s; the last request is %v", what, asked)
+		}
+	}
+}
+
+// perDay is a domain in which every value of a key may have so many requests a day.
+func perDay(domain, key string, quota uint32, unit rlsconfig.RateLimitUnit) *rlsconfig.RateLimitConfig {
+	return &rlsconfig.RateLimitConfig{
+		Name: domain + "-config", Domain: domain,
+		Descriptors: []*rlsconfig.RateLimitDescriptor{{Key: key, RateLimit: &rlsconfig.RateLimitPolicy{Unit: unit, RequestsPerUnit: quota}}},
+	}
+}
+
+// until asks again and again; to ask is to wait for it.
+func until(t *testing.T, want string, ask func() (got string)) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; {
+		got := ask()
+		if strings.Contains(got, want) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("never %s, but\n%s", want, got)
+		}
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestRulesOverXDS: what a management server sends takes effect and is withdrawn, what is wrong is rejected with the reason, and a
+// server that is gone changes nothing until it is back.
+func TestRulesOverXDS(t *testing.T) {
+	m, at := startManagement(t, "127.0.0.1:0")
+	doors := serve(t, "--envoy-xds", at, "--envoy-xds-node", "edge", "--envoy-xds-metadata", "zone=a", "--envoy-xds-header", "authorization=Bearer x")
+	conn, err := grpc.NewClient(doors["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ask := func(domain, key, value string, hits uint32) string {
+		got, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+			Domain: domain, HitsAddend: hits,
+			Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: value}}}},
+		})
+		if err != nil {
+			return status.Convert(err).Code().String()
+		}
+		if st := got.GetStatuses()[0]; st.GetCurrentLimit() != nil {
+			return fmt.Sprintf("%s %d", got.GetOverallCode(), st.GetCurrentLimit().GetRequestsPerUnit())
+		}
+		return got.GetOverallCode().String() + " without a limit"
+	}
+	// fresh asks for a value that has used nothing, until the answer is as wanted.
+	asked := 0
+	fresh := func(domain, key, want string) {
+		t.Helper()
+		until(t, want, func() string { asked++; return ask(domain, key, fmt.Sprint("v", asked), 1) })
+	}
+	page := func(text string) {
+		t.Helper()
+		until(t, text, func() string { return get(t, "http://"+doors["admin"]+"/metrics") })
+	}
+
+	if got := ask("d", "k", "x", 1); got != "Unavailable" {
+		t.Errorf("before there are rules: %s", got)
+	}
+	m.push("1", perDay("d", "k", 2, rlsconfig.RateLimitUnit_DAY))
+	fresh("d", "k", "OK 2")
+	for _, want := range []string{"OK 2", "OK 2", "OVER_LIMIT 2"} {
+		if got := ask("d", "k", "ann", 1); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	first, token := m.await("an acknowledged version", func(r *discovery.DiscoveryRequest) bool { return r.GetVersionInfo() == "1" })
+	if first.GetNode().GetId() != "edge" || first.GetNode().GetMetadata().GetFields()["zone"].GetStringValue() != "a" || token != "Bearer x" {
+		t.Errorf("the server sees %v and %q", first.GetNode(), token)
+	}
+	if code, out, errs := call(t, "top", "--server", "http://"+doors["admin"]); code != 0 || !strings.Contains(out, "envoy:d") || !strings.Contains(out, `d.k "k=ann"`) {
+		t.Errorf("top: %d\n%s%s", code, out, errs)
+	}
+	page(`slidegate_envoy_xds_connected 1`)
+	page(`slidegate_envoy_xds_version{version="1"} 1`)
+
+	m.push("2", perDay("d", "k", 9, rlsconfig.RateLimitUnit_DAY))
+	fresh("d", "k", "OK 9")
+	if got := ask("d", "k", "ann", 6); got != "OK 9" { // 3 are counted
+		t.Errorf("a raised limit forgets what is counted: %s", got)
+	}
+
+	m.push("3", perDay("d", "k", 1, rlsconfig.RateLimitUnit_UNKNOWN), perDay("", "k", 1, rlsconfig.RateLimitUnit_DAY))
+	nack, _ := m.await("a rejection", func(r *discovery.DiscoveryRequest) bool { return r.GetErrorDetail() != nil })
+	if said := nack.GetErrorDetail().GetMessage(); nack.GetVersionInfo() != "2" ||
+		!strings.Contains(said, `resource "d-config": descriptors[0].rate_limit.unit: must be one of SECOND`) || !strings.Contains(said, "domain: must not be empty") {
+		t.Errorf("the server is told %v", nack)
+	}
+	page(`slidegate_envoy_xds_updates_total{outcome="rejected"} 1`)
+	if got := ask("d", "k", "ann", 1); got != "OVER_LIMIT 9" {
+		t.Errorf("after rules that were rejected: %s", got)
+	}
+
+	m.push("4", perDay("e", "k", 4, rlsconfig.RateLimitUnit_DAY))
+	fresh("e", "k", "OK 4")
+	fresh("d", "k", "OK without a limit") // withdrawn
+
+	m.grpc.Stop()
+	page(`slidegate_envoy_xds_connected 0`)
+	fresh("e", "k", "OK 4")
+	m, _ = startManagement(t, at)
+	m.push("4", perDay("e", "k", 5, rlsconfig.RateLimitUnit_DAY)) // a server that counts versions from the beginning
+	fresh("e", "k", "OK 5")
+	page(`slidegate_envoy_xds_connected 1`)
+	m.push("5")
+	fresh("e", "k", "OK without a limit")
+}

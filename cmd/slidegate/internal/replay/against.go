@@ -1,0 +1,131 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+)
+
+// against is the run of other policies on the same traffic, and what differs from the one that was asked for.
+type against struct {
+	run   *run
+	first int // the number of its first group among all
+
+	requests    []request // of the batch, those of the policies that were asked for
+	others      []request // and those of the others
+	now, before []judged  // on each of them
+
+	denied, admitted change
+}
+
+// judged is what a run said of a request.
+type judged struct {
+	denied bool
+	blame  place
+}
+
+// change is the requests that one of the two denies and the other does not.
+type change struct {
+	requests int64
+	keys     [][]int64 // how many of them, by group and key
+	denials  *denials
+}
+
+func newAgainst(first int, groups []facing.Group, n *notes) (*against, error) {
+	r, err := newRun("", groups, false)
+	return &against{run: r, first: first, denied: change{denials: newDenials(n)}, admitted: change{denials: newDenials(n)}}, err
+}
+
+// split takes the requests of a batch apart, and returns those of the policies that were asked for.
+func (a *against) split(batch []request) []request {
+	a.requests, a.others = a.requests[:0], a.others[:0]
+	a.now, a.before = a.now[:0], a.before[:0]
+	for len(batch) > 0 {
+		parts := batch[:chain(batch)]
+		batch = batch[len(parts):]
+		own := a.own(parts)
+		a.requests = append(a.requests, parts[:own]...)
+		if own > 0 {
+			a.requests[len(a.requests)-1].more = false
+		}
+		for _, part := range parts[own:] {
+			part.group -= uint32(a.first)
+			a.others = append(a.others, part)
+		}
+	}
+	return a.requests
+}
+
+// own returns how many of the parts of a request are of the policies that were asked for. They come first.
+func (a *against) own(parts []request) int {
+	n := slices.IndexFunc(parts, func(q request) bool { return int(q.group) >= a.first })
+	if n < 0 {
+		return len(parts)
+	}
+	return n
+}
+
+// each decides the requests of a batch by the other policies, and holds that against what the first ones said. A request that
+// faces no policy of a file is admitted by it.
+func (a *against) each(batch []request) {
+	a.run.each(a.others, func(_ *request, allowed bool) { a.before = append(a.before, judged{!allowed, a.run.blame}) })
+	for now, before := 0, 0; len(batch) > 0; {
+		parts := batch[:chain(batch)]
+		batch = batch[len(parts):]
+		var here, there judged
+		own := a.own(parts)
+		if own > 0 {
+			here = a.now[now]
+			now++
+		}
+		if own < len(parts) {
+			there = a.before[before]
+			before++
+		}
+		switch {
+		case here.denied && !there.denied:
+			a.denied.add(parts[0].note, here.blame)
+		case there.denied && !here.denied:
+			a.admitted.add(parts[0].note, there.blame)
+		}
+	}
+}
+
+func (c *change) add(at note, key place) {
+	c.requests++
+	c.denials.add(at, key)
+	for len(c.keys) <= key.group {
+		c.keys = append(c.keys, nil)
+	}
+	c.keys[key.group] = reach(c.keys[key.group], key.key)
+	c.keys[key.group][key.key]++
+}
+
+func (a *against) findings(names []*keys, groups []facing.Group, opts *Options) *Against {
+	others := names[a.first:]
+	return &Against{
+		Outcome: a.run.outcome(others, opts.Top), Policies: a.run.policies(),
+		NewlyDenied:   a.denied.findings(names, groups, opts.Top),
+		NewlyAdmitted: a.admitted.findings(others, opts.Against, opts.Top),
+	}
+}
+
+func (c *change) findings(names []*keys, groups []facing.Group, top int) (found Change) {
+	found.Requests, found.Profile = c.requests, c.denials.findings()
+	var all []KeyChange
+	for group, counts := range c.keys {
+		for key, n := range counts {
+			if n > 0 {
+				all = append(all, KeyChange{at: place{group, uint32(key)}, Requests: n})
+			}
+		}
+	}
+	found.Keys = int64(len(all))
+	slices.SortStableFunc(all, func(x, y KeyChange) int { return int(max(-1, min(1, y.Requests-x.Requests))) })
+	for _, one := range all[:min(top, len(all))] {
+		one.Policy, one.Key = groups[one.at.group].Policy, names[one.at.group].name(one.at.key)
+		one.Profile = c.denials.key(one.at)
+		found.Top = append(found.Top, one)
+	}
+	return found
+}

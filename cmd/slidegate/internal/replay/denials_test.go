@@ -1,0 +1,195 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/traffic"
+	"github.com/slidegate/slidegate/rule"
+)
+
+// told is traffic of which more is known than keys and costs. Its bytes change with every line, as a reader's do.
+type told struct {
+	rest []toldAsk
+	buf  [5][]byte
+}
+
+type toldAsk struct {
+	asked
+	method, path, agent, status string
+}
+
+func (l *told) Next(line *traffic.Line) error {
+	if len(l.rest) == 0 {
+		return io.EOF
+	}
+	ask := &l.rest[0]
+	l.rest = l.rest[1:]
+	for i, text := range []string{ask.key, ask.method, ask.path, ask.agent, ask.status} {
+		if l.buf[i] = append(l.buf[i][:0], text...); text == "" {
+			l.buf[i] = nil
+		}
+	}
+	*line = traffic.Line{
+		At: ask.at, Key: l.buf[0], Cost: ask.cost, Time: []byte("1"),
+		About: traffic.About{Method: l.buf[1], Path: l.buf[2], Agent: l.buf[3], Status: l.buf[4]},
+	}
+	return nil
+}
+
+// What the denied requests were is what a slow count of them says, also out of order and over many blocks of notes.
+func TestDeniedRequestsAreCounted(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var asks []toldAsk
+	for i := range 60_000 {
+		key := fmt.Sprint("k", min(r.IntN(40), r.IntN(40)))
+		asks = append(asks, toldAsk{
+			asked:  asked{origin + rule.Micros(i)*second/50 - rule.Micros(r.IntN(3))*second, key, 1},
+			method: []string{"GET", "POST", ""}[r.IntN(3)], path: "/" + key + "/" + strconv.Itoa(min(r.IntN(9), r.IntN(9))),
+			agent: "agent " + strconv.Itoa(r.IntN(3)), status: strconv.Itoa(200 + r.IntN(2)),
+		})
+	}
+	limit := slidegate.MustParseLimit("20/1m sliding-log")
+	found, err := Run(context.Background(), &told{rest: asks}, Options{Limits: []slidegate.Limit{limit}, Top: 3, Sort: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]map[string]int64{"method": {}, "path": {}, "agent": {}, "status": {}}
+	paths := map[string]map[string]int64{} // by key
+	slices.SortStableFunc(asks, func(a, b toldAsk) int { return int(a.at - b.at) })
+	logs := map[string][]rule.Micros{}
+	for _, ask := range asks {
+		log := slices.DeleteFunc(logs[ask.key], func(at rule.Micros) bool { return at <= ask.at-60*second })
+		if len(log) < 20 {
+			logs[ask.key] = append(log, ask.at)
+			continue
+		}
+		logs[ask.key] = log
+		want["method"][ask.method]++
+		want["path"][ask.path]++
+		want["agent"][ask.agent]++
+		want["status"][ask.status]++
+		if paths[ask.key] == nil {
+			paths[ask.key] = map[string]int64{}
+		}
+		paths[ask.key][ask.path]++
+	}
+	if found.Denied == nil || found.Denied.Requests != found.Outcome.Denied || found.Outcome.Denied == 0 {
+		t.Fatalf("%+v, want something about all %d denied requests", found.Denied, found.Outcome.Denied)
+	}
+	sameValues(t, "methods", found.Denied.Methods, want["method"], valuesNamed)
+	sameValues(t, "paths", found.Denied.Paths, want["path"], valuesNamed)
+	sameValues(t, "agents", found.Denied.Agents, want["agent"], valuesNamed)
+	sameValues(t, "statuses", found.Denied.Statuses, want["status"], valuesNamed)
+	for _, key := range found.Outcome.TopDenied {
+		if key.Profile == nil || key.Profile.Requests != key.Denied {
+			t.Fatalf("%s: %+v, want something about all %d", key.Key, key.Profile, key.Denied)
+		}
+		sameValues(t, key.Key, key.Profile.Paths, paths[key.Key], keyValuesTold)
+	}
+}
+
+func sameValues(t *testing.T, what string, got []Value, counts map[string]int64, n int) {
+	t.Helper()
+	var want []Value
+	for value, count := range counts {
+		want = append(want, Value{value, count})
+	}
+	if want = most(want, n); !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// What nobody tells is left out.
+func TestDeniedRequestsOfWhichNothingIsTold(t *testing.T) {
+	asks := []toldAsk{{asked: asked{origin, "a", 1}}, {asked: asked{origin, "a", 1}}, {asked: asked{origin, "b", 1}, status: "200"}, {asked: asked{origin, "b", 1}, status: "200"}}
+	opts := Options{Limits: []slidegate.Limit{slidegate.MustParseLimit("1/1m")}, Top: 2}
+	found, err := Run(context.Background(), &told{rest: asks}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := found.Denied; d == nil || d.Requests != 1 || len(d.Methods)+len(d.Paths)+len(d.Agents) != 0 || len(d.Statuses) != 1 {
+		t.Errorf("%+v, want one request with a status", found.Denied)
+	}
+	if top := found.Outcome.TopDenied; top[0].Profile != nil || top[1].Profile == nil {
+		t.Errorf("%+v, want something of b and nothing of a", top)
+	}
+}
+
+// However many values and keys there are, what is kept is bounded, and what is frequent stays.
+func TestDenialsAreBounded(t *testing.T) {
+	n := &notes{}
+	d := newDenials(n)
+	for i := range 5 * maxValues {
+		path := "/" + strconv.Itoa(i)
+		if i%3 == 0 {
+			path = "/often"
+		}
+		at := n.add(&traffic.About{Path: []byte(path)})
+		n.hold(at)
+		key := place{0, uint32(i)}
+		if i%5 == 0 {
+			key = place{1, 7}
+		}
+		d.add(at, key)
+		n.release(at)
+		if len(d.all[traitPath]) > maxValues || len(d.ofKeys) > maxProfiles || n.made > 1 {
+			t.Fatalf("after %d: %d values, %d keys, %d blocks", i, len(d.all[traitPath]), len(d.ofKeys), n.made)
+		}
+		for _, own := range d.ofKeys {
+			if len(own.traits[traitPath].list) > maxKeyValues {
+				t.Fatalf("%d values of a key", len(own.traits[traitPath].list))
+			}
+			break
+		}
+	}
+	found, own := d.findings(), d.key(place{1, 7})
+	if want := int64((5*maxValues + 2) / 3); found.Paths[0] != (Value{"/often", want}) {
+		t.Errorf("the first path is %v, want /often %d times", found.Paths[0], want)
+	}
+	if own == nil || own.Requests != 5*maxValues/5 || own.Paths[0].Value != "/often" {
+		t.Errorf("the key that came often has %+v", own)
+	}
+}
+
+// Notes live as long as a request refers to them, and then make room.
+func TestNotes(t *testing.T) {
+	n, r := &notes{}, rand.New(rand.NewPCG(1, 2))
+	held := map[note]string{}
+	for i := range 100_000 {
+		agent := fmt.Sprint(i, " ", string(make([]byte, r.IntN(300))))
+		at := n.add(&traffic.About{Agent: []byte(agent)})
+		if at == 0 {
+			t.Fatal("there is no room, though little is held")
+		}
+		n.hold(at)
+		held[at] = agent[:min(len(agent), maxTrait)]
+		for at := range maps.Keys(held) {
+			if len(held) < 3000 {
+				break
+			}
+			if got := string(n.read(at)[traitAgent]); got != held[at] {
+				t.Fatalf("a note is %q, want %q", got, held[at])
+			}
+			n.release(at)
+			delete(held, at)
+		}
+	}
+	if n.made > 60 { // the oldest of them is much older than most
+		t.Errorf("%d blocks for 3000 notes", n.made)
+	}
+	for at := n.add(&traffic.About{Path: []byte("/")}); at != 0; at = n.add(&traffic.About{Path: []byte("/")}) {
+		n.hold(at)
+	}
+	if n.made != maxNoteBlocks {
+		t.Errorf("no room after %d blocks, want %d", n.made, maxNoteBlocks)
+	}
+}

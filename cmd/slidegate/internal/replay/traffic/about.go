@@ -1,0 +1,36 @@
+package traffic
+
+import "github.com/slidegate/slidegate/config"
+
+// about is where in the values of an entry the parts of Line.About are; -1 if the format does not have them.
+type about struct {
+	method, path, agent, status int
+}
+
+// planAbout asks for as much as the format can have.
+func (p *plan) planAbout(s shape) {
+	slot := func(kind config.FieldKind, name string) int {
+		if kind != config.FieldHeader && !s.fields().has(kinds[kind]) {
+			return -1
+		}
+		slot, ok := p.want(s, config.Field{Kind: kind, Name: name})
+		if !ok {
+			return -1
+		}
+		return slot
+	}
+	p.about = &about{
+		method: slot(config.FieldMethod, ""), path: slot(config.FieldPath, ""),
+		agent: slot(config.FieldHeader, "User-Agent"), status: slot(config.FieldStatus, ""),
+	}
+}
+
+func (a *about) of(e *entry) About {
+	value := func(slot int) []byte {
+		if slot < 0 {
+			return nil
+		}
+		return e.values[slot]
+	}
+	return About{Method: value(a.method), Path: value(a.path), Agent: value(a.agent), Status: value(a.status)}
+}

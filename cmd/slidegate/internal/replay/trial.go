@@ -1,0 +1,65 @@
+package replay
+
+import "github.com/slidegate/slidegate"
+
+// trial tries a suggested limit on the traffic: by itself, and in its place among all that the keys face.
+type trial struct {
+	alone *run
+	log   *exact
+	whole *run // nil if the limit by itself is all that there is
+}
+
+// trial returns a trial of the suggested limit, or nil if none was asked for.
+func (r *replay) trial() (*trial, error) {
+	if !r.opts.Suggest {
+		return nil, nil
+	}
+	quota, err := r.smallest()
+	if err != nil {
+		return nil, err
+	}
+	limit := withQuota(r.groups[0].Limits[0], quota)
+	alone, err := newRun("", onlyGroup([]slidegate.Limit{limit}), true)
+	if err != nil {
+		return nil, invalid("Suggest", "the quota would be %d: %w", quota, otherQuota(r.groups[0].Limits[0], err))
+	}
+	t := &trial{alone: alone, log: newExact(alone.groups)}
+	if len(r.groups) > 1 || len(r.groups[0].Limits) > 1 {
+		runs, err := swept(r.groups, []int64{quota})
+		if err != nil {
+			return nil, err
+		}
+		t.whole = runs[0]
+	}
+	return t, nil
+}
+
+// smallest returns the smallest quota that touches no more keys than were allowed.
+func (r *replay) smallest() (int64, error) {
+	allowed := touchable(r.opts.Percent, r.feed.keys[0].len())
+	if r.demand != nil {
+		return r.demand.smallest(allowed), nil
+	}
+	return fromSweep(r.alone, int64(allowed))
+}
+
+// decide tries the limit on one request.
+func (t *trial) decide(q *request) {
+	one := [1]request{*q}
+	if q.group == 0 {
+		t.log.decide(one[:])
+		t.alone.decide(one[:])
+	}
+	if t.whole != nil {
+		t.whole.decide(one[:])
+	}
+}
+
+func (t *trial) findings(names []*keys, opts *Options) *Suggestion {
+	found := &Suggestion{Percent: opts.Percent, Outcome: t.alone.outcome(names, opts.Top)}
+	if t.whole != nil {
+		whole := t.whole.outcome(names, 0)
+		found.Whole = &whole
+	}
+	return found
+}

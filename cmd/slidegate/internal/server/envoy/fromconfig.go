@@ -1,0 +1,143 @@
+package envoy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	rlsconfig "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/yamlfile"
+)
+
+// FromConfig makes a domain of what a management server sends. It means what the same words mean in a file without additions. The
+// error joins all problems, at most ten, each with the field it is about.
+func FromConfig(given *rlsconfig.RateLimitConfig) (*Domain, error) {
+	c := &converter{from: "resource " + wording.Quote(given.GetName())}
+	d := &Domain{name: given.GetDomain(), at: place{file: c.from}}
+	if d.name == "" {
+		c.wrong("domain", "must not be empty")
+	}
+	d.root = c.level("descriptors", given.GetDescriptors(), 1)
+	if err := c.problems.Join(c.from); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// converter makes one domain.
+type converter struct {
+	from     string
+	problems yamlfile.Problems
+}
+
+func (c *converter) wrong(field, format string, args ...any) {
+	c.problems.Addf(yamlfile.Position{}, "%s: %w", field, fmt.Errorf(format, args...))
+}
+
+func (c *converter) level(field string, given []*rlsconfig.RateLimitDescriptor, depth int) *level {
+	if len(given) == 0 {
+		return nil
+	}
+	if depth > yamlfile.MaxDepth {
+		c.wrong(field, "descriptors are nested more than %d deep", yamlfile.MaxDepth)
+		return nil
+	}
+	l := newLevel()
+	for i, one := range given {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		n := c.node(at, one, depth)
+		switch {
+		case n.key == "":
+			c.wrong(at+".key", "must not be empty")
+		case strings.Contains(n.key, "*"):
+			c.wrong(at+".key", "%s has a * in it, which only values can have", wording.Quote(n.key))
+		case l.same(n.pair) != nil:
+			c.wrong(at, "there is another descriptor with this key and value")
+		default:
+			l.add(n)
+		}
+	}
+	return l
+}
+
+func (c *converter) node(at string, given *rlsconfig.RateLimitDescriptor, depth int) *node {
+	n := &node{pair: pair{given.GetKey(), given.GetValue()}, place: place{file: c.from}}
+	n.next = c.level(at+".descriptors", given.GetDescriptors(), depth+1)
+	if given.GetRateLimit() == nil {
+		return n
+	}
+	n.rule = c.rule(at+".rate_limit", given.GetRateLimit())
+	n.rule.shadow = given.GetShadowMode()
+	var err error
+	if n.rule.quotaMode, n.rule.metadata, err = newerFields(given); err != nil {
+		c.wrong(at+".metadata", "%w", err)
+	}
+	return n
+}
+
+func (c *converter) rule(at string, given *rlsconfig.RateLimitPolicy) *spec {
+	s := &spec{name: given.GetName(), unlimited: given.GetUnlimited(), multiplier: 1}
+	for i, other := range given.GetReplaces() {
+		field := fmt.Sprintf("%s.replaces[%d].name", at, i)
+		switch {
+		case other.GetName() == "":
+			c.wrong(field, "must not be empty")
+		case other.GetName() == s.name:
+			c.wrong(field, "%s is the name of this rate_limit itself", wording.Quote(s.name))
+		}
+		s.replaces = append(s.replaces, other.GetName())
+	}
+	s.unit = rls.RateLimitResponse_RateLimit_Unit(given.GetUnit()) // the numbers of both enumerations are the same
+	known := slices.ContainsFunc(units, func(u timeUnit) bool { return u.unit == s.unit })
+	switch {
+	case s.unlimited && known:
+		c.wrong(at+".unit", "is of no use when unlimited")
+	case !s.unlimited && !known:
+		c.wrong(at+".unit", "must be one of %s", strings.ToUpper(strings.Join(unitNames, ", ")))
+	case !s.unlimited:
+		s.limit = slidegate.Limit{
+			Quota: int64(given.GetRequestsPerUnit()), Window: lengthOf(s.unit), Algorithm: slidegate.FixedWindow, CountDenied: true,
+		}
+	}
+	return s
+}
+
+// The numbers of the fields of a descriptor that the module of its types does not have yet.
+const (
+	quotaModeField = 7
+	metadataField  = 8
+)
+
+// newerFields reads the fields of a descriptor that its type does not have yet, of which protobuf keeps the bytes.
+func newerFields(given *rlsconfig.RateLimitDescriptor) (quotaMode bool, metadata *structpb.Struct, err error) {
+	for rest := given.ProtoReflect().GetUnknown(); len(rest) > 0; {
+		number, kind, n := protowire.ConsumeTag(rest)
+		if n < 0 {
+			return false, nil, protowire.ParseError(n)
+		}
+		value := rest[n:]
+		if n = protowire.ConsumeFieldValue(number, kind, value); n < 0 {
+			return false, nil, protowire.ParseError(n)
+		}
+		rest = value[n:]
+		switch {
+		case number == quotaModeField && kind == protowire.VarintType:
+			v, _ := protowire.ConsumeVarint(value)
+			quotaMode = v != 0
+		case number == metadataField && kind == protowire.BytesType:
+			text, _ := protowire.ConsumeBytes(value)
+			metadata = &structpb.Struct{}
+			if err := proto.Unmarshal(text, metadata); err != nil {
+				return false, nil, err
+			}
+		}
+	}
+	return quotaMode, metadata, nil
+}

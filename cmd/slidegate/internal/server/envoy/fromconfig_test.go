@@ -1,0 +1,99 @@
+package envoy
+
+import (
+	"strings"
+	"testing"
+
+	rlsconfig "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+func configOf(t *testing.T, text string) *rlsconfig.RateLimitConfig {
+	t.Helper()
+	c := &rlsconfig.RateLimitConfig{}
+	if err := protojson.Unmarshal([]byte(text), c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestFromConfig: what a management server sends means what the same words mean in a file.
+func TestFromConfig(t *testing.T) {
+	got, err := FromConfig(configOf(t, `{"name":"n","domain":"d","descriptors":[
+		{"key":"k","value":"a*","rate_limit":{"unit":"MINUTE","requests_per_unit":5,"name":"five","replaces":[{"name":"other"}]},"shadow_mode":true,
+		 "descriptors":[{"key":"l","rate_limit":{"unlimited":true}}]},
+		{"key":"zero","rate_limit":{"unit":7}},
+		{"key":"none","detailed_metric":true}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := mustParse(t, `
+domain: d
+descriptors:
+- key: k
+  value: a*
+  shadow_mode: true
+  rate_limit: {unit: minute, requests_per_unit: 5, name: five, replaces: [{name: other}]}
+  descriptors: [{key: l, rate_limit: {unlimited: true}}]
+- {key: zero, rate_limit: {unit: week, requests_per_unit: 0}}
+- {key: none}
+`)
+	want.root.exact[pair{"zero", ""}].rule.replaces = nil
+	// An unlimited rule has an algorithm in a file, which counts nothing.
+	want.root.wild["k"][0].next.exact[pair{"l", ""}].rule.limit = got.root.wild["k"][0].next.exact[pair{"l", ""}].rule.limit
+	if !Equal([]*Domain{got}, []*Domain{want}) {
+		t.Errorf("got %+v, want %+v", got.root, want.root)
+	}
+}
+
+func TestFromConfigErrors(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`{"name":"n","domain":""}`, `resource "n": domain: must not be empty`},
+		{`{"domain":"d","descriptors":[{}]}`, `descriptors[0].key: must not be empty`},
+		{`{"domain":"d","descriptors":[{"key":"a*"}]}`, `descriptors[0].key: "a*" has a * in it`},
+		{`{"domain":"d","descriptors":[{"key":"a"},{"key":"a"}]}`, `descriptors[1]: there is another descriptor with this key and value`},
+		{`{"domain":"d","descriptors":[{"key":"a","descriptors":[{"key":"b","rate_limit":{"requests_per_unit":1}}]}]}`,
+			`descriptors[0].descriptors[0].rate_limit.unit: must be one of SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, YEAR`},
+		{`{"domain":"d","descriptors":[{"key":"a","rate_limit":{"unit":"DAY","unlimited":true}}]}`, `rate_limit.unit: is of no use when unlimited`},
+		{`{"domain":"d","descriptors":[{"key":"a","rate_limit":{"unit":"DAY","replaces":[{}]}}]}`, `rate_limit.replaces[0].name: must not be empty`},
+		{`{"domain":"d","descriptors":[{"key":"a","rate_limit":{"unit":"DAY","name":"x","replaces":[{"name":"x"}]}}]}`, `is the name of this rate_limit itself`},
+	} {
+		if _, err := FromConfig(configOf(t, c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.text, err, c.want)
+		}
+	}
+}
+
+// TestNewerFields: fields 7 and 8 of a descriptor, which servers send, are read whether or not the type has them.
+func TestNewerFields(t *testing.T) {
+	metadata, err := structpb.NewStruct(map[string]any{"tier": "gold"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := proto.Marshal(metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := proto.Marshal(&rlsconfig.RateLimitDescriptor{Key: "k", RateLimit: &rlsconfig.RateLimitPolicy{Unit: rlsconfig.RateLimitUnit_DAY}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent = protowire.AppendVarint(protowire.AppendTag(sent, 7, protowire.VarintType), 1)
+	sent = protowire.AppendBytes(protowire.AppendTag(sent, 8, protowire.BytesType), inner)
+	sent = protowire.AppendBytes(protowire.AppendTag(sent, 99, protowire.BytesType), []byte("of a later version"))
+	descriptor := &rlsconfig.RateLimitDescriptor{}
+	if err := proto.Unmarshal(sent, descriptor); err != nil {
+		t.Fatal(err)
+	}
+	d, err := FromConfig(&rlsconfig.RateLimitConfig{Domain: "d", Descriptors: []*rlsconfig.RateLimitDescriptor{descriptor}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := d.root.exact[pair{"k", ""}].rule
+	if !got.quotaMode || !proto.Equal(got.metadata, metadata) {
+		t.Errorf("quota_mode %v, metadata %v", got.quotaMode, got.metadata)
+	}
+}

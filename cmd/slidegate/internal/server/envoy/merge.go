@@ -1,0 +1,137 @@
+package envoy
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate/config/yamlfile"
+)
+
+// place is where something was read.
+type place struct {
+	file              string
+	yamlfile.Position // zero if it is not known
+}
+
+// String returns the place as editors read it.
+func (p place) String() string {
+	if p.Position == (yamlfile.Position{}) {
+		return p.file
+	}
+	return fmt.Sprintf("%s:%d:%d", p.file, p.Line, p.Column)
+}
+
+// problem is an error at a place.
+func (p place) problem(format string, args ...any) error {
+	return &yamlfile.Error{File: p.file, At: p.Position, Err: fmt.Errorf(format, args...)}
+}
+
+// Merge puts domains of one name together, in the order in which they are given, which is that in which values with a * are tried.
+// Descriptors of the same key and value become one, unless both have a rate_limit: that is an error which names both places, and so
+// is a domain that is charged in two ways.
+func Merge(domains []*Domain) ([]*Domain, error) {
+	var merged []*Domain
+	var all []error
+	for _, d := range domains {
+		i := slices.IndexFunc(merged, func(m *Domain) bool { return m.name == d.name })
+		if i < 0 {
+			merged = append(merged, d)
+			continue
+		}
+		m := &merger{}
+		first := merged[i]
+		if first.charging != d.charging {
+			all = append(all, d.at.problem("charging: the domain %q is charged %s here and %s in %s; write the same charging in all of its files",
+				d.name, d.charging, first.charging, first.at))
+			continue
+		}
+		merged[i] = &Domain{name: d.name, at: first.at, charging: d.charging, root: m.level(d.name, first.root, d.root)}
+		all = append(all, m.conflicts...)
+	}
+	return merged, errors.Join(all...)
+}
+
+// merger puts two domains together, and changes neither.
+type merger struct{ conflicts []error }
+
+func (m *merger) level(path string, a, b *level) *level {
+	if a == nil || b == nil {
+		if a == nil {
+			a = b
+		}
+		return a
+	}
+	made := newLevel()
+	for n := range a.all() {
+		if same := b.same(n.pair); same != nil {
+			n = m.node(path+"."+n.pair.String(), n, same)
+		}
+		made.add(n)
+	}
+	for n := range b.all() {
+		if a.same(n.pair) == nil {
+			made.add(n)
+		}
+	}
+	return made
+}
+
+func (m *merger) node(path string, a, b *node) *node {
+	switch {
+	case a.rule != nil && b.rule != nil:
+		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has a rate_limit here and in %s; keep one", path, a.place))
+	case a.shared != b.shared:
+		m.conflicts = append(m.conflicts, b.problem("the descriptor %s has share_threshold here or in %s, and not in both; write the same in both", path, a.place))
+	}
+	made := *a
+	if made.rule == nil {
+		made.place, made.rule = b.place, b.rule
+	}
+	made.next = m.level(path, a.next, b.next)
+	return &made
+}
+
+// same returns the descriptor of that key and value; nil if there is none.
+func (l *level) same(p pair) *node {
+	if !strings.Contains(p.value, "*") {
+		return l.exact[p]
+	}
+	if i := slices.IndexFunc(l.wild[p.key], func(n *node) bool { return n.pair == p }); i >= 0 {
+		return l.wild[p.key][i]
+	}
+	return nil
+}
+
+// Equal reports whether two lists of domains say the same, wherever they were read.
+func Equal(a, b []*Domain) bool {
+	return slices.EqualFunc(a, b, func(a, b *Domain) bool {
+		return a.name == b.name && a.charging == b.charging && a.root.equal(b.root)
+	})
+}
+
+func (l *level) equal(other *level) bool {
+	if l == nil || other == nil {
+		return l == other
+	}
+	if len(l.exact) != len(other.exact) || len(l.wild) != len(other.wild) {
+		return false
+	}
+	for at, n := range l.exact {
+		if same := other.exact[at]; same == nil || !n.equal(same) {
+			return false
+		}
+	}
+	for key, list := range l.wild {
+		if !slices.EqualFunc(list, other.wild[key], (*node).equal) {
+			return false
+		}
+	}
+	return true
+}
+
+func (n *node) equal(other *node) bool {
+	return n.pair == other.pair && n.shared == other.shared && reflect.DeepEqual(n.rule, other.rule) && n.next.equal(other.next)
+}

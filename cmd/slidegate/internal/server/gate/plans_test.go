@@ -1,0 +1,114 @@
+package gate_test
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/config"
+)
+
+// planned are policies with plans by header and by key, and costs by route.
+const planned = `
+policies:
+  api:
+    match: [/api/, {path: POST /api/search, cost: 3}]
+    key: header:X-Api-Key
+    plan: header:X-Plan
+    plans:
+      pro: {limits: [6/1h]}
+      "team-*": {limits: [50/1h]}
+      internal: {unlimited: true}
+    limits: [2/1h]
+    overrides: [{key: vip, limits: [9/1h]}]
+    candidate: [1/1h]
+  keyed:
+    match: /keyed
+    key: header:X-Api-Key
+    plan: key
+    plans: {"pro-*": {limits: [2/1h]}, root: {unlimited: true}}
+    limits: [1/1h]
+`
+
+// ask sends requests and returns how many were admitted, and the plan of the last verdict.
+func admitted(t *testing.T, g *gate.Gate, n int, method, path, key, plan string) (count int, by string) {
+	t.Helper()
+	for range n {
+		r := httptest.NewRequest(method, path, nil)
+		r.Header.Set("X-Api-Key", key)
+		if plan != "" {
+			r.Header.Set("X-Plan", plan)
+		}
+		v, err := g.CheckRequest(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Decision.Allowed {
+			count++
+		}
+		by = v.Plan
+	}
+	return count, by
+}
+
+func TestPlans(t *testing.T) {
+	file, err := config.Parse("test.yaml", []byte(planned))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gate.New(file, all(memory(t, newClock())), gate.Options{Requests: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for _, test := range []struct {
+		n                       int
+		method, path, key, plan string
+		want                    int
+		by                      string
+	}{
+		{4, "GET", "/api/x", "ann", "", 2, ""},
+		{4, "GET", "/api/x", "ann", "gold", 0, ""},         // no such plan
+		{1, "GET", "/api/x", "ann", "pro", 1, "pro"},       // goes on where ann was
+		{2, "POST", "/api/search", "ann", "pro", 1, "pro"}, // 3 more of 6
+		{9, "GET", "/api/x", "ann", "internal", 9, "internal"},
+		{9, "GET", "/api/x", "bob", "team-a", 9, "team-*"},
+		{12, "GET", "/api/x", "vip", "internal", 9, ""}, // the override goes before
+		{3, "GET", "/keyed", "pro-1", "", 2, ""},
+		{3, "GET", "/keyed", "other", "", 1, ""},
+		{3, "GET", "/keyed", "root", "", 3, ""},
+	} {
+		if got, by := admitted(t, g, test.n, test.method, test.path, test.key, test.plan); got != test.want || by != test.by {
+			t.Errorf("%d of %d %s %s of %s with the plan %q are admitted by %q, want %d by %q",
+				got, test.n, test.method, test.path, test.key, test.plan, by, test.want, test.by)
+		}
+	}
+	for _, test := range []struct {
+		ask            gate.Ask
+		plan, override string
+		quota          int64
+	}{
+		{gate.Ask{Policy: "api", Key: "ann", Cost: 1}, "", "", 2},
+		{gate.Ask{Policy: "api", Key: "ann", Cost: 1, Plan: "pro"}, "pro", "", 6},
+		{gate.Ask{Policy: "api", Key: "ann", Cost: 1, Plan: "team-9"}, "team-*", "", 50},
+		{gate.Ask{Policy: "api", Key: "vip", Cost: 1, Plan: "pro"}, "", "vip", 9},
+		{gate.Ask{Policy: "api", Key: "ann", Cost: 1, Plan: "internal"}, "internal", "", 0},
+		{gate.Ask{Policy: "keyed", Key: "pro-1", Cost: 1}, "pro-*", "", 2},
+		{gate.Ask{Policy: "keyed", Key: "root", Cost: 1}, "root", "", 0},
+	} {
+		e, err := g.Explain(t.Context(), test.ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var quota int64
+		if len(e.Limits) > 0 {
+			quota = e.Limits[0].Quota
+		}
+		if e.Plan != test.plan || e.Override != test.override || quota != test.quota || e.Plan != "" && e.Candidate != nil {
+			t.Errorf("%+v is explained by %+v, want the plan %q, the override %q and a quota of %d", test.ask, e, test.plan, test.override, test.quota)
+		}
+	}
+	if got := g.LimitsOf("keyed", "pro-7"); len(got) != 1 || got[0].Quota != 2 {
+		t.Errorf("the limits of pro-7 are %v, want those of its plan", got)
+	}
+}

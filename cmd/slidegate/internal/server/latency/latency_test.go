@@ -1,0 +1,103 @@
+package latency_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
+)
+
+func points(t *testing.T, h *latency.Histograms) []metricdata.HistogramDataPoint[float64] {
+	t.Helper()
+	all, err := h.Produce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[0].Metrics[0].Data.(metricdata.Histogram[float64]).DataPoints
+}
+
+// Every duration is in the bucket that Prometheus expects: one that is equal to a bound is below it.
+func TestBuckets(t *testing.T) {
+	h := latency.New()
+	of := h.Of("http", "p")
+	if h.Of("http", "p") != of || h.Of("resp", "p") == of {
+		t.Fatal("there is one histogram for each door and policy")
+	}
+	for _, took := range []time.Duration{0, 10 * time.Microsecond, 10*time.Microsecond + 1, time.Second, 3 * time.Second} {
+		of.Record(took)
+	}
+	for _, p := range points(t, h) {
+		if door, _ := p.Attributes.Value("door"); door.AsString() == "resp" {
+			if p.Count != 0 {
+				t.Errorf("nobody asked: %+v", p)
+			}
+			continue
+		}
+		want := make([]uint64, len(p.Bounds)+1)
+		want[0], want[1], want[slices.Index(p.Bounds, 1.0)], want[len(p.Bounds)] = 2, 1, 1, 1
+		if !slices.Equal(p.BucketCounts, want) || p.Count != 5 || p.Sum < 4.00002 || p.Sum > 4.00003 {
+			t.Errorf("got %+v, want the buckets %v", p, want)
+		}
+	}
+}
+
+// Nothing is lost, whoever records at the same time, and nothing is allocated.
+func TestRecord(t *testing.T) {
+	h := latency.New()
+	of := h.Of("http", "p")
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 10_000 {
+				of.Record(time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	if p := points(t, h)[0]; p.Count != 40_000 || p.Sum < 39.99 || p.Sum > 40.01 {
+		t.Errorf("got %d in %v s, want 40000 in 40 s", p.Count, p.Sum)
+	}
+	if n := testing.AllocsPerRun(100, func() { of.Record(time.Millisecond) }); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+// However many policies there are, so many are told apart, and none is lost.
+func TestBound(t *testing.T) {
+	h := latency.New()
+	for i := range 2100 {
+		h.Of("http", string(rune('a'+i%26))+time.Duration(i).String()).Record(1)
+	}
+	var sum uint64
+	all := points(t, h)
+	for _, p := range all {
+		sum += p.Count
+	}
+	if len(all) != 2001 || sum != 2100 {
+		t.Errorf("%d series of %d decisions, want 2001 of 2100", len(all), sum)
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	of := latency.New().Of("http", "p")
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			of.Record(50 * time.Microsecond)
+		}
+	})
+}
+
+// BenchmarkTimed is what timing a decision costs in all.
+func BenchmarkTimed(b *testing.B) {
+	of := latency.New().Of("http", "p")
+	b.ReportAllocs()
+	for b.Loop() {
+		began := time.Now()
+		of.Record(time.Since(began))
+	}
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/slidegate/slidegate/config/yamlfile"
+)
+
+// reloads counts how reloads went.
+type reloads struct {
+	ok, unchanged, failed atomic.Int64
+	bad                   atomic.Bool  // the last one failed
+	good                  atomic.Int64 // when the last one that did not fail was, in milliseconds since 1970
+}
+
+// done takes note of a reload.
+func (r *reloads) done(changed bool, err error) {
+	switch {
+	case err != nil:
+		r.failed.Add(1)
+	case changed:
+		r.ok.Add(1)
+	default:
+		r.unchanged.Add(1)
+	}
+	r.bad.Store(err != nil)
+	if err == nil {
+		r.good.Store(time.Now().UnixMilli())
+	}
+}
+
+func newReloads(meters metric.MeterProvider) (*reloads, error) {
+	r := &reloads{}
+	r.good.Store(time.Now().UnixMilli()) // the start is the first
+	meter := meters.Meter(scope)
+	outcome := func(name string) metric.ObserveOption {
+		return metric.WithAttributes(attribute.String("outcome", name))
+	}
+	_, err := meter.Int64ObservableCounter("slidegate.reloads", metric.WithUnit("{reload}"),
+		metric.WithDescription("Reloads of the files, by how they went."),
+		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
+			to.Observe(r.ok.Load(), outcome("ok"))
+			to.Observe(r.unchanged.Load(), outcome("unchanged"))
+			to.Observe(r.failed.Load(), outcome("failed"))
+			return nil
+		}))
+	return r, err
+}
+
+// hashFiles returns a short hash of what the files say, which is the same on all instances that have the same files, wherever they
+// are. Without files it is one of what the flags say. Tokens and certificates are not in it, nor is what variables stand for.
+func (s *Server) hashFiles() string {
+	sum := sha256.New()
+	paths, _ := yamlfile.Files(s.opts.Paths...)
+	if len(s.opts.Paths) == 0 {
+		for i := range s.opts.File.Policies {
+			fmt.Fprintln(sum, s.opts.File.Policies[i].Name, s.opts.File.Policies[i].Limits, s.opts.File.Service.Failure)
+		}
+	}
+	rules, _ := yamlfile.Files(s.opts.Envoy...)
+	for _, path := range append(paths, rules...) {
+		text, _ := os.ReadFile(path) // whoever loads it says what is wrong
+		fmt.Fprintln(sum, len(text))
+		sum.Write(text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:6])
+}

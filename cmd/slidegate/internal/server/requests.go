@@ -1,0 +1,137 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
+)
+
+// requests counts the requests of a door by status.
+type requests struct {
+	status [600]atomic.Int64 // of HTTP, or codes of gRPC; those that are out of range are in the first
+}
+
+// usualHTTP and usualGRPC are the statuses that are reported from the start, so that the first event is an increase.
+var (
+	usualHTTP = []int{200, 400, 401, 403, 404, 429, 500, 503}
+	usualGRPC = []int{int(codes.OK), int(codes.InvalidArgument), int(codes.Unauthenticated), int(codes.Unavailable)}
+)
+
+// http counts the answers of a handler.
+func (q *requests) http(next http.Handler) http.Handler {
+	writers := sync.Pool{New: func() any { return new(statusWriter) }}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sw := writers.Get().(*statusWriter)
+		sw.ResponseWriter, sw.status = w, http.StatusOK
+		defer func() { // also when a handler panics to cut an answer off
+			q.add(sw.status)
+			sw.ResponseWriter = nil
+			writers.Put(sw)
+		}()
+		next.ServeHTTP(sw, r)
+	})
+}
+
+func (q *requests) add(status int) {
+	if status < 0 || status >= len(q.status) {
+		status = 0
+	}
+	q.status[status].Add(1)
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader remembers the status, unless it is only informational.
+func (w *statusWriter) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// grpcOptions counts the answers of a gRPC server, and times those of Envoy's rate limit service.
+func (s *Server) grpcOptions(q *requests) grpc.ServerOption {
+	return grpc.ChainUnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		began := time.Now()
+		answer, err := next(ctx, request)
+		q.add(int(status.Code(err)))
+		if asked, ok := request.(*rls.RateLimitRequest); ok {
+			if of := (*s.domainLatency.Load())[asked.GetDomain()]; of != nil {
+				of.Record(time.Since(began))
+			}
+		}
+		return answer, err
+	})
+}
+
+// timeDomains has the decisions of the domains in force timed.
+func (s *Server) timeDomains() {
+	made := map[string]*latency.Histogram{}
+	for _, d := range s.domains {
+		made[d.Name()] = s.telemetry.latency.Of("grpc", "envoy:"+d.Name())
+	}
+	s.domainLatency.Store(&made)
+}
+
+// watchRequests reports how many requests each door has answered, by status.
+func (s *Server) watchRequests() error {
+	meter := s.telemetry.meters.Meter(scope)
+	_, err := meter.Int64ObservableCounter("slidegate.requests", metric.WithUnit("{request}"),
+		metric.WithDescription("Requests that a door answered, by status: of HTTP, of gRPC, or ok and error for RESP."),
+		metric.WithInt64Callback(func(_ context.Context, to metric.Int64Observer) error {
+			for _, d := range s.doors {
+				s.observeDoor(d, func(status string, n int64) {
+					to.Observe(n, metric.WithAttributes(attribute.String("door", d.name), attribute.String("status", status)))
+				})
+			}
+			return nil
+		}))
+	return err
+}
+
+func (s *Server) observeDoor(d *door, tell func(status string, n int64)) {
+	if d.name == "resp" {
+		ok, failed := s.resp.Replies()
+		tell("ok", ok)
+		tell("error", failed)
+		return
+	}
+	usual, text := []int{http.StatusOK}, strconv.Itoa
+	switch d.name {
+	case "http", "proxy":
+		usual = usualHTTP
+	case "grpc":
+		usual, text = usualGRPC, func(code int) string { return codes.Code(code).String() }
+	}
+	counts := map[int]int64{}
+	for _, status := range usual {
+		counts[status] = 0
+	}
+	for status := range d.requests.status {
+		if n := d.requests.status[status].Load(); n > 0 {
+			counts[status] = n
+		}
+	}
+	for status, n := range counts {
+		tell(text(status), n)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Two files on one log: what each of them does is what it does alone, and what differs is said of the keys that it is about.
+func TestReplayAgainst(t *testing.T) {
+	before := write(t, "old.yaml", []byte(`
+policies:
+  api: {match: /api/, limits: [5/1h fixed-window]}
+  gone: {match: /static/, limits: [2/1h fixed-window]}
+`))
+	after := write(t, "new.yaml", []byte(`
+policies:
+  api: {match: /api/, limits: [3/1h fixed-window], deny: [203.0.113.66]}
+  login: {match: POST /login, key: "{address} {path}", limits: [1/1h fixed-window]}
+`))
+	var log []string
+	log = append(log, times(7, "203.0.113.7 GET /api/a")...)    // 4 denied after, 2 before: 2 newly denied
+	log = append(log, times(2, "203.0.113.66 GET /api/b")...)   // newly denied by the list
+	log = append(log, times(4, "203.0.113.7 GET /static/x")...) // 2 newly admitted: no policy is for them any more
+	log = append(log, times(3, "203.0.113.8 POST /login")...)   // 2 newly denied
+	log = append(log, times(9, "203.0.113.8 GET /")...)         // faces nothing
+	access := accessLog(t, log...)
+	args := []string{"--config", after, "--against", before, access}
+	found := findings(t, args...)
+	alone, old := findings(t, "--config", after, access), findings(t, "--config", before, access)
+	a := found.Against
+	if a == nil || a.Outcome.Denied != old.Outcome.Denied || found.Outcome.Denied != alone.Outcome.Denied || a.Outcome.Denied != 4 || found.Outcome.Denied != 8 {
+		t.Fatalf("%+v and %+v, want 8 denied after and 4 before", found.Outcome, a)
+	}
+	if fmt.Sprint(found.Policies) != fmt.Sprint(alone.Policies) || fmt.Sprint(a.Policies) != fmt.Sprint(old.Policies) {
+		t.Errorf("policies %v and %v, want what each does alone: %v and %v", found.Policies, a.Policies, alone.Policies, old.Policies)
+	}
+	if found.Sources[0].Unmatched != 9 || found.Traffic.Keys != alone.Traffic.Keys {
+		t.Errorf("%d requests for no policy and %d keys, want 9 and %d", found.Sources[0].Unmatched, found.Traffic.Keys, alone.Traffic.Keys)
+	}
+	if d := a.NewlyDenied; d.Requests != 6 || d.Keys != 3 || len(d.Top) != 3 || d.Top[0].Requests != 2 || d.Profile.Paths[0].Requests != 2 {
+		t.Errorf("newly denied %+v, want 6 of 3 keys, 2 each", d)
+	}
+	if d := a.NewlyAdmitted; d.Requests != 2 || d.Keys != 1 || d.Top[0].Policy != "gone" || d.Top[0].Key != "203.0.113.7" || d.Profile.Paths[0].Value != "/static/x" {
+		t.Errorf("newly admitted %+v, want 2 of 203.0.113.7 under gone", d)
+	}
+	text := mustCall(t, append([]string{"replay"}, args...)...)
+	page := filepath.Join(t.TempDir(), "page.html")
+	mustCall(t, append([]string{"replay", "--html", page}, args...)...)
+	html, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"6 of 3 keys are newly denied, and 2 of 1 key are newly admitted"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) || !strings.Contains(string(html), want) {
+			t.Errorf("the text or the page does not say %q:\n%s", want, text)
+		}
+	}
+	if !strings.Contains(string(html), `data-change="Newly denied"`) {
+		t.Error("the page does not say what is newly denied")
+	}
+	same := mustCall(t, "replay", "--config", after, "--against", after, access)
+	if want := "would have decided alike about all 12 requests"; !strings.Contains(strings.Join(strings.Fields(same), " "), want) {
+		t.Errorf("the same file against itself does not say %q:\n%s", want, same)
+	}
+}
+
+// Made-up traffic and several logs are compared too, and all else that replay is asked is about the first file.
+func TestReplayAgainstOnOtherTraffic(t *testing.T) {
+	before := write(t, "old.yaml", []byte("policies:\n  a: {key: \"{key}\", limits: [30/1m]}\n"))
+	after := write(t, "new.yaml", []byte("policies:\n  a: {key: \"{key}\", limits: [60/1m]}\n"))
+	made := []string{"--generate", "mixed", "--requests", "20000"}
+	found := findings(t, append(made, "--config", after, "--against", before, "--compare", "--suggest", "1%", "--sweep", "10..100")...)
+	alone := findings(t, append(made, "--config", after, "--compare", "--suggest", "1%", "--sweep", "10..100")...)
+	old := findings(t, append(made, "--config", before)...)
+	if found.Outcome.Denied != alone.Outcome.Denied || found.Against.Outcome.Denied != old.Outcome.Denied || old.Outcome.Denied <= alone.Outcome.Denied {
+		t.Errorf("denied %d and %d, want %d and %d", found.Outcome.Denied, found.Against.Outcome.Denied, alone.Outcome.Denied, old.Outcome.Denied)
+	}
+	if change := found.Against.NewlyAdmitted.Requests - found.Against.NewlyDenied.Requests; change != old.Outcome.Denied-alone.Outcome.Denied {
+		t.Errorf("%d more are admitted, want %d", change, old.Outcome.Denied-alone.Outcome.Denied)
+	}
+	found.Against = nil
+	if got, want := asJSON(t, found.Findings), asJSON(t, alone.Findings); got != want {
+		t.Errorf("all else is\n%s\nwant what is found of the first file alone:\n%s", got, want)
+	}
+	for _, wrong := range [][]string{
+		{"--against", before},
+		{"--config", after, "--against", before, "--decisions", filepath.Join(t.TempDir(), "out")},
+		{"--config", after, "--against", before + "x"},
+		{"--config", after, "--against", before, "--policy", "b"},
+	} {
+		if got := call(t, append(append([]string{"replay"}, made...), wrong...)...); got.status == 0 || got.err == "" {
+			t.Errorf("%v: exit %d, %q; want an error", wrong, got.status, got.err)
+		}
+	}
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

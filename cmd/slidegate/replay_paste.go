@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/clientip"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay/facing"
+	"github.com/slidegate/slidegate/config"
+)
+
+// suggestedName is what a suggested policy is called that is not one of a file.
+const suggestedName = "suggested"
+
+// paste returns the suggested limit as a policy for a file, or "" if there is no suggestion. Replayed on the same traffic, the
+// policy decides exactly as the suggestion did.
+func (r *replayCommand) paste(q replayed, in *input, found *replay.Findings) string {
+	if found.Suggestion == nil {
+		return ""
+	}
+	limit, err := slidegate.ParseLimit(found.Suggestion.Outcome.Limits[0].Limit)
+	if err != nil {
+		return "" // it has been replayed
+	}
+	file := config.File{Policies: []config.Policy{r.suggestedPolicy(q, in, named(limit))}}
+	file.Service.AddressGroups = clientip.Grouping{V4: r.V4, V6: r.V6}
+	if q.policies != nil {
+		file.Service.AddressGroups = q.policies.Grouping(file.Service.AddressGroups)
+	}
+	var lines []string
+	match, note := r.match(in)
+	if match != nil {
+		file.Policies[0].Match = match
+	}
+	if note != "" {
+		lines = append(lines, "# "+note)
+	}
+	if _, err := config.HTTP(&file); err != nil {
+		lines = append(lines, "# For replay alone; the service refuses it: "+strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	return strings.Join(append(lines, concise(&file)...), "\n") + "\n"
+}
+
+// named returns a limit that says how it counts also where that is the default.
+func named(limit slidegate.Limit) slidegate.Limit {
+	bound, err := slidegate.Bind("", limit)
+	if err != nil {
+		return limit
+	}
+	if limit.Calendar == 0 && limit.Algorithm == slidegate.DefaultAlgorithm {
+		limit.Algorithm = bound.Rule().Algorithm
+	}
+	return limit
+}
+
+// suggestedPolicy returns the policy that was replayed with another first limit.
+func (r *replayCommand) suggestedPolicy(q replayed, in *input, limit slidegate.Limit) config.Policy {
+	policy := config.Policy{Name: suggestedName, Limits: slices.Clone(q.limits)}
+	if q.policies != nil {
+		own, err := q.file.Policy(q.policies.Policy(0).Name)
+		if err == nil {
+			policy = *own
+			policy.Limits = slices.Clone(own.Limits)
+		}
+	}
+	first := slices.IndexFunc(policy.Limits, func(l slidegate.Limit) bool { return l.Algorithm != slidegate.InFlight })
+	policy.Limits[first] = limit
+	if r.Key != "" {
+		policy.Key, _ = config.ParseTemplate(r.Key) // reading the traffic has parsed it
+	}
+	if policy.Key.IsZero() {
+		usual := "{address}"
+		if in.made != "" || in.readers[0].Source().Format == "JSON lines" {
+			usual = "{key}"
+		}
+		policy.Key, _ = config.ParseTemplate(usual)
+	}
+	if r.Cost != "" {
+		policy.Cost, _ = config.ParseCost(r.Cost)
+		policy.Match = config.Routes(policy.Patterns()...) // whose own costs it takes the place of
+	}
+	return policy
+}
+
+// patterns returns what match of a policy could say in place of the filters, or nil if it cannot.
+func (r *replayCommand) patterns() *facing.Patterns {
+	routes := r.routes()
+	if len(routes) == 0 || len(r.Config) > 0 { // which has a match of its own
+		return nil
+	}
+	patterns, err := facing.NewPatterns(routes)
+	if err != nil {
+		return nil
+	}
+	return patterns
+}
+
+// routes returns the filters as patterns, or nil if there are no such patterns: they can say neither statuses nor what is left out.
+func (r *replayCommand) routes() (routes []config.Route) {
+	if len(r.Status) > 0 || len(r.Method)+len(r.Path) == 0 {
+		return nil
+	}
+	paths := []string{"/"}
+	if len(r.Path) > 0 {
+		paths = nil
+	}
+	for _, given := range r.Path {
+		path, below := strings.CutSuffix(given, "/*")
+		if !strings.HasPrefix(given, "/") || strings.ContainsAny(path, "*{}?! ") || !below && strings.HasSuffix(path, "/") {
+			return nil
+		}
+		if below {
+			path += "/"
+		}
+		paths = append(paths, path)
+	}
+	if len(r.Method) == 0 {
+		return config.Routes(paths...)
+	}
+	for _, method := range r.Method {
+		if strings.HasPrefix(method, "!") {
+			return nil
+		}
+		for _, path := range paths {
+			routes = append(routes, config.Routes(strings.ToUpper(method)+" "+path)...)
+		}
+	}
+	return routes
+}
+
+// match returns the patterns that take the same requests as the filters did, and else a note that says so.
+func (r *replayCommand) match(in *input) (match []config.Route, note string) {
+	if len(r.Method)+len(r.Path)+len(r.Status) == 0 {
+		return nil, ""
+	}
+	if r.patterns() == nil {
+		return nil, "The figures are those with " + r.filters() + ", which match does not say: replay it with the same."
+	}
+	var differing int64
+	for _, s := range in.sources() {
+		differing += s.Differing
+	}
+	if differing > 0 {
+		policy := config.Policy{Match: r.routes()}
+		return nil, fmt.Sprintf("The figures are those with %s: replay it with the same. match: %q would differ, in %d of the lines.",
+			r.filters(), policy.Patterns(), differing)
+	}
+	return r.routes(), ""
+}
+
+// filters returns the filters as flags.
+func (r *replayCommand) filters() string {
+	var flags []string
+	for _, f := range []struct {
+		name   string
+		values []string
+	}{{"--method", r.Method}, {"--path", r.Path}, {"--status", r.Status}} {
+		for _, value := range f.values {
+			flags = append(flags, f.name+" '"+value+"'")
+		}
+	}
+	return strings.Join(flags, " ")
+}
+
+// concise returns the lines of a file with one policy, without what goes without saying: all that a policy with nothing but
+// limits has as well, except for its key and its cost.
+func concise(file *config.File) (kept []string) {
+	plain := config.File{Policies: []config.Policy{{Name: file.Policies[0].Name, Limits: file.Policies[0].Limits}}}
+	usual := strings.Split(string(config.Format(&plain)), "\n")
+	for _, line := range strings.Split(strings.TrimSuffix(string(config.Format(file)), "\n"), "\n") {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		wanted := strings.HasPrefix(line, " ") && slices.Contains([]string{"key", "cost", "limits"}, name)
+		deeper := strings.HasPrefix(line, "      ")
+		if wanted || deeper || line == "policies:" || name == file.Policies[0].Name || !slices.Contains(usual, line) {
+			kept = append(kept, line)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,234 @@
+package claims_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/slidegate/slidegate/config/claims"
+	"github.com/slidegate/slidegate/internal/testkit"
+)
+
+// signer signs tokens.
+type signer struct {
+	algorithm jose.SignatureAlgorithm
+	key       any
+	id        string
+}
+
+func (s signer) token(t testing.TB, said map[string]any) string {
+	t.Helper()
+	options := &jose.SignerOptions{}
+	if s.id != "" {
+		options = options.WithHeader("kid", s.id)
+	}
+	made, err := jose.NewSigner(jose.SigningKey{Algorithm: s.algorithm, Key: s.key}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := json.Marshal(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := made.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+var (
+	ec      = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	other   = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	rsaKey  = must(rsa.GenerateKey(rand.Reader, 2048))
+	_, edwd = func() (ed25519.PublicKey, ed25519.PrivateKey) {
+		public, private, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			panic(err)
+		}
+		return public, private
+	}()
+	shared = []byte("0123456789abcdef0123456789abcdef")
+)
+
+// set returns a key set of all the keys.
+func set(t testing.TB) []byte {
+	t.Helper()
+	return must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+		{Key: &ec.PublicKey, KeyID: "ec", Use: "sig"}, {Key: &rsaKey.PublicKey, KeyID: "rsa", Algorithm: "RS256"},
+		{Key: edwd.Public(), KeyID: "ed"}, {Key: shared, KeyID: "shared"},
+		{Key: &other.PublicKey, KeyID: "other", Use: "enc"},
+	}}))
+}
+
+func pemOf(t testing.TB, key any) []byte {
+	t.Helper()
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: must(x509.MarshalPKIXPublicKey(key))})
+}
+
+func request(lines ...string) *http.Request {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header["Authorization"] = lines
+	return r
+}
+
+func newReader(t testing.TB, opts claims.Options) *claims.Reader {
+	t.Helper()
+	r, err := claims.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A token that one of the keys has signed holds; all others have no claims.
+func TestSignatures(t *testing.T) {
+	said := map[string]any{"plan": "pro"}
+	all := newReader(t, claims.Options{Keys: set(t)})
+	pems := newReader(t, claims.Options{Keys: slices.Concat(pemOf(t, &rsaKey.PublicKey), pemOf(t, &ec.PublicKey))})
+	strict := newReader(t, claims.Options{Keys: set(t), Algorithms: []string{"ES256"}})
+	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"plan":"pro"}`)) + "."
+	for _, test := range []struct {
+		name              string
+		token             string
+		all, pems, strict bool
+	}{
+		{"ec", signer{jose.ES256, ec, "ec"}.token(t, said), true, true, true},
+		{"ec without an ID", signer{jose.ES256, ec, ""}.token(t, said), true, true, true},
+		{"ec with an ID that is not known", signer{jose.ES256, ec, "x"}.token(t, said), true, true, true},
+		{"ec with the ID of another", signer{jose.ES256, ec, "rsa"}.token(t, said), false, true, false},
+		{"rsa", signer{jose.RS256, rsaKey, "rsa"}.token(t, said), true, true, false},
+		{"rsa by an algorithm that is not the key's", signer{jose.PS256, rsaKey, "rsa"}.token(t, said), false, true, false},
+		{"ed25519", signer{jose.EdDSA, edwd, "ed"}.token(t, said), true, false, false},
+		{"shared", signer{jose.HS256, shared, "shared"}.token(t, said), true, false, false},
+		{"another key", signer{jose.ES256, other, "ec"}.token(t, said), false, false, false},
+		{"a key for encryption", signer{jose.ES256, other, "other"}.token(t, said), false, false, false},
+		{"the public key as a secret", signer{jose.HS256, pemOf(t, &rsaKey.PublicKey), ""}.token(t, said), false, false, false},
+		{"none", none, false, false, false},
+		{"nothing", "", false, false, false},
+		{"no token", "pro", false, false, false},
+	} {
+		for which, check := range map[string]struct {
+			reader *claims.Reader
+			holds  bool
+		}{"all": {all, test.all}, "PEM": {pems, test.pems}, "strict": {strict, test.strict}} {
+			want := ""
+			if check.holds {
+				want = "pro"
+			}
+			for range 2 { // the second time, from memory
+				if got := check.reader.Value(request("Bearer "+test.token), "plan"); got != want {
+					t.Errorf("%s, %s: the claim is %q, want %q", test.name, which, got, want)
+				}
+			}
+		}
+	}
+	good := signer{jose.ES256, ec, "ec"}.token(t, said)
+	for _, lines := range [][]string{nil, {"Basic " + good}, {good}, {"Bearer " + good + "x"}, {"Bearer " + good, "Bearer " + good}} {
+		if got := all.Value(request(lines...), "plan"); got != "" {
+			t.Errorf("the claim of %d lines is %q, want none", len(lines), got)
+		}
+	}
+	if got := all.Value(request("bearer  "+good), "plan"); got != "pro" {
+		t.Errorf("the claim after bearer in lower case is %q", got)
+	}
+	var nobody *claims.Reader
+	if got := nobody.Value(request("Bearer "+good), "plan"); got != "" {
+		t.Errorf("a nil Reader finds %q", got)
+	}
+}
+
+// A token holds in its time, for its audience and of its issuer, also if it is remembered.
+func TestStandardClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReader(t, claims.Options{Keys: set(t), Audience: "api", Issuer: "https://login.example"})
+		token := func(changed map[string]any) string {
+			said := map[string]any{"plan": "pro", "aud": []string{"web", "api"}, "iss": "https://login.example", "exp": time.Now().Add(time.Hour).Unix()}
+			for name, value := range changed {
+				said[name] = value
+			}
+			return "Bearer " + signer{jose.ES256, ec, "ec"}.token(t, said)
+		}
+		good := token(nil)
+		for name, test := range map[string]struct{ token, want string }{
+			"good":             {good, "pro"},
+			"another audience": {token(map[string]any{"aud": "web"}), ""},
+			"another issuer":   {token(map[string]any{"iss": "https://evil.example"}), ""},
+			"expired":          {token(map[string]any{"exp": time.Now().Add(-2 * time.Minute).Unix()}), ""},
+			"not yet":          {token(map[string]any{"nbf": time.Now().Add(2 * time.Minute).Unix()}), ""},
+			"no time":          {token(map[string]any{"exp": "tomorrow"}), ""},
+		} {
+			if got := r.Value(request(test.token), "plan"); got != test.want {
+				t.Errorf("%s: the claim is %q, want %q", name, got, test.want)
+			}
+		}
+		testkit.Pass(time.Hour + 2*time.Minute)
+		if got := r.Value(request(good), "plan"); got != "" {
+			t.Errorf("after its time the claim is %q, want none", got)
+		}
+	})
+}
+
+func TestPaths(t *testing.T) {
+	r := newReader(t, claims.Options{Verified: true})
+	token := signer{jose.ES256, other, ""}.token(t, map[string]any{
+		"plan": "pro", "account": map[string]any{"plan": "team", "id": 9007199254740993, "active": true, "paid": false},
+		"https://a.example/plan": "url", "list": []string{"x"}, "nothing": nil,
+	})
+	for path, want := range map[string]string{
+		"plan": "pro", "account.plan": "team", "account.id": "9007199254740993", "account.active": "true", "account.paid": "false",
+		`https://a\.example/plan`: "url", "account": "", "list": "", "list.0": "", "nothing": "", "missing": "", "plan.x": "", "account.plan.x": "",
+	} {
+		if got := r.Value(request("Bearer "+token), path); got != want {
+			t.Errorf("the claim %s is %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestWrongOptions(t *testing.T) {
+	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(ec))})
+	for want, opts := range map[string]claims.Options{
+		"keys: there are none":                               {},
+		"keys: this is not a JSON Web Key Set":               {Keys: []byte("{")},
+		"keys: there is no key for signatures":               {Keys: []byte(`{"keys":[{"kty":"moon"}]}`)},
+		"keys: there is no key for signatures; give":         {Keys: []byte("hello")},
+		`keys: there is a block "PRIVATE KEY"`:               {Keys: private},
+		`keys: a block "PUBLIC KEY" cannot be read`:          {Keys: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("x")})},
+		"keys: a shared secret must have at least 32 bytes":  {Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: []byte("short")}}}))},
+		"private keys do not belong here":                    {Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: ec}}}))},
+		"the curve P-224 signs no tokens":                    {Keys: pemOf(t, &must(ecdsa.GenerateKey(elliptic.P224(), rand.Reader)).PublicKey)},
+		"algorithms: none of the keys fits RS256":            {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"RS256"}},
+		"algorithms: none of the keys fits none; they fit E": {Keys: pemOf(t, &ec.PublicKey), Algorithms: []string{"none"}},
+		"verified: nothing is verified here then":            {Keys: set(t), Verified: true},
+	} {
+		if _, err := claims.New(opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("New returned %v, want it to say %s", err, want)
+		}
+	}
+}

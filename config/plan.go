@@ -1,0 +1,230 @@
+package config
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/slidegate/slidegate/config/wording"
+	"github.com/slidegate/slidegate/config/yamlfile"
+	"github.com/slidegate/slidegate/policy"
+)
+
+// Plan is other limits, or none, for requests whose plan has this name. In a name * stands for any run of bytes.
+type Plan = policy.NamedPlan
+
+// FindPlan returns a function that finds the plan of a request: the first of Plans that the value of PlanBy fits; none for a value
+// that is empty. It is safe for concurrent use.
+func (p *Policy) FindPlan() func(value string) (plan Plan, found bool) {
+	exact := map[string]int{}
+	var patterns []Override
+	var places []int // of the patterns
+	for i, plan := range p.Plans {
+		if strings.Contains(plan.Name, "*") {
+			patterns, places = append(patterns, Override{Key: plan.Name, Pattern: true}), append(places, i)
+		} else {
+			exact[plan.Name] = i
+		}
+	}
+	return func(value string) (plan Plan, found bool) {
+		if value == "" {
+			return plan, false
+		}
+		place, found := exact[value]
+		for i, pattern := range patterns {
+			if found && place < places[i] {
+				break
+			}
+			if pattern.Fits(value) {
+				return p.Plans[places[i]], true
+			}
+		}
+		if found {
+			return p.Plans[place], true
+		}
+		return plan, false
+	}
+}
+
+// plansByKey reports whether the key of a request says which plan it has.
+func (p *Policy) plansByKey() bool { return len(p.Plans) > 0 && p.PlanBy.Kind == FieldKey }
+
+// AllOverrides returns Overrides, and after them the plans that keys have by their own text: to the engine these are overrides.
+func (p *Policy) AllOverrides() []Override {
+	if !p.plansByKey() {
+		return p.Overrides
+	}
+	all := slices.Clone(p.Overrides)
+	for _, plan := range p.Plans {
+		all = append(all, Override{
+			Key: plan.Name, Pattern: strings.Contains(plan.Name, "*"), Limits: plan.Limits, Unlimited: plan.Unlimited,
+		})
+	}
+	return all
+}
+
+// RequestPlans returns the plans that requests have by one of their fields, and not by their key.
+func (p *Policy) RequestPlans() []Plan {
+	if p.plansByKey() {
+		return nil
+	}
+	return p.Plans
+}
+
+// httpPlan returns which plan requests have, for httplimit; nil if there are none.
+func (p *Policy) httpPlan(from *source) func(*http.Request) policy.Plan {
+	if len(p.RequestPlans()) == 0 {
+		return nil
+	}
+	find, by := p.FindPlan(), p.PlanBy
+	return func(r *http.Request) policy.Plan {
+		if plan, found := find(string(from.valueOf(by, r))); found {
+			return policy.Named(plan.Name)
+		}
+		return policy.Plan{}
+	}
+}
+
+// planKinds are the fields that can say which plan a request has.
+var planKinds = []FieldKind{FieldHeader, FieldClaim, FieldUser, FieldKey}
+
+// planBy reads where the plan of a request is found.
+func (r *reader) planBy(e yamlfile.Field) (field Field) {
+	text, ok := r.Text(e)
+	if !ok {
+		return field
+	}
+	field, err := parseField(text)
+	if word, _, _ := strings.Cut(text, ":"); err != nil && slices.ContainsFunc(planKinds, func(k FieldKind) bool { return k.String() == word }) {
+		r.Problems.Addf(e.ValueAt(), "plan: %w", err)
+	} else if err != nil || !slices.Contains(planKinds, field.Kind) {
+		r.Problems.Addf(e.ValueAt(), "plan: %w", unknownPlanField(text))
+	}
+	return field
+}
+
+// unknownPlanField is the error about a text that is no field by which plans are found.
+func unknownPlanField(text string) error {
+	word, _, _ := strings.Cut(strings.Trim(text, "{}"), ":")
+	var words []string
+	for _, kind := range planKinds {
+		words = append(words, kind.String())
+	}
+	hint := wording.DidYouMean(word, words)
+	if hint == "" && strings.Contains(text, "-") && !strings.Contains(text, ":") {
+		hint = fmt.Sprintf("; write header:%s for a header", text)
+	}
+	return fmt.Errorf("%s does not say which plan a request has%s (%s)", wording.Quote(text), hint, planForms())
+}
+
+// planForms lists the fields that can say which plan a request has, for errors.
+func planForms() string {
+	var forms []string
+	for _, kind := range planKinds {
+		forms = append(forms, kind.form())
+	}
+	return wording.ThereAre(forms)
+}
+
+var planFields = []string{"limits", "unlimited"}
+
+// plans reads the plans of a policy. Their names are not shown in errors, since they may be keys.
+func (r *reader) plans(e yamlfile.Field) (plans []Plan) {
+	if !yamlfile.IsMapping(e.Value) {
+		r.Problems.Addf(e.ValueAt(), "plans: must be a mapping of names to plans, not %s", yamlfile.NameOf(e.Value))
+		return nil
+	}
+	seen := reach{compared: r.compared}
+	defer func() { r.compared = seen.compared }()
+	items := r.mapping(e.Value, "", nil)
+	if len(items) == 0 {
+		r.Problems.Addf(e.ValueAt(), "plans: there are none; write a name and its limits, such as pro: {limits: [1000/1m]}")
+	}
+	for _, item := range items {
+		if item.Value == nil {
+			continue
+		}
+		before := len(r.Problems)
+		plan := r.plan(item)
+		if len(r.Problems) > before || !r.checkPlanName(&seen, item) {
+			continue
+		}
+		plans = append(plans, plan)
+	}
+	return plans
+}
+
+// checkPlanName checks the name of a plan, and reports whether it is right.
+func (r *reader) checkPlanName(seen *reach, item yamlfile.Field) bool {
+	name := Override{Key: item.Name, Pattern: strings.Contains(item.Name, "*")}
+	if name.Pattern {
+		seen.patterns++
+	}
+	if item.Name == "" {
+		r.Problems.Addf(item.At, "a plan has no name; write one, or a pattern such as team-*")
+		return false
+	}
+	if err := checkPattern(item.Name, seen.patterns); err != nil {
+		r.Problems.Addf(item.At, "plans: %w", err)
+		return false
+	}
+	line, covered := seen.before(name)
+	switch {
+	case seen.compared > maxCompared:
+		r.Problems.Addf(item.At, "the plans up to here are too many to hold against one another; use fewer patterns")
+		return false
+	case covered:
+		r.Problems.Addf(item.At, "this plan is never reached, since the one in line %d fits all of its names; "+
+			"put it before that one, or leave it out", line)
+		return false
+	}
+	seen.add(name, item.At.Line)
+	return true
+}
+
+// plan reads one of them.
+func (r *reader) plan(item yamlfile.Field) Plan {
+	plan := Plan{Name: item.Name}
+	if !yamlfile.IsMapping(item.Value) {
+		r.Problems.Addf(item.ValueAt(), "a plan must be a mapping with limits, not %s; write {limits: [1000/1m]}, say, or {unlimited: true}", yamlfile.NameOf(item.Value))
+		return plan
+	}
+	limited, unread := false, false // what unlimited was meant to be is not known
+	for _, e := range r.mapping(item.Value, "a plan", planFields) {
+		limited = limited || e.Name == "limits"
+		switch {
+		case e.Value == nil:
+			unread = true
+		case e.Name == "limits":
+			var places []yamlfile.Position
+			plan.Limits, places = r.placedLimits(e)
+			r.overridden = append(r.overridden, placedLimits{plan.Limits, places, "plan"})
+		case e.Name == "unlimited":
+			plan.Unlimited = r.Truth(e)
+		}
+	}
+	switch {
+	case limited && plan.Unlimited:
+		r.Problems.Addf(item.At, "the plan has limits and is unlimited; leave one out")
+	case !limited && !plan.Unlimited && !unread:
+		r.Problems.Addf(item.At, "the plan has no limits; add limits: [1000/1m], say, or unlimited: true")
+	}
+	return plan
+}
+
+// checkPlans checks that a policy has both or none of plan and plans, each at its place, and that its plans can be reached.
+func (r *reader) checkPlans(p *Policy, by, plans yamlfile.Field) {
+	switch {
+	case by.Name != "" && plans.Name == "":
+		r.Problems.Addf(by.At, "plan: there are no plans to choose from; add plans: and below it names with limits, such as pro: {limits: [1000/1m]}")
+	case by.Name == "" && plans.Name != "":
+		r.Problems.Addf(plans.At, "plans: nothing says which plan a request has; add plan: header:X-Plan, say (%s)", planForms())
+	}
+	if p.plansByKey() && plans.Value != nil {
+		items, _ := r.Fields(plans.Value)
+		for _, item := range items {
+			r.named = append(r.named, namedKey{at: item.At, field: "plans", key: item.Name})
+		}
+	}
+}

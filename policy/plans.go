@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/slidegate/slidegate"
+)
+
+// NamedPlan is a plan that a policy lists: New checks its limits, stores make room for them, and a reset of a key forgets them
+// too. Requests have it by Named.
+type NamedPlan struct {
+	Name      string            // as verdicts have it
+	Limits    []slidegate.Limit // empty if Unlimited; see Limits for how they count
+	Unlimited bool
+}
+
+// Named is the plan of that name among the policy's own Plans. It is a mistake to name one that is not there: the request is then
+// refused.
+func Named(name string) Plan { return Plan{kind: planNamed, name: name} }
+
+// Name returns the name of a plan that Named made; empty for others.
+func (p Plan) Name() string { return p.name }
+
+// addPlans compiles the plans that a policy lists.
+func (p *compiled) addPlans(plans []NamedPlan) *Error {
+	for _, given := range plans {
+		r, err := &rules{}, error(nil)
+		if p.known[given.Name] != nil {
+			err = errors.New("is there twice; give each its own name")
+		} else if !given.Unlimited {
+			r, err = p.rules(given.Limits)
+		}
+		if err != nil {
+			return &Error{Option: "plans", Err: fmt.Errorf("plan %q: %w", given.Name, err)}
+		}
+		r.plan, r.lasts = given.Name, true
+		if p.known == nil {
+			p.known = map[string]*rules{}
+		}
+		p.known[given.Name] = r
+		p.ordered = append(p.ordered, r)
+	}
+	return nil
+}
+
+// routePlan finds the rules of a plan that is not the policy's own.
+func (p *compiled) routePlan(plan *Plan) (*rules, By, error) {
+	switch plan.kind {
+	case planUnlimited:
+		return nil, ByUnlimited, nil
+	case planNamed:
+		r := p.known[plan.name]
+		switch {
+		case r == nil:
+			return nil, ByLimits, fmt.Errorf("policy %q: %w: the part names a plan that the policy does not list; see Named", p.name, slidegate.ErrUnsupported)
+		case r.limiter == nil:
+			return r, ByUnlimited, nil
+		}
+		return r, ByLimits, nil
+	}
+	r, err := p.planned(plan.limits)
+	return r, ByLimits, err
+}
+
+// planName returns the name of the plan that r is; empty if r is none, or nil.
+func (r *rules) planName() string {
+	if r == nil {
+		return ""
+	}
+	return r.plan
+}
