@@ -55,7 +55,7 @@ var floors = map[string]int{
 
 	"cmd/slidegate/internal/server":         15,
 	"cmd/slidegate/internal/server/seal":    9,  // the key that signs what the gate hands out
-	"cmd/slidegate/internal/server/rulings": 8,  // what operators decide about single keys
+	"cmd/slidegate/internal/server/rulings": 9,  // what operators decide while the gate runs
 	"cmd/slidegate/internal/server/gate":    10, // what all listeners of the server ask
 	"cmd/slidegate/internal/server/stores":  11, // opens the stores that the gate takes
 	"cmd/slidegate/internal/server/jsonapi": 12, // the listeners do not know one another

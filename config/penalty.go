@@ -29,6 +29,9 @@ func (r *reader) checkPenalty(p *Policy, at yamlfile.Position) {
 	for _, plan := range p.Plans {
 		all = append(all, plan.Limits...)
 	}
+	for _, plan := range p.Plans {
+		all = append(all, plan.Limits...)
+	}
 	if slices.ContainsFunc(all, func(l slidegate.Limit) bool { return l.Lease }) {
 		r.Problems.Addf(at, "penalty: the policy has leased limits, and every request asks the store whether its key is kept out; leave out lease or penalty")
 	}

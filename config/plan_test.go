@@ -111,9 +111,9 @@ func TestPlansByKey(t *testing.T) {
 
 // The first plan that fits decides, whether it is a name or a pattern.
 func TestFindPlan(t *testing.T) {
-	p := Policy{Plans: []Plan{{Name: "a-x"}, {Name: "a-*"}, {Name: "b-x"}, {Name: "*-x"}, {Name: "c"}, {Name: "*"}}}
+	p := Policy{Plans: []Plan{{Name: "a-x"}, {Name: "a-*"}, {Name: "b-x"}, {Name: "*-x"}, {Name: "c"}, {Name: "e-*"}, {Name: "e-y"}, {Name: "*"}}}
 	find := p.FindPlan()
-	for value, want := range map[string]string{"a-x": "a-x", "a-y": "a-*", "b-x": "b-x", "d-x": "*-x", "c": "c", "d": "*"} {
+	for value, want := range map[string]string{"a-x": "a-x", "a-y": "a-*", "b-x": "b-x", "d-x": "*-x", "c": "c", "e-y": "e-*", "d": "*"} {
 		if got, ok := find(value); !ok || got.Name != want {
 			t.Errorf("the plan of %q is %q, want %q", value, got.Name, want)
 		}

@@ -32,7 +32,7 @@ func TestSeveralFiles(t *testing.T) {
 		s.Failure != "closed" || s.Default != "login" || s.AddressGroups.V6 != 56 || s.Refusal.Title != "No" {
 		t.Errorf("got %+v", file)
 	}
-	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "has no file that ends in .yaml or .yml") {
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "the folder has no file that ends in .yaml or .yml") {
 		t.Errorf("an empty folder: %v", err)
 	}
 }

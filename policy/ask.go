@@ -86,7 +86,7 @@ func (p *compiled) askAny(ctx context.Context, op rule.Op, part *Part, v *Verdic
 		p.reset(ctx, part, v)
 	case by != ByLimits:
 		p.listed(op, by, r, part, v)
-	case p.tries(op, r, part, SlotsNone) || p.penalizes(op, part):
+	case p.tries(op, r, part, SlotsNone) || p.penalizes(op, r, part):
 		request := p.set.Begin()
 		request.Add(*part)
 		request.Decide(ctx, op, v)

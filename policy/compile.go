@@ -47,6 +47,7 @@ type rules struct {
 	slots    bool // there is an in-flight limit among them
 	override Override
 	place    int       // which override it is: the first that fits decides
+	ruled    bool      // a ruling gives them
 	plan     string    // the name of the plan that it is
 	until    time.Time // when a ruling ends that refuses everything; zero if it does not end
 }

@@ -36,6 +36,9 @@ func (p *compiled) penalize(given *Policy) error {
 	for _, override := range given.Overrides {
 		all = append(all, override.Limits...)
 	}
+	for _, plan := range given.Plans {
+		all = append(all, plan.Limits...)
+	}
 	switch {
 	case given.Penalty < 0:
 		return fmt.Errorf("must not be negative, it is %v", given.Penalty)
@@ -55,9 +58,10 @@ func (p *compiled) penalize(given *Policy) error {
 	return nil
 }
 
-// penalizes reports whether the policy's penalty has a say in what an op asks.
-func (p *compiled) penalizes(op rule.Op, part *Part) bool {
-	return p.penalty != nil && !part.Candidate && (counts(op) || op == rule.Peek)
+// penalizes reports whether the policy's penalty has a say in what an op asks of rules. Those of a ruling are free of it: an operator
+// who raises a key wants it to be let in.
+func (p *compiled) penalizes(op rule.Op, r *rules, part *Part) bool {
+	return p.penalty != nil && !part.Candidate && !r.ruled && (counts(op) || op == rule.Peek)
 }
 
 // penalty is one part's penalty in a batch.
@@ -74,7 +78,7 @@ type penalty struct {
 // penalize joins the penalty of a part to the last request, whose answers from a place on are those of the part's own limits.
 // It comes after all charges of the policies' own limits.
 func (b *batch) penalize(op rule.Op, it *asked, part *Part, from int) {
-	if !it.policy.penalizes(op, part) {
+	if !it.policy.penalizes(op, it.rules, part) {
 		return
 	}
 	last := len(b.requests) - 1
@@ -202,7 +206,7 @@ func (r *Request) keptOut(ctx context.Context) bool {
 	var all []penalty
 	for i := range r.parts {
 		it := &r.parts[i]
-		if it.err == nil && it.by == ByLimits && it.policy.penalizes(rule.Peek, &it.Part) {
+		if it.err == nil && it.by == ByLimits && it.policy.penalizes(rule.Peek, it.rules, &it.Part) {
 			mode = max(mode, it.policy.mode)
 			all = append(all, penalty{policy: it.policy, key: it.Key})
 		}

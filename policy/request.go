@@ -113,7 +113,7 @@ func (r *Request) CountsDenied() bool {
 	for i := range r.parts {
 		it := &r.parts[i]
 		it.rules, it.by, it.err = it.policy.route(rule.Take, &it.Part)
-		if it.err == nil && it.by == ByLimits && it.policy.penalizes(rule.Take, &it.Part) {
+		if it.err == nil && it.by == ByLimits && it.policy.penalizes(rule.Take, it.rules, &it.Part) {
 			return true
 		}
 		if it.err == nil && it.by == ByLimits && slices.ContainsFunc(it.rules.limits, func(l slidegate.Limit) bool { return l.CountDenied }) {
@@ -199,7 +199,7 @@ func (r *Request) decideAlone(ctx context.Context, op rule.Op, v *Verdict) bool 
 	}
 	it := &r.parts[0]
 	p := it.policy
-	if p.shadow || it.err != nil || it.by != ByLimits || p.penalizes(op, &it.Part) || p.tries(op, it.rules, &it.Part, r.Slots) && !r.asked {
+	if p.shadow || it.err != nil || it.by != ByLimits || p.penalizes(op, it.rules, &it.Part) || p.tries(op, it.rules, &it.Part, r.Slots) && !r.asked {
 		return false
 	}
 	it.policy.askAlone(ctx, op, it.rules, &it.Part, v)

@@ -14,7 +14,7 @@ type Ruling struct {
 	Key       string
 	Refused   bool              // everything is refused; what clients give back or have used already still counts
 	Unlimited bool              // everything is admitted, and nothing is charged
-	Limits    []slidegate.Limit // in place of those that the key would face; see Limits for which counts they share
+	Limits    []slidegate.Limit // in place of those that the key would face, and without their penalty; see Limits for which counts they share
 	Until     time.Time         // when it ends, by the clock of this process; zero if it does not
 }
 
@@ -104,6 +104,7 @@ func (p *compiled) ruling(given *Ruling, known map[planID]*rules) (*ruling, erro
 	case r.slots && !p.hasSlots():
 		return nil, fmt.Errorf("policy %q: ruling: %w: the policy has no in-flight limit, so nothing would release the slots of this one", p.name, slidegate.ErrUnsupported)
 	}
+	r.ruled = true
 	if err := p.set.checkCharges(len(r.bound), p.mode); err != nil {
 		return nil, fmt.Errorf("policy %q: ruling: %w", p.name, err)
 	}

@@ -81,6 +81,29 @@ func TestRulingKeepsCounts(t *testing.T) {
 	}
 }
 
+// A key that a penalty keeps out is let in by a ruling, and kept out again when that ends before the penalty does.
+func TestRulingGoesBeforePenalty(t *testing.T) {
+	set := newSet(t, newMemory(t), Options{}, Policy{Name: "p", Limits: []slidegate.Limit{named("", 2)}, Penalty: time.Hour})
+	for range 3 {
+		take(t, set, Part{Key: "ann", Cost: 1})
+	}
+	mustRule(t, set, Ruling{Key: "ann", Limits: []slidegate.Limit{named("", 9)}})
+	for way, v := range map[string]Verdict{"alone": take(t, set, Part{Key: "ann", Cost: 1}), "up to": askedInOneWay(t, set, rule.TakeUpTo)} {
+		if v.Refused {
+			t.Errorf("%s, raised: got %+v, want it admitted", way, v)
+		}
+	}
+	mustRule(t, set)
+	if v := take(t, set, Part{Key: "ann", Cost: 1}); !v.Refused {
+		t.Errorf("without the ruling: got %+v, want it kept out", v)
+	}
+}
+
+func askedInOneWay(t *testing.T, s *Set, op rule.Op) (v Verdict) {
+	s.Ask(t.Context(), op, &Part{Key: "ann", Cost: 1}, &v)
+	return v
+}
+
 // All rulings end at their time, in every way to ask, and a block says when that is.
 func TestRulingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -110,6 +110,7 @@ type asked interface {
 type answer struct {
 	Policy           string `json:"policy"`
 	Allowed          bool   `json:"allowed"`
+	By               string `json:"by,omitempty"` // of a service
 	Limit            string `json:"limit"`
 	Quota            int64  `json:"quota"`
 	Remaining        int64  `json:"remaining"`
@@ -166,6 +167,9 @@ func (f *askFlags) ask(ctx context.Context, c *console, verb, key string, cost i
 
 // line is the answer as a person reads it.
 func (a *answer) line() string {
+	if a.By != "" && a.By != "limits" {
+		return a.unasked()
+	}
 	if a.Allowed {
 		return fmt.Sprintf("allowed: %d of %d left, all free again in %v", a.Remaining, a.Quota, micros(a.ResetAfterMicros))
 	}
@@ -173,6 +177,18 @@ func (a *answer) line() string {
 		return fmt.Sprintf("refused by %s: it can never be admitted", a.Limit)
 	}
 	return fmt.Sprintf("refused by %s: %d of %d left, come back in %v", a.Limit, a.Remaining, a.Quota, micros(*a.RetryAfterMicros))
+}
+
+// unasked is the answer where no limit was asked: because of a list, a ruling, or an override without limits.
+func (a *answer) unasked() string {
+	by := strings.ReplaceAll(a.By, "_", " ")
+	switch {
+	case a.Allowed:
+		return "allowed without limits: " + by
+	case a.RetryAfterMicros == nil:
+		return "refused by a " + by + ", without an end"
+	}
+	return fmt.Sprintf("refused by a %s: come back in %v", by, micros(*a.RetryAfterMicros))
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

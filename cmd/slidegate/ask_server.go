@@ -25,6 +25,11 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 
 // send asks one question and returns the answer's status and text. A body of nil is none.
 func (c *client) send(ctx context.Context, method, path string, body any) (int, []byte, error) {
+	return c.sendUpTo(ctx, 1<<20, method, path, body)
+}
+
+// sendUpTo is send for an answer of at most so many bytes.
+func (c *client) sendUpTo(ctx context.Context, most int64, method, path string, body any) (int, []byte, error) {
 	var text []byte
 	var err error
 	if body != nil {
@@ -47,7 +52,7 @@ func (c *client) send(ctx context.Context, method, path string, body any) (int, 
 		return 0, nil, c.failed(err)
 	}
 	defer answer.Body.Close()
-	text, err = io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	text, err = io.ReadAll(io.LimitReader(answer.Body, most))
 	return answer.StatusCode, text, err
 }
 
@@ -68,13 +73,25 @@ func (c *client) ask(ctx context.Context, verb, policy, key string, cost int64) 
 		return answer{}, err
 	}
 	if status != http.StatusOK && status != http.StatusTooManyRequests {
-		return answer{}, c.problem(status, text)
+		err := c.problem(status, text)
+		if status == http.StatusNotFound && problemOf(text) == (problem{}) {
+			err = fmt.Errorf("%w%s", err, proxyHint(verb))
+		}
+		return answer{}, err
 	}
 	a := answer{text: string(text)}
 	if err := json.Unmarshal(text, &a); err != nil {
-		return answer{}, fmt.Errorf("%s: this is not an answer of a Slidegate service: %w", c.base, err)
+		return answer{}, fmt.Errorf("%s: this is not an answer of a Slidegate service: %w%s", c.base, err, proxyHint(verb))
 	}
 	return a, nil
+}
+
+// proxyHint says what to ask instead where an application may have answered.
+func proxyHint(verb string) string {
+	if verb != "peek" {
+		return ""
+	}
+	return "; if this is a slidegate proxy, ask its admin door: --server " + adminURL
 }
 
 func (c *client) reset(ctx context.Context, policy, key string) error {

@@ -96,6 +96,7 @@ func TestAskWrong(t *testing.T) {
 		{[]string{"top", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
 		{[]string{"reset", "me", "--server", gone.URL}, exitFailure, "is the service running? slidegate serve starts one"},
 		{[]string{"allow", "me", "--server", other.URL}, exitFailure, "this is not an answer of a Slidegate service"},
+		{[]string{"peek", "me", "--server", other.URL}, exitFailure, "ask its admin door: --server http://127.0.0.1:8082"},
 		{[]string{"top", "--server", other.URL}, exitFailure, "this is not an answer of a Slidegate service"},
 		{[]string{"allow", "me", "--server", "localhost:8080"}, exitFailure, "such as http://127.0.0.1:8080"},
 		{[]string{"allow", "me", "--limit", "1/1m"}, exitFailure, "add --store URL"},

@@ -9,6 +9,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 )
 
 // explainCommand shows what decides about a key.
@@ -19,6 +22,7 @@ type explainCommand struct {
 	Token  string `env:"SLIDEGATE_TOKEN" placeholder:"TOKEN" help:"The token to show the service."`
 	serverTLS
 	Policy string `placeholder:"NAME" help:"The policy; envoy:DOMAIN for a descriptor of Envoy. (default: the service's)"`
+	Plan   string `placeholder:"NAME" help:"The plan that the request would have, where the policy has plans that requests name."`
 	Format string `enum:"text,json" default:"text" help:"How to print the answer: text, json."`
 }
 
@@ -30,6 +34,8 @@ type explanation struct {
 	Shadow    bool
 	List      string
 	Override  string
+	Ruling    *rulings.Ruling
+	Plan      string
 	Limits    []explainedLimit
 	Candidate []explainedLimit
 	Rule      string
@@ -57,6 +63,9 @@ func (e *explainCommand) Run(ctx context.Context, c *console) error {
 	query := url.Values{"key": {asPrinted(e.Key)}, "cost": {strconv.FormatUint(e.Cost, 10)}}
 	if e.Policy != "" {
 		query.Set("policy", e.Policy)
+	}
+	if e.Plan != "" {
+		query.Set("plan", e.Plan)
 	}
 	status, text, err := asked.send(ctx, http.MethodGet, "/v1/explain?"+query.Encode(), nil)
 	if err != nil {
@@ -90,23 +99,35 @@ func (e *explanation) String() string {
 	if e.Path != e.Rule {
 		line("path", e.Path)
 	}
+	if e.Ruling != nil {
+		line("ruling", effect(e.Ruling, time.Now())+by(e.Ruling))
+	}
 	line("override", e.Override)
+	line("plan", e.Plan)
 	line("list", e.List)
 	line("note", e.Note)
-	fmt.Fprintf(&b, "decided by %s: %s\n", strings.ReplaceAll(e.By, "_", " "), e.outcome())
+	line("answer", e.outcome()+e.reason())
 	writeLimits(&b, "limit", e.Limits)
 	writeLimits(&b, "candidate", e.Candidate)
 	writeLimits(&b, "brought", e.Brought)
 	return b.String()
 }
 
+// reason is what decides.
+func (e *explanation) reason() string {
+	if e.By == "unlimited" {
+		return ": no limit applies"
+	}
+	return ", by its " + strings.ReplaceAll(e.By, "_", " ")
+}
+
 // outcome is what a client would be told.
 func (e *explanation) outcome() string {
 	switch {
 	case e.Refused && e.Shadow:
-		return "allowed, because it only watches; it would be refused"
+		return "allowed, because this only watches; it would be refused"
 	case e.Refused && e.QuotaMode:
-		return "over its limit; in quota mode, refused if all rules of the request are"
+		return "over its limit, and in quota mode: refused if all such rules of a request are"
 	case e.Refused:
 		return "refused"
 	}

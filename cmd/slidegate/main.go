@@ -46,11 +46,16 @@ type commands struct {
 	Explain  explainCommand   `cmd:"" help:"Show what decides about a key, and what each of its limits says."`
 	Reset    resetCommand     `cmd:"" help:"Forget what a key has used."`
 	Top      topCommand       `cmd:"" help:"Show the keys that a running service refused the most."`
+	Block    blockCommand     `cmd:"" help:"Refuse a key until a time, whatever it has left."`
+	Unblock  unblockCommand   `cmd:"" help:"End the block of a key."`
+	Override overrideCommand  `cmd:"" help:"Give a key other limits, or none, until a time."`
+	Rulings  rulingsCommand   `cmd:"" help:"Show which keys are blocked or have other limits, and who decided it."`
 	Reload   reloadCommand    `cmd:"" help:"Have a running service read its files again, and say what changed."`
 	Config   configCommand    `cmd:"" help:"Check, print and describe files of policies."`
 	Replay   replayCommand    `cmd:"" help:"Show what a limit would have done to recorded traffic."`
 	Generate generateCommand  `cmd:"" help:"Make up traffic, as a log to replay."`
 	Migrate  migrateCommand   `cmd:"" name:"migrations" help:"Write the migrations of the PostgreSQL store, for psql, goose or golang-migrate."`
+	Complete completeCommand  `cmd:"" name:"completion" help:"Print a script by which a shell completes command lines."`
 	About    versionCommand   `cmd:"" name:"version" help:"Print the version, the commit and the version of Go."`
 	Help     helpCommand      `cmd:"" help:"Show the commands, or the flags of one."`
 	Version  kong.VersionFlag `help:"Print the version and exit."`
@@ -76,6 +81,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(c),
+		readEnvironment(),
 	)
 	if err != nil {
 		panic(err) // the flags of the program itself are wrong
@@ -86,6 +92,7 @@ func run(ctx context.Context, c *console, args []string) (status int) {
 	}
 	if err == nil {
 		c.node = parsed.Selected()
+		splitLines(c.node)
 		err = parsed.Run()
 	}
 	return c.finish(err)

@@ -22,7 +22,7 @@ import (
 // set them but the program.
 var withoutFlag = []string{
 	"gate.file", "server.File",
-	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies",
+	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal",
 	"generate.Bots", "replay.Trails",
 	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxIdle",
 }
@@ -193,6 +193,7 @@ func wrongForProxy(taken, missing string) wrong {
 		proxy + "--state " + missing:                              "--state",
 		proxy + "--state-every 0s":                                "--state-every",
 		proxy + "--tokens-file " + missing:                        "--tokens-file or SLIDEGATE_TOKENS",
+		proxy + "--http off":                                      "--http",
 		proxy + "--http unix:/x":                                  "--http",
 		proxy + "--drain 0s":                                      "--drain",
 		proxy + "--max-connections 0":                             "--max-connections",

@@ -54,6 +54,9 @@ func (p *proxyCommand) options() (o server.Options, err error) {
 	if err != nil {
 		return o, err
 	}
+	if address(p.HTTP) == "" {
+		return o, errors.New("--http: a proxy cannot do without it; write host:port, such as 127.0.0.1:8080")
+	}
 	to, err := url.Parse(p.To)
 	if err != nil {
 		return o, inFlag("--to", err)
@@ -84,7 +87,7 @@ func trustedProxies(texts []string) ([]netip.Prefix, error) {
 func (p *proxyCommand) file() (*config.File, error) {
 	if len(p.Config) > 0 {
 		if len(p.Route) > 0 || len(p.Key) > 0 || len(p.TrustedProxies) > 0 {
-			return nil, errors.New("--config: the file says which requests have which limits, who is limited and who is trusted: " +
+			return nil, errors.New("--config" + byVariable("config") + ": the file says which requests have which limits, who is limited and who is trusted: " +
 				"leave out --route, --key and --trusted-proxies, or --config")
 		}
 		return p.policyFlags.read()

@@ -88,7 +88,7 @@ func TestProxyByFlags(t *testing.T) {
 	p.interrupt()
 	want := []string{"  listens   " + p.at, "  to        " + to, "  limit     every request: 4/1h sliding-log by {header:X-Tenant}",
 		"  limit     POST /login: 2/1h sliding-log, 100/24h by {header:X-Tenant}", "  limit     /static/: 1000/1m by {header:X-Tenant}",
-		"  admin     " + p.url("admin") + "   /metrics, explain, reset, top", "  store     memory, forgotten at the end; --state FILE keeps it"}
+		"  admin     " + p.url("admin") + "   /metrics, explain, reset, top, rulings", "  store     memory, forgotten at the end; --state FILE keeps it"}
 	if strings.Join(p.welcome[1:], "\n") != strings.Join(want, "\n") {
 		t.Errorf("it said\n%s\nnot\n%s", strings.Join(p.welcome[1:], "\n"), strings.Join(want, "\n"))
 	}

@@ -84,6 +84,7 @@ func (f *runningFlags) runWith(ctx context.Context, c *console, command serverCo
 	if err := f.listenFlags.fill(&opts); err != nil {
 		return err
 	}
+	c.warnOfVariables(log, os.Environ(), opts.Paths)
 	f.fill(&opts, log)
 	if f.OTLP {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry", slog.Any("error", err)) }))
@@ -181,7 +182,7 @@ func explainListen(err error) error {
 func (f *runningFlags) operatorLines(running *server.Server) string {
 	var b strings.Builder
 	if at := reachable(running.Address("admin")); at != "" {
-		fmt.Fprintf(&b, "  admin     %s   /metrics, explain, reset, top\n", webAddress(f.adminScheme(at), at))
+		fmt.Fprintf(&b, "  admin     %s   /metrics, explain, reset, top, rulings\n", webAddress(f.adminScheme(at), at))
 	}
 	if at := reachable(running.Address("metrics")); at != "" {
 		fmt.Fprintf(&b, "  metrics   http://%s   /metrics without a token\n", at)

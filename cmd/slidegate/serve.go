@@ -57,7 +57,7 @@ const defaultPolicy = "default"
 func (f *policyFlags) read() (*config.File, error) {
 	if len(f.Config) > 0 {
 		if len(f.Limit) > 0 || f.Store != "" || f.Failure != "" || f.Optimism != nil || f.V4 != nil || f.V6 != nil {
-			return nil, errors.New("--config: the file says what the limits are, where the store is, what happens when it fails and which addresses are one client: leave out --limit, --store, --failure, --optimism, --ipv4-prefix and --ipv6-prefix, or --config")
+			return nil, errors.New("--config" + byVariable("config") + ": the file says what the limits are, where the store is, what happens when it fails and which addresses are one client: leave out --limit, --store, --failure, --optimism, --ipv4-prefix and --ipv6-prefix, or --config")
 		}
 		return loadConfig(config.Load, f.Config...)
 	}

@@ -57,12 +57,12 @@ func TestEnvoyIsSeen(t *testing.T) {
 		t.Errorf("/v1/top: %s", page)
 	}
 	asks{
-		{[]string{"explain", key, "--policy", "envoy:api"}, exitOK, "rule       api.path_/export/*.client\ndecided by limits: refused\nlimit      2/24h fixed-window count-denied: 0 of 2 left, come back in "},
+		{[]string{"explain", key, "--policy", "envoy:api"}, exitOK, "rule       api.path_/export/*.client\nanswer     refused, by its limits\nlimit      2/24h fixed-window count-denied: 0 of 2 left, come back in "},
 		{[]string{"explain", "path=/export/x,client=bob", "--policy", "envoy:api"}, exitOK, "2 of 2 left"},
 		{[]string{"explain", "path=/import,client=bob", "--policy", "envoy:api"}, exitOK, `no rule fits: api has no descriptor for entry 1, "path"`},
 		{[]string{"explain", key, "--policy", "envoy:apo"}, exitFailure, `did you mean "envoy:api"?`},
 		{[]string{"explain", "path=a=b", "--policy", "envoy:api"}, exitFailure, "key: envoy: invalid key: entry 1 of the descriptor has two ="},
-		{[]string{"explain", "me"}, exitOK, "policy     default\ndecided by limits: allowed\nlimit      100/1m: 100 of 100 left"},
+		{[]string{"explain", "me"}, exitOK, "policy     default\nanswer     allowed, by its limits\nlimit      100/1m: 100 of 100 left"},
 		{[]string{"explain", "me", "--cost=-1"}, exitFailure, "--cost"},
 		{[]string{"reset", "path=/import", "--policy", "envoy:api"}, exitFailure, "no rule fits"},
 	}.play(t, admin...)
@@ -73,4 +73,39 @@ func TestEnvoyIsSeen(t *testing.T) {
 	if _, page := s.page("admin", "/metrics"); !strings.Contains(page, `rule="api.path_/export/*.client"`) {
 		t.Error("the rule is not in the metrics by its path")
 	}
+}
+
+// TestEnvoyIsRuled: what operators decide about a descriptor holds for the requests of Envoy, until it ends.
+func TestEnvoyIsRuled(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	rules := write(t, "rules.yaml", []byte("domain: api\ndescriptors:\n- {key: client, rate_limit: {unit: day, requests_per_unit: 2}}\n"))
+	s := startServe(t, "--envoy", rules)
+	want := func(code string) {
+		t.Helper()
+		if got := s.askEnvoy("api", 1, "client", "ann"); got != code {
+			t.Errorf("Envoy gets %s, want %s", got, code)
+		}
+	}
+	play := func(status int, said string, args ...string) {
+		t.Helper()
+		asks{{append(args, "--policy", "envoy:api", "--server", s.url("admin")), status, said}}.play(t)
+	}
+	play(exitOK, "", "block", "client=ann", "--for", "1h", "--why", "scraper")
+	want("OVER_LIMIT")
+	play(exitOK, "answer     refused, by its ruling", "explain", "client=ann")
+	play(exitOK, "", "unblock", "client=ann")
+	want("OK")
+	want("OK")
+	want("OVER_LIMIT")
+	play(exitOK, "", "override", "client=ann", "5/1d")
+	want("OK") // 4 of 5: refused hits count
+	play(exitOK, "5/24h fixed-window count-denied: 1 of 5 left", "explain", "client=ann")
+	play(exitOK, "", "override", "client=ann", "--unlimited")
+	for range 9 {
+		want("OK")
+	}
+	play(exitOK, "", "override", "client=ann", "--end")
+	want("OVER_LIMIT")
+	play(exitFailure, "has one limit, not 2", "override", "client=ann", "5/1d", "2/1h")
+	play(exitFailure, "has two =", "block", "client=a=b")
 }

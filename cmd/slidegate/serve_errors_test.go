@@ -36,7 +36,7 @@ func TestServeWrongFlags(t *testing.T) {
 		{"--config " + good + " --limit 1/1m", []string{"--config", "leave out --limit"}},
 		{"--config " + good + " --store memory:", []string{"--config", "leave out --limit, --store"}},
 		{"--config no-such.yaml", []string{"--config", "no-such.yaml"}},
-		{"--config " + t.TempDir(), []string{"--config", "directory"}},
+		{"--config " + t.TempDir(), []string{"--config", "the folder has no file that ends in .yaml or .yml"}},
 		{"--config " + bad, []string{bad + ":4:14: ", `did you mean "open"`}},
 		{"--config " + secret, []string{secret + ":1:8: store: ", "host"}},
 		{"--http " + taken.Addr().String(), []string{"--http", "already", "give another address, or off"}},

@@ -164,6 +164,23 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
+// A key verifies no other algorithm than its own, also where another key does.
+func TestAlgorithmOfTheKey(t *testing.T) {
+	second := must(rsa.GenerateKey(rand.Reader, 2048))
+	r := newReader(t, claims.Options{Keys: must(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+		{Key: &rsaKey.PublicKey, KeyID: "first", Algorithm: "RS256"}, {Key: &second.PublicKey, KeyID: "second"},
+	}}))})
+	said := map[string]any{"plan": "pro"}
+	for want, token := range map[string]string{
+		"":    signer{jose.PS256, rsaKey, "first"}.token(t, said),
+		"pro": signer{jose.PS256, second, "second"}.token(t, said),
+	} {
+		if got := r.Value(request("Bearer "+token), "plan"); got != want {
+			t.Errorf("the claim is %q, want %q", got, want)
+		}
+	}
+}
+
 // A token holds in its time, for its audience and of its issuer, also if it is remembered.
 func TestStandardClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

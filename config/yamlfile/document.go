@@ -3,8 +3,8 @@ package yamlfile
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,7 +40,7 @@ func Read(path string) ([]byte, error) {
 }
 
 // Files returns the files that paths name: themselves, and of folders those that end in .yaml or .yml, in the order of their names, but for
-// hidden ones, of which Kubernetes makes some. A folder without any is an error, beside which the others are returned.
+// hidden ones, of which Kubernetes makes some. A folder without any is an fs.PathError, beside which the others are returned.
 func Files(paths ...string) (files []string, err error) {
 	for _, path := range paths {
 		entries, notFolder := os.ReadDir(path)
@@ -55,7 +55,7 @@ func Files(paths ...string) (files []string, err error) {
 			}
 		}
 		if len(files) == before {
-			err = errors.Join(err, fmt.Errorf("the folder %s has no file that ends in .yaml or .yml", path))
+			err = errors.Join(err, &fs.PathError{Op: "read", Path: path, Err: errors.New("the folder has no file that ends in .yaml or .yml")})
 		}
 	}
 	return files, err

@@ -69,6 +69,7 @@ func drawPolicy(t *rapid.T, name string) config.Policy {
 			p.Overrides = append(p.Overrides, o)
 		}
 	}
+	p.Plans, p.PlanBy = drawPlans(t)
 	if rapid.Bool().Draw(t, "has candidate") {
 		p.Candidate = drawLimits(t, "candidate", 200) // other quotas than those of the limits
 	}
@@ -192,4 +193,21 @@ func drawRoutes(t *rapid.T) (routes []config.Route) {
 		routes = append(routes, route)
 	}
 	return routes
+}
+
+func drawPlans(t *rapid.T) (plans []config.Plan, by config.Field) {
+	names := rapid.SampledFrom([]string{"pro", "team-*", "a\"b: c", "é", "12", "true"})
+	for _, name := range rapid.SliceOfNDistinct(names, 0, 3, rapid.ID).Draw(t, "plans") {
+		plan := config.Plan{Name: name, Unlimited: rapid.Bool().Draw(t, "unlimited plan")}
+		if !plan.Unlimited {
+			plan.Limits = drawLimits(t, "plan", 1)
+		}
+		plans = append(plans, plan)
+	}
+	if len(plans) > 0 {
+		by = rapid.SampledFrom([]config.Field{
+			{Kind: config.FieldHeader, Name: "X-Plan"}, {Kind: config.FieldUser}, {Kind: config.FieldKey},
+		}).Draw(t, "plan")
+	}
+	return plans, by
 }

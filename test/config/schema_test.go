@@ -71,6 +71,8 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 	schema := compileSchema(t)
 	files := goodFiles(t)
 	files["keys"] = []byte(below("    key: [header:X-Api-Key, '{user} {path}', 'a{{b}}{address}']"))
+	files["plans"] = []byte("jwt: {verified: true}\n" + below("    match: [/api/, {path: POST /api/search, cost: 10}, {path: /up, cost: 'header:X-Cost'}]\n"+
+		"    plan: claim:account.plan\n    plans: {pro: {limits: [9/1s]}, 'team-*': {unlimited: true}}\n    key: ['{claim:sub}', user]"))
 	files["aliases"] = []byte("policies:\n  a: &a\n    key: &k user\n    limits: &l [5/1m]\n  b: *a\n  c: {key: *k, limits: *l}\n")
 	for name, text := range files {
 		if _, err := config.Parse(name, text); err != nil {
@@ -108,7 +110,8 @@ func TestSchemaRefusesUnknownFields(t *testing.T) {
 		"policies: {a: {limits: [{quotta: 5, window: 1m}]}}", "policies: {a: {limits: [{quota: 5, window: 1m, count-denied: true}]}}",
 		below("    candidate: [{quota: 5, window: 1m, colour: red}]"),
 		below("    overrides: [{key: a, limit: [1/s]}]"), below("    overrides: [{kye: a, unlimited: true}]"),
-		below("    overrides: [{key: a, unlimitted: true}]"),
+		below("    overrides: [{key: a, unlimitted: true}]"), below("    match: [{path: /, price: 5}]"),
+		below("    plan: user\n    plans: {pro: {limit: [1/s]}}"), top("jwt: {verified: true, keyz: /k}"),
 	} {
 		if _, err := config.Parse("f", []byte(text)); err == nil || !strings.Contains(err.Error(), "is not a field of ") {
 			t.Errorf("the error is %v in\n%s", err, text)

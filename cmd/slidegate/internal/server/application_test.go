@@ -34,7 +34,7 @@ func before(t *testing.T, handler http.HandlerFunc) func(*server.Options) {
 
 // TestProxyIsOperated: what is refused before an application is seen, explained and reset at the admin listener.
 func TestProxyIsOperated(t *testing.T) {
-	s := start(t, "policies: {site: {limits: [2/1h fixed-window]}}\n", before(t, nil))
+	s := start(t, "policies: {site: {limits: [2/1h]}}\n", before(t, nil))
 	for i, want := range []int{200, 200, 429, 429} {
 		if got := s.ask(t, "proxy", "GET", "/", "").status; got != want {
 			t.Errorf("request %d: got %d, want %d", i, got, want)
@@ -122,7 +122,7 @@ func TestProxyTrustIsReloaded(t *testing.T) {
 func TestProxyDrains(t *testing.T) {
 	came, finish := make(chan bool, 1), make(chan bool)
 	state := filepath.Join(t.TempDir(), "state")
-	file := "policies: {site: {limits: [1/1h fixed-window]}}\n"
+	file := "policies: {site: {limits: [1/1h]}}\n"
 	s := start(t, file, func(o *server.Options) {
 		before(t, func(w http.ResponseWriter, _ *http.Request) {
 			came <- true

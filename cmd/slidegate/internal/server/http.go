@@ -73,7 +73,7 @@ func (s *Server) admin() http.Handler {
 	mux := http.NewServeMux()
 	s.health(mux)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, POST /v1/peek, POST /v1/reset, POST /v1/reload; /v1/openapi.json has all.\n")
+		say(w, "This is the admin door of a Slidegate rate limiter: /metrics, /v1/top, /v1/explain?key=KEY, POST /v1/peek, POST /v1/reset, POST /v1/reload, /v1/rulings; /v1/openapi.json has all.\n")
 	})
 	mux.Handle("/", s.operators().require(s.operations()))
 	return mux
@@ -88,6 +88,7 @@ func (s *Server) operations() http.Handler {
 	// It has no body whose type would have a browser ask first, so a web page could have it asked for.
 	mux.Handle("POST /v1/reload", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serveReload)))
 	mux.Handle("/metrics", s.telemetry.page())
+	s.rulings.Routes(mux, nil)
 	return mux
 }
 
@@ -117,6 +118,10 @@ func (s *Server) health(mux *http.ServeMux) {
 			problemjson.Document{
 				Status: http.StatusServiceUnavailable, Detail: "the store cannot be reached; decisions are made by the failure policy",
 			}.Send(w)
+			return
+		}
+		if s.envoy != nil && s.envoy.Waiting() {
+			problemjson.Document{Status: http.StatusServiceUnavailable, Detail: "the management server has sent no rules for Envoy yet"}.Send(w)
 			return
 		}
 		say(w, "ready\n")

@@ -42,12 +42,12 @@ func (s *Server) ReloadChanges() (changes Changes, err error) {
 	}
 	err = errors.Join(err, s.reloadSecrets(&changes))
 	s.reloads.done(changes.any(), err)
+	status := ""
 	if err != nil {
-		s.notify(systemd.Ready, systemd.Status("a file was not reloaded: "+err.Error()))
-		return changes, err
+		status = "a file was not reloaded: " + err.Error()
 	}
-	s.notify(systemd.Ready, systemd.Status(""))
-	return changes, nil
+	s.notify(systemd.Ready, systemd.Status(status))
+	return changes, err
 }
 
 // reloadSecrets reads the tokens and the certificates again. Each stays as it was if it is wrong, whatever becomes of the others: a
@@ -112,7 +112,7 @@ func (s *Server) reload(changes *Changes) error {
 	changes.Envoy = !envoy.Equal(s.domains, domains)
 	s.local, s.domains = local, domains
 	s.timeDomains()
-	s.inForce.Store(&hash)
+	s.hash.Store(&hash)
 	if file != nil {
 		changes.compare(s.file, file)
 		if !reflect.DeepEqual(s.file, file) {

@@ -67,7 +67,7 @@ type running struct {
 func (s *Server) running(withText bool) running {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	r := running{Hash: *s.inForce.Load(), Loaded: s.loaded.UTC(), Paths: s.opts.Paths}
+	r := running{Hash: *s.hash.Load(), Loaded: s.loaded.UTC(), Paths: s.opts.Paths}
 	if withText {
 		r.Config = string(config.Format(s.file))
 	}

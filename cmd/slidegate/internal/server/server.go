@@ -21,6 +21,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/jsonapi"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/seal"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/systemd"
@@ -39,6 +40,7 @@ type Server struct {
 	state     *state // nil if nothing is kept
 	lock      *fileLock
 	gate      *gate.Gate
+	rulings   *rulings.Book
 	api       *jsonapi.API
 	forward   *forward.Handler
 	envoy     *envoy.Service // nil without its door
@@ -57,7 +59,7 @@ type Server struct {
 	local     []*envoy.Domain        // of domains, those of files
 	remote    []*envoy.Domain        // and those that a management server sent
 	xds       *xds.Client            // nil without one
-	inForce   atomic.Pointer[string] // the hash of the files in force
+	hash      atomic.Pointer[string] // the hash of the files in force
 	began     []stamp                // of the files, when New was called
 	reloads   *reloads
 	reloading sync.Mutex
@@ -141,7 +143,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.openEnvoy(); err != nil {
 		return err
 	}
-	s.inForce.Store(&hash)
+	if err := s.openRulings(ctx); err != nil {
+		return err
+	}
+	s.hash.Store(&hash)
 	s.timeDomains()
 	if err := s.watchVitals(); err != nil {
 		return err
@@ -248,6 +253,7 @@ func (s *Server) Run(ctx context.Context) error {
 		others.Go(func() { s.xds.Run(ctx) })
 	}
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
+	others.Go(func() { s.rulings.Run(ctx) })
 	if s.state != nil {
 		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
 	}
@@ -327,6 +333,9 @@ func (s *Server) close() error {
 	}
 	s.refusals.close()
 	s.ready.close()
+	if s.rulings != nil {
+		all = append(all, s.rulings.Close())
+	}
 	if s.stores != nil {
 		all = append(all, s.stores.Close())
 	}

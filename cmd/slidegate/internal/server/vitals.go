@@ -20,7 +20,7 @@ func (s *Server) watchVitals() error {
 			attribute.String("commit", s.opts.Commit), attribute.String("go", runtime.Version())))
 	})
 	v.gauge("slidegate.config_info", "", "1, with a hash of the files in force, the same on all instances with the same files.", func(to metric.Float64Observer) {
-		to.Observe(1, metric.WithAttributes(attribute.String("hash", *s.inForce.Load())))
+		to.Observe(1, metric.WithAttributes(attribute.String("hash", *s.hash.Load())))
 	})
 	v.gauge("slidegate.config.last_reload_successful", "", "Whether the last reload of the files came into force: 1 or 0.", func(to metric.Float64Observer) {
 		to.Observe(oneIf(!s.reloads.bad.Load()))

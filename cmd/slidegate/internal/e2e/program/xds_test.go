@@ -178,6 +178,11 @@ func TestRulesOverXDS(t *testing.T) {
 	if got := ask("d", "k", "x", 1); got != "Unavailable" {
 		t.Errorf("before there are rules: %s", got)
 	}
+	for _, path := range []string{"/readyz", "/healthcheck"} {
+		if got := get(t, "http://"+doors["http"]+path); !strings.Contains(got, "rules") {
+			t.Errorf("%s before there are rules: %s", path, got)
+		}
+	}
 	m.push("1", perDay("d", "k", 2, rlsconfig.RateLimitUnit_DAY))
 	fresh("d", "k", "OK 2")
 	for _, want := range []string{"OK 2", "OK 2", "OVER_LIMIT 2"} {
@@ -191,6 +196,9 @@ func TestRulesOverXDS(t *testing.T) {
 	}
 	if code, out, errs := call(t, "top", "--server", "http://"+doors["admin"]); code != 0 || !strings.Contains(out, "envoy:d") || !strings.Contains(out, `d.k "k=ann"`) {
 		t.Errorf("top: %d\n%s%s", code, out, errs)
+	}
+	if got := get(t, "http://"+doors["http"]+"/readyz"); got != "ready\n" {
+		t.Errorf("/readyz: %s", got)
 	}
 	page(`slidegate_envoy_xds_connected 1`)
 	page(`slidegate_envoy_xds_version{version="1"} 1`)

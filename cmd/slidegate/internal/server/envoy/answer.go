@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"strconv"
+	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -41,6 +42,8 @@ func (s *Service) respond(ctx context.Context, w *work, request *rls.RateLimitRe
 	for i := range w.asked {
 		a := &w.asked[i]
 		switch {
+		case a.blocked != nil:
+			response.Statuses[i] = o.blocked(ctx, w.domain, a)
 		case a.refused != nil && !a.refund:
 			response.Statuses[i] = o.refused(ctx, a)
 		case a.unlimited:
@@ -74,12 +77,15 @@ func (s *Service) tellRefused(w *work, request *rls.RateLimitRequest, refused bo
 		if !a.over {
 			continue
 		}
-		by := cmp.Or(a.rule, a.refused)
-		if by.quotaMode && !refused {
-			continue
+		title := rulingRule
+		if by := cmp.Or(a.rule, a.refused, a.by); by != nil {
+			if by.quotaMode && !refused {
+				continue
+			}
+			title = by.title
 		}
 		w.text = appendText(w.text[:0], descriptor.GetEntries())
-		s.opts.OnRefused(w.domain.policy, string(w.text), by.title)
+		s.opts.OnRefused(w.domain.policy, string(w.text), title)
 	}
 }
 
@@ -127,6 +133,27 @@ func (o *outcome) refused(ctx context.Context, a *asked) *rls.RateLimitResponse_
 	}
 	if !o.over || o.retryAfter != rule.Never {
 		o.tells, o.retryAfter = st, rule.Never
+	}
+	o.over = true
+	return st
+}
+
+// blocked makes the status of a descriptor that a ruling refuses, and adds it to the outcome.
+func (o *outcome) blocked(ctx context.Context, d *domain, a *asked) *rls.RateLimitResponse_DescriptorStatus {
+	st := &rls.RateLimitResponse_DescriptorStatus{Code: codeOver}
+	tally := d.tallyRuled
+	if a.by != nil {
+		st.CurrentLimit, tally = a.by.current, a.by.tally
+	}
+	tally.add(ctx, verdictOver)
+	a.over, o.any = true, true
+	retryAfter := rule.Never
+	if !a.blocked.Until.IsZero() {
+		retryAfter = max(0, rule.Micros(time.Until(a.blocked.Until).Microseconds()))
+		st.DurationUntilReset = &durationpb.Duration{Seconds: secondsUp(retryAfter)}
+	}
+	if !o.over || retryAfter > o.retryAfter {
+		o.tells, o.retryAfter = st, retryAfter
 	}
 	o.over = true
 	return st

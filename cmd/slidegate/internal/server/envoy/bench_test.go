@@ -17,7 +17,7 @@ descriptors:
   value: "/export/*"
   descriptors: [{key: client, rate_limit: {unit: year, requests_per_unit: 4000000000}}]
 `
-	service, err := New(newStore(b), []*Domain{mustParse(b, rules)}, Options{ResponseHeaders: true})
+	service, err := New(newStore(b), []*Domain{mustParse(b, rules)}, Options{ResponseHeaders: true, OnRefused: func(_, _, _ string) {}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -98,8 +98,11 @@ type domain struct {
 	group     string // of the counts: those that are charged all or none must be on one node of the store
 	tallyOver *tally // of limits that come with descriptors
 
-	mu        sync.RWMutex
-	overrides map[override]*bound
+	tallyRuled *tally // of rulings about descriptors that no rule fits
+
+	mu           sync.RWMutex
+	overrides    map[override]*bound
+	underRulings map[ruledBy]*bound
 }
 
 // override is a limit that came with a descriptor.
@@ -111,7 +114,11 @@ type override struct {
 
 // domain puts a domain in service.
 func (s *Service) domain(given *Domain) (*domain, error) {
-	d := &domain{Domain: given, policy: rulings.EnvoyPrefix + given.name, overrides: map[override]*bound{}, tallyOver: s.metrics.tallyOf(given.name, overrideRule)}
+	d := &domain{
+		Domain: given, policy: rulings.EnvoyPrefix + given.name,
+		tallyOver: s.metrics.tallyOf(given.name, overrideRule), tallyRuled: s.metrics.tallyOf(given.name, rulingRule),
+		overrides: map[override]*bound{}, underRulings: map[ruledBy]*bound{},
+	}
 	if given.charging == ChargeAll {
 		d.group = given.name
 	}

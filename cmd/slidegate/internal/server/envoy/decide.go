@@ -34,6 +34,8 @@ type asked struct {
 	rule      *bound // nil if no limit applies
 	unlimited bool
 	refused   *bound // a limit that came with the descriptor and cannot be counted; rule is nil then
+	blocked   *ruled // a ruling that refuses the descriptor; rule and refused are nil then
+	by        *bound // with blocked, the rule that fits; nil if none does
 	hits      int64
 	refund    bool
 	address   string
@@ -121,6 +123,7 @@ func (s *Service) failed(ctx context.Context, err error) error {
 // match finds the rule of each descriptor and writes its address.
 func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.RateLimitRequest) error {
 	descriptors := request.GetDescriptors()
+	ruled := s.rulingsOf(d)
 	w.asked = append(w.asked[:0], make([]asked, len(descriptors))...)
 	w.ends, w.addresses, w.replacing = w.ends[:0], w.addresses[:0], w.replacing[:0]
 	for i, descriptor := range descriptors {
@@ -146,10 +149,15 @@ func (s *Service) match(ctx context.Context, w *work, d *domain, request *rls.Ra
 		}
 		if a.rule != nil {
 			w.replacing = append(w.replacing, a.rule.replaces...)
-			if a.unlimited = a.rule.unlimited; a.unlimited {
-				a.rule.tally.add(ctx, verdictOK)
-				a.rule = nil
+		}
+		if ruled != nil {
+			if r := find(ruled, descriptor.GetEntries(), &w.text); r != nil {
+				s.obey(ctx, d, a, r)
 			}
+		}
+		if a.rule != nil && a.rule.unlimited {
+			a.rule.tally.add(ctx, verdictOK)
+			a.rule, a.unlimited = nil, true
 		}
 		if a.rule != nil {
 			w.addresses = appendAddress(w.addresses, descriptor.GetEntries(), w.path)
@@ -195,7 +203,7 @@ func (s *Service) plan(w *work, d *domain) error {
 	banned := false
 	for i := range w.asked {
 		a := &w.asked[i]
-		banned = banned || a.refused != nil && !a.refund
+		banned = banned || a.blocked != nil || a.refused != nil && !a.refund
 		if a.rule == nil {
 			continue
 		}

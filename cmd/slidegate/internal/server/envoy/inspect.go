@@ -23,7 +23,9 @@ type target struct {
 	domain  *domain
 	entries []*entry
 	path    []*node
-	rule    *bound // that fits; nil if none does
+	base    *bound // the rule that fits; nil if none does
+	rule    *bound // base, or what a ruling makes of it; nil if there is no limit
+	ruling  *ruled // nil if there is none
 	address string
 }
 
@@ -46,10 +48,23 @@ func (s *Service) target(policy, text string) (*target, error) {
 		return nil, fmt.Errorf("envoy: %w: %w", gate.ErrKey, err)
 	}
 	t := &target{domain: d, entries: entries}
-	t.rule, t.path = d.root.match(entries, nil)
+	t.base, t.path = d.root.match(entries, nil)
 	t.address = string(appendAddress(nil, entries, t.path))
+	t.rule, t.ruling = t.base, find(s.rulingsOf(d), entries, new([]byte))
+	switch {
+	case t.ruling != nil && t.ruling.Kind == rulings.Limits:
+		t.rule = s.underRuling(d, t.base, t.ruling)
+	case t.ruling != nil && t.ruling.Kind == rulings.Unlimited:
+		t.rule = nil
+	}
+	if t.rule != nil && t.rule.unlimited {
+		t.rule = nil
+	}
 	return t, nil
 }
+
+// blocked reports whether a ruling refuses the descriptor.
+func (t *target) blocked() bool { return t.ruling != nil && t.ruling.Kind == rulings.Block }
 
 // why says why no rule fits.
 func (t *target) why() string {
@@ -110,7 +125,14 @@ func (s *Service) Peek(ctx context.Context, asked gate.Ask) (v gate.Verdict, err
 	}
 	v = gate.Verdict{Policy: t.domain.policy, By: gate.ByUnlimited}
 	v.Decision.Allowed, v.Decision.Remaining = true, math.MaxUint32
-	if t.rule == nil || t.rule.unlimited {
+	if t.blocked() {
+		v.By, v.Refused, v.Decision = gate.ByRuling, true, slidegate.Decision{Allowed: s.opts.Shadow, RetryAfter: slidegate.Never}
+		if !t.ruling.Until.IsZero() {
+			v.Decision.RetryAfter = max(0, time.Until(t.ruling.Until))
+		}
+		return v, nil
+	}
+	if t.rule == nil {
 		return v, nil
 	}
 	questions := []question{{rule: t.rule, ask: t.rule.askFor(asked.Cost, false)}}
@@ -140,13 +162,20 @@ func (s *Service) Explain(ctx context.Context, asked gate.Ask) (gate.Explanation
 		return gate.Explanation{}, err
 	}
 	e := gate.Explanation{Policy: t.domain.policy, By: gate.ByUnlimited, Allowed: true, Shadow: s.opts.Shadow}
+	if t.ruling != nil {
+		e.Ruling = &t.ruling.Ruling
+	}
 	var questions []question
-	if t.rule == nil {
+	if t.base == nil {
 		e.Note = t.why()
 	} else {
-		e.Rule, e.Path, e.QuotaMode, e.Shadow = t.rule.title, t.rule.path, t.rule.quotaMode, t.rule.shadow || s.opts.Shadow
+		e.Rule, e.Path, e.QuotaMode, e.Shadow = t.base.title, t.base.path, t.base.quotaMode, t.base.shadow || s.opts.Shadow
 	}
-	limited := t.rule != nil && !t.rule.unlimited
+	if t.blocked() {
+		e.By, e.Refused, e.Shadow, e.Allowed = gate.ByRuling, true, s.opts.Shadow, s.opts.Shadow
+		return e, nil
+	}
+	limited := t.rule != nil
 	if limited {
 		questions = append(questions, question{rule: t.rule, ask: t.rule.askFor(asked.Cost, false)})
 	}
@@ -177,16 +206,16 @@ func (s *Service) Reset(ctx context.Context, asked gate.Ask) error {
 		return err
 	}
 	var questions []question
-	if t.rule != nil && !t.rule.unlimited {
-		questions = append(questions, question{rule: t.rule})
-	}
-	for _, b := range t.domain.brought() {
+	for _, b := range append([]*bound{t.rule, t.base}, t.domain.brought()...) {
+		if b == nil || b.limit == nil {
+			continue
+		}
 		same := func(q question) bool { return q.rule.limit.Prefix() == b.limit.Prefix() } // limits of one shape share the count
 		if !slices.ContainsFunc(questions, same) {
 			questions = append(questions, question{rule: b})
 		}
 	}
-	if t.rule == nil && len(questions) == 0 {
+	if t.base == nil && len(questions) == 0 {
 		return fmt.Errorf("envoy: %w: %s", gate.ErrKey, t.why())
 	}
 	if err := s.inquire(ctx, t, rule.Reset, questions); err != nil {
@@ -201,7 +230,7 @@ func (s *Service) Reset(ctx context.Context, asked gate.Ask) error {
 // LimitsOf returns the limit that a descriptor faces; none if no rule fits.
 func (s *Service) LimitsOf(policy, text string) []slidegate.Limit {
 	t, err := s.target(policy, text)
-	if err != nil || t.rule == nil || t.rule.unlimited {
+	if err != nil || t.rule == nil {
 		return nil
 	}
 	return []slidegate.Limit{t.rule.spec.limit}

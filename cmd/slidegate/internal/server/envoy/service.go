@@ -9,6 +9,7 @@ import (
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/store"
 	"go.opentelemetry.io/otel/metric"
@@ -72,7 +73,9 @@ type Service struct {
 
 	reload  sync.Mutex
 	domains atomic.Pointer[map[string]*domain]
-	release func() // gives back the room in the store that the domains have; guarded by reload
+	ruled   atomic.Pointer[ruledTable] // nil if there are no rulings
+	table   *rulings.Table             // that ruled was made of; guarded by reload
+	release func()                     // gives back the room in the store that the domains have; guarded by reload
 }
 
 var _ rls.RateLimitServiceServer = (*Service)(nil)
@@ -160,6 +163,7 @@ func (s *Service) Reload(domains []*Domain) error {
 	}
 	release := prepare(s.store, next)
 	before := s.domains.Swap(&next)
+	s.ruleLocked()
 	if s.release != nil {
 		s.release()
 	}

@@ -3,8 +3,10 @@ package gate
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
 	"github.com/slidegate/slidegate/rule"
@@ -16,10 +18,11 @@ type Explanation struct {
 	Policy    string           `json:"policy"`
 	By        By               `json:"by"`
 	Allowed   bool             `json:"allowed"` // what the client would get told
-	Refused   bool             `json:"refused"` // the limits, or the deny list, would refuse
+	Refused   bool             `json:"refused"` // the limits, the deny list or a ruling would refuse
 	Shadow    bool             `json:"shadow"`
 	Failure   string           `json:"failure,omitempty"`    // what happens when the store cannot answer: open, closed, local or optimistic
 	Source    string           `json:"source,omitempty"`     // store, cached, leased, fallback_open, fallback_closed, fallback_local or fallback_optimistic
+	Ruling    *rulings.Ruling  `json:"ruling,omitempty"`     // what an operator has decided about the key
 	List      string           `json:"list,omitempty"`       // the entry of the allow or deny list that fits
 	Override  string           `json:"override,omitempty"`   // the key or pattern of the override that fits
 	Plan      string           `json:"plan,omitempty"`       // the name of the plan that decides
@@ -57,7 +60,10 @@ func (g *Gate) Explain(ctx context.Context, ask Ask) (Explanation, error) {
 	e := Explanation{Policy: p.Name, Shadow: p.Shadow, Failure: s.set.Mode(p.place).String()}
 	e.By, e.Override, e.List = s.set.Route(part)
 	e.Plan, e.Override = s.planOf(&part, e.By, e.Override)
-	e.Refused = e.By == ByDenyList
+	if e.Ruling = g.ruled.Load().Find(p.Name, part.Key, time.Now()); e.Ruling != nil {
+		e.Plan = "" // the ruling goes before it
+	}
+	e.Refused = e.By == ByDenyList || e.By == ByRuling
 	if e.By == ByLimits {
 		var v Verdict
 		if s.set.Ask(ctx, rule.Peek, &part, &v); v.Err != nil {

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/policy"
 )
@@ -53,7 +54,8 @@ type Gate struct {
 	now     atomic.Pointer[snapshot]
 	batches sync.Pool // of *[]policy.Part
 
-	reloading sync.Mutex
+	ruled     atomic.Pointer[rulings.Table]
+	reloading sync.Mutex // also held while rulings change
 }
 
 // New returns a gate for the policies of file. A limit that the stores cannot keep, or a key that a live request does not

@@ -30,6 +30,7 @@ func (g *Gate) Reload(file *config.File) error {
 		return nil
 	}
 	made.prepare(g.stores)
+	made.rule(g.ruled.Load(), g.opts.Logger)
 	g.now.Store(made)
 	old.release()
 	g.tellChanges(old, made)

@@ -1,6 +1,10 @@
 package rulings
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Table is the rulings of a moment. It does not change. A nil Table is empty.
 type Table struct{ rulings map[name]*Ruling }
@@ -28,4 +32,37 @@ func (t *Table) Find(policy, key string, now time.Time) *Ruling {
 		return r
 	}
 	return nil
+}
+
+// InForce returns the rulings that are in force now, by policy and key.
+func (t *Table) InForce(now time.Time) []Ruling {
+	return t.some(func(r *Ruling) bool { return r.InForce(now) })
+}
+
+// Of returns the rulings about the keys of a policy that are in force now, by key.
+func (t *Table) Of(policy string, now time.Time) []Ruling {
+	return t.some(func(r *Ruling) bool { return r.Policy == policy && r.InForce(now) })
+}
+
+// some returns the rulings that fit, by policy and key.
+func (t *Table) some(fits func(*Ruling) bool) (found []Ruling) {
+	if t.Empty() {
+		return nil
+	}
+	for _, r := range t.rulings {
+		if fits(r) {
+			found = append(found, *r)
+		}
+	}
+	slices.SortFunc(found, func(a, b Ruling) int { return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Key, b.Key)) })
+	return found
+}
+
+// with returns a table with a change made to it.
+func (t *Table) with(change Ruling) *Table {
+	all := t.some(func(r *Ruling) bool { return r.Policy != change.Policy || r.Key != change.Key })
+	if change.Kind != Clear {
+		all = append(all, change)
+	}
+	return NewTable(all)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/store"
 )
 
@@ -26,6 +27,7 @@ type link struct {
 	store   store.Store
 	ping    func(context.Context) error
 	keepKey func(ctx context.Context, proposed []byte) ([]byte, error)
+	rulings rulings.Keeper
 	close   func()
 	// warnings returns settings of the server under which limits do not hold; nil if there is nothing to ask.
 	warnings func(context.Context) ([]string, error)
@@ -67,6 +69,30 @@ func (l *late) keepKey(ctx context.Context, proposed []byte) ([]byte, error) {
 	return nil, l.down()
 }
 
+// lateRulings keeps rulings in a store that is connected to in the background.
+type lateRulings struct{ late *late }
+
+func (l lateRulings) Load(ctx context.Context, known int64) ([]rulings.Ruling, int64, error) {
+	if link := l.late.link.Load(); link != nil {
+		return link.rulings.Load(ctx, known)
+	}
+	return nil, 0, l.late.down()
+}
+
+func (l lateRulings) Apply(ctx context.Context, change rulings.Ruling, stale []rulings.Ruling) error {
+	if link := l.late.link.Load(); link != nil {
+		return link.rulings.Apply(ctx, change, stale)
+	}
+	return l.late.down()
+}
+
+func (l lateRulings) Log(ctx context.Context, n int) ([]rulings.Ruling, error) {
+	if link := l.late.link.Load(); link != nil {
+		return link.rulings.Log(ctx, n)
+	}
+	return nil, l.late.down()
+}
+
 // The times between attempts to connect grow from the first to the last.
 const (
 	firstPause = 100 * time.Millisecond
@@ -82,7 +108,7 @@ func (o *Opened) connectLater(name string, sketch store.Store, connect connector
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	o.ping, o.KeepKey = l.ping, l.keepKey
+	o.ping, o.KeepKey, o.Rulings = l.ping, l.keepKey, lateRulings{l}
 	o.close = append(o.close, func() error {
 		cancel()
 		running.Wait()

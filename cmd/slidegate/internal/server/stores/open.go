@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
@@ -57,6 +58,9 @@ type Opened struct {
 	// KeepKey keeps a key in the store, for all who share it: it returns the one that is there, which is the proposed one if
 	// there was none. It is nil if the store is in memory, which nobody shares.
 	KeepKey func(ctx context.Context, proposed []byte) ([]byte, error)
+
+	// Rulings keeps what operators decide about single keys, for all who share the store. It is nil if the store is in memory.
+	Rulings rulings.Keeper
 
 	ping  func(context.Context) error
 	close []func() error // the last first

@@ -151,7 +151,7 @@ func (t *postgresTarget) connect(ctx context.Context) (*link, error) {
 		running.Wait()
 		pool.Close()
 	}
-	return &link{store: store, ping: ping, keepKey: t.keepKeyIn(pool), close: end}, nil
+	return &link{store: store, ping: ping, keepKey: t.keepKeyIn(pool), rulings: t.newRulings(pool), close: end}, nil
 }
 
 // migrateTimeout is how long a migration may take, which other processes may be at too.

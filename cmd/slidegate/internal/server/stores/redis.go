@@ -172,8 +172,10 @@ func (t *redisTarget) connect(ctx context.Context) (*link, error) {
 		}
 		return nil
 	}
+	prefix := cmp.Or(t.store.Prefix, "slidegate")
 	return &link{
-		store: store, ping: ping, keepKey: keepKeyInRedis(client, cmp.Or(t.store.Prefix, "slidegate")), close: client.Close, warnings: store.Warnings,
+		store: store, ping: ping, keepKey: keepKeyInRedis(client, prefix), rulings: newRedisRulings(client, prefix),
+		close: client.Close, warnings: store.Warnings,
 	}, nil
 }
 

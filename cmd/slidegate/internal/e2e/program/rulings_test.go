@@ -1,0 +1,349 @@
+package program_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/test/pgtest"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// Two instances obey what one of them is told, while both are busy: at once where it was told, and within two seconds elsewhere. That
+// is one reading of the store; package rulings tests its time, which depends on a busy machine here. Nothing is forgotten when an
+// instance is killed.
+func TestRulings(t *testing.T) {
+	for name, url := range map[string]func() string{
+		"Redis":      func() string { return "redis://" + redistest.Server(t, "maxmemory-policy noeviction").Addr() },
+		"PostgreSQL": func() string { return pgtest.Start(t, "fsync = off").URL("pool_max_conns=4") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := write(t, "slidegate.yaml", fmt.Sprintf(`store: %q
+store_timeout: 5s
+default_policy: api
+policies:
+  api: {limits: [20/1h]}
+  leased: {lease: true, limits: [1000000/1h segments=60 overlap=whole]}
+  scarce: {lease: true, limits: [50/1h segments=60 overlap=whole]}
+`, url()))
+			p := &pair{T: t, file: file}
+			for range 2 {
+				p.instances = append(p.instances, newInstance(t, "--config", file))
+			}
+			p.block()
+			p.deny()
+			p.leases()
+			p.ends()
+			p.killed()
+		})
+	}
+}
+
+// What is kept in memory, with its file, is there again after a kill.
+func TestRulingsInMemory(t *testing.T) {
+	args := []string{"--limit", "20/1h", "--state", filepath.Join(t.TempDir(), "state")}
+	one := newInstance(t, args...)
+	one.must(t, "block", "bad", "--why", "abuse", "--who", "eve")
+	one.must(t, "override", "vip", "30/1h", "--for", "1h")
+	log := one.must(t, "rulings", "--log", "--format", "json")
+	one.kill()
+	testkit.Eventually(t, "the killed instance is gone", func() bool { _, err := one.try("", "x"); return err != nil })
+	again := newInstance(t, args...)
+	if got := again.must(t, "rulings", "--log", "--format", "json"); got != log {
+		t.Errorf("the log after a kill is\n%s\nwant\n%s", got, log)
+	}
+	if a := again.ask(t, "", "bad"); a.By != "ruling" {
+		t.Errorf("after a kill: got %+v, want it blocked", a)
+	}
+	if a := again.ask(t, "", "vip"); a.Quota != 30 {
+		t.Errorf("after a kill: got %+v, want a quota of 30", a)
+	}
+}
+
+// instance is a process of the service.
+type instance struct {
+	doors map[string]string
+	kill  func()
+}
+
+func newInstance(t *testing.T, args ...string) *instance {
+	t.Helper()
+	free := []string{"serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
+	welcome, kill := startKillable(t, "curl -i ", append(free, args...)...)
+	i := &instance{doors: map[string]string{}, kill: kill}
+	for _, found := range regexp.MustCompile(`(?m)^  (http|grpc|resp|admin) +(?:https?://)?(127\.0\.0\.1:\d+)`).FindAllStringSubmatch(welcome, -1) {
+		i.doors[found[1]] = found[2]
+	}
+	return i
+}
+
+// must runs a command of an operator, and returns what it prints.
+func (i *instance) must(t *testing.T, args ...string) string {
+	t.Helper()
+	status, out, errs := call(t, append(args, "--server", "http://"+i.doors["admin"])...)
+	if status != 0 {
+		t.Fatalf("%q: status %d, %s%s", args, status, out, errs)
+	}
+	return out
+}
+
+// said is an answer, and when it was asked for and given.
+type said struct {
+	Allowed bool
+	By      string
+	Quota   int64
+	Flags   []string
+
+	began, ended time.Time
+}
+
+func (i *instance) try(policy, key string) (a said, err error) {
+	a.began = time.Now()
+	answer, err := http.Post("http://"+i.doors["http"]+"/v1/allow", "application/json", strings.NewReader(fmt.Sprintf(`{"policy":%q,"key":%q}`, policy, key)))
+	if err != nil {
+		return a, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &a)
+	}
+	a.ended = time.Now()
+	return a, err
+}
+
+func (i *instance) ask(t *testing.T, policy, key string) said {
+	t.Helper()
+	a, err := i.try(policy, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// spent returns how many units were spent from blocks.
+func (i *instance) spent(t *testing.T) float64 {
+	t.Helper()
+	answer, err := http.Get("http://" + i.doors["admin"] + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	found := regexp.MustCompile(`(?m)^slidegate_leases_units_spent_total(?:\{[^}]*\})? (\S+)$`).FindSubmatch(text)
+	if found == nil {
+		t.Fatal("there is no metric of leases")
+	}
+	value, err := strconv.ParseFloat(string(found[1]), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// pair is two instances over one store.
+type pair struct {
+	*testing.T
+	file      string
+	instances []*instance
+}
+
+// load asks both instances about a key, several at once, until stop is called, which returns all answers of each.
+func (p *pair) load(policy, key string) (stop func() [2][]said) {
+	end := make(chan struct{})
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var answers [2][]said
+	for i := range p.instances {
+		for range 3 {
+			all.Go(func() {
+				for {
+					select {
+					case <-end:
+						return
+					default:
+					}
+					a, err := p.instances[i].try(policy, key)
+					if err != nil {
+						p.Error(err)
+						return
+					}
+					mu.Lock()
+					answers[i] = append(answers[i], a)
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	return func() [2][]said {
+		close(end)
+		all.Wait()
+		return answers
+	}
+}
+
+// await waits until all that both instances answer about a key is as wanted.
+func (p *pair) await(what, policy, key string, is func(said) bool) {
+	p.Helper()
+	for _, one := range p.instances {
+		testkit.Eventually(p.T, what, func() bool { return is(one.ask(p.T, policy, key)) })
+	}
+}
+
+func isBlocked(a said) bool { return !a.Allowed && a.By == "ruling" }
+func isAdmitted(a said) bool {
+	return a.Allowed && len(a.Flags) == 0 || a.Allowed && a.Flags[0] == "leased"
+}
+
+// block blocks a busy key whose units are leased: no instance spends more of them.
+func (p *pair) block() {
+	stop := p.load("leased", "bad")
+	for _, one := range p.instances {
+		testkit.Eventually(p.T, "units are spent from blocks", func() bool { return one.spent(p.T) > 0 })
+	}
+	p.instances[0].must(p.T, "block", "bad", "--policy", "leased", "--why", "abuse", "--who", "eve")
+	told := time.Now()
+	p.await("it is blocked", "leased", "bad", isBlocked)
+	var before [2]float64
+	for i, one := range p.instances {
+		before[i] = one.spent(p.T)
+	}
+	for range 50 {
+		for _, one := range p.instances {
+			if a := one.ask(p.T, "leased", "bad"); !isBlocked(a) {
+				p.Fatalf("after the block was obeyed: got %+v", a)
+			}
+		}
+	}
+	for i, answers := range stop() {
+		late := time.Duration(0)
+		for _, a := range answers {
+			if a.Allowed {
+				late = max(late, a.ended.Sub(told))
+			}
+			if a.Allowed && i == 0 && a.began.After(told) {
+				p.Errorf("the instance that was told to block admits a request that began %v later", a.began.Sub(told))
+			}
+		}
+		p.Logf("instance %d: %d answers, the last admission %v after the block was acknowledged", i, len(answers), late)
+		if spent := p.instances[i].spent(p.T); spent != before[i] {
+			p.Errorf("instance %d has spent %v units from blocks since it obeyed", i, spent-before[i])
+		}
+	}
+	p.instances[1].must(p.T, "unblock", "bad", "--policy", "leased")
+	if a := p.instances[1].ask(p.T, "leased", "bad"); !isAdmitted(a) {
+		p.Errorf("right after it was unblocked: got %+v, want it admitted", a)
+	}
+	p.await("it is unblocked", "leased", "bad", isAdmitted)
+	p.instances[0].must(p.T, "block", "bad", "--policy", "leased", "--why", "again", "--who", "eve")
+}
+
+// deny raises a key whose refusals are remembered by both instances.
+func (p *pair) deny() {
+	p.exhaust("api", "few")
+	p.instances[0].must(p.T, "override", "few", "40/1h")
+	if a := p.instances[0].ask(p.T, "api", "few"); !isAdmitted(a) || a.Quota != 40 {
+		p.Errorf("right after it was raised: got %+v, want it admitted", a)
+	}
+	p.await("it is raised", "api", "few", isAdmitted)
+	p.instances[0].must(p.T, "override", "few", "--end")
+	if a := p.instances[0].ask(p.T, "api", "few"); a.Allowed || a.Quota != 20 {
+		p.Errorf("right after the raise has ended: got %+v, want it refused", a)
+	}
+}
+
+// leases raises a key that the lease layers of both instances refuse.
+func (p *pair) leases() {
+	p.exhaust("scarce", "few")
+	p.instances[1].must(p.T, "override", "few", "500/1h segments=60 overlap=whole", "--policy", "scarce")
+	if a := p.instances[1].ask(p.T, "scarce", "few"); !isAdmitted(a) {
+		p.Errorf("right after it was raised: got %+v, want it admitted", a)
+	}
+	p.await("it is raised", "scarce", "few", isAdmitted)
+}
+
+// exhaust uses up a key, until both instances refuse it again and again.
+func (p *pair) exhaust(policy, key string) {
+	p.Helper()
+	for _, one := range p.instances {
+		refused := 0
+		testkit.Eventually(p.T, "it is used up", func() bool {
+			if refused++; one.ask(p.T, policy, key).Allowed {
+				refused = 0
+			}
+			return refused == 5
+		})
+	}
+}
+
+// ends has an override end at its time, in both instances: what was answered before is admitted, what began afterwards is refused.
+func (p *pair) ends() {
+	p.exhaust("api", "guest")
+	var told struct{ Ruling rulings.Ruling }
+	text := p.instances[0].must(p.T, "override", "guest", "--unlimited", "--for", "6s", "--format", "json")
+	if err := json.Unmarshal([]byte(text), &told); err != nil {
+		p.Fatal(err)
+	}
+	end := told.Ruling.Until
+	p.await("the override is obeyed", "api", "guest", func(a said) bool { return a.Allowed || a.ended.After(end) })
+	stop := p.load("api", "guest")
+	p.await("the override ends", "api", "guest", func(a said) bool { return !a.Allowed })
+	p.await("it has ended for a while", "api", "guest", func(a said) bool { return a.began.Sub(end) > 200*time.Millisecond })
+	for i, answers := range stop() {
+		admitted, refused := 0, 0
+		last, first := time.Duration(-1<<62), time.Duration(1<<62)
+		for _, a := range answers {
+			switch {
+			case a.Allowed && a.began.After(end), !a.Allowed && a.ended.Before(end):
+				p.Errorf("instance %d: allowed is %v of a request from %v to %v after the end", i, a.Allowed, a.began.Sub(end), a.ended.Sub(end))
+			case a.Allowed:
+				admitted, last = admitted+1, max(last, a.began.Sub(end))
+			default:
+				refused, first = refused+1, min(first, a.ended.Sub(end))
+			}
+		}
+		if admitted == 0 || refused == 0 {
+			p.Errorf("instance %d: %d admitted and %d refused, want some of both", i, admitted, refused)
+		}
+		p.Logf("instance %d: %d admitted, the last began %v after the end; %d refused, the first was answered %v after it", i, admitted, last, refused, first)
+	}
+}
+
+// killed has an instance killed, which comes back with all that was decided.
+func (p *pair) killed() {
+	want := p.listed(p.instances[0])
+	log := p.instances[0].must(p.T, "rulings", "--log", "--format", "json")
+	p.instances[1].kill()
+	p.instances[1] = newInstance(p.T, "--config", p.file)
+	p.await("it is blocked again", "leased", "bad", isBlocked)
+	if got := p.listed(p.instances[1]); !slices.Equal(got, want) || len(want) < 2 {
+		p.Errorf("after a kill: got %q, want %q", got, want)
+	}
+	if got := p.instances[1].must(p.T, "rulings", "--log", "--format", "json"); got != log || !strings.Contains(log, `"why":"abuse"`) {
+		p.Errorf("the log after a kill is\n%s\nwant\n%s", got, log)
+	}
+}
+
+// listed returns the rulings in force, as text.
+func (p *pair) listed(one *instance) (all []string) {
+	p.Helper()
+	var told struct{ Rulings []json.RawMessage }
+	if err := json.Unmarshal([]byte(one.must(p.T, "rulings", "--format", "json")), &told); err != nil {
+		p.Fatal(err)
+	}
+	for _, r := range told.Rulings {
+		all = append(all, string(r))
+	}
+	return all
+}

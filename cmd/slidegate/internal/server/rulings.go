@@ -1,0 +1,70 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+)
+
+// openRulings makes the book of rulings and puts those in force that are kept. A store that does not answer is no error: they are
+// read as soon as it does.
+func (s *Server) openRulings(ctx context.Context) error {
+	keeper, err := s.rulingsKeeper()
+	if err != nil {
+		return invalid("State", "%w", err)
+	}
+	s.rulings, err = rulings.New(keeper, rulings.Options{
+		Resolve: s.resolveRuling, Note: s.rulingNote, OnChange: s.rule, Logger: s.log, MeterProvider: s.telemetry.meters,
+	})
+	if err != nil {
+		return err
+	}
+	_ = s.rulings.Read(ctx) // which logs it
+	return nil
+}
+
+// rule puts rulings in force.
+func (s *Server) rule(table *rulings.Table) {
+	s.gate.Rule(table)
+	if s.envoy != nil {
+		s.envoy.Rule(table)
+	}
+}
+
+// rulingsKeeper returns what keeps rulings: the store, the file beside the state, or this process.
+func (s *Server) rulingsKeeper() (rulings.Keeper, error) {
+	switch {
+	case s.stores.Rulings != nil:
+		return s.stores.Rulings, nil
+	case s.opts.State != "":
+		return rulings.InFile(s.opts.State + ".rulings")
+	}
+	return rulings.InMemory(), nil
+}
+
+// resolveRuling checks a ruling by its policy, or by the rules of Envoy.
+func (s *Server) resolveRuling(r *rulings.Ruling) error {
+	if strings.HasPrefix(r.Policy, rulings.EnvoyPrefix) {
+		if s.envoy == nil {
+			return &rulings.FieldError{Field: "policy", Err: errors.New("there is no listener for Envoy; give --grpc or --envoy")}
+		}
+		if field, err := s.envoy.ResolveRuling(r); err != nil {
+			return &rulings.FieldError{Field: field, Err: err}
+		}
+		return nil
+	}
+	return s.gate.ResolveRuling(r)
+}
+
+// rulingNote says what keeps a ruling from being carried out.
+func (s *Server) rulingNote(r *rulings.Ruling) string {
+	if strings.HasPrefix(r.Policy, rulings.EnvoyPrefix) {
+		if s.envoy == nil {
+			return "there is no listener for Envoy"
+		}
+		return s.envoy.RulingNote(r)
+	}
+	return s.gate.RulingNote(r)
+}

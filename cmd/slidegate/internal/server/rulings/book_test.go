@@ -1,0 +1,275 @@
+package rulings_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings"
+	"github.com/slidegate/slidegate/internal/testkit"
+)
+
+// failing is a keeper that can be made to fail.
+type failing struct {
+	rulings.Keeper
+	down, downToRead atomic.Bool
+	empty            atomic.Pointer[rulings.Keeper] // takes the place of Keeper, once it is there
+}
+
+var errDown = errors.New("the store is down")
+
+func (f *failing) Load(ctx context.Context, known int64) ([]rulings.Ruling, int64, error) {
+	if f.down.Load() || f.downToRead.Load() {
+		return nil, 0, errDown
+	}
+	return f.keeper().Load(ctx, known)
+}
+
+func (f *failing) Apply(ctx context.Context, change rulings.Ruling, stale []rulings.Ruling) error {
+	if f.down.Load() {
+		return errDown
+	}
+	return f.keeper().Apply(ctx, change, stale)
+}
+
+func (f *failing) keeper() rulings.Keeper {
+	if empty := f.empty.Load(); empty != nil {
+		return *empty
+	}
+	return f.Keeper
+}
+
+// accept is a Resolve that takes every policy but one, and writes keys in lower case.
+func accept(r *rulings.Ruling) error {
+	if r.Policy == "unknown" {
+		return &rulings.FieldError{Field: "policy", Err: errors.New("there is no such policy")}
+	}
+	r.Key = strings.ToLower(r.Key)
+	return nil
+}
+
+func newBook(t *testing.T, keeper rulings.Keeper, opts rulings.Options) *rulings.Book {
+	t.Helper()
+	opts.Resolve = accept
+	book, err := rulings.New(keeper, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book
+}
+
+// run runs a book until the test ends.
+func run(t *testing.T, book *rulings.Book) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { book.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func block(key string) rulings.Ruling {
+	return rulings.Ruling{Policy: "p", Key: key, Kind: rulings.Block, Who: "ann", Why: "abuse"}
+}
+
+func find(b *rulings.Book, key string) *rulings.Ruling { return b.Table().Find("p", key, time.Now()) }
+
+// A change is obeyed at once where it is made, and by others within a second.
+func TestAllObey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keeper := rulings.InMemory()
+		var put atomic.Pointer[rulings.Table]
+		here, there := newBook(t, keeper, rulings.Options{}), newBook(t, keeper, rulings.Options{OnChange: func(table *rulings.Table) { put.Store(table) }})
+		run(t, there)
+		made, before, err := here.Change(t.Context(), block("BOB"))
+		if err != nil || before != nil || made.Key != "bob" || find(here, "bob") == nil || find(here, "BOB") != nil {
+			t.Fatalf("got %+v, %v, %v, want a new ruling about bob in force at once", made, before, err)
+		}
+		testkit.Pass(time.Second)
+		if find(there, "bob") == nil || put.Load().Find("p", "bob", time.Now()) == nil {
+			t.Error("the other instance does not obey after a second")
+		}
+		if _, before, err = here.Change(t.Context(), rulings.Ruling{Policy: "p", Key: "bob", Kind: rulings.Unlimited, Who: "ann"}); err != nil || before.Kind != rulings.Block {
+			t.Errorf("another ruling about bob: got %v, %v; want the block that it replaces", before, err)
+		}
+		ended, err := there.End(t.Context(), rulings.Ruling{Policy: "p", Key: "Bob", Who: "eve", Why: "settled"}, "")
+		if err != nil || ended.Kind != rulings.Unlimited || find(there, "bob") != nil {
+			t.Errorf("ended a moment later elsewhere: got %v, %v; want the ruling that the other has made", ended, err)
+		}
+		testkit.Pass(time.Second)
+		log, err := here.Log(t.Context(), 10)
+		if err != nil || len(log) != 3 || log[0].Kind != rulings.Clear || log[0].Who != "eve" || log[0].Why != "settled" || log[2].Kind != rulings.Block {
+			t.Errorf("the log: got %+v, %v; want three changes, the newest first", log, err)
+		}
+	})
+}
+
+// While the store is down, rulings stay in force and cannot be changed, and the log says so once.
+func TestStoreDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		keeper := &failing{Keeper: rulings.InMemory()}
+		book := newBook(t, keeper, rulings.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if _, _, err := book.Change(t.Context(), block("bob")); err != nil {
+			t.Fatal(err)
+		}
+		run(t, book)
+		keeper.down.Store(true)
+		testkit.Pass(5 * time.Second)
+		if find(book, "bob") == nil {
+			t.Error("a block ended because the store is down")
+		}
+		if _, _, err := book.Change(t.Context(), block("eve")); !errors.Is(err, errDown) || find(book, "eve") != nil {
+			t.Errorf("a change that is not kept: got %v, want it refused and not obeyed", err)
+		}
+		if _, err := book.End(t.Context(), block("bob"), ""); !errors.Is(err, errDown) {
+			t.Errorf("an end that is not kept: got %v, want it refused", err)
+		}
+		keeper.down.Store(false)
+		keeper.downToRead.Store(true)
+		if _, _, err := book.Change(t.Context(), block("eve")); err != nil || find(book, "eve") == nil || find(book, "bob") == nil {
+			t.Errorf("a change that is kept, and cannot be read: got %v, want it obeyed", err)
+		}
+		keeper.downToRead.Store(false)
+		testkit.Pass(5 * time.Second)
+		if find(book, "eve") == nil {
+			t.Error("a ruling was forgotten after an outage")
+		}
+		text := log.String()
+		if strings.Count(text, "cannot be read") != 1 || strings.Count(text, "can be read again") != 1 || strings.Contains(text, "bob") {
+			t.Errorf("the log says\n%s\nwant the beginning and the end of the outage once, and no key", text)
+		}
+	})
+}
+
+// A store that has lost everything gets the rulings back that are in force.
+func TestStoreLosesEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keeper := &failing{Keeper: rulings.InMemory()}
+		book, other := newBook(t, keeper, rulings.Options{}), newBook(t, keeper, rulings.Options{})
+		short := block("short")
+		short.Until = time.Now().Add(time.Minute)
+		for _, r := range []rulings.Ruling{block("bob"), short} {
+			if _, _, err := book.Change(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run(t, book)
+		run(t, other)
+		testkit.Pass(time.Minute)
+		keeper.empty.Store(new(rulings.InMemory()))
+		testkit.Pass(2 * time.Second)
+		all, _, _ := keeper.Load(t.Context(), -1)
+		if len(all) != 1 || all[0].Key != "bob" || all[0].Who != "ann" || find(book, "bob") == nil || find(other, "bob") == nil {
+			t.Errorf("got %+v, want the block that was in force, here and there", all)
+		}
+		if _, err := book.End(t.Context(), block("bob"), ""); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Pass(2 * time.Second)
+		if find(book, "bob") != nil || find(other, "bob") != nil {
+			t.Error("a ruling that was ended came back")
+		}
+	})
+}
+
+// Rulings that ended long ago are removed with the next change, and with all that ended if there is no room.
+func TestEndedAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keeper := rulings.InMemory()
+		book := newBook(t, keeper, rulings.Options{})
+		short := block("short")
+		short.Until = time.Now().Add(time.Minute)
+		if _, _, err := book.Change(t.Context(), short); err != nil {
+			t.Fatal(err)
+		}
+		left := func() int {
+			all, _, _ := keeper.Load(t.Context(), -1)
+			return len(all)
+		}
+		change := func(key string) {
+			t.Helper()
+			if _, _, err := book.Change(t.Context(), block(key)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		testkit.Pass(time.Minute)
+		if find(book, "short") != nil || len(book.Table().InForce(time.Now())) != 0 {
+			t.Error("a ruling is in force after its end")
+		}
+		if _, err := book.End(t.Context(), short, ""); !errors.Is(err, rulings.ErrNone) {
+			t.Errorf("ending what has ended: got %v, want ErrNone", err)
+		}
+		change("a")
+		if left() != 2 {
+			t.Errorf("a minute after: %d are kept, want 2", left())
+		}
+		testkit.Pass(time.Hour)
+		change("b")
+		if left() != 2 {
+			t.Errorf("an hour after: %d are kept, want 2", left())
+		}
+		short.Until = time.Now().Add(time.Minute)
+		for i := left(); i < rulings.MaxRulings; i++ {
+			r := short
+			r.Key = time.Duration(i).String()
+			if err := keeper.Apply(t.Context(), r, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := book.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := book.Change(t.Context(), block("c")); !errors.Is(err, rulings.ErrFull) {
+			t.Errorf("with all in force: got %v, want ErrFull", err)
+		}
+		testkit.Pass(time.Minute)
+		change("c")
+	})
+}
+
+func TestBadChanges(t *testing.T) {
+	book := newBook(t, rulings.InMemory(), rulings.Options{})
+	past := time.Now().Add(-time.Second)
+	for name, test := range map[string]struct {
+		field  string
+		change func(*rulings.Ruling)
+	}{
+		"no key":           {"key", func(r *rulings.Ruling) { r.Key = "" }},
+		"a long key":       {"key", func(r *rulings.Ruling) { r.Key = strings.Repeat("k", 1025) }},
+		"not UTF-8":        {"key", func(r *rulings.Ruling) { r.Key = "\xff" }},
+		"nobody":           {"who", func(r *rulings.Ruling) { r.Who = "" }},
+		"a long name":      {"who", func(r *rulings.Ruling) { r.Who = strings.Repeat("w", 129) }},
+		"two lines":        {"why", func(r *rulings.Ruling) { r.Why = "a\nb" }},
+		"a long reason":    {"why", func(r *rulings.Ruling) { r.Why = strings.Repeat("w", 513) }},
+		"no kind":          {"kind", func(r *rulings.Ruling) { r.Kind = "" }},
+		"an unknown kind":  {"kind", func(r *rulings.Ruling) { r.Kind = rulings.Clear }},
+		"no limits":        {"limits", func(r *rulings.Ruling) { r.Kind = rulings.Limits }},
+		"limits, blocked":  {"limits", func(r *rulings.Ruling) { r.Limits = []string{"1/1s"} }},
+		"nine limits":      {"limits", func(r *rulings.Ruling) { r.Kind, r.Limits = rulings.Limits, make([]string, 9) }},
+		"the past":         {"until", func(r *rulings.Ruling) { r.Until = past }},
+		"too far":          {"until", func(r *rulings.Ruling) { r.Until = past.AddDate(101, 0, 0) }},
+		"an unknown place": {"policy", func(r *rulings.Ruling) { r.Policy = "unknown" }},
+	} {
+		r := block("bob")
+		test.change(&r)
+		var wrong *rulings.FieldError
+		if _, _, err := book.Change(t.Context(), r); !errors.As(err, &wrong) || wrong.Field != test.field {
+			t.Errorf("%s: got %v, want an error of the field %s", name, err, test.field)
+		}
+	}
+	if _, _, err := book.Change(t.Context(), block("bob")); err != nil {
+		t.Fatal(err)
+	}
+	var wrong *rulings.FieldError
+	if _, err := book.End(t.Context(), block("bob"), rulings.Limits); !errors.As(err, &wrong) || wrong.Field != "kind" || find(book, "bob") == nil {
+		t.Errorf("ending a block as if it were limits: got %v, want an error of the field kind", err)
+	}
+	if _, err := book.End(t.Context(), block("eve"), ""); !errors.Is(err, rulings.ErrNone) {
+		t.Errorf("ending what is not there: got %v, want ErrNone", err)
+	}
+}

@@ -1,0 +1,85 @@
+package rulings
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The bounds of a ruling.
+const (
+	maxKey    = 1024 // bytes
+	maxWho    = 128
+	maxWhy    = 512
+	maxLimits = 8
+	maxFor    = 100 * 365 * 24 * time.Hour
+)
+
+// FieldError is the error of a field of a change.
+type FieldError struct {
+	Field string
+	Err   error
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+func wrong(field, format string, args ...any) error {
+	return &FieldError{Field: field, Err: fmt.Errorf(format, args...)}
+}
+
+// check returns a FieldError for what no policy takes.
+func (r *Ruling) check(now time.Time) error {
+	if err := r.checkNames(); err != nil {
+		return err
+	}
+	switch {
+	case r.Kind != Block && r.Kind != Limits && r.Kind != Unlimited:
+		return wrong("kind", "must be block, limits or unlimited, not %q", r.Kind)
+	case r.Kind == Limits && len(r.Limits) == 0:
+		return wrong("limits", "is missing; give at least one, such as 1000/1m")
+	case r.Kind != Limits && len(r.Limits) > 0:
+		return wrong("limits", "is for the kind limits, not for %s; leave it out", r.Kind)
+	case len(r.Limits) > maxLimits:
+		return wrong("limits", "has %d limits; give at most %d", len(r.Limits), maxLimits)
+	case r.Until.IsZero():
+	case !r.Until.After(now):
+		return wrong("until", "is in the past: it is %s now", now.UTC().Format(time.RFC3339))
+	case r.Until.Sub(now) > maxFor:
+		return wrong("until", "is more than 100 years away; leave it out for a ruling without an end")
+	}
+	return nil
+}
+
+// checkNames returns a FieldError for what the change of a ruling, or its end, is about and by whom it is.
+func (r *Ruling) checkNames() error {
+	switch {
+	case r.Key == "":
+		return wrong("key", "is missing; say whom it is about")
+	case len(r.Key) > maxKey:
+		return wrong("key", "has %d bytes; a ruling can be about keys of at most %d", len(r.Key), maxKey)
+	case !utf8.ValidString(r.Key):
+		return wrong("key", "is not valid UTF-8")
+	case r.Who == "":
+		return wrong("who", "is missing; say who decides, for the log")
+	}
+	if err := checkText("who", r.Who, maxWho); err != nil {
+		return err
+	}
+	return checkText("why", r.Why, maxWhy)
+}
+
+func checkText(field, text string, most int) error {
+	switch {
+	case len(text) > most:
+		return wrong(field, "has %d bytes; write at most %d", len(text), most)
+	case !utf8.ValidString(text), strings.ContainsFunc(text, unicode.IsControl):
+		return &FieldError{Field: field, Err: errors.New("must be one line of printable text")}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package rulings
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// memory keeps rulings for one process: in a file, or nowhere else. It is safe for concurrent use.
+type memory struct {
+	path string // empty if there is no file
+
+	mu      sync.Mutex
+	version int64
+	rulings map[name]Ruling
+	log     []Ruling // the oldest first
+}
+
+// kept is what the file has.
+type kept struct {
+	Version int64    `json:"version"`
+	Rulings []Ruling `json:"rulings"`
+	Log     []Ruling `json:"log"`
+}
+
+// InMemory returns a keeper for one process alone, which forgets everything when that ends.
+func InMemory() Keeper { return &memory{rulings: map[name]Ruling{}} }
+
+// InFile returns a keeper for one process alone, with a file that is written at every change. It is an error if there is such a file
+// and it cannot be read: to begin without it would let in everybody who was blocked.
+func InFile(path string) (Keeper, error) {
+	m := &memory{path: path, rulings: map[name]Ruling{}}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	var was kept
+	if err == nil {
+		err = json.Unmarshal(text, &was)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rulings: %s: %w; move it away to begin without rulings", path, err)
+	}
+	m.version, m.log = was.Version, was.Log
+	for _, r := range was.Rulings {
+		m.rulings[name{r.Policy, r.Key}] = r
+	}
+	return m, nil
+}
+
+func (m *memory) Load(_ context.Context, known int64) ([]Ruling, int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.version == known {
+		return nil, known, nil
+	}
+	return slices.Collect(maps.Values(m.rulings)), m.version, nil
+}
+
+func (m *memory) Apply(_ context.Context, change Ruling, stale []Ruling) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	about := name{change.Policy, change.Key}
+	before, there := m.rulings[about]
+	if change.Kind == Clear && !there {
+		return fmt.Errorf("rulings: %w", ErrNone)
+	}
+	var removed []Ruling
+	for _, r := range stale {
+		at := name{r.Policy, r.Key}
+		if is, ok := m.rulings[at]; ok && at != about && is.same(&r) {
+			removed = append(removed, r)
+		}
+	}
+	if change.Kind != Clear && !there && len(m.rulings)-len(removed) >= MaxRulings {
+		return fmt.Errorf("rulings: %w", ErrFull)
+	}
+	for _, r := range removed {
+		delete(m.rulings, name{r.Policy, r.Key})
+	}
+	if m.rulings[about] = change; change.Kind == Clear {
+		delete(m.rulings, about)
+	}
+	m.version, m.log = m.version+1, append(m.log, change)
+	if err := m.writeLocked(); err != nil { // nothing was changed
+		m.version, m.log = m.version-1, m.log[:len(m.log)-1]
+		if delete(m.rulings, about); there {
+			removed = append(removed, before)
+		}
+		for _, r := range removed {
+			m.rulings[name{r.Policy, r.Key}] = r
+		}
+		return fmt.Errorf("rulings: %w", err)
+	}
+	if len(m.log) >= 2*MaxLog {
+		m.log = slices.Clone(m.log[len(m.log)-MaxLog:])
+	}
+	return nil
+}
+
+func (m *memory) Log(_ context.Context, n int) ([]Ruling, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := slices.Clone(m.log[max(0, len(m.log)-min(n, MaxLog)):])
+	slices.Reverse(last)
+	return last, nil
+}
+
+// writeLocked writes the file, if there is one: under another name first, which reaches the disk before it takes the place of the old
+// one, so that there is a whole file at any moment.
+func (m *memory) writeLocked() error {
+	if m.path == "" {
+		return nil
+	}
+	all := NewTable(slices.Collect(maps.Values(m.rulings))).some(func(*Ruling) bool { return true }) // in their order
+	text, err := json.Marshal(kept{Version: m.version, Rulings: all, Log: m.log[max(0, len(m.log)-MaxLog):]})
+	if err != nil {
+		return err
+	}
+	folder := filepath.Dir(m.path)
+	file, err := os.CreateTemp(folder, filepath.Base(m.path)+".*.new")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // does nothing once it is renamed
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), m.path)
+	}
+	if err != nil {
+		return err
+	}
+	at, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	return at.Sync() // or a power cut could undo the rename
+}

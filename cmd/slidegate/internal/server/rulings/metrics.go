@@ -1,0 +1,45 @@
+package rulings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// measure reports how many rulings are in force, and how old the last reading of them is.
+func (b *Book) measure() error {
+	if b.opts.MeterProvider == nil {
+		return nil
+	}
+	meter := b.opts.MeterProvider.Meter("github.com/slidegate/slidegate/cmd/slidegate/internal/server/rulings")
+	inForce, err := meter.Int64ObservableGauge("slidegate.rulings", metric.WithUnit("{ruling}"),
+		metric.WithDescription("Rulings in force: keys that an operator has blocked, or given other limits."))
+	age, again := meter.Float64ObservableGauge("slidegate.rulings.age", metric.WithUnit("s"),
+		metric.WithDescription("How long ago rulings were last read from the store; absent if they were not yet. Above a few seconds, changes by other instances are not seen."))
+	if err = errors.Join(err, again); err != nil {
+		return fmt.Errorf("rulings: MeterProvider: %w", err)
+	}
+	b.metrics, err = meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
+		now := time.Now()
+		to.ObserveInt64(inForce, int64(len(b.Table().InForce(now))))
+		if read := b.read.Load(); read > 0 {
+			to.ObserveFloat64(age, now.Sub(time.UnixMicro(read)).Seconds())
+		}
+		return nil
+	}, inForce, age)
+	if err != nil {
+		return fmt.Errorf("rulings: MeterProvider: %w", err)
+	}
+	return nil
+}
+
+// Close ends the reports of metrics.
+func (b *Book) Close() error {
+	if b.metrics == nil {
+		return nil
+	}
+	return b.metrics.Unregister()
+}

@@ -1,0 +1,134 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server"
+)
+
+const ruledFile = "default_policy: api\npolicies: {api: {limits: [2/1h]}, login: {limits: [5/1m]}}\n"
+
+// Operators change rulings by the admin listener, which says which field is wrong.
+func TestRulings(t *testing.T) {
+	s := start(t, ruledFile, nil)
+	for _, step := range []struct {
+		method, path, body string
+		status             int
+		want               []string
+	}{
+		{"GET", "/v1/rulings", "", 200, []string{`"rulings":[]`, `"read_at":"`}},
+		{"GET", "/v1/rulings/log", "", 200, []string{`"log":[]`}},
+		{"POST", "/v1/rulings", `{"key":"bad","kind":"block","for":"90m","who":"ann","why":"abuse"}`, 200, []string{`"ruling":{"policy":"api","key":"bad","kind":"block","until":"`, `"who":"ann","why":"abuse"`}},
+		{"POST", "/v1/rulings", `{"key":"bad","kind":"limits","limits":["7/1h"],"until":"2099-01-01T00:00:00+01:00","who":"bob"}`, 200, []string{`"limits":["7/1h"],"until":"2098-12-31T23:00:00Z"`, `"replaced":{"policy":"api","key":"bad","kind":"block"`}},
+		{"GET", "/v1/rulings", "", 200, []string{`"key":"bad","kind":"limits"`}},
+		{"GET", "/v1/explain?key=bad", "", 200, []string{`"ruling":{"policy":"api","key":"bad","kind":"limits"`, `"quota":7`}},
+		{"POST", "/v1/rulings/clear", `{"key":"bad","kind":"block","who":"ann"}`, 400, []string{`"field":"kind"`}},
+		{"POST", "/v1/rulings/clear", `{"key":"bad","kind":"override","who":"ann","why":"done"}`, 200, []string{`"ended":{"policy":"api","key":"bad","kind":"limits"`}},
+		{"POST", "/v1/rulings/clear", `{"key":"bad","who":"ann"}`, 404, []string{`"field":"key"`, "no ruling"}},
+		{"GET", "/v1/rulings/log?n=1", "", 200, []string{`"log":[{"policy":"api","key":"bad","kind":"clear","who":"ann","why":"done"`}},
+		{"GET", "/v1/rulings/log?n=0", "", 400, []string{`"field":"n"`}},
+		{"POST", "/v1/rulings", `{"policy":"nosuch","key":"x","kind":"block","who":"ann"}`, 404, []string{`"field":"policy"`, "login"}},
+		{"POST", "/v1/rulings", `{"policy":"envoy:d","key":"x","kind":"block","who":"ann"}`, 404, []string{`"field":"policy"`}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block"}`, 400, []string{`"field":"who"`}},
+		{"POST", "/v1/rulings", `{"kind":"block","who":"ann"}`, 400, []string{`"field":"key"`}},
+		{"POST", "/v1/rulings", `{"key":"` + strings.Repeat("k", 1025) + `","kind":"block","who":"ann"}`, 400, []string{`"field":"key"`, "1024"}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"blok","who":"ann"}`, 400, []string{`"field":"kind"`}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"limits","limits":["many"],"who":"ann"}`, 400, []string{`"field":"limits"`}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block","until":"2020-01-01T00:00:00Z","who":"ann"}`, 400, []string{`"field":"until"`, "in the past"}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block","until":"18:00","who":"ann"}`, 400, []string{`"field":"until"`}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block","for":"-1h","who":"ann"}`, 400, []string{`"field":"for"`}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block","for":"40000d","who":"ann"}`, 400, []string{`"field":"until"`}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block","for":"99999999999999d","who":"ann"}`, 400, []string{`"field":"for"`}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block","for":"1h","until":"2099-01-01T00:00:00Z","who":"ann"}`, 400, []string{`"field":"for"`, "not both"}},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block","untill":"1h","who":"ann"}`, 400, []string{`"field":"untill"`, `"did_you_mean":"until"`}},
+		{"POST", "/v1/rulings", `{"key":7}`, 400, []string{`"field":"key"`}},
+		{"POST", "/v1/rulings", `{"key":`, 400, nil},
+		{"POST", "/v1/rulings", `{"key":"x","kind":"block","who":"ann"} {}`, 400, nil},
+		{"POST", "/v1/rulings", `{"why":"` + strings.Repeat("x", 70_000) + `"}`, 413, nil},
+		{"DELETE", "/v1/rulings", "", 405, []string{"GET and POST"}},
+		{"GET", "/v1/rulings/clear", "", 405, []string{"POST"}},
+	} {
+		got := s.ask(t, "admin", step.method, step.path, step.body)
+		if got.status != step.status {
+			t.Errorf("%s %s %.200s: got %d %s, want %d", step.method, step.path, step.body, got.status, got.body, step.status)
+		}
+		for _, want := range step.want {
+			if !strings.Contains(got.body, want) {
+				t.Errorf("%s %s %.200s: got %s, want %s", step.method, step.path, step.body, got.body, want)
+			}
+		}
+	}
+	if got := s.ask(t, "admin", "POST", "/v1/rulings", "", "Content-Type", "text/plain"); got.status != http.StatusUnsupportedMediaType {
+		t.Errorf("a form of a web page: got %d, want 415", got.status)
+	}
+	if got := s.ask(t, "http", "GET", "/v1/rulings", ""); got.status != http.StatusNotFound {
+		t.Errorf("the clients' listener answers %d, want 404", got.status)
+	}
+}
+
+// Rulings need the token that the admin listener asks for.
+func TestRulingsNeedToken(t *testing.T) {
+	s := start(t, ruledFile, func(o *server.Options) { o.Tokens = []string{"a-secret-of-some-length"} })
+	for _, path := range []string{"/v1/rulings", "/v1/rulings/log"} {
+		if got := s.ask(t, "admin", "GET", path, ""); got.status != http.StatusUnauthorized {
+			t.Errorf("%s without a token: got %d, want 401", path, got.status)
+		}
+		if got := s.ask(t, "admin", "GET", path, "", "Authorization", "Bearer a-secret-of-some-length"); got.status != http.StatusOK {
+			t.Errorf("%s with a token: got %d, want 200", path, got.status)
+		}
+	}
+}
+
+// All doors refuse a key that is blocked, and say how long.
+func TestBlockAtAllDoors(t *testing.T) {
+	s := start(t, "trusted_proxies: [127.0.0.0/8]\npolicies: {api: {key: \"{header:X-Key}\", limits: [2/1h]}}\n", nil)
+	check := func() reply {
+		return s.ask(t, "http", "GET", "/v1/check", "", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/", "X-Forwarded-For", "203.0.113.7", "X-Key", "bad")
+	}
+	for _, test := range []struct {
+		end, retry string
+		status     int
+	}{{`,"for":"1h"`, "3600", http.StatusTooManyRequests}, {"", "", http.StatusForbidden}} {
+		if got := s.ask(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"`+test.end+`}`); got.status != http.StatusOK {
+			t.Fatalf("block: %+v", got)
+		}
+		if got := check(); got.status != test.status || got.header.Get("Retry-After") != test.retry || !strings.Contains(got.body, "The client is blocked.") {
+			t.Errorf("forward-auth: got %+v, want %d and Retry-After %q", got, test.status, test.retry)
+		}
+		got := s.ask(t, "http", "POST", "/v1/allow", `{"key":"bad"}`)
+		var told struct {
+			By         string
+			RetryAfter *int64 `json:"retry_after_us"`
+		}
+		err := json.Unmarshal([]byte(got.body), &told)
+		if err != nil || got.status != http.StatusTooManyRequests || told.By != "ruling" || got.header.Get("Retry-After") != test.retry ||
+			(told.RetryAfter == nil) != (test.retry == "") {
+			t.Errorf("JSON: got %+v, want a refusal by a ruling, and Retry-After %q", got, test.retry)
+		}
+	}
+	if got := s.ask(t, "admin", "GET", "/v1/top", ""); !strings.Contains(got.body, `"key":"bad","refused":4`) {
+		t.Errorf("top: got %s, want the blocked key, refused 4 times", got.body)
+	}
+}
+
+// A server with a state file has its rulings beside it, and does not begin without them.
+func TestRulingsOfState(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	with := func(o *server.Options) { o.State = path }
+	s := start(t, ruledFile, with)
+	s.ask(t, "admin", "POST", "/v1/rulings", `{"key":"bad","kind":"block","who":"ann"}`)
+	s.Stop(t)
+	again := start(t, ruledFile, with)
+	if got := again.ask(t, "admin", "GET", "/v1/rulings", ""); !strings.Contains(got.body, `"key":"bad"`) {
+		t.Errorf("after a restart: got %s, want the ruling", got.body)
+	}
+	again.Stop(t)
+	write(t, path+".rulings", "{")
+	if _, err := server.New(t.Context(), server.Options{File: again.File(), HTTP: "127.0.0.1:0", State: path}); err == nil || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("with a broken file: got %v, want an error that says what to do", err)
+	}
+}

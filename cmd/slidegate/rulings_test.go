@@ -1,0 +1,82 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// An operator blocks, raises and frees keys from the command line, and sees who did what.
+func TestRulingsByHand(t *testing.T) {
+	t.Setenv("SLIDEGATE_TOKEN", "")
+	s := startServe(t, "--limit", "1/1h sliding-log")
+	admin := s.url("admin")
+	for _, step := range []struct {
+		args   []string
+		status int
+		want   []string // in what is printed
+	}{
+		{[]string{"rulings"}, exitOK, []string{"no rulings are in force"}},
+		{[]string{"rulings", "--log"}, exitOK, []string{"nothing was changed yet"}},
+		{[]string{"block", "alice", "--for", "1h", "--why", "abuse", "--who", "eve"}, exitOK, []string{`"alice" under the policy default: blocked, until 20`, "(1h0m0s)"}},
+		{[]string{"explain", "alice"}, exitOK, []string{"ruling     blocked, until 20", "by eve: abuse", "answer     refused, by its ruling"}},
+		{[]string{"peek", "alice", "--server", s.url("http")}, exitRefused, []string{"refused by a ruling: come back in "}},
+		{[]string{"override", `"alice"`, "50/1h", "9/1s", "--until", "23:59:59"}, exitOK, []string{`"alice" under the policy default: 50/1h, 9/1s, until 20`, "in place of: blocked", "by eve: abuse"}},
+		{[]string{"peek", "alice", "--server", s.url("http")}, exitOK, []string{"of 9 left"}},
+		{[]string{"unblock", "alice"}, exitFailure, []string{"not of the kind block, but limits"}},
+		{[]string{"override", "alice", "--end", "--why", "enough"}, exitOK, []string{"ended, it was 50/1h, 9/1s"}},
+		{[]string{"override", "alice", "--end"}, exitFailure, []string{"there is no ruling about this key"}},
+		{[]string{"block", "2001:DB8::3"}, exitOK, []string{`"2001:db8::/64" under the policy default: blocked, until it is ended`}},
+		{[]string{"peek", "2001:db8::9", "--server", s.url("http")}, exitRefused, []string{"refused by a ruling, without an end"}},
+		{[]string{"override", "bob", "--unlimited"}, exitOK, []string{`"bob" under the policy default: unlimited, until it is ended`}},
+		{[]string{"peek", "bob", "--server", s.url("http")}, exitOK, []string{"allowed without limits: unlimited"}},
+		{[]string{"rulings"}, exitOK, []string{`default  "2001:db8::/64"  blocked    -`, `default  "bob"            unlimited  -`}},
+		{[]string{"unblock", "2001:db8::7"}, exitOK, []string{`"2001:db8::/64" under the policy default: ended, it was blocked`}},
+		{[]string{"rulings", "--log", "-n", "20"}, exitOK, []string{"eve", "abuse", "ended", "enough", "unlimited", "50/1h, 9/1s"}},
+		{[]string{"rulings", "--format", "json"}, exitOK, []string{`"rulings":[{"policy":"default","key":"bob","kind":"unlimited"`}},
+		{[]string{"block", "x", "--policy", "nosuch"}, exitFailure, []string{"policy: ", `"nosuch"`}},
+		{[]string{"block", "x", "--for", "soon"}, exitFailure, []string{"--for: must be a length of time"}},
+		{[]string{"block", "x", "--until", "25:00"}, exitFailure, []string{"--until: must be a time of day"}},
+		{[]string{"block", "x", "--until", "2020-01-01T00:00:00Z"}, exitFailure, []string{"until: is in the past"}},
+		{[]string{"block", "x", "--until", "18:00", "--for", "1h"}, exitFailure, []string{"can't be used together"}},
+		{[]string{"override", "x"}, exitFailure, []string{"give limits, such as 1000/1m"}},
+		{[]string{"override", "x", "--end", "--for", "1h"}, exitFailure, []string{"--end ends the override now"}},
+		{[]string{"override", "x", "1/fortnight"}, exitFailure, []string{"limits: ", "fortnight"}},
+		{[]string{"block", "x", "--server", s.url("http")}, exitFailure, []string{"is not the admin door"}},
+	} {
+		args := step.args
+		if !strings.Contains(strings.Join(args, " "), "--server") {
+			args = append(args, "--server", admin)
+		}
+		r := call(t, args...)
+		for _, want := range step.want {
+			if r.status != step.status || !strings.Contains(r.out+r.err, want) {
+				t.Errorf("%q: status %d, %s%s; want status %d and %q", step.args, r.status, r.out, r.err, step.status, want)
+			}
+		}
+	}
+}
+
+// A time of day is the next one to come, in local time.
+func TestEndOfRulings(t *testing.T) {
+	zone := time.FixedZone("", 2*60*60)
+	now := time.Date(2026, 3, 31, 17, 30, 0, 0, zone)
+	for text, want := range map[string]string{
+		"":                     "",
+		"18:00":                "2026-03-31T18:00:00+02:00",
+		"17:30":                "2026-04-01T17:30:00+02:00",
+		"17:30:01":             "2026-03-31T17:30:01+02:00",
+		"2026-05-01 08:00":     "2026-05-01T08:00:00+02:00",
+		"2026-05-01":           "2026-05-01T00:00:00+02:00",
+		"2026-05-01T08:00:00Z": "2026-05-01T08:00:00Z",
+	} {
+		if got, err := (&endFlags{Until: text}).time(now); err != nil || got != want {
+			t.Errorf("%q: got %q, %v; want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"24:00", "tomorrow", "8"} {
+		if got, err := (&endFlags{Until: text}).time(now); err == nil {
+			t.Errorf("%q: got %q, want an error", text, got)
+		}
+	}
+}
