@@ -50,7 +50,7 @@ func (f *limitFlags) read() (q replayed, err error) {
 	return q, err
 }
 
-// against returns the policies of the file that those of the first are compared with, or nil if none is.
+// against returns the policies that those of --config are compared with, or nil if none is.
 func (r *replayCommand) against() (*facing.Policies, error) {
 	switch {
 	case len(r.Against) == 0:
@@ -58,7 +58,7 @@ func (r *replayCommand) against() (*facing.Policies, error) {
 	case len(r.Config) == 0:
 		return nil, errors.New("--against: policies are compared with policies: add --config FILE")
 	}
-	file, err := loadConfig(config.LoadOffline, r.Against...)
+	file, err := loadNamed("--against", config.LoadOffline, r.Against...)
 	if err != nil {
 		return nil, err
 	}

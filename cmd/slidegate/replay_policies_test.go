@@ -102,7 +102,7 @@ func TestReplaySaysWhatALogCannotTell(t *testing.T) {
 policies:
   shop: {match: shop.example/, limits: [2/1h]}
   partners: {key: "{header:X-Api-Key}", limits: [2/1h]}
-  tried: {limits: [2/1h], shadow: true, candidate: [1/1h]}
+  tried: {limits: [2/1h], shadow: true, candidate: [1/1h], penalty: 2h}
 `))
 	access := accessLog(t, times(5, "203.0.113.7 GET /")...)
 	page := filepath.Join(t.TempDir(), "page.html")
@@ -116,6 +116,7 @@ policies:
 		"The log has no host, so shop.example/ of the policy shop was matched without it",
 		"The policy partners was left out: the format common has no header:X-Api-Key",
 		"The candidate of the policy tried was not replayed",
+		"The penalty of the policy tried was left out",
 	} {
 		for where, said := range map[string]string{"text": text, "page": string(html), "JSON": strings.Join(found.Notes, "\n")} {
 			if !strings.Contains(said, want) {
@@ -215,6 +216,16 @@ policies:
 	}
 	if notes := strings.Join(found.Notes, "\n"); !strings.Contains(notes, "The log has no header:X-Cost, so requests that face the policy api by that cost were counted as 1 each.") {
 		t.Errorf("the notes are %s, want one about X-Cost", notes)
+	}
+}
+
+// A penalty is not replayed, and the report says so.
+func TestReplayNotesPenalty(t *testing.T) {
+	file := write(t, "slidegate.yaml", []byte("policies:\n  api: {limits: [2/1m], penalty: 10m}\n"))
+	found := findings(t, "--config", file, accessLog(t, times(9, "203.0.113.7 GET /api/a")...))
+	want := "The penalty of the policy api was not replayed: the service would keep keys out for 10m0s after an excess, and so deny more."
+	if got := found.Sources[0].Notes; len(got) != 1 || got[0] != want {
+		t.Errorf("the notes are %q, want %q", got, want)
 	}
 }
 

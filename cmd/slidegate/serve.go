@@ -102,10 +102,15 @@ func (f *policyFlags) located(err error) error {
 
 // loadConfig reads the files that --config names, by config.Load or, where nothing is connected to, config.LoadOffline.
 func loadConfig(load func(...string) (*config.File, error), paths ...string) (*config.File, error) {
+	return loadNamed("--config", load, paths...)
+}
+
+// loadNamed is loadConfig for the files that another flag names.
+func loadNamed(flag string, load func(...string) (*config.File, error), paths ...string) (*config.File, error) {
 	file, err := load(paths...)
 	var unreadable *fs.PathError
 	if errors.As(err, &unreadable) {
-		err = inFlag("--config", unreadable)
+		err = inFlag(flag, unreadable)
 	}
 	return file, err
 }

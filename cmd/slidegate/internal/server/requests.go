@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,8 +26,9 @@ type requests struct {
 
 // usualHTTP and usualGRPC are the statuses that are reported from the start, so that the first event is an increase.
 var (
-	usualHTTP = []int{200, 400, 401, 403, 404, 429, 500, 503}
-	usualGRPC = []int{int(codes.OK), int(codes.InvalidArgument), int(codes.Unauthenticated), int(codes.Unavailable)}
+	usualHTTP    = []int{200, 400, 401, 403, 404, 429, 500, 503}
+	usualProxied = append(slices.Clone(usualHTTP), 502, 504) // as the proxy answers for an application that does not
+	usualGRPC    = []int{int(codes.OK), int(codes.InvalidArgument), int(codes.Unauthenticated), int(codes.Unavailable)}
 )
 
 // http counts the answers of a handler.
@@ -117,8 +119,10 @@ func (s *Server) observeDoor(d *door, tell func(status string, n int64)) {
 	}
 	usual, text := []int{http.StatusOK}, strconv.Itoa
 	switch d.name {
-	case "http", "proxy":
+	case "http":
 		usual = usualHTTP
+	case "proxy":
+		usual = usualProxied
 	case "grpc":
 		usual, text = usualGRPC, func(code int) string { return codes.Code(code).String() }
 	}

@@ -253,7 +253,9 @@ func (s *Server) Run(ctx context.Context) error {
 		others.Go(func() { s.xds.Run(ctx) })
 	}
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
-	others.Go(func() { s.rulings.Run(ctx) })
+	open, closed := context.WithCancel(context.WithoutCancel(ctx))
+	defer closed()
+	others.Go(func() { s.rulings.Run(open) })
 	if s.state != nil {
 		others.Go(func() { s.state.keep(ctx, s.opts.StateEvery) })
 	}
@@ -275,6 +277,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.telemetry.flush() // the doors' own metrics go with them
 	err = errors.Join(err, s.stopDoors(limit))
 	doors.Wait()
+	closed() // rulings are obeyed for as long as a door is open
 	others.Wait()
 	return errors.Join(err, s.close())
 }

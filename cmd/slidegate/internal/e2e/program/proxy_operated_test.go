@@ -54,16 +54,11 @@ func (p *operated) status(tenant string) int {
 	return got.StatusCode
 }
 
-// order posts to the admin listener.
-func (p *operated) order(path, body string) {
+// order has a command of the program ask the admin listener.
+func (p *operated) order(args ...string) {
 	p.t.Helper()
-	got, err := http.Post(p.admin+path, "application/json", strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer got.Body.Close()
-	if text, _ := io.ReadAll(got.Body); got.StatusCode >= 300 {
-		p.t.Fatalf("%s %s: %s %s", path, body, got.Status, text)
+	if status, out, errs := call(p.t, append(args, "--server", p.admin)...); status != 0 {
+		p.t.Fatalf("%q: status %d, %s%s", args, status, out, errs)
 	}
 }
 
@@ -100,7 +95,7 @@ func TestProxiesObeyOperators(t *testing.T) {
 		t.Logf("%s: after %v", what, time.Since(told))
 	}
 	obeyed("before", http.StatusOK, first, second)
-	first.order("/v1/rulings", `{"key":"scraper","kind":"block","for":"1h","who":"me","why":"it scrapes"}`)
+	first.order("block", "scraper", "--for", "1h", "--why", "it scrapes")
 	obeyed("the block", http.StatusTooManyRequests, first, second)
 	for _, p := range []*operated{first, second} {
 		if status, out, errs := call(t, "top", "--server", p.admin); status != 0 || !strings.Contains(out, `default "scraper"`) {
@@ -109,7 +104,7 @@ func TestProxiesObeyOperators(t *testing.T) {
 	}
 	again := startOperated(t, args...)
 	obeyed("after a start", http.StatusTooManyRequests, again)
-	second.order("/v1/rulings/clear", `{"key":"scraper","who":"me"}`)
+	second.order("unblock", "scraper")
 	obeyed("the end of the block", http.StatusOK, second, first, again)
 }
 
@@ -118,7 +113,7 @@ func TestProxyKeepsRulings(t *testing.T) {
 	state := write(t, "ignored", "") + ".state"
 	args := []string{"--limit", "1000/1h", "--key", "{header:X-Tenant}", "--state", state}
 	p := startOperated(t, args...)
-	p.order("/v1/rulings", `{"key":"scraper","kind":"block","who":"me"}`)
+	p.order("block", "scraper")
 	if got := p.status("scraper"); got != http.StatusForbidden {
 		t.Errorf("a block without an end: got %d, want 403", got)
 	}

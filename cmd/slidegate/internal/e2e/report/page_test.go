@@ -215,7 +215,7 @@ func TestBrowserHostile(t *testing.T) {
 		if eval[bool](b, `"pwned" in window`) {
 			t.Error("a key was run as a script")
 		}
-		shown := eval[[]string](b, `[...document.querySelectorAll(".top")[0].querySelectorAll("bdi")].map(k => k.textContent)`)
+		shown := eval[[]string](b, `[...document.querySelectorAll(".top")[0].querySelectorAll("bdi.key")].map(k => k.textContent)`)
 		if !slices.Equal(shown, reporttest.HostileShown) {
 			t.Errorf("the keys are shown as %q, want %q", shown, reporttest.HostileShown)
 		}

@@ -65,6 +65,7 @@ func drill(t *testing.T, url string, down, up func()) {
 	s := servertest.Start(t, fmt.Sprintf(drillFile, url), func(o *server.Options) { o.Envoy = []string{rules} })
 	testkit.Eventually(t, "the service is ready", func() bool { return s.Ask(t, "http", "GET", "/readyz", "").Status == http.StatusOK })
 
+	store, _, _ := strings.Cut(url, ":")
 	clients := map[string]*drillClient{}
 	var stop atomic.Bool
 	var running sync.WaitGroup
@@ -86,6 +87,15 @@ func drill(t *testing.T, url string, down, up func()) {
 	await("the store decides", func(c *drillClient) bool { return c.byStore.Load() > 20 })
 	down()
 	await("failure modes decide", func(c *drillClient) bool { return c.byMode.Load() > 50 })
+	page := func() string { return s.Ask(t, "admin", "GET", "/metrics", "").Body }
+	for _, mode := range drillModes {
+		testkit.Eventually(t, "the breaker of "+mode+" is open", func() bool {
+			return strings.Contains(page(), fmt.Sprintf("slidegate_breaker_open{mode=%q,store=%q} 1", mode, store))
+		})
+	}
+	if !strings.Contains(page(), fmt.Sprintf("slidegate_store_up{store=%q} 0", store)) {
+		t.Error("the metrics say that the store is up")
+	}
 	up()
 	for _, c := range clients {
 		c.byStore.Store(0)
@@ -99,9 +109,13 @@ func drill(t *testing.T, url string, down, up func()) {
 	}
 	t.Logf("the clients counted %v", counted)
 	testkit.Eventually(t, "the log tells of all of them", func() bool { return maps.Equal(logged(s.Log.String()), counted) })
-	if got := measured(s.Ask(t, "admin", "GET", "/metrics", "").Body); !maps.Equal(got, counted) {
+	if got := measured(page()); !maps.Equal(got, counted) {
 		t.Errorf("the metrics have %v, want %v", got, counted)
 	}
+	testkit.Eventually(t, "the metrics say that the store is up and asked", func() bool {
+		now := page()
+		return strings.Contains(now, fmt.Sprintf("slidegate_store_up{store=%q} 1", store)) && !regexp.MustCompile(`slidegate_breaker_open\{.*\} 1`).MatchString(now)
+	})
 	began, ended := strings.Count(s.Log.String(), "the store does not answer;"), strings.Count(s.Log.String(), "the store answers again")
 	if began == 0 || began != ended || began > 3 { // a starved machine may make more than one of it
 		t.Errorf("%d lines for a begin and %d for an end, want one each:\n%s", began, ended, s.Log)

@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +26,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/servertest"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/stores"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+	"github.com/slidegate/slidegate/config"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/test/redistest"
@@ -55,6 +58,21 @@ func TestPassword(t *testing.T) {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	sameCounts(t, connected(t, "redis://app:hunter2%40home@"+node.Addr()+"/3", patient()))
+}
+
+// TestPasswordFromFile: a secret is taken literally, whatever is in it.
+func TestPasswordFromFile(t *testing.T) {
+	const secret = "hunter2@home/?#%41"
+	node := redistest.Server(t, "user app on >"+secret+" ~* &* +@all")
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := config.Parse("f", []byte("store: redis://app:${file:"+path+"}@"+node.Addr()+"\npolicies: {a: {limits: [1/s]}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameCounts(t, connected(t, file.Service.Store, patient()))
 }
 
 // TestPasswordThatIsRepeated: a server that does not know a command repeats it in full, with the password.

@@ -69,7 +69,6 @@ func (c policyChange) cell(p *replay.PolicyOutcome, of func(*replay.PolicyOutcom
 	return number(of(p))
 }
 
-func policyRequests(p *replay.PolicyOutcome) int64 { return p.Requests }
 func policyAdmitted(p *replay.PolicyOutcome) int64 { return p.Requests - p.Denied }
 func policyDenied(p *replay.PolicyOutcome) int64   { return p.Denied }
 

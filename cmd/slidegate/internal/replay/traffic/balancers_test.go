@@ -51,7 +51,7 @@ func TestBalancerLinesThatCannotBeRead(t *testing.T) {
 		{FormatHAProxy, haproxy, "[06/Feb/2009:12:14:14.655] ", "", "time: there is no [06/Feb/2009:12:14:14.655] after the address"},
 		{FormatHAProxy, haproxy, ".655]", ".655 +0000]", "time: it is not a time such as 06/Feb/2009:12:14:14.655"},
 		{FormatHAProxy, haproxy, "10.0.1.2:33317", "10.0.1.2", "address: it does not stand with its port before the time"},
-		{FormatHAProxy, haproxy, "10/0/30/69/109", "10/0/30", "request: after the time stand not frontend, backend/server and five timers, as option httplog writes them"},
+		{FormatHAProxy, haproxy, "10/0/30/69/109", "10/0/30", "request: it is not a line of option httplog: five timers are missing"},
 		{FormatHAProxy, haproxy, " 200 ", " ok ", "status: it is not a number after the timers"},
 		{FormatHAProxy, haproxy, "2750", "many", "bytes: it is not a number after the status"},
 		{FormatHAProxy, haproxy, `"GET / HTTP/1.1"`, "", "request: it is not in quotes at the end"},

@@ -31,7 +31,7 @@ func (p *haproxyParser) parse(line []byte, e *entry) (why string) {
 	server, rest := word(rest)
 	timers, rest := word(rest)
 	if bytes.IndexByte(server, '/') < 0 || bytes.Count(timers, []byte{'/'}) != 4 {
-		return "request: after the time stand not frontend, backend/server and five timers, as option httplog writes them"
+		return "request: it is not a line of option httplog: five timers are missing"
 	}
 	code, rest := word(rest)
 	if string(code) == "-1" {

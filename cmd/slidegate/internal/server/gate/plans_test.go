@@ -1,7 +1,10 @@
 package gate_test
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
@@ -110,5 +113,43 @@ func TestPlans(t *testing.T) {
 	}
 	if got := g.LimitsOf("keyed", "pro-7"); len(got) != 1 || got[0].Quota != 2 {
 		t.Errorf("the limits of pro-7 are %v, want those of its plan", got)
+	}
+}
+
+// A reload that only changes how tokens are verified takes effect, and the log says so.
+func TestReloadOfTokens(t *testing.T) {
+	var text bytes.Buffer
+	const before = `
+jwt: {keys: /nowhere/jwks.json}
+policies: {api: {key: "{claim:sub}", limits: [1/1h]}}
+`
+	parse := func(text string) *config.File {
+		file, err := config.ParseOffline("test.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	g, err := gate.New(parse(before), all(memory(t, newClock())), gate.Options{Requests: true, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	// {"alg":"HS256"}.{"sub":"ann"}, and a signature that nothing has made.
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("Authorization", "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.AAAA")
+	for i, want := range []bool{true, false} {
+		if v, err := g.CheckRequest(t.Context(), r); err != nil || v.Decision.Allowed != want {
+			t.Fatalf("request %d by address: %+v, %v", i+1, v, err)
+		}
+	}
+	if err := g.Reload(parse(strings.Replace(before, "keys: /nowhere/jwks.json", "verified: true", 1))); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := g.CheckRequest(t.Context(), r); err != nil || !v.Decision.Allowed {
+		t.Errorf("after the reload: %+v, %v, want a key of its own for ann", v, err)
+	}
+	if !strings.Contains(text.String(), "tokens of requests are verified by other keys or rules from now on") {
+		t.Errorf("the log is %s", text.String())
 	}
 }

@@ -58,6 +58,9 @@ func (g *Gate) tellChanges(old, made *snapshot) {
 	log.Info("policies reloaded", slog.Any("added", added), slog.Any("removed", removed), slog.Any("changed", changed),
 		slog.Int("policies", len(made.order)))
 	before, now := &old.file.Service, &made.file.Service
+	if !reflect.DeepEqual(before.JWT, now.JWT) {
+		log.Info("tokens of requests are verified by other keys or rules from now on")
+	}
 	if before.Store != now.Store || before.StoreTimeout != now.StoreTimeout || before.Optimism != now.Optimism {
 		log.Warn("store, store_timeout and optimism are not reloaded; restart to change them") // the URL may hold a password
 	}

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -23,28 +24,31 @@ func (g *Gate) Rule(table *rulings.Table) {
 func (s *snapshot) rule(table *rulings.Table, log *slog.Logger) {
 	now := time.Now()
 	for _, p := range s.order {
-		var good []policy.Ruling
+		var all []policy.Ruling
 		for _, r := range table.Of(p.Name, now) {
-			made, err := s.ruling(p, &r)
+			made, err := r.Policied()
 			if err != nil {
-				log.Error("a ruling cannot be carried out; end it or change it", slog.String("policy", p.Name), slog.Any("error", err))
+				tellImpossible(log, p.Name, err)
 				continue
 			}
-			good = append(good, made)
+			all = append(all, made)
 		}
-		if err := s.set.Rule(p.place, good); err != nil {
-			log.Error("rulings cannot be carried out; those of before stay in force", slog.String("policy", p.Name), slog.Any("error", err))
+		if s.set.Rule(p.place, all) == nil {
+			continue
 		}
+		all = slices.DeleteFunc(all, func(r policy.Ruling) bool {
+			err := s.set.CheckRuling(p.place, r)
+			if err != nil {
+				tellImpossible(log, p.Name, err)
+			}
+			return err != nil
+		})
+		_ = s.set.Rule(p.place, all) // all of which were checked
 	}
 }
 
-// ruling returns a ruling about a key of a policy as the engine takes it.
-func (s *snapshot) ruling(p *compiled, r *rulings.Ruling) (policy.Ruling, error) {
-	made, err := r.Policied()
-	if err == nil {
-		err = s.set.CheckRuling(p.place, made)
-	}
-	return made, err
+func tellImpossible(log *slog.Logger, policy string, err error) {
+	log.Error("a ruling cannot be carried out; end it or change it", slog.String("policy", policy), slog.Any("error", err))
 }
 
 // ResolveRuling checks a ruling about a key of a policy, and fills in what the policy says: the name of the default policy, the key as
@@ -96,7 +100,11 @@ func (g *Gate) RulingNote(r *rulings.Ruling) string {
 	if p == nil {
 		return "there is no policy of this name"
 	}
-	if _, err := s.ruling(p, r); err != nil {
+	made, err := r.Policied()
+	if err == nil {
+		err = s.set.CheckRuling(p.place, made)
+	}
+	if err != nil {
 		return fmt.Sprintf("cannot be carried out: %v", err)
 	}
 	if p.Shadow {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/gate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/latency"
 	"github.com/slidegate/slidegate/memstore"
 )
 
@@ -14,7 +15,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	g := newGate(t, all(memory(t, newClock())), gate.Options{}, policyOf("p", "100/1h"), rich())
+	g := newGate(t, all(memory(t, newClock())), gate.Options{Latency: latency.New()}, policyOf("p", "100/1h"), rich())
 	asks := []gate.Ask{
 		{Policy: "p", Key: "ann", Cost: 1}, {Policy: "api", Key: "vip-7", Cost: 1}, {Policy: "api", Key: "ann", Cost: 1},
 		{Policy: "api", Key: "bad", Cost: 1}, {Policy: "api", Key: "robot", Cost: 1},
@@ -69,8 +70,13 @@ func BenchmarkLimiter(b *testing.B) {
 	}
 }
 
-func BenchmarkAllow(b *testing.B) {
-	g := newGate(b, all(benchStore(b)), gate.Options{}, policyOf("p", "1000000/1h"), rich())
+func BenchmarkAllow(b *testing.B) { benchAllow(b, gate.Options{}) }
+
+// BenchmarkAllowTimed is BenchmarkAllow as the service runs it, with one decision in 64 timed.
+func BenchmarkAllowTimed(b *testing.B) { benchAllow(b, gate.Options{Latency: latency.New()}) }
+
+func benchAllow(b *testing.B, opts gate.Options) {
+	g := newGate(b, all(benchStore(b)), opts, policyOf("p", "1000000/1h"), rich())
 	keys := benchKeys()
 	i := 0
 	for b.Loop() {

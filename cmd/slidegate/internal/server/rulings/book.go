@@ -15,8 +15,10 @@ import (
 const (
 	readEvery   = time.Second // so that all instances obey within two
 	readTimeout = time.Second
-	staleAfter  = time.Hour // after their end, rulings are removed: the clocks of instances need not agree
-	mostStale   = 100       // that are removed with one change
+	// changeTimeout is how long the store may take for a change, or to tell the log.
+	changeTimeout = 5 * time.Second
+	staleAfter    = time.Hour // after their end, rulings are removed: the clocks of instances need not agree
+	mostStale     = 100       // that are removed with one change
 )
 
 // Options are what a Book has besides its keeper. Resolve is required.
@@ -178,11 +180,13 @@ func (b *Book) End(ctx context.Context, change Ruling, kind Kind) (ended *Ruling
 // apply has a change kept and puts it in force here. It returns the ruling that was in force before.
 func (b *Book) apply(ctx context.Context, change *Ruling, now time.Time) (before *Ruling, err error) {
 	change.At = now.UTC().Round(time.Microsecond)
+	limited, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
 	table := b.Table()
 	before = table.Find(change.Policy, change.Key, now)
-	err = b.keeper.Apply(ctx, *change, stale(table, now.Add(-staleAfter)))
+	err = b.keeper.Apply(limited, *change, stale(table, now.Add(-staleAfter)))
 	if errors.Is(err, ErrFull) {
-		err = b.keeper.Apply(ctx, *change, stale(table, now))
+		err = b.keeper.Apply(limited, *change, stale(table, now))
 	}
 	if err != nil {
 		return before, err
@@ -201,7 +205,7 @@ func (b *Book) log(change *Ruling) {
 	if !change.Until.IsZero() {
 		until = change.Until.Format(time.RFC3339)
 	}
-	b.opts.Logger.Info("ruling", slog.String("kind", string(change.Kind)), slog.String("policy", change.Policy),
+	b.opts.Logger.Info("a ruling was changed", slog.String("kind", string(change.Kind)), slog.String("policy", change.Policy),
 		slog.String("who", change.Who), slog.String("why", change.Why), slog.String("until", until))
 }
 
@@ -213,5 +217,7 @@ func stale(t *Table, at time.Time) []Ruling {
 
 // Log returns the last n changes, the newest first.
 func (b *Book) Log(ctx context.Context, n int) ([]Ruling, error) {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
 	return b.keeper.Log(ctx, min(n, MaxLog))
 }

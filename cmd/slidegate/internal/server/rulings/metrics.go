@@ -24,7 +24,7 @@ func (b *Book) measure() error {
 	}
 	b.metrics, err = meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
 		now := time.Now()
-		to.ObserveInt64(inForce, int64(len(b.Table().InForce(now))))
+		to.ObserveInt64(inForce, int64(b.Table().Count(now)))
 		if read := b.read.Load(); read > 0 {
 			to.ObserveFloat64(age, now.Sub(time.UnixMicro(read)).Seconds())
 		}

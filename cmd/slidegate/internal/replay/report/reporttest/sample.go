@@ -265,7 +265,7 @@ func Sample() Document {
 			{Name: "access.log", Format: "combined log", Lines: f.Traffic.Requests - 30510 + 640, Requests: f.Traffic.Requests - 30510,
 				Filtered: 640, KeyMissing: 12},
 		},
-		Suggested: "policies:\n  suggested:\n    key: \"{address}\"\n    cost: 1\n    limits:\n      - 240/1m sliding-log\n",
+		Suggested: "policies:\n  suggested:\n    key: \"{address}\"\n    cost: 1\n    limits:\n      - 250/1m sliding-window\n",
 		Findings:  &f,
 	}
 }
