@@ -61,12 +61,12 @@ func (r *reloadCommand) Run(ctx context.Context, c *console) error {
 	if err := r.ask(ctx, http.MethodPost, "/v1/reload", &answer); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "reloaded: %s; the policies in force have the hash %s\n", changesLine(&answer.Changes), answer.Hash)
+	_, err := fmt.Fprintf(c.out, "reloaded: %s; the files in force have the hash %s\n", changesLine(&answer.Changes, answer.Loaded), answer.Hash)
 	return err
 }
 
-// changesLine says what changed.
-func changesLine(changes *server.Changes) string {
+// changesLine says what changed. The service watches its files, and may have noticed a change by itself before it was asked to reload.
+func changesLine(changes *server.Changes, loaded time.Time) string {
 	var parts []string
 	for _, policies := range []struct {
 		what  string
@@ -88,7 +88,7 @@ func changesLine(changes *server.Changes) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "nothing has changed"
+		return "nothing has changed since " + loaded.Local().Format(time.DateTime)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -43,7 +43,7 @@ func (o Options) open(address string) (net.Listener, error) {
 func Inherited(inner net.Listener) *Listener { return newListener(inner, true) }
 
 func newListener(inner net.Listener, inherited bool) *Listener {
-	return &Listener{Listener: inner, inherited: inherited, waiting: make(chan net.Conn), closed: make(chan struct{})}
+	return &Listener{Listener: inner, inherited: inherited, waiting: make(chan net.Conn), resting: make(chan struct{}), closed: make(chan struct{})}
 }
 
 // Listener is a net.Listener that can be closed in two steps, so that nobody who has connected is turned away. It is safe for concurrent
@@ -52,6 +52,7 @@ type Listener struct {
 	net.Listener
 	inherited bool
 	waiting   chan net.Conn // connections that nobody had accepted when Quiesce was called
+	resting   chan struct{} // sent to Accept when it has nothing left to return
 	quiesce   sync.Once
 	close     sync.Once
 	closed    chan struct{}
@@ -63,17 +64,21 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err == nil || !isClosed(err) {
 		return conn, err
 	}
-	select {
-	case conn := <-l.waiting:
-		return conn, nil
-	case <-l.closed:
-		return nil, err
+	for {
+		select {
+		case conn := <-l.waiting:
+			return conn, nil
+		case <-l.resting:
+		case <-l.closed:
+			return nil, err
+		}
 	}
 }
 
 // Quiesce closes the socket, once it has passed on to Accept the connections that wait in its queue: clients think that they are connected,
-// and closing the socket resets them. Those of a socket that another process keeps stay in its queue, for whoever accepts next. It waits
-// for another goroutine to call Accept for all of them; those that are left when ctx ends are closed.
+// and closing the socket resets them. Those of a socket that another process keeps stay in its queue, for whoever accepts next. It returns
+// when another goroutine has called Accept for all of them and once more, so that whatever was accepted is known to the server, or when
+// Close is called or ctx ends; what is left then is closed.
 func (l *Listener) Quiesce(ctx context.Context) {
 	l.quiesce.Do(func() {
 		var left []net.Conn
@@ -89,6 +94,11 @@ func (l *Listener) Quiesce(ctx context.Context) {
 			case <-ctx.Done():
 				_ = conn.Close()
 			}
+		}
+		select {
+		case l.resting <- struct{}{}:
+		case <-l.closed:
+		case <-ctx.Done():
 		}
 	})
 }

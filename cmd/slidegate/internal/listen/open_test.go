@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -86,8 +87,18 @@ func TestQuiesceInherited(t *testing.T) {
 	client, err := net.Dial("tcp", kept.Addr().String())
 	testkit.NoError(t, err)
 	defer client.Close()
-	l.Quiesce(t.Context())
+	accepted := make(chan error, 1)
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // nobody accepts here
+	l.Quiesce(over)
+	go func() {
+		_, err := l.Accept()
+		accepted <- err
+	}()
 	testkit.NoError(t, l.Close())
+	if err := <-accepted; !isClosed(err) {
+		t.Errorf("Accept ended with %v, want %v", err, net.ErrClosed)
+	}
 	late, err := net.Dial("tcp", kept.Addr().String())
 	testkit.NoError(t, err)
 	defer late.Close()
@@ -123,4 +134,47 @@ func TestMode(t *testing.T) {
 	if got := info.Mode().Perm(); got != fs.FileMode(0o600) {
 		t.Errorf("the socket's mode is %o, want 600", got)
 	}
+}
+
+// Quiesce returns only when the server knows of what was accepted before.
+func TestQuiesceWaitsForTheServer(t *testing.T) {
+	l, err := Options{}.Open("127.0.0.1:0")
+	testkit.NoError(t, err)
+	client, err := net.Dial("tcp", l.Addr().String())
+	testkit.NoError(t, err)
+	defer client.Close()
+	conn, err := l.Accept()
+	testkit.NoError(t, err)
+	quiet := make(chan struct{})
+	go func() {
+		l.Quiesce(t.Context())
+		close(quiet)
+	}()
+	testkit.Eventually(t, "the socket is closed", func() bool {
+		other, err := net.Dial("tcp", l.Addr().String())
+		if err == nil {
+			other.Close()
+		}
+		return err != nil
+	})
+	select {
+	case <-quiet:
+		t.Error("Quiesce did not wait until Accept was called again")
+	default:
+	}
+	ended := make(chan error, 1)
+	go func() {
+		for { // those that the test has connected with in the meantime
+			other, err := l.Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			other.Close()
+		}
+	}()
+	<-quiet
+	conn.Close()
+	testkit.NoError(t, l.Close())
+	<-ended
 }

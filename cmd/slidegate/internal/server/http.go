@@ -85,7 +85,8 @@ func (s *Server) operations() http.Handler {
 	mux.Handle("/", s.api.AdminHandler())
 	mux.HandleFunc("GET /v1/top", s.listTop)
 	mux.HandleFunc("GET /v1/config", s.showConfig)
-	mux.HandleFunc("POST /v1/reload", s.serveReload)
+	// It has no body whose type would have a browser ask first, so a web page could have it asked for.
+	mux.Handle("POST /v1/reload", http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serveReload)))
 	mux.Handle("/metrics", s.telemetry.page())
 	s.rulings.Routes(mux, nil)
 	return mux

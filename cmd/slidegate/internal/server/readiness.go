@@ -18,20 +18,32 @@ const (
 var errSilent = errors.New("the store gave no sign of life in time")
 
 // readiness knows whether the store can be reached. It asks in the background, so that whoever wants to know is answered at once even if
-// the store hangs, and logs when the answer changes. It is safe for concurrent use. watch must be called once.
+// the store hangs, and logs when the answer changes. It is safe for concurrent use. newReadiness makes it.
 type readiness struct {
 	ping func(context.Context) error
 	log  *slog.Logger
+	end  context.Context // of the service
 
-	first chan struct{} // closed when there is an answer
+	watching sync.WaitGroup
+	first    chan struct{} // closed when there is an answer
 
 	mu   sync.Mutex
 	told bool // first is closed
 	last error
 }
 
-func newReadiness(ping func(context.Context) error, log *slog.Logger) *readiness {
-	return &readiness{ping: ping, log: log, first: make(chan struct{})}
+// newReadiness asks by ping until end ends; close waits for that.
+func newReadiness(end context.Context, ping func(context.Context) error, log *slog.Logger) *readiness {
+	r := &readiness{ping: ping, log: log, end: end, first: make(chan struct{})}
+	r.watching.Go(r.watch)
+	return r
+}
+
+// close waits for a question that is under way, once the service has ended.
+func (r *readiness) close() {
+	if r != nil {
+		r.watching.Wait()
+	}
 }
 
 // check returns nil if the store could be reached when it was last asked. Only before the first answer it waits, for no longer than
@@ -43,28 +55,28 @@ func (r *readiness) check() error {
 	return r.last
 }
 
-// watch asks the store again and again until ctx ends, and returns when no question is under way any more.
-func (r *readiness) watch(ctx context.Context) {
+// watch asks the store again and again until the end, and returns when no question is under way any more.
+func (r *readiness) watch() {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
 		answered := make(chan error, 1)
 		go func() {
-			limited, cancel := context.WithTimeout(ctx, pingTimeout)
+			limited, cancel := context.WithTimeout(r.end, pingTimeout)
 			defer cancel()
 			answered <- r.ping(limited)
 		}()
 		late := time.NewTimer(pingTimeout)
 		select {
 		case err := <-answered:
-			r.learn(ctx, err)
+			r.learn(err)
 		case <-late.C: // a store that does not answer is not asked again meanwhile
-			r.learn(ctx, errSilent)
-			r.learn(ctx, <-answered)
+			r.learn(errSilent)
+			r.learn(<-answered)
 		}
 		late.Stop()
 		select {
-		case <-ctx.Done():
+		case <-r.end.Done():
 			return
 		case <-tick.C:
 		}
@@ -72,12 +84,9 @@ func (r *readiness) watch(ctx context.Context) {
 }
 
 // learn logs what has changed.
-func (r *readiness) learn(ctx context.Context, err error) {
+func (r *readiness) learn(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ctx.Err() != nil && r.told {
-		return // it is about to end, and that is why
-	}
 	before := r.last
 	r.last = err
 	if !r.told {
@@ -85,6 +94,7 @@ func (r *readiness) learn(ctx context.Context, err error) {
 		close(r.first)
 	}
 	switch {
+	case r.end.Err() != nil: // it is about to end, and that is why
 	case err != nil && before == nil:
 		r.log.Warn("not ready: the store cannot be reached", slog.Any("error", err))
 	case err == nil && before != nil:

@@ -19,7 +19,8 @@ func TestReadiness(t *testing.T) {
 		var mu sync.Mutex
 		var asked int
 		state := "up"
-		r := newReadiness(func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := newReadiness(ctx, func(ctx context.Context) error {
 			mu.Lock()
 			asked++
 			now := state
@@ -34,9 +35,6 @@ func TestReadiness(t *testing.T) {
 			}
 			return nil
 		}, slog.New(slog.NewTextHandler(&log, nil)))
-		ctx, cancel := context.WithCancel(t.Context())
-		var watching sync.WaitGroup
-		watching.Go(func() { r.watch(ctx) })
 		crowd := func(next string, after time.Duration, ready bool, pings int) {
 			t.Helper()
 			mu.Lock()
@@ -74,6 +72,6 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("the log is\n%s", got)
 		}
 		cancel()
-		watching.Wait()
+		r.close()
 	})
 }

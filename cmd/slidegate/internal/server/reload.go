@@ -117,8 +117,9 @@ func (s *Server) reload(changes *Changes) error {
 		changes.compare(s.file, file)
 		if !reflect.DeepEqual(s.file, file) {
 			s.tellSlots()
+			s.loaded = time.Now()
 		}
-		s.file, s.loaded = file, time.Now()
+		s.file = file
 		s.forward.Trust(file.Service.TrustedProxies)
 		if s.proxy != nil {
 			s.proxy.Trust(file.Service.TrustedProxies)

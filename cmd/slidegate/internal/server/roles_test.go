@@ -120,6 +120,9 @@ func TestReloadAtTheAdminDoor(t *testing.T) {
 	if got := s.ask(t, "admin", "POST", "/v1/reload", ""); got.status != http.StatusOK || !strings.Contains(got.body, `"hash":"`) {
 		t.Errorf("a changed file: %+v", got) // what changed, the watcher may have been told
 	}
+	if got := s.ask(t, "admin", "POST", "/v1/reload", "", "Origin", "https://evil.example"); got.status != http.StatusForbidden {
+		t.Errorf("a web page asks for a reload: %+v", got)
+	}
 	write(t, path, "policies:\n  a: {limits: [6/1x]}\n")
 	got := s.ask(t, "admin", "POST", "/v1/reload", "")
 	if got.status != http.StatusUnprocessableEntity || !strings.Contains(got.body, ":2:") {

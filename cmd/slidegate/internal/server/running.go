@@ -55,7 +55,7 @@ func (c *Changes) compare(old, now *config.File) {
 	c.Service = !reflect.DeepEqual(&same, now)
 }
 
-// running is what /v1/config tells about the policies in force.
+// running is what /v1/config tells about the policies in force. The hash is that of the metrics.
 type running struct {
 	Hash   string    `json:"hash"`
 	Loaded time.Time `json:"loaded"`
@@ -63,8 +63,8 @@ type running struct {
 	Config string    `json:"config,omitempty"`
 }
 
-// inForce returns the policies in force; with the text, as config print writes it.
-func (s *Server) inForce(withText bool) running {
+// running returns the policies in force; with the text, as config print writes it.
+func (s *Server) running(withText bool) running {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	r := running{Hash: *s.hash.Load(), Loaded: s.loaded.UTC(), Paths: s.opts.Paths}
@@ -75,7 +75,7 @@ func (s *Server) inForce(withText bool) running {
 }
 
 // showConfig serves GET /v1/config.
-func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) { sendJSON(w, s.inForce(true)) }
+func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) { sendJSON(w, s.running(true)) }
 
 // serveReload serves POST /v1/reload.
 func (s *Server) serveReload(w http.ResponseWriter, _ *http.Request) {
@@ -89,7 +89,7 @@ func (s *Server) serveReload(w http.ResponseWriter, _ *http.Request) {
 	sendJSON(w, struct {
 		Changes
 		running
-	}{changes.listed(), s.inForce(false)})
+	}{changes.listed(), s.running(false)})
 }
 
 // listed has empty lists where there are none, so that clients need not know null.

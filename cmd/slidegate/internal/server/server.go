@@ -54,7 +54,7 @@ type Server struct {
 	certificates *certificates // nil without TLS
 
 	file      *config.File // in force; guarded by reloading
-	loaded    time.Time    // when it was; guarded by reloading
+	loaded    time.Time    // when that came into force; guarded by reloading
 	domains   []*envoy.Domain
 	local     []*envoy.Domain        // of domains, those of files
 	remote    []*envoy.Domain        // and those that a management server sent
@@ -206,7 +206,7 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if s.stores, err = stores.Open(ctx, service.Store, o); err != nil {
 		return err
 	}
-	s.ready = newReadiness(s.stores.Ping, s.log)
+	s.ready = newReadiness(s.hurried, s.stores.Ping, s.log)
 	if s.opts.State == "" {
 		return nil
 	}
@@ -252,7 +252,6 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.xds != nil {
 		others.Go(func() { s.xds.Run(ctx) })
 	}
-	others.Go(func() { s.ready.watch(s.closing) })
 	others.Go(func() { s.telemetry.announce(ctx, s.log) })
 	open, closed := context.WithCancel(context.WithoutCancel(ctx))
 	defer closed()
@@ -336,6 +335,7 @@ func (s *Server) close() error {
 		all = append(all, s.gate.Close())
 	}
 	s.refusals.close()
+	s.ready.close()
 	if s.rulings != nil {
 		all = append(all, s.rulings.Close())
 	}

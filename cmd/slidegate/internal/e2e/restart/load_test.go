@@ -72,7 +72,7 @@ func (l *load) fail(format string, args ...any) {
 	l.failed = append(l.failed, fmt.Sprintf("after %v: ", time.Since(l.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
-// client asks at times that are set beforehand, as clients do that do not wait for one another; if it is late, at once.
+// client asks at times that are set beforehand, as clients do that do not wait for one another; what is late is asked at once.
 func (l *load) client(number int) {
 	const between = time.Second * clients / perSecond
 	next := l.began.Add(between * time.Duration(number) / clients)
@@ -88,9 +88,6 @@ func (l *load) client(number int) {
 		case <-timer.C:
 		}
 		next = next.Add(between)
-		if late := time.Now(); next.Before(late) {
-			next = late
-		}
 		conn = l.ask(conn)
 		l.asked.Add(1)
 	}

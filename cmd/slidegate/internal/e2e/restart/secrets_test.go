@@ -1,0 +1,101 @@
+package restart_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
+)
+
+// writePair writes a new certificate of this machine and its key, and returns a client that trusts it alone.
+func writePair(t *testing.T, cert, key string) *http.Client {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	testkit.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	testkit.NoError(t, err)
+	encoded, err := x509.MarshalECPrivateKey(private)
+	testkit.NoError(t, err)
+	certText := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})
+	testkit.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), 0o600))
+	testkit.NoError(t, os.WriteFile(cert, certText, 0o600))
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(certText)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: testkit.Patience}
+}
+
+// status asks for a unit with a token, and returns the status, 0 if there is no answer, and whether the connection was used before.
+func status(t *testing.T, client *http.Client, url, token string) (got int, reused bool) {
+	t.Helper()
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused }}
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "POST", url+"/v1/allow", strings.NewReader(`{"key":"me"}`))
+	testkit.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := client.Do(r)
+	if err != nil {
+		return 0, reused
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode, reused
+}
+
+// A new token and a new certificate are in force in the process that runs, and the old ones are not: the token not even on a connection
+// that was open before.
+func TestNewSecretsWithoutRestart(t *testing.T) {
+	const old, young = "old-token-of-24-characters", "new-token-of-24-characters"
+	dir := t.TempDir()
+	cert, key, tokens := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "tokens")
+	first := writePair(t, cert, key)
+	testkit.NoError(t, os.WriteFile(tokens, []byte(old+"\n"), 0o600))
+	p := run(t, exec.Command(slidegate, "serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off", "--limit", roomy,
+		"--tls-cert", cert, "--tls-key", key, "--tokens-file", tokens))
+	p.says(t, "\n  http ")
+	url := regexp.MustCompile(`https://127\.0\.0\.1:\d+`).FindString(p.output.String())
+	if got, _ := status(t, first, url, old); got != http.StatusOK {
+		t.Fatalf("at first: %d, want 200: %s", got, p.output.String())
+	}
+
+	testkit.NoError(t, os.WriteFile(tokens, []byte(young+"\n"), 0o600))
+	testkit.Eventually(t, "the new token is valid", func() bool {
+		got, _ := status(t, first, url, young)
+		return got == http.StatusOK
+	})
+	if got, reused := status(t, first, url, old); got != http.StatusUnauthorized || !reused {
+		t.Errorf("the old token: %d, want 401 on a connection that was open before: %t", got, reused)
+	}
+
+	second := writePair(t, cert, key)
+	testkit.Eventually(t, "the new certificate is in use", func() bool {
+		got, _ := status(t, second, url, young)
+		return got == http.StatusOK
+	})
+	first.CloseIdleConnections()
+	if got, _ := status(t, first, url, young); got != 0 {
+		t.Errorf("a client that trusts the old certificate alone was answered with %d, want no connection", got)
+	}
+	p.terminate(t)
+}
