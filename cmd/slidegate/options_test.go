@@ -281,9 +281,9 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}
 	for _, node := range model(t).Leaves(false) {
 		for _, value := range valuesOf(node) {
-			// What --headers may be, kong checks. What OTLP needs, variables say.
+			// What --headers and --log-refusals may be, kong checks. What OTLP needs, variables say.
 			name := "--" + value.Name
-			if value.Tag.Get("option") != "" && value.Flag != nil && !seen[name] && name != "--headers" && name != "--otlp" {
+			if value.Tag.Get("option") != "" && value.Flag != nil && !seen[name] && name != "--headers" && name != "--log-refusals" && name != "--otlp" {
 				t.Errorf("%s %s: nothing here is wrong with it", node.Name, name)
 			}
 		}
