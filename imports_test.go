@@ -54,6 +54,7 @@ var floors = map[string]int{
 	"cmd/slidegate/internal/proxy":       12, // the listener before an application
 
 	"cmd/slidegate/internal/server":         15,
+	"cmd/slidegate/internal/server/latency": 0,  // how long decisions took
 	"cmd/slidegate/internal/server/seal":    9,  // the key that signs what the gate hands out
 	"cmd/slidegate/internal/server/rulings": 9,  // what operators decide while the gate runs
 	"cmd/slidegate/internal/server/gate":    10, // what all listeners of the server ask

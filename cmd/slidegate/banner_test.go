@@ -120,10 +120,12 @@ func TestKubernetesIsScraped(t *testing.T) {
 	if status, page := s.page(name, "/metrics"); status != 200 || !strings.Contains(page, "slidegate_policies 1") {
 		t.Errorf("/metrics of --%s without a token: %d\n%s", name, status, page)
 	}
-	if status, _ := s.page(name, "/healthz"); status != 200 {
-		t.Errorf("/healthz: %d", status)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if status, _ := s.page(name, path); status != 200 {
+			t.Errorf("%s: %d", path, status)
+		}
 	}
-	for _, path := range []string{"/", "/v1/top", "/v1/explain?key=me", "/v1/reset", "/v1/allow", "/v1/check", "/readyz", "/debug/pprof/", "/metrics/"} {
+	for _, path := range []string{"/", "/v1/top", "/v1/explain?key=me", "/v1/reset", "/v1/allow", "/v1/check", "/v1/rulings", "/v1/config", "/debug/pprof/", "/metrics/"} {
 		if status, _ := s.page(name, path); status != 404 {
 			t.Errorf("%s: %d", path, status)
 		}

@@ -22,13 +22,14 @@ import (
 // set them but the program.
 var withoutFlag = []string{
 	"gate.file", "server.File",
-	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal",
+	"gate.candidate", "gate.default_policy", "gate.overrides", "gate.policies", "gate.refusal", "config.jwt", "xds.MinWait",
 	"generate.Bots", "replay.Trails",
 	"proxy.DialTimeout", "proxy.Idle", "proxy.MaxIdle",
 }
 
 // computed are the options that calls name by a variable, by the package that makes the calls.
 var computed = map[string][]string{
+	"config":  {"cost"},
 	"gate":    {"candidate", "failure", "limits", "overrides"},
 	"server":  {"Admin", "AdminTokens", "AdminTokensFile", "Tokens", "TokensFile", "GRPC", "HTTP", "Metrics", "Proxy", "RESP"},
 	"traffic": {"Cost", "Filter.Method", "Filter.Path", "Filter.Status", "Key"},
@@ -139,6 +140,10 @@ func wrongForServe(t *testing.T, taken, missing string) wrong {
 		"serve --admin 0.0.0.0:0":                                                       "--admin",
 		serve + "--envoy " + missing:                                                    "--envoy",
 		serve + "--state " + missing:                                                    "--state",
+		serve + "--envoy-xds 18000":                                                     "--envoy-xds",
+		serve + "--envoy-xds h:1 --envoy-xds-ca " + missing:                             "--envoy-xds-ca",
+		serve + "--envoy-xds h:1 --envoy-xds-key x":                                     "--envoy-xds-cert",
+		serve + "--envoy-xds h:1 --envoy-xds-cert x":                                    "--envoy-xds-key",
 		serve + "--state-every 0s":                                                      "--state-every",
 		serve + "--drain-delay=-1s":                                                     "--drain-delay",
 		serve + "--socket-mode 999":                                                     "--socket-mode",

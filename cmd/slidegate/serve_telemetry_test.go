@@ -168,7 +168,7 @@ func TestServiceDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := map[string]bool{}
-	for _, command := range []any{serveCommand{}, allowCommand{}, topCommand{}} {
+	for _, command := range []any{serveCommand{}, allowCommand{}, topCommand{}, blockCommand{}} {
 		nameFlags(reflect.TypeOf(command), flags)
 	}
 	found := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1)
@@ -277,7 +277,7 @@ func TestExposeDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := map[string]bool{}
-	for _, command := range []any{serveCommand{}, proxyCommand{}} {
+	for _, command := range []any{serveCommand{}, proxyCommand{}, reloadCommand{}} {
 		nameFlags(reflect.TypeOf(command), flags)
 	}
 	found := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(string(text), -1)

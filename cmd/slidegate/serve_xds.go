@@ -13,7 +13,7 @@ type envoyXDSFlags struct {
 	XDSNode     string            `name:"envoy-xds-node" placeholder:"ID" default:"default" help:"The node identifier to show it. (default: default)" group:"Envoy"`
 	XDSMetadata map[string]string `name:"envoy-xds-metadata" placeholder:"NAME=VALUE" mapsep:"none" help:"Metadata of the node. Repeat it for several." group:"Envoy"`
 	XDSHeader   map[string]string `name:"envoy-xds-header" placeholder:"NAME=VALUE" mapsep:"none" help:"A header to send it. Repeat it for several." group:"Envoy"`
-	XDSTLS      bool              `option:"xds.TLS.Use" name:"envoy-xds-tls" help:"Use TLS to reach it, also if none of the following is given." group:"Envoy"`
+	XDSTLS      bool              `name:"envoy-xds-tls" help:"Use TLS to reach it, also if none of the following is given." group:"Envoy"`
 	XDSCA       string            `option:"xds.TLS.CA" name:"envoy-xds-ca" placeholder:"FILE" help:"Who must have signed its certificate. (default: the system's authorities)" group:"Envoy"`
 	XDSCert     string            `option:"xds.TLS.Cert" name:"envoy-xds-cert" placeholder:"FILE" help:"The certificate to show it, in PEM form." group:"Envoy"`
 	XDSKey      string            `option:"xds.TLS.Key" name:"envoy-xds-key" placeholder:"FILE" help:"Its key." group:"Envoy"`

@@ -194,9 +194,6 @@ func (p *Policies) Notes(known Known, taken []int) (notes []string) {
 		if len(faced.Candidate) > 0 {
 			notes = append(notes, "The candidate of the policy "+faced.Name+" was not replayed; to see what it would do, make it the limits.")
 		}
-		if faced.Penalty > 0 {
-			notes = append(notes, "The penalty of the policy "+faced.Name+" was left out: the service refuses more than the figures say, since an excess keeps a key out for "+faced.Penalty.String()+".")
-		}
 	}
 	return notes
 }

@@ -190,13 +190,19 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// What is for whoever runs the service is not served to clients, nor the other way round.
+// What is for operators is not served to clients, nor the other way round. Peek is for both.
 func TestAdminIsApart(t *testing.T) {
 	s := newService(t, Options{})
 	for path, r := range admin {
+		if _, both := public[path]; both {
+			continue
+		}
 		s.sendTo(s.public, r.method, path+"?key=k", `{"key":"k"}`, "application/json").wantProblem(t, 404, "", "/v1/allow")
 	}
 	for path, r := range public {
+		if _, both := admin[path]; both {
+			continue
+		}
 		s.sendTo(s.admin, r.method, path, `{"key":"k"}`, "application/json").wantProblem(t, 404, "", "/v1/explain")
 	}
 }

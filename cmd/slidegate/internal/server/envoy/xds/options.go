@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -66,8 +67,11 @@ func (t TLS) credentials() (credentials.TransportCredentials, error) {
 			return nil, invalid("TLS.CA", "%s has no certificate in PEM form", t.CA)
 		}
 	}
-	if (t.Cert == "") != (t.Key == "") {
-		return nil, invalid("TLS.Cert", "a certificate and its key go together; give both, or none")
+	switch {
+	case t.Cert == "" && t.Key != "":
+		return nil, invalid("TLS.Cert", "is missing; give the certificate that the key belongs to")
+	case t.Cert != "" && t.Key == "":
+		return nil, invalid("TLS.Key", "is missing; give the key of the certificate")
 	}
 	if t.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
@@ -83,6 +87,8 @@ func (o Options) validate() (Options, error) {
 	switch {
 	case o.Address == "":
 		return o, invalid("Address", "is missing; give HOST:PORT of the management server")
+	case !isHostPort(o.Address):
+		return o, invalid("Address", "%q is not HOST:PORT of a management server", o.Address)
 	case o.MinWait < 0 || o.MaxWait < 0:
 		return o, invalid("MinWait", "must not be negative, and MaxWait neither; 0 means the default")
 	}
@@ -95,6 +101,11 @@ func (o Options) validate() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o, nil
+}
+
+func isHostPort(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	return err == nil && host != "" && port != ""
 }
 
 func invalid(option, format string, args ...any) error {
