@@ -21,7 +21,10 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+require (
+	github.com/go-jose/go-jose/v4 v4.1.7 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect

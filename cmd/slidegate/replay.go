@@ -38,7 +38,7 @@ type replayCommand struct {
 
 	limitFlags
 
-	Against []string `placeholder:"FILE" sep:"none" help:"Compare with the policies of this file, or of all files of a folder, on the same traffic: who would be newly denied, and who newly admitted. Needs --config." group:"Questions"`
+	Against []string `option:"replay.Against" placeholder:"FILE" sep:"none" help:"Compare with the policies of this file, or of all files of a folder, on the same traffic: who would be newly denied, and who newly admitted. Needs --config." group:"Questions"`
 	Compare *bool    `negatable:"" help:"Run all algorithms on the same traffic, side by side." group:"Questions"`
 	Sweep   string   `option:"replay.Sweep" placeholder:"10..1000" help:"Try other quotas of the first limit: 10..1000, 10..1000:10 or 10,20,50; off." group:"Questions"`
 	Suggest string   `option:"replay.Suggest replay.Percent" placeholder:"PERCENT" help:"Find the smallest quota of the first limit that touches at most this share of the keys, such as 1%." group:"Questions"`

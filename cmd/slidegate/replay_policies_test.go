@@ -116,7 +116,7 @@ policies:
 		"The log has no host, so shop.example/ of the policy shop was matched without it",
 		"The policy partners was left out: the format common has no header:X-Api-Key",
 		"The candidate of the policy tried was not replayed",
-		"The penalty of the policy tried was left out",
+		"The penalty of the policy tried was not replayed",
 	} {
 		for where, said := range map[string]string{"text": text, "page": string(html), "JSON": strings.Join(found.Notes, "\n")} {
 			if !strings.Contains(said, want) {
