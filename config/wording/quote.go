@@ -37,8 +37,8 @@ const masked = "***"
 func Redact(address string) string {
 	start := strings.Index(address, "://") + len("://")
 	if at := strings.LastIndexByte(address, '@'); start >= len("://") && at >= start {
-		if user, _, hasPassword := strings.Cut(address[start:at], ":"); hasPassword {
-			address = address[:start] + user + ":" + masked + address[at:]
+		if colon := passwordAt(address[start:at]); colon >= 0 {
+			address = address[:start+colon+1] + masked + address[at:]
 		}
 	}
 	before, parameters, found := strings.Cut(address, "?")
@@ -58,6 +58,22 @@ func Redact(address string) string {
 		parameters = rest
 	}
 	return b.String()
+}
+
+// passwordAt returns where the colon before a password is, or -1 if there is none. That of ${file:/path} is not.
+func passwordAt(user string) int {
+	for i := 0; i < len(user); i++ {
+		if strings.HasPrefix(user[i:], "${file:/") {
+			if end := strings.IndexByte(user[i:], '}'); end > 0 {
+				i += end
+				continue
+			}
+		}
+		if user[i] == ':' {
+			return i
+		}
+	}
+	return -1
 }
 
 // redactParameter masks the value of a parameter if it is a secret, however its name is encoded.
