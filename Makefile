@@ -10,7 +10,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What the tests must have: they fail without it instead of skipping.
-export SLIDEGATE_REQUIRE = cc,chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk,redis-py,node
+export TEST_REQUIRE = cc,chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk,redis-py,node
 unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is not theirs
 
 # "work" is every package of every module in go.work. What builds on Envoy's packages takes minutes to look through, and to
@@ -33,7 +33,7 @@ test-tools:
 	cd tools && GOWORK=off $(GO) test ./...
 
 test-valkey: deps ## the tests of the Redis store over Valkey, which is fetched from Debian's backports if it is not installed
-	server=$$(tools/valkey bin/valkey) && SLIDEGATE_REDIS_SERVER=$$server $(TEST) -count 1 ./test/redistest ./test/redisstore ./test/goredis
+	server=$$(tools/valkey bin/valkey) && TEST_REDIS_SERVER=$$server $(TEST) -count 1 ./test/redistest ./test/redisstore ./test/goredis
 
 race: deps ## all tests with the race detector
 	$(GO) test -race work
@@ -122,7 +122,7 @@ replay-big: ## replay more than a gigabyte of log through a pipe, and print the 
 	$(GO) test ./cmd/slidegate -run Memory -v -count 1 -piped 22000000
 
 screenshots: deps ## pictures of the report's page, in ./screenshots
-	SLIDEGATE_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
+	TEST_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test ./cmd/slidegate/internal/e2e/report -run BrowserLooks -count 1
 
 fuzz: ## fuzz every target for FUZZTIME each
 	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v ^./bench/); do \
@@ -132,7 +132,7 @@ fuzz: ## fuzz every target for FUZZTIME each
 	  done; done
 
 model: ## a million random decisions of the rule against the slow model; about two minutes
-	SLIDEGATE_LONG=40 $(GO) test -count 1 -timeout 30m -v -run SameAsModel ./rule
+	TEST_LONG=40 $(GO) test -count 1 -timeout 30m -v -run SameAsModel ./rule
 
 guarantees: ## search for the worst cases again and write the table in docs/guarantees.md
 	$(GO) test ./internal/worstcase -update

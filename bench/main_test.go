@@ -35,15 +35,15 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// need skips a test where a program is missing, unless SLIDEGATE_REQUIRE names it. The package of Debian and Ubuntu has the
+// need skips a test where a program is missing, unless TEST_REQUIRE names it. The package of Debian and Ubuntu has the
 // program's name.
 func need(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err == nil {
 		return
 	}
-	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), program) {
-		t.Fatalf("there is no %s, and SLIDEGATE_REQUIRE asks for one: install the package %s", program, program)
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), program) {
+		t.Fatalf("there is no %s, and TEST_REQUIRE asks for one: install the package %s", program, program)
 	}
 	t.Skipf("SKIPPED: there is no %s, so what needs it was not run: install the package %s", program, program)
 }

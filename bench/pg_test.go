@@ -22,7 +22,7 @@ func openTestPG(t *testing.T) *pgServer {
 	return server
 }
 
-// needPG skips a test where PostgreSQL is missing, unless SLIDEGATE_REQUIRE names it, and has it start a server of its own.
+// needPG skips a test where PostgreSQL is missing, unless TEST_REQUIRE names it, and has it start a server of its own.
 func needPG(t *testing.T) {
 	t.Helper()
 	pgtest.Shared(t)

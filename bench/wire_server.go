@@ -18,7 +18,7 @@ import (
 )
 
 // wireServerEnv makes this program one of the servers under test instead: its value is the kind.
-const wireServerEnv = "SLIDEGATE_BENCH_SERVER"
+const wireServerEnv = "TEST_BENCH_SERVER"
 
 // wireServer is a server under test, a child process. It ends when its standard input does, and so never outlives this
 // program.

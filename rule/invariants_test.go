@@ -138,14 +138,14 @@ var checksGiven = sync.OnceValue(func() (given bool) {
 	return given
 })
 
-// property checks prop on n random cases: a tenth of that with -short, and SLIDEGATE_LONG times that where this is set.
+// property checks prop on n random cases: a tenth of that with -short, and TEST_LONG times that where this is set.
 // A failure prints the seed that repeats it.
 func property(t *testing.T, n int, prop func(*rapid.T)) {
 	t.Helper()
 	if testing.Short() {
 		n = max(1, n/10)
 	}
-	if times, err := strconv.Atoi(os.Getenv("SLIDEGATE_LONG")); err == nil {
+	if times, err := strconv.Atoi(os.Getenv("TEST_LONG")); err == nil {
 		n *= times
 	}
 	if !checksGiven() {

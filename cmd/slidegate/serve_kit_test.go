@@ -241,15 +241,15 @@ func (s *serving) awaitPage(door, path, text string) {
 	}
 }
 
-// need skips the test without a program, unless SLIDEGATE_REQUIRE names it: then the test fails.
+// need skips the test without a program, unless TEST_REQUIRE names it: then the test fails.
 func need(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err == nil {
 		return path
 	}
-	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), name) {
-		t.Fatalf("there is no %s, and SLIDEGATE_REQUIRE asks for it", name)
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
+		t.Fatalf("there is no %s, and TEST_REQUIRE asks for it", name)
 	}
 	t.Skipf("SKIPPED: there is no %s", name)
 	return ""

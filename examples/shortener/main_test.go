@@ -19,15 +19,15 @@ import (
 	"time"
 )
 
-// curl returns the path of curl. Without it the test is skipped, unless SLIDEGATE_REQUIRE names it.
+// curl returns the path of curl. Without it the test is skipped, unless TEST_REQUIRE names it.
 func curl(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("curl")
 	if err == nil {
 		return path
 	}
-	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "curl") {
-		t.Fatal("there is no curl, and SLIDEGATE_REQUIRE asks for one: install the package curl")
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "curl") {
+		t.Fatal("there is no curl, and TEST_REQUIRE asks for one: install the package curl")
 	}
 	t.Skip("SKIPPED: there is no curl, so nobody has asked the server: install the package curl")
 	return ""

@@ -188,7 +188,7 @@ func settleWithFaults(t *testing.T, server *pgtest.Server, jobs []settleJob) map
 // runSettler runs a process that settles reservations, and kills it after a random time.
 func runSettler(t *testing.T, url string, order []byte, note func(string)) {
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestWorker$")
-	cmd.Env = append(os.Environ(), "SLIDEGATE_WORKER_JOB=settle "+url)
+	cmd.Env = append(os.Environ(), "TEST_WORKER_JOB=settle "+url)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Error(err)

@@ -343,7 +343,7 @@ func (o *outcome) Skip(args ...any)  { o.said = "skip: " + args[0].(string); pan
 func (o *outcome) Fatal(args ...any) { o.said = "fatal: " + args[0].(string); panic(o) }
 
 func TestWithoutProgram(t *testing.T) {
-	t.Setenv("SLIDEGATE_POSTGRES_BIN", "")
+	t.Setenv("TEST_POSTGRES_BIN", "")
 	t.Setenv("PATH", t.TempDir())
 	defer func(was []string) { folders = was }(folders)
 	folders = []string{filepath.Join(t.TempDir(), "*")}
@@ -354,18 +354,18 @@ func TestWithoutProgram(t *testing.T) {
 		noServer(o, err)
 		return ""
 	}
-	t.Setenv("SLIDEGATE_REQUIRE", "chromium,pgbouncer")
+	t.Setenv("TEST_REQUIRE", "chromium,pgbouncer")
 	if said := ask(); !strings.HasPrefix(said, "skip: SKIPPED: ") || !strings.Contains(said, "make test installs it") {
 		t.Errorf("without postgres it says %q", said)
 	}
-	t.Setenv("SLIDEGATE_REQUIRE", "pgbouncer,postgres")
+	t.Setenv("TEST_REQUIRE", "pgbouncer,postgres")
 	if said := ask(); !strings.HasPrefix(said, "fatal: ") {
 		t.Errorf("without a postgres that is required it says %q", said)
 	}
 }
 
 func TestNewestVersionIsFound(t *testing.T) {
-	t.Setenv("SLIDEGATE_POSTGRES_BIN", "")
+	t.Setenv("TEST_POSTGRES_BIN", "")
 	t.Setenv("PATH", t.TempDir())
 	base := t.TempDir()
 	for _, version := range []string{"9", "15", "16"} {
@@ -386,7 +386,7 @@ func TestNewestVersionIsFound(t *testing.T) {
 
 func TestNamedVersionIsUsed(t *testing.T) {
 	folder := t.TempDir()
-	t.Setenv("SLIDEGATE_POSTGRES_BIN", folder)
+	t.Setenv("TEST_POSTGRES_BIN", folder)
 	if got, err := programs(); err == nil || errors.Is(err, ErrNoServer) {
 		t.Errorf("found %s, %v in an empty folder, want an error that no test is skipped for", got, err)
 	}

@@ -18,12 +18,12 @@ var ErrNoServer = errors.New("pgtest: there is no postgres, neither in PATH nor 
 // folders are where distributions put the programs of a server, one folder for each major version.
 var folders = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"}
 
-// programs returns the folder of the server's programs: the one that SLIDEGATE_POSTGRES_BIN names, else the one of the postgres in
+// programs returns the folder of the server's programs: the one that TEST_POSTGRES_BIN names, else the one of the postgres in
 // PATH, else the newest installed. PATH may hold only some of the programs as links, so links are followed.
 func programs() (string, error) {
-	if bin := os.Getenv("SLIDEGATE_POSTGRES_BIN"); bin != "" {
+	if bin := os.Getenv("TEST_POSTGRES_BIN"); bin != "" {
 		if _, err := os.Stat(filepath.Join(bin, "postgres")); err != nil {
-			return "", fmt.Errorf("pgtest: SLIDEGATE_POSTGRES_BIN: %w", err) // another version in its place would prove nothing
+			return "", fmt.Errorf("pgtest: TEST_POSTGRES_BIN: %w", err) // another version in its place would prove nothing
 		}
 		return bin, nil
 	}
@@ -48,11 +48,11 @@ func major(path string) int {
 	return n
 }
 
-// need skips the test because a program is missing, unless SLIDEGATE_REQUIRE names it: then the test fails.
+// need skips the test because a program is missing, unless TEST_REQUIRE names it: then the test fails.
 func need(t testing.TB, name string) {
 	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), name) {
-		t.Fatal("there is no " + name + ", and SLIDEGATE_REQUIRE asks for one: make test installs it")
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
+		t.Fatal("there is no " + name + ", and TEST_REQUIRE asks for one: make test installs it")
 	}
 	t.Skip("SKIPPED: there is no " + name + ", so nothing was asked of a real one: make test installs it")
 }

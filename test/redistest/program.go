@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// program returns the path of the server's program: that which SLIDEGATE_REDIS_SERVER names, or else the installed one. Without
-// one the test is skipped, unless SLIDEGATE_REQUIRE names redis-server.
+// program returns the path of the server's program: that which TEST_REDIS_SERVER names, or else the installed one. Without
+// one the test is skipped, unless TEST_REQUIRE names redis-server.
 func program(t testing.TB) string {
 	t.Helper()
-	if path := os.Getenv("SLIDEGATE_REDIS_SERVER"); path != "" {
+	if path := os.Getenv("TEST_REDIS_SERVER"); path != "" {
 		return path
 	}
 	for _, name := range []string{"redis-server", "valkey-server"} {
@@ -21,12 +21,12 @@ func program(t testing.TB) string {
 		}
 	}
 	if required() {
-		t.Fatal("there is no redis-server, and SLIDEGATE_REQUIRE asks for one: make test installs it")
+		t.Fatal("there is no redis-server, and TEST_REQUIRE asks for one: make test installs it")
 	}
 	t.Skip("SKIPPED: there is no redis-server, so nothing was asked of a real one: make test installs it")
 	return ""
 }
 
 func required() bool {
-	return slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "redis-server")
+	return slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "redis-server")
 }

@@ -108,18 +108,18 @@ func (o *outcome) Fatal(args ...any) {
 
 func TestWithoutProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	t.Setenv("SLIDEGATE_REDIS_SERVER", "") // make test-valkey sets it
+	t.Setenv("TEST_REDIS_SERVER", "") // make test-valkey sets it
 	ask := func() (said string) {
 		o := &outcome{TB: t}
 		defer func() { said = o.said; _ = recover() }()
 		program(o)
 		return ""
 	}
-	t.Setenv("SLIDEGATE_REQUIRE", "chromium,curl")
+	t.Setenv("TEST_REQUIRE", "chromium,curl")
 	if said := ask(); !strings.HasPrefix(said, "skip: SKIPPED: ") || !strings.Contains(said, "make test installs it") {
 		t.Errorf("without redis-server it says %q", said)
 	}
-	t.Setenv("SLIDEGATE_REQUIRE", "curl,redis-server")
+	t.Setenv("TEST_REQUIRE", "curl,redis-server")
 	if said := ask(); !strings.HasPrefix(said, "fatal: ") {
 		t.Errorf("without a redis-server that is required it says %q", said)
 	}

@@ -28,13 +28,13 @@ type Clock struct {
 }
 
 // New returns a clock that is right until it is set. Where there is no C compiler, or no Linux, the test is skipped, unless
-// SLIDEGATE_REQUIRE names cc.
+// TEST_REQUIRE names cc.
 func New(t testing.TB) *Clock {
 	t.Helper()
 	compiler, err := exec.LookPath("cc")
 	if err != nil || runtime.GOOS != "linux" {
-		if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "cc") {
-			t.Fatal("there is no cc on a Linux system, and SLIDEGATE_REQUIRE asks for one: make test installs it")
+		if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "cc") {
+			t.Fatal("there is no cc on a Linux system, and TEST_REQUIRE asks for one: make test installs it")
 		}
 		t.Skip("SKIPPED: there is no cc on a Linux system, so no server's clock was set: make test installs it")
 	}
@@ -50,7 +50,7 @@ func New(t testing.TB) *Clock {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { file.Close() })
-	c := &Clock{t: t, file: file, env: []string{"LD_PRELOAD=" + library, "SLIDEGATE_SERVER_CLOCK=" + setting}}
+	c := &Clock{t: t, file: file, env: []string{"LD_PRELOAD=" + library, "TEST_SERVER_CLOCK=" + setting}}
 	c.Set(0)
 	return c
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // jobVariable tells a process that it is a worker, and for what.
-const jobVariable = "SLIDEGATE_WORKER_JOB"
+const jobVariable = "TEST_WORKER_JOB"
 
 // Serve is all that TestWorker of a package does. In a worker, prepare makes ready for the job, and returns what then answers
 // each order; in the first process there is nothing to do.

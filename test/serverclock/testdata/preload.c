@@ -13,7 +13,7 @@
 static volatile int64_t *ahead; // NULL until the file is there: memory is allocated, and the clock read, before that
 
 __attribute__((constructor)) static void start(void) {
-	const char *path = getenv("SLIDEGATE_SERVER_CLOCK");
+	const char *path = getenv("TEST_SERVER_CLOCK");
 	int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	if (file < 0) abort();
 	void *memory = mmap(NULL, sizeof *ahead, PROT_READ, MAP_SHARED, file, 0);

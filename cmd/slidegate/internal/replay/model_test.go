@@ -221,7 +221,7 @@ func property(t *testing.T, n int, prop func(*rapid.T)) {
 	if testing.Short() {
 		n = max(1, n/10)
 	}
-	if times, err := strconv.Atoi(os.Getenv("SLIDEGATE_LONG")); err == nil {
+	if times, err := strconv.Atoi(os.Getenv("TEST_LONG")); err == nil {
 		n *= times
 	}
 	given := false

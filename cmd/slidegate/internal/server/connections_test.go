@@ -66,7 +66,7 @@ func mayOpen(t *testing.T, files int) {
 	}
 	limit.Cur, limit.Max = uint64(files), max(limit.Max, uint64(files))
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		if os.Getenv("SLIDEGATE_REQUIRE") != "" {
+		if os.Getenv("TEST_REQUIRE") != "" {
 			t.Fatalf("this process may not open %d files (%v): raise ulimit -n", files, err)
 		}
 		t.Skipf("SKIPPED: this process may not open %d files (%v): raise ulimit -n, or use -short", files, err)

@@ -17,11 +17,11 @@ const clientsToken = "0123456789abcdef"
 // clients is where the scripts are, and what make deps has installed for those of node.
 const clients = "testdata/clients"
 
-// need skips the test because something is missing, unless SLIDEGATE_REQUIRE names it: then the test fails.
+// need skips the test because something is missing, unless TEST_REQUIRE names it: then the test fails.
 func need(t *testing.T, name, what string) {
 	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), name) {
-		t.Fatalf("there is no %s, and SLIDEGATE_REQUIRE asks for %s: make test installs it", what, name)
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
+		t.Fatalf("there is no %s, and TEST_REQUIRE asks for %s: make test installs it", what, name)
 	}
 	t.Skipf("SKIPPED: there is no %s; make test installs it", what)
 }

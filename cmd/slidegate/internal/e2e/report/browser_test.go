@@ -26,7 +26,7 @@ type browser struct {
 	console chan chromedp.ConsoleMessage
 }
 
-// chromium returns the path of the browser. Without one the test is skipped, unless SLIDEGATE_REQUIRE names chromium.
+// chromium returns the path of the browser. Without one the test is skipped, unless TEST_REQUIRE names chromium.
 func chromium(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"} {
@@ -34,8 +34,8 @@ func chromium(t *testing.T) string {
 			return path
 		}
 	}
-	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "chromium") {
-		t.Fatal("there is no Chromium, and SLIDEGATE_REQUIRE asks for one: make test installs it")
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "chromium") {
+		t.Fatal("there is no Chromium, and TEST_REQUIRE asks for one: make test installs it")
 	}
 	t.Skip("SKIPPED: there is no Chromium, so the page was not looked at: make test installs it")
 	return ""
@@ -141,10 +141,10 @@ func (b *browser) settle() {
 	eval[bool](b, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 }
 
-// screenshot writes the whole page as a picture to where SLIDEGATE_SCREENSHOTS says, or to where nobody looks.
+// screenshot writes the whole page as a picture to where TEST_SCREENSHOTS says, or to where nobody looks.
 func (b *browser) screenshot(name string) {
 	b.t.Helper()
-	folder := os.Getenv("SLIDEGATE_SCREENSHOTS")
+	folder := os.Getenv("TEST_SCREENSHOTS")
 	if folder == "" {
 		folder = b.t.TempDir()
 	} else if err := os.MkdirAll(folder, 0o755); err != nil {

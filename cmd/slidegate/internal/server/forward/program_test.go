@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// program finds a proxy's program. Without one the test is skipped, unless SLIDEGATE_REQUIRE names it.
+// program finds a proxy's program. Without one the test is skipped, unless TEST_REQUIRE names it.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
@@ -25,8 +25,8 @@ func program(t *testing.T, name string) string {
 			return path
 		}
 	}
-	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), name) {
-		t.Fatalf("there is no %s, and SLIDEGATE_REQUIRE asks for it: make test installs it", name)
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {
+		t.Fatalf("there is no %s, and TEST_REQUIRE asks for it: make test installs it", name)
 	}
 	t.Skipf("SKIPPED: there is no %s, so nothing was asked through a real one: make test installs it", name)
 	return ""

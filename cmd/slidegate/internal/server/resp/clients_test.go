@@ -17,15 +17,15 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/server/resp"
 )
 
-// program returns the path of one of Redis' programs, or skips the test; SLIDEGATE_REQUIRE can ask for all of them.
+// program returns the path of one of Redis' programs, or skips the test; TEST_REQUIRE can ask for all of them.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err == nil {
 		return path
 	}
-	if slices.Contains(strings.Split(os.Getenv("SLIDEGATE_REQUIRE"), ","), "redis-server") {
-		t.Fatalf("there is no %s, and SLIDEGATE_REQUIRE asks for Redis: make test installs it", name)
+	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), "redis-server") {
+		t.Fatalf("there is no %s, and TEST_REQUIRE asks for Redis: make test installs it", name)
 	}
 	t.Skipf("SKIPPED: there is no %s, so no real client asked: make test installs it", name)
 	return ""
