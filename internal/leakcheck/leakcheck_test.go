@@ -13,12 +13,17 @@ const planted = "LEAKCHECK_PLANTED"
 
 func TestMain(m *testing.M) { Main(m) }
 
-func forever(stop chan struct{}) { <-stop }
+func forever(begun, stop chan struct{}) {
+	close(begun)
+	<-stop
+}
 
 func TestPlant(t *testing.T) {
 	if os.Getenv(planted) != "" {
 		patience = 10 * time.Millisecond
-		go forever(make(chan struct{}))
+		begun := make(chan struct{})
+		go forever(begun, make(chan struct{}))
+		<-begun
 	}
 }
 
@@ -29,8 +34,9 @@ func TestNothingLeft(t *testing.T) {
 }
 
 func TestPlantedLeakIsFound(t *testing.T) {
-	stop := make(chan struct{})
-	go forever(stop)
+	begun, stop := make(chan struct{}), make(chan struct{})
+	go forever(begun, stop)
+	<-begun
 	left := Left(10 * time.Millisecond)
 	if len(left) != 1 || !strings.Contains(left[0], "leakcheck.forever(") {
 		t.Errorf("found %q, want the one goroutine in forever", left)
@@ -47,8 +53,9 @@ func TestPlantedLeakIsFound(t *testing.T) {
 
 // A goroutine that ends soon is waited for.
 func TestWaitsForTheEnd(t *testing.T) {
-	stop := make(chan struct{})
-	go forever(stop)
+	begun, stop := make(chan struct{}), make(chan struct{})
+	go forever(begun, stop)
+	<-begun
 	time.AfterFunc(5*time.Millisecond, func() { close(stop) })
 	if left := Left(patience); len(left) > 0 {
 		t.Errorf("not waited for: %q", left)

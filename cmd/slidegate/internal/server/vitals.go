@@ -29,7 +29,7 @@ func (s *Server) watchVitals() error {
 		to.Observe(float64(s.reloads.good.Load()) / 1000)
 	})
 	store := metric.WithAttributes(attribute.String("store", s.stores.Open.Traits().Name))
-	v.gauge("slidegate.store.up", "", "Whether the store gave a sign of life just now: 1 or 0.", func(to metric.Float64Observer) {
+	v.gauge("slidegate.store.up", "", "Whether the store gave a sign of life when it was last asked, within half a second: 1 or 0.", func(to metric.Float64Observer) {
 		to.Observe(oneIf(s.ready.check() == nil), store)
 	})
 	if s.state != nil {

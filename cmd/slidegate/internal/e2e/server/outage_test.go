@@ -93,9 +93,9 @@ func drill(t *testing.T, url string, down, up func()) {
 			return strings.Contains(page(), fmt.Sprintf("slidegate_breaker_open{mode=%q,store=%q} 1", mode, store))
 		})
 	}
-	if !strings.Contains(page(), fmt.Sprintf("slidegate_store_up{store=%q} 0", store)) {
-		t.Error("the metrics say that the store is up")
-	}
+	testkit.Eventually(t, "the metrics say that the store is down", func() bool {
+		return strings.Contains(page(), fmt.Sprintf("slidegate_store_up{store=%q} 0", store))
+	})
 	up()
 	for _, c := range clients {
 		c.byStore.Store(0)

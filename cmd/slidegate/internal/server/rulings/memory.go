@@ -61,7 +61,7 @@ func (m *memory) Load(_ context.Context, known int64) ([]Ruling, int64, error) {
 	if m.version == known {
 		return nil, known, nil
 	}
-	return slices.Collect(maps.Values(m.rulings)), m.version, nil
+	return m.allLocked(), m.version, nil
 }
 
 func (m *memory) Apply(_ context.Context, change Ruling, stale []Ruling) error {
@@ -113,14 +113,18 @@ func (m *memory) Log(_ context.Context, n int) ([]Ruling, error) {
 	return last, nil
 }
 
+// allLocked returns all rulings, in their order.
+func (m *memory) allLocked() []Ruling {
+	return NewTable(slices.Collect(maps.Values(m.rulings))).some(func(*Ruling) bool { return true })
+}
+
 // writeLocked writes the file, if there is one: under another name first, which reaches the disk before it takes the place of the old
 // one, so that there is a whole file at any moment.
 func (m *memory) writeLocked() error {
 	if m.path == "" {
 		return nil
 	}
-	all := NewTable(slices.Collect(maps.Values(m.rulings))).some(func(*Ruling) bool { return true }) // in their order
-	text, err := json.Marshal(kept{Version: m.version, Rulings: all, Log: m.log[max(0, len(m.log)-MaxLog):]})
+	text, err := json.Marshal(kept{Version: m.version, Rulings: m.allLocked(), Log: m.log[max(0, len(m.log)-MaxLog):]})
 	if err != nil {
 		return err
 	}
