@@ -77,11 +77,16 @@ func (g *Gate) part(ask *Ask, part *policy.Part) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.fill(ask, part)
+	return s, nil
+}
+
+// fill fills in an ask of the policy.
+func (p *compiled) fill(ask *Ask, part *policy.Part) {
 	part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
 	if plan, found := p.find(ask.Plan); found && p.plan != nil {
 		part.Plan = policy.Named(plan.Name)
 	}
-	return s, nil
 }
 
 // checkCost refuses what no limit takes.
@@ -116,7 +121,7 @@ func (g *Gate) AllowBatch(ctx context.Context, asks []Ask, verdicts []Verdict, e
 			verdicts[i], part.Policy = Verdict{}, -1
 			continue
 		}
-		part.Policy, part.Key, part.Address, part.Cost = p.place, p.Key.Canonical(ask.Key, p.groups), ask.Address, ask.Cost
+		p.fill(ask, part)
 	}
 	began := g.begin()
 	s.set.AskBatch(ctx, parts, verdicts)

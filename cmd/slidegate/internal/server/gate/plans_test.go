@@ -116,6 +116,34 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// An ask that names a plan is decided by it, alone and in a batch. A name that is not listed, and any name where the key says which plan
+// it is, means nothing.
+func TestAskNamesPlan(t *testing.T) {
+	file, err := config.Parse("test.yaml", []byte(planned))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gate.New(file, all(memory(t, newClock())), gate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	asks := []gate.Ask{
+		{Policy: "api", Key: "ann", Cost: 1}, {Policy: "api", Key: "bob", Cost: 1, Plan: "pro"},
+		{Policy: "api", Key: "cid", Cost: 1, Plan: "gold"}, {Policy: "keyed", Key: "dan", Cost: 1, Plan: "root"},
+	}
+	verdicts, errs := make([]gate.Verdict, len(asks)), make([]error, len(asks))
+	g.AllowBatch(t.Context(), asks, verdicts, errs)
+	for i, quota := range []int64{2, 6, 2, 1} {
+		if v := verdicts[i]; errs[i] != nil || !v.Decision.Allowed || v.Decision.Quota != quota {
+			t.Errorf("%+v in a batch: %+v, %v; want a quota of %d", asks[i], v, errs[i], quota)
+		}
+		if v, err := g.Peek(t.Context(), asks[i]); err != nil || v.Decision.Quota != quota {
+			t.Errorf("%+v: %+v, %v; want a quota of %d", asks[i], v, err, quota)
+		}
+	}
+}
+
 // A reload that only changes how tokens are verified takes effect, and the log says so.
 func TestReloadOfTokens(t *testing.T) {
 	var text bytes.Buffer

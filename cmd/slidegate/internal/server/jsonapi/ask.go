@@ -16,15 +16,16 @@ const (
 	fieldKeyBase64
 	fieldCost
 	fieldAddress
+	fieldPlan
 	fieldUpTo
 	fieldRequests
 )
 
-var askNames = []string{"policy", "key", "key_base64", "cost", "address", "up_to", "requests"}
+var askNames = []string{"policy", "key", "key_base64", "cost", "address", "plan", "up_to", "requests"}
 
 const (
 	keyFields   = fieldKeyBase64 + 1 // who
-	costFields  = fieldAddress + 1   // and how much
+	costFields  = fieldPlan + 1      // and how much
 	batchFields = fieldRequests + 1
 )
 
@@ -61,6 +62,8 @@ func readAsk(s *scanner, a *gate.Ask, field int) (ok bool) {
 		a.Cost, ok = s.whole(0, rule.MaxQuota)
 	case fieldAddress:
 		a.Address, ok = s.address()
+	case fieldPlan:
+		a.Plan, ok = s.str()
 	}
 	return ok
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -36,9 +35,6 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// explainNames are the fields of the query: those of an ask, and the plan that a request would name.
-var explainNames = append(slices.Clone(askNames[:costFields]), "plan")
-
 // queryAsk reads an ask from a query, as strictly as from a body. A key there is any bytes, as %FF.
 func queryAsk(raw string) (gate.Ask, *problem) {
 	ask := gate.Ask{Cost: 1}
@@ -46,7 +42,7 @@ func queryAsk(raw string) (gate.Ask, *problem) {
 	if err != nil {
 		return ask, &problem{Status: http.StatusBadRequest, Detail: "the query cannot be read: a % without two digits, or a semicolon"}
 	}
-	names := explainNames
+	names := askNames[:costFields] // those of an ask
 	for name, given := range values {
 		if fieldOf(name, names) < 0 {
 			p := &problem{Status: http.StatusBadRequest, Field: name, Detail: "is not a field of this query (there are " + strings.Join(names, ", ") + ")"}
