@@ -36,7 +36,7 @@ type piece struct {
 // a file that cannot be read, is an error, or is kept as it was written.
 //
 // In the user name and password, characters that a URL cannot have there are percent-encoded: /, ?, # and @, say. What comes from
-// a variable may have been encoded by whoever set it, since that used to be required, so a % that begins an encoded byte is left
+// a variable may have been encoded by those who set it, since that used to be required, so a % that begins an encoded byte is left
 // alone. What comes from a file is always taken literally there and in parameters.
 func expand(text string, v values) (string, error) {
 	pieces, err := piecesOf(text)

@@ -37,9 +37,9 @@ type runningFlags struct {
 	OTLP       bool          `option:"server.OTLP" name:"otlp" help:"Send metrics and traces over HTTP to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names." group:"Running"`
 
 	tlsFlags
-	AllowedHosts    []string `option:"server.AllowedHosts" placeholder:"NAME" help:"Names under which a door on loopback without tokens answers besides localhost. A web page could have its own name point to this machine." group:"Security"`
+	AllowedHosts    []string `option:"server.AllowedHosts" placeholder:"NAME" help:"Names under which a door on loopback without tokens answers, apart from localhost. A web page could have its own name point to this machine." group:"Security"`
 	AdminTokensFile string   `option:"server.AdminTokens server.AdminTokensFile" also:"SLIDEGATE_ADMIN_TOKENS" placeholder:"FILE" help:"Tokens of operators, one a line: the admin door then takes no others, and only they reset and refund. The variable SLIDEGATE_ADMIN_TOKENS has them too." group:"Security"`
-	TokensFile      string   `option:"server.Tokens server.TokensFile" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens, one a line, of which whoever asks must show one. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
+	TokensFile      string   `option:"server.Tokens server.TokensFile" also:"SLIDEGATE_TOKENS" placeholder:"FILE" help:"Tokens, one a line. Clients must show one of them. The variable SLIDEGATE_TOKENS has them too, separated by commas." group:"Security"`
 }
 
 // tlsFlags say how connections are secured.
@@ -132,7 +132,7 @@ func (f *runningFlags) checkNumbers() error {
 	return nil
 }
 
-// heed reloads on SIGHUP, and ends the drain when the end is asked for a second time. Whoever asks a third time gets it at
+// heed reloads on SIGHUP, and ends the drain when the end is asked for a second time. A third time gets it at
 // once, and loses what is not saved yet.
 func heed(running *server.Server, signals chan os.Signal, ended chan struct{}) {
 	asked := 0

@@ -25,7 +25,7 @@ type Options struct {
 	Algorithms []string
 	// Audience and Issuer must be those of the token; empty means any.
 	Audience, Issuer string
-	// Verified says that whoever passes requests on has verified their tokens: they are taken as they are.
+	// Verified says that the proxy that passes requests on has verified their tokens: they are taken as they are.
 	Verified bool
 }
 

@@ -45,7 +45,7 @@ func Files(paths ...string) (files []string, err error) {
 	for _, path := range paths {
 		entries, notFolder := os.ReadDir(path)
 		if notFolder != nil {
-			files = append(files, path) // whoever reads it says what is wrong with it
+			files = append(files, path) // reading it says what is wrong with it
 			continue
 		}
 		before := len(files)

@@ -22,7 +22,7 @@ type Options struct {
 	// Name is what the attribute store says. Empty means Traits.Name of the store that is observed, such as
 	// "memory"; give names where two stores of a kind are observed.
 	Name string
-	// MaxLimits is how many limits the attributes policy and limit tell apart, besides those that Announce names; those that come
+	// MaxLimits is how many limits the attributes policy and limit tell apart, beyond those that Announce names; those that come
 	// later are all called "other".
 	// 0 means 200: a limit has up to ten combinations of verdict and source, and the SDK for Go puts what is beyond 2,000
 	// combinations of a metric together under otel.metric.overflow.

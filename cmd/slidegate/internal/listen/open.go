@@ -76,7 +76,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // Quiesce closes the socket, once it has passed on to Accept the connections that wait in its queue: clients think that they are connected,
-// and closing the socket resets them. Those of a socket that another process keeps stay in its queue, for whoever accepts next. It returns
+// and closing the socket resets them. Those of a socket that another process keeps stay in its queue, for the process that accepts next. It returns
 // when another goroutine has called Accept for all of them and once more, so that whatever was accepted is known to the server, or when
 // Close is called or ctx ends; what is left then is closed.
 func (l *Listener) Quiesce(ctx context.Context) {

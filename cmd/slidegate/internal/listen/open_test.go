@@ -73,7 +73,7 @@ func greet(l net.Listener) error {
 	}
 }
 
-// The queue of a socket that another process keeps is left to whoever accepts next.
+// The queue of a socket that another process keeps is left to the process that accepts next.
 func TestQuiesceInherited(t *testing.T) {
 	kept, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.NoError(t, err)

@@ -120,7 +120,7 @@ func TestSocketOfAdmin(t *testing.T) {
 	}
 }
 
-// Whoever has connected when the doors close, and asks only then, is answered.
+// A client that has connected when the doors close, and asks only then, is answered.
 func TestDrainAnswersTheConnected(t *testing.T) {
 	s := start(t, roomy, nil)
 	conn, err := net.Dial("tcp", s.Address("http"))

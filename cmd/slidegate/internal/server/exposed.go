@@ -22,7 +22,7 @@ func onLoopback(at net.Addr) bool {
 // Metrics hold no keys and change nothing, and an application has clients of its own: those listeners are meant to be open.
 func (s *Server) warnIfOpen(d *door) {
 	if d.name == "admin" && !onLoopback(d.listener.Addr()) && s.admins.none() && s.NeedsToken() {
-		s.log.Warn("the admin listener can be reached from outside with the tokens of clients: whoever has one can read and change what others use; "+
+		s.log.Warn("the admin listener can be reached from outside with the tokens of clients: anybody who has one can read and change what others use; "+
 			"set --admin-tokens-file, or listen on 127.0.0.1", slog.String("door", d.name))
 	}
 	if d.name == "admin" && !s.admins.none() {

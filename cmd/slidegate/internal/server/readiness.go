@@ -17,7 +17,7 @@ const (
 // errSilent means that the store gave no sign of life in time.
 var errSilent = errors.New("the store gave no sign of life in time")
 
-// readiness knows whether the store can be reached. It asks in the background, so that whoever wants to know is answered at once even if
+// readiness knows whether the store can be reached. It asks in the background, so that those who want to know are answered at once even if
 // the store hangs, and logs when the answer changes. It is safe for concurrent use. newReadiness makes it.
 type readiness struct {
 	ping func(context.Context) error

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Whoever asks is answered at once, also while the store hangs; the store is asked no more often than that; the log tells of changes alone.
+// A question is answered at once, also while the store hangs; the store is asked no more often than that; the log tells of changes alone.
 func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -68,7 +68,7 @@ func (s *Server) hashFiles() string {
 	}
 	rules, _ := yamlfile.Files(s.opts.Envoy...)
 	for _, path := range append(paths, rules...) {
-		text, _ := os.ReadFile(path) // whoever loads it says what is wrong
+		text, _ := os.ReadFile(path) // loading it says what is wrong
 		fmt.Fprintln(sum, len(text))
 		sum.Write(text)
 	}

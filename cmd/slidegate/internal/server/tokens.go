@@ -28,7 +28,7 @@ const (
 // concurrent use.
 type tokens struct {
 	option string   // of given; that of file has File after it
-	given  []string // besides those of the file
+	given  []string // beside those of the file
 	file   string   // empty if there is none
 	also   *tokens  // that are valid too; may be nil
 	now    atomic.Pointer[tokenSet]

@@ -45,7 +45,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Nothing is lost, whoever records at the same time, and nothing is allocated.
+// Nothing is lost when several record at the same time, and nothing is allocated.
 func TestRecord(t *testing.T) {
 	h := latency.New()
 	of := h.Of("http", "p")

@@ -21,7 +21,7 @@ const (
 	mostStale     = 100       // that are removed with one change
 )
 
-// Options are what a Book has besides its keeper. Resolve is required.
+// Options are what a Book has beside its keeper. Resolve is required.
 type Options struct {
 	// Resolve checks a new ruling and fills in what depends on its policy: the policy's name, and the key as requests have it. Of one
 	// of the kind Clear, nothing else matters. It may return a FieldError.
