@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/testkit"
 	"github.com/slidegate/slidegate/layer/failure"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
@@ -24,14 +25,14 @@ func TestOnChange(t *testing.T) {
 		}
 		take(st)
 		for range 3 { // a probe each, which fails
-			time.Sleep(time.Second)
+			testkit.Pass(time.Second)
 			take(st)
 		}
 		if len(changes) != 1 || !errors.Is(changes[0], failure.ErrUnavailable) || !st.Stats().Down {
 			t.Fatalf("two failures: got %v, want one change with the error", changes)
 		}
 		inner.heal()
-		time.Sleep(time.Second)
+		testkit.Pass(time.Second)
 		take(st)
 		take(st)
 		if len(changes) != 2 || changes[1] != nil || st.Stats().Down {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/slidegate/slidegate/internal/testkit"
 )
 
 // A question is answered at once, also while the store hangs; the store is asked no more often than that; the log tells of changes alone.
@@ -30,7 +32,7 @@ func TestReadiness(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			case "deaf": // to its context too
-				time.Sleep(3 * time.Second)
+				testkit.Delay(3 * time.Second)
 				return errors.New("too late")
 			}
 			return nil
@@ -40,7 +42,7 @@ func TestReadiness(t *testing.T) {
 			mu.Lock()
 			state, asked = next, 0
 			mu.Unlock()
-			time.Sleep(after)
+			testkit.Pass(after)
 			began := time.Now()
 			var all sync.WaitGroup
 			for range 50 {
@@ -60,13 +62,13 @@ func TestReadiness(t *testing.T) {
 				t.Errorf("%s: the store was asked %d times, want %d", next, asked, pings)
 			}
 		}
-		time.Sleep(time.Millisecond)
+		testkit.Pass(time.Millisecond)
 		crowd("up", 2*pingEvery, true, 2)
 		crowd("hangs", pingEvery+pingTimeout, false, 1)
 		crowd("hangs", 4*pingEvery, false, 4)
 		crowd("deaf", pingEvery, false, 1)
 		crowd("deaf", 4*pingEvery, false, 0) // it is still being asked
-		time.Sleep(4 * time.Second)
+		testkit.Pass(4 * time.Second)
 		crowd("up", 8*pingEvery, true, 3) // the last one that was too late took half of that time
 		if got := log.String(); strings.Count(got, "\n") != 2 || strings.Count(got, "not ready") != 1 || strings.Count(got, "ready again") != 1 {
 			t.Errorf("the log is\n%s", got)

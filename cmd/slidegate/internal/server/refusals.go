@@ -121,6 +121,6 @@ func (r *refusalLog) close() {
 
 // refused takes note of a key that was refused by a policy, and of the rule if that is Envoy's.
 func (s *Server) refused(policy, key, rule string) {
-	s.top.addBy(policy, key, rule)
+	s.top.add(policy, key, rule)
 	s.refusals.add(policy, key, rule)
 }

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidegate/slidegate/internal/testkit"
+
 	"github.com/slidegate/slidegate"
 )
 
@@ -45,19 +47,19 @@ func TestRefusalsAreSampled(t *testing.T) {
 		if lines, _ := refusalsOf(log.String()); lines != refusalLines {
 			t.Errorf("50 keys at one time: %d lines, want %d", lines, refusalLines)
 		}
-		time.Sleep(refusalEvery - time.Nanosecond)
+		testkit.Pass(refusalEvery - time.Nanosecond)
 		r.add("p", "ann", "")
 		if lines, _ := refusalsOf(log.String()); lines != refusalLines {
 			t.Errorf("before its ten seconds are over: %d lines, want %d", lines, refusalLines)
 		}
-		time.Sleep(time.Nanosecond)
+		testkit.Pass(time.Nanosecond)
 		r.add("p", "ann", "web/user")
 		r.add("q", "ann", "")
 		r.close()
 		if lines, all := refusalsOf(log.String()); lines != refusalLines+2 || all != 100+50+3 {
 			t.Errorf("in all: %d lines of %d refusals, want %d of 153:\n%s", lines, all, refusalLines+2, log.String())
 		}
-		time.Sleep(time.Hour)
+		testkit.Pass(time.Hour)
 		r.add("p", "late", "")
 		if len(r.recent) != 1 {
 			t.Errorf("%d keys are remembered, want the last", len(r.recent))

@@ -47,12 +47,9 @@ type topEntry struct {
 	at int // in the heap
 }
 
-// add counts a refusal by a policy.
-func (t *topKeys) add(policy, key string) { t.addBy(policy, key, "") }
-
-// addBy counts a refusal. When there is no room for a new key, it takes the place and the count of the one that was
+// add counts a refusal, of an Envoy rule if one is named. When there is no room for a new key, it takes the place and the count of the one that was
 // refused the least, so that no key that is refused again and again is overlooked.
-func (t *topKeys) addBy(policy, key, rule string) {
+func (t *topKeys) add(policy, key, rule string) {
 	if len(key) > maxTopKeySize {
 		key = key[:maxTopKeySize]
 	}

@@ -11,10 +11,10 @@ func TestTopOrder(t *testing.T) {
 	var top topKeys
 	for i, n := range []int{3, 5, 1} {
 		for range n {
-			top.add("api", string(rune('a'+i)))
+			top.add("api", string(rune('a'+i)), "")
 		}
 	}
-	top.add("login", "b") // the same key of another policy is another one
+	top.add("login", "b", "") // the same key of another policy is another one
 	got := ""
 	for _, k := range top.list(3) {
 		got += fmt.Sprintf("%s/%s %d %d\n", k.Policy, k.Key, k.Refused, k.TooMany)
@@ -36,10 +36,10 @@ func TestTopFlood(t *testing.T) {
 	var top topKeys
 	want := map[string]int64{}
 	for i := range 100_000 {
-		top.add("api", fmt.Sprint("once", i))
+		top.add("api", fmt.Sprint("once", i), "")
 		if i%100 == 0 {
 			key := fmt.Sprint("often", i/100%3)
-			top.add("api", key)
+			top.add("api", key, "")
 			want[key]++
 		}
 	}
@@ -56,7 +56,7 @@ func TestTopFlood(t *testing.T) {
 
 func TestTopLongKeys(t *testing.T) {
 	var top topKeys
-	top.add("api", strings.Repeat("k", 1<<20))
+	top.add("api", strings.Repeat("k", 1<<20), "")
 	if k := top.list(1)[0]; len(k.Key) != 256 {
 		t.Errorf("a key of %d bytes is kept", len(k.Key))
 	}
@@ -68,7 +68,7 @@ func TestTopConcurrent(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for j := range 5000 {
-				top.add("api", fmt.Sprint(j%1500+i))
+				top.add("api", fmt.Sprint(j%1500+i), "")
 				if j%1000 == 0 {
 					top.list(10)
 				}

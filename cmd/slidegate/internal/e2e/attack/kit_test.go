@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -29,27 +31,10 @@ const (
 	patience = 30 * time.Second
 )
 
-// program finds a program that tools/deps installs.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
-		if path, err := exec.LookPath(at); err == nil {
-			return path
-		}
-	}
-	t.Fatalf("there is no %s: make test installs it", name)
-	return ""
-}
-
 // freePort returns a port that was free a moment ago.
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	_, port, _ := net.SplitHostPort(testkit.FreeAddress(t))
 	return port
 }
 
@@ -86,7 +71,7 @@ func runNginx(t *testing.T, servers string, ports ...string) {
 	if err := os.WriteFile(path, fmt.Appendf(nil, nginxMain, dir, servers), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, exec.Command(program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", path), ports...)
+	run(t, exec.Command(testkit.Program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", path), ports...)
 }
 
 // runCaddy runs Caddy with sites that listen on ports.
@@ -97,7 +82,7 @@ func runCaddy(t *testing.T, sites string, ports ...string) {
 	if err := os.WriteFile(path, []byte("{\n\tadmin off\n\tauto_https off\n}\n"+sites), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", path)
+	cmd := exec.Command(testkit.Program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", path)
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	run(t, cmd, ports...)
 }

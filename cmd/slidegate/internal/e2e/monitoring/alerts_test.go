@@ -16,7 +16,7 @@ import (
 func TestAlerts(t *testing.T) {
 	folder := filepath.Join(deploy, "prometheus")
 	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
-		run := exec.Command(program(t, "promtool"), args...)
+		run := exec.Command(testkit.Program(t, "promtool"), args...)
 		run.Dir = folder
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -26,16 +25,6 @@ func TestMain(m *testing.M) {
 // deploy is the folder of what is shipped.
 const deploy = "../../../../../deploy"
 
-// program finds a program of Prometheus.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Fatalf("there is no %s: make test installs it", name)
-	}
-	return path
-}
-
 // prometheus is a server that scrapes.
 type prometheus struct{ url string }
 
@@ -50,12 +39,9 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	config := filepath.Join(folder, "prometheus.yaml")
 	servertest.Write(t, config, fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\n"+
 		"scrape_configs: [{job_name: slidegate, static_configs: [{targets: %s}]}]\n", alerts, list))
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.NoError(t, err)
-	address := free.Addr().String()
-	free.Close()
+	address := testkit.FreeAddress(t)
 	log := &bytes.Buffer{}
-	server := exec.Command(program(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+filepath.Join(folder, "data"),
+	server := exec.Command(testkit.Program(t, "prometheus"), "--config.file="+config, "--storage.tsdb.path="+filepath.Join(folder, "data"),
 		"--web.listen-address="+address, "--log.level=warn")
 	server.Stdout, server.Stderr = log, log
 	testkit.NoError(t, server.Start())

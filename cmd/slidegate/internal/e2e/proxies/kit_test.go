@@ -3,7 +3,6 @@ package proxies_test
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -29,18 +28,6 @@ import (
 var slidegate string
 
 func TestMain(m *testing.M) { testkit.MainWithProgram(m, filepath.Join("..", "..", ".."), &slidegate) }
-
-// program finds a program that tools/deps installs.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	for _, at := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
-		if path, err := exec.LookPath(at); err == nil {
-			return path
-		}
-	}
-	t.Fatalf("there is no %s: make test installs it", name)
-	return ""
-}
 
 // application answers every request, and remembers what it was asked for.
 type application struct {
@@ -106,9 +93,9 @@ func (a *application) reached() (count int, logins []string) {
 func (a *application) address() string { return strings.TrimPrefix(a.URL, "http://") }
 
 // run starts a program, which ends with the test.
-func run(t *testing.T, cmd *exec.Cmd) (output *lockedBuffer, ended chan struct{}) {
+func run(t *testing.T, cmd *exec.Cmd) (output *testkit.Output, ended chan struct{}) {
 	t.Helper()
-	output = &lockedBuffer{}
+	output = &testkit.Output{}
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -124,26 +111,6 @@ func run(t *testing.T, cmd *exec.Cmd) (output *lockedBuffer, ended chan struct{}
 		<-ended
 	})
 	return output, ended
-}
-
-// lockedBuffer is what a program says.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write takes more of it.
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-// String returns it.
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // startSlidegate starts the program, and returns where it listens and the process.
@@ -238,7 +205,7 @@ func nginx(t *testing.T, service, app string, pairs ...string) (address string) 
 			"    listen 80;", "    listen 127.0.0.1:" + port + ";", "server 127.0.0.1:8080;", "server " + service + ";", "http://127.0.0.1:3000;", "http://" + app + ";"})...)
 		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(text), 0o600))
 		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
-		return exec.Command(program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
+		return exec.Command(testkit.Program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf"))
 	})
 }
 
@@ -250,7 +217,7 @@ func caddy(t *testing.T, file, service, app string) (address string) {
 			" 127.0.0.1:3000\n", " "+app+"\n")
 		at := filepath.Join(dir, "Caddyfile")
 		testkit.NoError(t, os.WriteFile(at, []byte("{\n\tadmin off\n\tauto_https off\n}\n"+text), 0o600))
-		cmd := exec.Command(program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", at)
+		cmd := exec.Command(testkit.Program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", at)
 		cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 		return cmd
 	})

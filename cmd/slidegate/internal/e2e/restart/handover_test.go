@@ -57,7 +57,7 @@ func TestProxyHandover(t *testing.T) {
 
 // A new process listens on the port before the old one ends.
 func TestReusePort(t *testing.T) {
-	address := freeAddress(t)
+	address := testkit.FreeAddress(t)
 	app := application(t)
 	start := func() *process {
 		p := run(t, exec.Command(slidegate, "proxy", "--to", "http://"+app, "--http", address, "--reuse-port", "--admin", "off", "--limit", roomy,
@@ -77,14 +77,12 @@ func TestReusePort(t *testing.T) {
 
 // systemd's own tool passes sockets for two doors, which are known by their names.
 func TestSocketActivation(t *testing.T) {
-	tool, err := exec.LookPath("systemd-socket-activate")
-	if err != nil {
-		t.Fatal("there is no systemd-socket-activate: make test installs it")
-	}
-	web, admin := freeAddress(t), freeAddress(t)
+	tool := testkit.Program(t, "systemd-socket-activate")
+	web, admin := testkit.FreeAddress(t), testkit.FreeAddress(t)
 	p := run(t, exec.Command(tool, "--listen", admin, "--listen", web, "--fdname", "admin:http", slidegate, "serve", "--grpc", "off", "--resp", "off"))
 	p.says(t, "Listening on")
 	var answer *http.Response
+	var err error
 	testkit.Eventually(t, "the service is started", func() bool {
 		answer, err = http.Get("http://" + web + "/healthz")
 		return err == nil

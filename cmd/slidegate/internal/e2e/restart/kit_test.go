@@ -3,11 +3,9 @@
 package restart_test
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -46,7 +43,7 @@ func application(t *testing.T) (address string) {
 // process is a program that runs.
 type process struct {
 	*os.Process
-	output lockedBuffer
+	output testkit.Output
 	ended  chan struct{}
 	status int // once ended
 }
@@ -95,35 +92,6 @@ func (p *process) terminate(t *testing.T) {
 	if p.status != 0 || strings.Contains(p.output.String(), "cut off") {
 		t.Errorf("it ended with %d: %s", p.status, p.output.String())
 	}
-}
-
-// lockedBuffer is what a program says.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write takes more of it.
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-// String returns it.
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-// freeAddress returns an address at which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // roomy is a limit that nobody reaches.

@@ -31,7 +31,7 @@ func startNginx(t *testing.T, app string, instances ...string) (address string) 
 	for _, instance := range instances {
 		fmt.Fprintf(&servers, "server %s max_fails=0;\n", instance)
 	}
-	address = freeAddress(t)
+	address = testkit.FreeAddress(t)
 	configured := string(text)
 	for _, change := range [][2]string{
 		{"    listen 80;", "    listen " + address + ";"},
@@ -48,11 +48,7 @@ func startNginx(t *testing.T, app string, instances ...string) (address string) 
 	dir := t.TempDir()
 	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "slidegate.conf"), []byte(configured), 0o600))
 	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, nginxMain, dir), 0o600))
-	program, err := exec.LookPath("nginx")
-	if err != nil {
-		program = "/usr/sbin/nginx"
-	}
-	front := run(t, exec.Command(program, "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf")))
+	front := run(t, exec.Command(testkit.Program(t, "nginx"), "-p", dir, "-e", "stderr", "-c", filepath.Join(dir, "nginx.conf")))
 	testkit.Eventually(t, "nginx listens", func() bool {
 		select {
 		case <-front.ended:
@@ -70,7 +66,7 @@ func startNginx(t *testing.T, app string, instances ...string) (address string) 
 
 // Two instances behind nginx are restarted one after the other, and every request is decided.
 func TestRollingRestartBehindNginx(t *testing.T) {
-	addresses := [2]string{freeAddress(t), freeAddress(t)}
+	addresses := [2]string{testkit.FreeAddress(t), testkit.FreeAddress(t)}
 	var instances [2]*process
 	for i := range instances {
 		instances[i] = serve(t, addresses[i])
