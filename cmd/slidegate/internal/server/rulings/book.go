@@ -150,8 +150,8 @@ func (b *Book) Change(ctx context.Context, r Ruling) (made Ruling, before *Rulin
 	return r, before, err
 }
 
-// End ends the ruling about a key, which has to be of the given kind, or a Block or an Override, unless that is empty. Who and Why of the change say who ended it
-// and why. It returns the ruling that was in force. The error wraps ErrNone if there was none, and is a FieldError if it is of
+// End ends the ruling about a key. It has to be of the given kind, where Override stands for all but Block, unless kind is empty. Who and
+// Why of the change say who ended it and why. It returns the ruling that was in force. The error wraps ErrNone if there was none, and is a FieldError if it is of
 // another kind.
 func (b *Book) End(ctx context.Context, change Ruling, kind Kind) (ended *Ruling, err error) {
 	now := time.Now()
