@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
 	"github.com/slidegate/slidegate/store"
 )
@@ -61,7 +62,8 @@ func (d *decoder) ReadByte() (byte, error) {
 	return b, err
 }
 
-func (d *decoder) int() int64 {
+// Int reads a number. With Uint64, Check and Failed it makes the decoder a statecode.Source.
+func (d *decoder) Int() int64 {
 	if d.err != nil {
 		return 0
 	}
@@ -91,7 +93,7 @@ func (d *decoder) records(s *Store) (*saved, error) {
 	all := &saved{legacy: map[rule.Shape]*legacy{}}
 	var limit *savedLimit // the last one,
 	var old *legacy       // or the last shape
-	for kind := d.int(); kind != recordEnd || d.err != nil; kind = d.int() {
+	for kind := d.Int(); kind != recordEnd || d.err != nil; kind = d.Int() {
 		switch {
 		case d.err != nil:
 		case kind == recordLimit && d.version >= 3:
@@ -127,6 +129,9 @@ func (d *decoder) records(s *Store) (*saved, error) {
 	return all, d.end()
 }
 
+// Failed reports whether something was wrong.
+func (d *decoder) Failed() bool { return d.err != nil }
+
 func (d *decoder) fail(err error) {
 	if d.err == nil {
 		d.err = err
@@ -154,11 +159,12 @@ const (
 	longestName = 1 << 20
 )
 
-func (d *decoder) uint64() uint64 { return binary.LittleEndian.Uint64(d.bytes(8)) }
+// Uint64 reads eight bytes.
+func (d *decoder) Uint64() uint64 { return binary.LittleEndian.Uint64(d.bytes(8)) }
 
 func (d *decoder) text(longest int64) string {
-	n := d.int()
-	d.check(n >= 0 && n <= longest)
+	n := d.Int()
+	d.Check(n >= 0 && n <= longest)
 	if d.err != nil {
 		return ""
 	}
@@ -177,13 +183,13 @@ func (d *decoder) limit() *savedLimit {
 
 // shape reads a shape that can be.
 func (d *decoder) shape() rule.Shape {
-	code, anchor, segments, window := d.int(), d.int(), d.int(), d.int()
+	code, anchor, segments, window := d.Int(), d.Int(), d.Int(), d.Int()
 	algorithm, known := rule.AlgorithmOf(code)
-	d.check(known && anchor >= 0 && anchor <= int64(rule.First))
+	d.Check(known && anchor >= 0 && anchor <= int64(rule.First))
 	shape := rule.Shape{Algorithm: algorithm, Anchor: rule.Anchor(anchor), Segments: int(segments), Window: rule.Micros(window)}
 	if d.version >= 2 {
-		calendar := d.int()
-		d.check(calendar >= 0 && calendar <= int64(rule.Year))
+		calendar := d.Int()
+		d.Check(calendar >= 0 && calendar <= int64(rule.Year))
 		shape.Calendar, shape.Zone = rule.Period(calendar), d.text(longestZone)
 	}
 	if d.err != nil {
@@ -197,86 +203,40 @@ func (d *decoder) shape() rule.Shape {
 
 // key reads the hash and the state of a key.
 func (d *decoder) key(l *rule.Limit) (k savedKey) {
-	k.hash = d.uint64()
-	d.check(k.hash >= reserved)
+	k.hash = d.Uint64()
+	d.Check(k.hash >= reserved)
 	d.state(l, &k.state)
 	return k
 }
 
+// state reads a state as this version writes it; version 1 wrote token buckets in another way.
 func (d *decoder) state(l *rule.Limit, s *rule.State) {
-	switch l.Algorithm {
-	case rule.SlidingLog:
-		n := d.int()
-		d.check(n >= 0 && n <= rule.MaxLogQuota)
-		var times []rule.Micros
-		at := rule.Micros(0)
-		for i := int64(0); i < n && d.err == nil; i++ {
-			at += rule.Micros(d.int())
-			// A clock that was set back to just after the epoch leaves times before it.
-			d.check(at > -l.Window && at <= rule.MaxNow && (i == 0 || at >= times[i-1] && at-times[0] < l.Window))
-			times = append(times, at)
-		}
-		if d.err == nil {
-			s.Log = rule.LogOf(times, l.Window, rule.MaxLogQuota)
-		}
-	case rule.TokenBucket:
-		d.bucket(l, s)
-	case rule.InFlight:
-		d.slots(l, s)
-	default:
-		s.Start = rule.Micros(d.int())
-		d.check(s.Start >= 0 && s.Start <= rule.MaxNow)
-		for range l.Parts() {
-			count := d.int()
-			d.check(count >= 0 && count <= rule.MaxQuota)
-			s.Counts = append(s.Counts, count)
-		}
-	}
-}
-
-// bucket reads a token bucket as this version writes it, or as version 1 did.
-func (d *decoder) bucket(l *rule.Limit, s *rule.State) {
-	if d.version == 1 {
-		*s = rule.LegacyBucket(rule.Micros(d.int()), d.int())
-	} else {
-		*s = rule.State{Start: rule.Micros(d.int()), Until: rule.Micros(d.int()), Missing: d.int(), Rest: d.int()}
-	}
-	if legacy := rule.LegacyBucket(s.Start, s.Rest); s.Missing == legacy.Missing {
-		d.check(s.Start >= rule.Absent && s.Start <= 2*rule.MaxNow && s.Rest >= 0 && s.Rest <= rule.MaxQuota && s.Until == 0)
+	if d.version == 1 && l.Algorithm == rule.TokenBucket {
+		*s = rule.LegacyBucket(rule.Micros(d.Int()), d.Int())
+		statecode.CheckBucket(d, l, s)
 		return
 	}
-	d.check(s.Start >= 0 && s.Start <= 2*rule.MaxNow && s.Until >= s.Start && s.Until <= 4*rule.MaxNow)
-	d.check(s.Missing >= 0 && s.Missing <= 2*rule.MaxQuota && s.Rest >= 0 && rule.Micros(s.Rest) < l.Window)
-}
-
-// slots reads what an in-flight limit holds.
-func (d *decoder) slots(l *rule.Limit, s *rule.State) {
-	n := d.int()
-	d.check(n >= 0 && n <= rule.MaxLogQuota)
-	for i := int64(0); i < n && d.err == nil; i++ {
-		slot := rule.Slot{ID: rule.ID(d.uint64()), Renewed: rule.Micros(d.int())}
-		d.check(slot.Renewed > -l.Window && slot.Renewed <= rule.MaxNow && (i == 0 || slot.Renewed >= s.Slots[i-1].Renewed))
-		s.Slots = append(s.Slots, slot)
-	}
+	statecode.Read(d, l, s)
 }
 
 // settlement reads one settlement.
 func (d *decoder) settlement() savedSettlement {
 	var s savedSettlement
-	s.key.address = d.uint64()
-	s.key.id = d.uint64()
-	s.expires = rule.Micros(d.int())
-	n := d.int()
-	d.check(s.expires > 0 && s.expires <= 4*rule.MaxNow && n >= 1 && n <= MaxCharges)
+	s.key.address = d.Uint64()
+	s.key.id = d.Uint64()
+	s.expires = rule.Micros(d.Int())
+	n := d.Int()
+	d.Check(s.expires > 0 && s.expires <= 4*rule.MaxNow && n >= 1 && n <= MaxCharges)
 	for i := int64(0); i < n && d.err == nil; i++ {
-		back := d.int()
-		d.check(back >= -rule.MaxQuota && back <= rule.MaxQuota)
+		back := d.Int()
+		d.Check(back >= -rule.MaxQuota && back <= rule.MaxQuota)
 		s.back = append(s.back, back)
 	}
 	return s
 }
 
-func (d *decoder) check(ok bool) {
+// Check fails if a number cannot be what was written.
+func (d *decoder) Check(ok bool) {
 	if d.err == nil && !ok {
 		d.err = errors.New("a number is out of range")
 	}

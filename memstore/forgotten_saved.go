@@ -62,14 +62,14 @@ func keysOf(m map[uint64]struct{}) (keys []uint64) {
 
 // restore reads what snapshot wrote into an empty memory. Where there is less memory than there was, rows are folded into fewer.
 func (f *forgotten) restore(d *decoder, now rule.Micros) {
-	then, latest, layers := rule.Micros(d.int()), rule.Micros(d.int()), d.int()
-	d.check(then >= 0 && then <= rule.MaxNow && latest >= 0 && latest <= rule.MaxNow && layers >= 0 && layers <= mostLayers)
+	then, latest, layers := rule.Micros(d.Int()), rule.Micros(d.Int()), d.Int()
+	d.Check(then >= 0 && then <= rule.MaxNow && latest >= 0 && latest <= rule.MaxNow && layers >= 0 && layers <= mostLayers)
 	for i := int64(0); i < layers && d.err == nil; i++ {
 		f.restoreLayer(d, then, now)
 	}
 	f.latest = min(latest, now+2*f.longestLife()) // what is farther ahead was moved back
-	freed := d.int()
-	d.check(freed >= 0 && freed <= 2*mostFreed)
+	freed := d.Int()
+	d.Check(freed >= 0 && freed <= 2*mostFreed)
 	for i := int64(0); i < freed && d.err == nil; i++ {
 		f.freed.add(binary.LittleEndian.Uint64(d.bytes(8)), now, f.longestLife())
 	}
@@ -79,9 +79,9 @@ func (f *forgotten) restore(d *decoder, now rule.Micros) {
 }
 
 func (f *forgotten) restoreLayer(d *decoder, then, now rule.Micros) {
-	rows, life, step := d.int(), rule.Micros(d.int()), rule.Micros(d.int())
-	d.check(rows > 0 && rows <= mostOfLayer/rowBytes && rows&(rows-1) == 0)
-	d.check(life > 0 && life <= 4*rule.MaxNow && step > 0 && step <= life)
+	rows, life, step := d.Int(), rule.Micros(d.Int()), rule.Micros(d.Int())
+	d.Check(rows > 0 && rows <= mostOfLayer/rowBytes && rows&(rows-1) == 0)
+	d.Check(life > 0 && life <= 4*rule.MaxNow && step > 0 && step <= life)
 	if d.err != nil {
 		return
 	}

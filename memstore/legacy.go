@@ -118,8 +118,8 @@ func (d *decoder) legacyShape() *legacy {
 	sets := int64(mostSets)
 	switch {
 	case d.version >= 2:
-		sets = d.int()
-		d.check(sets >= 1 && sets <= mostSets)
+		sets = d.Int()
+		d.Check(sets >= 1 && sets <= mostSets)
 	case shape.Algorithm == rule.TokenBucket:
 		sets = bucketSets1
 	case !packable(shape):
@@ -137,12 +137,12 @@ func (d *decoder) legacyState(o *legacy, floor bool, now rule.Micros) {
 		}
 		return
 	}
-	set, depth := d.int(), d.int()
+	set, depth := d.Int(), d.Int()
 	place := floorPlace{set: int(set), depth: uint(depth)}
-	place.first = d.uint64()
-	d.check(set >= 0 && set < int64(o.sets) && depth >= 0 && depth <= mostDepth2)
+	place.first = d.Uint64()
+	d.Check(set >= 0 && set < int64(o.sets) && depth >= 0 && depth <= mostDepth2)
 	if d.err == nil && depth < 64 && place.first<<depth != 0 {
-		d.check(false) // it lies outside of its table
+		d.Check(false) // it lies outside of its table
 	}
 	var s rule.State
 	d.state(&o.limit, &s)

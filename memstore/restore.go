@@ -25,7 +25,7 @@ func Restore(r io.Reader, opts Options) (*Store, error) {
 		return nil, err
 	}
 	copy(s.key[:], d.bytes(len(s.key)))
-	d.int() // when it was taken; the states have their own times
+	d.Int() // when it was taken; the states have their own times
 	all, err := d.records(s)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 
+	"github.com/slidegate/slidegate/internal/statecode"
 	"github.com/slidegate/slidegate/rule"
 )
 
@@ -203,32 +204,8 @@ func (e *encoder) shape(s rule.Shape) {
 }
 
 func (e *encoder) state(algorithm rule.Algorithm, s *rule.State) {
-	switch algorithm {
-	case rule.SlidingLog:
-		times := s.Log.Times()
-		e.int(int64(len(times)))
-		before := rule.Micros(0)
-		for _, at := range times {
-			e.int(int64(at - before))
-			before = at
-		}
-	case rule.TokenBucket:
-		e.int(int64(s.Start))
-		e.int(int64(s.Until))
-		e.int(s.Missing)
-		e.int(s.Rest)
-	case rule.InFlight:
-		e.int(int64(len(s.Slots)))
-		for _, slot := range s.Slots {
-			e.bytes(binary.LittleEndian.AppendUint64(nil, uint64(slot.ID)))
-			e.int(int64(slot.Renewed))
-		}
-	default:
-		e.int(int64(s.Start))
-		for _, count := range s.Counts {
-			e.int(count)
-		}
-	}
+	e.buf = statecode.Append(e.buf[:0], algorithm, s)
+	e.bytes(e.buf)
 }
 
 func (e *encoder) flush() {

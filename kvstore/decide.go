@@ -1,0 +1,73 @@
+package kvstore
+
+import (
+	"strconv"
+
+	"github.com/slidegate/slidegate/rule"
+	"github.com/slidegate/slidegate/store"
+)
+
+// decide decides one request on an entry, at now, and changes the entry as the rule says.
+func (e *entry) decide(r *store.Request, now rule.Micros) error {
+	ids := make([]string, len(r.Charges))
+	states := make([]rule.State, len(r.Charges))
+	items := make([]rule.Item, len(r.Charges))
+	for i := range r.Charges {
+		c := &r.Charges[i]
+		ids[i] = recordID(stateKind, c.Limit.Prefix(), r.Group, c.Key)
+		known, err := e.state(ids[i], c.Limit.Rule())
+		if err != nil {
+			return err
+		}
+		states[i] = known.Clone()
+		items[i] = rule.Item{Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: r.ID}
+	}
+	if r.Op != rule.Settle {
+		rule.Decide(r.Op, items, now, r.Answers)
+	} else if err := e.decideSettle(items, now, r); err != nil {
+		return err
+	}
+	for i := range items {
+		if items[i].Changed {
+			e.setState(ids[i], items[i].Limit, &states[i])
+		}
+	}
+	return nil
+}
+
+// decideSettle settles a reservation unless that was done before. Settlements are remembered in stretches of time as long as they
+// must be known: one is written to the current stretch and looked for in that and those beside it, so that it is known for
+// at least so long, and nothing has to be forgotten one by one.
+func (e *entry) decideSettle(items []rule.Item, now rule.Micros, r *store.Request) error {
+	var memory rule.Micros
+	var most int64
+	for i := range items {
+		memory, most = max(memory, items[i].Limit.Memory()), max(most, items[i].Limit.Settlements())
+	}
+	var memo rule.Memo
+	if memory == 0 { // only slots, which can be released any number of times
+		rule.DecideSettle(items, &memo, now, r.Answers)
+		return nil
+	}
+	stretch := func(number rule.Micros) string {
+		address := recordID(settlementKind, r.Charges[0].Limit.Prefix(), r.Group, r.Charges[0].Key)
+		return address + "\x00" + strconv.FormatInt(int64(memory), 36) + "." + strconv.FormatInt(int64(number), 36)
+	}
+	current := now / memory
+	for _, number := range []rule.Micros{current, current - 1, current + 1} { // a clock that was set back wrote the next one
+		settled, err := e.settlements(stretch(number))
+		if err != nil {
+			return err
+		}
+		if back, known := settled[r.ID]; known {
+			memo.Known, memo.Back = true, back
+		} else if number == current {
+			memo.Full = int64(len(settled)) >= most
+		}
+	}
+	memo.Full = memo.Full && !memo.Known
+	if rule.DecideSettle(items, &memo, now, r.Answers); memo.Changed {
+		e.settle(stretch(current), r.ID, memo.Back, (current+2)*memory)
+	}
+	return nil
+}
