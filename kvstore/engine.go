@@ -14,8 +14,8 @@ type Engine interface {
 	// was swapped in before Get was called.
 	Get(ctx context.Context, name string) (value []byte, revision uint64, err error)
 
-	// Swap writes a value and returns its revision, if the revision of the name is still the given one; 0 means that there must be
-	// no value. If it is not, nothing is written, and the error wraps ErrConflict. Any other error means that the value may
+	// Swap writes a value and returns its revision, or 0 if the engine does not tell, if the revision of the name is still the given
+	// one; 0 means that there must be no value. If it is not, nothing is written, and the error wraps ErrConflict. Any other error means that the value may
 	// have been written, or may be later. The engine forgets the value after the time to keep it, and not before.
 	Swap(ctx context.Context, name string, value []byte, revision uint64, keep time.Duration) (uint64, error)
 

@@ -245,7 +245,7 @@ func (s *shard) recall(name string) (known, bool) {
 
 // remember keeps an entry that was written, in the place of any other if there are too many.
 func (s *shard) remember(name string, k known) {
-	if s.most == 0 || len(k.value) > longestKnown {
+	if s.most == 0 || k.revision == 0 || len(k.value) > longestKnown {
 		s.forget(name)
 		return
 	}
