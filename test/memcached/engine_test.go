@@ -183,7 +183,7 @@ func TestOptionErrors(t *testing.T) {
 			t.Errorf("%s: the error is %q, want %q in it", test.name, err, test.want)
 		}
 	}
-	engine := kit.Must(memcached.Open(t.Context(), unwatched.Client(t), memcached.Options{MachineClock: true}))(t)
+	engine := machineClock(t, unwatched.Client(t))
 	if traits := engine.Traits(); traits.ServerClock {
 		t.Errorf("by the machine's clock the traits are %+v", traits)
 	}
