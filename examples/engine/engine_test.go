@@ -1,18 +1,19 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/slidegate/slidegate/examples/engine"
 	"github.com/slidegate/slidegate/kvstore"
 	"github.com/slidegate/slidegate/store"
 	"github.com/slidegate/slidegate/storetest"
 )
 
 func TestStoreOverEngine(t *testing.T) {
-	engine := &Engine{}
+	entries := &engine.Engine{}
 	storetest.Run(t, func(t testing.TB, clock *storetest.Clock) store.Store {
-		s, err := kvstore.New(engine, kvstore.Options{Now: clock.Now, Timeout: time.Minute})
+		s, err := kvstore.New(entries, kvstore.Options{Now: clock.Now, Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

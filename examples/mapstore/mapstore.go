@@ -62,7 +62,7 @@ func (s *Store) decide(request *store.Request) {
 	for i, c := range request.Charges {
 		// No prefix begins with another, so different addresses are never written alike.
 		addresses[i] = fmt.Sprintf("%s%d:%s%s", c.Limit.Prefix(), len(request.Group), request.Group, c.Key)
-		states[i] = s.states[addresses[i]].Clone() // the rule may change it and then refuse
+		states[i] = s.states[addresses[i]].Clone() // a copy: the map changes below, if the rule says so
 		items[i] = rule.Item{Limit: c.Limit.Rule(), State: &states[i], Cost: c.Cost, Used: c.Used, At: c.At, ID: request.ID}
 	}
 	now := s.now() // inside the lock: an earlier reading would be older than what others have written meanwhile

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/slidegate/slidegate/examples/api"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/store"
 )
@@ -25,7 +26,7 @@ func get(t *testing.T, handler http.Handler, status int, retryAfter string) {
 
 func TestThirdRequestIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler, err := New(memstore.NewDefault())
+		handler, err := api.New(memstore.NewDefault())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,7 @@ func (down) Apply(_ context.Context, batch []store.Request) error {
 
 func TestStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler, err := New(down{memstore.NewDefault()})
+		handler, err := api.New(down{memstore.NewDefault()})
 		if err != nil {
 			t.Fatal(err)
 		}
