@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"slices"
 	"testing"
 )
@@ -31,5 +33,16 @@ func TestArrowsTouchRooms(t *testing.T) {
 		if a.line[n-1] < a.line[1] {
 			t.Errorf("the arrow from %s to %s points up", a.from, a.to)
 		}
+	}
+}
+
+// A change of the rooms needs make pictures.
+func TestPictureIsUpToDate(t *testing.T) {
+	drawn, err := os.ReadFile("../../docs/architecture.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(drawn, drawRooms()) {
+		t.Error("docs/architecture.svg is not what this program draws; run make pictures")
 	}
 }
