@@ -34,7 +34,7 @@ var badPlanFiles = []struct{ name, text, want string }{
 6:11: "limit" is not a field of a plan; did you mean "limits"? (there are limits, unlimited)
 7:7: the plan has limits and is unlimited; leave one out
 8:10: a plan must be a mapping with limits, not a list; write {limits: [1000/1m]}, say, or {unlimited: true}
-9:20: invalid limit: window: "x" is not a length of time such as 30s, 1m, 24h or 7d (in "1/x")
+9:20: invalid limit: window: "x" is not a duration such as 30s, 1m, 24h or 7d (in "1/x")
 10:7: a plan has no name; write one, or a pattern such as team-*
 11:7: the plan has no limits; add limits: [1000/1m], say, or unlimited: true
 12:7: "g" has no value; write one, or leave it out`},
