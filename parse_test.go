@@ -164,7 +164,7 @@ func TestParseLimitRejectsOptions(t *testing.T) {
 		"5 in-flight ttl=1s zone=UTC":     "zone:",
 		"5 in-flight ttl=1s overlap=down": "overlap:",
 		"5 in-flight ttl=1s count-denied": "count_denied:",
-		"1/month sliding-log":             "algorithm: windows of a calendar are fixed-window, not sliding-log",
+		"1/month sliding-log":             "algorithm: calendar windows are fixed-window, not sliding-log",
 		"1/day zone=UTC segments=2":       "segments:",
 		"1/month anchor=first":            "anchor:",
 		"1/month burst=2":                 "burst:",
