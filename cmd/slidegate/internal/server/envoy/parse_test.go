@@ -85,7 +85,7 @@ var wrongFiles = []struct {
 		"f.yaml:4:3: slidegate: invalid limit: lease: a sliding-log limit cannot be leased, because it counts every unit from the time of its charge; use sliding-window with segments=60 overlap=whole"},
 	{"a lease and count_denied", head + "  rate_limit: {unit: day, requests_per_unit: 5, count_denied: true, lease: true}", "f.yaml:4:3: slidegate: invalid limit: lease: a limit with count_denied"},
 	{"a lease and anchor first", head + "  rate_limit: {unit: day, requests_per_unit: 5, anchor: first, lease: true}", "f.yaml:4:3: slidegate: invalid limit: lease: a limit with anchor first"},
-	{"a lease of a small bucket", head + "  rate_limit: {unit: second, requests_per_unit: 50, algorithm: token-bucket, burst: 10, lease: true}", "take a burst of at least 20"},
+	{"a lease of a small bucket", head + "  rate_limit: {unit: second, requests_per_unit: 50, algorithm: token-bucket, burst: 10, lease: true}", "set burst to at least 20"},
 	{"a lease that is neither", head + "  rate_limit: {unit: day, requests_per_unit: 5, lease: maybe}", "f.yaml:4:56: lease: "},
 	{"a log too large", head + "  rate_limit: {unit: day, requests_per_unit: 10001, algorithm: sliding-log}", "invalid limit: quota"},
 	{"unit and window", head + "  rate_limit: {unit: day, window: 2d, requests_per_unit: 1}", "f.yaml:4:27: window: stands in place of unit"},
