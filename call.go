@@ -188,6 +188,20 @@ func errSlots() error {
 		"use Acquire or Reserve, and Release", ErrUnsupported)
 }
 
+// checkKeys refuses charges of several keys where the store decides one key at once.
+func (c *call) checkKeys() error {
+	if !c.limiter.traits.OneKey || c.batch[0].Group != "" {
+		return nil
+	}
+	for i := range c.charges {
+		if c.charges[i].Key != c.charges[0].Key {
+			return fmt.Errorf("slidegate: %w: the claims have different keys, and the %s store decides one key at once; use InGroup, "+
+				"which keeps all keys of a group together, or ask for them one after the other", ErrUnsupported, c.limiter.traits.Name)
+		}
+	}
+	return nil
+}
+
 // apply sends the request to the store once. The answers stay in c until end.
 func (c *call) apply(ctx context.Context, op rule.Op) error {
 	if c.err != nil {
@@ -196,6 +210,9 @@ func (c *call) apply(ctx context.Context, op rule.Op) error {
 	if most := c.limiter.traits.MaxCharges; len(c.charges) > most {
 		return fmt.Errorf("slidegate: %w: %d charges at once, the %s store decides at most %d atomically",
 			ErrUnsupported, len(c.charges), c.limiter.traits.Name, most)
+	}
+	if err := c.checkKeys(); err != nil {
+		return err
 	}
 	if c.slots {
 		if err := c.checkSlots(op); err != nil {

@@ -82,6 +82,13 @@ type lonely struct{ store.Store }
 
 func (lonely) Traits() store.Traits { return store.Traits{Name: "lonely", MaxCharges: 1} }
 
+// entries is a store that decides one key at once, or one group.
+type entries struct{ store.Store }
+
+func (entries) Traits() store.Traits {
+	return store.Traits{Name: "entries", MaxCharges: 8, OneKey: true}
+}
+
 // picky is a store that cannot keep token buckets.
 type picky struct{ store.Store }
 

@@ -128,7 +128,7 @@ type Request struct {
 	// that it was settled is remembered by it. It is 0 if there is none.
 	ID rule.ID
 	// Charges are at least one and at most Traits.MaxCharges. No two of them have the same address: Limiter adds up the
-	// costs of those that do.
+	// costs of those that do. Where Traits.OneKey is set and Group is empty, all have the same key.
 	Charges []Charge
 	// Answers has one place for each charge. The caller owns it, the store fills it.
 	Answers []rule.Answer
@@ -155,6 +155,9 @@ type Traits struct {
 	ServerClock bool
 	// MaxCharges is how many charges one request may have; 1 if the store is not atomic over several keys.
 	MaxCharges int
+	// OneKey: the charges of a request without a group must all have the same key. Other requests are refused with an error that
+	// wraps ErrUnsupported.
+	OneKey bool
 	// RoundTrips is how many a request takes, 0 for a store in the same process.
 	RoundTrips int
 }
