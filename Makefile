@@ -10,7 +10,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # What the tests must have: they fail without it instead of skipping.
-export TEST_REQUIRE = cc,chromium,curl,redis-server,postgres,pgbouncer,nginx,caddy,wrk,redis-py,node
+export TEST_REQUIRE = cc,chromium,curl,redis-server,postgres,memcached,pgbouncer,nginx,caddy,wrk,redis-py,node
 unexport REDIS_URL DATABASE_URL # tests that end a server would skip one that is not theirs
 
 # "work" is every package of every module in go.work. What builds on Envoy's packages takes minutes to look through, and to
@@ -39,7 +39,7 @@ race: deps ## all tests with the race detector
 	$(GO) test -race work
 
 deps: # what the tests need besides Go
-	@tools/deps cc chromium curl redis postgres pgbouncer nginx caddy wrk prometheus redis-py node systemd
+	@tools/deps cc chromium curl redis postgres memcached pgbouncer nginx caddy wrk prometheus redis-py node systemd
 
 check: lint test ## what CI runs
 
