@@ -3,7 +3,10 @@ package natsembed
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -83,6 +86,7 @@ func bucket(t *testing.T, js jetstream.JetStream) jetstream.KeyValue {
 
 // Three servers are a cluster that opens no port for clients, goes on without one of them, and takes it back with what it missed.
 func TestClusterSurvivesTheLossOfOne(t *testing.T) {
+	t.Parallel()
 	routes := freeAddresses(t, 3)
 	options := make([]Options, 3)
 	servers := make([]*Server, 3)
@@ -113,16 +117,48 @@ func TestClusterSurvivesTheLossOfOne(t *testing.T) {
 	}
 }
 
-// A server with another secret is not let into the cluster.
+// A server with another secret is not let into the cluster, and says so.
 func TestClusterTurnsAwayOtherSecrets(t *testing.T) {
+	t.Parallel()
 	routes := freeAddresses(t, 3)
-	servers := make([]*Server, 3)
+	options := make([]Options, 3)
 	for i, secret := range []string{"one", "one", "another"} {
-		servers[i] = start(t, Options{Dir: t.TempDir(), Route: routes[i], Peers: routes, Secret: secret})
+		options[i] = Options{Dir: t.TempDir(), Route: routes[i], Peers: routes, Secret: secret}
 	}
-	js := connect(t, servers[0])
-	eventually(t, "two of three agree", func(ctx context.Context) (*jetstream.AccountInfo, error) { return js.AccountInfo(ctx) })
-	if n := servers[2].nats.NumRoutes(); n != 0 {
+	lines := &lines{}
+	options[2].Logger = slog.New(slog.NewTextHandler(lines, nil))
+	js := connect(t, start(t, options[0]))
+	start(t, options[1])
+	stranger := start(t, options[2])
+	eventually(t, "the stranger's log", func(context.Context) (any, error) {
+		if text := lines.String(); !strings.Contains(text, "Authorization Violation") {
+			return nil, fmt.Errorf("the log is %q", text)
+		}
+		return nil, nil
+	})
+	if n := stranger.nats.NumRoutes(); n != 0 {
 		t.Errorf("the server with another secret has %d routes, want none", n)
 	}
+	stranger.Close()
+	options[2].Secret = "one"
+	start(t, options[2])
+	eventually(t, "three agree", func(ctx context.Context) (*jetstream.AccountInfo, error) { return js.AccountInfo(ctx) })
+}
+
+// lines collects a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

@@ -9,8 +9,10 @@
 //	engine, err := natskv.Open(ctx, conn, natskv.Options{})
 //
 // The server opens no port for clients: only this process can connect to it, by Connect. With Options.Peers it is one of a cluster,
-// and listens for the other servers on Options.Route. A cluster of three survives the loss of any one; buckets must be opened with as
-// many replicas (natskv.Options.Replicas), or they are lost with the server that has them.
+// and listens for the other servers on Options.Route. A new cluster begins to work when all of its servers have been started; from then on
+// it works as long as most of them do, so three survive the loss of any one. Open buckets with as many replicas as there are servers
+// (natskv.Options.Replicas): a bucket with one is lost with the server that has it. When a server is lost, the others need some
+// seconds, up to nine, to agree on who takes over what it led.
 //
 // # What survives what
 //

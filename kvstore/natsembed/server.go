@@ -23,8 +23,8 @@ type Server struct {
 	close  sync.Once
 }
 
-// Start starts a server and returns when it takes connections. It does not wait for the other servers of its cluster: until most of
-// them are there, whatever asks for JetStream fails.
+// Start starts a server and returns when it takes connections. It does not wait for the other servers of its cluster: until they are
+// there, whatever asks for JetStream fails.
 func Start(opts Options) (*Server, error) {
 	if err := opts.check(); err != nil {
 		return nil, err

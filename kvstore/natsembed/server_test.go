@@ -132,8 +132,8 @@ func TestFullStoreIsAnError(t *testing.T) {
 
 // The log has warnings and errors as such, and nothing else at the default level.
 func TestLogLevels(t *testing.T) {
-	var lines strings.Builder
-	s := start(t, Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&lines, nil))})
+	lines := &lines{}
+	s := start(t, Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(lines, nil))})
 	s.nats.Warnf("look %d", 1)
 	s.nats.Errorf("alas %d", 2)
 	s.Close()
