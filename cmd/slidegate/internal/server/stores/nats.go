@@ -131,7 +131,7 @@ func (t *natsTarget) readBucket(parameter func(name string) string, opts *Option
 }
 
 // natsPatience is how long an attempt to connect and to open the bucket may take. Decisions do not wait for it.
-const natsPatience = 5 * time.Second
+const natsPatience = 2 * time.Second
 
 // connect connects and opens the bucket. The connection keeps itself up from then on.
 func (t *natsTarget) connect(ctx context.Context) (*link, error) {

@@ -155,6 +155,16 @@ func (o *Opened) open(url string, opts *Options) error {
 			return err
 		}
 		calls = noCoalescing
+	case "memcached":
+		target, err := parseMemcached(url, opts)
+		if err != nil {
+			return err
+		}
+		if store, err = o.connectLater("memcached", target.sketch, target.connect, opts); err != nil {
+			return err
+		}
+		o.KeepKey, o.Rulings = nil, nil // what a cache forgets must not be kept in it
+		calls = noCoalescing
 	default:
 		return unknownScheme(scheme)
 	}
