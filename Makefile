@@ -96,10 +96,10 @@ bench-algorithms: deps ## every algorithm beside the window of one part and the 
 flood: ## millions of new keys against the running service at its default bounds: who is refused, and what memory it takes; ten minutes
 	cd bench && $(GO) run . -scenario flood-service,flood-memory
 
-history: deps ## a minute each of Redis, PostgreSQL and memcached with kills and cuts, checked for one unit too many
-	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached -run History -v -count 1 -timeout 10m -history 60s
+history: deps ## a minute each of Redis, PostgreSQL, memcached and a NATS cluster with kills and cuts, checked for one unit too many
+	$(GO) test ./test/redisstore ./test/pgstore ./test/memcached ./test/natskv -run History -v -count 1 -timeout 10m -history 60s
 
-leases: deps ## a minute each of processes that spend leases of Redis and PostgreSQL, with kills, cuts and clocks that are set, checked for one unit too many
+leases: deps ## a minute each of processes that spend leases of Redis, PostgreSQL and NATS, with kills, cuts and clocks that are set, checked for one unit too many
 	$(GO) test ./test/lease -run 'NeverOver|ServerClockSet|Contract' -v -count 1 -timeout 15m -leases 60s
 
 soak: deps ## ten minutes of PostgreSQL at full load: what the table grows to, and how long decisions take
