@@ -16,7 +16,7 @@ import (
 func ahead(engine *memcached.Engine) (low, high time.Duration) {
 	before := time.Now()
 	now := time.UnixMicro(int64(engine.Now()))
-	return now.Sub(time.Now()), now.Sub(before)
+	return time.Until(now), now.Sub(before)
 }
 
 // follows reports whether an engine's clock is the server's, as far as the engine says that it can know it. That of one that was
