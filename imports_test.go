@@ -35,6 +35,8 @@ var floors = map[string]int{
 	"cmd":       20,
 	"examples":  20,
 
+	"internal/statecode": 1, // the bytes of states, for the stores
+
 	"config/claims":   0, // verifies bearer tokens
 	"config/wording":  0, // how errors speak of what people wrote
 	"config/yamlfile": 1, // how config and the Envoy listener read files
@@ -68,7 +70,7 @@ var floors = map[string]int{
 // standardOnly are the packages that must not make anybody download anything.
 var standardOnly = []string{
 	".", "rule", "store", "memstore", "storetest", "clientip", "policy", "httplimit", "layer/coalesce", "layer/denycache",
-	"layer/failure", "layer/lease", "internal/leakcheck", "internal/testkit",
+	"layer/failure", "layer/lease", "internal/leakcheck", "internal/testkit", "internal/statecode", "kvstore", "kvstore/kvtest",
 }
 
 func floorOf(t *testing.T, pkg string) int {
