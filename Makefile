@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-bench test-tools test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees pictures lease-picture model cover leases plays mutants
+.PHONY: help test test-bench test-tools test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-kv bench-service bench-algorithms flood history soak ports restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees pictures lease-picture model cover leases plays mutants
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ bench-postgres: deps ## PostgreSQL limiters side by side
 
 bench-lease: deps ## leases beside coalesce over Redis and PostgreSQL, and what they waste; about seven minutes
 	cd bench && $(GO) run . -scenario lease,lease-waste
+
+bench-kv: deps ## key-value engines beside the other stores; about ten minutes
+	cd bench && $(GO) run . -scenario kv
 
 bench-service: deps ## the service: JSON, batches, forward-auth, the proxy, RESP, and beside envoyproxy/ratelimit
 	cd bench && $(GO) run . -scenario service,resp,envoy
