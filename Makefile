@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-bench test-tools test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees pictures lease-picture model cover leases plays mutants
+.PHONY: help test test-bench test-tools test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees pictures site lease-picture model cover leases plays mutants
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -146,6 +146,9 @@ mutants: ## plant mistakes in the leases, each of which the plays must catch; so
 pictures: ## replay the traffic of docs/choosing.md again, and draw docs/{bursts,busy,architecture}.svg
 	$(GO) build -o bin/slidegate ./cmd/slidegate
 	cd tools && GOWORK=off $(GO) run ./pictures -slidegate $(CURDIR)/bin/slidegate -docs $(CURDIR)/docs
+
+site: ## the pages as a static web site, in ./dist/site
+	cd tools && GOWORK=off $(GO) run ./site -root $(CURDIR) -to $(CURDIR)/dist/site
 
 lease-picture: ## let ten instances share a quota again and draw docs/leases.svg
 	$(GO) test ./layer/lease -run TestPicture -count=1 -args -picture $(CURDIR)/docs/leases.svg
