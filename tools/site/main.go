@@ -57,7 +57,7 @@ func build(root, to string) error {
 
 // markdownFiles returns the pages of the site, by their paths in the repository.
 func markdownFiles(root string) (files []string, err error) {
-	for _, folder := range []string{".", "bench", "docs"} {
+	for _, folder := range []string{".", "bench", "docs", "examples"} {
 		err = filepath.WalkDir(filepath.Join(root, folder), func(file string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return err

@@ -78,7 +78,7 @@ func within(t *testing.T, file, link string) string {
 
 func TestDeadLink(t *testing.T) {
 	root := t.TempDir()
-	for _, folder := range []string{"bench", "docs"} {
+	for _, folder := range []string{"bench", "docs", "examples"} {
 		if err := os.Mkdir(filepath.Join(root, folder), 0o755); err != nil {
 			t.Fatal(err)
 		}
