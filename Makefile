@@ -4,7 +4,7 @@ GO ?= go
 FUZZTIME ?= 30s
 export INSTALL ?= yes
 
-.PHONY: help test test-bench test-tools test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees pictures site lease-picture model cover leases plays mutants
+.PHONY: help test test-bench test-tools test-docs test-valkey race deps check lint lint-all tidy modules release bench bench-quick bench-big bench-http bench-redis bench-postgres bench-lease bench-service bench-algorithms flood history soak ports restarts postgres-versions bench-replay replay-big screenshots fuzz guarantees pictures site lease-picture model cover leases plays mutants
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,14 +23,17 @@ TEST := $(GO) test -vet=off -ldflags=-w -timeout 8m # make lint has vetted, and 
 
 test: deps ## all tests, with the race detector where memory is shared; INSTALL=no installs nothing
 	$(TEST) -race -short $$($(GO) list work | grep -v /slidegate/bench | grep -E '$(SHARES)' | grep -vE '$(HEAVY)')
-	$(TEST) $(ALL) # all of it: with the race detector much is shortened or left out
-	$(MAKE) --jobs=3 --output-sync test-bench test-tools modules
+	$(TEST) $$($(GO) list work | grep -vE '/slidegate/(bench$$|.*/e2e/docs$$)') # all of it: with the race detector much is shortened or left out
+	$(MAKE) --jobs=3 --output-sync test-bench test-tools test-docs modules
 
 test-bench: # waits for servers half of the time, so it is run beside what compiles
 	$(TEST) ./bench
 
 test-tools:
 	cd tools && GOWORK=off $(GO) test ./...
+
+test-docs: ## every sample, link, command and name of the pages
+	$(TEST) -count 1 ./cmd/slidegate/internal/e2e/docs # the cache of go test does not see files outside of the test's own module
 
 test-valkey: deps ## the tests of the Redis store over Valkey, which is fetched from Debian's backports if it is not installed
 	server=$$(tools/valkey bin/valkey) && TEST_REDIS_SERVER=$$server $(TEST) -count 1 ./test/redistest ./test/redisstore ./test/goredis
