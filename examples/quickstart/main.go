@@ -1,5 +1,5 @@
-// Command quickstart shows a limiter at work: five requests in any two seconds, a refusal that says when to come back,
-// and that coming back then is right.
+// Command quickstart demonstrates a limiter: five requests in any two seconds, a denial that says when to
+// come back, and that a request at that time is admitted.
 package main
 
 import (
@@ -35,7 +35,7 @@ func run(ctx context.Context) error {
 			fmt.Printf("%6v  allowed, %d of %d remain\n", at, decision.Remaining, decision.Quota)
 			continue
 		}
-		fmt.Printf("%6v  refused, come back in %v\n", at, decision.RetryAfter)
+		fmt.Printf("%6v  denied, come back in %v\n", at, decision.RetryAfter)
 		select {
 		case <-time.After(decision.RetryAfter):
 		case <-ctx.Done():
