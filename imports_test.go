@@ -35,6 +35,8 @@ var floors = map[string]int{
 	"cmd":       20,
 	"examples":  20,
 
+	"kvstore/serverclock": 3, // the clocks of engines
+
 	"config/claims":   0, // verifies bearer tokens
 	"config/wording":  0, // how errors quote what users wrote
 	"config/yamlfile": 1, // how config and the Envoy listener read files

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ func TestPermittedPasses(t *testing.T) {
 		{"lends its memory to the rule", false, deciding(decidingInPlace)},
 		{"decides one charge at a time", true, openPlain(store.Traits{Name: "one", MaxCharges: 1}, nil)},
 		{"needs a group", true, openPlain(store.Traits{Name: "nodes", MaxCharges: 20}, nil)},
+		{"decides one key at a time", true, openPlain(store.Traits{Name: "entries", MaxCharges: 20, OneKey: true}, nil)},
 		{"uses a server's clock", true, openServerClock},
 		{"rejects some limits", true, openPlain(store.Traits{Name: "some", MaxCharges: 3}, func(l *rule.Limit) bool {
 			return l.Algorithm != rule.SlidingLog && l.Quota < 1<<40 && l.Segments < 60
@@ -148,6 +150,10 @@ func (p plain) Apply(ctx context.Context, batch []store.Request) error {
 			}
 		}
 		if p.traits.Name == "nodes" && request.Group == "" && len(request.Charges) > 1 {
+			request.Err = fmt.Errorf("plain: %w: several keys need a group", store.ErrUnsupported)
+			return request.Err
+		}
+		if p.traits.OneKey && request.Group == "" && slices.ContainsFunc(request.Charges, func(c store.Charge) bool { return c.Key != request.Charges[0].Key }) {
 			request.Err = fmt.Errorf("plain: %w: several keys need a group", store.ErrUnsupported)
 			return request.Err
 		}
