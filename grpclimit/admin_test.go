@@ -77,7 +77,7 @@ func TestPeekAndResetOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `there is no policy "apii"; there are ["api" "web"]`
+	const want = `unknown policy "apii"; want one of ["api" "web"]`
 	if _, err := limits.Peek(t.Context(), "apii", "ann"); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Peek returns %v, want %s", err, want)
 	}

@@ -25,7 +25,7 @@ func TestBadOptions(t *testing.T) {
 		{"failure", limited, 0, []grpclimit.Policy{{Failure: 9}}, "failure: unknown mode 9"},
 		{"timeout", several, 48 * time.Hour, []grpclimit.Policy{{Limits: five}}, "grpclimit: policy: timeout: must be at most 24h"},
 		{"no name", limited, 0, []grpclimit.Policy{{Name: "a"}, {}}, "grpclimit: policy: name: is missing"},
-		{"name twice", limited, 0, []grpclimit.Policy{{Name: "a"}, {Name: "a"}}, `grpclimit: policy: name: "a" is there twice`},
+		{"name twice", limited, 0, []grpclimit.Policy{{Name: "a"}, {Name: "a"}}, `grpclimit: policy: name: duplicate "a"`},
 		{"wrong limit", bare, 0, []grpclimit.Policy{{Name: "a", Limits: []slidegate.Limit{{Window: time.Minute}}}}, `grpclimit: policy "a": limits: slidegate: invalid limit`},
 		{"limit twice", bare, 0, []grpclimit.Policy{{Limits: parse("1/1m", "2/1m")}}, `grpclimit: policy "": limits: slidegate: one address`},
 		{"no slash", limited, 0, []grpclimit.Policy{{Match: "test.Echo/Say"}}, `match: "test.Echo/Say": must be /package.Service/Method`},
